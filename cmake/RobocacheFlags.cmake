@@ -1,0 +1,39 @@
+# Compiler settings of everything built here.
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_CUDA_STANDARD 20)
+set(CMAKE_CUDA_STANDARD_REQUIRED ON)
+set(CMAKE_CUDA_EXTENSIONS OFF)
+set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+set(CMAKE_CUDA_VISIBILITY_PRESET hidden)
+set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_CUDA_SEPARABLE_COMPILATION OFF)
+set(CMAKE_CUDA_RUNTIME_LIBRARY Static)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+string(REPLACE "-O2" "-O3" CMAKE_CXX_FLAGS_RELWITHDEBINFO "${CMAKE_CXX_FLAGS_RELWITHDEBINFO}")
+
+# Every backend gives the same bits: no contraction into fused multiply-add, on either side. errno is
+# never read; without it the compiler can use the machine's own square root.
+set(robocache_host_flags -ffp-contract=off -fno-math-errno)
+set(robocache_warnings -Wall -Wextra)
+
+add_library(robocache_flags INTERFACE)
+target_compile_options(
+  robocache_flags
+  INTERFACE $<$<COMPILE_LANGUAGE:CXX>:${robocache_host_flags};${robocache_warnings}>)
+if(robocache_has_cuda)
+  list(JOIN robocache_host_flags "," host_flags)
+  target_compile_options(
+    robocache_flags
+    INTERFACE $<$<COMPILE_LANGUAGE:CUDA>:--fmad=false;--threads=2;-Xfatbin=-compress-all;-Xcompiler=${host_flags},-Wall,-Wextra>
+  )
+endif()
+
+if(ROBOCACHE_SANITIZE)
+  add_compile_options(
+    "$<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${ROBOCACHE_SANITIZE};-fno-sanitize-recover=all;-fno-omit-frame-pointer>")
+  add_link_options("-fsanitize=${ROBOCACHE_SANITIZE}")
+endif()

@@ -1,0 +1,68 @@
+# librobocache: the core, its CPU backend once per instruction set, and the CUDA backend.
+
+configure_file("${CMAKE_CURRENT_LIST_DIR}/version.h.in" "${PROJECT_BINARY_DIR}/include/robocache/version.h" @ONLY)
+
+add_library(
+  robocache
+  src/core/build_info.cpp
+  src/core/error.cpp
+  src/core/execution.cpp
+  src/core/tensor_view.cpp
+  src/align/align.cpp
+  src/align/align_cpu.cpp)
+add_library(robocache::robocache ALIAS robocache)
+set_target_properties(
+  robocache
+  PROPERTIES VERSION ${PROJECT_VERSION}
+             SOVERSION ${PROJECT_VERSION_MAJOR}
+             EXPORT_NAME robocache)
+target_include_directories(
+  robocache
+  PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/include>
+         $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>
+  PRIVATE ${PROJECT_SOURCE_DIR}/src)
+# The public headers ask for C++17; the library itself is C++20.
+target_compile_features(robocache PUBLIC cxx_std_17 PRIVATE cxx_std_20)
+find_package(Threads REQUIRED)
+target_link_libraries(robocache PRIVATE $<BUILD_INTERFACE:robocache_flags> Threads::Threads)
+if(BUILD_SHARED_LIBS)
+  target_compile_definitions(robocache PUBLIC ROBOCACHE_SHARED)
+endif()
+
+# One source, once per instruction set: each copy is an object library in a namespace of its own, and
+# the library chooses one when it is loaded.
+set(robocache_cpu_targets baseline)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
+  list(APPEND robocache_cpu_targets avx2 avx512)
+  set(robocache_flags_avx2 -mavx2 -mbmi2 -mf16c)
+  set(robocache_flags_avx512
+      ${robocache_flags_avx2} -mavx512f -mavx512bw -mavx512dq -mavx512vl -mprefer-vector-width=512)
+  target_compile_definitions(robocache PRIVATE ROBOCACHE_X86_TARGETS)
+endif()
+foreach(target IN LISTS robocache_cpu_targets)
+  add_library(robocache_cpu_${target} OBJECT src/align/align_cpu_kernels.cpp)
+  target_compile_definitions(robocache_cpu_${target} PRIVATE ROBOCACHE_CPU_TARGET=${target})
+  target_compile_options(robocache_cpu_${target} PRIVATE ${robocache_flags_${target}})
+  target_compile_features(robocache_cpu_${target} PRIVATE cxx_std_20)
+  target_include_directories(
+    robocache_cpu_${target} PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_BINARY_DIR}/include
+                                    ${PROJECT_SOURCE_DIR}/src)
+  target_link_libraries(robocache_cpu_${target} PRIVATE robocache_flags)
+  target_sources(robocache PRIVATE $<TARGET_OBJECTS:robocache_cpu_${target}>)
+endforeach()
+
+if(robocache_has_cuda)
+  target_sources(robocache PRIVATE src/align/align_cuda.cu src/align/align_backward_cuda.cu)
+  target_compile_definitions(robocache PRIVATE ROBOCACHE_HAS_CUDA)
+  target_link_libraries(robocache PRIVATE CUDA::cudart_static)
+endif()
+
+# What build_info() says.
+list(JOIN robocache_cpu_targets " " cpu_targets)
+list(JOIN CMAKE_CUDA_ARCHITECTURES " " cuda_architectures)
+set_source_files_properties(
+  src/core/build_info.cpp
+  PROPERTIES
+    COMPILE_DEFINITIONS
+    "ROBOCACHE_COMPILER=\"${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}\";ROBOCACHE_CPU_TARGETS=\"${cpu_targets}\";ROBOCACHE_CUDA_VERSION=\"${CMAKE_CUDA_COMPILER_VERSION}\";ROBOCACHE_CUDA_ARCHITECTURES=\"${cuda_architectures}\""
+)
