@@ -22,7 +22,7 @@ target_include_directories(
          $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>
   PRIVATE ${PROJECT_SOURCE_DIR}/src)
 # The public headers ask for C++17; the library itself is C++20.
-target_compile_features(robocache PUBLIC cxx_std_17 PRIVATE cxx_std_20)
+target_compile_features(robocache PUBLIC cxx_std_17)
 find_package(Threads REQUIRED)
 target_link_libraries(robocache PRIVATE $<BUILD_INTERFACE:robocache_flags> Threads::Threads)
 if(BUILD_SHARED_LIBS)
@@ -43,7 +43,6 @@ foreach(target IN LISTS robocache_cpu_targets)
   add_library(robocache_cpu_${target} OBJECT src/align/align_cpu_kernels.cpp)
   target_compile_definitions(robocache_cpu_${target} PRIVATE ROBOCACHE_CPU_TARGET=${target})
   target_compile_options(robocache_cpu_${target} PRIVATE ${robocache_flags_${target}})
-  target_compile_features(robocache_cpu_${target} PRIVATE cxx_std_20)
   target_include_directories(
     robocache_cpu_${target} PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_BINARY_DIR}/include
                                     ${PROJECT_SOURCE_DIR}/src)
