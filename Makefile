@@ -1,0 +1,176 @@
+# RoboCache from a bare machine: `make demo` and `make test` install what they need. `make` lists the rest.
+#
+# Python packages, CMake and ninja go into .venv; a compiler and C++ libraries come by apt where we are
+# root, and otherwise the one line to run is printed. Everything built is under build/.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-builtin-rules
+
+# May be given on the command line: make demo PYTHON=python3.12 CUDA=OFF
+PYTHON ?= python3
+JOBS ?= $(shell nproc)
+# AUTO or OFF
+CUDA ?= AUTO
+# semicolons between them; empty: this machine's GPUs, else one
+CUDA_ARCHITECTURES ?=
+# ON makes warnings errors, as CI does
+WERROR ?= OFF
+
+VENV := .venv
+BIN := $(VENV)/bin
+UV := $(BIN)/uv
+INSTALL := $(UV) pip install --quiet --python $(BIN)/python
+BUILD := build/dev
+CMAKE := $(BIN)/cmake
+CTEST := $(BIN)/ctest --output-on-failure --parallel $(JOBS)
+
+export CMAKE_BUILD_PARALLEL_LEVEL := $(JOBS)
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+# Caches on another file system than .venv are copied from, without a warning about it.
+export UV_LINK_MODE := $(or $(UV_LINK_MODE),hardlink)
+
+help: ## list the targets
+	@sed -n 's/^\([a-z-]*\):[^#]*## /\1|/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "  make %-14s %s\n", $$1, $$2}'
+
+# ---- what the machine needs
+
+hash := \#
+# $(call need,TEST,PACKAGES): where the test fails, the Debian packages that make it pass.
+define need
+$(1) >/dev/null 2>&1 || { \
+  if [[ $$(id -u) == 0 ]] && command -v apt-get >/dev/null; then \
+    echo "robocache: installing $(2)"; \
+    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(2) >/dev/null; \
+  else \
+    echo "robocache: $(2) is missing. Run this, and then make again:"; \
+    echo "  sudo apt-get install -y $(2)"; exit 1; \
+  fi; }
+endef
+# $(call compiles,HEADER): the C++ compiler works, takes C++20 and finds the header.
+compiles = c++ -std=c++20 -fsyntax-only -x c++ <(echo '$(hash)include <$(1)>')
+
+$(VENV)/.compiler: | $(UV)
+	@$(call need,$(call compiles,concepts),g++)
+	@touch $@
+
+$(VENV)/.test-libraries: | $(VENV)/.compiler
+	@$(call need,$(call compiles,gtest/gtest.h),libgtest-dev)
+	@$(call need,$(call compiles,nlohmann/json.hpp),nlohmann-json3-dev)
+	@touch $@
+
+$(UV):
+	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(v < (3, 10) and f"robocache: Python 3.10 or newer is needed; $(PYTHON) is {v[0]}.{v[1]}. PYTHON=... names another")'
+	@$(call need,$(PYTHON) -c 'import ensurepip$(comma) venv',python3-venv)
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+
+comma := ,
+
+# ---- Python packages, as pyproject.toml names them
+
+$(VENV)/.demo-packages: pyproject.toml | $(UV)
+	@echo "robocache: installing torch and the other Python packages into $(VENV)"
+	@$(INSTALL) -r pyproject.toml --extra demo 'scikit-build-core>=0.11' cmake ninja
+	@touch $@
+
+$(VENV)/.test-packages: pyproject.toml $(VENV)/.demo-packages
+	@$(INSTALL) -r pyproject.toml --extra demo --extra test --extra dev
+	@touch $@
+
+# ---- the build
+
+# What CUDA there is may change between two runs: looked at each time, written down where it differs.
+$(VENV)/cuda: $(VENV)/.demo-packages FORCE
+	@cmake/detect_cuda.sh $(CUDA) $(BIN)/python $(UV) >$@.new 2>$@.says
+	@if [[ -n '$(CUDA_ARCHITECTURES)' ]]; then sed -i 's/^CMAKE_CUDA_ARCHITECTURES=.*/CMAKE_CUDA_ARCHITECTURES=$(CUDA_ARCHITECTURES)/' $@.new; fi
+	@echo CMAKE_COMPILE_WARNING_AS_ERROR=$(WERROR) >>$@.new
+	@if cmp -s $@.new $@; then rm $@.new; else cat $@.says; mv $@.new $@; fi
+
+sources := $(shell find CMakeLists.txt pyproject.toml README.md LICENSE cmake include src bindings python -type f -not -name '*.pyc' 2>/dev/null)
+
+# $(call wheel,BUILD FOLDER,WHEEL FOLDER,DEFINITIONS)
+define wheel
+$(UV) build --quiet --wheel --no-build-isolation --python $(BIN)/python --out-dir $(2) \
+  --config-setting build-dir=$(1) $(foreach d,$(3),--config-setting 'cmake.define.$(d)')
+endef
+
+$(BUILD)/.installed: $(sources) $(VENV)/cuda | $(VENV)/.compiler
+	@echo "robocache: building"
+	@rm -rf $(BUILD)/wheel
+	@$(call wheel,$(BUILD),$(BUILD)/wheel,$(file <$(VENV)/cuda))
+	@$(INSTALL) --no-deps --reinstall $(BUILD)/wheel/*.whl
+	@touch $@
+
+build: $(BUILD)/.installed ## build the package and install it into .venv
+
+demo: $(BUILD)/.installed ## align a generated recording to one timeline: a table, times, a picture
+	@$(BIN)/python examples/python/demo.py
+
+wheel: $(VENV)/.demo-packages | $(VENV)/.compiler ## the wheel of a release, for all GPU architectures, in dist/
+	@$(call wheel,build/release,dist,ROBOCACHE_CUDA=$(if $(filter OFF,$(CUDA)),OFF,ON))
+	@ls -l dist
+
+# ---- tests
+
+test: lint cpp-test sanitizer-test python-test ## everything that needs no GPU
+
+# The tree that the wheel is built in, with the tests added to it.
+$(BUILD)/.tests: $(BUILD)/.installed FORCE | $(VENV)/.test-libraries
+	@$(CMAKE) -DROBOCACHE_TESTS=ON $(BUILD) >$(BUILD)/configure.log || { cat $(BUILD)/configure.log; exit 1; }
+	@$(CMAKE) --build $(BUILD)
+	@touch $@
+
+cpp-test: $(BUILD)/.tests ## the C++ tests, the headers, the installed library
+	@$(CTEST) --test-dir $(BUILD)
+
+sanitizer-test: $(VENV)/.demo-packages | $(VENV)/.test-libraries ## the C++ tests under AddressSanitizer and UndefinedBehaviorSanitizer
+	@$(CMAKE) --preset asan-ubsan -DCMAKE_COMPILE_WARNING_AS_ERROR=$(WERROR) >/dev/null
+	@$(CMAKE) --build --preset asan-ubsan
+	@$(CTEST) --test-dir build/asan-ubsan
+
+python-test: $(BUILD)/.installed $(VENV)/.test-packages ## the Python tests, on the installed package
+	@$(BIN)/python tests/golden/make_cases.py --check
+	@$(BIN)/python -m pytest tests/python
+
+gpu-test: $(BUILD)/.tests $(VENV)/.test-packages ## the same tests on a GPU, and compute-sanitizer
+	@PYTHON=$(BIN)/python tests/gpu.sh $(BUILD)
+
+install-check: $(UV) | $(VENV)/.compiler ## pip install . by itself, in a fresh environment
+	@rm -rf build/install-check
+	@$(UV) venv --quiet --python $(BIN)/python build/install-check
+	@$(UV) pip install --quiet --python build/install-check/bin/python $(CURDIR)
+	@cd build/install-check && bin/python -c 'import robocache as rc; print(rc.__version__, rc.build_info())'
+
+# ---- benchmarks
+
+bench: $(BUILD)/.installed ## measure on the CPU
+	@$(BIN)/python benchmarks/run.py --device cpu
+
+gpu-bench: $(BUILD)/.installed ## measure on the GPU
+	@$(BIN)/python benchmarks/run.py --device cuda
+
+# ---- style
+
+python_files := python tests examples benchmarks cmake
+cpp_files = $(shell git ls-files --cached --others --exclude-standard '*.h' '*.cpp' '*.cu' '*.cuh')
+
+lint: $(BUILD)/.tests $(VENV)/.test-packages ## formatters and linters, changing nothing
+	@$(BIN)/ruff check --quiet $(python_files)
+	@$(BIN)/ruff format --quiet --check $(python_files)
+	@$(BIN)/mypy
+	@$(BIN)/clang-format --dry-run -Werror $(cpp_files)
+	@tests/tidy.sh $(BUILD) $(JOBS)
+
+format: $(VENV)/.test-packages ## format everything
+	@$(BIN)/ruff check --quiet --fix-only $(python_files)
+	@$(BIN)/ruff format --quiet $(python_files)
+	@$(BIN)/clang-format -i $(cpp_files)
+
+clean: ## remove what was built; .venv stays
+	@rm -rf build dist
+
+FORCE:
+.PHONY: help build demo wheel test cpp-test sanitizer-test python-test gpu-test install-check bench gpu-bench lint format clean FORCE

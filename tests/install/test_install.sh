@@ -1,0 +1,95 @@
+#!/usr/bin/env bash
+# Installs the library, builds examples/cpp against the installed copy and runs it.
+#   test_install.sh CMAKE GENERATOR CXX SOURCE WORK static BUILD     what BUILD has built
+#   test_install.sh CMAKE GENERATOR CXX SOURCE WORK shared           a shared library, built here
+set -euo pipefail
+
+cmake=$1 generator=$2 cxx=$3 source=$4 work=$5/$6 kind=$6
+prefix=$work/prefix example=$work/example
+rm -rf "$prefix" "$example"
+mkdir -p "$work"
+
+configure() { "$cmake" -G "$generator" -DCMAKE_CXX_COMPILER="$cxx" -DCMAKE_BUILD_TYPE=Release "$@" >"$work/configure.log" || { cat "$work/configure.log"; exit 1; }; }
+fail() { echo "FAILED: $*"; exit 1; }
+
+case $kind in
+  static) build=$7 ;;
+  shared)
+    build=$work/build
+    configure -S "$source" -B "$build" -DBUILD_SHARED_LIBS=ON -DROBOCACHE_CUDA=OFF
+    "$cmake" --build "$build"
+    library=$(echo "$build"/librobocache.so)
+    # It exports its interface and nothing else: no symbol of the standard library, none of the backends.
+    foreign=$(nm --dynamic --demangle --defined-only "$library" | cut -d' ' -f3- | grep -vE '^(vtable|typeinfo|typeinfo name) for robocache::|^robocache::' || true)
+    backends=$(nm --dynamic --demangle --defined-only "$library" | grep -E 'robocache::(baseline|avx2|avx512)::|robocache::[a-z_]+_on_c' || true)
+    [[ -z $foreign$backends ]] || fail "the shared library exports $foreign$backends"
+    ;;
+esac
+"$cmake" --install "$build" --prefix "$prefix" --component cpp >/dev/null
+
+# A copy elsewhere must do: nothing installed may point back into the build.
+mv "$prefix" "$prefix.moved"
+trap 'rm -rf "$prefix.moved"' EXIT
+configure -S "$source/examples/cpp" -B "$example" -DCMAKE_PREFIX_PATH="$prefix.moved"
+"$cmake" --build "$example"
+program=$example/resample_csv
+
+# 4 Hz from 2 Hz, by hand: the gap from 1 s to 3 s is longer than is allowed.
+cat >"$work/in.csv" <<'CSV'
+time,a,b
+0.0,0,10
+0.5,1,20
+1.0,2,30
+3.0,4,50
+CSV
+"$program" "$work/in.csv" "$work/out.csv" --rate 4 --max-gap 0.6
+diff - "$work/out.csv" <<'CSV'
+time,a,b,valid
+0,0,10,1
+0.25,0.5,15,1
+0.5,1,20,1
+0.75,1.5,25,1
+1,2,30,1
+1.25,2.25,32.5,0
+1.5,2.5,35,0
+1.75,2.75,37.5,0
+2,3,40,0
+2.25,3.25,42.5,0
+2.5,3.5,45,0
+2.75,3.75,47.5,0
+3,4,50,1
+CSV
+"$program" --help | grep -q -- --rate || fail "--help does not name its options"
+
+# expect MESSAGE ARGUMENT...: the program fails, and says so.
+expect() {
+  local message=$1 said
+  shift
+  if said=$("$program" "$@" 2>&1); then fail "no error from $*"; fi
+  [[ $said == *"$message"* ]] || fail "expected '$message' from $*, got '$said'"
+}
+printf 'time,a\n0,1\n1,x\n' >"$work/bad.csv"
+printf 'time,a\n0,1\n2,1\n1,1\n' >"$work/unordered.csv"
+printf 'time,a\n0,1\n1\n' >"$work/short.csv"
+printf 'time,a\n' >"$work/empty.csv"
+expect "--rate" "$work/in.csv" "$work/out.csv"
+expect "--rate" "$work/in.csv" "$work/out.csv" --rate 0
+expect "--method" "$work/in.csv" "$work/out.csv" --rate 4 --method cubic
+expect "nowhere.csv" "$work/nowhere.csv" "$work/out.csv" --rate 4
+expect "bad.csv:3: expected a number, got 'x'" "$work/bad.csv" "$work/out.csv" --rate 4
+expect "short.csv:3: expected 2 columns, got 1" "$work/short.csv" "$work/out.csv" --rate 4
+expect "empty.csv: expected rows" "$work/empty.csv" "$work/out.csv" --rate 4
+expect "expected ascending times" "$work/unordered.csv" "$work/out.csv" --rate 4
+
+# Another major version is refused.
+mkdir -p "$work/version"
+cat >"$work/version/CMakeLists.txt" <<'CMAKE'
+cmake_minimum_required(VERSION 3.24)
+project(version LANGUAGES CXX)
+find_package(robocache 99 CONFIG)
+if(robocache_FOUND)
+  message(FATAL_ERROR "robocache 99 was found")
+endif()
+CMAKE
+configure -S "$work/version" -B "$work/version/build" -DCMAKE_PREFIX_PATH="$prefix.moved"
+echo "installed, found, built and run: $kind"
