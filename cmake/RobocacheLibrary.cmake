@@ -5,6 +5,7 @@ configure_file("${CMAKE_CURRENT_LIST_DIR}/version.h.in" "${PROJECT_BINARY_DIR}/i
 add_library(
   robocache
   src/core/build_info.cpp
+  src/core/cpu_target.cpp
   src/core/error.cpp
   src/core/execution.cpp
   src/core/tensor_view.cpp

@@ -154,17 +154,22 @@ std::vector<double> make_timeline(double first, double last, double rate) {
   return times;
 }
 
+/// The shortest text that reads back as the same number.
+std::string text_of(double number) {
+  char text[32];
+  return {text, std::to_chars(text, text + sizeof(text), number).ptr};
+}
+
 void write_table(const std::string& path, const std::vector<std::string>& names,
                  const std::vector<double>& times, const std::vector<double>& values,
                  const bool* valid) {
   std::ofstream file(path);
-  file.precision(17);
   for (const std::string& name : names) file << name << ',';
   file << "valid\n";
   const std::size_t channels = names.size() - 1;
   for (std::size_t t = 0; t < times.size(); ++t) {
-    file << times[t] << ',';
-    for (std::size_t c = 0; c < channels; ++c) file << values[t * channels + c] << ',';
+    file << text_of(times[t]) << ',';
+    for (std::size_t c = 0; c < channels; ++c) file << text_of(values[t * channels + c]) << ',';
     file << valid[t] << '\n';
   }
   file.close();
