@@ -162,7 +162,7 @@ lint: $(BUILD)/.tests $(VENV)/.test-packages ## formatters and linters, changing
 	@$(BIN)/ruff format --quiet --check $(python_files)
 	@$(BIN)/mypy
 	@$(BIN)/clang-format --dry-run -Werror $(cpp_files)
-	@tests/tidy.sh $(BUILD) $(JOBS)
+	@$(BIN)/python cmake/tidy.py $(BUILD) $(JOBS)
 
 format: $(VENV)/.test-packages ## format everything
 	@$(BIN)/ruff check --quiet --fix-only $(python_files)
