@@ -1,0 +1,49 @@
+"""RoboCache: multi-rate robot recordings, aligned to one timeline on the GPU.
+
+``import robocache`` is cheap: torch and the compiled library are loaded by the first function that
+needs them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from robocache._config import config as config
+    from robocache._library import BuildInfo as BuildInfo
+    from robocache._library import build_info as build_info
+    from robocache.resample import resample_trajectories as resample_trajectories
+
+    __version__: str
+
+__all__ = ["BuildInfo", "__version__", "build_info", "config", "resample_trajectories"]
+
+_HOME = {
+    "BuildInfo": "robocache._library",
+    "build_info": "robocache._library",
+    "config": "robocache._config",
+    "resample_trajectories": "robocache.resample",
+}
+
+
+def __getattr__(name: str) -> object:
+    value: object
+    if name == "__version__":
+        from importlib import metadata
+
+        try:
+            value = metadata.version("robocache")
+        except metadata.PackageNotFoundError:  # a source tree that was never installed
+            value = "0+unknown"
+    elif name in _HOME:
+        from importlib import import_module
+
+        value = getattr(import_module(_HOME[name]), name)
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = value  # the next access does not come here
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

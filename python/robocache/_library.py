@@ -1,0 +1,98 @@
+"""The compiled library: loading it, and its flat C API."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+FILE_NAME = "librobocache_torch.so"
+
+
+@dataclass(frozen=True)
+class BuildInfo:
+    """What the compiled library is made of."""
+
+    version: str
+    """The library's version."""
+    cuda: bool
+    """Whether the CUDA backend was built."""
+    cuda_version: str | None
+    """The CUDA release that it was built with."""
+    cuda_architectures: tuple[str, ...]
+    """The GPU architectures that it has code for."""
+    compiler: str
+    """The C++ compiler."""
+    cpu_targets: tuple[str, ...]
+    """The instruction sets that the CPU backend was compiled for."""
+    cpu_target: str
+    """The one of them chosen on this machine."""
+
+
+@functools.cache
+def load() -> ctypes.CDLL:
+    """Loads the library into torch, once.
+
+    Raises:
+        ImportError: If the library is missing or does not load.
+    """
+    import torch
+
+    path = _find()
+    try:
+        torch.ops.load_library(str(path))  # type: ignore[no-untyped-call]
+        library = ctypes.CDLL(str(path))
+    except OSError as error:
+        raise ImportError(
+            f"robocache: {path} does not load with torch {torch.__version__} "
+            f"(it needs torch 2.10 or newer): {error}"
+        ) from None
+    library.robocache_build_info.argtypes = []
+    library.robocache_build_info.restype = ctypes.c_char_p
+    library.robocache_cuda_problem.argtypes = [ctypes.c_int]
+    library.robocache_cuda_problem.restype = ctypes.c_char_p
+    return library
+
+
+def _find() -> Path:
+    import robocache
+
+    # An editable install keeps the Python files and the library in two folders of the package.
+    folders = [Path(folder) for folder in robocache.__path__]
+    for folder in folders:
+        if (folder / FILE_NAME).is_file():
+            return folder / FILE_NAME
+    raise ImportError(
+        f"robocache: {FILE_NAME} is not in {', '.join(map(str, folders))}: the package was not "
+        "built. `pip install .` in the source tree builds and installs it; Python started in a "
+        "source tree may import the sources instead of the installed package."
+    )
+
+
+@functools.cache
+def build_info() -> BuildInfo:
+    """What the compiled library is made of: version, CUDA, compiler, instruction sets.
+
+    Raises:
+        ImportError: If the library is missing or does not load.
+
+    Example:
+        >>> import robocache as rc
+        >>> rc.build_info().cpu_target in rc.build_info().cpu_targets
+        True
+    """
+    facts: dict[str, Any] = json.loads(load().robocache_build_info())
+    for name, value in facts.items():
+        if isinstance(value, list):
+            facts[name] = tuple(value)
+    return BuildInfo(**facts)
+
+
+@functools.cache
+def cuda_problem(device_index: int) -> str | None:
+    """Why the CUDA backend cannot be used on a device, with the way out; None if it can."""
+    text: bytes | None = load().robocache_cuda_problem(device_index)
+    return None if text is None else text.decode()

@@ -1,0 +1,303 @@
+"""Resampling of one stream: the public function."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any, Literal, overload
+
+import torch
+from torch import Tensor
+
+from robocache import _checks, _config, _errors, _library, _ops, _options, _pytorch
+from robocache._options import METHODS
+
+
+@overload
+def resample_trajectories(
+    data: Tensor,
+    source_times: Tensor,
+    target_times: Tensor,
+    *,
+    method: str | Sequence[tuple[str, int]] = ...,
+    outside: str = ...,
+    max_gap: float | None = ...,
+    tolerance: float = ...,
+    source_lengths: Tensor | None = ...,
+    source_valid: Tensor | None = ...,
+    subtract: Tensor | None = ...,
+    multiply: Tensor | None = ...,
+    out_dtype: torch.dtype | None = ...,
+    return_valid: Literal[False] = ...,
+    backend: str = ...,
+) -> Tensor: ...
+@overload
+def resample_trajectories(
+    data: Tensor,
+    source_times: Tensor,
+    target_times: Tensor,
+    *,
+    method: str | Sequence[tuple[str, int]] = ...,
+    outside: str = ...,
+    max_gap: float | None = ...,
+    tolerance: float = ...,
+    source_lengths: Tensor | None = ...,
+    source_valid: Tensor | None = ...,
+    subtract: Tensor | None = ...,
+    multiply: Tensor | None = ...,
+    out_dtype: torch.dtype | None = ...,
+    return_valid: Literal[True],
+    backend: str = ...,
+) -> tuple[Tensor, Tensor]: ...
+@overload
+def resample_trajectories(
+    data: Tensor,
+    source_times: Tensor,
+    target_times: Tensor,
+    *,
+    method: str | Sequence[tuple[str, int]] = ...,
+    outside: str = ...,
+    max_gap: float | None = ...,
+    tolerance: float = ...,
+    source_lengths: Tensor | None = ...,
+    source_valid: Tensor | None = ...,
+    subtract: Tensor | None = ...,
+    multiply: Tensor | None = ...,
+    out_dtype: torch.dtype | None = ...,
+    return_valid: bool,
+    backend: str = ...,
+) -> Tensor | tuple[Tensor, Tensor]: ...
+def resample_trajectories(
+    data: Tensor,
+    source_times: Tensor,
+    target_times: Tensor,
+    *,
+    method: str | Sequence[tuple[str, int]] = "linear",
+    outside: str = "hold",
+    max_gap: float | None = None,
+    tolerance: float = 0,
+    source_lengths: Tensor | None = None,
+    source_valid: Tensor | None = None,
+    subtract: Tensor | None = None,
+    multiply: Tensor | None = None,
+    out_dtype: torch.dtype | None = None,
+    return_valid: bool = False,
+    backend: str = "auto",
+) -> Tensor | tuple[Tensor, Tensor]:
+    """Values with their own timestamps in, values on a requested timeline out.
+
+    B episodes, S source rows, T targets, D channels. What is given without B is shared by the
+    batch; the result has no B only if nothing has. All tensors are on the device of `data`.
+
+    Times are int64 nanoseconds, or float32 or float64 seconds; source and target times are both
+    integer or both floating. Durations (`max_gap`, `tolerance`) have the unit of the times: an int
+    of nanoseconds for int64 times, a number of seconds for floating ones.
+
+    Args:
+        data: The values, [B,S,D] or [S,D]; float16, bfloat16, float32, float64 or uint8. Any
+            strides. Gradients flow to it. NaN and infinity in it are data.
+        source_times: When each row was recorded, [B,S] or [S]. Ascending in each episode; equal
+            neighbours are allowed.
+        target_times: The requested timeline, [B,T] or [T], in any order. A NaN target gives NaN
+            (0 in uint8) and is not valid.
+        method: How the rows around a target combine, where `lo` is the last row at or before it.
+
+            - ``"linear"``: between `lo` and the row after it.
+            - ``"previous"``: row `lo`.
+            - ``"nearest"``: the closer of the two rows; a tie takes the earlier.
+            - ``"slerp_xyzw"``, ``"slerp_wxyz"``: unit quaternions, 4 channels, on the shortest
+              path, normalised. A zero quaternion gives zeros and is not valid.
+            - ``"angle"``: radians, the short way round; the result lies in (-pi, pi].
+            - A list of (name, channels) pairs that sum to D, where channels differ:
+              ``[("linear", 7), ("slerp_xyzw", 4), ("previous", 1)]``.
+
+            A row whose time equals the target's is the answer alone.
+        outside: What a target before the first or after the last row becomes: ``"hold"`` that row,
+            ``"zero"`` or ``"nan"`` (literally: `subtract` and `multiply` do not apply; no NaN for
+            uint8), or ``"extrapolate"`` (linear runs go on along the two rows at that end, others
+            hold). It is not valid in any case.
+        max_gap: Targets made from rows farther apart than this (linear, slerp, angle) or from a row
+            farther away than this (previous, nearest) are not valid. None: no limit.
+        tolerance: A row this close to a target, the nearest such, is the answer alone, even just
+            outside the recording and across a gap.
+        source_lengths: How many rows each episode has, [B] or []; int64 or int32, in [0,S]. Rows
+            past it do not exist. An empty episode gives zeros, not valid.
+        source_valid: Which rows are real, [B,S] or [S] bool. Rows that are not still give values,
+            and the mask tells.
+        subtract: [D], any floating dtype. The result is (x - subtract) * multiply, rounded once.
+        multiply: [D], any floating dtype.
+        out_dtype: The dtype of the result, one of those of `data`, which gives it by default. uint8
+            rounds to nearest even and saturates. uint8 data with `subtract` or `multiply` need one.
+        return_valid: Whether to return the mask as well: True where the target lies within the
+            recording, and is made from valid rows within `max_gap`.
+        backend: ``"cuda"`` or ``"cpu"``, the library's own for tensors there; ``"pytorch"``, plain
+            torch on any device; ``"auto"``, as :class:`robocache.config` says, and without that the
+            library's own where it can be used.
+
+    Returns:
+        The values, [B,T,D] or [T,D], contiguous; with `return_valid` a tuple of them and the mask,
+        [B,T] or [T] bool.
+
+    Raises:
+        ValueError: For a shape, device, name or number that does not fit; for times or scales that
+            require grad; for a backend that does not fit the device. On the cpu backend, and on the
+            others under ``config(validate=True)``, for source times that do not ascend or are NaN
+            and for lengths outside [0,S].
+        TypeError: For an argument of a wrong type, and a dtype that is not listed above.
+        torch.OutOfMemoryError: If the result does not fit on the GPU.
+
+    Example:
+        >>> import torch, robocache as rc
+        >>> joints = torch.tensor([[0.0, 10.0], [1.0, 20.0], [2.0, 40.0]])  # 100 Hz
+        >>> recorded = torch.tensor([0, 10_000_000, 20_000_000])  # ns
+        >>> timeline = torch.tensor([5_000_000, 20_000_000, 25_000_000])
+        >>> values, valid = rc.resample_trajectories(joints, recorded, timeline, return_valid=True)
+        >>> values
+        tensor([[ 0.5000, 15.0000],
+                [ 2.0000, 40.0000],
+                [ 2.0000, 40.0000]])
+        >>> valid
+        tensor([ True,  True, False])
+    """
+    # This path is short on purpose: on a GPU a call is to cost little more than one launch. Shapes
+    # and dtypes are checked by the operator.
+    if not (
+        isinstance(data, Tensor)
+        and isinstance(source_times, Tensor)
+        and isinstance(target_times, Tensor)
+    ):
+        _checks.check_are_tensors(data=data, source_times=source_times, target_times=target_times)
+    if isinstance(method, str):
+        layout = None
+        options = METHODS.get(method, -1)
+        if options < 0:
+            _options.refuse_method(method)
+    else:
+        layout = _options.pack_layout(method)
+        options = 0
+    if outside != "hold":
+        options |= _options.outside_code(outside) << _options.OUTSIDE_SHIFT
+    if out_dtype is not None:
+        options |= _options.out_dtype_code(out_dtype) << _options.OUT_DTYPE_SHIFT
+
+    max_gap_ns, tolerance_ns, max_gap_s, tolerance_s = -1, 0, -1.0, 0.0
+    if max_gap is not None:
+        max_gap_ns, max_gap_s = _options.pack_duration("max_gap", max_gap, source_times.dtype, -1)
+    if type(tolerance) is not int or tolerance != 0:
+        tolerance_ns, tolerance_s = _options.pack_duration(
+            "tolerance", tolerance, source_times.dtype, 0
+        )
+
+    if source_times.requires_grad or target_times.requires_grad:
+        _checks.check_need_no_gradient(source_times=source_times, target_times=target_times)
+    if source_lengths is not None or source_valid is not None:
+        _checks.check_are_tensors(source_lengths=source_lengths, source_valid=source_valid)
+    if subtract is not None or multiply is not None:
+        _checks.check_are_tensors(subtract=subtract, multiply=multiply)
+        _checks.check_need_no_gradient(subtract=subtract, multiply=multiply)
+
+    if backend == "auto":
+        backend = _config.backend
+    if backend != "auto":
+        is_native = _is_native(backend, data)
+    elif data.is_cuda:
+        is_native = _cuda_is_usable(data.get_device())
+    else:
+        is_native = data.is_cpu
+
+    arguments = (
+        data,
+        source_times,
+        target_times,
+        source_lengths,
+        source_valid,
+        subtract,
+        multiply,
+        layout,
+        options,
+        max_gap_ns,
+        tolerance_ns,
+        max_gap_s,
+        tolerance_s,
+    )
+    if _config.validate and not (is_native and data.is_cpu):  # the cpu backend always does
+        _validate(arguments)
+    if not is_native:
+        if return_valid:
+            return _pytorch.resample_valid(*arguments)
+        return _pytorch.resample(*arguments)
+    operator = _ops.resample_valid if return_valid else _ops.resample
+    result: Tensor | tuple[Tensor, Tensor]
+    try:
+        if data.requires_grad and torch.is_grad_enabled():
+            result = _ops.differentiable(operator, *arguments)
+        else:
+            result = operator(*arguments)
+    except (RuntimeError, ValueError) as error:
+        translated = _errors.translated(error, operator, arguments)
+        if translated is None:
+            raise
+        raise translated from None
+    return result
+
+
+# ---- choosing a backend ------------------------------------------------------------------------
+
+
+def _is_native(backend: str, data: Tensor) -> bool:
+    """Whether a backend asked for by name is one of the library's own; checks that it fits."""
+    _config.check_backend(backend)
+    if backend == "pytorch":
+        return False
+    if backend != data.device.type:
+        own = f"{data.device.type} or " if data.is_cpu or data.is_cuda else ""
+        raise ValueError(
+            f"backend: expected {own}pytorch for data on {data.device}, got {backend!r}"
+        )
+    if backend == "cuda":
+        problem = _cuda_problem(data.get_device())
+        if problem is not None:
+            raise ValueError(f"backend: expected a usable CUDA build for 'cuda', got {problem}")
+    return True
+
+
+_cuda_usable: dict[int, bool] = {}
+
+
+def _cuda_is_usable(device_index: int) -> bool:
+    """Whether "auto" is the cuda backend on a device; says once, in words, why it is not."""
+    usable = _cuda_usable.get(device_index)
+    if usable is None:
+        problem = _cuda_problem(device_index)
+        usable = _cuda_usable[device_index] = problem is None
+        if problem is not None and list(_cuda_usable.values()).count(False) == 1:
+            warnings.warn(
+                f"robocache: backend 'auto' takes the pytorch backend for CUDA tensors: {problem}",
+                RuntimeWarning,
+                stacklevel=3,
+            )
+    return usable
+
+
+def _cuda_problem(device_index: int) -> str | None:
+    return _library.cuda_problem(device_index)
+
+
+# Neither changes while the process runs, and torch.compile cannot look into them. This is what
+# torch.compiler.assume_constant_result does, without importing Dynamo, which takes seconds.
+for _function in (_cuda_is_usable, _cuda_problem):
+    setattr(_function, "_dynamo_marked_constant", True)  # noqa: B010 - mypy knows no such attribute
+
+
+# ---- validation --------------------------------------------------------------------------------
+
+
+def _validate(arguments: tuple[Any, ...]) -> None:
+    data, source_times, _, source_lengths = arguments[:4]
+    if data.is_cuda and torch.cuda.is_current_stream_capturing():
+        raise ValueError(
+            "validate: expected False while a CUDA graph is captured (it waits for the GPU), "
+            "got True"
+        )
+    _checks.check_tensors(*arguments[:9])
+    _checks.check_values(source_times, source_lengths)
