@@ -22,6 +22,9 @@ string(REPLACE "-O2" "-O3" CMAKE_CXX_FLAGS_RELWITHDEBINFO "${CMAKE_CXX_FLAGS_REL
 # never read; without it the compiler can use the machine's own square root.
 set(robocache_host_flags -ffp-contract=off -fno-math-errno)
 set(robocache_warnings -Wall -Wextra)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+  list(APPEND robocache_warnings -Wno-restrict) # GCC 12 sees one in std::string (its bug 105651)
+endif()
 
 add_library(robocache_flags INTERFACE)
 target_compile_options(
