@@ -91,9 +91,10 @@ def main() -> None:
     assert frames.received is not None
     delay = (frames.received - frames.times) / MS
     print(
-        "\nvalid: the share of targets made from rows within 'max gap' of each other (linear, angle, "
-        "slerp)\nor of the target (nearest, previous). Vision frames are aligned by their exposure; "
-        f"they arrive\n{delay.min():.0f} to {delay.max():.0f} ms later.\n"
+        "\nvalid: the share of targets made from rows within 'max gap' of each other "
+        "(linear, angle, slerp)\nor of the target (nearest, previous). "
+        "Vision frames are aligned by their exposure; they arrive\n"
+        f"{delay.min():.0f} to {delay.max():.0f} ms later.\n"
     )
     print_times(rng, options.duration, targets, devices)
 
