@@ -1,0 +1,144 @@
+"""Print the Markdown table of a benchmark report.
+
+Examples:
+    python benchmarks/table.py benchmarks/results/h200.json
+    python benchmarks/table.py benchmarks/results/h200.json --only 'bfloat16, float32 times, jitter'
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+TIMES = "\N{MULTIPLICATION SIGN}"
+
+
+def best(timings: Mapping[str, Any], key: str) -> tuple[float, str]:
+    """The fastest of several formulations, and its name."""
+    found = [(each[key], name) for name, each in timings.items() if each[key] is not None]
+    return min(found) if found else (math.nan, "")
+
+
+def microseconds(seconds: float | None) -> str:
+    if seconds is None or not math.isfinite(seconds):
+        return "-"
+    value = seconds * 1e6
+    return f"{value:.2f}" if value < 10 else f"{value:.1f}" if value < 100 else f"{value:,.0f}"
+
+
+def ratio(a: float | None, b: float | None, unit: str = "") -> str:
+    if a is None or b is None or not (math.isfinite(a) and math.isfinite(b)):
+        return "-"
+    return f"{a / b:.2f}{unit}"
+
+
+def share(a: float | None, b: float | None) -> str:
+    if a is None or b is None or not (math.isfinite(a) and math.isfinite(b)):
+        return "-"
+    return f"{100 * a / b:.0f} %"
+
+
+def shape_words(shape: str) -> str:
+    return re.sub(r"(?<=\d)x(?=\d)", f" {TIMES} ", shape).replace("->", "\N{RIGHTWARDS ARROW}")
+
+
+def gpu_row(case: Mapping[str, Any]) -> dict[str, str]:
+    ours = case["robocache"]
+    eager, _ = best(case["eager"], "device_s")
+    compiled, formulation = best(case["compiled"], "device_s")
+    eager_wall, _ = best(case["eager"], "wall_s")
+    compiled_wall, _ = best(case["compiled"], "wall_s")
+    return {
+        "MB": f"{case['bytes'] * 1e-6:.2f}",
+        "floor": microseconds(case["floor_s"]),
+        "**robocache**": f"**{microseconds(ours['device_s'])}**",
+        "of floor": share(case["floor_s"], ours["device_s"]),
+        "torch.compile": microseconds(compiled),
+        "its best form": formulation.replace("-no-cudagraphs", ""),
+        "torch eager": microseconds(eager),
+        "robocache ÷ compile": ratio(ours["device_s"], compiled),
+        "wall: robocache": microseconds(ours["wall_s"]),
+        "÷ torch.add": ratio(ours["wall_s"], case["torch_add_wall_s"]),
+        "wall: compile": microseconds(compiled_wall),
+        "wall: eager": microseconds(eager_wall),
+    }
+
+
+def cpu_row(case: Mapping[str, Any]) -> dict[str, str]:
+    ours = case["robocache"]["wall_s"]
+    eager, formulation = best(case["eager"], "wall_s")
+    return {
+        "MB": f"{case['bytes'] * 1e-6:.2f}",
+        "**robocache**": f"**{microseconds(ours)}**",
+        "GB/s": f"{case['bytes'] / ours * 1e-9:.1f}",
+        "of copy bandwidth": share(case["floor_s"], ours),
+        "torch eager": microseconds(eager),
+        "its best form": formulation,
+        "times faster": ratio(eager, ours),
+    }
+
+
+def wall_row(case: Mapping[str, Any]) -> dict[str, str]:
+    ours, add = case["robocache"]["wall_s"], case["torch_add_wall_s"]
+    return {
+        "robocache": microseconds(ours),
+        "torch.add": microseconds(add),
+        "robocache ÷ torch.add": ratio(ours, add),
+    }
+
+
+ROWS = {"cpu": cpu_row, "cuda": gpu_row}
+
+
+def markdown(report: Mapping[str, Any], only: str = "") -> str:
+    """A heading line, one table a variant, and the command that repeats it."""
+    environment, ceiling = report["environment"], report["ceiling"]
+    versions = f"torch {environment['torch']}, robocache {environment['robocache']}"
+    make_row = wall_row if report["wall_only"] else ROWS[report["device"]]
+    if report["device"] == "cuda":
+        where = f"{environment['gpu']}, driver {environment['driver']}, CUDA {environment['cuda']}"
+    else:
+        where = f"{environment['cpu']}, {environment['torch_threads']} threads"
+    commit = environment["commit"][:12] + " (modified)" * environment["modified"]
+    lines = [f"{where}, {versions}, commit {commit}, {report['date']}."]
+    if ceiling:
+        line = f"Streaming {ceiling['bandwidth'] * 1e-9:,.0f} GB/s (read and written)"
+        if ceiling["launch_s"]:
+            line += f"; an empty kernel in a graph takes {ceiling['launch_s'] * 1e6:.2f} µs"
+        lines.append(f"{line}. Times in µs.")
+
+    cases = [
+        case
+        for case in report["cases"]
+        if re.search(only, f"{case['operation']} {case['shape']} {case['variant']}")
+    ]
+    for heading in dict.fromkeys((case["operation"], case["variant"]) for case in cases):
+        lines += ["", f"**{heading[0]}: {heading[1]}**", ""]
+        chosen = [case for case in cases if (case["operation"], case["variant"]) == heading]
+        rows = [{"shape": shape_words(case["shape"])} | make_row(case) for case in chosen]
+        lines.append("| " + " | ".join(rows[0]) + " |")
+        lines.append("|---|" + "---:|" * (len(rows[0]) - 1))
+        lines += ["| " + " | ".join(row.values()) + " |" for row in rows]
+    problems = report["problems"]
+    lines += ["", f"`{report['command']}` (seed {report['seed']}, {report['seconds']:.0f} s)"]
+    lines += [""] * bool(problems) + [f"- problem: {problem}" for problem in problems]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("report", type=Path, help="JSON that benchmarks/run.py wrote")
+    parser.add_argument("--only", default="", metavar="PATTERN", help="regular expression of cases")
+    arguments = parser.parse_args()
+    print(markdown(json.loads(arguments.report.read_text()), arguments.only), end="")
+
+
+if __name__ == "__main__":
+    main()
