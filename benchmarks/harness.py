@@ -98,6 +98,7 @@ class Result:
 class Options:
     device: torch.device
     quick: bool  # fewer repeats, one formulation of the compiled peer
+    peers: bool  # time torch too, not only check against it
     wall_only: bool  # robocache and torch.add only, by the wall clock
     seed: int
 
@@ -361,6 +362,8 @@ class Runner:
         del first
 
         result.robocache = self._time(case, "robocache", case.robocache, sets, expected, ours)
+        if not options.peers:
+            return result
         for name, call in case.eager.items():
             result.eager[name] = self._time(case, f"torch eager, {name}", call, sets, expected)
         if options.device.type == "cuda":

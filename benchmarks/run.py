@@ -3,6 +3,7 @@
 Examples:
     python benchmarks/run.py --device cuda --output benchmarks/results/h200.json
     python benchmarks/run.py --device cpu --threads 2 --quick
+    python benchmarks/run.py --device cuda --no-peers        # while tuning a kernel
     python benchmarks/run.py --device cuda --wall            # only the cost of an eager call
     python benchmarks/run.py --device cuda --only '64x100 .*int64'
 """
@@ -51,7 +52,10 @@ def parse_arguments() -> argparse.Namespace:
         metavar="FILE.json",
         help="the report; the table is put beside it (benchmarks/results/latest-DEVICE.json)",
     )
-    parser.add_argument("--quick", action="store_true", help="fewer cases, peers and repeats")
+    parser.add_argument("--quick", action="store_true", help="fewer types, peers and repeats")
+    parser.add_argument(
+        "--no-peers", action="store_true", help="check against torch, don't time it"
+    )
     parser.add_argument("--wall", action="store_true", help="only robocache ÷ torch.add, wall time")
     parser.add_argument("--only", default="", metavar="PATTERN", help="regular expression of cases")
     parser.add_argument("--list", action="store_true", help="print the names of the cases and stop")
@@ -74,7 +78,8 @@ def main() -> int:
         torch.set_num_threads(arguments.threads)
     memory_kept = device.type == "cpu" and harness.keep_freed_memory()
 
-    dtypes = [DTYPES[name] for name in arguments.dtype or DEFAULT_DTYPES[arguments.device]]
+    default_dtypes = DEFAULT_DTYPES[arguments.device][: 1 if arguments.quick else None]
+    dtypes = [DTYPES[name] for name in arguments.dtype or default_dtypes]
     cases = [
         case
         for operation in OPERATIONS
@@ -89,7 +94,13 @@ def main() -> int:
         return 2
 
     seed = secrets.randbelow(2**31) if arguments.seed is None else arguments.seed
-    options = harness.Options(device, arguments.quick, arguments.wall, seed)
+    options = harness.Options(
+        device,
+        quick=arguments.quick,
+        peers=not arguments.no_peers,
+        wall_only=arguments.wall,
+        seed=seed,
+    )
     progress = harness.Progress()
     progress.note(f"{len(cases)} cases, seed {seed}")
     environment = harness.environment(options, memory_kept)
