@@ -185,10 +185,10 @@ def near(
             lambda a, b: a / 2 + b / 2, st.sampled_from(known), st.sampled_from(known)
         )
         far = st.sampled_from([math.nan, math.inf, -math.inf, 1e30])
-    count *= math.prod(batch)
-    times = draw(st.lists(element | element | far, min_size=count, max_size=count))
-    return torch.tensor(times, dtype=dtype).reshape([*batch, count // max(1, math.prod(batch))] if
-                                                    count else [*batch, 0])
+    shape = [*batch, count]
+    size = math.prod(shape)
+    times = draw(st.lists(element | element | far, min_size=size, max_size=size))
+    return torch.tensor(times, dtype=dtype).reshape(shape)
 
 
 def durations(kind: torch.dtype) -> st.SearchStrategy[Any]:
@@ -265,7 +265,8 @@ def strided(draw: st.DrawFn, x: torch.Tensor) -> torch.Tensor:
 
 
 def permuted(x: torch.Tensor) -> torch.Tensor:
-    return x.permute(*reversed(range(x.dim()))).contiguous().permute(*reversed(range(x.dim())))
+    backwards = list(reversed(range(x.dim())))
+    return x.permute(backwards).contiguous().permute(backwards)
 
 
 def sliced(x: torch.Tensor) -> torch.Tensor:
