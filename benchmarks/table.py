@@ -75,7 +75,7 @@ def cpu_row(case: Mapping[str, Any]) -> dict[str, str]:
     return {
         "MB": f"{case['bytes'] * 1e-6:.2f}",
         "**robocache**": f"**{microseconds(ours)}**",
-        "GB/s": f"{case['bytes'] / ours * 1e-9:.1f}",
+        "GB/s": f"{case['bytes'] / ours * 1e-9:.1f}" if ours else "-",
         "of copy bandwidth": share(case["floor_s"], ours),
         "torch eager": microseconds(eager),
         "its best form": formulation,
