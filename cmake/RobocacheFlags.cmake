@@ -16,7 +16,6 @@ set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 set(CMAKE_CUDA_SEPARABLE_COMPILATION OFF)
 set(CMAKE_CUDA_RUNTIME_LIBRARY Static)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
-string(REPLACE "-O2" "-O3" CMAKE_CXX_FLAGS_RELWITHDEBINFO "${CMAKE_CXX_FLAGS_RELWITHDEBINFO}")
 
 # Every backend gives the same bits: no contraction into fused multiply-add, on either side. errno is
 # never read; without it the compiler can use the machine's own square root.

@@ -62,6 +62,7 @@ list(JOIN robocache_cpu_targets " " cpu_targets)
 list(JOIN CMAKE_CUDA_ARCHITECTURES " " cuda_architectures)
 set_source_files_properties(
   src/core/build_info.cpp
+  src/core/cpu_target.cpp
   PROPERTIES
     COMPILE_DEFINITIONS
     "ROBOCACHE_COMPILER=\"${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}\";ROBOCACHE_CPU_TARGETS=\"${cpu_targets}\";ROBOCACHE_CUDA_VERSION=\"${CMAKE_CUDA_COMPILER_VERSION}\";ROBOCACHE_CUDA_ARCHITECTURES=\"${cuda_architectures}\""

@@ -1,0 +1,55 @@
+// The operators that the extension gives torch, and the flat C API that Python reaches by ctypes.
+#include <torch/csrc/stable/library.h>
+
+#include <string>
+
+#include "operators.h"
+#include "robocache/build_info.h"
+
+using robocache::torch_binding::resample;
+using robocache::torch_binding::resample_backward;
+using robocache::torch_binding::resample_valid;
+
+// python/robocache/_ops.py documents the arguments and packs `options`. A string argument leaks in
+// torch 2.11, so names travel as integers.
+STABLE_TORCH_LIBRARY(robocache, library) {
+#define ROBOCACHE_RESAMPLE_ARGUMENTS                                                          \
+  "(Tensor values, Tensor source_times, Tensor target_times, Tensor? source_lengths, "        \
+  "Tensor? source_valid, Tensor? subtract, Tensor? multiply, int[]? layout, int options, "    \
+  "int max_gap_ns, int tolerance_ns, float max_gap_s, float tolerance_s)"
+  library.def("resample" ROBOCACHE_RESAMPLE_ARGUMENTS " -> Tensor");
+  library.def("resample_valid" ROBOCACHE_RESAMPLE_ARGUMENTS " -> (Tensor, Tensor)");
+#undef ROBOCACHE_RESAMPLE_ARGUMENTS
+  library.def(
+      "resample_backward(Tensor grad, Tensor? values, Tensor source_times, Tensor target_times, "
+      "Tensor? source_lengths, Tensor? multiply, int[]? layout, int options, int tolerance_ns, "
+      "float tolerance_s, int[] values_shape) -> Tensor");
+}
+
+STABLE_TORCH_LIBRARY_IMPL(robocache, CPU, library) {
+  library.impl("resample", TORCH_BOX(&resample));
+  library.impl("resample_valid", TORCH_BOX(&resample_valid));
+  library.impl("resample_backward", TORCH_BOX(&resample_backward));
+}
+
+STABLE_TORCH_LIBRARY_IMPL(robocache, CUDA, library) {
+  library.impl("resample", TORCH_BOX(&resample));
+  library.impl("resample_valid", TORCH_BOX(&resample_valid));
+  library.impl("resample_backward", TORCH_BOX(&resample_backward));
+}
+
+extern "C" {
+
+/// JSON; see robocache::build_info. Lives as long as the process.
+__attribute__((visibility("default"))) const char* robocache_build_info() {
+  return robocache::build_info().c_str();
+}
+
+/// Why CUDA cannot be used on `device`, in words that stay until this thread's next call; null if it
+/// can.
+__attribute__((visibility("default"))) const char* robocache_cuda_problem(int device) {
+  static thread_local std::string problem;
+  problem = robocache::cuda_problem(device);
+  return problem.empty() ? nullptr : problem.c_str();
+}
+}

@@ -1,0 +1,55 @@
+// Between torch's tensors and the library's views.
+#pragma once
+
+#include <torch/csrc/stable/accelerator.h>
+#include <torch/csrc/stable/tensor.h>
+
+#include <initializer_list>
+#include <optional>
+#include <string>
+
+#include "robocache/execution.h"
+#include "robocache/tensor_view.h"
+
+namespace robocache::torch_binding {
+
+using torch::stable::Tensor;
+
+/// A tensor's view. Throws ValueError, under the argument's name, if it has more dimensions than any
+/// operation takes.
+ConstTensorView view_of(const char* name, const Tensor& tensor);
+
+/// The same, absent where the tensor is.
+ConstTensorView view_of(const char* name, const std::optional<Tensor>& tensor);
+
+/// Where a call runs: the first tensor's device, and its current stream in torch's view. Makes that
+/// device current while it lives.
+class Device {
+ public:
+  explicit Device(const Tensor& first);
+
+  /// Throws ValueError unless the tensor is on this device. `first_name` is what the caller calls the
+  /// tensor that decided.
+  void expect(const char* name, const Tensor& tensor, const char* first_name) const;
+  void expect(const char* name, const std::optional<Tensor>& tensor, const char* first_name) const {
+    if (tensor) expect(name, *tensor, first_name);
+  }
+
+  ExecutionContext context() const;
+
+  /// A new contiguous tensor on this device, its elements not set. `size` has `rank` numbers.
+  Tensor empty(const std::int64_t* size, int rank, DataType dtype) const;
+
+ private:
+  std::int32_t type_;
+  std::int32_t index_;
+  std::optional<torch::stable::accelerator::DeviceGuard> guard_;
+};
+
+/// A view of a tensor that `Device::empty` made.
+TensorView mutable_view_of(const Tensor& tensor);
+
+/// `tensor` in another floating type: itself where it has that already.
+Tensor converted(const Tensor& tensor, DataType dtype);
+
+}  // namespace robocache::torch_binding

@@ -1,0 +1,151 @@
+// Alignment: values with their own timestamps go in, values on a requested timeline come out, with
+// a mask that says which are real. The meaning of every option is in docs/meaning.md.
+//
+// Shapes: B batch rows (episodes), S source rows, T targets, D channels of one stream. Whatever
+// has no B is shared by the batch.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "robocache/execution.h"
+#include "robocache/export.h"
+#include "robocache/tensor_view.h"
+
+namespace robocache {
+
+/// How the rows around a target combine.
+enum class Method : std::uint8_t {
+  kLinear,     // a + w (b - a)
+  kPrevious,   // the last row at or before the target
+  kNearest,    // the closer row; a tie takes the earlier
+  kSlerpXyzw,  // unit quaternions, four channels, scalar last: spherical, the short way round
+  kSlerpWxyz,  // the same, scalar first
+  kAngle,      // radians: linear the short way round, result in (-pi, pi]
+};
+
+/// What a target before the first or after the last row is given (its mask is false either way).
+enum class Outside : std::uint8_t {
+  kHold,         // the first or last row
+  kZero,         // 0, written after subtract and multiply
+  kNan,          // NaN, likewise; an error for uint8 output
+  kExtrapolate,  // linear runs go on along the two nearest rows; everything else holds
+};
+
+/// A run of neighbouring channels that are combined alike. A slerp run has four channels.
+struct Run {
+  Method method = Method::kLinear;
+  std::int64_t channels = 0;
+};
+
+/// The most runs one layout may have.
+inline constexpr int kMaxRuns = 256;
+
+/// A length of time, in the unit of the times it is compared with: nanoseconds for int64 times,
+/// seconds for floating ones (rounded to their type). Not negative.
+class Duration {
+ public:
+  static constexpr Duration nanoseconds(std::int64_t count) { return {true, count, 0.0}; }
+  static constexpr Duration seconds(double count) { return {false, 0, count}; }
+
+  constexpr bool is_nanoseconds() const { return is_nanoseconds_; }
+  constexpr std::int64_t nanoseconds() const { return nanoseconds_; }
+  constexpr double seconds() const { return seconds_; }
+
+ private:
+  constexpr Duration(bool is_nanoseconds, std::int64_t nanoseconds, double seconds)
+      : is_nanoseconds_(is_nanoseconds), nanoseconds_(nanoseconds), seconds_(seconds) {}
+
+  bool is_nanoseconds_;
+  std::int64_t nanoseconds_;
+  double seconds_;
+};
+
+/// One recorded stream and how it is to be aligned.
+///
+/// Its rows are dense, [B,S,D] or [S,D], or ragged: with `begins`, values are [N,D], times [N] and
+/// valid [N], and batch row b owns the `lengths[b]` rows from `begins[b]` on.
+struct Stream {
+  ConstTensorView values;   // [B,S,D] or [S,D]; float16, bfloat16, float32, float64 or uint8
+  ConstTensorView times;    // [B,S] or [S]; int64 ns, float32 or float64 s; ascending in an episode
+  ConstTensorView lengths;  // optional, [B] or []; int32 or int64: rows past it do not exist
+  ConstTensorView begins;   // optional, [B] int64; needs lengths
+  ConstTensorView valid;    // optional, [B,S] or [S] bool: which source rows are real
+
+  Method method = Method::kLinear;
+  std::vector<Run> layout;  // in place of `method` where channels differ; sums to D
+
+  std::optional<Duration> max_gap;    // rows farther apart (or away) than this do not make a target
+  std::optional<Duration> tolerance;  // a row this close to a target is the answer alone
+
+  // (x - subtract) * multiply, before the output is rounded: optional, [D], in the compute type,
+  // which is float64 if values or output are float64, else float32.
+  ConstTensorView subtract;
+  ConstTensorView multiply;
+};
+
+/// What error messages call the arguments: a front end that has other names for them says so here.
+struct ArgumentNames {
+  const char* values = "values";
+  const char* times = "times";
+  const char* target_times = "target_times";
+  const char* lengths = "lengths";
+  const char* valid = "valid";
+};
+
+struct AlignOptions {
+  Outside outside = Outside::kHold;
+  ArgumentNames names;
+};
+
+/// The shape of what `align` writes: [batch, targets, channels], or [targets, channels] where nothing
+/// has a B.
+struct AlignedShape {
+  bool is_batched = false;
+  std::int64_t batch = 1;
+  std::int64_t targets = 0;
+  std::int64_t channels = 0;
+};
+
+/// Checks the arguments of `align` as it does, and says how large an output of type `out_type` is to
+/// be. Reads shapes and types only.
+ROBOCACHE_API AlignedShape aligned_shape(const Stream* streams, std::size_t count,
+                                         const ConstTensorView& target_times,
+                                         const AlignOptions& options, DataType out_type,
+                                         const ExecutionContext& context);
+
+/// Aligns `count` streams to `target_times` and writes them side by side.
+///
+/// `target_times`: [B,T] or [T], of the streams' time type, in any order.
+/// `values_out`: [B,T,sum of D], its last stride 1, any of the five value types; [T,sum of D] if
+/// nothing has a B.
+/// `valid_out`: absent, or bool [B,T,count] ([T,count] likewise).
+///
+/// On the CPU, source times that do not ascend and lengths outside [0,S] are errors. On CUDA
+/// neither is looked at: lengths are clamped, and unordered times give unspecified values.
+/// Throws ValueError, TypeError or DeviceError before anything is written.
+ROBOCACHE_API void align(const Stream* streams, std::size_t count,
+                         const ConstTensorView& target_times, const AlignOptions& options,
+                         const TensorView& values_out, const TensorView& valid_out,
+                         const ExecutionContext& context);
+
+/// Bytes of scratch, in the context's memory, that `align_backward` needs for these arguments.
+ROBOCACHE_API std::size_t align_backward_workspace_bytes(const Stream& stream,
+                                                         const ConstTensorView& target_times,
+                                                         const ExecutionContext& context);
+
+/// The gradient of a loss with respect to `stream.values`, given its gradient with respect to what
+/// `align` writes for this one stream. Sums are taken in the compute type, in order of batch row
+/// and target, and rounded once: the same bits on every run.
+///
+/// `stream.values` gives shape and type; its data are read for slerp runs only and may be null
+/// otherwise. `grad_output`: [B,T,D] or [T,D], any strides. `grad_values`: shaped and typed as the
+/// values, contiguous. `workspace`: at least the bytes asked for above, aligned to 256.
+ROBOCACHE_API void align_backward(const Stream& stream, const ConstTensorView& target_times,
+                                  const AlignOptions& options, const ConstTensorView& grad_output,
+                                  const TensorView& grad_values, void* workspace,
+                                  const ExecutionContext& context);
+
+}  // namespace robocache

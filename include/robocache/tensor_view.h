@@ -1,0 +1,102 @@
+// Views of strided arrays that somebody else owns: how every function of the library takes and
+// gives its data. A view is a pointer, a type, a shape and strides; copying one copies no data.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <type_traits>
+
+#include "robocache/export.h"
+
+namespace robocache {
+
+enum class DataType : std::uint8_t {
+  kFloat16,   // IEEE binary16, held as its bits in a std::uint16_t
+  kBFloat16,  // the upper half of an IEEE binary32, held as its bits in a std::uint16_t
+  kFloat32,
+  kFloat64,
+  kUInt8,
+  kBool,  // one byte, 0 or 1
+  kInt32,
+  kInt64,
+  // No operation takes these; they are here for messages to say what came.
+  kInt8,
+  kInt16,
+  kComplex64,
+  kComplex128,
+  kOther,
+};
+
+/// Bytes of one element of a type that operations take.
+constexpr std::int64_t size_of(DataType type) {
+  switch (type) {
+    case DataType::kUInt8:
+    case DataType::kBool:
+      return 1;
+    case DataType::kFloat16:
+    case DataType::kBFloat16:
+      return 2;
+    case DataType::kFloat32:
+    case DataType::kInt32:
+      return 4;
+    default:
+      return 8;
+  }
+}
+
+/// The type's name as NumPy and torch write it: "float32".
+ROBOCACHE_API const char* name_of(DataType type);
+
+/// Whose memory a view points into.
+enum class DeviceType : std::uint8_t { kCpu, kCuda };
+
+inline constexpr int kMaxRank = 5;
+
+/// A strided array. `Data` is void or const void. A view of rank 0 without data stands for an
+/// optional argument that is absent; one with data is a single number.
+template <typename Data>
+struct BasicTensorView {
+  Data* data = nullptr;
+  DataType dtype = DataType::kFloat32;
+  DeviceType device = DeviceType::kCpu;
+  int rank = 0;
+  std::int64_t shape[kMaxRank] = {};
+  std::int64_t strides[kMaxRank] = {};  // in elements
+
+  BasicTensorView() = default;
+
+  /// A contiguous (row-major) array of `extents` at `elements`.
+  BasicTensorView(Data* elements, DataType type, std::initializer_list<std::int64_t> extents,
+                  DeviceType where = DeviceType::kCpu)
+      : data(elements), dtype(type), device(where), rank(static_cast<int>(extents.size())) {
+    std::int64_t stride = 1;
+    for (int axis = rank - 1; axis >= 0; --axis) {
+      shape[axis] = extents.begin()[axis];
+      strides[axis] = stride;
+      stride *= shape[axis];
+    }
+  }
+
+  /// Whether the view is there at all; an array without elements is.
+  bool present() const { return rank > 0 || data != nullptr; }
+
+  /// A view that may be written serves where one is only read.
+  template <typename D = Data, typename = std::enable_if_t<!std::is_const_v<D>>>
+  operator BasicTensorView<const void>() const {
+    BasicTensorView<const void> view;
+    view.data = data;
+    view.dtype = dtype;
+    view.device = device;
+    view.rank = rank;
+    for (int axis = 0; axis < rank; ++axis) {
+      view.shape[axis] = shape[axis];
+      view.strides[axis] = strides[axis];
+    }
+    return view;
+  }
+};
+
+using TensorView = BasicTensorView<void>;
+using ConstTensorView = BasicTensorView<const void>;
+
+}  // namespace robocache

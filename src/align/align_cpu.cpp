@@ -1,0 +1,195 @@
+// The CPU backend: chooses the kernels for this machine, and spreads a plan over the caller's
+// threads.
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <limits>
+#include <string>
+
+#include "align/align_cpu_kernels.h"
+#include "align/backends.h"
+#include "core/check.h"
+#include "core/cpu_target.h"
+
+namespace robocache {
+namespace {
+
+const AlignCpuKernels& kernels() {
+  static const AlignCpuKernels& chosen = []() -> const AlignCpuKernels& {
+    switch (cpu_target()) {
+#if defined(ROBOCACHE_X86_TARGETS)
+      case CpuTarget::kAvx512:
+        return avx512::align_cpu_kernels();
+      case CpuTarget::kAvx2:
+        return avx2::align_cpu_kernels();
+#endif
+      default:
+        return baseline::align_cpu_kernels();
+    }
+  }();
+  return chosen;
+}
+
+/// A part worth waking a thread for, in bytes of output.
+constexpr std::int64_t kGrainBytes = 64 << 10;
+
+std::int64_t grain(std::int64_t bytes_each) {
+  return std::max<std::int64_t>(1, kGrainBytes / std::max<std::int64_t>(1, bytes_each));
+}
+
+/// `context.parallel_for` over any callable; the library's only use of its untyped form.
+template <typename Body>
+void parallel_for(const ExecutionContext& context, std::int64_t count, std::int64_t grain,
+                  const Body& body) {
+  context.parallel_for(
+      context.pool, count, grain,
+      [](void* data, std::int64_t begin, std::int64_t end) {
+        (*static_cast<const Body*>(data))(begin, end);
+      },
+      const_cast<Body*>(&body));
+}
+
+std::string index_text(std::int64_t b, bool is_batched) {
+  return is_batched ? "[" + std::to_string(b) + "]" : "[]";
+}
+
+std::int64_t length_of(const StreamPlan& plan, std::int64_t b) {
+  const std::int64_t index = b * plan.lengths_stride;
+  return plan.lengths_are_int32 ? static_cast<const std::int32_t*>(plan.lengths)[index]
+                                : static_cast<const std::int64_t*>(plan.lengths)[index];
+}
+
+void check_extents(const StreamPlan& plan, const AlignOptions& options, bool lengths_are_batched) {
+  if (plan.lengths == nullptr) return;
+  for (std::int64_t b = 0; b < plan.batch; ++b) {
+    const std::int64_t begin = plan.begins == nullptr ? 0 : plan.begins[b * plan.begins_stride];
+    if (begin < 0 || begin > plan.rows) {
+      throw_value_error("begins", "0 to " + dimension("N", plan.rows),
+                        std::to_string(begin) + " at " + index_text(b, true));
+    }
+    const std::int64_t length = length_of(plan, b);
+    if (length < 0 || length > plan.rows - begin) {
+      const std::string most = plan.begins == nullptr
+                                   ? dimension("S", plan.rows)
+                                   : std::to_string(plan.rows - begin) + " (rows from its begin on)";
+      throw_value_error(options.names.lengths, "0 to " + most,
+                        std::to_string(length) + " at " + index_text(b, lengths_are_batched));
+    }
+  }
+}
+
+std::string time_text(const StreamPlan& plan, std::int64_t index) {
+  if (plan.time_type == DataType::kInt64) {
+    return std::to_string(static_cast<const std::int64_t*>(plan.times)[index]);
+  }
+  char text[32];
+  const double value = plan.time_type == DataType::kFloat64
+                           ? static_cast<const double*>(plan.times)[index]
+                           : static_cast<const float*>(plan.times)[index];
+  std::snprintf(text, sizeof(text), "%.9g", value);
+  return text;
+}
+
+[[noreturn]] void throw_unordered(const StreamPlan& plan, const AlignOptions& options,
+                                  bool times_are_batched, std::int64_t b, std::int64_t row) {
+  const std::int64_t first = plan.begins == nullptr ? 0 : plan.begins[b * plan.begins_stride];
+  const std::int64_t index = b * plan.times_batch_stride + (first + row) * plan.times_row_stride;
+  const std::string got = time_text(plan, index);
+  const std::string at = times_are_batched
+                             ? "[" + std::to_string(b) + "," + std::to_string(first + row) + "]"
+                             : "[" + std::to_string(first + row) + "]";
+  const bool after = row > 0 && got.find("nan") == std::string::npos;
+  throw_value_error(
+      options.names.times, "ascending times",
+      got + (after ? " after " + time_text(plan, index - plan.times_row_stride) : "") + " at " + at);
+}
+
+}  // namespace
+
+void check_on_cpu(const StreamPlan& plan, const AlignOptions& options, BatchedArguments batched,
+                  const ExecutionContext& context) {
+  check_extents(plan, options, batched.lengths);
+  // Times that all batch rows share need one look, unless each has rows of its own.
+  const bool is_shared = !batched.times && plan.lengths_stride == 0 && plan.begins == nullptr;
+  const std::int64_t count = is_shared ? std::min<std::int64_t>(plan.batch, 1) : plan.batch;
+  std::atomic<std::int64_t> first_faulty{std::numeric_limits<std::int64_t>::max()};
+  parallel_for(context, count, grain(plan.rows * size_of(plan.time_type)),
+               [&](std::int64_t begin, std::int64_t end) {
+                 for (std::int64_t b = begin; b < end; ++b) {
+                   if (kernels().first_unordered(plan, b) < 0) continue;
+                   std::int64_t seen = first_faulty.load();
+                   while (b < seen && !first_faulty.compare_exchange_weak(seen, b)) {
+                   }
+                   return;
+                 }
+               });
+  const std::int64_t b = first_faulty.load();
+  if (b < count) {
+    throw_unordered(plan, options, batched.times, b, kernels().first_unordered(plan, b));
+  }
+}
+
+void align_on_cpu(const StreamPlan& plan, const RunTable& runs, const ExecutionContext& context) {
+  parallel_for(context, plan.batch * plan.targets, grain(plan.channels * size_of(plan.out_type)),
+               [&](std::int64_t begin, std::int64_t end) {
+                 kernels().align(plan, runs, begin, end);
+               });
+}
+
+namespace {
+
+/// The scratch of the backward pass, laid out in one block.
+struct BackwardWorkspace {
+  std::int64_t targets;    // over the batch
+  std::int64_t rows;       // over the value batch
+  TargetRecord* records;   // [targets]
+  std::int64_t* order;     // [targets], by row, then by target
+  std::int64_t* starts;    // [rows + 2]
+
+  BackwardWorkspace(const BackwardPlan& plan, void* workspace)
+      : targets(plan.forward.batch * plan.forward.targets),
+        rows(plan.value_batch * plan.forward.rows),
+        records(static_cast<TargetRecord*>(workspace)),
+        order(reinterpret_cast<std::int64_t*>(records + targets)),
+        starts(order + targets) {}
+
+  std::size_t bytes() const {
+    return static_cast<std::size_t>(targets) * (sizeof(TargetRecord) + sizeof(std::int64_t)) +
+           static_cast<std::size_t>(rows + 2) * sizeof(std::int64_t);
+  }
+};
+
+/// A counting sort of the targets by row; stable, so each row's are in ascending order.
+void sort_by_row(const BackwardWorkspace& work) {
+  std::fill(work.starts, work.starts + work.rows + 2, 0);
+  std::int64_t* next = work.starts + 1;  // where row r's next target goes; becomes starts[r + 1]
+  for (std::int64_t i = 0; i < work.targets; ++i) {
+    if (work.records[i].row >= 0) ++next[work.records[i].row + 1];
+  }
+  for (std::int64_t row = 0; row < work.rows; ++row) next[row + 1] += next[row];
+  for (std::int64_t i = 0; i < work.targets; ++i) {
+    if (work.records[i].row >= 0) work.order[next[work.records[i].row]++] = i;
+  }
+}
+
+}  // namespace
+
+std::size_t backward_workspace_bytes_on_cpu(const BackwardPlan& plan) {
+  return BackwardWorkspace(plan, nullptr).bytes();
+}
+
+void align_backward_on_cpu(const BackwardPlan& plan, const RunTable& runs, void* workspace,
+                           const ExecutionContext& context) {
+  const StreamPlan& forward = plan.forward;
+  const BackwardWorkspace work(plan, workspace);
+  const std::int64_t row_bytes = forward.channels * size_of(forward.value_type);
+  parallel_for(context, work.targets, grain(row_bytes), [&](std::int64_t begin, std::int64_t end) {
+    kernels().record(plan, work.records, begin, end);
+  });
+  sort_by_row(work);
+  parallel_for(context, work.rows, grain(row_bytes), [&](std::int64_t begin, std::int64_t end) {
+    kernels().gather(plan, runs, work.records, work.order, work.starts, begin, end);
+  });
+}
+
+}  // namespace robocache

@@ -1,0 +1,52 @@
+// The backends behind `align.cpp`: each takes checked plans only.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "align/plan.h"
+#include "robocache/execution.h"
+
+namespace robocache {
+
+/// What the backward pass reads and writes besides the forward plan, whose `out_type` is the
+/// gradient's type here and whose `out` is not used.
+struct BackwardPlan {
+  StreamPlan forward;
+  const void* grad_output;
+  std::int64_t grad_batch_stride, grad_target_stride, grad_channel_stride;
+  void* grad_values;          // contiguous, [value_batch, rows, channels]
+  std::int64_t value_batch;   // 1 where the values are shared by the batch
+};
+
+/// What the backward pass keeps of a target's location.
+struct TargetRecord {
+  std::int64_t row;  // its first row, counted over [value_batch, rows]; -1: it has no gradient to give
+  double weight;
+  std::uint8_t source;
+  bool nearest_is_later;
+};
+
+/// Which arguments have a batch dimension of their own: what the indices in messages go by.
+struct BatchedArguments {
+  bool times, lengths;
+};
+
+// Throws ValueError where source times do not ascend or a length is out of range.
+void check_on_cpu(const StreamPlan& plan, const AlignOptions& options, BatchedArguments batched,
+                  const ExecutionContext& context);
+void align_on_cpu(const StreamPlan& plan, const RunTable& runs, const ExecutionContext& context);
+std::size_t backward_workspace_bytes_on_cpu(const BackwardPlan& plan);
+void align_backward_on_cpu(const BackwardPlan& plan, const RunTable& runs, void* workspace,
+                           const ExecutionContext& context);
+
+// In a build without CUDA, `align.cpp` calls none of these.
+
+// Whether this build has kernels that run on the current device.
+bool has_cuda_kernels();
+void align_on_cuda(const StreamPlan& plan, const RunTable& runs, CUstream_st* stream);
+std::size_t backward_workspace_bytes_on_cuda(const BackwardPlan& plan);
+void align_backward_on_cuda(const BackwardPlan& plan, const RunTable& runs, void* workspace,
+                            CUstream_st* stream);
+
+}  // namespace robocache

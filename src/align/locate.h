@@ -1,0 +1,233 @@
+// From a target time to the rows it is made from: the first half of alignment, which depends on the
+// type of the times alone. docs/meaning.md states the rules; each stands here once, for every
+// backend of the library.
+#pragma once
+
+#include <cstdint>
+
+#include "align/plan.h"
+#include "core/target.h"
+
+namespace robocache::ROBOCACHE_TARGET {
+
+/// How a target's value comes about.
+enum class Source : std::uint8_t {
+  kZero,              // a literal 0
+  kNan,               // a literal NaN
+  kRow,               // row `lo` alone: a hit, a held row
+  kPair,              // rows lo and lo + 1, the target between them
+  kExtrapolateBefore,  // rows lo and lo + 1, the target before both
+  kExtrapolateAfter,   // rows lo and lo + 1, the target after both
+};
+
+/// The rows and the weight that a target is made from.
+template <typename Compute>
+struct Location {
+  std::int64_t lo;        // counted from the episode's first row
+  Compute weight;         // of row lo + 1, where there is a pair
+  Source source;
+  bool nearest_is_later;  // kPair: row lo + 1 is the closer one
+  bool valid;             // the mask, quaternions of length zero apart
+};
+
+/// The rows of one episode, as far as time goes.
+template <typename Time>
+struct EpisodeTimes {
+  const Time* times;
+  std::int64_t stride;
+  std::int64_t count;
+  const bool* valid;  // may be null
+  std::int64_t valid_stride;
+
+  ROBOCACHE_HOST_DEVICE Time operator[](std::int64_t row) const { return times[row * stride]; }
+  ROBOCACHE_HOST_DEVICE bool is_valid(std::int64_t row) const {
+    return valid == nullptr || valid[row * valid_stride];
+  }
+};
+
+// Differences are exact over the whole range of int64, so they are unsigned; `later` is not before
+// `earlier`.
+ROBOCACHE_HOST_DEVICE std::uint64_t elapsed(std::int64_t earlier, std::int64_t later) {
+  return static_cast<std::uint64_t>(later) - static_cast<std::uint64_t>(earlier);
+}
+ROBOCACHE_HOST_DEVICE double elapsed(double earlier, double later) { return later - earlier; }
+ROBOCACHE_HOST_DEVICE float elapsed(float earlier, float later) { return later - earlier; }
+
+ROBOCACHE_HOST_DEVICE bool is_nan(std::int64_t) { return false; }
+ROBOCACHE_HOST_DEVICE bool is_nan(double t) { return t != t; }
+ROBOCACHE_HOST_DEVICE bool is_nan(float t) { return t != t; }
+
+/// A duration in the type that `elapsed` has for these times.
+template <typename Time>
+struct DurationOf;
+template <>
+struct DurationOf<std::int64_t> {
+  ROBOCACHE_HOST_DEVICE static std::uint64_t from(TimeValue value) {
+    return static_cast<std::uint64_t>(value.i64);
+  }
+};
+template <>
+struct DurationOf<double> {
+  ROBOCACHE_HOST_DEVICE static double from(TimeValue value) { return value.f64; }
+};
+template <>
+struct DurationOf<float> {
+  ROBOCACHE_HOST_DEVICE static float from(TimeValue value) { return value.f32; }
+};
+
+/// The number of rows whose time is at or before `t`. Gallops from `guess`, a row in [0, count),
+/// then halves: about 2 log2(distance) reads. Times that do not ascend give some number in
+/// [0, count], in as many steps.
+/// Source: Bentley and Yao, "An almost optimal algorithm for unbounded searching", 1976.
+template <typename Time>
+ROBOCACHE_HOST_DEVICE std::int64_t rows_not_after(const EpisodeTimes<Time>& episode, Time t,
+                                                  std::int64_t guess) {
+  std::int64_t low = 0;               // every row before it is at or before t
+  std::int64_t high = episode.count;  // this row and all after it are later than t
+  std::int64_t step = 1;
+  if (episode[guess] <= t) {
+    low = guess + 1;
+    while (low < high && step < high - low) {
+      const std::int64_t probe = low + step - 1;
+      if (episode[probe] <= t) {
+        low = probe + 1;
+        step *= 2;
+      } else {
+        high = probe;
+      }
+    }
+  } else {
+    high = guess;
+    while (low < high && step < high - low) {
+      const std::int64_t probe = high - step;
+      if (episode[probe] <= t) {
+        low = probe + 1;
+      } else {
+        high = probe;
+        step *= 2;
+      }
+    }
+  }
+  while (low < high) {
+    const std::int64_t middle = low + (high - low) / 2;
+    if (episode[middle] <= t) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return low;
+}
+
+/// A target before the first row (`not_after` 0) or after the last one, not close enough to be a
+/// hit.
+template <typename Compute, typename Time>
+ROBOCACHE_HOST_DEVICE Location<Compute> locate_outside(const EpisodeTimes<Time>& episode, Time t,
+                                                       bool before, Outside outside) {
+  Location<Compute> location{before ? 0 : episode.count - 1, Compute(0), Source::kRow, false, false};
+  if (outside == Outside::kZero) {
+    location.source = Source::kZero;
+  } else if (outside == Outside::kNan) {
+    location.source = Source::kNan;
+  } else if (outside == Outside::kExtrapolate && episode.count >= 2) {
+    const std::int64_t a = before ? 0 : episode.count - 2;
+    const Time time_a = episode[a];
+    const Time time_b = episode[a + 1];
+    if (time_a < time_b) {
+      const Compute apart = static_cast<Compute>(elapsed(time_a, time_b));
+      location.lo = a;
+      if (before) {
+        location.source = Source::kExtrapolateBefore;
+        location.weight = -(static_cast<Compute>(elapsed(t, time_a)) / apart);
+      } else {
+        location.source = Source::kExtrapolateAfter;
+        location.weight = static_cast<Compute>(elapsed(time_a, t)) / apart;
+      }
+    }
+  }
+  return location;
+}
+
+/// The rows that make the target at `t`, given how many rows are at or before it. `plan` says how
+/// gaps, outside and tolerance are meant.
+template <typename Compute, typename Time>
+ROBOCACHE_HOST_DEVICE Location<Compute> locate(const StreamPlan& plan,
+                                               const EpisodeTimes<Time>& episode, Time t,
+                                               std::int64_t not_after) {
+  Location<Compute> location{0, Compute(0), Source::kZero, false, false};
+  if (episode.count <= 0) {
+    return location;
+  }
+  if (is_nan(t)) {
+    location.source = Source::kNan;
+    return location;
+  }
+  const std::int64_t lo = not_after - 1;  // -1: before the first row
+  const std::int64_t hi = not_after;      // count: after the last row
+  const bool has_lo = lo >= 0;
+  const bool has_hi = hi < episode.count;
+  const Time time_lo = has_lo ? episode[lo] : t;
+  const Time time_hi = has_hi ? episode[hi] : t;
+  const auto after_lo = elapsed(time_lo, t);
+  const auto before_hi = elapsed(t, time_hi);
+  const bool nearest_is_later = has_hi && (!has_lo || before_hi < after_lo);
+
+  const auto tolerance = DurationOf<Time>::from(plan.tolerance);
+  const bool is_hit = (has_lo && after_lo <= tolerance) || (has_hi && before_hi <= tolerance);
+  if (is_hit) {
+    location.lo = nearest_is_later ? hi : lo;
+    location.source = Source::kRow;
+    location.valid = episode.is_valid(location.lo);
+    return location;
+  }
+  if (!has_lo || !has_hi) {
+    return locate_outside<Compute>(episode, t, !has_lo, plan.outside);
+  }
+
+  const auto apart = elapsed(time_lo, time_hi);
+  location.lo = lo;
+  location.source = Source::kPair;
+  location.weight = static_cast<Compute>(after_lo) / static_cast<Compute>(apart);
+  location.nearest_is_later = nearest_is_later;
+  const bool lo_is_valid = episode.is_valid(lo);
+  const bool hi_is_valid = episode.is_valid(hi);
+  bool valid = true;
+  if (plan.row_kinds & kReadsPair) valid = valid && lo_is_valid && hi_is_valid;
+  if (plan.row_kinds & kReadsPrevious) valid = valid && lo_is_valid;
+  if (plan.row_kinds & kReadsNearest) valid = valid && (nearest_is_later ? hi_is_valid : lo_is_valid);
+  if (plan.has_max_gap) {
+    const auto max_gap = DurationOf<Time>::from(plan.max_gap);
+    if (plan.row_kinds & kReadsPair) valid = valid && apart <= max_gap;
+    if (plan.row_kinds & kReadsPrevious) valid = valid && after_lo <= max_gap;
+    if (plan.row_kinds & kReadsNearest) {
+      valid = valid && (nearest_is_later ? before_hi : after_lo) <= max_gap;
+    }
+  }
+  location.valid = valid;
+  return location;
+}
+
+/// The rows that one method reads at a location: `a` alone, or `a` and the row after it.
+struct MethodRows {
+  std::int64_t a;
+  bool is_pair;
+};
+
+template <typename Compute>
+ROBOCACHE_HOST_DEVICE MethodRows rows_for(Method method, const Location<Compute>& location) {
+  const std::int64_t lo = location.lo;
+  switch (location.source) {
+    case Source::kPair:
+      if (method == Method::kPrevious) return {lo, false};
+      if (method == Method::kNearest) return {lo + (location.nearest_is_later ? 1 : 0), false};
+      return {lo, true};
+    case Source::kExtrapolateBefore:
+      return {lo, method == Method::kLinear};
+    case Source::kExtrapolateAfter:
+      return method == Method::kLinear ? MethodRows{lo, true} : MethodRows{lo + 1, false};
+    default:
+      return {lo, false};
+  }
+}
+
+}  // namespace robocache::ROBOCACHE_TARGET

@@ -1,0 +1,83 @@
+// A checked call, in the form the backends run on: plain data, copied into a CUDA kernel's
+// parameters as it is. `align.cpp` makes plans; nothing after it checks a shape again.
+#pragma once
+
+#include <cstdint>
+
+#include "core/target.h"
+#include "robocache/align.h"
+
+namespace robocache {
+
+/// A time or a duration, in whichever type the stream's times have.
+union TimeValue {
+  std::int64_t i64;
+  double f64;
+  float f32;
+};
+
+/// The runs of a layout. A unit is what one thread makes: one channel, or one quaternion.
+struct RunTable {
+  int count;
+  std::int64_t units;  // in a row
+  std::int32_t first_channel[kMaxRuns];
+  std::int32_t first_unit[kMaxRuns];
+  Method method[kMaxRuns];
+};
+
+/// One stream, its targets and its share of the output. Strides are in elements, and 0 along a
+/// dimension that is shared.
+struct StreamPlan {
+  // Sizes. `rows` bounds a batch row's source rows; lengths[b] cuts them down.
+  std::int64_t batch, rows, targets, channels;
+
+  const void* values;
+  std::int64_t values_batch_stride, values_row_stride, values_channel_stride;
+  const void* times;
+  std::int64_t times_batch_stride, times_row_stride;
+  const void* target_times;
+  std::int64_t target_times_batch_stride, target_times_stride;
+
+  const void* lengths;  // may be null, as all below
+  std::int64_t lengths_stride;
+  const std::int64_t* begins;
+  std::int64_t begins_stride;
+  const bool* valid;
+  std::int64_t valid_batch_stride, valid_row_stride;
+  const void* subtract;  // in the compute type
+  std::int64_t subtract_stride;
+  const void* multiply;
+  std::int64_t multiply_stride;
+
+  void* out;  // this stream's first channel; the channel stride is 1
+  std::int64_t out_batch_stride, out_target_stride;
+  bool* out_valid;
+  std::int64_t out_valid_batch_stride, out_valid_target_stride;
+
+  TimeValue max_gap, tolerance;
+  DataType time_type, value_type, out_type;
+  bool lengths_are_int32, has_max_gap;
+  Outside outside;
+  Method method;           // where the stream has no layout
+  std::uint8_t row_kinds;  // RowKind flags of all methods in use: whose rows decide the mask
+};
+
+/// Methods fall into three kinds by the rows they read.
+enum RowKind : std::uint8_t { kReadsPair = 1, kReadsPrevious = 2, kReadsNearest = 4 };
+
+ROBOCACHE_CONSTEXPR bool is_slerp(Method method) {
+  return method == Method::kSlerpXyzw || method == Method::kSlerpWxyz;
+}
+
+ROBOCACHE_CONSTEXPR RowKind row_kind(Method method) {
+  return method == Method::kPrevious  ? kReadsPrevious
+         : method == Method::kNearest ? kReadsNearest
+                                      : kReadsPair;
+}
+
+/// Values are combined in float64 if they or the output are float64, else in float32.
+ROBOCACHE_CONSTEXPR bool computes_in_double(const StreamPlan& plan) {
+  return plan.value_type == DataType::kFloat64 || plan.out_type == DataType::kFloat64;
+}
+
+}  // namespace robocache

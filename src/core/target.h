@@ -1,0 +1,20 @@
+// Code that several compilers or instruction sets share lives in `namespace robocache::<target>`,
+// where <target> is `cuda` or the name of a CPU instruction set (ROBOCACHE_CPU_TARGET, given by the
+// build). The same source compiled twice thus defines different symbols, and the linker cannot
+// hand an AVX-512 copy of a function to a CPU that lacks it. Such code uses no templates of the
+// standard library, for the same reason.
+#pragma once
+
+#if defined(__CUDACC__)
+#define ROBOCACHE_TARGET cuda
+#define ROBOCACHE_HOST_DEVICE __host__ __device__ __forceinline__
+#define ROBOCACHE_CONSTEXPR __host__ __device__ constexpr
+#elif defined(ROBOCACHE_CPU_TARGET)
+#define ROBOCACHE_TARGET ROBOCACHE_CPU_TARGET
+#define ROBOCACHE_HOST_DEVICE inline __attribute__((always_inline))
+#endif
+
+// For what is so simple that no compiler leaves a copy of it behind, in any namespace.
+#if !defined(ROBOCACHE_CONSTEXPR)
+#define ROBOCACHE_CONSTEXPR __attribute__((always_inline)) constexpr
+#endif
