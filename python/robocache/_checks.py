@@ -102,7 +102,9 @@ def check_tensors(
             _check_device(name, tensor, values)
 
     _check_layout(layout, options, channels)
-    _check_output(values, subtract, multiply, options)
+    out_dtype = _options.out_dtype_of(options, values.dtype)
+    if out_dtype == torch.uint8 and _options.outside_of(options) == _options.NAN:
+        raise ValueError("outside: expected hold, zero or extrapolate for uint8 output, got 'nan'")
     return batch
 
 
@@ -121,73 +123,60 @@ def _check_rows(name: str, tensor: Tensor, batch: int | None, rows: int) -> int 
 
 def _check_layout(layout: Sequence[int] | None, options: int, channels: int) -> None:
     runs = _options.runs(layout, options, channels)
-    if len(runs) > MAX_RUNS:
-        raise ValueError(f"method: expected at most {MAX_RUNS} runs, got {len(runs)}")
+    total = count = 0
+    last = None
     for method, width in runs:
-        if layout is not None and width < 1:
-            raise ValueError(f"method: expected runs of at least 1 channel, got {width}")
+        if width > channels - total:
+            break
         if method in _options.SLERPS and width != 4:
             raise ValueError(
                 f"method: expected a run of 4 channels for {_options.METHOD_NAMES[method]}, "
                 f"got {width}"
             )
+        total += width
+        # Neighbours of one method are one run; every quaternion is its own.
+        count += method != last or method in _options.SLERPS
+        last = method
+        if count > MAX_RUNS:
+            raise ValueError(f"method: expected at most {MAX_RUNS} runs, got more")
     total = sum(width for _, width in runs)
     if total != channels:
         raise ValueError(f"method: expected runs that sum to D={channels}, got {total}")
 
 
-def _check_output(
-    values: Tensor, subtract: Tensor | None, multiply: Tensor | None, options: int
-) -> None:
-    is_given = (options >> _options.OUT_DTYPE_SHIFT) & 15 != 0
-    scales = subtract is not None or multiply is not None
-    if values.dtype == torch.uint8 and scales and not is_given:
-        raise ValueError(
-            "out_dtype: expected a dtype with subtract or multiply of uint8 data, got None"
-        )
-    if (
-        _options.out_dtype_of(options, values.dtype) == torch.uint8
-        and _options.outside_of(options) == _options.NAN
-    ):
-        raise ValueError("outside: expected hold, zero or extrapolate for uint8 output, got 'nan'")
-
-
 def check_values(source_times: Tensor, source_lengths: Tensor | None) -> None:
-    """Source times ascend within the lengths, which lie in [0,S]. Synchronises once."""
+    """Lengths lie in [0,S], and source times ascend within them. Synchronises once."""
     rows = source_times.size(-1)
-    wrong_time = source_times.isnan()
-    wrong_time[..., 1:] |= source_times[..., 1:] < source_times[..., :-1]
-    wrong_length = None
-    if source_lengths is not None:
-        exists = torch.arange(rows, device=source_times.device) < source_lengths.unsqueeze(-1)
-        if exists.dim() > source_times.dim():  # shared times: a row exists if it does for any batch
-            exists = exists.any(0)
-        wrong_time = wrong_time & exists
-        wrong_length = (source_lengths < 0) | (source_lengths > rows)
-        found = torch.stack([wrong_time.any(), wrong_length.any()]).tolist()
+    unordered = source_times.isnan()
+    unordered[..., 1:] |= source_times[..., 1:] < source_times[..., :-1]
+    if source_lengths is None:
+        beyond = unordered.new_zeros(())
     else:
-        found = [wrong_time.any().item(), False]
-    if found[0]:
-        at = wrong_time.nonzero()[0].tolist()
-        got = source_times.expand(wrong_time.shape)[tuple(at)].item()
-        if got == got:
-            at_before = (*at[:-1], at[-1] - 1)
-            before = source_times.expand(wrong_time.shape)[at_before].item()
-            raise ValueError(
-                f"source_times: expected ascending times, got {_number(got)} after "
-                f"{_number(before)} at {_list(at)}"
-            )
-        raise ValueError(f"source_times: expected ascending times, got nan at {_list(at)}")
-    if source_lengths is not None and wrong_length is not None and found[1]:
-        at = wrong_length.nonzero()[0].tolist()
-        raise ValueError(
-            f"source_lengths: expected 0 to S={rows}, got {source_lengths[tuple(at)].item()} "
-            f"at {_list(at)}"
-        )
+        beyond = (source_lengths < 0) | (source_lengths > rows)
+        exists = torch.arange(rows, device=source_times.device) < source_lengths.unsqueeze(-1)
+        if exists.dim() > source_times.dim():  # times that the batch shares: of the longest episode
+            exists = exists.any(0)
+        unordered = unordered & exists
+    any_beyond, any_unordered = torch.stack([beyond.any(), unordered.any()]).tolist()
+    if any_beyond and source_lengths is not None:
+        at = beyond.nonzero()[0].tolist()
+        _value_at("source_lengths", f"0 to S={rows}", str(source_lengths[tuple(at)].item()), at)
+    if any_unordered:
+        at = unordered.nonzero()[0].tolist()
+        episode = source_times if source_times.dim() == 1 else source_times[at[0]]
+        row = at[-1]
+        got = _time(episode[row])
+        if row > 0 and got != "nan":
+            got += f" after {_time(episode[row - 1])}"
+        _value_at("source_times", "ascending times", got, at)
 
 
-def _number(x: float) -> str:
-    return f"{x:g}" if isinstance(x, float) else str(x)
+def _time(time: Tensor) -> str:
+    return f"{time.item():.9g}" if time.is_floating_point() else str(time.item())
+
+
+def _value_at(name: str, expected: str, got: str, at: Sequence[int]) -> NoReturn:
+    raise ValueError(f"{name}: expected {expected}, got {got} at {_list(at)}")
 
 
 def _check_device(name: str, tensor: Tensor, values: Tensor) -> None:

@@ -157,6 +157,9 @@ class _Differentiable(torch.autograd.Function):
         shape = [source_times.size(-1), grad.size(-1)]
         if ctx.values_have_batch:
             shape.insert(0, grad.size(0))
+        elif grad.dim() == 3 and target_times.dim() == 1:
+            # The batch may come from the source's mask, which the operator is not given here.
+            target_times = target_times.expand(grad.size(0), -1)
         grad_values = _resample_backward(
             grad,
             values,

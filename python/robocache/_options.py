@@ -39,32 +39,36 @@ MAX_INT64 = 2**63 - 1
 # ---- packing ---------------------------------------------------------------------------------
 
 
-def refuse_method(got: object) -> NoReturn:
-    if isinstance(got, str):
-        raise ValueError(
-            "method: expected linear, previous, nearest, slerp_xyzw, slerp_wxyz or angle, "
-            f"got {got!r}"
-        )
-    raise TypeError(f"method: expected a name or a list of (name, channels) pairs, got {got!r}")
+def refuse_name(got: str) -> NoReturn:
+    raise ValueError(
+        f"method: expected linear, previous, nearest, slerp_xyzw, slerp_wxyz or angle, got {got!r}"
+    )
 
 
 def pack_layout(method: Sequence[tuple[str, int]]) -> list[int]:
-    """[("linear", 7), ("slerp_xyzw", 4)] as [0, 7, 3, 4]. Widths are checked against D later."""
+    """[("linear", 7), ("slerp_xyzw", 4)] as [0, 7, 3, 4]. That they sum to D is checked later."""
     if not isinstance(method, (list, tuple)):
-        refuse_method(method)
-    layout = []
+        _refuse_runs(method)
+    if not method:
+        raise ValueError("method: expected at least 1 run, got 0")
+    layout: list[int] = []
     for run in method:
         if not isinstance(run, (list, tuple)) or len(run) != 2:
-            refuse_method(run)
+            _refuse_runs(run)
         name, width = run
         if not isinstance(name, str) or not _is_integer(width):
-            refuse_method(run)
+            _refuse_runs(run)
         if name not in METHODS:
-            refuse_method(name)
-        layout.append(METHODS[name])
-        # Clamped to what fits the operator's int64; too wide either way.
-        layout.append(max(-1, min(int(width), MAX_INT64 >> 10)))
+            refuse_name(name)
+        if width < 1:
+            raise ValueError(f"method: expected runs of at least 1 channel, got {width}")
+        # Clamped to what fits an int64, also when summed: too wide either way.
+        layout += METHODS[name], min(int(width), 2**50)
     return layout
+
+
+def _refuse_runs(got: object) -> NoReturn:
+    raise TypeError(f"method: expected a name or a list of (name, channels) pairs, got {got!r}")
 
 
 def outside_code(outside: str) -> int:

@@ -171,7 +171,7 @@ def resample_trajectories(
         layout = None
         options = METHODS.get(method, -1)
         if options < 0:
-            _options.refuse_method(method)
+            _options.refuse_name(method)
     else:
         layout = _options.pack_layout(method)
         options = 0
@@ -195,6 +195,10 @@ def resample_trajectories(
     if subtract is not None or multiply is not None:
         _checks.check_are_tensors(subtract=subtract, multiply=multiply)
         _checks.check_need_no_gradient(subtract=subtract, multiply=multiply)
+        if out_dtype is None and data.dtype == torch.uint8:
+            raise ValueError(
+                "out_dtype: expected a dtype with subtract or multiply of uint8 data, got None"
+            )
 
     if backend == "auto":
         backend = _config.backend
