@@ -1,4 +1,4 @@
-"""Writes cases.json, the golden cases of the resampling operation (format: README.md beside this file).
+"""Writes cases.json, the golden cases of resampling (its format: README.md beside this file).
 
 Every expected value is stated by hand, or follows from exact rational arithmetic in which each
 operation that the design names is rounded once (`rounded`). Nothing here calls the library, NumPy

@@ -35,6 +35,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "large: needs much memory; runs where the named amount is free or asked for"
     )
+    config.option.showcapture = "stdout"  # not the thousands of lines that torch.compile logs
     find_backends()  # a chosen backend that does not work ends the run here
 
 
@@ -49,7 +50,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """`backend`: each one tested here; `cuda_backend`: each on CUDA; `native`: the library's own."""
+    """`backend`: all tested here; `cuda_backend`: those on CUDA; `native`: the library's own."""
     backends, left_out = find_backends()
     for name, fits in (
         ("backend", ("cpu", "pytorch-cpu", "cuda", "pytorch-cuda")),

@@ -41,7 +41,7 @@ def resample(
     multiply: torch.Tensor | None = None,
     out_dtype: torch.dtype | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """CPU tensors as the library takes them -> the output in the compute type (see `rounded`), valid.
+    """CPU tensors in; out comes the output in the compute type (see `rounded`), and the mask.
 
     Zero and NaN that are written outside are in the output already; rounding keeps them.
     """
@@ -195,15 +195,14 @@ def find_hit(times: list[Time], t: Time, lo: int, tolerance: Time) -> int | None
     best = None
     with np.errstate(all="ignore"):
         for i in (lo, lo + 1):  # the earlier first, so that it keeps a tie
-            if 0 <= i < len(times) and abs(times[i] - t) <= tolerance:
-                if best is None or abs(times[i] - t) < abs(times[best] - t):
-                    best = i
+            if not 0 <= i < len(times) or not abs(times[i] - t) <= tolerance:
+                continue
+            if best is None or abs(times[i] - t) < abs(times[best] - t):
+                best = i
     return best
 
 
-def beyond(
-    method: str, data: Array, times: list[Time], t: Time, lo: int, outside: str
-) -> Array:
+def beyond(method: str, data: Array, times: list[Time], t: Time, lo: int, outside: str) -> Array:
     """Before the first row (lo is -1) or after the last: held, or a linear run extrapolated."""
     before = lo < 0
     a, b = (0, 1) if before else (len(times) - 2, len(times) - 1)

@@ -88,7 +88,9 @@ def calls(
     if draw(st.booleans()):
         shape = batched()
         lengths = torch.tensor(
-            draw(st.lists(st.integers(0, rows), min_size=math.prod(shape), max_size=math.prod(shape))),
+            draw(
+                st.lists(st.integers(0, rows), min_size=math.prod(shape), max_size=math.prod(shape))
+            ),
             dtype=draw(st.sampled_from([torch.int64, torch.int32])),
         ).reshape(shape)
         if garbage_past_lengths and source_times.dim() == 2 and lengths.dim() == 1:
@@ -144,7 +146,9 @@ def columns(layout: Sequence[tuple[str, int]]) -> list[tuple[str, slice]]:
 @st.composite
 def ascending(draw: st.DrawFn, batch: list[int], rows: int, dtype: torch.dtype) -> torch.Tensor:
     """Source times: steps from a start, equal neighbours among them, or any sorted numbers."""
-    lists = []
+    lists: list[list[Any]] = []
+    anything: st.SearchStrategy[Any]
+    row: list[Any]
     for _ in range(math.prod(batch)):
         if dtype == torch.int64:
             step = draw(st.sampled_from([1, 10_000_000, 2**61]))

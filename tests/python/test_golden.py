@@ -24,8 +24,10 @@ def tensor(encoded: dict[str, Any] | None) -> torch.Tensor | None:
     dtype = getattr(torch, encoded["dtype"])
     data = encoded["data"]
     if dtype.is_floating_point:
-        return torch.tensor([float(x) for x in data], dtype=torch.float64).to(dtype).reshape(
-            encoded["shape"]
+        return (
+            torch.tensor([float(x) for x in data], dtype=torch.float64)
+            .to(dtype)
+            .reshape(encoded["shape"])
         )
     return torch.tensor(data, dtype=dtype).reshape(encoded["shape"])
 
@@ -65,9 +67,11 @@ def test_golden(backend: Backend, case: dict[str, Any]) -> None:
 def test_golden_without_valid(backend: Backend, case: dict[str, Any]) -> None:
     """The call without the mask is another code path and gives the same values."""
     tensors, options = arguments(case)
-    out = backend.resample(*tensors, method=[tuple(run) for run in case["layout"]], **options) if (
-        len(case["layout"]) > 1 or case["layout"][0][1] > 0
-    ) else backend.resample(*tensors, method=case["layout"][0][0], **options)
+    out = (
+        backend.resample(*tensors, method=[tuple(run) for run in case["layout"]], **options)
+        if (len(case["layout"]) > 1 or case["layout"][0][1] > 0)
+        else backend.resample(*tensors, method=case["layout"][0][0], **options)
+    )
     mask = tensor(case["valid"])
     assert mask is not None
     check(case, out.cpu(), mask)

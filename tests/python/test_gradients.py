@@ -79,8 +79,15 @@ def test_gradcheck_shared_and_ragged(backend: Backend, method: str) -> None:
 @pytest.mark.parametrize("method", METHODS)
 def test_gradcheck_unbatched(backend: Backend, method: str) -> None:
     times = torch.tensor([0, 10, 20])
-    gradcheck(backend, rows_for(method, [], 3), times, torch.tensor([3, 10, 19, 19, 25, -4]),
-              method=method, source_valid=torch.tensor([True, False, True]), max_gap=5)
+    gradcheck(
+        backend,
+        rows_for(method, [], 3),
+        times,
+        torch.tensor([3, 10, 19, 19, 25, -4]),
+        method=method,
+        source_valid=torch.tensor([True, False, True]),
+        max_gap=5,
+    )
 
 
 @pytest.mark.parametrize("dtype", FLOATS[:3])
@@ -110,7 +117,9 @@ def test_types_of_values_and_output(
     backend: Backend, dtype: torch.dtype, out_dtype: torch.dtype
 ) -> None:
     """The gradient has the values' type whatever the output's; by numbers exact in all of them."""
-    leaf = torch.tensor([[1.0], [2.0], [4.0]], dtype=dtype, device=backend.device, requires_grad=True)
+    leaf = torch.tensor(
+        [[1.0], [2.0], [4.0]], dtype=dtype, device=backend.device, requires_grad=True
+    )
     out = backend.resample(
         leaf,
         torch.tensor([0, 4, 8]),
@@ -127,7 +136,7 @@ def test_types_of_values_and_output(
 
 
 def test_no_gradient_where_no_row_is_used(backend: Backend) -> None:
-    """Literal zeros and NaNs, empty episodes and NaN targets pass no gradient, and no NaN either."""
+    """Literals, empty episodes and NaN targets pass no gradient, and no NaN either."""
     for outside in ("zero", "nan"):
         leaf = torch.tensor([[1.0], [2.0]], device=backend.device, requires_grad=True)
         out = backend.resample(
@@ -147,9 +156,7 @@ def test_zero_quaternion_has_no_gradient(backend: Backend, method: str) -> None:
     leaf = torch.tensor(
         [[0.0, 0, 0, 0], [0, 0, 0, 2], [0, 0, 0, 2]], device=backend.device, requires_grad=True
     )
-    out = backend.resample(
-        leaf, torch.tensor([0, 10, 20]), torch.tensor([0, 5, -3]), method=method
-    )
+    out = backend.resample(leaf, torch.tensor([0, 10, 20]), torch.tensor([0, 5, -3]), method=method)
     (out * torch.tensor([1.0, 2, 3, 4], device=backend.device)).sum().backward()
     assert leaf.grad is not None
     assert leaf.grad.eq(0).all()
@@ -174,7 +181,9 @@ def test_gradients_of_other_strides(backend: Backend) -> None:
     grads = []
     for layout in ("contiguous", "strided"):
         leaf = base.clone().requires_grad_()
-        values = leaf if layout == "contiguous" else leaf.transpose(0, 2).contiguous().transpose(0, 2)
+        values = leaf
+        if layout == "strided":
+            values = leaf.transpose(0, 2).contiguous().transpose(0, 2)
         out, valid = backend.resample(values, source, targets, return_valid=True)
         assert not valid.requires_grad
         if layout == "contiguous":

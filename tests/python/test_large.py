@@ -1,4 +1,4 @@
-"""More than 2**31 elements. Each test states the memory it needs and skips where it is not there."""
+"""More than 2**31 elements. Each test says what memory it needs, and skips where there is less."""
 
 from __future__ import annotations
 
@@ -76,7 +76,8 @@ def test_cuda_targets() -> None:
     count = 2**31 + 100
     targets = torch.arange(count, device="cuda")
     values = torch.arange(200, dtype=torch.uint8, device="cuda").unsqueeze(-1)
-    out = CUDA.resample(values, torch.arange(200, device="cuda") * 2**24, targets, method="previous")
+    times = torch.arange(200, device="cuda") * 2**24
+    out = CUDA.resample(values, times, targets, method="previous")
     at = torch.tensor([0, 2**24, 2**31 - 1, 2**31, count - 1], device="cuda")
     assert out[at, 0].tolist() == (at // 2**24).clamp(max=199).tolist()
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
+import pandas as pd  # type: ignore[import-untyped]
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.spatial.transform import Rotation, Slerp
+from scipy.spatial.transform import Rotation, Slerp  # type: ignore[import-untyped]
 from support import Backend
 
 MILLISECOND = 1_000_000

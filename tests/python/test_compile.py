@@ -1,0 +1,267 @@
+"""torch.compile, torch.export and torch.library.opcheck."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from support import Backend, assert_near, assert_same_bits
+from torch._dynamo.testing import CompileCounterWithBackend
+
+import robocache as rc
+
+Tensors = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
+
+
+@pytest.fixture(autouse=True)
+def fresh_compiler() -> Iterator[None]:
+    torch.compiler.reset()
+    yield
+    torch.compiler.reset()
+
+
+def inputs(backend: Backend, batch: int, rows: int, count: int, channels: int) -> Tensors:
+    source = torch.rand(batch, rows, dtype=torch.float64).cumsum(-1)
+    targets = torch.rand(batch, count, dtype=torch.float64) * rows / 2
+    values = torch.randn(batch, rows, channels)
+    return backend.put(values), backend.put(source), backend.put(targets)
+
+
+# No two sizes of the first are equal, which the compiler would take for a rule.
+SIZES = [(2, 5, 7, 3), (3, 7, 6, 5), (4, 9, 2, 8), (2, 6, 11, 4)]
+
+
+def compiled(
+    function: Callable[..., Any], how: str = "aot_eager", dynamic: bool | None = True
+) -> tuple[Callable[..., Any], CompileCounterWithBackend]:
+    counter = CompileCounterWithBackend(how)
+    return torch.compile(function, fullgraph=True, dynamic=dynamic, backend=counter), counter
+
+
+@pytest.mark.parametrize("return_valid", [False, True])
+def test_dynamic_shapes(backend: Backend, return_valid: bool) -> None:
+    """One graph for all sizes, and eager's bits."""
+
+    def call(*tensors: torch.Tensor) -> Any:
+        return backend.resample(*tensors, return_valid=return_valid, max_gap=0.5)
+
+    fast, counter = compiled(call)
+    for sizes in SIZES:
+        tensors = inputs(backend, *sizes)
+        got, want = fast(*tensors), call(*tensors)
+        if return_valid:
+            assert_same_bits(got[1], want[1])
+            got, want = got[0], want[0]
+        assert_same_bits(got, want)
+    assert counter.frame_count == 1
+
+
+def test_every_option(backend: Backend) -> None:
+    """All arguments at once, with shapes that change after the first call (dynamic=None)."""
+    layout = [("linear", 2), ("slerp_xyzw", 4), ("angle", 1), ("previous", 1)]
+
+    def call(
+        values: torch.Tensor,
+        source: torch.Tensor,
+        targets: torch.Tensor,
+        lengths: torch.Tensor,
+        valid: torch.Tensor,
+        scale: torch.Tensor,
+    ) -> Any:
+        return backend.resample(
+            values,
+            source,
+            targets,
+            method=layout,
+            outside="extrapolate",
+            max_gap=1.5,
+            tolerance=0.01,
+            source_lengths=lengths,
+            source_valid=valid,
+            subtract=scale,
+            multiply=scale,
+            out_dtype=torch.bfloat16,
+            return_valid=True,
+        )
+
+    fast, counter = compiled(call, dynamic=None)
+    for batch, rows, count, _ in SIZES:
+        values, source, targets = inputs(backend, batch, rows, count, 8)
+        more = backend.put(
+            {
+                "lengths": torch.randint(0, rows + 1, (batch,)),
+                "valid": torch.rand(batch, rows) < 0.7,
+                "scale": torch.rand(8) + 0.5,
+            }
+        ).values()
+        got, want = fast(values, source, targets, *more), call(values, source, targets, *more)
+        assert_same_bits(got[1], want[1])
+        assert_near(got[0], want[0], 0.05)
+    assert counter.frame_count <= 3
+
+
+@pytest.mark.parametrize("method", ["linear", "slerp_xyzw"])
+def test_gradient(backend: Backend, method: str) -> None:
+    """Forward and backward traced as one, with changing sizes."""
+
+    def loss(values: torch.Tensor, source: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        out = backend.resample(values, source, targets, method=method)
+        return torch.sum(out * out)
+
+    fast, counter = compiled(loss)
+    for batch, rows, count, _ in SIZES[:3]:
+        values, source, targets = inputs(backend, batch, rows, count, 4)
+        grads = []
+        for function in (fast, loss):
+            leaf = values.clone().requires_grad_()
+            function(leaf, source, targets).backward()
+            assert leaf.grad is not None
+            grads.append(leaf.grad)
+        assert_near(grads[0], grads[1], 1e-4)
+    assert counter.frame_count == 1
+
+
+def test_config_changes_reach_compiled_code(backend: Backend) -> None:
+    """backend="auto" compiled: rc.config is a guard, and a change of it recompiles."""
+
+    def call(*tensors: torch.Tensor) -> torch.Tensor:
+        out = rc.resample_trajectories(*tensors)
+        assert isinstance(out, torch.Tensor)
+        return out
+
+    tensors = inputs(backend, 2, 5, 4, 3)
+    fast, counter = compiled(call)
+    with rc.config(backend=backend.backend):
+        want = call(*tensors)
+        assert_same_bits(fast(*tensors), want)
+    other = "cuda" if backend.device == "cpu" else "cpu"
+    with rc.config(backend=other), pytest.raises(Exception, match="backend: expected"):
+        fast(*tensors)
+    with rc.config(backend="pytorch"):
+        assert_same_bits(fast(*tensors), want)
+    with rc.config(backend=backend.backend):
+        assert_same_bits(fast(*tensors), want)
+    assert counter.frame_count <= 3
+
+
+def test_inductor(native: Backend) -> None:
+    """The default compiler, with arithmetic around the operation."""
+
+    def call(values: torch.Tensor, source: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        out: torch.Tensor = native.resample(values * 2, source, targets + 0.5) + 1
+        return out
+
+    fast = torch.compile(call, fullgraph=True, dynamic=True)
+    for sizes in SIZES[:2]:
+        tensors = inputs(native, *sizes)
+        assert_near(fast(*tensors), call(*tensors), 1e-5)
+        leaf = tensors[0].clone().requires_grad_()
+        (got,) = torch.autograd.grad(fast(leaf, *tensors[1:]).sum(), leaf)
+        (want,) = torch.autograd.grad(call(leaf, *tensors[1:]).sum(), leaf)
+        assert_near(got, want, 1e-5)
+
+
+def test_export(backend: Backend) -> None:
+    """torch.export with dynamic sizes."""
+
+    class Align(torch.nn.Module):
+        def forward(self, values: torch.Tensor, source: torch.Tensor, targets: torch.Tensor) -> Any:
+            return backend.resample(values, source, targets, return_valid=True)
+
+    dim = torch.export.Dim
+    batch, rows, count, channels = (dim(name, min=2, max=4096) for name in "bstd")
+    exported = torch.export.export(
+        Align(),
+        inputs(backend, 3, 6, 5, 4),
+        dynamic_shapes=(
+            {0: batch, 1: rows, 2: channels},
+            {0: batch, 1: rows},
+            {0: batch, 1: count},
+        ),
+    )
+    tensors = inputs(backend, *SIZES[1])
+    for got, want in zip(exported.module()(*tensors), Align()(*tensors), strict=True):
+        assert_same_bits(got, want)
+
+
+def test_opcheck(native: Backend) -> None:
+    """Schemas, fake kernels and tracing of the three operators."""
+    ops = torch.ops.robocache
+    values = torch.randn(2, 5, 8)
+    source, targets = torch.arange(5).repeat(2, 1) * 10, torch.tensor([[3, 12, 44], [0, 7, 99]])
+    layout = [0, 2, 3, 4, 5, 1, 1, 1]  # linear 2, slerp 4, angle 1, previous 1
+    lengths, valid, scale = torch.tensor([4, 0]), torch.ones(2, 5, dtype=torch.bool), torch.rand(8)
+    off_ns, off_s = (-1, 0), (-1.0, 0.0)
+    float32_out = 3 << 8
+    samples: list[tuple[Any, ...]] = [
+        (values, source, targets, None, None, None, None, None, 0, *off_ns, *off_s),
+        (values, source[0], targets, lengths, valid, scale, scale, layout, 1 << 4, 20, 1, *off_s),
+        (
+            values[0],
+            source[0].double(),
+            targets[0].float(),
+            None,
+            valid[0],
+            None,
+            None,
+            None,
+            1 | 3 << 4,
+            *off_ns,
+            0.5,
+            0.1,
+        ),
+        (
+            values.to(torch.bfloat16).transpose(0, 1).contiguous().transpose(0, 1),
+            source,
+            targets,
+            lengths.int(),
+            None,
+            None,
+            scale.half(),
+            None,
+            2 | float32_out,
+            *off_ns,
+            *off_s,
+        ),
+        (
+            values[0],
+            source[0],
+            targets[0],
+            torch.tensor(3),
+            None,
+            None,
+            None,
+            None,
+            2 << 4,
+            *off_ns,
+            *off_s,
+        ),
+        (values[:0], source[:0], targets[:0], None, None, None, None, None, 0, *off_ns, *off_s),
+    ]
+    for sample in samples:
+        args = tuple(native.put(x) for x in sample)
+        torch.library.opcheck(ops.resample.default, args)
+        torch.library.opcheck(ops.resample_valid.default, args)
+    of_float32 = 3 << 12
+    grad = torch.randn(2, 3, 8)
+    backward: list[tuple[Any, ...]] = [
+        (grad, None, source, targets, None, None, None, of_float32, 0, 0.0, [2, 5, 8]),
+        (
+            grad,
+            values,
+            source[0],
+            targets,
+            lengths,
+            scale,
+            layout,
+            of_float32 | 1 << 4,
+            1,
+            0.0,
+            [2, 5, 8],
+        ),
+        (grad, None, source, targets, None, None, None, of_float32, 0, 0.0, [5, 8]),
+    ]
+    for sample in backward:
+        torch.library.opcheck(ops.resample_backward.default, tuple(native.put(x) for x in sample))
