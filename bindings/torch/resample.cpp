@@ -129,6 +129,11 @@ Resampled resample_checked(ResampleArguments arguments, bool wants_valid) {
   Stream stream;
   stream.values = view_of(kNames.values, arguments.values);
   const DataType out_type = options.out_type.value_or(stream.values.dtype);
+  const bool is_scaled = arguments.subtract || arguments.multiply;
+  if (is_scaled && stream.values.dtype == DataType::kUInt8 && !options.out_type) {
+    throw ValueError(
+        "out_dtype: expected a dtype with subtract or multiply of uint8 data, got None");
+  }
   const DataType compute_type = compute_type_of(stream.values.dtype, out_type);
   take_into(compute_type, "subtract", arguments.subtract);
   take_into(compute_type, "multiply", arguments.multiply);

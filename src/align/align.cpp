@@ -13,6 +13,8 @@
 namespace robocache {
 namespace {
 
+constexpr char kValueTypes[] = "float16, bfloat16, float32, float64 or uint8";
+
 bool is_value_type(DataType type) {
   return type == DataType::kFloat16 || type == DataType::kBFloat16 || type == DataType::kFloat32 ||
          type == DataType::kFloat64 || type == DataType::kUInt8;
@@ -74,7 +76,7 @@ std::string batch_of(const Sizes& sizes) { return dimension("B", sizes.batch); }
 void check_values(CheckedStream& stream, Sizes& sizes, bool ragged) {
   const Argument& values = stream.values;
   const ConstTensorView& view = values.view;
-  values.expect_type(is_value_type(view.dtype), "float16, bfloat16, float32, float64 or uint8");
+  values.expect_type(is_value_type(view.dtype), kValueTypes);
   if (ragged) {
     values.expect_shape(view.rank == 2, "[N,D]");
   } else {
@@ -107,7 +109,9 @@ void check_target_times(const Argument& targets, const CheckedStream& stream, Si
   targets.expect_type(is_time_type(view.dtype), "int64, float32 or float64");
   const DataType source = stream.times.view.dtype;
   if (view.dtype != source) {
-    throw_type_error(targets.name, std::string(name_of(source)) + " like " + stream.times.name,
+    const bool is_mixed = source == DataType::kInt64 || view.dtype == DataType::kInt64;
+    const char* expected = is_mixed && source != DataType::kInt64 ? "float32 or float64" : name_of(source);
+    throw_type_error(targets.name, std::string(expected) + " like " + stream.times.name,
                      name_of(view.dtype));
   }
   targets.expect_shape(view.rank == 1 || view.rank == 2, "[B,T] or [T]");
@@ -169,6 +173,13 @@ const char* method_text(Method method) {
   return "an unknown method";
 }
 
+void check_run(const Run& run, const std::string& name) {
+  if (is_slerp(run.method) && run.channels != 4) {
+    throw_value_error(name, std::string("a run of 4 channels for ") + method_text(run.method),
+                      std::to_string(run.channels));
+  }
+}
+
 /// The runs of a stream: its layout, neighbours of one kind merged, or its one method.
 RunTable make_runs(const Stream& stream, const CheckedStream& checked) {
   RunTable runs;
@@ -176,14 +187,6 @@ RunTable make_runs(const Stream& stream, const CheckedStream& checked) {
   runs.units = 0;
   std::int64_t channel = 0;
   const auto add = [&](Method method, std::int64_t channels) {
-    if (channels < 1 && !stream.layout.empty()) {
-      throw_value_error(checked.method_name, "runs of at least 1 channel", std::to_string(channels));
-    }
-    if (is_slerp(method) && channels != 4) {
-      throw_value_error(checked.method_name,
-                        std::string("a run of 4 channels for ") + method_text(method),
-                        std::to_string(channels));
-    }
     const bool merges = runs.count > 0 && !is_slerp(method) && runs.method[runs.count - 1] == method;
     if (!merges) {
       if (runs.count == kMaxRuns) {
@@ -199,22 +202,24 @@ RunTable make_runs(const Stream& stream, const CheckedStream& checked) {
     runs.units += is_slerp(method) ? 1 : channels;
   };
   if (stream.layout.empty()) {
+    check_run({stream.method, checked.channels}, checked.method_name);
     add(stream.method, checked.channels);
-  } else {
-    for (const Run& run : stream.layout) {
-      if (run.channels > checked.channels - channel) {
-        channel += run.channels;
-        break;
-      }
-      add(run.method, run.channels);
+    return runs;
+  }
+  std::int64_t sum = 0;
+  for (const Run& run : stream.layout) {
+    if (run.channels < 1) {
+      throw_value_error(checked.method_name, "runs of at least 1 channel",
+                        std::to_string(run.channels));
     }
+    check_run(run, checked.method_name);
+    if (__builtin_add_overflow(sum, run.channels, &sum)) sum = std::numeric_limits<std::int64_t>::max();
   }
-  if (channel != checked.channels) {
-    std::int64_t sum = 0;
-    for (const Run& run : stream.layout) sum += run.channels;
-    throw_value_error(checked.method_name,
-                      "runs that sum to " + dimension("D", checked.channels), std::to_string(sum));
+  if (sum != checked.channels) {
+    throw_value_error(checked.method_name, "runs that sum to " + dimension("D", checked.channels),
+                      std::to_string(sum));
   }
+  for (const Run& run : stream.layout) add(run.method, run.channels);
   return runs;
 }
 
@@ -270,9 +275,6 @@ class Planner {
 #if !defined(ROBOCACHE_HAS_CUDA)
     if (device_ == DeviceType::kCuda) throw DeviceError("context: expected the CPU, got CUDA in " + cuda_problem(0));
 #endif
-    if (!is_value_type(out_type)) {
-      throw_type_error("out_dtype", "float16, bfloat16, float32, float64 or uint8", name_of(out_type));
-    }
   }
 
   /// Checks a stream's shapes and types against those seen so far. `prefix` names the stream where
@@ -398,7 +400,7 @@ class Planner {
   }
 
  private:
-  const AlignOptions& options_;
+  AlignOptions options_;
   Argument targets_;
   DataType out_type_;
   DeviceType device_;
@@ -428,6 +430,7 @@ AlignedShape aligned_shape(const Stream* streams, std::size_t count,
   Planner planner(target_times, options, out_type, context);
   AlignedShape shape;
   const std::vector<CheckedStream> checked = check_all(planner, streams, count, shape.channels);
+  if (!is_value_type(out_type)) throw_type_error("out_dtype", kValueTypes, name_of(out_type));
   for (std::size_t i = 0; i < count; ++i) planner.plan(streams[i], checked[i]);
   shape.is_batched = planner.is_batched();
   shape.batch = planner.batch();
@@ -449,6 +452,7 @@ void align(const Stream* streams, std::size_t count, const ConstTensorView& targ
   const Argument out{"values_out", values_out};
   std::int64_t columns = 0;
   const std::vector<CheckedStream> checked = check_all(planner, streams, count, columns);
+  out.expect_type(is_value_type(values_out.dtype), kValueTypes);
   planner.check_output(out, columns, "D");
   const int last = values_out.rank - 1;
   if (values_out.shape[last] > 1 && values_out.strides[last] != 1) {
@@ -538,16 +542,20 @@ void align_backward(const Stream& stream, const ConstTensorView& target_times,
       grad_values.dtype == stream.values.dtype && grad_values.dtype != DataType::kUInt8,
       name_of(stream.values.dtype));
   bool fits = grad_values.rank == stream.values.rank;
-  std::int64_t contiguous_stride = 1;
-  for (int axis = grad_values.rank - 1; fits && axis >= 0; --axis) {
-    fits = grad_values.shape[axis] == stream.values.shape[axis] &&
-           (grad_values.shape[axis] <= 1 || grad_values.strides[axis] == contiguous_stride);
-    contiguous_stride *= grad_values.shape[axis];
+  std::int64_t elements = 1;
+  for (int axis = 0; fits && axis < grad_values.rank; ++axis) {
+    fits = grad_values.shape[axis] == stream.values.shape[axis];
+    elements *= grad_values.shape[axis];
+  }
+  std::int64_t stride = 1;
+  for (int axis = grad_values.rank - 1; fits && elements > 0 && axis >= 0; --axis) {
+    fits = grad_values.shape[axis] == 1 || grad_values.strides[axis] == stride;
+    stride *= grad_values.shape[axis];
   }
   result.expect_shape(fits, "contiguous " + shape_text(stream.values));
   result.expect_device(context.device);
   plan.grad_values = grad_values.data;
-  if (contiguous_stride == 0) return;
+  if (elements == 0) return;
 
   if (context.device == DeviceType::kCuda) {
     align_backward_on_cuda(plan, runs, workspace, context.stream);
