@@ -18,22 +18,23 @@ from robocache import _options
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 TIMES = (torch.int64, torch.float32, torch.float64)
 MAX_RUNS = 256
-OPTIONAL = ("source_lengths", "source_valid", "subtract", "multiply")
 
 
-def check_are_tensors(**arguments: object) -> None:
-    for name, argument in arguments.items():
-        if not isinstance(argument, Tensor) and not (argument is None and name in OPTIONAL):
-            raise TypeError(f"{name}: expected a torch.Tensor, got {type(argument).__name__}")
+def check_type(name: str, argument: object) -> None:
+    if not isinstance(argument, Tensor):
+        raise TypeError(f"{name}: expected a torch.Tensor, got {type(argument).__name__}")
 
 
-def check_need_no_gradient(**arguments: Tensor | None) -> None:
-    for name, argument in arguments.items():
-        if argument is not None and argument.requires_grad:
-            raise ValueError(
-                f"{name}: expected no requires_grad (gradients flow to data only), "
-                "got requires_grad=True"
-            )
+def check_scale(name: str, argument: Tensor) -> None:
+    check_type(name, argument)
+    if argument.requires_grad:
+        refuse_gradient(name)
+
+
+def refuse_gradient(name: str) -> NoReturn:
+    raise ValueError(
+        f"{name}: expected no requires_grad (gradients flow to data only), got requires_grad=True"
+    )
 
 
 def check_tensors(
@@ -144,41 +145,6 @@ def _check_layout(layout: Sequence[int] | None, options: int, channels: int) -> 
         raise ValueError(f"method: expected runs that sum to D={channels}, got {total}")
 
 
-def check_values(source_times: Tensor, source_lengths: Tensor | None) -> None:
-    """Lengths lie in [0,S], and source times ascend within them. Synchronises once."""
-    rows = source_times.size(-1)
-    unordered = source_times.isnan()
-    unordered[..., 1:] |= source_times[..., 1:] < source_times[..., :-1]
-    if source_lengths is None:
-        beyond = unordered.new_zeros(())
-    else:
-        beyond = (source_lengths < 0) | (source_lengths > rows)
-        exists = torch.arange(rows, device=source_times.device) < source_lengths.unsqueeze(-1)
-        if exists.dim() > source_times.dim():  # times that the batch shares: of the longest episode
-            exists = exists.any(0)
-        unordered = unordered & exists
-    any_beyond, any_unordered = torch.stack([beyond.any(), unordered.any()]).tolist()
-    if any_beyond and source_lengths is not None:
-        at = beyond.nonzero()[0].tolist()
-        _value_at("source_lengths", f"0 to S={rows}", str(source_lengths[tuple(at)].item()), at)
-    if any_unordered:
-        at = unordered.nonzero()[0].tolist()
-        episode = source_times if source_times.dim() == 1 else source_times[at[0]]
-        row = at[-1]
-        got = _time(episode[row])
-        if row > 0 and got != "nan":
-            got += f" after {_time(episode[row - 1])}"
-        _value_at("source_times", "ascending times", got, at)
-
-
-def _time(time: Tensor) -> str:
-    return f"{time.item():.9g}" if time.is_floating_point() else str(time.item())
-
-
-def _value_at(name: str, expected: str, got: str, at: Sequence[int]) -> NoReturn:
-    raise ValueError(f"{name}: expected {expected}, got {got} at {_list(at)}")
-
-
 def _check_device(name: str, tensor: Tensor, values: Tensor) -> None:
     if tensor.device != values.device:
         raise ValueError(f"{name}: expected device {values.device} like data, got {tensor.device}")
@@ -189,8 +155,8 @@ def _type(name: str, expected: str, got: Tensor) -> NoReturn:
 
 
 def _value(name: str, expected: str, got: Tensor) -> NoReturn:
-    raise ValueError(f"{name}: expected {expected}, got {_list(got.shape)}")
+    raise ValueError(f"{name}: expected {expected}, got {shape_text(got.shape)}")
 
 
-def _list(numbers: Sequence[int]) -> str:
+def shape_text(numbers: Sequence[int]) -> str:
     return "[" + ",".join(map(str, numbers)) + "]"

@@ -34,6 +34,7 @@ DTYPE_CODES = {dtype: code for code, dtype in enumerate(DTYPES, 1)}
 
 OUTSIDE_SHIFT, OUT_DTYPE_SHIFT, VALUES_DTYPE_SHIFT = 4, 8, 12
 MAX_INT64 = 2**63 - 1
+MAX_WIDTH = 2**50
 
 
 # ---- packing ---------------------------------------------------------------------------------
@@ -58,12 +59,14 @@ def pack_layout(method: Sequence[tuple[str, int]]) -> list[int]:
         name, width = run
         if not isinstance(name, str) or not _is_integer(width):
             _refuse_runs(run)
-        if name not in METHODS:
+        code = METHODS.get(name)
+        if code is None:
             refuse_name(name)
         if width < 1:
             raise ValueError(f"method: expected runs of at least 1 channel, got {width}")
-        # Clamped to what fits an int64, also when summed: too wide either way.
-        layout += METHODS[name], min(int(width), 2**50)
+        layout.append(code)
+        # What does not fit an int64, also when summed, is too wide either way.
+        layout.append(int(width) if width < MAX_WIDTH else MAX_WIDTH)
     return layout
 
 
@@ -92,6 +95,17 @@ def pack_duration(
     name: str, value: object, times_dtype: torch.dtype, absent: int
 ) -> tuple[int, float]:
     """A duration as (nanoseconds, seconds), `absent` in the place that does not fit the times."""
+    if times_dtype == torch.int64:
+        if not _is_integer(value):
+            raise TypeError(
+                f"{name}: expected an int (nanoseconds) for int64 times, got {type(value).__name__}"
+            )
+        nanoseconds = int(value)  # type: ignore[call-overload]
+        if nanoseconds < 0:
+            raise ValueError(f"{name}: expected 0 or more, got {value}")
+        if nanoseconds > MAX_INT64:
+            raise ValueError(f"{name}: expected at most {MAX_INT64}, got {value}")
+        return nanoseconds, float(absent)
     if times_dtype.is_floating_point:
         if not isinstance(value, numbers.Real) or isinstance(value, bool):
             raise TypeError(
@@ -102,22 +116,14 @@ def pack_duration(
         if not seconds >= 0:  # NaN is refused too
             raise ValueError(f"{name}: expected 0 or more, got {value}")
         return absent, seconds
-    if times_dtype != torch.int64:  # the operator refuses these times
-        return absent, float(absent)
-    if not _is_integer(value):
-        raise TypeError(
-            f"{name}: expected an int (nanoseconds) for int64 times, got {type(value).__name__}"
-        )
-    nanoseconds = int(value)  # type: ignore[call-overload]
-    if nanoseconds < 0:
-        raise ValueError(f"{name}: expected 0 or more, got {value}")
-    if nanoseconds > MAX_INT64:
-        raise ValueError(f"{name}: expected at most {MAX_INT64}, got {value}")
-    return nanoseconds, float(absent)
+    return absent, float(absent)  # times that the operator refuses
 
 
 def _is_integer(value: object) -> bool:
-    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    # The first test is the fast one; the others are for NumPy's integers.
+    return type(value) is int or (
+        isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    )
 
 
 # ---- unpacking -------------------------------------------------------------------------------

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Any, Literal, overload
+from typing import Literal, overload
 
 import torch
 from torch import Tensor
 
-from robocache import _checks, _config, _errors, _library, _ops, _options, _pytorch
+from robocache import (
+    _checks,
+    _config,
+    _errors,
+    _library,
+    _ops,
+    _options,
+    _pytorch,
+    _validation,
+)
 from robocache._options import METHODS
 
 
@@ -160,13 +169,22 @@ def resample_trajectories(
         tensor([ True,  True, False])
     """
     # This path is short on purpose: on a GPU a call is to cost little more than one launch. Shapes
-    # and dtypes are checked by the operator.
-    if not (
-        isinstance(data, Tensor)
-        and isinstance(source_times, Tensor)
-        and isinstance(target_times, Tensor)
-    ):
-        _checks.check_are_tensors(data=data, source_times=source_times, target_times=target_times)
+    # and dtypes are checked by the operators.
+    if not isinstance(data, Tensor):
+        _checks.check_type("data", data)
+    if not isinstance(source_times, Tensor):
+        _checks.check_type("source_times", source_times)
+    if not isinstance(target_times, Tensor):
+        _checks.check_type("target_times", target_times)
+    if source_lengths is not None:
+        _checks.check_type("source_lengths", source_lengths)
+    if source_valid is not None:
+        _checks.check_type("source_valid", source_valid)
+    if subtract is not None:
+        _checks.check_scale("subtract", subtract)
+    if multiply is not None:
+        _checks.check_scale("multiply", multiply)
+
     if isinstance(method, str):
         layout = None
         options = METHODS.get(method, -1)
@@ -188,17 +206,18 @@ def resample_trajectories(
             "tolerance", tolerance, source_times.dtype, 0
         )
 
-    if source_times.requires_grad or target_times.requires_grad:
-        _checks.check_need_no_gradient(source_times=source_times, target_times=target_times)
-    if source_lengths is not None or source_valid is not None:
-        _checks.check_are_tensors(source_lengths=source_lengths, source_valid=source_valid)
-    if subtract is not None or multiply is not None:
-        _checks.check_are_tensors(subtract=subtract, multiply=multiply)
-        _checks.check_need_no_gradient(subtract=subtract, multiply=multiply)
-        if out_dtype is None and data.dtype == torch.uint8:
-            raise ValueError(
-                "out_dtype: expected a dtype with subtract or multiply of uint8 data, got None"
-            )
+    if source_times.requires_grad:
+        _checks.refuse_gradient("source_times")
+    if target_times.requires_grad:
+        _checks.refuse_gradient("target_times")
+    if (
+        (subtract is not None or multiply is not None)
+        and out_dtype is None
+        and data.dtype == torch.uint8
+    ):
+        raise ValueError(
+            "out_dtype: expected a dtype with subtract or multiply of uint8 data, got None"
+        )
 
     if backend == "auto":
         backend = _config.backend
@@ -209,6 +228,19 @@ def resample_trajectories(
     else:
         is_native = data.is_cpu
 
+    if _config.validate and not (is_native and data.is_cpu):  # the cpu backend always does
+        _checks.check_tensors(
+            data,
+            source_times,
+            target_times,
+            source_lengths,
+            source_valid,
+            subtract,
+            multiply,
+            layout,
+            options,
+        )
+        source_times = _validation.validated(source_times, source_lengths)
     arguments = (
         data,
         source_times,
@@ -224,8 +256,6 @@ def resample_trajectories(
         max_gap_s,
         tolerance_s,
     )
-    if _config.validate and not (is_native and data.is_cpu):  # the cpu backend always does
-        _validate(arguments)
     if not is_native:
         if return_valid:
             return _pytorch.resample_valid(*arguments)
@@ -291,17 +321,3 @@ def _cuda_problem(device_index: int) -> str | None:
 # torch.compiler.assume_constant_result does, without importing Dynamo, which takes seconds.
 for _function in (_cuda_is_usable, _cuda_problem):
     setattr(_function, "_dynamo_marked_constant", True)  # noqa: B010 - mypy knows no such attribute
-
-
-# ---- validation --------------------------------------------------------------------------------
-
-
-def _validate(arguments: tuple[Any, ...]) -> None:
-    data, source_times, _, source_lengths = arguments[:4]
-    if data.is_cuda and torch.cuda.is_current_stream_capturing():
-        raise ValueError(
-            "validate: expected False while a CUDA graph is captured (it waits for the GPU), "
-            "got True"
-        )
-    _checks.check_tensors(*arguments[:9])
-    _checks.check_values(source_times, source_lengths)
