@@ -257,6 +257,13 @@ def times() -> None:
     case("int64_difference_rounds_in_compute_type",
          "exact integer differences are converted one by one, then divided",
          [0, 2**24], [0, 2**24 + 3], [2**24 + 1], [2**24 - 4], [Y])
+    case("int64_difference_rounds_once",
+         "to float32 in one rounding: by way of a double, 2**60 + 2**36 + 1 would be a tie",
+         [0, 1], [0, 2**60 + 2**36 + 1], [2**59], [lerp(0, 1, 2**59, 2**60 + 2**36 + 1)], [Y])
+    case("int64_difference_rounds_once_beyond_int64",
+         "likewise where the difference is beyond int64",
+         [0, 1], [INT64_MIN, INT64_MIN + 2**63 + 2**39 + 1], [INT64_MIN + 2**62],
+         [lerp(0, 1, 2**62, 2**63 + 2**39 + 1)], [Y])
     case("targets_in_any_order", "targets may descend and repeat",
          [0, 10, 20], [0, 10, 20], [20, 5, 15, 5, 0], [20, 5, 15, 5, 0], [Y] * 5)
     case("negative_times", "times may be negative",

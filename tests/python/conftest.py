@@ -16,7 +16,7 @@ from support import find_backends
 
 # No deadline: nothing here is timed. Every run draws anew; failures are kept in .hypothesis.
 hypothesis.settings.register_profile(
-    "default", deadline=None, derandomize=False, max_examples=100, print_blob=True
+    "default", deadline=None, derandomize=False, max_examples=200, print_blob=True
 )
 hypothesis.settings.register_profile(
     "thorough", parent=hypothesis.settings.get_profile("default"), max_examples=3000
