@@ -52,26 +52,24 @@ endef
 # $(call compiles,HEADER): the C++ compiler works, takes C++20 and finds the header.
 compiles = c++ -std=c++20 -fsyntax-only -x c++ <(echo '$(hash)include <$(1)>')
 
-$(VENV)/.compiler: | $(UV)
+build/.compiler:
 	@$(call need,$(call compiles,concepts),g++)
-	@touch $@
+	@mkdir -p build && touch $@
 
-$(VENV)/.test-libraries: | $(VENV)/.compiler
+build/.test-libraries: | build/.compiler
 	@$(call need,$(call compiles,gtest/gtest.h),libgtest-dev)
 	@$(call need,$(call compiles,nlohmann/json.hpp),nlohmann-json3-dev)
 	@touch $@
 
 $(UV):
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(v < (3, 10) and f"robocache: Python 3.10 or newer is needed; $(PYTHON) is {v[0]}.{v[1]}. PYTHON=... names another")'
-	@$(call need,$(PYTHON) -c 'import ensurepip$(comma) venv',python3-venv)
+	@$(call need,$(PYTHON) -c 'import venv; import ensurepip',python3-venv)
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
 
-comma := ,
-
 # ---- Python packages, as pyproject.toml names them
 
-$(VENV)/.demo-packages: pyproject.toml | $(UV)
+$(VENV)/.demo-packages: pyproject.toml | build/.compiler $(UV)
 	@echo "robocache: installing torch and the other Python packages into $(VENV)"
 	@$(INSTALL) -r pyproject.toml --extra demo 'scikit-build-core>=0.11' cmake ninja
 	@touch $@
@@ -97,7 +95,7 @@ $(UV) build --quiet --wheel --no-build-isolation --python $(BIN)/python --out-di
   --config-setting build-dir=$(1) $(foreach d,$(3),--config-setting 'cmake.define.$(d)')
 endef
 
-$(BUILD)/.installed: $(sources) $(VENV)/cuda | $(VENV)/.compiler
+$(BUILD)/.installed: $(sources) $(VENV)/cuda
 	@echo "robocache: building"
 	@rm -rf $(BUILD)/wheel
 	@$(call wheel,$(BUILD),$(BUILD)/wheel,$(file <$(VENV)/cuda))
@@ -109,16 +107,16 @@ build: $(BUILD)/.installed ## build the package and install it into .venv
 demo: $(BUILD)/.installed ## align a generated recording to one timeline: a table, times, a picture
 	@$(BIN)/python examples/python/demo.py
 
-wheel: $(VENV)/.demo-packages | $(VENV)/.compiler ## the wheel of a release, for all GPU architectures, in dist/
+wheel: $(VENV)/.demo-packages ## the wheel of a release, for all GPU architectures, in dist/
 	@$(call wheel,build/release,dist,ROBOCACHE_CUDA=$(if $(filter OFF,$(CUDA)),OFF,ON))
 	@ls -l dist
 
 # ---- tests
 
-test: lint cpp-test sanitizer-test python-test ## everything that needs no GPU
+test: build/.test-libraries lint cpp-test sanitizer-test python-test ## everything that needs no GPU
 
 # The tree that the wheel is built in, with the tests added to it.
-$(BUILD)/.tests: $(BUILD)/.installed FORCE | $(VENV)/.test-libraries
+$(BUILD)/.tests: $(BUILD)/.installed FORCE | build/.test-libraries
 	@$(CMAKE) -DROBOCACHE_TESTS=ON $(BUILD) >$(BUILD)/configure.log || { cat $(BUILD)/configure.log; exit 1; }
 	@$(CMAKE) --build $(BUILD)
 	@touch $@
@@ -126,7 +124,7 @@ $(BUILD)/.tests: $(BUILD)/.installed FORCE | $(VENV)/.test-libraries
 cpp-test: $(BUILD)/.tests ## the C++ tests, the headers, the installed library
 	@$(CTEST) --test-dir $(BUILD)
 
-sanitizer-test: $(VENV)/.demo-packages | $(VENV)/.test-libraries ## the C++ tests under AddressSanitizer and UndefinedBehaviorSanitizer
+sanitizer-test: $(VENV)/.demo-packages build/.test-libraries ## the C++ tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	@$(CMAKE) --preset asan-ubsan -DCMAKE_COMPILE_WARNING_AS_ERROR=$(WERROR) >/dev/null
 	@$(CMAKE) --build --preset asan-ubsan
 	@$(CTEST) --test-dir build/asan-ubsan
@@ -138,7 +136,7 @@ python-test: $(BUILD)/.installed $(VENV)/.test-packages ## the Python tests, on 
 gpu-test: $(BUILD)/.tests $(VENV)/.test-packages ## the same tests on a GPU, and compute-sanitizer
 	@PYTHON=$(BIN)/python tests/gpu.sh $(BUILD)
 
-install-check: $(UV) | $(VENV)/.compiler ## pip install . by itself, in a fresh environment
+install-check: build/.compiler $(UV) ## pip install . by itself, in a fresh environment
 	@rm -rf build/install-check
 	@$(UV) venv --quiet --python $(BIN)/python build/install-check
 	@$(UV) pip install --quiet --python build/install-check/bin/python $(CURDIR)
