@@ -87,7 +87,7 @@ $(VENV)/cuda: $(VENV)/.demo-packages FORCE
 	@echo CMAKE_COMPILE_WARNING_AS_ERROR=$(WERROR) >>$@.new
 	@if cmp -s $@.new $@; then rm $@.new; else cat $@.says; mv $@.new $@; fi
 
-sources := $(shell find CMakeLists.txt pyproject.toml README.md LICENSE cmake include src bindings python -type f -not -name '*.pyc' 2>/dev/null)
+sources := $(shell find CMakeLists.txt pyproject.toml README.md LICENSE cmake include src bindings python -type f -not -path '*/.*' -not -name '*.pyc' 2>/dev/null)
 
 # $(call wheel,BUILD FOLDER,WHEEL FOLDER,DEFINITIONS)
 define wheel

@@ -31,6 +31,8 @@ step() {
 }
 
 export ROBOCACHE_GOLDEN_CASES=$PWD/tests/golden/cases.json
+# Named, so that one that does not work here is an error and not left out.
+export ROBOCACHE_TEST_BACKENDS=${ROBOCACHE_TEST_BACKENDS:-cpu,pytorch-cpu,cuda,pytorch-cuda}
 step "C++ tests" "$build/tests/cpp/robocache_tests" --gtest_brief=1
 step "Python tests" "$python" -m pytest -p no:cacheprovider tests/python "$@"
 
