@@ -91,12 +91,13 @@ sources := $(shell find CMakeLists.txt pyproject.toml README.md LICENSE cmake in
 
 # $(call wheel,BUILD FOLDER,WHEEL FOLDER,DEFINITIONS)
 define wheel
-$(UV) build --quiet --wheel --no-build-isolation --python $(BIN)/python --out-dir $(2) \
-  --config-setting build-dir=$(1) $(foreach d,$(3),--config-setting 'cmake.define.$(d)')
+mkdir -p $(1) && $(UV) build --wheel --no-build-isolation --python $(BIN)/python --out-dir $(2) \
+  --config-setting build-dir=$(1) $(foreach d,$(3),--config-setting 'cmake.define.$(d)') >$(1)/build.log 2>&1 || \
+  { grep -v '^\*\*\*' $(1)/build.log | tail -n 100; exit 1; }
 endef
 
 $(BUILD)/.installed: $(sources) $(VENV)/cuda
-	@echo "robocache: building"
+	@echo "robocache: building (minutes the first time; $(BUILD)/build.log)"
 	@rm -rf $(BUILD)/wheel
 	@$(call wheel,$(BUILD),$(BUILD)/wheel,$(file <$(VENV)/cuda))
 	@$(INSTALL) --no-deps --reinstall $(BUILD)/wheel/*.whl

@@ -7,7 +7,7 @@
 set -euo pipefail
 
 wanted=$1 python=$2 uv=$3
-minimum_cuda=13 minimum_driver=580
+minimum_cuda=13 minimum_driver=580 oldest_gpu=75
 
 say() { echo "robocache: $*" >&2; }
 cpu_only() {
@@ -24,6 +24,9 @@ if gpus=$(nvidia-smi --query-gpu=driver_version,compute_cap --format=csv,noheade
   capabilities=$(cut -d, -f2 <<<"$gpus" | tr -d ' .' | sort -un | paste -sd ';')
   if ((${driver%%.*} < minimum_driver)); then
     cpu_only "the NVIDIA driver is $driver, and CUDA $minimum_cuda needs $minimum_driver or newer"
+  fi
+  if ((${capabilities%%;*} < oldest_gpu)); then
+    cpu_only "the GPU has compute capability ${capabilities%%;*}, and CUDA $minimum_cuda needs $oldest_gpu (Turing) or newer"
   fi
 fi
 
@@ -48,7 +51,7 @@ if [[ -z $nvcc ]]; then
   [[ -x $nvcc ]] || cpu_only "the nvcc from PyPI is not where it should be ($nvcc)"
 fi
 
-say "building with $nvcc for ${capabilities:+this machine\'s }GPU architecture ${capabilities:-90}"
+say "building with $nvcc for GPU architecture ${capabilities:-90}${capabilities:+, which is here}"
 echo ROBOCACHE_CUDA=ON
 echo "CMAKE_CUDA_COMPILER=$nvcc"
 echo "CMAKE_CUDA_ARCHITECTURES=${capabilities:-90}"
