@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the library, builds examples/cpp against the installed copy and runs it.
-#   test_install.sh CMAKE GENERATOR CXX SOURCE WORK static BUILD     what BUILD has built
-#   test_install.sh CMAKE GENERATOR CXX SOURCE WORK shared           a shared library, built here
+#   test_install.sh CMAKE GENERATOR CXX SOURCE WORK static BUILD [CUDA BIN]   what BUILD has built
+#   test_install.sh CMAKE GENERATOR CXX SOURCE WORK shared                    a shared library, built here
 set -euo pipefail
 
 cmake=$1 generator=$2 cxx=$3 source=$4 work=$5/$6 kind=$6
@@ -20,7 +20,11 @@ configure() {
 }
 
 case $kind in
-  static) build=$7 ;;
+  static)
+    build=$7
+    # Whoever links it needs the CUDA runtime; here the one that it was built with.
+    if [[ -n ${8:-} ]]; then export CUDAToolkit_ROOT=${8%/bin}; fi
+    ;;
   shared)
     build=$work/build
     configure -S "$source" -B "$build" -DBUILD_SHARED_LIBS=ON -DROBOCACHE_CUDA=OFF
