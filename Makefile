@@ -135,6 +135,8 @@ python-test: $(BUILD)/.installed $(VENV)/.test-packages ## the Python tests, on 
 	@$(BIN)/python -m pytest tests/python
 
 gpu-test: $(BUILD)/.tests $(VENV)/.test-packages ## the same tests on a GPU, and compute-sanitizer
+	@command -v compute-sanitizer >/dev/null || [[ -x /usr/local/cuda/bin/compute-sanitizer ]] || \
+	  $(INSTALL) 'cuda-toolkit[sanitizer]>=13,<14'
 	@PYTHON=$(BIN)/python tests/gpu.sh $(BUILD)
 
 install-check: build/.compiler $(UV) ## pip install . by itself, in a fresh environment

@@ -36,9 +36,16 @@ export ROBOCACHE_TEST_BACKENDS=${ROBOCACHE_TEST_BACKENDS:-cpu,pytorch-cpu,cuda,p
 step "C++ tests" "$build/tests/cpp/robocache_tests" --gtest_brief=1
 step "Python tests" "$python" -m pytest -p no:cacheprovider tests/python "$@"
 
-sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null || true)
+packages=$("$python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+sanitizer=""
+for candidate in "$(command -v compute-sanitizer || true)" {/usr/local/cuda,"$packages/nvidia/cu13"}/bin/compute-sanitizer; do
+  if [[ -x $candidate ]]; then
+    sanitizer=$candidate
+    break
+  fi
+done
 if [[ -z $sanitizer ]]; then
-  echo "compute-sanitizer is not here: it comes with the CUDA toolkit (nvidia-cuda-sanitizer-api on PyPI)"
+  echo "compute-sanitizer is not here: it is in the CUDA toolkit, and in cuda-toolkit[sanitizer] on PyPI"
   failed+=("compute-sanitizer")
 else
   for tool in memcheck racecheck initcheck synccheck; do

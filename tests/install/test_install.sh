@@ -6,7 +6,7 @@ set -euo pipefail
 
 cmake=$1 generator=$2 cxx=$3 source=$4 work=$5/$6 kind=$6
 prefix=$work/prefix example=$work/example
-rm -rf "$prefix" "$example"
+rm -rf "$prefix" "$prefix.moved" "$example"
 mkdir -p "$work"
 
 fail() {
