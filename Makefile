@@ -29,8 +29,6 @@ CTEST := $(BIN)/ctest --output-on-failure --parallel $(JOBS)
 
 export CMAKE_BUILD_PARALLEL_LEVEL := $(JOBS)
 export PATH := $(CURDIR)/$(BIN):$(PATH)
-# Caches on another file system than .venv are copied from, without a warning about it.
-export UV_LINK_MODE := $(or $(UV_LINK_MODE),hardlink)
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1|/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "  make %-14s %s\n", $$1, $$2}'
