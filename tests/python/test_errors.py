@@ -326,9 +326,12 @@ def test_values_unchecked(backend: Backend, arguments: dict[str, Any], message: 
     if backend.backend == "cpu":
         pytest.skip("the cpu backend always checks")
     arguments = dict(arguments)
-    tensors = [arguments.pop(name) for name in ("data", "source_times", "target_times")]
+    source, targets = arguments.pop("source_times"), arguments.pop("target_times")
+    targets = torch.arange(-5, S + 5).to(targets.dtype)
+    tensors = [torch.rand(B, S, D) + 1, source, targets]
+    del arguments["data"]
     out, valid = backend.resample_to_cpu(*tensors, **arguments)
-    assert out.shape == (B, T, D) and valid.shape == (B, T)
+    assert out.shape == (B, S + 10, D) and valid.shape == (B, S + 10)
     if "source_lengths" in arguments and "ascending" not in message:
         arguments["source_lengths"] = arguments["source_lengths"].clamp(0, S)
         clamped, clamped_valid = backend.resample_to_cpu(*tensors, **arguments)

@@ -135,6 +135,16 @@ def test_types_of_values_and_output(
     assert leaf.grad.flatten().tolist() == [8.0, 14.0, 40.0]
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_summed_in_the_compute_type(backend: Backend, dtype: torch.dtype) -> None:
+    """5000 ones: a sum kept in a half type would have stopped at 2048 or 256."""
+    leaf = torch.zeros(2, 1, dtype=dtype, device=backend.device, requires_grad=True)
+    out = backend.resample(leaf, torch.tensor([0, 9]), torch.ones(5000).long(), method="previous")
+    out.backward(torch.ones_like(out))
+    assert leaf.grad is not None
+    assert_same_bits(leaf.grad.cpu(), torch.tensor([[5000.0], [0.0]]).to(dtype))
+
+
 def test_no_gradient_where_no_row_is_used(backend: Backend) -> None:
     """Literals, empty episodes and NaN targets pass no gradient, and no NaN either."""
     for outside in ("zero", "nan"):
