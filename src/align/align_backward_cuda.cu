@@ -75,7 +75,7 @@ __global__ void __launch_bounds__(kThreads)
   const std::int64_t target = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
   if (target >= targets) return;
   const std::int64_t b = target / plan.forward.targets;
-  const Episode episode = episode_of(plan.forward, b);
+  const Episode<std::int64_t> episode = episode_of(plan.forward, b);
   const TargetRecord record =
       make_record(plan, b, episode.first_row,
                   search<Compute>(plan.forward, b, target - b * plan.forward.targets, episode));

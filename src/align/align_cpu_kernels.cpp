@@ -62,7 +62,7 @@ std::int64_t first_unordered(const StreamPlan& plan, std::int64_t b) {
   std::int64_t found = -1;
   with_time_type(plan.time_type, [&](auto tag) {
     using Time = typename decltype(tag)::type;
-    const EpisodeTimes<Time> episode = times_of<Time>(plan, b, episode_of(plan, b));
+    const auto episode = times_of<Time>(plan, b, episode_of(plan, b));
     // Counting first lets the loop be vectorised; only a faulty recording is read twice.
     std::int64_t unordered = episode.count > 0 && !(episode[0] <= episode[0]) ? 1 : 0;
     if (episode.stride == 1) {
@@ -91,8 +91,8 @@ inline void for_each_location(const StreamPlan& plan, std::int64_t begin, std::i
                               const Use& use) {
   std::int64_t b = begin / plan.targets;
   std::int64_t t = begin % plan.targets;
-  Episode episode = episode_of(plan, b);
-  EpisodeTimes<Time> times = times_of<Time>(plan, b, episode);
+  Episode<std::int64_t> episode = episode_of(plan, b);
+  auto times = times_of<Time>(plan, b, episode);
   std::int64_t not_after = 0;
   for (std::int64_t i = begin; i < end; ++i) {
     const Time time = target_time<Time>(plan, b, t);
@@ -100,7 +100,7 @@ inline void for_each_location(const StreamPlan& plan, std::int64_t begin, std::i
       const std::int64_t guess = not_after > 0 ? not_after - 1 : 0;
       not_after = rows_not_after(times, time, guess);
     }
-    use(i, b, t, episode.first_row, locate<Compute>(plan, times, time, not_after));
+    use(i, b, t, episode.first_row, locate<Compute>(plan, times, time, bracket_of(times, not_after)));
     if (++t == plan.targets && i + 1 < end) {
       t = 0;
       ++b;
@@ -235,7 +235,9 @@ void align_values(const StreamPlan& plan, const RunTable& runs, std::int64_t beg
       const LocatedTarget<Compute>& target = located[i];
       Out* out = static_cast<Out*>(plan.out) + target.b * plan.out_batch_stride +
                  target.t * plan.out_target_stride;
-      const Value* rows = row_of<Value>(plan, target.b, target.first_row);
+      const Value* rows = static_cast<const Value*>(plan.values) +
+                          target.b * plan.values_batch_stride +
+                          target.first_row * plan.values_row_stride;
       const bool exists = write_target(plan, runs, rows, target.location, scale, out);
       if (plan.out_valid != nullptr) {
         plan.out_valid[target.b * plan.out_valid_batch_stride +

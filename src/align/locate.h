@@ -30,19 +30,27 @@ struct Location {
   bool valid;             // the mask, quaternions of length zero apart
 };
 
-/// The rows of one episode, as far as time goes.
-template <typename Time>
+/// The rows of one episode, as far as time goes. Index is wide enough to count them.
+template <typename Time, typename Index>
 struct EpisodeTimes {
   const Time* times;
-  std::int64_t stride;
-  std::int64_t count;
+  Index stride;
+  Index count;
   const bool* valid;  // may be null
-  std::int64_t valid_stride;
+  Index valid_stride;
 
-  ROBOCACHE_HOST_DEVICE Time operator[](std::int64_t row) const { return times[row * stride]; }
-  ROBOCACHE_HOST_DEVICE bool is_valid(std::int64_t row) const {
-    return valid == nullptr || valid[row * valid_stride];
+  ROBOCACHE_HOST_DEVICE Time operator[](Index row) const { return times[offset(row, stride)]; }
+  ROBOCACHE_HOST_DEVICE bool is_valid(Index row) const {
+    return valid == nullptr || valid[offset(row, valid_stride)];
   }
+};
+
+/// Where a target stands among the rows: `not_after` of them are at or before it. `time_lo` is the
+/// time of the last of these, `time_hi` that of the row after; each only where there is such a row.
+template <typename Time, typename Index>
+struct Bracket {
+  Index not_after;
+  Time time_lo, time_hi;
 };
 
 // Differences are exact over the whole range of int64, so they are unsigned; `later` is not before
@@ -79,37 +87,29 @@ struct DurationOf<float> {
 /// then halves: about 2 log2(distance) reads. Times that do not ascend give some number in
 /// [0, count], in as many steps.
 /// Source: Bentley and Yao, "An almost optimal algorithm for unbounded searching", 1976.
-template <typename Time>
-ROBOCACHE_HOST_DEVICE std::int64_t rows_not_after(const EpisodeTimes<Time>& episode, Time t,
-                                                  std::int64_t guess) {
-  std::int64_t low = 0;               // every row before it is at or before t
-  std::int64_t high = episode.count;  // this row and all after it are later than t
-  std::int64_t step = 1;
-  if (episode[guess] <= t) {
+template <typename Time, typename Index>
+ROBOCACHE_HOST_DEVICE Index rows_not_after(const EpisodeTimes<Time, Index>& episode, Time t,
+                                           Index guess) {
+  Index low = 0;               // every row before it is at or before t
+  Index high = episode.count;  // this row and all after it are later than t
+  const bool upwards = episode[guess] <= t;
+  if (upwards) {
     low = guess + 1;
-    while (low < high && step < high - low) {
-      const std::int64_t probe = low + step - 1;
-      if (episode[probe] <= t) {
-        low = probe + 1;
-        step *= 2;
-      } else {
-        high = probe;
-      }
-    }
   } else {
     high = guess;
-    while (low < high && step < high - low) {
-      const std::int64_t probe = high - step;
-      if (episode[probe] <= t) {
-        low = probe + 1;
-      } else {
-        high = probe;
-        step *= 2;
-      }
+  }
+  for (Index step = 1; step < high - low; step *= 2) {
+    const Index probe = upwards ? low + step - 1 : high - step;
+    const bool is_not_after = episode[probe] <= t;
+    if (is_not_after) {
+      low = probe + 1;
+    } else {
+      high = probe;
     }
+    if (is_not_after != upwards) break;
   }
   while (low < high) {
-    const std::int64_t middle = low + (high - low) / 2;
+    const Index middle = low + (high - low) / 2;
     if (episode[middle] <= t) {
       low = middle + 1;
     } else {
@@ -119,18 +119,27 @@ ROBOCACHE_HOST_DEVICE std::int64_t rows_not_after(const EpisodeTimes<Time>& epis
   return low;
 }
 
+template <typename Time, typename Index>
+ROBOCACHE_HOST_DEVICE Bracket<Time, Index> bracket_of(const EpisodeTimes<Time, Index>& episode,
+                                                      Index not_after) {
+  Bracket<Time, Index> bracket{not_after, Time(0), Time(0)};
+  if (not_after > 0) bracket.time_lo = episode[not_after - 1];
+  if (not_after < episode.count) bracket.time_hi = episode[not_after];
+  return bracket;
+}
+
 /// A target before the first row (`not_after` 0) or after the last one, not close enough to be a
 /// hit.
-template <typename Compute, typename Time>
-ROBOCACHE_HOST_DEVICE Location<Compute> locate_outside(const EpisodeTimes<Time>& episode, Time t,
-                                                       bool before, Outside outside) {
+template <typename Compute, typename Time, typename Index>
+ROBOCACHE_HOST_DEVICE Location<Compute> locate_outside(const EpisodeTimes<Time, Index>& episode,
+                                                       Time t, bool before, Outside outside) {
   Location<Compute> location{before ? 0 : episode.count - 1, Compute(0), Source::kRow, false, false};
   if (outside == Outside::kZero) {
     location.source = Source::kZero;
   } else if (outside == Outside::kNan) {
     location.source = Source::kNan;
   } else if (outside == Outside::kExtrapolate && episode.count >= 2) {
-    const std::int64_t a = before ? 0 : episode.count - 2;
+    const Index a = before ? 0 : episode.count - 2;
     const Time time_a = episode[a];
     const Time time_b = episode[a + 1];
     if (time_a < time_b) {
@@ -148,12 +157,12 @@ ROBOCACHE_HOST_DEVICE Location<Compute> locate_outside(const EpisodeTimes<Time>&
   return location;
 }
 
-/// The rows that make the target at `t`, given how many rows are at or before it. `plan` says how
-/// gaps, outside and tolerance are meant.
-template <typename Compute, typename Time>
-ROBOCACHE_HOST_DEVICE Location<Compute> locate(const StreamPlan& plan,
-                                               const EpisodeTimes<Time>& episode, Time t,
-                                               std::int64_t not_after) {
+/// The rows that make the target at `t`, given its bracket (of any content where the episode is empty
+/// or `t` NaN). `plan` says how gaps, outside and tolerance are meant.
+template <typename Compute, typename Time, typename Index>
+ROBOCACHE_HOST_DEVICE Location<Compute> locate(const BasicStreamPlan<Index>& plan,
+                                               const EpisodeTimes<Time, Index>& episode, Time t,
+                                               const Bracket<Time, Index>& bracket) {
   Location<Compute> location{0, Compute(0), Source::kZero, false, false};
   if (episode.count <= 0) {
     return location;
@@ -162,14 +171,12 @@ ROBOCACHE_HOST_DEVICE Location<Compute> locate(const StreamPlan& plan,
     location.source = Source::kNan;
     return location;
   }
-  const std::int64_t lo = not_after - 1;  // -1: before the first row
-  const std::int64_t hi = not_after;      // count: after the last row
+  const Index lo = bracket.not_after - 1;  // -1: before the first row
+  const Index hi = bracket.not_after;      // count: after the last row
   const bool has_lo = lo >= 0;
   const bool has_hi = hi < episode.count;
-  const Time time_lo = has_lo ? episode[lo] : t;
-  const Time time_hi = has_hi ? episode[hi] : t;
-  const auto after_lo = elapsed(time_lo, t);
-  const auto before_hi = elapsed(t, time_hi);
+  const auto after_lo = elapsed(bracket.time_lo, t);
+  const auto before_hi = elapsed(t, bracket.time_hi);
   const bool nearest_is_later = has_hi && (!has_lo || before_hi < after_lo);
 
   const auto tolerance = DurationOf<Time>::from(plan.tolerance);
@@ -184,7 +191,7 @@ ROBOCACHE_HOST_DEVICE Location<Compute> locate(const StreamPlan& plan,
     return locate_outside<Compute>(episode, t, !has_lo, plan.outside);
   }
 
-  const auto apart = elapsed(time_lo, time_hi);
+  const auto apart = elapsed(bracket.time_lo, bracket.time_hi);
   location.lo = lo;
   location.source = Source::kPair;
   location.weight = static_cast<Compute>(after_lo) / static_cast<Compute>(apart);

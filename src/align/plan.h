@@ -26,33 +26,36 @@ struct RunTable {
 };
 
 /// One stream, its targets and its share of the output. Strides are in elements, and 0 along a
-/// dimension that is shared.
-struct StreamPlan {
+/// dimension that is shared. Index is wide enough for every size and stride, not for their products.
+template <typename Index_>
+struct BasicStreamPlan {
+  using Index = Index_;
+
   // Sizes. `rows` bounds a batch row's source rows; lengths[b] cuts them down.
-  std::int64_t batch, rows, targets, channels;
+  Index batch, rows, targets, channels;
 
   const void* values;
-  std::int64_t values_batch_stride, values_row_stride, values_channel_stride;
+  Index values_batch_stride, values_row_stride, values_channel_stride;
   const void* times;
-  std::int64_t times_batch_stride, times_row_stride;
+  Index times_batch_stride, times_row_stride;
   const void* target_times;
-  std::int64_t target_times_batch_stride, target_times_stride;
+  Index target_times_batch_stride, target_times_stride;
 
   const void* lengths;  // may be null, as all below
-  std::int64_t lengths_stride;
+  Index lengths_stride;
   const std::int64_t* begins;
-  std::int64_t begins_stride;
+  Index begins_stride;
   const bool* valid;
-  std::int64_t valid_batch_stride, valid_row_stride;
+  Index valid_batch_stride, valid_row_stride;
   const void* subtract;  // in the compute type
-  std::int64_t subtract_stride;
+  Index subtract_stride;
   const void* multiply;
-  std::int64_t multiply_stride;
+  Index multiply_stride;
 
   void* out;  // this stream's first channel; the channel stride is 1
-  std::int64_t out_batch_stride, out_target_stride;
+  Index out_batch_stride, out_target_stride;
   bool* out_valid;
-  std::int64_t out_valid_batch_stride, out_valid_target_stride;
+  Index out_valid_batch_stride, out_valid_target_stride;
 
   TimeValue max_gap, tolerance;
   DataType time_type, value_type, out_type;
@@ -61,6 +64,14 @@ struct StreamPlan {
   Method method;           // where the stream has no layout
   std::uint8_t row_kinds;  // RowKind flags of all methods in use: whose rows decide the mask
 };
+
+using StreamPlan = BasicStreamPlan<std::int64_t>;
+
+/// The product of a position and a stride, neither of which need be as wide.
+template <typename Index>
+ROBOCACHE_CONSTEXPR std::int64_t offset(Index position, Index stride) {
+  return static_cast<std::int64_t>(position) * stride;
+}
 
 /// Methods fall into three kinds by the rows they read.
 enum RowKind : std::uint8_t { kReadsPair = 1, kReadsPrevious = 2, kReadsNearest = 4 };
