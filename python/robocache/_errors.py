@@ -14,29 +14,33 @@ _CLASSES = {"ValueError": ValueError, "TypeError": TypeError}
 
 
 def translated(error: Exception, operator: Any, arguments: tuple[Any, ...]) -> Exception | None:
-    """The exception to raise in place of `error`, which `operator(*arguments)` raised, or None."""
-    named = _NAMED.search(str(error))
+    """What to raise in place of `error`, which `operator(*arguments)` raised; None: the same."""
+    text = str(error)
+    named = _NAMED.search(text)
     if named:
         return _CLASSES[named[1]](named[2])
-    if isinstance(error, torch.OutOfMemoryError):
-        return None
     device = arguments[0].device
-    if device.type != "cuda" or torch.compiler.is_compiling():
+    if device.type != "cuda" or isinstance(error, torch.OutOfMemoryError):
         return None
-    # A failed allocation reaches us as a RuntimeError that may not say so. The allocator counts its
-    # failures: does one more come with another try?
+    if "out of memory" in text or _fails_to_allocate(operator, arguments, device):
+        return torch.OutOfMemoryError(f"CUDA out of memory on {device}: {text}")
+    return None
+
+
+def _fails_to_allocate(operator: Any, arguments: tuple[Any, ...], device: torch.device) -> bool:
+    # Not every torch version keeps the text of an allocator's error on its way through an operator
+    # like these. But the allocator counts its failures: does another try add one?
     failures = _allocation_failures(device)
     try:
         operator(*arguments)
     except RuntimeError:
-        if _allocation_failures(device) > failures:
-            return torch.OutOfMemoryError(
-                f"CUDA out of memory on {device}, "
-                f"{torch.cuda.mem_get_info(device)[0] / 2**30:.2f} GiB free: {error}"
-            )
-    return None
+        return _allocation_failures(device) > failures
+    return False
 
 
 def _allocation_failures(device: torch.device) -> int:
-    count: int = torch.cuda.memory_stats(device).get("num_ooms", 0)
+    try:
+        count: int = torch.cuda.memory_stats(device)["num_ooms"]
+    except (RuntimeError, KeyError):  # an allocator that keeps no count
+        return 0
     return count

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from robocache import _checks, _library, _options
+from robocache import _checks, _errors, _library, _options
 
 # ---- fake kernels: shapes and dtypes, for torch.compile and torch.export -----------------------
 
@@ -160,7 +160,7 @@ class _Differentiable(torch.autograd.Function):
         elif grad.dim() == 3 and target_times.dim() == 1:
             # The batch may come from the source's mask, which the operator is not given here.
             target_times = target_times.expand(grad.size(0), -1)
-        grad_values = _resample_backward(
+        arguments = (
             grad,
             values,
             source_times,
@@ -173,6 +173,13 @@ class _Differentiable(torch.autograd.Function):
             ctx.tolerance_s,
             shape,
         )
+        try:
+            grad_values = _resample_backward(*arguments)
+        except (RuntimeError, ValueError) as error:
+            translated = _errors.translated(error, _resample_backward, arguments)
+            if translated is None:
+                raise
+            raise translated from None
         return None, grad_values, *[None] * 12
 
 

@@ -1,7 +1,7 @@
 """The pytorch backend: all of the meaning in plain torch, on any device; also the reference.
 
 Shapes: B episodes, S source rows, T targets, D channels. What is [B,...] here may lack its B, which
-is shared by the batch then.
+is shared by the batch then. Gradients are autograd's own, summed in whatever order torch does.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from robocache import _checks, _options
 from robocache._options import ANGLE, EXTRAPOLATE, LINEAR, NAN, NEAREST, PREVIOUS, ZERO
 
 _MIN_INT64 = -(2**63)
+_PI_FLOAT32 = 13176795 / 2**22  # pi rounded to float32
 
 
 class _Rows(NamedTuple):
@@ -282,7 +283,7 @@ def _as_float(x: Tensor, dtype: torch.dtype) -> Tensor:
 
 def _wrap(x: Tensor) -> Tensor:
     """The angle in (-pi, pi] that differs from `x` by whole turns; the slope is 1 everywhere."""
-    pi = torch.tensor(math.pi, dtype=x.dtype).item()
+    pi = math.pi if x.dtype == torch.float64 else _PI_FLOAT32
     turn = 2 * pi
     near = torch.where(x > 0, x - turn, x + turn)
     # Far away the turn must be a better one than float32 has, and its multiples exact.

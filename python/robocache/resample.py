@@ -303,13 +303,14 @@ def _cuda_is_usable(device_index: int) -> bool:
     usable = _cuda_usable.get(device_index)
     if usable is None:
         problem = _cuda_problem(device_index)
-        usable = _cuda_usable[device_index] = problem is None
-        if problem is not None and list(_cuda_usable.values()).count(False) == 1:
+        usable = problem is None
+        if not usable and False not in _cuda_usable.values():
             warnings.warn(
                 f"robocache: backend 'auto' takes the pytorch backend for CUDA tensors: {problem}",
                 RuntimeWarning,
                 stacklevel=3,
             )
+        _cuda_usable[device_index] = usable
     return usable
 
 
