@@ -11,11 +11,11 @@
 namespace robocache::ROBOCACHE_TARGET {
 
 /// How a target's value comes about.
-enum class Source : std::uint8_t {
-  kZero,              // a literal 0
-  kNan,               // a literal NaN
-  kRow,               // row `lo` alone: a hit, a held row
-  kPair,              // rows lo and lo + 1, the target between them
+enum class Source : int {
+  kZero,               // a literal 0
+  kNan,                // a literal NaN
+  kRow,                // row `lo` alone: a hit, a held row
+  kPair,               // rows lo and lo + 1, the target between them
   kExtrapolateBefore,  // rows lo and lo + 1, the target before both
   kExtrapolateAfter,   // rows lo and lo + 1, the target after both
 };
@@ -58,8 +58,13 @@ struct Bracket {
 ROBOCACHE_HOST_DEVICE std::uint64_t elapsed(std::int64_t earlier, std::int64_t later) {
   return static_cast<std::uint64_t>(later) - static_cast<std::uint64_t>(earlier);
 }
-ROBOCACHE_HOST_DEVICE double elapsed(double earlier, double later) { return later - earlier; }
-ROBOCACHE_HOST_DEVICE float elapsed(float earlier, float later) { return later - earlier; }
+// Equal floating times are 0 apart, infinite ones too.
+ROBOCACHE_HOST_DEVICE double elapsed(double earlier, double later) {
+  return later == earlier ? 0.0 : later - earlier;
+}
+ROBOCACHE_HOST_DEVICE float elapsed(float earlier, float later) {
+  return later == earlier ? 0.0f : later - earlier;
+}
 
 ROBOCACHE_HOST_DEVICE bool is_nan(std::int64_t) { return false; }
 ROBOCACHE_HOST_DEVICE bool is_nan(double t) { return t != t; }
@@ -180,7 +185,9 @@ ROBOCACHE_HOST_DEVICE Location<Compute> locate(const BasicStreamPlan<Index>& pla
   const bool nearest_is_later = has_hi && (!has_lo || before_hi < after_lo);
 
   const auto tolerance = DurationOf<Time>::from(plan.tolerance);
-  const bool is_hit = (has_lo && after_lo <= tolerance) || (has_hi && before_hi <= tolerance);
+  // Equality is asked for apart: the difference of equal infinite times is not 0.
+  const bool is_hit = (has_lo && (bracket.time_lo == t || after_lo <= tolerance)) ||
+                      (has_hi && before_hi <= tolerance);
   if (is_hit) {
     location.lo = nearest_is_later ? hi : lo;
     location.source = Source::kRow;
