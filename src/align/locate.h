@@ -58,13 +58,8 @@ struct Bracket {
 ROBOCACHE_HOST_DEVICE std::uint64_t elapsed(std::int64_t earlier, std::int64_t later) {
   return static_cast<std::uint64_t>(later) - static_cast<std::uint64_t>(earlier);
 }
-// Equal floating times are 0 apart, infinite ones too.
-ROBOCACHE_HOST_DEVICE double elapsed(double earlier, double later) {
-  return later == earlier ? 0.0 : later - earlier;
-}
-ROBOCACHE_HOST_DEVICE float elapsed(float earlier, float later) {
-  return later == earlier ? 0.0f : later - earlier;
-}
+ROBOCACHE_HOST_DEVICE double elapsed(double earlier, double later) { return later - earlier; }
+ROBOCACHE_HOST_DEVICE float elapsed(float earlier, float later) { return later - earlier; }
 
 ROBOCACHE_HOST_DEVICE bool is_nan(std::int64_t) { return false; }
 ROBOCACHE_HOST_DEVICE bool is_nan(double t) { return t != t; }
