@@ -1,0 +1,162 @@
+// The golden cases of tests/golden, which every backend of the project reads: see its README for the
+// format.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+#include <fstream>
+#include <limits>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "engine_test.h"
+#include "numbers.h"
+#include "problem.h"
+
+namespace robocache::testing {
+namespace {
+
+using Json = nlohmann::json;
+
+/// The file that the environment names, for a build that has moved to another machine, or this tree's.
+std::string path_of_cases() {
+  const char* const path = std::getenv("ROBOCACHE_GOLDEN_CASES");
+  return path != nullptr ? path : ROBOCACHE_GOLDEN_CASES;
+}
+
+template <typename T>
+T lookup(const std::map<std::string, T>& table, const std::string& name) {
+  const auto found = table.find(name);
+  if (found == table.end()) throw std::runtime_error("no " + name + " is known here");
+  return found->second;
+}
+
+DataType type_of(const std::string& name) {
+  for (int type = 0; type < static_cast<int>(DataType::kOther); ++type) {
+    if (name == name_of(static_cast<DataType>(type))) return static_cast<DataType>(type);
+  }
+  throw std::runtime_error("no type " + name + " is known here");
+}
+
+double number_of(const Json& element) {
+  if (element.is_boolean()) return element.get<bool>() ? 1 : 0;
+  if (!element.is_string()) return element.get<double>();
+  const std::map<std::string, double> names = {{"nan", std::numeric_limits<double>::quiet_NaN()},
+                                               {"inf", std::numeric_limits<double>::infinity()},
+                                               {"-inf", -std::numeric_limits<double>::infinity()}};
+  return lookup(names, element.get<std::string>());
+}
+
+/// Converted to `type`; null gives an absent tensor.
+Tensor tensor_of(const Json& json, DataType type) {
+  if (json.is_null()) return {};
+  Tensor tensor(type, json.at("shape").get<std::vector<std::int64_t>>());
+  const Json& data = json.at("data");
+  if (static_cast<std::int64_t>(data.size()) != tensor.size()) {
+    throw std::runtime_error("data does not fit its shape");
+  }
+  for (std::int64_t i = 0; i < tensor.size(); ++i) {
+    if (type == DataType::kInt64) {
+      tensor.set_int(i, data[i].get<std::int64_t>());
+    } else {
+      tensor.set(i, number_of(data[i]));
+    }
+  }
+  return tensor;
+}
+
+Tensor tensor_of(const Json& json) {
+  return json.is_null() ? Tensor() : tensor_of(json, type_of(json.at("dtype")));
+}
+
+Duration duration_of(const Json& json, DataType time_type) {
+  return time_type == DataType::kInt64 ? Duration::nanoseconds(json.get<std::int64_t>())
+                                       : Duration::seconds(number_of(json));
+}
+
+/// The type of a pair of types that C++ callers convert to themselves: of times, or of the values and
+/// the output.
+DataType wider(DataType a, DataType b, DataType narrow) {
+  return a == DataType::kFloat64 || b == DataType::kFloat64 ? DataType::kFloat64 : narrow;
+}
+
+Problem problem_of(const Json& json) {
+  const std::map<std::string, Method> methods = {
+      {"linear", Method::kLinear},        {"previous", Method::kPrevious},
+      {"nearest", Method::kNearest},      {"slerp_xyzw", Method::kSlerpXyzw},
+      {"slerp_wxyz", Method::kSlerpWxyz}, {"angle", Method::kAngle}};
+  const std::map<std::string, Outside> outsides = {{"hold", Outside::kHold},
+                                                   {"zero", Outside::kZero},
+                                                   {"nan", Outside::kNan},
+                                                   {"extrapolate", Outside::kExtrapolate}};
+  Problem problem;
+  StreamData data;
+  data.values = tensor_of(json.at("values"));
+  const DataType source = type_of(json.at("source_times").at("dtype"));
+  const DataType target = type_of(json.at("target_times").at("dtype"));
+  const DataType time_type = wider(source, target, source);
+  data.times = tensor_of(json.at("source_times"), time_type);
+  problem.target_times = tensor_of(json.at("target_times"), time_type);
+  data.lengths = tensor_of(json.at("source_lengths"));
+  data.valid = tensor_of(json.at("source_valid"));
+  const DataType out_type =
+      json.at("out_dtype").is_null() ? data.values.type() : type_of(json.at("out_dtype"));
+  const DataType compute = wider(data.values.type(), out_type, DataType::kFloat32);
+  data.subtract = tensor_of(json.at("subtract"), compute);
+  data.multiply = tensor_of(json.at("multiply"), compute);
+  for (const Json& run : json.at("layout")) {
+    data.layout.push_back({lookup(methods, run.at(0)), run.at(1).get<std::int64_t>()});
+  }
+  if (data.layout.size() == 1) {  // one method for all channels, be there none
+    data.method = data.layout[0].method;
+    data.layout.clear();
+  }
+  if (!json.at("max_gap").is_null()) data.max_gap = duration_of(json.at("max_gap"), time_type);
+  data.tolerance = duration_of(json.at("tolerance"), time_type);
+  problem.options.outside = lookup(outsides, json.at("outside"));
+  problem.streams.push_back(data);
+
+  problem.values_out = Tensor(out_type, json.at("expected").at("shape"));
+  auto mask_shape = json.at("valid").at("shape").get<std::vector<std::int64_t>>();
+  mask_shape.push_back(1);  // one stream
+  problem.valid_out = Tensor(DataType::kBool, mask_shape);
+  return problem;
+}
+
+class Golden : public EngineTest {};
+
+TEST_P(Golden, EveryCase) {
+  std::ifstream file(path_of_cases());
+  ASSERT_TRUE(file.good()) << path_of_cases();
+  const Json cases = Json::parse(file).at("cases");
+  ASSERT_FALSE(cases.empty());
+  for (const Json& json : cases) {
+    SCOPED_TRACE(json.at("name").get<std::string>() + ": " + json.at("reason").get<std::string>());
+    Problem problem = problem_of(json);
+    const Tensor expected = tensor_of(json.at("expected"));
+    const Tensor valid = tensor_of(json.at("valid"));
+    ASSERT_EQ(expected.type(), problem.values_out.type());
+    engine().align(problem.views(), problem.target_times.view(), problem.options,
+                   problem.values_out.view(), problem.valid_out.view());
+    const double atol = json.at("atol");
+    for (std::int64_t i = 0; i < expected.size(); ++i) {
+      const double got = problem.values_out.get(i);
+      EXPECT_TRUE(is_same_number(got, expected.get(i)) || std::fabs(got - expected.get(i)) <= atol)
+          << "element " << i << ": expected " << expected.get(i) << ", got " << got;
+    }
+    for (std::int64_t i = 0; i < valid.size(); ++i) {
+      EXPECT_EQ(problem.valid_out.get(i), valid.get(i)) << "mask " << i;
+    }
+    // The reference is held to the same cases.
+    EXPECT_EQ(check_alignment(engine(), problem), "");
+  }
+}
+
+INSTANTIATE_ENGINES(Golden);
+
+}  // namespace
+}  // namespace robocache::testing
