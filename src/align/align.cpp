@@ -252,9 +252,13 @@ TimeValue make_duration(const std::optional<Duration>& duration, DataType time_t
   return value;
 }
 
-/// The stride along the batch: 0 where the argument has none.
-std::int64_t batch_stride(const ConstTensorView& view, int batched_rank) {
-  return view.rank == batched_rank ? view.strides[0] : 0;
+/// The stride along an axis, which is counted from the last, 1. It is 0 where the argument has no such
+/// axis, and where it has no elements: its pointer may be null then, and must not be moved.
+std::int64_t stride_along(const ConstTensorView& view, int axis_from_last) {
+  for (int axis = 0; axis < view.rank; ++axis) {
+    if (view.shape[axis] == 0) return 0;
+  }
+  return axis_from_last <= view.rank ? view.strides[view.rank - axis_from_last] : 0;
 }
 
 /// A stream and its targets, checked and planned, but for where the output goes.
@@ -335,38 +339,38 @@ class Planner {
 
     const ConstTensorView& values = stream.values;
     plan.values = values.data;
-    plan.values_batch_stride = batch_stride(values, 3);
-    plan.values_row_stride = values.strides[values.rank - 2];
-    plan.values_channel_stride = values.strides[values.rank - 1];
+    plan.values_batch_stride = stride_along(values, 3);
+    plan.values_row_stride = stride_along(values, 2);
+    plan.values_channel_stride = stride_along(values, 1);
     plan.value_type = values.dtype;
     plan.times = stream.times.data;
-    plan.times_batch_stride = batch_stride(stream.times, 2);
-    plan.times_row_stride = stream.times.strides[stream.times.rank - 1];
+    plan.times_batch_stride = stride_along(stream.times, 2);
+    plan.times_row_stride = stride_along(stream.times, 1);
     plan.time_type = stream.times.dtype;
     plan.target_times = targets_.view.data;
-    plan.target_times_batch_stride = batch_stride(targets_.view, 2);
-    plan.target_times_stride = targets_.view.strides[targets_.view.rank - 1];
+    plan.target_times_batch_stride = stride_along(targets_.view, 2);
+    plan.target_times_stride = stride_along(targets_.view, 1);
     if (stream.lengths.present()) {
       plan.lengths = stream.lengths.data;
-      plan.lengths_stride = batch_stride(stream.lengths, 1);
+      plan.lengths_stride = stride_along(stream.lengths, 1);
       plan.lengths_are_int32 = stream.lengths.dtype == DataType::kInt32;
     }
     if (stream.begins.present()) {
       plan.begins = static_cast<const std::int64_t*>(stream.begins.data);
-      plan.begins_stride = stream.begins.strides[0];
+      plan.begins_stride = stride_along(stream.begins, 1);
     }
     if (stream.valid.present()) {
       plan.valid = static_cast<const bool*>(stream.valid.data);
-      plan.valid_batch_stride = batch_stride(stream.valid, 2);
-      plan.valid_row_stride = stream.valid.strides[stream.valid.rank - 1];
+      plan.valid_batch_stride = stride_along(stream.valid, 2);
+      plan.valid_row_stride = stride_along(stream.valid, 1);
     }
     if (stream.subtract.present()) {
       plan.subtract = stream.subtract.data;
-      plan.subtract_stride = stream.subtract.strides[0];
+      plan.subtract_stride = stride_along(stream.subtract, 1);
     }
     if (stream.multiply.present()) {
       plan.multiply = stream.multiply.data;
-      plan.multiply_stride = stream.multiply.strides[0];
+      plan.multiply_stride = stride_along(stream.multiply, 1);
     }
 
     plan.out_type = out_type_;
@@ -471,13 +475,16 @@ void align(const Stream* streams, std::size_t count, const ConstTensorView& targ
     plans.push_back(planner.plan(streams[i], checked[i]));
     StreamPlan& plan = plans.back().plan;
     plan.out = static_cast<char*>(values_out.data) + column * size_of(values_out.dtype);
-    plan.out_batch_stride = batch_stride(values_out, 3);
-    plan.out_target_stride = values_out.strides[values_out.rank - 2];
+    plan.out_batch_stride = stride_along(values_out, 3);
+    plan.out_target_stride = stride_along(values_out, 2);
     if (valid_out.present()) {
-      const std::int64_t stride = valid_out.strides[valid_out.rank - 1];
+      const std::int64_t stride = stride_along(valid_out, 1);
       plan.out_valid = static_cast<bool*>(valid_out.data) + static_cast<std::int64_t>(i) * stride;
-      plan.out_valid_batch_stride = batch_stride(valid_out, 3);
-      plan.out_valid_target_stride = valid_out.strides[valid_out.rank - 2];
+      plan.out_valid_batch_stride = stride_along(valid_out, 3);
+      plan.out_valid_target_stride = stride_along(valid_out, 2);
+    } else {
+      plan.valid = nullptr;  // of use to the mask alone
+      plan.has_max_gap = false;
     }
     column += checked[i].channels;
     if (context.device == DeviceType::kCpu) {
@@ -533,9 +540,9 @@ void align_backward(const Stream& stream, const ConstTensorView& target_times,
   auto [plan, runs] = plan_backward(planner, stream);
   planner.check_output(grad, plan.forward.channels, "D");
   plan.grad_output = grad_output.data;
-  plan.grad_batch_stride = batch_stride(grad_output, 3);
-  plan.grad_target_stride = grad_output.strides[grad_output.rank - 2];
-  plan.grad_channel_stride = grad_output.strides[grad_output.rank - 1];
+  plan.grad_batch_stride = stride_along(grad_output, 3);
+  plan.grad_target_stride = stride_along(grad_output, 2);
+  plan.grad_channel_stride = stride_along(grad_output, 1);
 
   const Argument result{"grad_values", grad_values};
   result.expect_type(
