@@ -43,12 +43,13 @@ class CpuEngine : public Engine {
 
 #if defined(ROBOCACHE_TEST_KERNELS)
 
-std::int64_t batch_stride(const ConstTensorView& view, int batched_rank) {
-  return view.rank == batched_rank ? view.strides[0] : 0;
-}
-
-std::int64_t stride_from_end(const ConstTensorView& view, int axis) {
-  return view.rank >= axis ? view.strides[view.rank - axis] : 0;
+/// The stride of an axis counted from the last; 0 where there is none, and where nothing is there to
+/// be strided over.
+std::int64_t stride_along(const ConstTensorView& view, int axis_from_last) {
+  for (int axis = 0; axis < view.rank; ++axis) {
+    if (view.shape[axis] == 0) return 0;
+  }
+  return axis_from_last <= view.rank ? view.strides[view.rank - axis_from_last] : 0;
 }
 
 TimeValue time_value(const std::optional<Duration>& duration, DataType time_type) {
@@ -85,27 +86,27 @@ StreamPlan plan_of(const Stream& stream, const ConstTensorView& target_times,
   plan.rows = stream.values.shape[stream.values.rank - 2];
   plan.channels = stream.values.shape[stream.values.rank - 1];
   plan.values = stream.values.data;
-  plan.values_batch_stride = batch_stride(stream.values, 3);
-  plan.values_row_stride = stride_from_end(stream.values, 2);
-  plan.values_channel_stride = stride_from_end(stream.values, 1);
+  plan.values_batch_stride = stride_along(stream.values, 3);
+  plan.values_row_stride = stride_along(stream.values, 2);
+  plan.values_channel_stride = stride_along(stream.values, 1);
   plan.times = stream.times.data;
-  plan.times_batch_stride = batch_stride(stream.times, 2);
-  plan.times_row_stride = stride_from_end(stream.times, 1);
+  plan.times_batch_stride = stride_along(stream.times, 2);
+  plan.times_row_stride = stride_along(stream.times, 1);
   plan.target_times = target_times.data;
-  plan.target_times_batch_stride = batch_stride(target_times, 2);
-  plan.target_times_stride = stride_from_end(target_times, 1);
+  plan.target_times_batch_stride = stride_along(target_times, 2);
+  plan.target_times_stride = stride_along(target_times, 1);
   plan.lengths = stream.lengths.data;
-  plan.lengths_stride = batch_stride(stream.lengths, 1);
+  plan.lengths_stride = stride_along(stream.lengths, 1);
   plan.lengths_are_int32 = stream.lengths.dtype == DataType::kInt32;
   plan.begins = static_cast<const std::int64_t*>(stream.begins.data);
-  plan.begins_stride = batch_stride(stream.begins, 1);
+  plan.begins_stride = stride_along(stream.begins, 1);
   plan.valid = static_cast<const bool*>(stream.valid.data);
-  plan.valid_batch_stride = batch_stride(stream.valid, 2);
-  plan.valid_row_stride = stride_from_end(stream.valid, 1);
+  plan.valid_batch_stride = stride_along(stream.valid, 2);
+  plan.valid_row_stride = stride_along(stream.valid, 1);
   plan.subtract = stream.subtract.data;
-  plan.subtract_stride = stride_from_end(stream.subtract, 1);
+  plan.subtract_stride = stride_along(stream.subtract, 1);
   plan.multiply = stream.multiply.data;
-  plan.multiply_stride = stride_from_end(stream.multiply, 1);
+  plan.multiply_stride = stride_along(stream.multiply, 1);
   plan.max_gap = time_value(stream.max_gap, stream.times.dtype);
   plan.tolerance = time_value(stream.tolerance, stream.times.dtype);
   plan.time_type = stream.times.dtype;
@@ -141,13 +142,13 @@ class KernelsEngine : public Engine {
           run_table(streams[i], streams[i].values.shape[streams[i].values.rank - 1]);
       StreamPlan plan = plan_of(streams[i], target_times, options, values_out.dtype, shape, runs);
       plan.out = static_cast<char*>(values_out.data) + column * size_of(values_out.dtype);
-      plan.out_batch_stride = batch_stride(values_out, 3);
-      plan.out_target_stride = stride_from_end(values_out, 2);
+      plan.out_batch_stride = stride_along(values_out, 3);
+      plan.out_target_stride = stride_along(values_out, 2);
       if (valid_out.present()) {
         plan.out_valid = static_cast<bool*>(valid_out.data) +
-                         static_cast<std::int64_t>(i) * stride_from_end(valid_out, 1);
-        plan.out_valid_batch_stride = batch_stride(valid_out, 3);
-        plan.out_valid_target_stride = stride_from_end(valid_out, 2);
+                         static_cast<std::int64_t>(i) * stride_along(valid_out, 1);
+        plan.out_valid_batch_stride = stride_along(valid_out, 3);
+        plan.out_valid_target_stride = stride_along(valid_out, 2);
       }
       column += plan.channels;
       for (std::int64_t b = 0; b < plan.batch; ++b) {
@@ -169,9 +170,9 @@ class KernelsEngine : public Engine {
     BackwardPlan plan{};
     plan.forward = plan_of(stream, target_times, options, grad_output.dtype, shape, runs);
     plan.grad_output = grad_output.data;
-    plan.grad_batch_stride = batch_stride(grad_output, 3);
-    plan.grad_target_stride = stride_from_end(grad_output, 2);
-    plan.grad_channel_stride = stride_from_end(grad_output, 1);
+    plan.grad_batch_stride = stride_along(grad_output, 3);
+    plan.grad_target_stride = stride_along(grad_output, 2);
+    plan.grad_channel_stride = stride_along(grad_output, 1);
     plan.grad_values = grad_values.data;
     plan.value_batch = stream.values.rank == 3 ? shape.batch : 1;
     const std::int64_t targets = shape.batch * shape.targets;

@@ -285,9 +285,13 @@ TEST(Errors, Layout) {
   };
   constexpr Method kLinear = Method::kLinear;
   constexpr Method kSlerp = Method::kSlerpXyzw;
+  constexpr std::int64_t kHighest = std::numeric_limits<std::int64_t>::max();
   expect_layout_error("runs that sum to D=7, got 8", {{kLinear, 7}, {Method::kPrevious, 1}}, 7);
   expect_layout_error("runs that sum to D=7, got 8", {{kLinear, 8}}, 7);
   expect_layout_error("runs that sum to D=7, got 5", {{kLinear, 1}, {kSlerp, 4}}, 7);
+  expect_layout_error("runs that sum to D=7, got 9223372036854775807",
+                      {{kLinear, 3}, {kLinear, kHighest}, {kLinear, kHighest}}, 7);
+  expect_layout_error("runs of at least 1 channel, got -1", {{kLinear, 8}, {kLinear, -1}}, 7);
   expect_layout_error("a run of 4 channels for slerp_xyzw, got 3", {{kLinear, 4}, {kSlerp, 3}}, 7);
   expect_layout_error("a run of 4 channels for slerp_wxyz, got 7", {{Method::kSlerpWxyz, 7}}, 7);
   expect_layout_error("runs of at least 1 channel, got 0", {{kLinear, 7}, {kLinear, 0}}, 7);
