@@ -33,7 +33,8 @@ class Backend:
         if not isinstance(x, torch.Tensor) or x.device.type == self.device:
             return x
         storage = torch.empty(0, dtype=x.dtype).set_(x.untyped_storage())
-        return storage.to(self.device).as_strided(x.size(), x.stride(), x.storage_offset())
+        moved = storage.to(self.device).as_strided(x.size(), x.stride(), x.storage_offset())
+        return moved.requires_grad_(x.requires_grad)
 
     def resample(self, data: Any, source_times: Any, target_times: Any, **options: Any) -> Any:
         """resample_trajectories on this backend; the results are wherever it puts them."""
@@ -72,10 +73,11 @@ def find_backends() -> tuple[tuple[Backend, ...], dict[str, str]]:
         chosen = [CPU.name, PYTORCH_CPU.name]
         if torch.cuda.is_available():
             chosen.append(PYTORCH_CUDA.name)
-            if library_has_cuda():
+            problem = cuda_problem()
+            if problem is None:
                 chosen.append(CUDA.name)
             else:
-                left_out[CUDA.name] = "the library was built without CUDA"
+                left_out[CUDA.name] = problem
         else:
             why = "torch.cuda.is_available() is False on this machine"
             left_out = {CUDA.name: why, PYTORCH_CUDA.name: why}
@@ -96,11 +98,13 @@ def find_backends() -> tuple[tuple[Backend, ...], dict[str, str]]:
     return backends, left_out
 
 
-def library_has_cuda() -> bool:
+def cuda_problem() -> str | None:
+    """Why the library cannot use the GPU that torch finds; None if it can."""
     try:
-        return rc.build_info().cuda
-    except ImportError:
-        return False
+        probe(CUDA)
+    except (ImportError, ValueError) as error:
+        return str(error)
+    return None
 
 
 def probe(backend: Backend) -> None:

@@ -234,7 +234,7 @@ def test_opcheck(native: Backend) -> None:
             None,
             None,
             None,
-            2 << 4,
+            1 << 4,
             *off_ns,
             *off_s,
         ),

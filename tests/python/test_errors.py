@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from support import CUDA, PYTORCH_CUDA, Backend, find_backends, library_has_cuda
+from support import CUDA, PYTORCH_CUDA, Backend, cuda_problem, find_backends
 
 import robocache as rc
 
@@ -376,7 +376,7 @@ def test_cuda_without_cuda_says_the_way_out() -> None:
     backends = find_backends()[0]
     if PYTORCH_CUDA not in backends:
         pytest.skip("no GPU is tested here")
-    if CUDA in backends or library_has_cuda():
+    if CUDA in backends or cuda_problem() is None:
         pytest.skip("the library has CUDA here")
     arguments = {key: PYTORCH_CUDA.put(value) for key, value in good().items()}
     with pytest.raises(

@@ -58,13 +58,19 @@ def test_all_methods(call: Call) -> None:
 
 
 def tolerances(call: Call, expected: torch.Tensor) -> torch.Tensor:
-    """4 units in the last place of 1, carried through multiply, and the roundings after it."""
+    """4 units in the last place of 1; then what multiply, and roundings after it, make of them."""
     unit = torch.finfo(expected.dtype).eps
-    factor = torch.ones(expected.size(-1), dtype=torch.float64)
-    if call.options["multiply"] is not None:
-        factor = call.options["multiply"].double().abs()
-    size = expected.double().abs().nan_to_num() + factor * 8  # 8: what subtract may have taken away
-    return 4 * unit * factor + unit * size + torch.finfo(call.out_dtype).eps * size
+    size = expected.double().abs().nan_to_num()
+    allowed = torch.full(expected.shape, 4 * unit, dtype=torch.float64)
+    subtract, multiply = call.options["subtract"], call.options["multiply"]
+    if subtract is not None or multiply is not None:
+        factor = torch.ones(expected.size(-1)) if multiply is None else multiply.abs()
+        largest = 4 if subtract is None else 4 + subtract.abs().double()  # before multiply
+        allowed = factor.double() * (allowed + unit * largest) + unit * size
+    if call.out_dtype != expected.dtype:
+        out = torch.finfo(call.out_dtype)
+        allowed = allowed + out.eps * size.clamp(min=out.tiny)
+    return allowed
 
 
 def same_turn(
