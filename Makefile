@@ -157,11 +157,13 @@ python_files := python tests examples benchmarks cmake
 cpp_files = $(shell git ls-files --cached --others --exclude-standard '*.h' '*.cpp' '*.cu' '*.cuh')
 
 lint: $(BUILD)/.tests $(VENV)/.test-packages ## formatters and linters, changing nothing
-	@$(BIN)/ruff check --quiet $(python_files)
-	@$(BIN)/ruff format --quiet --check $(python_files)
-	@$(BIN)/mypy
-	@$(BIN)/clang-format --dry-run -Werror $(cpp_files)
-	@$(BIN)/python cmake/tidy.py $(BUILD) $(JOBS)
+	@failed=; \
+	$(BIN)/ruff check --quiet $(python_files) || failed=1; \
+	$(BIN)/ruff format --quiet --check $(python_files) || failed=1; \
+	$(BIN)/mypy || failed=1; \
+	$(BIN)/clang-format --dry-run -Werror $(cpp_files) || failed=1; \
+	$(BIN)/python cmake/tidy.py $(BUILD) $(JOBS) || failed=1; \
+	[[ -z $$failed ]]
 
 format: $(VENV)/.test-packages ## format everything
 	@$(BIN)/ruff check --quiet --fix-only $(python_files)

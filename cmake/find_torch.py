@@ -1,4 +1,4 @@
-"""Prints `version;folder` of the torch that this Python has, without the seconds an import takes."""
+"""Prints `version;folder` of this Python's torch, without the seconds that importing it takes."""
 
 import importlib.metadata
 import importlib.util
