@@ -1,4 +1,4 @@
-"""Runs clang-tidy over the host code that a build folder compiles: tidy.py BUILD [JOBS].
+"""Runs clang-tidy over the library's host code, as a build folder compiles it: tidy.py BUILD [JOBS].
 
 A file that was clean is not looked at again until it, a header or .clang-tidy changes.
 """
@@ -12,7 +12,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 TIDY = Path(sys.executable).parent / "clang-tidy"
-FOLDERS = ("src", "bindings", "tests")
+FOLDERS = ("src", "bindings")
 
 
 def sources(build: Path) -> list[Path]:
@@ -42,9 +42,9 @@ def check(file: Path, build: Path, shared: str, clean: Path) -> bool:
     stamp = clean / hashlib.sha256(shared.encode() + file.read_bytes()).hexdigest()
     if stamp.exists():
         return True
-    result = subprocess.run(
-        [TIDY, "--quiet", "-p", build, file], capture_output=True, text=True, check=False
-    )
+    # The flags are GCC's, whose warnings clang does not all know.
+    command = [TIDY, "--quiet", "--extra-arg=-Wno-unknown-warning-option", "-p", build, file]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
     if result.returncode:
         print(result.stdout or result.stderr, flush=True)
         return False
