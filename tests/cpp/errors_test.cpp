@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "engine.h"
 #include "problem.h"
 #include "robocache/align.h"
 #include "robocache/build_info.h"
@@ -296,10 +297,8 @@ TEST(Errors, Layout) {
   expect_layout_error("a run of 4 channels for slerp_wxyz, got 7", {{Method::kSlerpWxyz, 7}}, 7);
   expect_layout_error("runs of at least 1 channel, got 0", {{kLinear, 7}, {kLinear, 0}}, 7);
   expect_layout_error("runs of at least 1 channel, got -1", {{kLinear, -1}, {kLinear, 8}}, 7);
-  std::vector<robocache::Run> many;
-  for (int i = 0; i < kMaxRuns + 1; ++i) {
-    many.push_back({i % 2 == 0 ? kLinear : Method::kPrevious, 1});
-  }
+  std::vector<robocache::Run> many(kMaxRuns + 1, {kLinear, 1});
+  for (std::size_t i = 0; i < many.size(); i += 2) many[i].method = Method::kPrevious;
   expect_layout_error("at most 256 runs, got more", many, kMaxRuns + 1);
   expect_error("ValueError method: expected a run of 4 channels for slerp_wxyz, got 2",
                [](Call& call) { call.streams[0].method = Method::kSlerpWxyz; });
@@ -568,10 +567,8 @@ TEST(Errors, ABuildWithoutCudaSaysSo) {
 }
 
 #if defined(ROBOCACHE_HAS_CUDA)
-// The launch fails, and so does every allocation; whoever asks next must not be told of it.
 TEST(Errors, AMachineWithoutAUsableGpuIsADeviceError) {
   if (cuda_problem(0).empty()) GTEST_SKIP() << "this machine has a usable GPU";
-  EXPECT_EQ(cudaGetLastError(), cudaSuccess) << "cuda_problem left its error behind";
   Call call;
   call.context = on_cuda(nullptr);
   for (TensorView* view : {&call.values_out, &call.valid_out}) view->device = DeviceType::kCuda;
@@ -579,9 +576,26 @@ TEST(Errors, AMachineWithoutAUsableGpuIsADeviceError) {
   call.streams[0].times.device = DeviceType::kCuda;
   call.target_times.device = DeviceType::kCuda;
   const std::string error = error_of([&] { call.align(); });
-  EXPECT_EQ(error.rfind("DeviceError resampling kernel: ", 0), 0U) << error;
+  EXPECT_EQ(error.rfind("DeviceError ", 0), 0U) << error;
+  EXPECT_TRUE(call.is_untouched());
+}
+
+TEST(Errors, TheCudaContextStaysUsable) {
+  const Engine& cuda = engine("cuda");
+  if (!cuda.problem().empty()) GTEST_SKIP() << cuda.problem();
+  EXPECT_NE(cuda_problem(12345), "");
+  EXPECT_EQ(cudaGetLastError(), cudaSuccess) << "left behind by a device that is not there";
+  Call call;
+  call.streams[0].layout = {{Method::kSlerpXyzw, 2}};
+  EXPECT_EQ(error_of([&] {
+              cuda.align(call.streams, call.target_times, call.options, call.values_out,
+                         call.valid_out);
+            }),
+            "ValueError method: expected a run of 4 channels for slerp_xyzw, got 2");
   EXPECT_EQ(cudaGetLastError(), cudaSuccess);
   EXPECT_TRUE(call.is_untouched());
+  Problem problem = random_problem(84'000);
+  EXPECT_EQ(check_alignment(cuda, problem), "");
 }
 #endif
 

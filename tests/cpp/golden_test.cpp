@@ -4,7 +4,6 @@
 
 #include <cmath>
 #include <cstdint>
-#include <cstdlib>
 #include <fstream>
 #include <limits>
 #include <map>
@@ -14,6 +13,7 @@
 #include <vector>
 
 #include "engine_test.h"
+#include "environment.h"
 #include "numbers.h"
 #include "problem.h"
 
@@ -24,8 +24,8 @@ using Json = nlohmann::json;
 
 /// The file that the environment names, for a build that has moved to another machine, or this tree's.
 std::string path_of_cases() {
-  const char* const path = std::getenv("ROBOCACHE_GOLDEN_CASES");
-  return path != nullptr ? path : ROBOCACHE_GOLDEN_CASES;
+  const std::string path = environment("ROBOCACHE_GOLDEN_CASES");
+  return path.empty() ? ROBOCACHE_GOLDEN_CASES : path;
 }
 
 template <typename T>

@@ -94,7 +94,8 @@ TEST(BuildInfo, IsWhatWasBuilt) {
   EXPECT_FALSE(info.at("compiler").get<std::string>().empty());
   const auto targets = info.at("cpu_targets").get<std::vector<std::string>>();
   EXPECT_EQ(targets.front(), "baseline");
-  EXPECT_EQ(std::count(targets.begin(), targets.end(), info.at("cpu_target")), 1);
+  EXPECT_EQ(std::count(targets.begin(), targets.end(), info.at("cpu_target").get<std::string>()),
+            1);
 #if defined(ROBOCACHE_HAS_CUDA)
   EXPECT_TRUE(info.at("cuda").get<bool>());
 #else

@@ -15,8 +15,11 @@
 namespace robocache::testing {
 namespace {
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+float next_below(float x) { return std::nextafter(x, -std::numeric_limits<float>::infinity()); }
+float next_above(float x) { return std::nextafter(x, std::numeric_limits<float>::infinity()); }
 
 class Numbers : public EngineTest {
  protected:
@@ -96,8 +99,7 @@ std::vector<double> neighbourhoods(double (*value_of)(std::uint16_t)) {
   std::vector<double> numbers = {kInfinity, -kInfinity, kNan, 3.4e38, -3.4e38, 1e-45, -1e-45};
   const auto add = [&](double x) {
     const float center = static_cast<float>(x);
-    for (const float number :
-         {std::nextafter(center, -kInfinity), center, std::nextafter(center, kInfinity)}) {
+    for (const float number : {next_below(center), center, next_above(center)}) {
       numbers.push_back(number);
       numbers.push_back(-number);
     }
@@ -146,7 +148,7 @@ TEST_P(Numbers, Uint8RoundsToEvenAndSaturates) {
                                  -0.0,      1e-45,      -1e-45, 0x1p23, 0x1p24};
   for (int quarter = -12; quarter < 4 * 260; ++quarter) {
     const float x = static_cast<float>(quarter) / 4;
-    for (const float number : {std::nextafter(x, -kInfinity), x, std::nextafter(x, kInfinity)}) {
+    for (const float number : {next_below(x), x, next_above(x)}) {
       numbers.push_back(number);
     }
   }

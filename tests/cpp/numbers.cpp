@@ -32,6 +32,7 @@ double value_of(std::uint16_t bits, int fraction_bits) {
 std::vector<double> magnitudes_of(int fraction_bits) {
   const int infinity = 0x7fff & ~((1 << fraction_bits) - 1);
   std::vector<double> magnitudes;
+  magnitudes.reserve(static_cast<std::size_t>(infinity) + 1);
   for (int bits = 0; bits < infinity; ++bits) {
     magnitudes.push_back(value_of(static_cast<std::uint16_t>(bits), fraction_bits));
   }

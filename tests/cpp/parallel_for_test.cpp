@@ -162,6 +162,7 @@ TEST(ParallelForThreads, CallsFromManyThreadsAtOnce) {
   constexpr int kCallers = 4;
   std::atomic<int> wrong{0};
   std::vector<std::thread> callers;
+  callers.reserve(kCallers);
   for (int caller = 0; caller < kCallers; ++caller) {
     callers.emplace_back([caller, &wrong] {
       for (std::uint64_t i = 0; i < 10; ++i) {

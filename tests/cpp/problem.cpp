@@ -344,6 +344,7 @@ bool StreamData::has_slerp() const {
 
 std::vector<Stream> Problem::views() const {
   std::vector<Stream> views;
+  views.reserve(streams.size());
   for (const StreamData& data : streams) views.push_back(data.stream());
   return views;
 }

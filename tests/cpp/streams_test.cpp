@@ -145,7 +145,7 @@ TEST_P(Streams, RaggedRowsAreAsDenseOnes) {
 TEST_P(Streams, SharedArgumentsAreAsRepeatedOnes) {
   Problem shared = dense_problem(53'000, DataType::kFloat32);
   StreamData& data = shared.streams[0];
-  const auto first_of = [](const Tensor& tensor, std::vector<std::int64_t> shape) {
+  const auto first_of = [](const Tensor& tensor, const std::vector<std::int64_t>& shape) {
     Tensor first(tensor.type(), shape);
     for (std::int64_t i = 0; i < first.size(); ++i) {
       if (tensor.type() == DataType::kInt64) {
@@ -191,7 +191,7 @@ TEST_P(Streams, SixtyFourStreams) {
     next.layout.clear();
     problem.streams.push_back(next);
   }
-  problem.values_out = Tensor(DataType::kBFloat16, {3, 29, 64 * 7});
+  problem.values_out = Tensor(DataType::kBFloat16, {3, 29, 448});
   problem.valid_out = Tensor(DataType::kBool, {3, 29, 64});
   EXPECT_EQ(check_alignment(engine(), problem), "");
 }

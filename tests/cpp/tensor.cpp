@@ -26,11 +26,11 @@ std::string list_text(const std::int64_t* numbers, int count) {
 
 }  // namespace
 
-Tensor::Tensor(DataType type, std::vector<std::int64_t> shape)
+Tensor::Tensor(DataType type, const std::vector<std::int64_t>& shape)
     : Tensor(type, shape, contiguous_strides(shape), 0) {}
 
-Tensor::Tensor(DataType type, std::vector<std::int64_t> shape, std::vector<std::int64_t> strides,
-               std::int64_t offset)
+Tensor::Tensor(DataType type, const std::vector<std::int64_t>& shape,
+               const std::vector<std::int64_t>& strides, std::int64_t offset)
     : present_(true), size_(1), first_(offset) {
   view_.dtype = type;
   view_.rank = static_cast<int>(shape.size());
@@ -46,9 +46,9 @@ Tensor::Tensor(DataType type, std::vector<std::int64_t> shape, std::vector<std::
   bytes_.resize(size_ == 0 ? 0 : static_cast<std::size_t>((last + 1) * size_of(type)));
 }
 
-Tensor::Tensor(DataType type, std::vector<std::int64_t> shape,
+Tensor::Tensor(DataType type, const std::vector<std::int64_t>& shape,
                std::initializer_list<double> elements)
-    : Tensor(type, std::move(shape)) {
+    : Tensor(type, shape) {
   std::int64_t index = 0;
   for (const double element : elements) set(index++, element);
 }

@@ -19,14 +19,15 @@ class Tensor {
   Tensor() = default;
 
   /// Contiguous, all zeros.
-  Tensor(DataType type, std::vector<std::int64_t> shape);
+  Tensor(DataType type, const std::vector<std::int64_t>& shape);
 
   /// Strides in elements, negative ones and zeros too; `offset` elements are left in front.
-  Tensor(DataType type, std::vector<std::int64_t> shape, std::vector<std::int64_t> strides,
-         std::int64_t offset);
+  Tensor(DataType type, const std::vector<std::int64_t>& shape,
+         const std::vector<std::int64_t>& strides, std::int64_t offset);
 
   /// Contiguous, with the elements given.
-  Tensor(DataType type, std::vector<std::int64_t> shape, std::initializer_list<double> elements);
+  Tensor(DataType type, const std::vector<std::int64_t>& shape,
+         std::initializer_list<double> elements);
 
   bool present() const { return present_; }
   DataType type() const { return view_.dtype; }
