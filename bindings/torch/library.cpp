@@ -23,7 +23,7 @@ STABLE_TORCH_LIBRARY(robocache, library) {
   library.def(
       "resample_backward(Tensor grad, Tensor? values, Tensor source_times, Tensor target_times, "
       "Tensor? source_lengths, Tensor? multiply, int[]? layout, int options, int tolerance_ns, "
-      "float tolerance_s, int[] values_shape) -> Tensor");
+      "float tolerance_s, SymInt[] values_shape) -> Tensor");
 }
 
 STABLE_TORCH_LIBRARY_IMPL(robocache, CPU, library) {

@@ -174,7 +174,7 @@ inline bool write_target(const StreamPlan& plan, const RunTable& runs, const Val
     const std::int64_t first = runs.first_channel[run];
     const std::int64_t last = run + 1 < runs.count ? runs.first_channel[run + 1] : plan.channels;
     const MethodRows picked = rows_for(method, location);
-    const Value* a = rows + picked.a * plan.values_row_stride;
+    const Value* a = rows + (location.lo + picked.step) * plan.values_row_stride;
     const Value* b = picked.is_pair ? a + plan.values_row_stride : a;
     const Compute w = location.weight;
     if (is_slerp(method)) {

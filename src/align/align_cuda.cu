@@ -20,7 +20,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 
 #include "align/align_cuda.h"
 #include "align/combine.h"
@@ -36,15 +35,23 @@ namespace {
 using NarrowPlan = BasicStreamPlan<std::int32_t>;
 
 // Nothing is shared beyond the warp, so a block is just large enough to fill an SM: 32 blocks of 64
-// warp slots or fewer.
+// warp slots or fewer. While there are fewer warps than a large GPU has schedulers, a block is one warp,
+// so that every scheduler gets its share.
 constexpr int kWarpsPerBlock = 4;
+constexpr int kSchedulers = 528;
+// Blocks that an SM holds, which sets how many registers a thread may have.
+constexpr int kBlocksPerSm = 6;
 // Pieces that a lane makes in one go, their loads all in flight together.
 constexpr int kPiecesPerLane = 4;
 // Pieces of a row that one warp makes; blockIdx.y counts these stretches of wider rows.
 constexpr int kMaxRowPieces = 4 * kWarp;
-// Tiles grow, and more lanes search at a time, only while there are this many warps: about four for
-// each of a large GPU's schedulers, which is what hides the latency of one search behind another.
-constexpr int kEnoughTiles = 2048;
+
+// How large a tile grows, measured on an H200 (docs/benchmarks.md). A search costs as many
+// instructions as five pieces, so lanes are first given pieces for one go, while two warps are left to
+// each scheduler. Beyond that a larger tile saves searches but reads more scattered memory.
+constexpr int kEnoughTiles = 1024;
+constexpr int kManyTiles = 8192;
+constexpr int kMaxPiecesPerLane = 16;
 
 /// Division of numbers below 2^31 by a number that all threads share.
 /// Source: Granlund and Montgomery, "Division by invariant integers using multiplication", 1994.
@@ -68,8 +75,8 @@ class Divisor {
 /// How the output is shared out among warps.
 struct Tiling {
   std::int32_t targets;  // over the batch
-  std::int32_t targets_per_tile;
   std::int32_t tiles;
+  std::int32_t targets_per_tile;
   std::int32_t pieces;        // in an output row
   std::int32_t columns;       // of pieces, that a warp makes side by side; at most 32
   std::int32_t rows_at_once;  // targets that a warp makes side by side
@@ -83,18 +90,24 @@ struct Tiling {
         rows_at_once(kWarp / columns),
         targets_per_batch_row(static_cast<std::uint32_t>(plan.targets)),
         columns_divisor(static_cast<std::uint32_t>(columns)) {
+    const int columns_per_lane = (std::min(pieces, kMaxRowPieces) + columns - 1) / columns;
+    const auto may_grow = [&](int tiles_left, int pieces_per_lane) {
+      const int doubled = targets_per_tile * 2;
+      return doubled <= kWarp && targets / doubled >= tiles_left &&
+             doubled / rows_at_once * columns_per_lane <= pieces_per_lane;
+    };
     targets_per_tile = rows_at_once;
-    static const int enough = std::getenv("RC_TILES") ? atoi(std::getenv("RC_TILES")) : kEnoughTiles;
-    while (targets_per_tile * 2 <= kWarp && targets / (targets_per_tile * 2) >= enough) {
+    while (may_grow(kEnoughTiles, kPiecesPerLane) || may_grow(kManyTiles, kMaxPiecesPerLane)) {
       targets_per_tile *= 2;
     }
     tiles = (targets + targets_per_tile - 1) / targets_per_tile;
   }
 
+  int warps_per_block() const { return tiles < kSchedulers ? 1 : kWarpsPerBlock; }
+
   dim3 grid() const {
-    const unsigned stretches = static_cast<unsigned>((pieces + kMaxRowPieces - 1) / kMaxRowPieces);
-    return {static_cast<unsigned>((tiles + kWarpsPerBlock - 1) / kWarpsPerBlock),
-            std::clamp(stretches, 1u, 65535u), 1};
+    return {static_cast<unsigned>((tiles + warps_per_block() - 1) / warps_per_block()),
+            static_cast<unsigned>((pieces + kMaxRowPieces - 1) / kMaxRowPieces), 1};
   }
 };
 
@@ -122,7 +135,8 @@ __device__ TileTarget<Value, Compute> locate_target(const NarrowPlan& plan, cons
                    offset(t, plan.out_valid_target_stride)] = location.valid;
   }
   const MethodRows picked = rows_for(plan.method, location);
-  const std::int32_t row = episode.first_row + static_cast<std::int32_t>(picked.a);
+  const std::int32_t row =
+      episode.first_row + static_cast<std::int32_t>(location.lo) + picked.step;
   TileTarget<Value, Compute> made;
   made.a = static_cast<const Value*>(plan.values) + offset(b, plan.values_batch_stride) +
            offset(row, plan.values_row_stride);
@@ -137,14 +151,14 @@ __device__ TileTarget<Value, Compute> locate_target(const NarrowPlan& plan, cons
 /// kWidth is 1, with any strides, or the number of elements in 16 bytes of the wider type, with
 /// aligned rows whose channels are neighbours.
 template <typename Value, typename Out, int kWidth>
-__global__ void __launch_bounds__(kWarp* kWarpsPerBlock)
-    align_kernel(const __grid_constant__ NarrowPlan plan, const __grid_constant__ Tiling tiling) {
+__global__ void __launch_bounds__(kWarp* kWarpsPerBlock, kBlocksPerSm)
+    align_kernel(const __grid_constant__ Tiling tiling, const __grid_constant__ NarrowPlan plan) {
   using Compute = typename ComputeOf<Value, Out>::type;
   using Target = TileTarget<Value, Compute>;
   __shared__ Target shared[kWarpsPerBlock][kWarp];
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  const int tile = static_cast<int>(blockIdx.x) * kWarpsPerBlock + warp;
+  const int tile = static_cast<int>(blockIdx.x * (blockDim.x / kWarp)) + warp;
   if (tile >= tiling.tiles) return;
   const int first = tile * tiling.targets_per_tile;
   const int count = min(tiling.targets - first, tiling.targets_per_tile);
@@ -160,51 +174,51 @@ __global__ void __launch_bounds__(kWarp* kWarpsPerBlock)
   const std::int64_t row_stride = plan.values_row_stride;
   const bool is_scaled = plan.subtract != nullptr || plan.multiply != nullptr;
 
-  for (int begin = static_cast<int>(blockIdx.y) * kMaxRowPieces; begin < tiling.pieces;
-       begin += static_cast<int>(gridDim.y) * kMaxRowPieces) {
-    const int end = min(begin + kMaxRowPieces, tiling.pieces);
+  const int begin = static_cast<int>(blockIdx.y) * kMaxRowPieces;
+  const int end = min(begin + kMaxRowPieces, tiling.pieces);
+#pragma unroll 1
+  for (int top = lane_row; top < count; top += kPiecesPerLane * tiling.rows_at_once) {
+#pragma unroll 1
     for (int column = begin + lane_column; column < end; column += tiling.columns) {
       const int channel = column * kWidth;
       const std::int64_t in_row =
           kWidth == 1 ? offset(channel, plan.values_channel_stride) : std::int64_t{channel};
-      Out* const out = static_cast<Out*>(plan.out) + offset(first, plan.out_target_stride) + channel;
-#pragma unroll 1
-      for (int top = lane_row; top < count; top += kPiecesPerLane * tiling.rows_at_once) {
-        Target target[kPiecesPerLane];
-        Vector<Value, kWidth> a[kPiecesPerLane];
-        Vector<Value, kWidth> b[kPiecesPerLane];
+      Target target[kPiecesPerLane];
+      Vector<Value, kWidth> a[kPiecesPerLane];
+      Vector<Value, kWidth> b[kPiecesPerLane];
 #pragma unroll
-        for (int i = 0; i < kPiecesPerLane; ++i) {
-          const int row = top + i * tiling.rows_at_once;
-          if (row >= count) break;
-          target[i] = shared[warp][row];
-          const Value* from = target[i].a + in_row;
-          if (target[i].recipe >= Recipe::kRow) a[i] = load_vector<Value, kWidth>(from);
-          if (target[i].recipe == Recipe::kPair) b[i] = load_vector<Value, kWidth>(from + row_stride);
-        }
+      for (int i = 0; i < kPiecesPerLane; ++i) {
+        const int row = top + i * tiling.rows_at_once;
+        if (row >= count) break;
+        target[i] = shared[warp][row];
+        const Value* from = target[i].a + in_row;
+        if (target[i].recipe >= Recipe::kRow) a[i] = load_vector<Value, kWidth>(from);
+        if (target[i].recipe == Recipe::kPair) b[i] = load_vector<Value, kWidth>(from + row_stride);
+      }
 #pragma unroll
-        for (int i = 0; i < kPiecesPerLane; ++i) {
-          const int row = top + i * tiling.rows_at_once;
-          if (row >= count) break;
-          Compute x[kWidth];
-          if (target[i].recipe == Recipe::kPair) {
+      for (int i = 0; i < kPiecesPerLane; ++i) {
+        const int row = top + i * tiling.rows_at_once;
+        if (row >= count) break;
+        Compute x[kWidth];
+        if (target[i].recipe == Recipe::kPair) {
 #pragma unroll
-            for (int e = 0; e < kWidth; ++e) {
-              x[e] = lerp(Compute(widen(a[i].elements[e])), Compute(widen(b[i].elements[e])),
-                          target[i].weight);
-            }
-          } else {
-#pragma unroll
-            for (int e = 0; e < kWidth; ++e) x[e] = Compute(widen(a[i].elements[e]));
+          for (int e = 0; e < kWidth; ++e) {
+            x[e] = lerp(Compute(widen(a[i].elements[e])), Compute(widen(b[i].elements[e])),
+                        target[i].weight);
           }
           if (is_scaled) scale(plan, channel, x);
-          if (target[i].recipe < Recipe::kRow) {
-            const bool is_nan = target[i].recipe == Recipe::kNan;
+        } else if (target[i].recipe == Recipe::kRow) {
 #pragma unroll
-            for (int e = 0; e < kWidth; ++e) x[e] = is_nan ? not_a_number<Compute>() : Compute(0);
-          }
-          store_vector(out + offset(row, plan.out_target_stride), round_vector<Out>(x));
+          for (int e = 0; e < kWidth; ++e) x[e] = Compute(widen(a[i].elements[e]));
+          if (is_scaled) scale(plan, channel, x);
+        } else {
+          const bool is_nan = target[i].recipe == Recipe::kNan;
+#pragma unroll
+          for (int e = 0; e < kWidth; ++e) x[e] = is_nan ? not_a_number<Compute>() : Compute(0);
         }
+        Out* const to =
+            static_cast<Out*>(plan.out) + offset(first + row, plan.out_target_stride) + channel;
+        store_vector(to, round_vector<Out>(x));
       }
     }
   }
@@ -231,9 +245,9 @@ void launch(const NarrowPlan& plan, cudaStream_t stream) {
   const Tiling tiling(plan, plan.channels / kWidth);
   cudaLaunchConfig_t config{};
   config.gridDim = tiling.grid();
-  config.blockDim = kWarp * kWarpsPerBlock;
+  config.blockDim = static_cast<unsigned>(kWarp * tiling.warps_per_block());
   config.stream = stream;
-  check_cuda(cudaLaunchKernelEx(&config, align_kernel<Value, Out, kWidth>, plan, tiling),
+  check_cuda(cudaLaunchKernelEx(&config, align_kernel<Value, Out, kWidth>, tiling, plan),
              "align_kernel");
 }
 
@@ -281,8 +295,10 @@ void launch_plain(const NarrowPlan& plan, cudaStream_t stream) {
 /// The plan with narrow sizes and strides. False where one does not fit, with room to double an index
 /// in the search, or where the output has gaps between batch rows; `narrow` is then of no use.
 bool narrow_plan(const StreamPlan& wide, NarrowPlan& narrow) {
-  bool fits = wide.out_batch_stride == offset(wide.targets, wide.out_target_stride) ||
-              wide.batch == 1;
+  // As many stretches of a row as blockIdx.y counts, and at least one.
+  bool fits = wide.channels > 0 && wide.channels <= std::int64_t{65535} * kMaxRowPieces;
+  fits = fits && (wide.batch == 1 ||
+                  wide.out_batch_stride == offset(wide.targets, wide.out_target_stride));
   const auto take = [&](std::int32_t& to, std::int64_t from) {
     fits = fits && from >= 0 && from < (std::int64_t{1} << 30);
     to = static_cast<std::int32_t>(from);

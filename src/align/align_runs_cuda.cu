@@ -48,7 +48,7 @@ __device__ bool quaternions_exist(const StreamPlan& plan, const RunTable& runs,
   const MethodRows picked = rows_for(Method::kSlerpXyzw, target.location);
   for (int run = 0; run < runs.count; ++run) {
     if (!is_slerp(runs.method[run])) continue;
-    const std::int64_t a = target.values + picked.a * plan.values_row_stride +
+    const std::int64_t a = target.values + picked.step * plan.values_row_stride +
                            runs.first_channel[run] * plan.values_channel_stride;
     if (is_zero(load_quaternion<Compute>(plan, a))) return false;
     if (picked.is_pair && is_zero(load_quaternion<Compute>(plan, a + plan.values_row_stride))) {
@@ -97,7 +97,7 @@ __device__ void make_unit(const StreamPlan& plan, const RunTable& runs, std::int
   const Location<Compute>& location = target.location;
   const bool is_literal = location.source == Source::kZero || location.source == Source::kNan;
   const MethodRows picked = rows_for(method, location);
-  const std::int64_t row = target.values + picked.a * plan.values_row_stride;
+  const std::int64_t row = target.values + picked.step * plan.values_row_stride;
   if (is_slerp(method)) {
     const std::int64_t channel = runs.first_channel[run];
     const std::int64_t a = row + channel * plan.values_channel_stride;

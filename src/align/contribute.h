@@ -82,7 +82,7 @@ ROBOCACHE_HOST_DEVICE void gather_channel(const BackwardPlan& plan, const RowTar
   for_each_target(targets, [&](std::int64_t target, const TargetRecord& record, int offset) {
     const Location<Compute> location = location_of<Compute>(record);
     const MethodRows picked = rows_for(method, location);
-    if (!picked.is_pair && picked.a != offset) return;
+    if (!picked.is_pair && picked.step != offset) return;
     const Compute w = location.weight;
     const Compute share = !picked.is_pair ? Compute(1) : offset == 0 ? Compute(1) - w : w;
     sum = sum + load_gradient<Compute>(plan, target, channel) * share;
@@ -113,7 +113,7 @@ ROBOCACHE_HOST_DEVICE void gather_quaternion(const BackwardPlan& plan, const Row
   for_each_target(targets, [&](std::int64_t target, const TargetRecord& record, int offset) {
     const Location<Compute> location = location_of<Compute>(record);
     const MethodRows picked = rows_for(Method::kSlerpXyzw, location);
-    if (!picked.is_pair && picked.a != offset) return;
+    if (!picked.is_pair && picked.step != offset) return;
     Quaternion<Compute> gradient;
     for (int i = 0; i < 4; ++i) gradient.q[i] = load_gradient<Compute>(plan, target, channel + i);
     Quaternion<Compute> share;

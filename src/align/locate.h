@@ -198,6 +198,7 @@ ROBOCACHE_HOST_DEVICE Location<Compute> locate(const BasicStreamPlan<Index>& pla
   location.source = Source::kPair;
   location.weight = static_cast<Compute>(after_lo) / static_cast<Compute>(apart);
   location.nearest_is_later = nearest_is_later;
+  if (plan.out_valid == nullptr) return location;  // nobody asks for the mask
   const bool lo_is_valid = episode.is_valid(lo);
   const bool hi_is_valid = episode.is_valid(hi);
   bool valid = true;
@@ -216,27 +217,23 @@ ROBOCACHE_HOST_DEVICE Location<Compute> locate(const BasicStreamPlan<Index>& pla
   return location;
 }
 
-/// The rows that one method reads at a location: `a` alone, or `a` and the row after it.
+/// The rows that one method reads at a location: the one `step` after lo alone, or it and the next.
 struct MethodRows {
-  std::int64_t a;
+  int step;
   bool is_pair;
 };
 
+// No branches: a GPU asks for every target.
 template <typename Compute>
 ROBOCACHE_HOST_DEVICE MethodRows rows_for(Method method, const Location<Compute>& location) {
-  const std::int64_t lo = location.lo;
-  switch (location.source) {
-    case Source::kPair:
-      if (method == Method::kPrevious) return {lo, false};
-      if (method == Method::kNearest) return {lo + (location.nearest_is_later ? 1 : 0), false};
-      return {lo, true};
-    case Source::kExtrapolateBefore:
-      return {lo, method == Method::kLinear};
-    case Source::kExtrapolateAfter:
-      return method == Method::kLinear ? MethodRows{lo, true} : MethodRows{lo + 1, false};
-    default:
-      return {lo, false};
-  }
+  const bool is_between = location.source == Source::kPair;
+  const bool is_linear = method == Method::kLinear;
+  const bool takes_one = method == Method::kPrevious || method == Method::kNearest;
+  const bool takes_later =
+      is_between ? method == Method::kNearest && location.nearest_is_later
+                 : location.source == Source::kExtrapolateAfter && !is_linear;
+  const bool is_pair = is_between ? !takes_one : location.source > Source::kPair && is_linear;
+  return {takes_later ? 1 : 0, is_pair};
 }
 
 }  // namespace robocache::ROBOCACHE_TARGET

@@ -54,29 +54,58 @@ __device__ void store_vector(T* to, const Vector<T, kWidth>& vector) {
   __stcs(reinterpret_cast<typename Vector<T, kWidth>::Bits*>(to), vector.bits);
 }
 
+// Two neighbours of a half type are rounded by one instruction.
+__device__ inline unsigned int round_pair(float low, float high, BFloat16) {
+  return bit_cast<unsigned int>(__floats2bfloat162_rn(low, high));
+}
+__device__ inline unsigned int round_pair(float low, float high, Float16) {
+  return bit_cast<unsigned int>(__floats2half2_rn(low, high));
+}
+
 template <typename Out, typename Compute, int kWidth>
 __device__ Vector<Out, kWidth> round_vector(const Compute (&x)[kWidth]) {
   Vector<Out, kWidth> vector;
+  if constexpr (sizeof(Out) == 2 && kWidth % 2 == 0) {
+    unsigned int pairs[kWidth / 2];
 #pragma unroll
-  for (int e = 0; e < kWidth; ++e) vector.elements[e] = Round<Out>::from(x[e]);
+    for (int i = 0; i < kWidth / 2; ++i) {
+      pairs[i] = round_pair(static_cast<float>(x[2 * i]), static_cast<float>(x[2 * i + 1]), Out{});
+    }
+    vector.bits = bit_cast<typename Vector<Out, kWidth>::Bits>(pairs);
+  } else {
+#pragma unroll
+    for (int e = 0; e < kWidth; ++e) vector.elements[e] = Round<Out>::from(x[e]);
+  }
   return vector;
+}
+
+/// `from` element `channel` of a strided array on, combined into x by `combine`.
+template <typename Compute, typename Index, int kWidth, typename Combine>
+__device__ void combine_with(Compute (&x)[kWidth], const void* array, Index stride, Index channel,
+                             const Combine& combine) {
+  if (array == nullptr) return;
+  const Compute* at = static_cast<const Compute*>(array) + offset(channel, stride);
+#pragma unroll
+  for (int e = 0; e < kWidth; ++e) {
+    x[e] = combine(x[e], __ldg(at));
+    at += stride;
+  }
 }
 
 /// (x - subtract) * multiply, each where given, of the channels from `channel` on.
 template <typename Compute, typename Index, int kWidth>
 __device__ void scale(const BasicStreamPlan<Index>& plan, Index channel, Compute (&x)[kWidth]) {
-  if (plan.subtract != nullptr) {
-    const Compute* subtract =
-        static_cast<const Compute*>(plan.subtract) + offset(channel, plan.subtract_stride);
-#pragma unroll
-    for (int e = 0; e < kWidth; ++e) x[e] = x[e] - __ldg(subtract + e * plan.subtract_stride);
+  // The compiler may not know these ahead of the branch that leads here: it would work out every
+  // address, and hold them in registers, where nothing is scaled.
+  Index subtract_stride = plan.subtract_stride;
+  Index multiply_stride = plan.multiply_stride;
+  if constexpr (sizeof(Index) == 4) {
+    asm volatile("" : "+r"(subtract_stride), "+r"(multiply_stride), "+r"(channel));
   }
-  if (plan.multiply != nullptr) {
-    const Compute* multiply =
-        static_cast<const Compute*>(plan.multiply) + offset(channel, plan.multiply_stride);
-#pragma unroll
-    for (int e = 0; e < kWidth; ++e) x[e] = x[e] * __ldg(multiply + e * plan.multiply_stride);
-  }
+  combine_with(x, plan.subtract, subtract_stride, channel,
+               [](Compute value, Compute by) { return value - by; });
+  combine_with(x, plan.multiply, multiply_stride, channel,
+               [](Compute value, Compute by) { return value * by; });
 }
 
 /// The type that values and output are combined in.

@@ -22,7 +22,7 @@ struct BFloat16 {
 };
 
 template <typename To, typename From>
-ROBOCACHE_HOST_DEVICE To bit_cast(From from) {
+ROBOCACHE_HOST_DEVICE To bit_cast(const From& from) {
   static_assert(sizeof(To) == sizeof(From));
   To to;
   __builtin_memcpy(&to, &from, sizeof(To));

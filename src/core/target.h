@@ -8,13 +8,16 @@
 #if defined(__CUDACC__)
 #define ROBOCACHE_TARGET cuda
 #define ROBOCACHE_HOST_DEVICE __host__ __device__ __forceinline__
-#define ROBOCACHE_CONSTEXPR __host__ __device__ constexpr
 #elif defined(ROBOCACHE_CPU_TARGET)
 #define ROBOCACHE_TARGET ROBOCACHE_CPU_TARGET
 #define ROBOCACHE_HOST_DEVICE inline __attribute__((always_inline))
 #endif
 
-// For what is so simple that no compiler leaves a copy of it behind, in any namespace.
-#if !defined(ROBOCACHE_CONSTEXPR)
+// For what is outside such a namespace, and so simple that no compiler leaves a copy of it behind.
+#if defined(__CUDACC__)
+#define ROBOCACHE_CONSTEXPR __host__ __device__ constexpr
+#define ROBOCACHE_HOST_DEVICE_INLINE __host__ __device__ __forceinline__
+#else
 #define ROBOCACHE_CONSTEXPR __attribute__((always_inline)) constexpr
+#define ROBOCACHE_HOST_DEVICE_INLINE inline __attribute__((always_inline))
 #endif
