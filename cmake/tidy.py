@@ -1,4 +1,4 @@
-"""Runs clang-tidy over the library's host code, as a build folder compiles it: tidy.py BUILD [JOBS].
+"""Runs clang-tidy over the library's host code: tidy.py BUILD [JOBS].
 
 A file that was clean is not looked at again until it, a header or .clang-tidy changes.
 """
