@@ -20,7 +20,12 @@ trap 'rm -rf "$work"' EXIT
 "$python" -m zipfile -e "$build"/wheel/*.whl "$work/site"
 export PYTHONPATH=$work/site${PYTHONPATH:+:$PYTHONPATH}
 "$python" - <<'PY'
-import torch, robocache
+import sys
+import robocache
+import torch
+
+if not torch.cuda.is_available():
+    sys.exit(f"gpu.sh: torch {torch.__version__} sees no GPU that it can use")
 print(f"torch {torch.__version__}, {torch.cuda.get_device_name()}, {robocache.build_info()}")
 PY
 
