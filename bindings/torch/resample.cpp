@@ -72,15 +72,9 @@ void promote_times(Tensor& source_times, Tensor& target_times) {
   if (target_is_narrow) target_times = converted(target_times, DataType::kFloat64);
 }
 
-/// `subtract` or `multiply` in the compute type.
+/// `subtract` or `multiply` in the compute type, if it is floating at all.
 void take_into(DataType compute_type, const char* name, std::optional<Tensor>& scale) {
-  if (!scale) return;
-  const DataType type = view_of(name, *scale).dtype;
-  if (!is_floating(type)) {
-    throw TypeError(std::string(name) + ": expected float16, bfloat16, float32 or float64, got " +
-                    name_of(type));
-  }
-  scale = converted(*scale, compute_type);
+  if (scale && is_floating(view_of(name, *scale).dtype)) scale = converted(*scale, compute_type);
 }
 
 DataType compute_type_of(DataType values, DataType out) {
@@ -129,11 +123,6 @@ Resampled resample_checked(ResampleArguments arguments, bool wants_valid) {
   Stream stream;
   stream.values = view_of(kNames.values, arguments.values);
   const DataType out_type = options.out_type.value_or(stream.values.dtype);
-  const bool is_scaled = arguments.subtract || arguments.multiply;
-  if (is_scaled && stream.values.dtype == DataType::kUInt8 && !options.out_type) {
-    throw ValueError(
-        "out_dtype: expected a dtype with subtract or multiply of uint8 data, got None");
-  }
   const DataType compute_type = compute_type_of(stream.values.dtype, out_type);
   take_into(compute_type, "subtract", arguments.subtract);
   take_into(compute_type, "multiply", arguments.multiply);
@@ -147,20 +136,24 @@ Resampled resample_checked(ResampleArguments arguments, bool wants_valid) {
   stream.max_gap = duration_of(stream.times.dtype, arguments.max_gap_ns, arguments.max_gap_s);
   stream.tolerance = duration_of(stream.times.dtype, arguments.tolerance_ns, arguments.tolerance_s);
 
+  AlignOptions align_options;
+  align_options.outside = options.outside;
+  align_options.names = kNames;
+  ConstTensorView target_times = view_of(kNames.target_times, arguments.target_times);
+  const ExecutionContext context = device.context();
+  // The library tells a CPU from a GPU. Which GPU is for this file to say, once shapes are right.
+  for (ConstTensorView* view : {&target_times, &stream.times, &stream.lengths, &stream.valid,
+                                &stream.subtract, &stream.multiply}) {
+    view->device = stream.values.device;
+  }
+  const AlignedShape shape =
+      aligned_shape(&stream, 1, target_times, align_options, out_type, context);
   device.expect(kNames.times, arguments.source_times, kNames.values);
   device.expect(kNames.target_times, arguments.target_times, kNames.values);
   device.expect(kNames.lengths, arguments.source_lengths, kNames.values);
   device.expect(kNames.valid, arguments.source_valid, kNames.values);
   device.expect("subtract", arguments.subtract, kNames.values);
   device.expect("multiply", arguments.multiply, kNames.values);
-
-  AlignOptions align_options;
-  align_options.outside = options.outside;
-  align_options.names = kNames;
-  const ConstTensorView target_times = view_of(kNames.target_times, arguments.target_times);
-  const ExecutionContext context = device.context();
-  const AlignedShape shape =
-      aligned_shape(&stream, 1, target_times, align_options, out_type, context);
 
   const std::int64_t batched[] = {shape.batch, shape.targets, shape.channels};
   const std::int64_t* size = shape.is_batched ? batched : batched + 1;

@@ -50,7 +50,7 @@ ROBOCACHE_API const char* name_of(DataType type);
 /// Whose memory a view points into.
 enum class DeviceType : std::uint8_t { kCpu, kCuda };
 
-inline constexpr int kMaxRank = 5;
+inline constexpr int kMaxRank = 8;
 
 /// A strided array. `Data` is void or const void. A view of rank 0 without data stands for an
 /// optional argument that is absent; one with data is a single number.

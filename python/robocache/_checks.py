@@ -123,26 +123,23 @@ def _check_rows(name: str, tensor: Tensor, batch: int | None, rows: int) -> int 
 
 
 def _check_layout(layout: Sequence[int] | None, options: int, channels: int) -> None:
-    runs = _options.runs(layout, options, channels)
-    total = count = 0
-    last = None
+    runs = list(_options.runs(layout, options, channels))
     for method, width in runs:
-        if width > channels - total:
-            break
         if method in _options.SLERPS and width != 4:
             raise ValueError(
                 f"method: expected a run of 4 channels for {_options.METHOD_NAMES[method]}, "
                 f"got {width}"
             )
-        total += width
-        # Neighbours of one method are one run; every quaternion is its own.
-        count += method != last or method in _options.SLERPS
-        last = method
-        if count > MAX_RUNS:
-            raise ValueError(f"method: expected at most {MAX_RUNS} runs, got more")
     total = sum(width for _, width in runs)
     if total != channels:
         raise ValueError(f"method: expected runs that sum to D={channels}, got {total}")
+    # Neighbours of one method are one run; every quaternion is its own.
+    count = sum(
+        method in _options.SLERPS or i == 0 or method != runs[i - 1][0]
+        for i, (method, _) in enumerate(runs)
+    )
+    if count > MAX_RUNS:
+        raise ValueError(f"method: expected at most {MAX_RUNS} runs, got more")
 
 
 def _check_device(name: str, tensor: Tensor, values: Tensor) -> None:

@@ -125,6 +125,7 @@ class _Differentiable(torch.autograd.Function):
         ctx.save_for_backward(
             values if needs_values else None, source_times, target_times, source_lengths, multiply
         )
+        ctx.needs_values = needs_values
         ctx.layout = layout
         values_code = _options.DTYPE_CODES[values.dtype]
         ctx.options = options | values_code << _options.VALUES_DTYPE_SHIFT
@@ -151,8 +152,18 @@ class _Differentiable(torch.autograd.Function):
         return result
 
     @staticmethod
+    def backward(ctx: Any, grad: Tensor, *more: Tensor) -> tuple[Tensor | None, ...]:
+        # once_differentiable looks at `grad` alone; a slerp's gradient depends on the values too.
+        if ctx.needs_values and torch.is_grad_enabled():
+            raise ValueError(
+                "backend: expected 'pytorch' for second derivatives of slerp (create_graph=True), "
+                f"got {grad.device.type!r}"
+            )
+        return _Differentiable.first_order(ctx, grad, *more)
+
+    @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
+    def first_order(ctx: Any, grad: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
         values, source_times, target_times, source_lengths, multiply = ctx.saved_tensors
         shape = [source_times.size(-1), grad.size(-1)]
         if ctx.values_have_batch:

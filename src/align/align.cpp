@@ -147,6 +147,8 @@ void check_begins(const CheckedStream& stream, Sizes& sizes) {
 /// `subtract` and `multiply`.
 void check_scale(const Argument& scale, const CheckedStream& stream, DataType compute_type) {
   if (!scale.view.present()) return;
+  scale.expect_type(is_value_type(scale.view.dtype) && scale.view.dtype != DataType::kUInt8,
+                    "float16, bfloat16, float32 or float64");
   if (scale.view.dtype != compute_type) {
     throw_type_error(scale.name, std::string(name_of(compute_type)) + " (the compute type)",
                      name_of(scale.view.dtype));

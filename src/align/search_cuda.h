@@ -20,7 +20,8 @@ template <typename Time, typename Index>
 __device__ bool look_around(const EpisodeTimes<Time, Index>& episode, Time t, Index guess,
                             Bracket<Time, Index>& bracket) {
   const Index last = episode.count - 1;
-  const Index begin = max(min(guess - (kWindow / 2 - 1), episode.count - kWindow), Index{0});
+  const Index wanted = max(guess, Index{0}) - (kWindow / 2 - 1);
+  const Index begin = max(min(wanted, episode.count - kWindow), Index{0});
   Time times[kWindow];
 #pragma unroll
   for (int i = 0; i < kWindow; ++i) times[i] = episode[min(begin + i, last)];
@@ -53,7 +54,7 @@ __device__ Bracket<Time, Index> find_bracket(const EpisodeTimes<Time, Index>& ep
   Bracket<Time, Index> bracket;
   if (look_around(episode, t, first_guess, bracket)) return bracket;
 
-  // As rough as it likes to be: any row would do. (A quotient of nothing becomes row 0.)
+  // As rough as it likes to be: any row would do, and any number is cut to one.
   const float share = __fdividef(static_cast<float>(elapsed(first_time, t)),
                                  static_cast<float>(elapsed(first_time, last_time)));
   Index guess = static_cast<Index>(share * static_cast<float>(last));
