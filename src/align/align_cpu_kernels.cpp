@@ -41,23 +41,6 @@ inline void with_value_type(DataType type, const Body& body) {
   }
 }
 
-template <typename Value, typename Out>
-struct ComputeOf {
-  using type = float;
-};
-template <typename Out>
-struct ComputeOf<double, Out> {
-  using type = double;
-};
-template <typename Value>
-struct ComputeOf<Value, double> {
-  using type = double;
-};
-template <>
-struct ComputeOf<double, double> {
-  using type = double;
-};
-
 std::int64_t first_unordered(const StreamPlan& plan, std::int64_t b) {
   std::int64_t found = -1;
   with_time_type(plan.time_type, [&](auto tag) {
@@ -100,7 +83,8 @@ inline void for_each_location(const StreamPlan& plan, std::int64_t begin, std::i
       const std::int64_t guess = not_after > 0 ? not_after - 1 : 0;
       not_after = rows_not_after(times, time, guess);
     }
-    use(i, b, t, episode.first_row, locate<Compute>(plan, times, time, bracket_of(times, not_after)));
+    use(i, b, t, episode.first_row,
+        locate<Compute>(plan, times, time, bracket_of(times, not_after)));
     if (++t == plan.targets && i + 1 < end) {
       t = 0;
       ++b;
@@ -111,102 +95,190 @@ inline void for_each_location(const StreamPlan& plan, std::int64_t begin, std::i
   }
 }
 
-/// How a channel's value is finished: (x - subtract) * multiply, each where given.
-template <typename Compute>
-struct Scale {
-  const Compute* subtract;
-  std::int64_t subtract_stride;
-  const Compute* multiply;
-  std::int64_t multiply_stride;
+template <typename A, typename B>
+constexpr bool kIsSame = false;
+template <typename A>
+constexpr bool kIsSame<A, A> = true;
 
-  inline __attribute__((always_inline)) Compute operator()(Compute x, std::int64_t channel) const {
-    if (subtract != nullptr) x = x - subtract[channel * subtract_stride];
-    if (multiply != nullptr) x = x * multiply[channel * multiply_stride];
-    return x;
+// Values pass through the compute type a stretch of channels at a time, small enough for the first
+// cache, so that code is compiled per type of values and per type of output, not per pair of them,
+// and every loop is one that vectorises.
+constexpr std::int64_t kStretch = 256;
+
+/// Channels [first, first + count) of a row in the compute type: in `buffer`, or where they are.
+template <typename Compute, typename Value>
+const Compute* widen_stretch(const void* values, std::int64_t row, std::int64_t stride,
+                             std::int64_t first, std::int64_t count, Compute* __restrict buffer) {
+  const Value* from = static_cast<const Value*>(values) + row + first * stride;
+  if (stride == 1) {
+    if constexpr (kIsSame<Value, Compute>) {
+      return from;
+    } else {
+      for (std::int64_t i = 0; i < count; ++i) buffer[i] = Compute(widen(from[i]));
+    }
+  } else {
+    for (std::int64_t i = 0; i < count; ++i) buffer[i] = Compute(widen(from[i * stride]));
   }
+  return buffer;
+}
+
+template <typename Compute, typename Out>
+void round_stretch(const Compute* __restrict from, std::int64_t count, void* out,
+                   std::int64_t first) {
+  Out* __restrict to = static_cast<Out*>(out) + first;
+  for (std::int64_t i = 0; i < count; ++i) to[i] = Round<Out>::from(from[i]);
+}
+
+/// A stretch from row `a`, or rows `a` and `b`, of values that are neighbours in memory, into an
+/// output of their own type, unscaled: the usual case, in one loop.
+template <typename Compute, typename Value>
+void lerp_stretch(const void* values, std::int64_t row_a, std::int64_t row_b, Compute w,
+                  bool is_pair, std::int64_t count, void* out, std::int64_t first) {
+  const Value* a = static_cast<const Value*>(values) + row_a;
+  const Value* b = static_cast<const Value*>(values) + row_b;
+  Value* __restrict to = static_cast<Value*>(out) + first;
+  if (is_pair) {
+    for (std::int64_t i = 0; i < count; ++i) {
+      to[i] = Round<Value>::from(lerp(Compute(widen(a[i])), Compute(widen(b[i])), w));
+    }
+  } else {
+    for (std::int64_t i = 0; i < count; ++i) to[i] = Round<Value>::from(Compute(widen(a[i])));
+  }
+}
+
+/// The types of a plan's values and output, as what there is to do with them.
+template <typename Compute>
+struct Conversion {
+  const Compute* (*widen)(const void* values, std::int64_t row, std::int64_t stride,
+                          std::int64_t first, std::int64_t count, Compute* buffer);
+  void (*round)(const Compute* from, std::int64_t count, void* out, std::int64_t first);
+  bool is_needed_at_end;  // the output is not of the compute type
+  // Null where values cannot go the short way.
+  void (*lerp)(const void* values, std::int64_t row_a, std::int64_t row_b, Compute w, bool is_pair,
+               std::int64_t count, void* out, std::int64_t first);
 };
 
 template <typename Compute>
-Scale<Compute> scale_of(const StreamPlan& plan) {
-  return {static_cast<const Compute*>(plan.subtract), plan.subtract_stride,
-          static_cast<const Compute*>(plan.multiply), plan.multiply_stride};
+Conversion<Compute> conversion_of(const StreamPlan& plan) {
+  Conversion<Compute> conversion{};
+  with_value_type(plan.value_type, [&](auto tag) {
+    using Value = typename decltype(tag)::type;
+    conversion.widen = widen_stretch<Compute, Value>;
+    if (plan.value_type == plan.out_type && plan.values_channel_stride == 1 &&
+        plan.subtract == nullptr && plan.multiply == nullptr) {
+      conversion.lerp = lerp_stretch<Compute, Value>;
+    }
+  });
+  with_value_type(plan.out_type, [&](auto tag) {
+    using Out = typename decltype(tag)::type;
+    conversion.round = round_stretch<Compute, Out>;
+    conversion.is_needed_at_end = !kIsSame<Compute, Out>;
+  });
+  return conversion;
 }
 
-/// One row's stretch of channels [first, last) of a method that is neither slerp nor angle.
-/// kStride is 1 where channels are neighbours in memory, which lets the loops vectorise, else 0.
-template <int kStride, typename Compute, typename Value, typename Out>
-inline void write_channels(const Value* a, const Value* b, std::int64_t channel_stride, Compute w,
-                           bool is_pair, const Scale<Compute>& scale, Out* out, std::int64_t first,
-                           std::int64_t last) {
-  const std::int64_t stride = kStride == 1 ? 1 : channel_stride;
-  if (is_pair) {
-    for (std::int64_t c = first; c < last; ++c) {
-      const Compute x = lerp(Compute(widen(a[c * stride])), Compute(widen(b[c * stride])), w);
-      out[c] = Round<Out>::from(scale(x, c));
-    }
+template <typename Compute>
+Quaternion<Compute> load_quaternion(const Compute* from) {
+  return {{from[0], from[1], from[2], from[3]}};
+}
+
+/// A stretch of channels that share a method, from row `a` or rows `a` and `b`; false if it is a
+/// quaternion made from a zero one. `out` may not overlap the rows.
+template <typename Compute>
+bool combine_stretch(Method method, const Compute* a, const Compute* b, Compute w, bool is_pair,
+                     std::int64_t count, Compute* __restrict out) {
+  if (is_slerp(method)) {
+    const Quaternion<Compute> qa = load_quaternion(a);
+    const Quaternion<Compute> qb = load_quaternion(b);
+    const Quaternion<Compute> q = is_pair ? slerp(qa, qb, w) : normalize(qa);
+    for (int i = 0; i < 4; ++i) out[i] = q.q[i];
+    return !is_zero(qa) && !is_zero(qb);
+  }
+  if (method == Method::kAngle) {
+    for (std::int64_t i = 0; i < count; ++i)
+      out[i] = combine_channel(method, a[i], b[i], w, is_pair);
+  } else if (is_pair) {
+    for (std::int64_t i = 0; i < count; ++i) out[i] = lerp(a[i], b[i], w);
   } else {
-    for (std::int64_t c = first; c < last; ++c) {
-      out[c] = Round<Out>::from(scale(Compute(widen(a[c * stride])), c));
+    for (std::int64_t i = 0; i < count; ++i) out[i] = a[i];
+  }
+  return true;
+}
+
+/// (x - subtract) * multiply, each where given, for channels [first, first + count).
+template <typename Compute>
+void scale_stretch(const StreamPlan& plan, std::int64_t first, std::int64_t count, Compute* out) {
+  if (plan.subtract != nullptr) {
+    const Compute* __restrict subtract = static_cast<const Compute*>(plan.subtract);
+    for (std::int64_t i = 0; i < count; ++i) {
+      out[i] = out[i] - subtract[(first + i) * plan.subtract_stride];
+    }
+  }
+  if (plan.multiply != nullptr) {
+    const Compute* __restrict multiply = static_cast<const Compute*>(plan.multiply);
+    for (std::int64_t i = 0; i < count; ++i) {
+      out[i] = out[i] * multiply[(first + i) * plan.multiply_stride];
     }
   }
 }
-
-template <typename Compute, typename Value>
-inline Quaternion<Compute> load_quaternion(const Value* channel, std::int64_t stride) {
-  return {{Compute(widen(channel[0])), Compute(widen(channel[stride])),
-           Compute(widen(channel[2 * stride])), Compute(widen(channel[3 * stride]))}};
-}
-
-/// One target's value; false if a quaternion that it is made from is zero.
-template <typename Compute, typename Value, typename Out>
-inline bool write_target(const StreamPlan& plan, const RunTable& runs, const Value* rows,
-                         const Location<Compute>& location, const Scale<Compute>& scale, Out* out) {
-  if (location.source == Source::kZero || location.source == Source::kNan) {
-    const Out literal =
-        location.source == Source::kZero ? Round<Out>::from(Compute(0)) : not_a_number<Out>();
-    for (std::int64_t c = 0; c < plan.channels; ++c) out[c] = literal;
-    return true;
-  }
-  const std::int64_t stride = plan.values_channel_stride;
-  bool quaternions_exist = true;
-  for (int run = 0; run < runs.count; ++run) {
-    const Method method = runs.method[run];
-    const std::int64_t first = runs.first_channel[run];
-    const std::int64_t last = run + 1 < runs.count ? runs.first_channel[run + 1] : plan.channels;
-    const MethodRows picked = rows_for(method, location);
-    const Value* a = rows + (location.lo + picked.step) * plan.values_row_stride;
-    const Value* b = picked.is_pair ? a + plan.values_row_stride : a;
-    const Compute w = location.weight;
-    if (is_slerp(method)) {
-      const Quaternion<Compute> qa = load_quaternion<Compute>(a + first * stride, stride);
-      const Quaternion<Compute> qb = load_quaternion<Compute>(b + first * stride, stride);
-      const Quaternion<Compute> q = picked.is_pair ? slerp(qa, qb, w) : normalize(qa);
-      quaternions_exist = quaternions_exist && !is_zero(qa) && !is_zero(qb);
-      for (int i = 0; i < 4; ++i) out[first + i] = Round<Out>::from(scale(q.q[i], first + i));
-    } else if (method == Method::kAngle) {
-      for (std::int64_t c = first; c < last; ++c) {
-        const Compute x = combine_channel(method, Compute(widen(a[c * stride])),
-                                          Compute(widen(b[c * stride])), w, picked.is_pair);
-        out[c] = Round<Out>::from(scale(x, c));
-      }
-    } else if (stride == 1) {
-      write_channels<1>(a, b, stride, w, picked.is_pair, scale, out, first, last);
-    } else {
-      write_channels<0>(a, b, stride, w, picked.is_pair, scale, out, first, last);
-    }
-  }
-  return quaternions_exist;
-}
-
-// Targets are located a block at a time, so that the search is compiled once per type of times and
-// the values once per pair of value types, not once for every triple.
-constexpr std::int64_t kBlock = 128;
 
 template <typename Compute>
 struct LocatedTarget {
   Location<Compute> location;
   std::int64_t b, t, first_row;
 };
+
+/// Writes one target's value; false if a quaternion that it is made from is zero.
+template <typename Compute>
+bool write_target(const StreamPlan& plan, const RunTable& runs,
+                  const Conversion<Compute>& conversion, const LocatedTarget<Compute>& target) {
+  alignas(64) Compute buffer_a[kStretch], buffer_b[kStretch], buffer_out[kStretch];
+  const Location<Compute>& location = target.location;
+  const bool is_literal = location.source == Source::kZero || location.source == Source::kNan;
+  const std::int64_t row_0 =
+      target.b * plan.values_batch_stride + target.first_row * plan.values_row_stride;
+  const std::int64_t out_0 = target.b * plan.out_batch_stride + target.t * plan.out_target_stride;
+  bool quaternions_exist = true;
+  for (int run = 0; run < runs.count; ++run) {
+    const Method method = runs.method[run];
+    const std::int64_t end = run + 1 < runs.count ? runs.first_channel[run + 1] : plan.channels;
+    const MethodRows picked = rows_for(method, location);
+    const std::int64_t row_a = row_0 + (location.lo + picked.step) * plan.values_row_stride;
+    if (conversion.lerp != nullptr && !is_literal && !is_slerp(method) &&
+        method != Method::kAngle) {
+      const std::int64_t first = runs.first_channel[run];
+      conversion.lerp(plan.values, row_a + first, row_a + first + plan.values_row_stride,
+                      location.weight, picked.is_pair, end - first, plan.out, out_0 + first);
+      continue;
+    }
+    for (std::int64_t first = runs.first_channel[run]; first < end; first += kStretch) {
+      const std::int64_t count = end - first < kStretch ? end - first : kStretch;
+      Compute* out = conversion.is_needed_at_end ? buffer_out
+                                                 : static_cast<Compute*>(plan.out) + out_0 + first;
+      if (is_literal) {
+        const Compute literal =
+            location.source == Source::kZero ? Compute(0) : not_a_number<Compute>();
+        for (std::int64_t i = 0; i < count; ++i) out[i] = literal;
+      } else {
+        const Compute* a = conversion.widen(plan.values, row_a, plan.values_channel_stride, first,
+                                            count, buffer_a);
+        const Compute* b =
+            picked.is_pair ? conversion.widen(plan.values, row_a + plan.values_row_stride,
+                                              plan.values_channel_stride, first, count, buffer_b)
+                           : a;
+        const bool exists =
+            combine_stretch(method, a, b, location.weight, picked.is_pair, count, out);
+        quaternions_exist = quaternions_exist && exists;
+        scale_stretch(plan, first, count, out);
+      }
+      if (conversion.is_needed_at_end) conversion.round(out, count, plan.out, out_0 + first);
+    }
+  }
+  return quaternions_exist;
+}
+
+// Targets are located a block at a time, so that the search is compiled once per type of times.
+constexpr std::int64_t kBlock = 128;
 
 template <typename Compute>
 void locate_block(const StreamPlan& plan, std::int64_t begin, std::int64_t end,
@@ -222,23 +294,17 @@ void locate_block(const StreamPlan& plan, std::int64_t begin, std::int64_t end,
   });
 }
 
-template <typename Value, typename Out>
+template <typename Compute>
 void align_values(const StreamPlan& plan, const RunTable& runs, std::int64_t begin,
                   std::int64_t end) {
-  using Compute = typename ComputeOf<Value, Out>::type;
-  const Scale<Compute> scale = scale_of<Compute>(plan);
+  const Conversion<Compute> conversion = conversion_of<Compute>(plan);
   LocatedTarget<Compute> located[kBlock];
   for (std::int64_t block = begin; block < end; block += kBlock) {
     const std::int64_t count = end - block < kBlock ? end - block : kBlock;
     locate_block(plan, block, block + count, located);
     for (std::int64_t i = 0; i < count; ++i) {
       const LocatedTarget<Compute>& target = located[i];
-      Out* out = static_cast<Out*>(plan.out) + target.b * plan.out_batch_stride +
-                 target.t * plan.out_target_stride;
-      const Value* rows = static_cast<const Value*>(plan.values) +
-                          target.b * plan.values_batch_stride +
-                          target.first_row * plan.values_row_stride;
-      const bool exists = write_target(plan, runs, rows, target.location, scale, out);
+      const bool exists = write_target(plan, runs, conversion, target);
       if (plan.out_valid != nullptr) {
         plan.out_valid[target.b * plan.out_valid_batch_stride +
                        target.t * plan.out_valid_target_stride] = target.location.valid && exists;
@@ -248,12 +314,11 @@ void align_values(const StreamPlan& plan, const RunTable& runs, std::int64_t beg
 }
 
 void align(const StreamPlan& plan, const RunTable& runs, std::int64_t begin, std::int64_t end) {
-  with_value_type(plan.value_type, [&](auto value) {
-    with_value_type(plan.out_type, [&](auto out) {
-      align_values<typename decltype(value)::type, typename decltype(out)::type>(plan, runs, begin,
-                                                                                 end);
-    });
-  });
+  if (computes_in_double(plan)) {
+    align_values<double>(plan, runs, begin, end);
+  } else {
+    align_values<float>(plan, runs, begin, end);
+  }
 }
 
 template <typename Compute>
@@ -271,8 +336,7 @@ void record_targets(const BackwardPlan& plan, TargetRecord* records, std::int64_
   });
 }
 
-void record(const BackwardPlan& plan, TargetRecord* records, std::int64_t begin,
-            std::int64_t end) {
+void record(const BackwardPlan& plan, TargetRecord* records, std::int64_t begin, std::int64_t end) {
   if (computes_in_double(plan.forward)) {
     record_targets<double>(plan, records, begin, end);
   } else {
@@ -289,7 +353,8 @@ void gather_rows(const BackwardPlan& plan, const RunTable& runs, const TargetRec
                              starts[row + 1]};
     for (int run = 0; run < runs.count; ++run) {
       const std::int64_t first = runs.first_channel[run];
-      const std::int64_t last = run + 1 < runs.count ? runs.first_channel[run + 1] : plan.forward.channels;
+      const std::int64_t last =
+          run + 1 < runs.count ? runs.first_channel[run + 1] : plan.forward.channels;
       if (is_slerp(runs.method[run])) {
         gather_quaternion<Compute>(plan, targets, row, first);
         continue;
