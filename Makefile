@@ -35,39 +35,21 @@ help: ## list the targets
 
 # ---- what the machine needs
 
-hash := \#
-# $(call need,TEST,PACKAGES): where the test fails, the Debian packages that make it pass.
-define need
-$(1) >/dev/null 2>&1 || { \
-  if [[ $$(id -u) == 0 ]] && command -v apt-get >/dev/null; then \
-    echo "robocache: installing $(2)"; \
-    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(2) >/dev/null; \
-  else \
-    echo "robocache: $(2) is missing. Run this, and then make again:"; \
-    echo "  sudo apt-get install -y $(2)"; exit 1; \
-  fi; }
-endef
-# $(call compiles,HEADER): the C++ compiler works, takes C++20 and finds the header.
-compiles = c++ -std=c++20 -fsyntax-only -x c++ <(echo '$(hash)include <$(1)>')
-
 build/.compiler:
-	@$(call need,$(call compiles,concepts),g++)
+	@cmake/need.sh $(PYTHON) compiler venv
 	@mkdir -p build && touch $@
 
-build/.test-libraries: | build/.compiler
-	@$(call need,$(call compiles,gtest/gtest.h),libgtest-dev)
-	@$(call need,$(call compiles,nlohmann/json.hpp),nlohmann-json3-dev)
-	@touch $@
+build/.test-libraries:
+	@cmake/need.sh $(PYTHON) compiler venv gtest json python-headers
+	@mkdir -p build && touch $@
 
-$(UV):
-	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(v < (3, 10) and f"robocache: Python 3.10 or newer is needed; $(PYTHON) is {v[0]}.{v[1]}. PYTHON=... names another")'
-	@$(call need,$(PYTHON) -c 'import venv; import ensurepip',python3-venv)
+$(UV): | build/.compiler
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
 
 # ---- Python packages, as pyproject.toml names them
 
-$(VENV)/.demo-packages: pyproject.toml | build/.compiler $(UV)
+$(VENV)/.demo-packages: pyproject.toml | $(UV)
 	@echo "robocache: installing torch and the other Python packages into $(VENV)"
 	@$(INSTALL) -r pyproject.toml --extra demo 'scikit-build-core>=0.11' cmake ninja
 	@touch $@
@@ -137,7 +119,7 @@ gpu-test: $(BUILD)/.tests $(VENV)/.test-packages ## the same tests on a GPU, and
 	  $(INSTALL) 'cuda-toolkit[sanitizer]>=13,<14'
 	@PYTHON=$(BIN)/python tests/gpu.sh $(BUILD)
 
-install-check: build/.compiler $(UV) ## pip install . by itself, in a fresh environment
+install-check: $(UV) ## pip install . by itself, in a fresh environment
 	@rm -rf build/install-check
 	@$(UV) venv --quiet --python $(BIN)/python build/install-check
 	@$(UV) pip install --quiet --python build/install-check/bin/python $(CURDIR)

@@ -52,12 +52,12 @@ struct Table {
 };
 
 /// The number that `text` is, all of it, or nothing but an error that says where it stood.
-double parse_number(std::string_view text, const std::string& where) {
+double parse_number(const std::string& text, const std::string& where) {
   double number = 0.0;
   const char* end = text.data() + text.size();
   const auto [stopped, error] = std::from_chars(text.data(), end, number);
   if (error != std::errc() || stopped != end) {
-    throw std::runtime_error(where + ": expected a number, got '" + std::string(text) + "'");
+    throw std::runtime_error(where + ": expected a number, got '" + text + "'");
   }
   return number;
 }
@@ -97,15 +97,15 @@ Arguments parse_arguments(const std::vector<std::string>& words) {
   return arguments;
 }
 
-std::vector<std::string_view> split(std::string_view line) {
+std::vector<std::string> split(std::string_view line) {
   if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
-  std::vector<std::string_view> cells;
+  std::vector<std::string> cells;
   for (std::size_t comma = line.find(','); comma != std::string_view::npos;
        comma = line.find(',')) {
-    cells.push_back(line.substr(0, comma));
+    cells.emplace_back(line.substr(0, comma));
     line.remove_prefix(comma + 1);
   }
-  cells.push_back(line);
+  cells.emplace_back(line);
   return cells;
 }
 
@@ -116,7 +116,7 @@ Table read_table(const std::string& path) {
   Table table;
   std::string line;
   std::getline(file, line);
-  for (const std::string_view name : split(line)) table.names.emplace_back(name);
+  table.names = split(line);
   if (table.channels() < 1) {
     throw std::runtime_error(path + ": expected a time column and at least one more");
   }
@@ -124,7 +124,7 @@ Table read_table(const std::string& path) {
   for (int number = 2; std::getline(file, line); ++number) {
     if (line.empty() || line == "\r") continue;
     const std::string where = path + ":" + std::to_string(number);
-    const std::vector<std::string_view> cells = split(line);
+    const std::vector<std::string> cells = split(line);
     if (cells.size() != table.names.size()) {
       throw std::runtime_error(where + ": expected " + std::to_string(table.names.size()) +
                                " columns, got " + std::to_string(cells.size()));

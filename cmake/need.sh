@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# Makes sure that the machine has what the Makefile can't put into .venv: need.sh PYTHON WHAT...
+# Whatever is missing is installed by apt where we are root; else the one line to run is printed.
+set -euo pipefail
+
+python=$1
+shift
+
+# The package that has it, on Debian and Ubuntu, and how to see that it is there.
+package() {
+  case $1 in
+    compiler) echo g++ ;;
+    venv) echo python3-venv ;;
+    gtest) echo libgtest-dev ;;
+    json) echo nlohmann-json3-dev ;;
+    python-headers) echo python3-dev ;; # torch.compile
+  esac
+}
+has() {
+  case $1 in
+    compiler) compiles concepts ;;
+    venv) "$python" -c 'import ensurepip, venv' ;;
+    gtest) compiles gtest/gtest.h ;;
+    json) compiles nlohmann/json.hpp ;;
+    python-headers) "$python" -c 'import os, sysconfig; os.stat(sysconfig.get_path("include") + "/Python.h")' ;;
+  esac &>/dev/null
+}
+compiles() { c++ -std=c++20 -fsyntax-only -x c++ - <<<"#include <$1>"; }
+
+"$python" -c 'import sys; sys.exit(sys.version_info < (3, 10))' || {
+  echo "robocache: Python 3.10 or newer is needed, and $python is not; make PYTHON=... names another"
+  exit 1
+}
+
+missing=()
+for what in "$@"; do
+  has "$what" || missing+=("$(package "$what")")
+done
+((${#missing[@]})) || exit 0
+
+if [[ $(id -u) != 0 ]] || ! command -v apt-get >/dev/null; then
+  echo "robocache: something is missing. Run this, and then make again:"
+  echo "  sudo apt-get install -y ${missing[*]}"
+  exit 1
+fi
+echo "robocache: installing ${missing[*]}"
+export DEBIAN_FRONTEND=noninteractive
+apt-get update -qq
+apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+for what in "$@"; do
+  has "$what" || {
+    echo "robocache: $(package "$what") is installed and does not help (is $python, or c++, another one than the system's?)"
+    exit 1
+  }
+done
