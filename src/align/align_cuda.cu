@@ -1,18 +1,18 @@
 // The CUDA backend for streams of one linear, previous or nearest run: one launch that searches,
 // combines and masks.
 //
-// A warp makes a tile of consecutive targets, in two steps, with no barrier beyond the warp:
+// A block makes a tile of consecutive targets, in two steps:
 //
-//   1. locate   lane i searches for target i of the tile, and leaves its rows and weight in shared
-//               memory; so each target is searched for once, and up to 32 searches run side by side
-//   2. combine  an output row is cut into pieces of 16 bytes; a lane keeps to one column of them,
+//   1. locate   thread i searches for target i of the tile, and leaves its rows and weight in shared
+//               memory; so each target is searched for once
+//   2. combine  an output row is cut into pieces of 16 bytes; a thread keeps to one column of them,
 //               and walks down the tile
 //
-//                           column 0   column 1   column 2        (a row of 3 pieces: 10 rows at a time)
-//               target 0    lane 0     lane 1     lane 2
-//               target 1    lane 3     lane 4     lane 5
+//                           column 0    column 1    column 2      (a row of 3 pieces: 42 rows at a time)
+//               target 0    thread 0    thread 1    thread 2
+//               target 1    thread 3    thread 4    thread 5
 //               ...
-//               target 10   lane 0     lane 1     lane 2
+//               target 42   thread 0    thread 1    thread 2
 //
 // Neighbouring targets share a source row, which the L1 cache serves the second time. Everything else
 // (layouts, slerp, angle, very large strides) is align_runs_cuda.cu's.
@@ -34,24 +34,24 @@ namespace {
 
 using NarrowPlan = BasicStreamPlan<std::int32_t>;
 
-// Nothing is shared beyond the warp, so a block is just large enough to fill an SM: 32 blocks of 64
-// warp slots or fewer. While there are fewer warps than a large GPU has schedulers, a block is one warp,
-// so that every scheduler gets its share.
-constexpr int kWarpsPerBlock = 4;
-constexpr int kSchedulers = 528;
-// Blocks that an SM holds, which sets how many registers a thread may have.
-constexpr int kBlocksPerSm = 6;
-// Pieces that a lane makes in one go, their loads all in flight together.
-constexpr int kPiecesPerLane = 4;
-// Pieces of a row that one warp makes; blockIdx.y counts these stretches of wider rows.
-constexpr int kMaxRowPieces = 4 * kWarp;
+// Threads of a block, which is also the most targets in a tile: few enough that a block waits for few
+// others' searches, enough that one warp's searches serve four.
+constexpr int kThreads = 128;
+// Pieces that a thread makes in one go, their loads in flight together, and blocks that an SM holds,
+// which sets how many registers a thread may have for them. Measured on an H200, bf16: 4 and 6 are no
+// faster where memory is the limit, and slower where the searches are (1 x 1e6 -> 1e6 x 8: 24.8 us
+// against 20.9).
+constexpr int kPiecesAtOnce = 2;
+constexpr int kBlocksPerSm = 8;
+// Pieces of a row that one block makes; blockIdx.y counts these stretches of wider rows.
+constexpr int kMaxRowPieces = kThreads;
 
-// How large a tile grows, measured on an H200 (docs/benchmarks.md). A search costs as many
-// instructions as five pieces, so lanes are first given pieces for one go, while two warps are left to
-// each scheduler. Beyond that a larger tile saves searches but reads more scattered memory.
-constexpr int kEnoughTiles = 1024;
-constexpr int kManyTiles = 8192;
-constexpr int kMaxPiecesPerLane = 16;
+// How large a tile grows. A search costs as many instructions as five pieces, so threads are first given
+// pieces for one go, while there are four blocks for each SM. Beyond that a larger tile saves searches
+// but reads more scattered memory (256 x 1000 -> 1000 x 512: 135 us at 16 pieces, 142 at 64).
+constexpr int kEnoughTiles = 512;
+constexpr int kManyTiles = 2048;
+constexpr int kMaxPiecesPerThread = 16;
 
 /// Division of numbers below 2^31 by a number that all threads share.
 /// Source: Granlund and Montgomery, "Division by invariant integers using multiplication", 1994.
@@ -72,41 +72,38 @@ class Divisor {
   std::uint32_t shift_ = 0;
 };
 
-/// How the output is shared out among warps.
+/// How the output is shared out among blocks.
 struct Tiling {
   std::int32_t targets;  // over the batch
   std::int32_t tiles;
   std::int32_t targets_per_tile;
   std::int32_t pieces;        // in an output row
-  std::int32_t columns;       // of pieces, that a warp makes side by side; at most 32
-  std::int32_t rows_at_once;  // targets that a warp makes side by side
+  std::int32_t columns;       // of pieces, that a block makes side by side
+  std::int32_t rows_at_once;  // targets that a block makes side by side
   Divisor targets_per_batch_row;
   Divisor columns_divisor;
 
   Tiling(const NarrowPlan& plan, std::int32_t pieces_in_row)
       : targets(plan.batch * plan.targets),
         pieces(pieces_in_row),
-        columns(std::clamp(pieces_in_row, 1, kWarp)),
-        rows_at_once(kWarp / columns),
+        columns(std::clamp(pieces_in_row, 1, kMaxRowPieces)),
+        rows_at_once(kThreads / columns),
         targets_per_batch_row(static_cast<std::uint32_t>(plan.targets)),
         columns_divisor(static_cast<std::uint32_t>(columns)) {
-    const int columns_per_lane = (std::min(pieces, kMaxRowPieces) + columns - 1) / columns;
-    const auto may_grow = [&](int tiles_left, int pieces_per_lane) {
+    const auto may_grow = [&](int tiles_left, int pieces_per_thread) {
       const int doubled = targets_per_tile * 2;
-      return doubled <= kWarp && targets / doubled >= tiles_left &&
-             doubled / rows_at_once * columns_per_lane <= pieces_per_lane;
+      return doubled <= kThreads && targets / doubled >= tiles_left &&
+             doubled <= rows_at_once * pieces_per_thread;
     };
     targets_per_tile = rows_at_once;
-    while (may_grow(kEnoughTiles, kPiecesPerLane) || may_grow(kManyTiles, kMaxPiecesPerLane)) {
+    while (may_grow(kEnoughTiles, kPiecesAtOnce) || may_grow(kManyTiles, kMaxPiecesPerThread)) {
       targets_per_tile *= 2;
     }
     tiles = (targets + targets_per_tile - 1) / targets_per_tile;
   }
 
-  int warps_per_block() const { return tiles < kSchedulers ? 1 : kWarpsPerBlock; }
-
   dim3 grid() const {
-    return {static_cast<unsigned>((tiles + warps_per_block() - 1) / warps_per_block()),
+    return {static_cast<unsigned>(tiles),
             static_cast<unsigned>((pieces + kMaxRowPieces - 1) / kMaxRowPieces), 1};
   }
 };
@@ -151,75 +148,67 @@ __device__ TileTarget<Value, Compute> locate_target(const NarrowPlan& plan, cons
 /// kWidth is 1, with any strides, or the number of elements in 16 bytes of the wider type, with
 /// aligned rows whose channels are neighbours.
 template <typename Value, typename Out, int kWidth>
-__global__ void __launch_bounds__(kWarp* kWarpsPerBlock, kBlocksPerSm)
+__global__ void __launch_bounds__(kThreads, kBlocksPerSm)
     align_kernel(const __grid_constant__ Tiling tiling, const __grid_constant__ NarrowPlan plan) {
   using Compute = typename ComputeOf<Value, Out>::type;
   using Target = TileTarget<Value, Compute>;
-  __shared__ Target shared[kWarpsPerBlock][kWarp];
-  const int warp = static_cast<int>(threadIdx.x) / kWarp;
-  const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  const int tile = static_cast<int>(blockIdx.x * (blockDim.x / kWarp)) + warp;
-  if (tile >= tiling.tiles) return;
-  const int first = tile * tiling.targets_per_tile;
+  __shared__ Target targets[kThreads];
+  const int thread = static_cast<int>(threadIdx.x);
+  const int first = static_cast<int>(blockIdx.x) * tiling.targets_per_tile;
   const int count = min(tiling.targets - first, tiling.targets_per_tile);
-  if (lane < count) {
-    shared[warp][lane] = locate_target<Value, Compute>(plan, tiling, first + lane);
-  }
-  __syncwarp();
+  if (thread < count) targets[thread] = locate_target<Value, Compute>(plan, tiling, first + thread);
+  __syncthreads();
 
-  const int lane_row =
-      static_cast<int>(tiling.columns_divisor.quotient(static_cast<std::uint32_t>(lane)));
-  if (lane_row >= tiling.rows_at_once) return;  // what 32 lanes leave over
-  const int lane_column = lane - lane_row * tiling.columns;
+  const int thread_row =
+      static_cast<int>(tiling.columns_divisor.quotient(static_cast<std::uint32_t>(thread)));
+  const int column =
+      static_cast<int>(blockIdx.y) * kMaxRowPieces + thread - thread_row * tiling.columns;
+  // What 128 threads leave over, and what the last stretch of a wide row leaves.
+  if (thread_row >= tiling.rows_at_once || column >= tiling.pieces) return;
+  const int channel = column * kWidth;
+  const std::int64_t in_row =
+      kWidth == 1 ? offset(channel, plan.values_channel_stride) : std::int64_t{channel};
   const std::int64_t row_stride = plan.values_row_stride;
   const bool is_scaled = plan.subtract != nullptr || plan.multiply != nullptr;
 
-  const int begin = static_cast<int>(blockIdx.y) * kMaxRowPieces;
-  const int end = min(begin + kMaxRowPieces, tiling.pieces);
 #pragma unroll 1
-  for (int top = lane_row; top < count; top += kPiecesPerLane * tiling.rows_at_once) {
-#pragma unroll 1
-    for (int column = begin + lane_column; column < end; column += tiling.columns) {
-      const int channel = column * kWidth;
-      const std::int64_t in_row =
-          kWidth == 1 ? offset(channel, plan.values_channel_stride) : std::int64_t{channel};
-      Target target[kPiecesPerLane];
-      Vector<Value, kWidth> a[kPiecesPerLane];
-      Vector<Value, kWidth> b[kPiecesPerLane];
+  for (int top = thread_row; top < count; top += kPiecesAtOnce * tiling.rows_at_once) {
+    Target target[kPiecesAtOnce];
+    Vector<Value, kWidth> a[kPiecesAtOnce];
+    Vector<Value, kWidth> b[kPiecesAtOnce];
 #pragma unroll
-      for (int i = 0; i < kPiecesPerLane; ++i) {
-        const int row = top + i * tiling.rows_at_once;
-        if (row >= count) break;
-        target[i] = shared[warp][row];
-        const Value* from = target[i].a + in_row;
-        if (target[i].recipe >= Recipe::kRow) a[i] = load_vector<Value, kWidth>(from);
-        if (target[i].recipe == Recipe::kPair) b[i] = load_vector<Value, kWidth>(from + row_stride);
-      }
+    for (int i = 0; i < kPiecesAtOnce; ++i) {
+      const int row = top + i * tiling.rows_at_once;
+      if (row >= count) break;
+      target[i] = targets[row];
+      const Value* from = target[i].a + in_row;
+      if (target[i].recipe >= Recipe::kRow) a[i] = load_vector<Value, kWidth>(from);
+      if (target[i].recipe == Recipe::kPair) b[i] = load_vector<Value, kWidth>(from + row_stride);
+    }
 #pragma unroll
-      for (int i = 0; i < kPiecesPerLane; ++i) {
-        const int row = top + i * tiling.rows_at_once;
-        if (row >= count) break;
-        Compute x[kWidth];
-        if (target[i].recipe == Recipe::kPair) {
+    for (int i = 0; i < kPiecesAtOnce; ++i) {
+      const int row = top + i * tiling.rows_at_once;
+      if (row >= count) break;
+      Compute x[kWidth];
+      if (target[i].recipe == Recipe::kPair) {
 #pragma unroll
-          for (int e = 0; e < kWidth; ++e) {
-            x[e] = lerp(Compute(widen(a[i].elements[e])), Compute(widen(b[i].elements[e])),
-                        target[i].weight);
-          }
-          if (is_scaled) scale(plan, channel, x);
-        } else if (target[i].recipe == Recipe::kRow) {
-#pragma unroll
-          for (int e = 0; e < kWidth; ++e) x[e] = Compute(widen(a[i].elements[e]));
-          if (is_scaled) scale(plan, channel, x);
-        } else {
-          const bool is_nan = target[i].recipe == Recipe::kNan;
-#pragma unroll
-          for (int e = 0; e < kWidth; ++e) x[e] = is_nan ? not_a_number<Compute>() : Compute(0);
+        for (int e = 0; e < kWidth; ++e) {
+          x[e] = lerp(Compute(widen(a[i].elements[e])), Compute(widen(b[i].elements[e])),
+                      target[i].weight);
         }
-        Out* const to =
-            static_cast<Out*>(plan.out) + offset(first + row, plan.out_target_stride) + channel;
-        store_vector(to, round_vector<Out>(x));
+        if (is_scaled) scale(plan, channel, x);
+      } else if (target[i].recipe == Recipe::kRow) {
+#pragma unroll
+        for (int e = 0; e < kWidth; ++e) x[e] = Compute(widen(a[i].elements[e]));
+        if (is_scaled) scale(plan, channel, x);
+      } else {
+        const bool is_nan = target[i].recipe == Recipe::kNan;
+#pragma unroll
+        for (int e = 0; e < kWidth; ++e) x[e] = is_nan ? not_a_number<Compute>() : Compute(0);
       }
+      Out* const to =
+          static_cast<Out*>(plan.out) + offset(first + row, plan.out_target_stride) + channel;
+      store_vector(to, round_vector<Out>(x));
     }
   }
 }
@@ -245,7 +234,7 @@ void launch(const NarrowPlan& plan, cudaStream_t stream) {
   const Tiling tiling(plan, plan.channels / kWidth);
   cudaLaunchConfig_t config{};
   config.gridDim = tiling.grid();
-  config.blockDim = static_cast<unsigned>(kWarp * tiling.warps_per_block());
+  config.blockDim = kThreads;
   config.stream = stream;
   check_cuda(cudaLaunchKernelEx(&config, align_kernel<Value, Out, kWidth>, tiling, plan),
              "align_kernel");

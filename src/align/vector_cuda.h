@@ -48,10 +48,9 @@ __device__ Vector<T, kWidth> load_vector(const T* from) {
   return vector;
 }
 
-/// Output is written once and not read here: it should not push the source rows out of the cache.
 template <typename T, int kWidth>
 __device__ void store_vector(T* to, const Vector<T, kWidth>& vector) {
-  __stcs(reinterpret_cast<typename Vector<T, kWidth>::Bits*>(to), vector.bits);
+  *reinterpret_cast<typename Vector<T, kWidth>::Bits*>(to) = vector.bits;
 }
 
 // Two neighbours of a half type are rounded by one instruction.
