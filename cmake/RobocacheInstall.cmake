@@ -23,7 +23,7 @@ configure_package_config_file(
   "${CMAKE_CURRENT_LIST_DIR}/robocache-config.cmake.in" "${PROJECT_BINARY_DIR}/robocache-config.cmake"
   INSTALL_DESTINATION "${robocache_cmake_dir}")
 write_basic_package_version_file("${PROJECT_BINARY_DIR}/robocache-config-version.cmake"
-                                 COMPATIBILITY SameMajorVersion)
+                                 COMPATIBILITY SameMinorVersion)
 install(
   FILES "${PROJECT_BINARY_DIR}/robocache-config.cmake" "${PROJECT_BINARY_DIR}/robocache-config-version.cmake"
   DESTINATION "${robocache_cmake_dir}"

@@ -35,7 +35,7 @@ endif()
 set(robocache_cpu_targets baseline)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
   list(APPEND robocache_cpu_targets avx2 avx512)
-  set(robocache_flags_avx2 -mavx2 -mbmi2 -mf16c)
+  set(robocache_flags_avx2 -mavx2 -mbmi2)
   set(robocache_flags_avx512
       ${robocache_flags_avx2} -mavx512f -mavx512bw -mavx512dq -mavx512vl -mprefer-vector-width=512)
   target_compile_definitions(robocache PRIVATE ROBOCACHE_X86_TARGETS)

@@ -13,9 +13,9 @@ using robocache::torch_binding::resample_valid;
 // python/robocache/_ops.py documents the arguments and packs `options`. A string argument leaks in
 // torch 2.11, so names travel as integers.
 STABLE_TORCH_LIBRARY(robocache, library) {
-#define ROBOCACHE_RESAMPLE_ARGUMENTS                                                          \
-  "(Tensor values, Tensor source_times, Tensor target_times, Tensor? source_lengths, "        \
-  "Tensor? source_valid, Tensor? subtract, Tensor? multiply, int[]? layout, int options, "    \
+#define ROBOCACHE_RESAMPLE_ARGUMENTS                                                       \
+  "(Tensor values, Tensor source_times, Tensor target_times, Tensor? source_lengths, "     \
+  "Tensor? source_valid, Tensor? subtract, Tensor? multiply, int[]? layout, int options, " \
   "int max_gap_ns, int tolerance_ns, float max_gap_s, float tolerance_s)"
   library.def("resample" ROBOCACHE_RESAMPLE_ARGUMENTS " -> Tensor");
   library.def("resample_valid" ROBOCACHE_RESAMPLE_ARGUMENTS " -> (Tensor, Tensor)");

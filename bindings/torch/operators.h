@@ -18,14 +18,11 @@ Tensor resample(Tensor values, Tensor source_times, Tensor target_times,
                 std::optional<std::vector<int64_t>> layout, int64_t options, int64_t max_gap_ns,
                 int64_t tolerance_ns, double max_gap_s, double tolerance_s);
 
-std::tuple<Tensor, Tensor> resample_valid(Tensor values, Tensor source_times, Tensor target_times,
-                                          std::optional<Tensor> source_lengths,
-                                          std::optional<Tensor> source_valid,
-                                          std::optional<Tensor> subtract,
-                                          std::optional<Tensor> multiply,
-                                          std::optional<std::vector<int64_t>> layout,
-                                          int64_t options, int64_t max_gap_ns, int64_t tolerance_ns,
-                                          double max_gap_s, double tolerance_s);
+std::tuple<Tensor, Tensor> resample_valid(
+    Tensor values, Tensor source_times, Tensor target_times, std::optional<Tensor> source_lengths,
+    std::optional<Tensor> source_valid, std::optional<Tensor> subtract,
+    std::optional<Tensor> multiply, std::optional<std::vector<int64_t>> layout, int64_t options,
+    int64_t max_gap_ns, int64_t tolerance_ns, double max_gap_s, double tolerance_s);
 
 Tensor resample_backward(Tensor grad, std::optional<Tensor> values, Tensor source_times,
                          Tensor target_times, std::optional<Tensor> source_lengths,

@@ -168,7 +168,8 @@ Resampled resample_checked(ResampleArguments arguments, bool wants_valid) {
     valid_out.strides[valid_out.rank] = 1;
     ++valid_out.rank;
   }
-  align(&stream, 1, target_times, align_options, mutable_view_of(result.values), valid_out, context);
+  align(&stream, 1, target_times, align_options, mutable_view_of(result.values), valid_out,
+        context);
   return result;
 }
 
@@ -180,28 +181,24 @@ Tensor resample(Tensor values, Tensor source_times, Tensor target_times,
                 std::optional<std::vector<int64_t>> layout, int64_t options, int64_t max_gap_ns,
                 int64_t tolerance_ns, double max_gap_s, double tolerance_s) {
   return translate_errors([&] {
-    return resample_checked({values, source_times, target_times, source_lengths, source_valid,
-                             subtract, multiply, layout, options, max_gap_ns, tolerance_ns,
-                             max_gap_s, tolerance_s},
-                            false)
+    return resample_checked(
+               {values, source_times, target_times, source_lengths, source_valid, subtract,
+                multiply, layout, options, max_gap_ns, tolerance_ns, max_gap_s, tolerance_s},
+               false)
         .values;
   });
 }
 
-std::tuple<Tensor, Tensor> resample_valid(Tensor values, Tensor source_times, Tensor target_times,
-                                          std::optional<Tensor> source_lengths,
-                                          std::optional<Tensor> source_valid,
-                                          std::optional<Tensor> subtract,
-                                          std::optional<Tensor> multiply,
-                                          std::optional<std::vector<int64_t>> layout,
-                                          int64_t options, int64_t max_gap_ns, int64_t tolerance_ns,
-                                          double max_gap_s, double tolerance_s) {
+std::tuple<Tensor, Tensor> resample_valid(
+    Tensor values, Tensor source_times, Tensor target_times, std::optional<Tensor> source_lengths,
+    std::optional<Tensor> source_valid, std::optional<Tensor> subtract,
+    std::optional<Tensor> multiply, std::optional<std::vector<int64_t>> layout, int64_t options,
+    int64_t max_gap_ns, int64_t tolerance_ns, double max_gap_s, double tolerance_s) {
   return translate_errors([&] {
-    Resampled result =
-        resample_checked({values, source_times, target_times, source_lengths, source_valid, subtract,
-                          multiply, layout, options, max_gap_ns, tolerance_ns, max_gap_s,
-                          tolerance_s},
-                         true);
+    Resampled result = resample_checked(
+        {values, source_times, target_times, source_lengths, source_valid, subtract, multiply,
+         layout, options, max_gap_ns, tolerance_ns, max_gap_s, tolerance_s},
+        true);
     return std::make_tuple(result.values, *result.valid);
   });
 }

@@ -140,21 +140,21 @@ ExecutionContext Device::context() const {
     TORCH_ERROR_CODE_CHECK(aoti_torch_get_current_cuda_stream(index_, &stream));
     return on_cuda(static_cast<CUstream_st*>(stream));
   }
-  return on_cpu([](void*, std::int64_t count, std::int64_t grain, ParallelBody body,
-                   void* body_data) {
-    struct Call {
-      ParallelBody body;
-      void* body_data;
-    } call{body, body_data};
-    // On torch's own thread pool.
-    TORCH_ERROR_CODE_CHECK(torch_parallel_for(
-        0, count, grain,
-        [](std::int64_t begin, std::int64_t end, void* data) {
-          const Call& made = *static_cast<const Call*>(data);
-          made.body(made.body_data, begin, end);
-        },
-        &call));
-  });
+  return on_cpu(
+      [](void*, std::int64_t count, std::int64_t grain, ParallelBody body, void* body_data) {
+        struct Call {
+          ParallelBody body;
+          void* body_data;
+        } call{body, body_data};
+        // On torch's own thread pool.
+        TORCH_ERROR_CODE_CHECK(torch_parallel_for(
+            0, count, grain,
+            [](std::int64_t begin, std::int64_t end, void* data) {
+              const Call& made = *static_cast<const Call*>(data);
+              made.body(made.body_data, begin, end);
+            },
+            &call));
+      });
 }
 
 Tensor Device::empty(const std::int64_t* size, int rank, DataType dtype) const {
@@ -165,8 +165,8 @@ Tensor Device::empty(const std::int64_t* size, int rank, DataType dtype) const {
     stride *= size[axis] > 1 ? size[axis] : 1;
   }
   AtenTensorHandle handle = nullptr;
-  TORCH_ERROR_CODE_CHECK(aoti_torch_empty_strided(rank, size, strides, torch_type_of(dtype), type_,
-                                                  index_, &handle));
+  TORCH_ERROR_CODE_CHECK(
+      aoti_torch_empty_strided(rank, size, strides, torch_type_of(dtype), type_, index_, &handle));
   return Tensor(handle);
 }
 

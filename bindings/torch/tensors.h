@@ -4,7 +4,6 @@
 #include <torch/csrc/stable/accelerator.h>
 #include <torch/csrc/stable/tensor.h>
 
-#include <initializer_list>
 #include <optional>
 #include <string>
 

@@ -125,7 +125,7 @@ ROBOCACHE_API AlignedShape aligned_shape(const Stream* streams, std::size_t coun
 ///
 /// On the CPU, source times that do not ascend and lengths outside [0,S] are errors. On CUDA
 /// neither is looked at: lengths are clamped, and unordered times give unspecified values.
-/// Throws ValueError, TypeError or DeviceError before anything is written.
+/// Throws ValueError or TypeError before anything is written, and DeviceError where a launch fails.
 ROBOCACHE_API void align(const Stream* streams, std::size_t count,
                          const ConstTensorView& target_times, const AlignOptions& options,
                          const TensorView& values_out, const TensorView& valid_out,

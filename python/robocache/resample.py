@@ -8,6 +8,7 @@ from typing import Literal, overload
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from robocache import (
     _checks,
@@ -260,6 +261,11 @@ def resample_trajectories(
         if return_valid:
             return _pytorch.resample_valid(*arguments)
         return _pytorch.resample(*arguments)
+    if forward_ad._current_level >= 0 and forward_ad.unpack_dual(data).tangent is not None:
+        raise ValueError(
+            "backend: expected 'pytorch' for forward-mode derivatives (torch.func.jvp, dual "
+            f"numbers), got {data.device.type!r}"
+        )
     operator = _ops.resample_valid if return_valid else _ops.resample
     result: Tensor | tuple[Tensor, Tensor]
     try:

@@ -37,7 +37,8 @@ struct Argument {
   }
   void expect_device(DeviceType device) const {
     if (view.device != device) {
-      throw_value_error(name, std::string("device ") + device_name(device), device_name(view.device));
+      throw_value_error(name, std::string("device ") + device_name(device),
+                        device_name(view.device));
     }
   }
 };
@@ -51,7 +52,7 @@ struct Sizes {
 /// One stream's arguments and its own dimensions.
 struct CheckedStream {
   Argument values, times, lengths, begins, valid, subtract, multiply;
-  std::string method_name;
+  std::string prefix, method_name;
   std::int64_t rows = 0;
   std::int64_t channels = 0;
 };
@@ -85,8 +86,7 @@ void check_values(CheckedStream& stream, Sizes& sizes, bool ragged) {
   stream.rows = view.shape[view.rank - 2];
   stream.channels = view.shape[view.rank - 1];
   if (view.rank == 3) {
-    values.expect_shape(agree(sizes.batch, view.shape[0]),
-                        bracket({batch_of(sizes), "S", "D"}));
+    values.expect_shape(agree(sizes.batch, view.shape[0]), bracket({batch_of(sizes), "S", "D"}));
   }
 }
 
@@ -110,7 +110,8 @@ void check_target_times(const Argument& targets, const CheckedStream& stream, Si
   const DataType source = stream.times.view.dtype;
   if (view.dtype != source) {
     const bool is_mixed = source == DataType::kInt64 || view.dtype == DataType::kInt64;
-    const char* expected = is_mixed && source != DataType::kInt64 ? "float32 or float64" : name_of(source);
+    const char* expected =
+        is_mixed && source != DataType::kInt64 ? "float32 or float64" : name_of(source);
     throw_type_error(targets.name, std::string(expected) + " like " + stream.times.name,
                      name_of(view.dtype));
   }
@@ -176,6 +177,9 @@ const char* method_text(Method method) {
 }
 
 void check_run(const Run& run, const std::string& name) {
+  if (run.method > Method::kAngle) {
+    throw_value_error(name, "a method", std::to_string(static_cast<int>(run.method)));
+  }
   if (is_slerp(run.method) && run.channels != 4) {
     throw_value_error(name, std::string("a run of 4 channels for ") + method_text(run.method),
                       std::to_string(run.channels));
@@ -189,14 +193,15 @@ RunTable make_runs(const Stream& stream, const CheckedStream& checked) {
   runs.units = 0;
   std::int64_t channel = 0;
   const auto add = [&](Method method, std::int64_t channels) {
-    const bool merges = runs.count > 0 && !is_slerp(method) && runs.method[runs.count - 1] == method;
+    const bool merges =
+        runs.count > 0 && !is_slerp(method) && runs.method[runs.count - 1] == method;
     if (!merges) {
       if (runs.count == kMaxRuns) {
         throw_value_error(checked.method_name, "at most " + std::to_string(kMaxRuns) + " runs",
                           "more");
       }
-      runs.first_channel[runs.count] = static_cast<std::int32_t>(channel);
-      runs.first_unit[runs.count] = static_cast<std::int32_t>(runs.units);
+      runs.first_channel[runs.count] = channel;
+      runs.first_unit[runs.count] = runs.units;
       runs.method[runs.count] = method;
       ++runs.count;
     }
@@ -215,7 +220,8 @@ RunTable make_runs(const Stream& stream, const CheckedStream& checked) {
                         std::to_string(run.channels));
     }
     check_run(run, checked.method_name);
-    if (__builtin_add_overflow(sum, run.channels, &sum)) sum = std::numeric_limits<std::int64_t>::max();
+    if (__builtin_add_overflow(sum, run.channels, &sum))
+      sum = std::numeric_limits<std::int64_t>::max();
   }
   if (sum != checked.channels) {
     throw_value_error(checked.method_name, "runs that sum to " + dimension("D", checked.channels),
@@ -279,7 +285,8 @@ class Planner {
         out_type_(out_type),
         device_(context.device) {
 #if !defined(ROBOCACHE_HAS_CUDA)
-    if (device_ == DeviceType::kCuda) throw DeviceError("context: expected the CPU, got CUDA in " + cuda_problem(0));
+    if (device_ == DeviceType::kCuda)
+      throw DeviceError("context: expected the CPU, got CUDA in " + cuda_problem(0));
 #endif
   }
 
@@ -295,6 +302,7 @@ class Planner {
     checked.valid = {prefix + names.valid, stream.valid};
     checked.subtract = {prefix + "subtract", stream.subtract};
     checked.multiply = {prefix + "multiply", stream.multiply};
+    checked.prefix = prefix;
     checked.method_name = prefix + "method";
     const bool ragged = stream.begins.present();
 
@@ -377,6 +385,9 @@ class Planner {
 
     plan.out_type = out_type_;
     plan.outside = options_.outside;
+    if (plan.outside > Outside::kExtrapolate) {
+      throw_value_error("outside", "an Outside", std::to_string(static_cast<int>(plan.outside)));
+    }
     if (plan.outside == Outside::kNan && plan.out_type == DataType::kUInt8) {
       throw_value_error("outside", "hold, zero or extrapolate for uint8 output", "'nan'");
     }
@@ -385,8 +396,8 @@ class Planner {
       plan.row_kinds |= row_kind(planned.runs.method[run]);
     }
     plan.has_max_gap = stream.max_gap.has_value();
-    plan.max_gap = make_duration(stream.max_gap, plan.time_type, "max_gap");
-    plan.tolerance = make_duration(stream.tolerance, plan.time_type, "tolerance");
+    plan.max_gap = make_duration(stream.max_gap, plan.time_type, checked.prefix + "max_gap");
+    plan.tolerance = make_duration(stream.tolerance, plan.time_type, checked.prefix + "tolerance");
     return planned;
   }
 
@@ -497,7 +508,9 @@ void align(const Stream* streams, std::size_t count, const ConstTensorView& targ
     }
   }
   for (const Planned& planned : plans) {
-    if (planned.plan.batch == 0 || planned.plan.targets == 0) continue;
+    const StreamPlan& plan = planned.plan;
+    if (plan.batch == 0 || plan.targets == 0) continue;
+    if (plan.channels == 0 && plan.out_valid == nullptr) continue;
     if (context.device == DeviceType::kCuda) {
       align_on_cuda(planned.plan, planned.runs, context.stream);
     } else {
@@ -508,7 +521,7 @@ void align(const Stream* streams, std::size_t count, const ConstTensorView& targ
 
 namespace {
 
-/// The backward pass of one stream, planned. `grad_type` is the type of the output's gradient.
+/// The backward pass of one stream, planned.
 std::pair<BackwardPlan, RunTable> plan_backward(Planner& planner, const Stream& stream) {
   const CheckedStream checked = planner.check(stream, "");
   const Planned planned = planner.plan(stream, checked);
@@ -520,7 +533,8 @@ std::pair<BackwardPlan, RunTable> plan_backward(Planner& planner, const Stream& 
 
 }  // namespace
 
-std::size_t align_backward_workspace_bytes(const Stream& stream, const ConstTensorView& target_times,
+std::size_t align_backward_workspace_bytes(const Stream& stream,
+                                           const ConstTensorView& target_times,
                                            const ExecutionContext& context) {
   Planner planner(target_times, AlignOptions{}, stream.values.dtype, context);
   Stream unscaled = stream;  // scratch does not depend on the scale, nor its type on the gradient's
@@ -565,6 +579,11 @@ void align_backward(const Stream& stream, const ConstTensorView& target_times,
   result.expect_device(context.device);
   plan.grad_values = grad_values.data;
   if (elements == 0) return;
+  for (int run = 0; run < runs.count; ++run) {
+    if (is_slerp(runs.method[run]) && stream.values.data == nullptr) {
+      throw_value_error("values", "the data, which the gradient of slerp depends on", "none");
+    }
+  }
 
   if (context.device == DeviceType::kCuda) {
     align_backward_on_cuda(plan, runs, workspace, context.stream);

@@ -1,7 +1,7 @@
 // The CUDA backend's backward pass: locate every target, sort the targets by their first row, and let
 // each source row gather from its own. See contribute.h for why it gathers.
-#include <cub/device/device_radix_sort.cuh>
 #include <cuda_runtime.h>
+#include <cub/device/device_radix_sort.cuh>
 
 #include <algorithm>
 #include <cstdint>

@@ -41,6 +41,7 @@ std::int64_t grain(std::int64_t bytes_each) {
 template <typename Body>
 void parallel_for(const ExecutionContext& context, std::int64_t count, std::int64_t grain,
                   const Body& body) {
+  if (count <= 0) return;  // what a caller's own function does with an empty range is not known
   context.parallel_for(
       context.pool, count, grain,
       [](void* data, std::int64_t begin, std::int64_t end) {
@@ -69,9 +70,9 @@ void check_extents(const StreamPlan& plan, const AlignOptions& options, bool len
     }
     const std::int64_t length = length_of(plan, b);
     if (length < 0 || length > plan.rows - begin) {
-      const std::string most = plan.begins == nullptr
-                                   ? dimension("S", plan.rows)
-                                   : std::to_string(plan.rows - begin) + " (rows from its begin on)";
+      const std::string most =
+          plan.begins == nullptr ? dimension("S", plan.rows)
+                                 : std::to_string(plan.rows - begin) + " (rows from its begin on)";
       throw_value_error(options.names.lengths, "0 to " + most,
                         std::to_string(length) + " at " + index_text(b, lengths_are_batched));
     }
@@ -99,9 +100,10 @@ std::string time_text(const StreamPlan& plan, std::int64_t index) {
                              ? "[" + std::to_string(b) + "," + std::to_string(first + row) + "]"
                              : "[" + std::to_string(first + row) + "]";
   const bool after = row > 0 && got.find("nan") == std::string::npos;
-  throw_value_error(
-      options.names.times, "ascending times",
-      got + (after ? " after " + time_text(plan, index - plan.times_row_stride) : "") + " at " + at);
+  throw_value_error(options.names.times, "ascending times",
+                    got +
+                        (after ? " after " + time_text(plan, index - plan.times_row_stride) : "") +
+                        " at " + at);
 }
 
 }  // namespace
@@ -130,21 +132,20 @@ void check_on_cpu(const StreamPlan& plan, const AlignOptions& options, BatchedAr
 }
 
 void align_on_cpu(const StreamPlan& plan, const RunTable& runs, const ExecutionContext& context) {
-  parallel_for(context, plan.batch * plan.targets, grain(plan.channels * size_of(plan.out_type)),
-               [&](std::int64_t begin, std::int64_t end) {
-                 kernels().align(plan, runs, begin, end);
-               });
+  parallel_for(
+      context, plan.batch * plan.targets, grain(plan.channels * size_of(plan.out_type)),
+      [&](std::int64_t begin, std::int64_t end) { kernels().align(plan, runs, begin, end); });
 }
 
 namespace {
 
 /// The scratch of the backward pass, laid out in one block.
 struct BackwardWorkspace {
-  std::int64_t targets;    // over the batch
-  std::int64_t rows;       // over the value batch
-  TargetRecord* records;   // [targets]
-  std::int64_t* order;     // [targets], by row, then by target
-  std::int64_t* starts;    // [rows + 2]
+  std::int64_t targets;   // over the batch
+  std::int64_t rows;      // over the value batch
+  TargetRecord* records;  // [targets]
+  std::int64_t* order;    // [targets], by row, then by target
+  std::int64_t* starts;   // [rows + 2]
 
   BackwardWorkspace(const BackwardPlan& plan, void* workspace)
       : targets(plan.forward.batch * plan.forward.targets),

@@ -244,8 +244,7 @@ bool write_target(const StreamPlan& plan, const RunTable& runs,
     const std::int64_t end = run + 1 < runs.count ? runs.first_channel[run + 1] : plan.channels;
     const MethodRows picked = rows_for(method, location);
     const std::int64_t row_a = row_0 + (location.lo + picked.step) * plan.values_row_stride;
-    if (conversion.lerp != nullptr && !is_literal && !is_slerp(method) &&
-        method != Method::kAngle) {
+    if (conversion.lerp != nullptr && !is_literal && copies_or_lerps(method)) {
       const std::int64_t first = runs.first_channel[run];
       conversion.lerp(plan.values, row_a + first, row_a + first + plan.values_row_stride,
                       location.weight, picked.is_pair, end - first, plan.out, out_0 + first);
@@ -379,8 +378,8 @@ void gather(const BackwardPlan& plan, const RunTable& runs, const TargetRecord* 
 }  // namespace
 
 const AlignCpuKernels& align_cpu_kernels() {
-  static constexpr AlignCpuKernels kernels{first_unordered, align, record, gather};
-  return kernels;
+  static constexpr AlignCpuKernels kKernels{first_unordered, align, record, gather};
+  return kKernels;
 }
 
 }  // namespace robocache::ROBOCACHE_TARGET

@@ -132,8 +132,7 @@ __device__ TileTarget<Value, Compute> locate_target(const NarrowPlan& plan, cons
                    offset(t, plan.out_valid_target_stride)] = location.valid;
   }
   const MethodRows picked = rows_for(plan.method, location);
-  const std::int32_t row =
-      episode.first_row + static_cast<std::int32_t>(location.lo) + picked.step;
+  const std::int32_t row = episode.first_row + static_cast<std::int32_t>(location.lo) + picked.step;
   TileTarget<Value, Compute> made;
   made.a = static_cast<const Value*>(plan.values) + offset(b, plan.values_batch_stride) +
            offset(row, plan.values_row_stride);
@@ -286,8 +285,8 @@ void launch_plain(const NarrowPlan& plan, cudaStream_t stream) {
 bool narrow_plan(const StreamPlan& wide, NarrowPlan& narrow) {
   // As many stretches of a row as blockIdx.y counts, and at least one.
   bool fits = wide.channels > 0 && wide.channels <= std::int64_t{65535} * kMaxRowPieces;
-  fits = fits && (wide.batch == 1 ||
-                  wide.out_batch_stride == offset(wide.targets, wide.out_target_stride));
+  fits = fits &&
+         (wide.batch == 1 || wide.out_batch_stride == offset(wide.targets, wide.out_target_stride));
   const auto take = [&](std::int32_t& to, std::int64_t from) {
     fits = fits && from >= 0 && from < (std::int64_t{1} << 30);
     to = static_cast<std::int32_t>(from);
@@ -342,7 +341,7 @@ bool narrow_plan(const StreamPlan& wide, NarrowPlan& narrow) {
 }  // namespace cuda
 
 void align_on_cuda(const StreamPlan& plan, const RunTable& runs, CUstream_st* stream) {
-  const bool is_plain = runs.count == 1 && !is_slerp(plan.method) && plan.method != Method::kAngle;
+  const bool is_plain = runs.count == 1 && copies_or_lerps(plan.method);
   cuda::NarrowPlan narrow;
   if (is_plain && cuda::narrow_plan(plan, narrow)) {
     cuda::launch_plain(narrow, stream);

@@ -36,7 +36,8 @@ template <typename Compute>
 __device__ Quaternion<Compute> load_quaternion(const StreamPlan& plan, std::int64_t at) {
   Quaternion<Compute> loaded;
   for (int i = 0; i < 4; ++i) {
-    loaded.q[i] = load_as<Compute>(plan.value_type, plan.values, at + i * plan.values_channel_stride);
+    loaded.q[i] =
+        load_as<Compute>(plan.value_type, plan.values, at + i * plan.values_channel_stride);
   }
   return loaded;
 }
@@ -152,15 +153,15 @@ __global__ void __launch_bounds__(kWarp* kWarpsPerBlock)
 
 void launch_runs(const StreamPlan& plan, const RunTable& runs, cudaStream_t stream) {
   constexpr std::int64_t kTargetsPerBlock = kWarp * kWarpsPerBlock;
-  const std::int64_t blocks =
-      (plan.batch * plan.targets + kTargetsPerBlock - 1) / kTargetsPerBlock;
+  const std::int64_t blocks = (plan.batch * plan.targets + kTargetsPerBlock - 1) / kTargetsPerBlock;
   const std::int64_t stretches = (runs.units + kMaxRowUnits - 1) / kMaxRowUnits;
   cudaLaunchConfig_t config{};
   config.gridDim = {static_cast<unsigned>(blocks),
                     static_cast<unsigned>(std::clamp<std::int64_t>(stretches, 1, 65535)), 1};
   config.blockDim = kWarp * kWarpsPerBlock;
   config.stream = stream;
-  const auto kernel = computes_in_double(plan) ? align_runs_kernel<double> : align_runs_kernel<float>;
+  const auto kernel =
+      computes_in_double(plan) ? align_runs_kernel<double> : align_runs_kernel<float>;
   check_cuda(cudaLaunchKernelEx(&config, kernel, plan, runs), "align_runs_kernel");
 }
 

@@ -15,13 +15,14 @@ struct BackwardPlan {
   StreamPlan forward;
   const void* grad_output;
   std::int64_t grad_batch_stride, grad_target_stride, grad_channel_stride;
-  void* grad_values;          // contiguous, [value_batch, rows, channels]
-  std::int64_t value_batch;   // 1 where the values are shared by the batch
+  void* grad_values;         // contiguous, [value_batch, rows, channels]
+  std::int64_t value_batch;  // 1 where the values are shared by the batch
 };
 
 /// What the backward pass keeps of a target's location.
 struct TargetRecord {
-  std::int64_t row;  // its first row, counted over [value_batch, rows]; -1: it has no gradient to give
+  std::int64_t
+      row;  // its first row, counted over [value_batch, rows]; -1: it has no gradient to give
   double weight;
   std::uint8_t source;
   bool nearest_is_later;

@@ -55,9 +55,9 @@ ROBOCACHE_HOST_DEVICE Quaternion<Compute> weigh(Compute a, const Quaternion<Comp
 /// The great-circle arc between two quaternions, neither zero: what slerp and its gradient share.
 template <typename Compute>
 struct Arc {
-  Quaternion<Compute> a, b;  // unit; b on a's side
+  Quaternion<Compute> a, b;    // unit; b on a's side
   Compute length_a, length_b;  // of what was given; negative where b was flipped
-  Compute theta;  // the angle between them, in [0, pi/2]
+  Compute theta;               // the angle between them, in [0, pi/2]
   Compute weight_a, weight_b;
 };
 
@@ -143,8 +143,7 @@ ROBOCACHE_HOST_DEVICE Quaternion<Compute> slerp_backward(const Quaternion<Comput
   const Arc<Compute> arc = make_arc(a, b, w);
   const Quaternion<Compute> point = weigh(arc.weight_a, arc.a, arc.weight_b, arc.b);
   const Compute length = square_root(dot(point, point));
-  const Quaternion<Compute> to_point =
-      normalize_backward(divide(point, length), length, gradient);
+  const Quaternion<Compute> to_point = normalize_backward(divide(point, length), length, gradient);
   // The weights depend on the rows too, by way of cos(theta) = a . b, which falls as theta grows.
   const Compute to_cosine = -(dot(to_point, arc.a) * weight_slope(Compute(1) - w, arc.theta) +
                               dot(to_point, arc.b) * weight_slope(w, arc.theta));

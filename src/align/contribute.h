@@ -46,9 +46,8 @@ ROBOCACHE_HOST_DEVICE void for_each_target(const RowTargets& targets, const Add&
   std::int64_t first = targets.own;
   std::int64_t second = targets.before;
   while (first < targets.end || second < targets.own) {
-    const bool take_first =
-        second == targets.own ||
-        (first < targets.end && targets.order[first] < targets.order[second]);
+    const bool take_first = second == targets.own ||
+                            (first < targets.end && targets.order[first] < targets.order[second]);
     const std::int64_t target = targets.order[take_first ? first++ : second++];
     add(target, targets.records[target], take_first ? 0 : 1);
   }
@@ -61,11 +60,13 @@ ROBOCACHE_HOST_DEVICE Compute load_gradient(const BackwardPlan& plan, std::int64
   const StreamPlan& forward = plan.forward;
   const std::int64_t b = target / forward.targets;
   const std::int64_t t = target % forward.targets;
-  const Compute gradient = load_as<Compute>(
-      forward.out_type, plan.grad_output,
-      b * plan.grad_batch_stride + t * plan.grad_target_stride + channel * plan.grad_channel_stride);
+  const Compute gradient =
+      load_as<Compute>(forward.out_type, plan.grad_output,
+                       b * plan.grad_batch_stride + t * plan.grad_target_stride +
+                           channel * plan.grad_channel_stride);
   if (forward.multiply == nullptr) return gradient;
-  return gradient * static_cast<const Compute*>(forward.multiply)[channel * forward.multiply_stride];
+  return gradient *
+         static_cast<const Compute*>(forward.multiply)[channel * forward.multiply_stride];
 }
 
 template <typename Compute>

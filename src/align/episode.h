@@ -42,8 +42,8 @@ ROBOCACHE_HOST_DEVICE EpisodeTimes<Time, Index> times_of(const BasicStreamPlan<I
           offset(episode.first_row, plan.times_row_stride),
       plan.times_row_stride, episode.count, plan.valid, plan.valid_row_stride};
   if (plan.valid != nullptr) {
-    times.valid += offset(b, plan.valid_batch_stride) +
-                   offset(episode.first_row, plan.valid_row_stride);
+    times.valid +=
+        offset(b, plan.valid_batch_stride) + offset(episode.first_row, plan.valid_row_stride);
   }
   return times;
 }

@@ -23,8 +23,8 @@ enum class Source : int {
 /// The rows and the weight that a target is made from.
 template <typename Compute>
 struct Location {
-  std::int64_t lo;        // counted from the episode's first row
-  Compute weight;         // of row lo + 1, where there is a pair
+  std::int64_t lo;  // counted from the episode's first row
+  Compute weight;   // of row lo + 1, where there is a pair
   Source source;
   bool nearest_is_later;  // kPair: row lo + 1 is the closer one
   bool valid;             // the mask, quaternions of length zero apart
@@ -133,7 +133,8 @@ ROBOCACHE_HOST_DEVICE Bracket<Time, Index> bracket_of(const EpisodeTimes<Time, I
 template <typename Compute, typename Time, typename Index>
 ROBOCACHE_HOST_DEVICE Location<Compute> locate_outside(const EpisodeTimes<Time, Index>& episode,
                                                        Time t, bool before, Outside outside) {
-  Location<Compute> location{before ? 0 : episode.count - 1, Compute(0), Source::kRow, false, false};
+  Location<Compute> location{before ? 0 : episode.count - 1, Compute(0), Source::kRow, false,
+                             false};
   if (outside == Outside::kZero) {
     location.source = Source::kZero;
   } else if (outside == Outside::kNan) {
@@ -204,7 +205,8 @@ ROBOCACHE_HOST_DEVICE Location<Compute> locate(const BasicStreamPlan<Index>& pla
   bool valid = true;
   if (plan.row_kinds & kReadsPair) valid = valid && lo_is_valid && hi_is_valid;
   if (plan.row_kinds & kReadsPrevious) valid = valid && lo_is_valid;
-  if (plan.row_kinds & kReadsNearest) valid = valid && (nearest_is_later ? hi_is_valid : lo_is_valid);
+  if (plan.row_kinds & kReadsNearest)
+    valid = valid && (nearest_is_later ? hi_is_valid : lo_is_valid);
   if (plan.has_max_gap) {
     const auto max_gap = DurationOf<Time>::from(plan.max_gap);
     if (plan.row_kinds & kReadsPair) valid = valid && apart <= max_gap;
@@ -229,9 +231,8 @@ ROBOCACHE_HOST_DEVICE MethodRows rows_for(Method method, const Location<Compute>
   const bool is_between = location.source == Source::kPair;
   const bool is_linear = method == Method::kLinear;
   const bool takes_one = method == Method::kPrevious || method == Method::kNearest;
-  const bool takes_later =
-      is_between ? method == Method::kNearest && location.nearest_is_later
-                 : location.source == Source::kExtrapolateAfter && !is_linear;
+  const bool takes_later = is_between ? method == Method::kNearest && location.nearest_is_later
+                                      : location.source == Source::kExtrapolateAfter && !is_linear;
   const bool is_pair = is_between ? !takes_one : location.source > Source::kPair && is_linear;
   return {takes_later ? 1 : 0, is_pair};
 }

@@ -20,8 +20,8 @@ union TimeValue {
 struct RunTable {
   int count;
   std::int64_t units;  // in a row
-  std::int32_t first_channel[kMaxRuns];
-  std::int32_t first_unit[kMaxRuns];
+  std::int64_t first_channel[kMaxRuns];
+  std::int64_t first_unit[kMaxRuns];
   Method method[kMaxRuns];
 };
 
@@ -91,6 +91,11 @@ enum RowKind : std::uint8_t { kReadsPair = 1, kReadsPrevious = 2, kReadsNearest 
 
 ROBOCACHE_CONSTEXPR bool is_slerp(Method method) {
   return method == Method::kSlerpXyzw || method == Method::kSlerpWxyz;
+}
+
+/// Whether a channel of the method is a copy of a row's or a + w (b - a): what the fast paths make.
+ROBOCACHE_CONSTEXPR bool copies_or_lerps(Method method) {
+  return method == Method::kLinear || method == Method::kPrevious || method == Method::kNearest;
 }
 
 ROBOCACHE_CONSTEXPR RowKind row_kind(Method method) {

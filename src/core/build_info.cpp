@@ -41,12 +41,13 @@ const std::string& build_info() {
   constexpr bool kHasCuda = false;
 #endif
   static const std::string info =
-      std::string("{\"version\": \"") + ROBOCACHE_VERSION + "\", \"cuda\": " +
-      (kHasCuda ? "true" : "false") + ", \"cuda_version\": \"" +
-      (kHasCuda ? ROBOCACHE_CUDA_VERSION : "") + "\", \"cuda_architectures\": " +
-      json_list(kHasCuda ? ROBOCACHE_CUDA_ARCHITECTURES : "") + ", \"compiler\": \"" +
-      ROBOCACHE_COMPILER + "\", \"cpu_targets\": " + json_list(ROBOCACHE_CPU_TARGETS) +
-      ", \"cpu_target\": \"" + cpu_target_name(cpu_target()) + "\"}";
+      std::string("{\"version\": \"") + ROBOCACHE_VERSION +
+      "\", \"cuda\": " + (kHasCuda ? "true" : "false") +
+      ", \"cuda_version\": " + (kHasCuda ? "\"" ROBOCACHE_CUDA_VERSION "\"" : "null") +
+      ", \"cuda_architectures\": " + json_list(kHasCuda ? ROBOCACHE_CUDA_ARCHITECTURES : "") +
+      ", \"compiler\": \"" + ROBOCACHE_COMPILER +
+      "\", \"cpu_targets\": " + json_list(ROBOCACHE_CPU_TARGETS) + ", \"cpu_target\": \"" +
+      cpu_target_name(cpu_target()) + "\"}";
   return info;
 }
 

@@ -23,8 +23,6 @@ std::string dimension(const char* name, std::int64_t size) {
   return size < 0 ? name : std::string(name) + "=" + std::to_string(size);
 }
 
-const char* device_name(DeviceType device) {
-  return device == DeviceType::kCuda ? "cuda" : "cpu";
-}
+const char* device_name(DeviceType device) { return device == DeviceType::kCuda ? "cuda" : "cpu"; }
 
 }  // namespace robocache

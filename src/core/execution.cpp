@@ -1,7 +1,6 @@
 #include "robocache/execution.h"
 
 #include <algorithm>
-#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -11,7 +10,8 @@ void parallel_for_threads(void* /*pool*/, std::int64_t count, std::int64_t grain
                           void* body_data) {
   if (count <= 0) return;
   const std::int64_t cores = std::max<std::int64_t>(1, std::thread::hardware_concurrency());
-  const std::int64_t parts = std::clamp<std::int64_t>(count / std::max<std::int64_t>(1, grain), 1, cores);
+  const std::int64_t parts =
+      std::clamp<std::int64_t>(count / std::max<std::int64_t>(1, grain), 1, cores);
   const auto run_part = [=](std::int64_t part) {
     // Written so that count * part need not fit 64 bits.
     const std::int64_t size = count / parts;
@@ -24,8 +24,8 @@ void parallel_for_threads(void* /*pool*/, std::int64_t count, std::int64_t grain
   std::int64_t started = 1;
   try {
     for (; started < parts; ++started) threads.emplace_back(run_part, started);
-  } catch (const std::system_error&) {
-    // The system gives no more threads: this one does the parts that are left.
+  } catch (...) {
+    // The system gives no more threads, or no memory for one: this one does the parts that are left.
   }
   for (std::int64_t part = started; part < parts; ++part) run_part(part);
   run_part(0);

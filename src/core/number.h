@@ -97,7 +97,8 @@ struct Round<Float16> {
     const std::uint32_t magnitude = bits & 0x7fffffffu;
     // Normal results: rebias the exponent, round off 13 bits; a carry out of the mantissa is right,
     // also into infinity.
-    const std::uint32_t normal = (magnitude - 0x38000000u + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;
+    const std::uint32_t normal =
+        (magnitude - 0x38000000u + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;
     // Subnormal results: adding 0.5 makes the sum's last place 2^-24, the half's own.
     const std::uint32_t subnormal =
         bit_cast<std::uint32_t>(bit_cast<float>(magnitude) + 0.5f) - 0x3f000000u;
