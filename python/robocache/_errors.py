@@ -20,7 +20,14 @@ def translated(error: Exception, operator: Any, arguments: tuple[Any, ...]) -> E
     if named:
         return _CLASSES[named[1]](named[2])
     device = arguments[0].device
-    if device.type != "cuda" or isinstance(error, torch.OutOfMemoryError):
+    if isinstance(error, torch.OutOfMemoryError):
+        return None
+    if device.type == "cpu" and "aoti_torch_empty_strided" in text:
+        return torch.OutOfMemoryError(
+            f"out of memory on cpu: the output for data {list(arguments[0].shape)} and "
+            f"target_times {list(arguments[2].shape)} does not fit"
+        )
+    if device.type != "cuda":
         return None
     if "out of memory" in text or _fails_to_allocate(operator, arguments, device):
         return torch.OutOfMemoryError(f"CUDA out of memory on {device}: {text}")

@@ -153,10 +153,11 @@ class _Differentiable(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor, *more: Tensor) -> tuple[Tensor | None, ...]:
-        # once_differentiable looks at `grad` alone; a slerp's gradient depends on the values too.
-        if ctx.needs_values and torch.is_grad_enabled():
+        # Said here and not by once_differentiable: that looks at `grad` alone, where a slerp's
+        # gradient depends on the values too, and lets allow_unused take its refusal for a zero.
+        if torch.is_grad_enabled() and (ctx.needs_values or grad.requires_grad):
             raise ValueError(
-                "backend: expected 'pytorch' for second derivatives of slerp (create_graph=True), "
+                "backend: expected 'pytorch' for second derivatives (create_graph=True), "
                 f"got {grad.device.type!r}"
             )
         return _Differentiable.first_order(ctx, grad, *more)

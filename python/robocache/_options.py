@@ -7,6 +7,7 @@ durations  nanoseconds and seconds; the pair that does not fit the times is (-1,
 
 from __future__ import annotations
 
+import math
 import numbers
 from collections.abc import Sequence
 from typing import NoReturn
@@ -112,7 +113,10 @@ def pack_duration(
                 f"{name}: expected a number (seconds) for floating times, "
                 f"got {type(value).__name__}"
             )
-        seconds = float(value)
+        try:
+            seconds = float(value)
+        except OverflowError:  # an integer beyond every float
+            seconds = math.inf if value >= 0 else -math.inf  # type: ignore[operator]
         if not seconds >= 0:  # NaN is refused too
             raise ValueError(f"{name}: expected 0 or more, got {value}")
         return absent, seconds

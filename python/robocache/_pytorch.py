@@ -265,7 +265,9 @@ def _less(x: Tensor, y: Tensor) -> Tensor:
 
 def _at_most(x: Tensor, nanoseconds: int, seconds: float) -> Tensor:
     if x.dtype.is_floating_point:
-        return x <= torch.full((), seconds, dtype=x.dtype, device=x.device)
+        # torch refuses a number that its type cannot hold; rounded to the type it is infinity.
+        limit = seconds if seconds <= torch.finfo(x.dtype).max else math.inf
+        return x <= torch.full((), limit, dtype=x.dtype, device=x.device)
     return (x ^ _MIN_INT64) <= (nanoseconds ^ _MIN_INT64)
 
 

@@ -228,6 +228,13 @@ def resample_trajectories(
         is_native = _cuda_is_usable(data.get_device())
     else:
         is_native = data.is_cpu
+    if is_native and not torch.compiler.is_compiling() and _is_transformed(data):
+        if backend != "auto":
+            raise ValueError(
+                "backend: expected 'pytorch' for torch.func's transforms and forward-mode "
+                f"derivatives, got {backend!r}"
+            )
+        is_native = False
 
     if _config.validate and not (is_native and data.is_cpu):  # the cpu backend always does
         _checks.check_tensors(
@@ -261,11 +268,6 @@ def resample_trajectories(
         if return_valid:
             return _pytorch.resample_valid(*arguments)
         return _pytorch.resample(*arguments)
-    if forward_ad._current_level >= 0 and forward_ad.unpack_dual(data).tangent is not None:
-        raise ValueError(
-            "backend: expected 'pytorch' for forward-mode derivatives (torch.func.jvp, dual "
-            f"numbers), got {data.device.type!r}"
-        )
     operator = _ops.resample_valid if return_valid else _ops.resample
     result: Tensor | tuple[Tensor, Tensor]
     try:
@@ -299,6 +301,13 @@ def _is_native(backend: str, data: Tensor) -> bool:
         if problem is not None:
             raise ValueError(f"backend: expected a usable CUDA build for 'cuda', got {problem}")
     return True
+
+
+def _is_transformed(data: Tensor) -> bool:
+    """Whether a derivative or a batch dimension hangs on `data` that an operator would lose."""
+    if torch._C._functorch.is_functorch_wrapped_tensor(data):
+        return True
+    return forward_ad._current_level >= 0 and forward_ad.unpack_dual(data).tangent is not None  # type: ignore[no-untyped-call]
 
 
 _cuda_usable: dict[int, bool] = {}

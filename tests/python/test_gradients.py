@@ -9,6 +9,8 @@ import pytest
 import torch
 from support import FLOATS, Backend, assert_near, assert_same_bits
 
+import robocache as rc
+
 METHODS = ("linear", "previous", "nearest", "slerp_xyzw", "slerp_wxyz", "angle")
 LAYOUT = [("linear", 2), ("slerp_wxyz", 4), ("nearest", 1), ("angle", 2), ("previous", 1)]
 
@@ -257,3 +259,50 @@ def test_empty(backend: Backend, shape: tuple[int, int, int]) -> None:
         assert out.shape == (shape[0], count, shape[2])
         (grad,) = torch.autograd.grad(out.sum(), leaf)
         assert grad.shape == shape and grad.eq(1 if count and shape[1] == 0 else grad).all()
+
+
+@pytest.mark.parametrize("method", ["linear", "slerp_xyzw"])
+def test_derivatives_that_only_pytorch_has(backend: Backend, method: str) -> None:
+    """Second and forward derivatives: right on pytorch, refused elsewhere, never a silent zero."""
+    data = torch.randn(5, 4, dtype=torch.float64, device=backend.device)
+    times = torch.arange(5, device=backend.device)
+    targets = torch.tensor([0, 3], device=backend.device)
+
+    def energy(values: torch.Tensor) -> torch.Tensor:
+        out: torch.Tensor = backend.resample(values, 10 * times, 7 * targets, method=method)
+        return (out * out * out).sum()
+
+    def forward_mode() -> torch.Tensor:
+        tangent: torch.Tensor = torch.func.jvp(energy, (data,), (data,))[1]
+        return tangent
+
+    def hessian() -> torch.Tensor:
+        matrix: torch.Tensor = torch.autograd.functional.hessian(energy, data)
+        return matrix
+
+    if backend.backend == "pytorch":
+        leaf = data.clone().requires_grad_()
+        (grad,) = torch.autograd.grad(energy(leaf), leaf)
+        assert_near(forward_mode(), (grad * data).sum(), 1e-9)
+        assert hessian().shape == (5, 4, 5, 4) and hessian().abs().sum() > 0
+        return
+    with pytest.raises(ValueError, match=r"^backend: expected 'pytorch' for torch\.func's"):
+        forward_mode()
+    with pytest.raises(ValueError, match=r"^backend: expected 'pytorch' for second derivatives"):
+        hessian()
+    # Left to choose, the front takes the backend that has them.
+    batch = torch.randn(3, 5, 4, dtype=torch.float64, device=backend.device, requires_grad=True)
+    mapped = torch.func.vmap(lambda values: rc.resample_trajectories(values, times, times))(batch)
+    mapped.sum().backward()
+    assert batch.grad is not None and batch.grad.eq(1).all()
+
+
+def test_wide_layout(backend: Backend) -> None:
+    """Runs that begin beyond 2^31 channels, on a row that is one byte in memory."""
+    width = 2**31
+    data = torch.ones(1, 1, dtype=torch.uint8, device=backend.device).expand(1, width + 4)
+    times = torch.zeros(1, dtype=torch.int64, device=backend.device)
+    with pytest.raises(ValueError, match=r"^method: expected runs that sum to D=2147483652"):
+        backend.resample(data, times, times, method=[("linear", width), ("previous", 5)])
+    out = backend.resample(data, times, times[:0], method=[("linear", width), ("previous", 4)])
+    assert out.shape == (0, width + 4)
