@@ -6,9 +6,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <memory>
+#include <new>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -97,16 +99,35 @@ Arguments parse_arguments(const std::vector<std::string>& words) {
   return arguments;
 }
 
+/// `text` without the spaces around it, and without the \r that Windows ends lines with.
+std::string trim(std::string_view text) {
+  constexpr std::string_view kSpaces = " \t\r";
+  const std::size_t begin = text.find_first_not_of(kSpaces);
+  if (begin == std::string_view::npos) return {};
+  return std::string(text.substr(begin, text.find_last_not_of(kSpaces) + 1 - begin));
+}
+
 std::vector<std::string> split(std::string_view line) {
-  if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
   std::vector<std::string> cells;
   for (std::size_t comma = line.find(','); comma != std::string_view::npos;
        comma = line.find(',')) {
-    cells.emplace_back(line.substr(0, comma));
+    cells.push_back(trim(line.substr(0, comma)));
     line.remove_prefix(comma + 1);
   }
-  cells.emplace_back(line);
+  cells.push_back(trim(line));
   return cells;
+}
+
+void check_files(const std::string& input, const std::string& output) {
+  std::error_code ignored;  // what can't be looked at can't be opened either, which is told there
+  for (const std::string& path : {input, output}) {
+    if (std::filesystem::is_directory(path, ignored)) {
+      throw std::runtime_error(path + ": expected a file, got a directory");
+    }
+  }
+  if (std::filesystem::equivalent(input, output, ignored)) {
+    throw std::runtime_error(output + ": expected another file than the input, got the same");
+  }
 }
 
 Table read_table(const std::string& path) {
@@ -122,14 +143,19 @@ Table read_table(const std::string& path) {
   }
 
   for (int number = 2; std::getline(file, line); ++number) {
-    if (line.empty() || line == "\r") continue;
+    if (trim(line).empty()) continue;
     const std::string where = path + ":" + std::to_string(number);
     const std::vector<std::string> cells = split(line);
     if (cells.size() != table.names.size()) {
       throw std::runtime_error(where + ": expected " + std::to_string(table.names.size()) +
                                " columns, got " + std::to_string(cells.size()));
     }
-    table.times.push_back(parse_number(cells[0], where));
+    const double time = parse_number(cells[0], where);
+    if (!std::isfinite(time)) {
+      throw std::runtime_error(where + ": " + table.names[0] + ": expected a finite time, got '" +
+                               cells[0] + "'");
+    }
+    table.times.push_back(time);
     for (std::size_t c = 1; c < cells.size(); ++c) {
       table.values.push_back(parse_number(cells[c], where));
     }
@@ -138,26 +164,26 @@ Table read_table(const std::string& path) {
   return table;
 }
 
+/// The shortest text that reads back as the same number.
+std::string text_of(double number) {
+  char text[32];
+  return {text, std::to_chars(text, text + sizeof(text), number).ptr};
+}
+
 /// From the first time to the last, each a multiple of the period from the first, so that rounding
 /// errors do not add up.
 std::vector<double> make_timeline(double first, double last, double rate) {
-  constexpr double kMostRows = 1e9;
+  constexpr double kMostRows = 1e8;
   const double periods = (last - first) * rate;
   if (!(periods < kMostRows)) {
-    throw std::runtime_error("--rate: expected less than 1e9 rows of output, got " +
-                             std::to_string(periods));
+    throw std::runtime_error("--rate: expected less than 1e8 rows of output, got " +
+                             text_of(periods));
   }
   std::vector<double> times;
   for (std::int64_t i = 0; static_cast<double>(i) <= periods; ++i) {
     times.push_back(first + static_cast<double>(i) / rate);
   }
   return times;
-}
-
-/// The shortest text that reads back as the same number.
-std::string text_of(double number) {
-  char text[32];
-  return {text, std::to_chars(text, text + sizeof(text), number).ptr};
 }
 
 void write_table(const std::string& path, const std::vector<std::string>& names,
@@ -178,6 +204,7 @@ void write_table(const std::string& path, const std::vector<std::string>& names,
 
 void resample(const Arguments& arguments) {
   using robocache::DataType;
+  check_files(arguments.input, arguments.output);
   const Table table = read_table(arguments.input);
   const auto rows = static_cast<std::int64_t>(table.times.size());
   const auto channels = static_cast<std::int64_t>(table.channels());
@@ -216,6 +243,9 @@ int main(int count, char** words) {
     }
     resample(parse_arguments(arguments));
     return 0;
+  } catch (const std::bad_alloc&) {
+    std::cerr << "resample_csv: out of memory; a lower --rate or a shorter input needs less\n";
+    return 1;
   } catch (const std::exception& error) {
     std::cerr << "resample_csv: " << error.what() << '\n';
     return 1;

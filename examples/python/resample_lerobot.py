@@ -6,90 +6,220 @@ Example:
 
 The episode's own `timestamp` column gives the times (float32 seconds, as LeRobot stores them), the
 new timeline starts at its first one and ends at or before its last one. Needs pyarrow:
-`pip install robocache[lerobot]`.
+`pip install '.[lerobot]'`.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, NoReturn
 
 import numpy as np
-import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import torch
 
 import robocache as rc
 
 COLUMNS = ("observation.state", "action")
+MOST_ROWS = 1_000_000  # in the output
+
+
+# Reading ------------------------------------------------------------------------------------------
 
 
 def read_episode(path: Path) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
     """times [S] in float64 seconds, and the columns as float32 [S,D]."""
-    table = pq.read_table(path, columns=["timestamp", *COLUMNS])
-    times = table["timestamp"].to_numpy().astype(np.float64)
-    columns = {}
-    for name in COLUMNS:
-        column = table[name].combine_chunks()
-        channels = len(column[0])
-        flat = column.flatten().to_numpy(zero_copy_only=False).astype(np.float32)
-        columns[name] = torch.from_numpy(flat.reshape(len(column), channels))
-    return torch.from_numpy(times), columns
+    try:  # here, so that --help does without
+        import pyarrow as pa  # type: ignore[import-untyped]
+        import pyarrow.parquet as pq  # type: ignore[import-untyped]
+    except ImportError as error:
+        raise ImportError("pyarrow: expected pip install '.[lerobot]', got none") from error
+
+    names = ["timestamp", *COLUMNS]
+    try:
+        with pq.ParquetFile(path) as file:
+            there = file.schema_arrow.names
+            if any(there.count(name) != 1 for name in names):
+                wanted, got = ", ".join(names), ", ".join(there) or "none"
+                raise ValueError(f"columns: expected {wanted}, got {got}")
+            table = file.read(columns=names)
+    except (pa.ArrowException, OSError) as error:
+        problem = str(error).partition("\n")[0]
+        raise ValueError(f"{path}: expected a parquet file, got: {problem}") from error
+    if table.num_rows == 0:
+        raise ValueError(f"{path}: expected 1 row or more, got 0")
+    columns = {name: read_channels(name, table[name].combine_chunks()) for name in COLUMNS}
+    return read_times(table["timestamp"].combine_chunks()), columns
+
+
+def read_times(column: Any) -> torch.Tensor:
+    times = read_numbers("timestamp", column).astype(np.float64)
+    if not np.isfinite(times).all():
+        row = int(np.argmin(np.isfinite(times)))
+        raise ValueError(f"timestamp: expected finite times, got {times[row]} in row {row}")
+    if (np.diff(times) < 0).any():
+        row = int(np.argmax(np.diff(times) < 0)) + 1
+        raise ValueError(
+            f"timestamp: expected ascending times, got {times[row]:g} after {times[row - 1]:g} "
+            f"in row {row}"
+        )
+    return torch.from_numpy(times)
+
+
+def read_channels(name: str, column: Any) -> torch.Tensor:
+    """[S,D] from a list column, whose rows must be equally long."""
+    if not hasattr(column, "flatten") or not hasattr(column.type, "value_type"):
+        raise ValueError(f"{name}: expected a list in each row, got {column.type}")
+    refuse_null(name, column)
+    lengths = column.value_lengths().to_numpy(zero_copy_only=False)
+    row = int(np.argmax(lengths != lengths[0]))  # 0 where all are alike
+    if row > 0:
+        raise ValueError(
+            f"{name}: expected {lengths[0]} channels as in row 0, got {lengths[row]} in row {row}"
+        )
+    if lengths[0] == 0:
+        raise ValueError(f"{name}: expected 1 channel or more, got 0")
+    flat = read_numbers(name, column.flatten(), per_row=int(lengths[0])).astype(np.float32)
+    return torch.from_numpy(flat.reshape(len(column), -1))
+
+
+def read_numbers(name: str, column: Any, per_row: int = 1) -> np.ndarray[Any, Any]:
+    refuse_null(name, column, per_row)
+    numbers: np.ndarray[Any, Any] = column.to_numpy(zero_copy_only=False)
+    if numbers.dtype.kind not in "iuf":
+        raise ValueError(f"{name}: expected numbers, got {column.type}")
+    return numbers
+
+
+def refuse_null(name: str, column: Any, per_row: int = 1) -> None:
+    if column.null_count:
+        row = column.is_null().to_pylist().index(True) // per_row
+        raise ValueError(f"{name}: expected no null, got one in row {row}")
+
+
+# Resampling ---------------------------------------------------------------------------------------
 
 
 def timeline(times: torch.Tensor, rate: float) -> torch.Tensor:
     """[T] float64: every 1/rate seconds from the first time on, within the recording."""
     start, end = float(times[0]), float(times[-1])
-    count = math.floor((end - start) * rate + 1e-6) + 1
+    periods = (end - start) * rate + 1e-6
+    if not periods < MOST_ROWS:
+        raise ValueError(
+            f"--rate: expected at most {MOST_ROWS} rows of output, got {rate:g} Hz "
+            f"for {end - start:g} s"
+        )
+    count = math.floor(periods) + 1
     return (start + torch.arange(count, dtype=torch.float64) / rate).clamp(max=end)
 
 
-def resample_episode(path: Path, rate: float, device: str = "cpu") -> dict[str, torch.Tensor]:
+def resample_episode(
+    times: torch.Tensor, columns: dict[str, torch.Tensor], rate: float, device: str = "cpu"
+) -> dict[str, torch.Tensor]:
     """{"timestamp": [T], "observation.state": [T,D], "action": [T,D]} at `rate` Hz, on the CPU.
 
     Each column is linear between its rows. The columns of one file share their times, so they are
     resampled side by side in one call.
     """
-    times, columns = read_episode(path)
     targets = timeline(times, rate)
     side_by_side = torch.cat(list(columns.values()), dim=-1)
     out, valid = rc.resample_trajectories(
         side_by_side.to(device), times.to(device), targets.to(device), return_valid=True
     )
     if not valid.all():
-        raise ValueError(f"{path}: the recording does not cover its own timeline")
+        raise ValueError("timestamp: expected to cover its own timeline, got a gap")
     widths = [column.shape[-1] for column in columns.values()]
     parts = out.cpu().split_with_sizes(widths, dim=-1)
     return {"timestamp": targets, **dict(zip(columns, parts, strict=True))}
 
 
-def main() -> None:
+# The program --------------------------------------------------------------------------------------
+
+
+class Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line, `error: name: expected X, got Y`."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"error: {message.removeprefix('argument ')}\n")
+
+
+def episode_file(text: str) -> Path:
+    if not Path(text).is_file():
+        raise argparse.ArgumentTypeError(f"expected a file, got {text}")
+    return Path(text)
+
+
+def frequency(text: str) -> float:
+    try:
+        rate = float(text)
+    except ValueError:
+        rate = math.nan
+    if not 0 < rate < math.inf:
+        raise argparse.ArgumentTypeError(f"expected a finite number above 0, got {text}")
+    return rate
+
+
+def device_name(text: str) -> str:
+    gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if text not in ("cpu", "cuda", *(f"cuda:{gpu}" for gpu in range(gpus))):
+        raise argparse.ArgumentTypeError(f"expected cpu or cuda, got {text}")
+    if text == "cuda" and gpus == 0:
+        raise argparse.ArgumentTypeError("expected cpu, as torch sees no GPU, got cuda")
+    return text
+
+
+def count(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"expected an integer of 0 or more, got {text}")
+    return int(text)
+
+
+def parse_options() -> tuple[Parser, argparse.Namespace]:
     summary, _, rest = (__doc__ or "").partition("\n")
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         description=summary, epilog=rest, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("episode", type=Path, help="a parquet file of a LeRobot v2.1 dataset")
-    parser.add_argument("--rate", type=float, default=50.0, help="Hz (default 50)")
-    parser.add_argument("--device", default="cpu", help="cpu or cuda (default cpu)")
-    parser.add_argument("--rows", type=int, default=8, help="rows to print (default 8)")
-    parser.add_argument("--channel", type=int, default=0, help="channel to print (default 0)")
-    arguments = parser.parse_args()
-    if not arguments.rate > 0:
-        parser.error(f"--rate: expected more than 0, got {arguments.rate}")
-    if not arguments.episode.is_file():
-        parser.error(f"episode: expected a file, got {arguments.episode}")
 
-    times, columns = read_episode(arguments.episode)
-    episode = resample_episode(arguments.episode, arguments.rate, arguments.device)
-    before = (len(times) - 1) / float(times[-1] - times[0])
-    print(f"{arguments.episode.name}: {len(times)} rows at {before:.1f} Hz")
+    def option(name: str, kind: Callable[[str], object], default: object, what: str) -> None:
+        parser.add_argument(
+            name, type=kind, default=default, metavar="X", help=f"{what} (default {default})"
+        )
+
+    parser.add_argument("episode", type=episode_file, help="a parquet file of a LeRobot v2.1 set")
+    option("--rate", frequency, 50.0, "Hz")
+    option("--device", device_name, "cpu", "cpu or cuda")
+    option("--rows", count, 8, "rows to print")
+    option("--channel", count, 0, "channel to print")
+    return parser, parser.parse_args()
+
+
+def print_episode(options: argparse.Namespace) -> None:
+    times, columns = read_episode(options.episode)
+    fewest = min(column.shape[-1] for column in columns.values())
+    if options.channel >= fewest:
+        raise ValueError(f"--channel: expected 0 to {fewest - 1}, got {options.channel}")
+    episode = resample_episode(times, columns, options.rate, options.device)
+
+    seconds = float(times[-1] - times[0])
+    before = f"{(len(times) - 1) / seconds:.1f} Hz" if seconds > 0 else "n/a"
+    print(f"{options.episode.name}: {len(times)} rows at {before}")
     for name, column in columns.items():
         print(f"  {name}: {column.shape[-1]} channels")
-    print(f"resampled: {len(episode['timestamp'])} rows at {arguments.rate:g} Hz")
-    print(f"\n{'time s':>8}" + "".join(f"{f'{n}[{arguments.channel}]':>24}" for n in COLUMNS))
-    for row in range(min(arguments.rows, len(episode["timestamp"]))):
-        numbers = [float(episode[name][row, arguments.channel]) for name in COLUMNS]
+    print(f"resampled: {len(episode['timestamp'])} rows at {options.rate:g} Hz")
+    print(f"\n{'time s':>8}" + "".join(f"{f'{n}[{options.channel}]':>24}" for n in COLUMNS))
+    for row in range(min(options.rows, len(episode["timestamp"]))):
+        numbers = [float(episode[name][row, options.channel]) for name in COLUMNS]
         print(f"{float(episode['timestamp'][row]):8.3f}" + "".join(f"{x:24.6f}" for x in numbers))
+
+
+def main() -> None:
+    parser, options = parse_options()
+    try:
+        print_episode(options)
+    except (ImportError, ValueError) as error:
+        parser.error(str(error))
 
 
 if __name__ == "__main__":
