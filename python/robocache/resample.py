@@ -22,6 +22,10 @@ from robocache import (
 )
 from robocache._options import METHODS
 
+# Looked up once: every call asks them.
+_is_compiling = torch.compiler.is_compiling
+_is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor
+
 
 @overload
 def resample_trajectories(
@@ -228,7 +232,7 @@ def resample_trajectories(
         is_native = _cuda_is_usable(data.get_device())
     else:
         is_native = data.is_cpu
-    if is_native and not torch.compiler.is_compiling() and _is_transformed(data):
+    if is_native and not _is_compiling() and _is_transformed(data):
         if backend != "auto":
             raise ValueError(
                 "backend: expected 'pytorch' for torch.func's transforms and forward-mode "
@@ -305,7 +309,7 @@ def _is_native(backend: str, data: Tensor) -> bool:
 
 def _is_transformed(data: Tensor) -> bool:
     """Whether a derivative or a batch dimension hangs on `data` that an operator would lose."""
-    if torch._C._functorch.is_functorch_wrapped_tensor(data):
+    if _is_wrapped(data):
         return True
     return forward_ad._current_level >= 0 and forward_ad.unpack_dual(data).tangent is not None  # type: ignore[no-untyped-call]
 

@@ -25,19 +25,30 @@ bool is_time_type(DataType type) {
 }
 
 /// A tensor argument under the name that messages call it by.
+///
+/// A call that is right makes no text: names are put together, and what was expected is described, on
+/// failure only.
 struct Argument {
-  std::string name;
+  std::string prefix;  // of a stream's arguments, where there are several streams
+  const char* label;
   ConstTensorView view;
 
+  std::string name() const { return prefix + label; }
+
   void expect_type(bool accepted, const char* expected) const {
-    if (!accepted) throw_type_error(name, expected, name_of(view.dtype));
+    if (!accepted) throw_type_error(name(), expected, name_of(view.dtype));
   }
-  void expect_shape(bool accepted, const std::string& expected) const {
-    if (!accepted) throw_value_error(name, expected, shape_text(view));
+  void expect_shape(bool accepted, const char* expected) const {
+    if (!accepted) throw_value_error(name(), expected, shape_text(view));
+  }
+  /// `describe()` says what was expected.
+  template <typename Describe>
+  void expect_shape(bool accepted, const Describe& describe) const {
+    if (!accepted) throw_value_error(name(), describe(), shape_text(view));
   }
   void expect_device(DeviceType device) const {
     if (view.device != device) {
-      throw_value_error(name, std::string("device ") + device_name(device),
+      throw_value_error(name(), std::string("device ") + device_name(device),
                         device_name(view.device));
     }
   }
@@ -86,22 +97,24 @@ void check_values(CheckedStream& stream, Sizes& sizes, bool ragged) {
   stream.rows = view.shape[view.rank - 2];
   stream.channels = view.shape[view.rank - 1];
   if (view.rank == 3) {
-    values.expect_shape(agree(sizes.batch, view.shape[0]), bracket({batch_of(sizes), "S", "D"}));
+    values.expect_shape(agree(sizes.batch, view.shape[0]),
+                        [&] { return bracket({batch_of(sizes), "S", "D"}); });
   }
 }
 
 /// `times` and `valid`: [B,S] or [S], or [N] where the stream is ragged.
 void check_rows(const Argument& argument, const CheckedStream& stream, Sizes& sizes, bool ragged) {
   const ConstTensorView& view = argument.view;
-  const std::string rows = dimension(ragged ? "N" : "S", stream.rows);
+  const auto rows = [&] { return dimension(ragged ? "N" : "S", stream.rows); };
   if (ragged || view.rank == 1) {
-    argument.expect_shape(view.rank == 1 && view.shape[0] == stream.rows, bracket({rows}));
+    argument.expect_shape(view.rank == 1 && view.shape[0] == stream.rows,
+                          [&] { return bracket({rows()}); });
     return;
   }
   argument.expect_shape(view.rank == 2, "[B,S] or [S]");
   const bool batch_agrees = agree(sizes.batch, view.shape[0]);
   argument.expect_shape(batch_agrees && view.shape[1] == stream.rows,
-                        bracket({batch_of(sizes), rows}));
+                        [&] { return bracket({batch_of(sizes), rows()}); });
 }
 
 void check_target_times(const Argument& targets, const CheckedStream& stream, Sizes& sizes) {
@@ -112,13 +125,14 @@ void check_target_times(const Argument& targets, const CheckedStream& stream, Si
     const bool is_mixed = source == DataType::kInt64 || view.dtype == DataType::kInt64;
     const char* expected =
         is_mixed && source != DataType::kInt64 ? "float32 or float64" : name_of(source);
-    throw_type_error(targets.name, std::string(expected) + " like " + stream.times.name,
+    throw_type_error(targets.name(), std::string(expected) + " like " + stream.times.name(),
                      name_of(view.dtype));
   }
   targets.expect_shape(view.rank == 1 || view.rank == 2, "[B,T] or [T]");
   sizes.targets = view.shape[view.rank - 1];
   if (view.rank == 2) {
-    targets.expect_shape(agree(sizes.batch, view.shape[0]), bracket({batch_of(sizes), "T"}));
+    targets.expect_shape(agree(sizes.batch, view.shape[0]),
+                         [&] { return bracket({batch_of(sizes), "T"}); });
   }
 }
 
@@ -130,7 +144,8 @@ void check_lengths(const CheckedStream& stream, Sizes& sizes) {
       "int64 or int32");
   lengths.expect_shape(lengths.view.rank <= 1, "[B] or []");
   if (lengths.view.rank == 1) {
-    lengths.expect_shape(agree(sizes.batch, lengths.view.shape[0]), bracket({batch_of(sizes)}));
+    lengths.expect_shape(agree(sizes.batch, lengths.view.shape[0]),
+                         [&] { return bracket({batch_of(sizes)}); });
   }
 }
 
@@ -139,9 +154,9 @@ void check_begins(const CheckedStream& stream, Sizes& sizes) {
   if (!begins.view.present()) return;
   begins.expect_type(begins.view.dtype == DataType::kInt64, "int64");
   begins.expect_shape(begins.view.rank == 1 && agree(sizes.batch, begins.view.shape[0]),
-                      bracket({batch_of(sizes)}));
+                      [&] { return bracket({batch_of(sizes)}); });
   if (!stream.lengths.view.present()) {
-    throw_value_error(stream.lengths.name, "a length for every one of " + begins.name, "none");
+    throw_value_error(stream.lengths.name(), "a length for every one of " + begins.name(), "none");
   }
 }
 
@@ -151,11 +166,11 @@ void check_scale(const Argument& scale, const CheckedStream& stream, DataType co
   scale.expect_type(is_value_type(scale.view.dtype) && scale.view.dtype != DataType::kUInt8,
                     "float16, bfloat16, float32 or float64");
   if (scale.view.dtype != compute_type) {
-    throw_type_error(scale.name, std::string(name_of(compute_type)) + " (the compute type)",
+    throw_type_error(scale.name(), std::string(name_of(compute_type)) + " (the compute type)",
                      name_of(scale.view.dtype));
   }
   scale.expect_shape(scale.view.rank == 1 && scale.view.shape[0] == stream.channels,
-                     bracket({dimension("D", stream.channels)}));
+                     [&] { return bracket({dimension("D", stream.channels)}); });
 }
 
 const char* method_text(Method method) {
@@ -281,7 +296,7 @@ class Planner {
   Planner(const ConstTensorView& target_times, const AlignOptions& options, DataType out_type,
           const ExecutionContext& context)
       : options_(options),
-        targets_{options.names.target_times, target_times},
+        targets_{"", options.names.target_times, target_times},
         out_type_(out_type),
         device_(context.device) {
 #if !defined(ROBOCACHE_HAS_CUDA)
@@ -295,13 +310,13 @@ class Planner {
   CheckedStream check(const Stream& stream, const std::string& prefix) {
     const ArgumentNames& names = options_.names;
     CheckedStream checked;
-    checked.values = {prefix + names.values, stream.values};
-    checked.times = {prefix + names.times, stream.times};
-    checked.lengths = {prefix + names.lengths, stream.lengths};
-    checked.begins = {prefix + "begins", stream.begins};
-    checked.valid = {prefix + names.valid, stream.valid};
-    checked.subtract = {prefix + "subtract", stream.subtract};
-    checked.multiply = {prefix + "multiply", stream.multiply};
+    checked.values = {prefix, names.values, stream.values};
+    checked.times = {prefix, names.times, stream.times};
+    checked.lengths = {prefix, names.lengths, stream.lengths};
+    checked.begins = {prefix, "begins", stream.begins};
+    checked.valid = {prefix, names.valid, stream.valid};
+    checked.subtract = {prefix, "subtract", stream.subtract};
+    checked.multiply = {prefix, "multiply", stream.multiply};
     checked.prefix = prefix;
     checked.method_name = prefix + "method";
     const bool ragged = stream.begins.present();
@@ -408,11 +423,11 @@ class Planner {
     const ConstTensorView& view = out.view;
     const bool fits = view.rank == rank && (rank == 2 || view.shape[0] == batch()) &&
                       view.shape[rank - 2] == targets() && view.shape[rank - 1] == columns;
-    const std::string expected =
-        is_batched() ? bracket({dimension("B", batch()), dimension("T", targets()),
-                                dimension(columns_name, columns)})
-                     : bracket({dimension("T", targets()), dimension(columns_name, columns)});
-    out.expect_shape(fits, expected);
+    out.expect_shape(fits, [&] {
+      const std::string rows = dimension("T", targets());
+      const std::string last = dimension(columns_name, columns);
+      return is_batched() ? bracket({dimension("B", batch()), rows, last}) : bracket({rows, last});
+    });
     out.expect_device(device_);
   }
 
@@ -466,7 +481,7 @@ void align(const Stream* streams, std::size_t count, const ConstTensorView& targ
            const AlignOptions& options, const TensorView& values_out, const TensorView& valid_out,
            const ExecutionContext& context) {
   Planner planner(target_times, options, values_out.dtype, context);
-  const Argument out{"values_out", values_out};
+  const Argument out{"", "values_out", values_out};
   std::int64_t columns = 0;
   const std::vector<CheckedStream> checked = check_all(planner, streams, count, columns);
   out.expect_type(is_value_type(values_out.dtype), kValueTypes);
@@ -475,7 +490,7 @@ void align(const Stream* streams, std::size_t count, const ConstTensorView& targ
   if (values_out.shape[last] > 1 && values_out.strides[last] != 1) {
     throw_value_error("values_out", "a last stride of 1", std::to_string(values_out.strides[last]));
   }
-  const Argument mask{"valid_out", valid_out};
+  const Argument mask{"", "valid_out", valid_out};
   if (valid_out.present()) {
     mask.expect_type(valid_out.dtype == DataType::kBool, "bool");
     planner.check_output(mask, static_cast<std::int64_t>(count), "streams");
@@ -502,8 +517,10 @@ void align(const Stream* streams, std::size_t count, const ConstTensorView& targ
     column += checked[i].channels;
     if (context.device == DeviceType::kCpu) {
       AlignOptions named = options;
-      named.names.times = checked[i].times.name.c_str();
-      named.names.lengths = checked[i].lengths.name.c_str();
+      const std::string times_name = checked[i].times.name();
+      const std::string lengths_name = checked[i].lengths.name();
+      named.names.times = times_name.c_str();
+      named.names.lengths = lengths_name.c_str();
       check_on_cpu(plan, named, plans.back().batched, context);
     }
   }
@@ -549,7 +566,7 @@ void align_backward(const Stream& stream, const ConstTensorView& target_times,
                     const AlignOptions& options, const ConstTensorView& grad_output,
                     const TensorView& grad_values, void* workspace,
                     const ExecutionContext& context) {
-  const Argument grad{"grad_output", grad_output};
+  const Argument grad{"", "grad_output", grad_output};
   grad.expect_type(is_value_type(grad_output.dtype) && grad_output.dtype != DataType::kUInt8,
                    "float16, bfloat16, float32 or float64");
   Planner planner(target_times, options, grad_output.dtype, context);
@@ -560,7 +577,7 @@ void align_backward(const Stream& stream, const ConstTensorView& target_times,
   plan.grad_target_stride = stride_along(grad_output, 2);
   plan.grad_channel_stride = stride_along(grad_output, 1);
 
-  const Argument result{"grad_values", grad_values};
+  const Argument result{"", "grad_values", grad_values};
   result.expect_type(
       grad_values.dtype == stream.values.dtype && grad_values.dtype != DataType::kUInt8,
       name_of(stream.values.dtype));
@@ -575,7 +592,7 @@ void align_backward(const Stream& stream, const ConstTensorView& target_times,
     fits = grad_values.shape[axis] == 1 || grad_values.strides[axis] == stride;
     stride *= grad_values.shape[axis];
   }
-  result.expect_shape(fits, "contiguous " + shape_text(stream.values));
+  result.expect_shape(fits, [&] { return "contiguous " + shape_text(stream.values); });
   result.expect_device(context.device);
   plan.grad_values = grad_values.data;
   if (elements == 0) return;
