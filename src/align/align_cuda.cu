@@ -40,7 +40,7 @@ constexpr int kThreads = 128;
 // Pieces that a thread makes in one go, their loads in flight together, and blocks that an SM holds,
 // which sets how many registers a thread may have for them. Measured on an H200, bf16: 4 and 6 are no
 // faster where memory is the limit, and slower where the searches are (1 x 1e6 -> 1e6 x 8: 24.8 us
-// against 20.9).
+// against 20.9, by `benchmarks/run.py --device cuda --no-peers`, as are the times below).
 constexpr int kPiecesAtOnce = 2;
 constexpr int kBlocksPerSm = 8;
 // Pieces of a row that one block makes; blockIdx.y counts these stretches of wider rows.
@@ -48,7 +48,7 @@ constexpr int kMaxRowPieces = kThreads;
 
 // How large a tile grows. A search costs as many instructions as five pieces, so threads are first given
 // pieces for one go, while there are four blocks for each SM. Beyond that a larger tile saves searches
-// but reads more scattered memory (256 x 1000 -> 1000 x 512: 135 us at 16 pieces, 142 at 64).
+// but reads more scattered memory (256 x 1000 -> 1000 x 512: 135 us at 16 pieces, 139 at 32).
 constexpr int kEnoughTiles = 512;
 constexpr int kManyTiles = 2048;
 constexpr int kMaxPiecesPerThread = 16;
