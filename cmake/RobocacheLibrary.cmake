@@ -10,7 +10,13 @@ add_library(
   src/core/execution.cpp
   src/core/tensor_view.cpp
   src/align/align.cpp
-  src/align/align_cpu.cpp)
+  src/align/align_cpu.cpp
+  src/voxel/checks.cpp
+  src/voxel/sort_cpu.cpp
+  src/voxel/voxelize.cpp
+  src/voxel/voxelize_cpu.cpp
+  src/voxel/voxelize_sparse.cpp
+  src/voxel/voxelize_sparse_cpu.cpp)
 add_library(robocache::robocache ALIAS robocache)
 set_target_properties(
   robocache
@@ -41,7 +47,8 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
   target_compile_definitions(robocache PRIVATE ROBOCACHE_X86_TARGETS)
 endif()
 foreach(target IN LISTS robocache_cpu_targets)
-  add_library(robocache_cpu_${target} OBJECT src/align/align_cpu_kernels.cpp)
+  add_library(robocache_cpu_${target} OBJECT src/align/align_cpu_kernels.cpp
+                                            src/voxel/voxelize_cpu_kernels.cpp)
   target_compile_definitions(robocache_cpu_${target} PRIVATE ROBOCACHE_CPU_TARGET=${target})
   target_compile_options(robocache_cpu_${target} PRIVATE ${robocache_flags_${target}})
   target_include_directories(

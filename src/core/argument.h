@@ -1,0 +1,85 @@
+// A tensor argument under the name that messages call it by, and what checks of shapes share.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+
+#include "core/check.h"
+
+namespace robocache {
+
+/// A call that is right makes no text: names are put together, and what was expected is described, on
+/// failure only.
+struct Argument {
+  std::string prefix;  // of a stream's arguments, where there are several streams
+  const char* label;
+  ConstTensorView view;
+
+  std::string name() const { return prefix + label; }
+
+  void expect_type(bool accepted, const char* expected) const {
+    if (!accepted) throw_type_error(name(), expected, name_of(view.dtype));
+  }
+  void expect_shape(bool accepted, const char* expected) const {
+    if (!accepted) throw_value_error(name(), expected, shape_text(view));
+  }
+  /// `describe()` says what was expected.
+  template <typename Describe>
+  void expect_shape(bool accepted, const Describe& describe) const {
+    if (!accepted) throw_value_error(name(), describe(), shape_text(view));
+  }
+  void expect_device(DeviceType device) const {
+    if (view.device != device) {
+      throw_value_error(name(), std::string("device ") + device_name(device),
+                        device_name(view.device));
+    }
+  }
+};
+
+inline constexpr char kValueTypes[] = "float16, bfloat16, float32, float64 or uint8";
+
+inline constexpr char kFloatingTypes[] = "float16, bfloat16, float32 or float64";
+
+inline bool is_floating_type(DataType type) {
+  return type == DataType::kFloat16 || type == DataType::kBFloat16 || type == DataType::kFloat32 ||
+         type == DataType::kFloat64;
+}
+
+inline bool is_value_type(DataType type) {
+  return is_floating_type(type) || type == DataType::kUInt8;
+}
+
+/// "[B=4,N]" of "B=4" and "N".
+inline std::string bracket(std::initializer_list<std::string> dimensions) {
+  std::string text = "[";
+  for (const std::string& dimension : dimensions) {
+    if (text.size() > 1) text += ",";
+    text += dimension;
+  }
+  return text + "]";
+}
+
+/// The stride along an axis, which is counted from the last, 1. It is 0 where the argument has no such
+/// axis, and where it has no elements: its pointer may be null then, and must not be moved.
+inline std::int64_t stride_along(const ConstTensorView& view, int axis_from_last) {
+  for (int axis = 0; axis < view.rank; ++axis) {
+    if (view.shape[axis] == 0) return 0;
+  }
+  return axis_from_last <= view.rank ? view.strides[view.rank - axis_from_last] : 0;
+}
+
+/// Whether elements lie one after another in row-major order.
+inline bool is_contiguous(const ConstTensorView& view) {
+  std::int64_t elements = 1;
+  for (int axis = 0; axis < view.rank; ++axis) elements *= view.shape[axis];
+  if (elements == 0) return true;
+  std::int64_t stride = 1;
+  for (int axis = view.rank - 1; axis >= 0; --axis) {
+    if (view.shape[axis] != 1 && view.strides[axis] != stride) return false;
+    stride *= view.shape[axis];
+  }
+  return true;
+}
+
+}  // namespace robocache

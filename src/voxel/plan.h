@@ -1,0 +1,186 @@
+// A checked call, in the form the backends run on: plain data, copied into a CUDA kernel's parameters as
+// it is. `checks.cpp` makes plans; nothing after it checks a shape again.
+//
+// Points are numbered over all clouds: point i of [B,N,3] is [i / N, i % N], and of [P,3] it is [i].
+#pragma once
+
+#include <cstdint>
+
+#include "core/target.h"
+#include "robocache/voxel.h"
+
+namespace robocache {
+
+/// Where the rows of an array [B,N,width] or [P,width] lie. Strides are in elements.
+struct RowPlan {
+  const void* data;
+  DataType type;
+  std::int64_t
+      per_batch;  // rows between two batch strides: all of them where the batch has no stride of its own
+  std::int64_t batch_stride, row_stride, column_stride;
+
+  /// The position of row i's first element.
+  ROBOCACHE_HOST_DEVICE_INLINE std::int64_t start(std::int64_t i) const {
+    if (i < per_batch) return i * row_stride;
+    const std::int64_t b = i / per_batch;
+    return b * batch_stride + (i - b * per_batch) * row_stride;
+  }
+};
+
+/// The clouds of a call.
+struct CloudPlan {
+  std::int64_t batch;      // clouds
+  std::int64_t per_cloud;  // points of each, where there are no offsets
+  std::int64_t count;      // points of all
+  RowPlan points;          // 3 columns
+  const void* offsets;     // may be null
+  std::int64_t offsets_stride;
+  bool offsets_are_int32;
+
+  ROBOCACHE_HOST_DEVICE_INLINE std::int64_t offset(std::int64_t b) const {
+    const std::int64_t index = b * offsets_stride;
+    return offsets_are_int32 ? static_cast<const std::int32_t*>(offsets)[index]
+                             : static_cast<const std::int64_t*>(offsets)[index];
+  }
+
+  /// The cloud that point i belongs to: the last that begins at or before it. With offsets that do not
+  /// ascend from 0 to P it may be -1, for none; it is below `batch` in any case.
+  ROBOCACHE_HOST_DEVICE_INLINE std::int64_t cloud_of(std::int64_t i) const {
+    if (offsets == nullptr) return i < per_cloud ? 0 : i / per_cloud;
+    std::int64_t low = 0;  // offset(low) <= i, as far as is known; offset(high) > i
+    std::int64_t high = batch;
+    if (batch == 0 || i < offset(0) || i >= offset(batch)) return -1;
+    while (high - low > 1) {
+      const std::int64_t middle = low + (high - low) / 2;
+      if (offset(middle) <= i) {
+        low = middle;
+      } else {
+        high = middle;
+      }
+    }
+    return low;
+  }
+};
+
+/// A dense grid for each cloud.
+struct GridPlan {
+  std::int64_t shape[3];
+  std::int64_t cells;  // of one cloud
+  VoxelGeometry geometry;
+};
+
+/// Features of the points, and how they are reduced.
+struct FeaturePlan {
+  RowPlan rows;
+  std::int64_t channels;
+  VoxelMode mode;
+  DataType out_type;
+};
+
+/// Where a voxel's features go: to its cell of [B,C,X,Y,Z], or to its row of [V,C].
+struct FeatureOutput {
+  void* data;
+  std::int64_t cells;  // of one cloud's grid; 0 for rows of voxels
+  std::int64_t channels;
+
+  ROBOCACHE_HOST_DEVICE_INLINE std::int64_t start(std::int64_t voxel, std::uint64_t key) const {
+    if (cells == 0) return voxel * channels;
+    const std::int64_t cell = static_cast<std::int64_t>(key);
+    const std::int64_t b = cell < cells ? 0 : cell / cells;
+    return b * channels * cells + (cell - b * cells);
+  }
+  ROBOCACHE_HOST_DEVICE_INLINE std::int64_t channel_stride() const {
+    return cells == 0 ? 1 : cells;
+  }
+};
+
+ROBOCACHE_CONSTEXPR bool computes_in_double(const FeaturePlan& plan) {
+  return plan.rows.type == DataType::kFloat64 || plan.out_type == DataType::kFloat64;
+}
+
+/// What the backward pass reads and writes. A sparse voxelization is here a grid of V x 1 x 1 cells for
+/// one cloud. `features.out_type` is the type of the gradient that comes in.
+struct GradientPlan {
+  FeaturePlan features;
+  std::int64_t points;
+  std::int64_t batch;
+  std::int64_t shape[3];
+  std::int64_t cells;  // of all clouds
+  const void* grad_output;
+  std::int64_t batch_stride, channel_stride, strides[3];
+  void* grad_features;  // contiguous, [points, channels]
+
+  /// The position of channel 0 of a cell, counted over all clouds, in `grad_output`.
+  ROBOCACHE_HOST_DEVICE_INLINE std::int64_t start(std::int64_t cell) const {
+    if (batch == 1 && shape[1] * shape[2] == 1) return cell * strides[0];
+    const std::int64_t xy = cell / shape[2];
+    const std::int64_t bx = xy / shape[1];
+    const std::int64_t b = bx / shape[0];
+    return b * batch_stride + (bx - b * shape[0]) * strides[0] + (xy - bx * shape[1]) * strides[1] +
+           (cell - xy * shape[2]) * strides[2];
+  }
+};
+
+/// What a sparse voxelization's first step learns about its points.
+struct SparseBounds {
+  std::int64_t lowest[3], highest[3];  // cells; lowest > highest while there is no point
+  std::int64_t first_beyond;  // the first point whose cell does not fit int32; INT64_MAX if all do
+};
+
+/// Numbers the cells of the box around all points, cloud after cloud, each in row-major order.
+struct SparseBox {
+  std::int64_t lowest[3];
+  std::uint64_t extent[3];
+  std::uint64_t cells;  // of the box
+  std::uint64_t limit;  // cells of all clouds: the key of a point in no voxel
+
+  /// Wraps around where the keys do not fit 63 bits: `check_bounds` looks for that.
+  ROBOCACHE_HOST_DEVICE_INLINE static SparseBox around(const SparseBounds& bounds,
+                                                       std::int64_t batch) {
+    SparseBox box{};
+    box.cells = 1;
+    for (int axis = 0; axis < 3; ++axis) {
+      const bool is_empty = bounds.lowest[axis] > bounds.highest[axis];
+      box.lowest[axis] = is_empty ? 0 : bounds.lowest[axis];
+      box.extent[axis] =
+          is_empty ? 1 : static_cast<std::uint64_t>(bounds.highest[axis] - bounds.lowest[axis]) + 1;
+      box.cells *= box.extent[axis];
+    }
+    box.limit = box.cells * static_cast<std::uint64_t>(batch);
+    return box;
+  }
+
+  ROBOCACHE_HOST_DEVICE_INLINE std::uint64_t key(std::int64_t cloud,
+                                                 const std::int32_t* cell) const {
+    std::uint64_t key = static_cast<std::uint64_t>(cloud);
+    for (int axis = 0; axis < 3; ++axis) {
+      key = key * extent[axis] + static_cast<std::uint64_t>(cell[axis] - lowest[axis]);
+    }
+    return key;
+  }
+};
+
+/// The bits of 1 in a type: what marks a cell as occupied.
+constexpr std::uint64_t bits_of_one(DataType type) {
+  switch (type) {
+    case DataType::kFloat16:
+      return 0x3c00;
+    case DataType::kBFloat16:
+      return 0x3f80;
+    case DataType::kFloat32:
+      return 0x3f800000;
+    case DataType::kFloat64:
+      return 0x3ff0000000000000;
+    default:
+      return 1;
+  }
+}
+
+/// How many bits it takes to tell 0 to `highest` apart; at least 1.
+inline int bits_of(std::uint64_t highest) {
+  int bits = 1;
+  while (bits < 64 && (highest >> bits) != 0) ++bits;
+  return bits;
+}
+
+}  // namespace robocache

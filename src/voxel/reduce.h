@@ -1,0 +1,36 @@
+// How the features of a voxel's points combine: for every CPU target and for CUDA.
+#pragma once
+
+#include <cstdint>
+
+#include "core/target.h"
+#include "robocache/voxel.h"
+
+namespace robocache::ROBOCACHE_TARGET {
+
+/// Whether `x` replaces `best` as the maximum or minimum: the first of equals stays, and so does a NaN.
+template <typename Compute>
+ROBOCACHE_HOST_DEVICE bool wins(VoxelMode mode, Compute x, Compute best) {
+  const bool is_better = mode == VoxelMode::kMax ? x > best : x < best;
+  return best == best && (is_better || x != x);
+}
+
+/// One channel of a voxel, its points added in ascending order of their index.
+template <typename Compute>
+struct Reduction {
+  Compute value = 0;
+
+  ROBOCACHE_HOST_DEVICE void add(VoxelMode mode, bool is_first, Compute x) {
+    if (mode == VoxelMode::kMax || mode == VoxelMode::kMin) {
+      if (is_first || wins(mode, x, value)) value = x;
+    } else {
+      value += x;
+    }
+  }
+
+  ROBOCACHE_HOST_DEVICE Compute result(VoxelMode mode, std::int64_t count) const {
+    return mode == VoxelMode::kMean ? value / static_cast<Compute>(count) : value;
+  }
+};
+
+}  // namespace robocache::ROBOCACHE_TARGET

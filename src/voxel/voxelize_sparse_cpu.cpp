@@ -1,0 +1,146 @@
+// The CPU backend, sparse: the box around all points, their keys in it, and a sort by key.
+#include <cstdint>
+#include <limits>
+
+#include "core/parallel.h"
+#include "voxel/sort_cpu.h"
+#include "voxel/voxelize_cpu.h"
+
+namespace robocache {
+namespace {
+
+/// The scratch that the two steps share: which of the sort's halves holds the result, then the sort's.
+struct SparseWorkspace {
+  std::int64_t* is_in_spare;
+  SortWorkspace sort;
+
+  SparseWorkspace(std::int64_t points, void* workspace)
+      : is_in_spare(static_cast<std::int64_t*>(workspace)), sort(points, is_in_spare + 1) {}
+
+  std::size_t bytes() const { return sizeof(std::int64_t) + sort.bytes; }
+};
+
+void lower(std::int64_t& shared, std::int64_t x) {
+  std::int64_t seen = __atomic_load_n(&shared, __ATOMIC_RELAXED);
+  while (x < seen && !__atomic_compare_exchange_n(&shared, &seen, x, true, __ATOMIC_RELAXED,
+                                                  __ATOMIC_RELAXED)) {
+  }
+}
+
+void raise(std::int64_t& shared, std::int64_t x) {
+  std::int64_t seen = __atomic_load_n(&shared, __ATOMIC_RELAXED);
+  while (x > seen && !__atomic_compare_exchange_n(&shared, &seen, x, true, __ATOMIC_RELAXED,
+                                                  __ATOMIC_RELAXED)) {
+  }
+}
+
+SparseBounds no_bounds() {
+  SparseBounds bounds{};
+  for (int axis = 0; axis < 3; ++axis) {
+    bounds.lowest[axis] = std::numeric_limits<std::int64_t>::max();
+    bounds.highest[axis] = std::numeric_limits<std::int64_t>::min();
+  }
+  bounds.first_beyond = std::numeric_limits<std::int64_t>::max();
+  return bounds;
+}
+
+SparseBounds find_bounds(const SparsePlan& plan, const ExecutionContext& context) {
+  SparseBounds bounds = no_bounds();
+  const CloudPlan& cloud = plan.cloud;
+  parallel_for(context, cloud.count, kGrainPoints, [&](std::int64_t begin, std::int64_t end) {
+    SparseBounds own = no_bounds();
+    for_each_piece(cloud, begin, end, [&](std::int64_t b, std::int64_t first, std::int64_t last) {
+      const std::int64_t dropped =
+          voxel_kernels().sparse_bounds(cloud, plan.geometry, first, last, own);
+      if (plan.dropped != nullptr && dropped > 0) add_shared(plan.dropped[b], dropped);
+    });
+    for (int axis = 0; axis < 3; ++axis) {
+      lower(bounds.lowest[axis], own.lowest[axis]);
+      raise(bounds.highest[axis], own.highest[axis]);
+    }
+    lower(bounds.first_beyond, own.first_beyond);
+  });
+  return bounds;
+}
+
+/// offsets[b] becomes the first voxel of cloud b or a later one.
+void find_offsets(const SortedPoints& sorted, std::int64_t voxels, const SparseBox& box,
+                  std::int64_t batch, std::int64_t* offsets) {
+  std::int64_t low = 0;
+  for (std::int64_t b = 0; b < batch; ++b) {
+    const std::uint64_t first_key = static_cast<std::uint64_t>(b) * box.cells;
+    std::int64_t high = voxels;
+    while (low < high) {
+      const std::int64_t middle = low + (high - low) / 2;
+      if (sorted.points[sorted.starts[middle]].key < first_key) {
+        low = middle + 1;
+      } else {
+        high = middle;
+      }
+    }
+    offsets[b] = low;
+  }
+  offsets[batch] = voxels;
+}
+
+}  // namespace
+
+std::size_t voxelize_sparse_workspace_bytes_on_cpu(const CloudPlan& cloud) {
+  return SparseWorkspace(cloud.count, nullptr).bytes();
+}
+
+std::int64_t voxelize_sparse_index_on_cpu(const SparsePlan& plan, void* workspace,
+                                          const ExecutionContext& context) {
+  const CloudPlan& cloud = plan.cloud;
+  if (plan.dropped != nullptr) std::fill_n(plan.dropped, cloud.batch, 0);
+  const SparseBounds bounds = find_bounds(plan, context);
+  check_bounds(cloud, bounds);
+  const SparseBox box = SparseBox::around(bounds, cloud.batch);
+
+  const SparseWorkspace work(cloud.count, workspace);
+  parallel_for(context, cloud.count, kGrainPoints, [&](std::int64_t begin, std::int64_t end) {
+    for_each_piece(cloud, begin, end, [&](std::int64_t b, std::int64_t first, std::int64_t last) {
+      voxel_kernels().sparse_keys(cloud, plan.geometry, box, b, first, last,
+                                  work.sort.points + first);
+    });
+  });
+  SortedPoints sorted{};
+  const std::int64_t voxels = sort_into_voxels(work.sort, box.limit, sorted, context);
+  *work.is_in_spare = sorted.points == work.sort.spare ? 1 : 0;
+
+  parallel_for(context, voxels, kGrainPoints, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t voxel = begin; voxel < end; ++voxel) {
+      for (std::int64_t i = sorted.starts[voxel]; i < sorted.starts[voxel + 1]; ++i) {
+        plan.point_to_voxel[sorted.points[i].point] = voxel;
+      }
+    }
+  });
+  for (std::int64_t i = sorted.starts[voxels]; i < cloud.count; ++i) {
+    plan.point_to_voxel[sorted.points[i].point] = -1;
+  }
+  find_offsets(sorted, voxels, box, cloud.batch, plan.offsets);
+  return voxels;
+}
+
+void voxelize_sparse_write_on_cpu(const SparseWritePlan& plan, const void* workspace,
+                                  const ExecutionContext& context) {
+  const SparseWorkspace work(plan.cloud.count, const_cast<void*>(workspace));
+  const SortedPoints sorted{*work.is_in_spare != 0 ? work.sort.spare : work.sort.points,
+                            work.sort.starts};
+  const FeatureOutput out{plan.features_out, 0, plan.features.channels};
+  parallel_for(context, plan.voxels, grain_voxels(plan.features.channels),
+               [&](std::int64_t begin, std::int64_t end) {
+                 for (std::int64_t voxel = begin; voxel < end; ++voxel) {
+                   const std::int64_t start = sorted.starts[voxel];
+                   voxel_kernels().coordinates(plan.cloud, plan.geometry,
+                                               sorted.points[start].point,
+                                               plan.coordinates + 3 * voxel);
+                   plan.counts[voxel] = static_cast<std::int32_t>(sorted.starts[voxel + 1] - start);
+                 }
+                 if (plan.features.channels > 0) {
+                   voxel_kernels().reduce(plan.features, sorted, begin, end, out);
+                 }
+               });
+}
+
+}  // namespace robocache
