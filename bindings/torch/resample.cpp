@@ -2,9 +2,9 @@
 // what it writes.
 #include <torch/csrc/stable/tensor.h>
 
-#include <stdexcept>
 #include <string>
 
+#include "errors.h"
 #include "operators.h"
 #include "robocache/align.h"
 #include "robocache/error.h"
@@ -26,26 +26,8 @@ struct Options {
   explicit Options(std::int64_t packed)
       : method(static_cast<Method>(packed & 0xf)),
         outside(static_cast<Outside>(packed >> 4 & 0x3)),
-        out_type(data_type(packed >> 8 & 0xf)),
-        value_type(data_type(packed >> 12 & 0xf)) {}
-
- private:
-  static std::optional<DataType> data_type(std::int64_t code) {
-    switch (code) {
-      case 1:
-        return DataType::kFloat16;
-      case 2:
-        return DataType::kBFloat16;
-      case 3:
-        return DataType::kFloat32;
-      case 4:
-        return DataType::kFloat64;
-      case 5:
-        return DataType::kUInt8;
-      default:
-        return std::nullopt;
-    }
-  }
+        out_type(data_type_of_code(packed >> 8 & 0xf)),
+        value_type(data_type_of_code(packed >> 12 & 0xf)) {}
 };
 
 std::vector<Run> runs_of(const std::optional<std::vector<int64_t>>& layout) {
@@ -55,11 +37,6 @@ std::vector<Run> runs_of(const std::optional<std::vector<int64_t>>& layout) {
     runs.push_back({static_cast<Method>((*layout)[i]), (*layout)[i + 1]});
   }
   return runs;
-}
-
-bool is_floating(DataType type) {
-  return type == DataType::kFloat16 || type == DataType::kBFloat16 || type == DataType::kFloat32 ||
-         type == DataType::kFloat64;
 }
 
 /// Source and target times in one type: of two floating ones, the wider.
@@ -93,19 +70,6 @@ struct Resampled {
   Tensor values;
   std::optional<Tensor> valid;
 };
-
-/// Runs `body`, and throws what it throws as an std::runtime_error whose message says which Python
-/// exception it is to be: how an exception of another class surfaces depends on torch's version.
-template <typename Body>
-auto translate_errors(const Body& body) {
-  try {
-    return body();
-  } catch (const TypeError& error) {
-    throw std::runtime_error(std::string("robocache.TypeError: ") + error.what());
-  } catch (const ValueError& error) {
-    throw std::runtime_error(std::string("robocache.ValueError: ") + error.what());
-  }
-}
 
 struct ResampleArguments {
   Tensor values, source_times, target_times;

@@ -3,6 +3,8 @@
 #include <torch/csrc/inductor/aoti_torch/c/shim.h>
 #include <torch/csrc/stable/ops.h>
 
+#include <iterator>
+
 #include "robocache/error.h"
 
 extern "C" {
@@ -54,6 +56,10 @@ std::int32_t torch_type_of(DataType type) {
       return aoti_torch_dtype_uint8();
     case DataType::kBool:
       return aoti_torch_dtype_bool();
+    case DataType::kInt32:
+      return aoti_torch_dtype_int32();
+    case DataType::kInt64:
+      return aoti_torch_dtype_int64();
     default:
       return aoti_torch_dtype_float32();
   }
@@ -114,6 +120,19 @@ TensorView mutable_view_of(const Tensor& tensor) {
     written.strides[axis] = view.strides[axis];
   }
   return written;
+}
+
+std::optional<DataType> data_type_of_code(std::int64_t code) {
+  static constexpr DataType kTypes[] = {DataType::kFloat16, DataType::kBFloat16, DataType::kFloat32,
+                                        DataType::kFloat64, DataType::kUInt8,    DataType::kBool,
+                                        DataType::kInt32,   DataType::kInt64};
+  if (code < 1 || code > static_cast<std::int64_t>(std::size(kTypes))) return std::nullopt;
+  return kTypes[code - 1];
+}
+
+bool is_floating(DataType type) {
+  return type == DataType::kFloat16 || type == DataType::kBFloat16 || type == DataType::kFloat32 ||
+         type == DataType::kFloat64;
 }
 
 Device::Device(const Tensor& first) : type_(device_type_of(first)) {

@@ -21,6 +21,12 @@ ConstTensorView view_of(const char* name, const Tensor& tensor);
 /// The same, absent where the tensor is.
 ConstTensorView view_of(const char* name, const std::optional<Tensor>& tensor);
 
+/// The type that a number in an operator's `options` stands for, as python/robocache/_options.py counts
+/// them; absent for 0.
+std::optional<DataType> data_type_of_code(std::int64_t code);
+
+bool is_floating(DataType type);
+
 /// Where a call runs: the first tensor's device, and its current stream in torch's view. Makes that
 /// device current while it lives.
 class Device {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -13,8 +14,13 @@ _NAMED = re.compile(r"robocache\.(ValueError|TypeError): ([^\n]*)")
 _CLASSES = {"ValueError": ValueError, "TypeError": TypeError}
 
 
-def translated(error: Exception, operator: Any, arguments: tuple[Any, ...]) -> Exception | None:
-    """What to raise in place of `error`, which `operator(*arguments)` raised; None: the same."""
+def translated(
+    error: Exception, operator: Any, arguments: tuple[Any, ...], sizes: Mapping[str, int]
+) -> Exception | None:
+    """What to raise in place of `error`, which `operator(*arguments)` raised; None: the same.
+
+    `sizes` says which of the arguments decide how large the output is.
+    """
     text = str(error)
     named = _NAMED.search(text)
     if named:
@@ -23,10 +29,8 @@ def translated(error: Exception, operator: Any, arguments: tuple[Any, ...]) -> E
     if isinstance(error, torch.OutOfMemoryError):
         return None
     if device.type == "cpu" and "aoti_torch_empty_strided" in text:
-        return torch.OutOfMemoryError(
-            f"out of memory on cpu: the output for data {list(arguments[0].shape)} and "
-            f"target_times {list(arguments[2].shape)} does not fit"
-        )
+        shapes = " and ".join(f"{name} {list(arguments[i].shape)}" for name, i in sizes.items())
+        return torch.OutOfMemoryError(f"out of memory on cpu: the output for {shapes} does not fit")
     if device.type != "cuda":
         return None
     if "out of memory" in text or _fails_to_allocate(operator, arguments, device):

@@ -188,7 +188,9 @@ class _Differentiable(torch.autograd.Function):
         try:
             grad_values = _resample_backward(*arguments)
         except (RuntimeError, ValueError) as error:
-            translated = _errors.translated(error, _resample_backward, arguments)
+            translated = _errors.translated(
+                error, _resample_backward, arguments, {"grad": 0, "source_times": 2}
+            )
             if translated is None:
                 raise
             raise translated from None

@@ -32,6 +32,8 @@ OUTSIDES = {"hold": HOLD, "zero": ZERO, "nan": NAN, "extrapolate": EXTRAPOLATE}
 # A dtype's code is its place in DTYPES plus one: 0 stands for the dtype of the values.
 DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.uint8)
 DTYPE_CODES = {dtype: code for code, dtype in enumerate(DTYPES, 1)}
+# Those of voxelization go on from there.
+GRID_DTYPES = (*DTYPES, torch.bool, torch.int32, torch.int64)
 
 OUTSIDE_SHIFT, OUT_DTYPE_SHIFT, VALUES_DTYPE_SHIFT = 4, 8, 12
 MAX_INT64 = 2**63 - 1

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Literal, overload
 
 import torch
 from torch import Tensor
-from torch.autograd import forward_ad
 
 from robocache import (
+    _backends,
     _checks,
     _config,
     _errors,
-    _library,
     _ops,
     _options,
     _pytorch,
@@ -22,9 +20,8 @@ from robocache import (
 )
 from robocache._options import METHODS
 
-# Looked up once: every call asks them.
-_is_compiling = torch.compiler.is_compiling
-_is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor
+# The arguments that decide how large the output is, and where they stand.
+_SIZES = {"data": 0, "target_times": 2}
 
 
 @overload
@@ -224,22 +221,7 @@ def resample_trajectories(
             "out_dtype: expected a dtype with subtract or multiply of uint8 data, got None"
         )
 
-    if backend == "auto":
-        backend = _config.backend
-    if backend != "auto":
-        is_native = _is_native(backend, data)
-    elif data.is_cuda:
-        is_native = _cuda_is_usable(data.get_device())
-    else:
-        is_native = data.is_cpu
-    if is_native and not _is_compiling() and _is_transformed(data):
-        if backend != "auto":
-            raise ValueError(
-                "backend: expected 'pytorch' for torch.func's transforms and forward-mode "
-                f"derivatives, got {backend!r}"
-            )
-        is_native = False
-
+    is_native = _backends.is_native(backend, data, "data")
     if _config.validate and not (is_native and data.is_cpu):  # the cpu backend always does
         _checks.check_tensors(
             data,
@@ -280,64 +262,8 @@ def resample_trajectories(
         else:
             result = operator(*arguments)
     except (RuntimeError, ValueError) as error:
-        translated = _errors.translated(error, operator, arguments)
+        translated = _errors.translated(error, operator, arguments, _SIZES)
         if translated is None:
             raise
         raise translated from None
     return result
-
-
-# ---- choosing a backend ------------------------------------------------------------------------
-
-
-def _is_native(backend: str, data: Tensor) -> bool:
-    """Whether a backend asked for by name is one of the library's own; checks that it fits."""
-    _config.check_backend(backend)
-    if backend == "pytorch":
-        return False
-    if backend != data.device.type:
-        own = f"{data.device.type} or " if data.is_cpu or data.is_cuda else ""
-        raise ValueError(
-            f"backend: expected {own}pytorch for data on {data.device}, got {backend!r}"
-        )
-    if backend == "cuda":
-        problem = _cuda_problem(data.get_device())
-        if problem is not None:
-            raise ValueError(f"backend: expected a usable CUDA build for 'cuda', got {problem}")
-    return True
-
-
-def _is_transformed(data: Tensor) -> bool:
-    """Whether a derivative or a batch dimension hangs on `data` that an operator would lose."""
-    if _is_wrapped(data):
-        return True
-    return forward_ad._current_level >= 0 and forward_ad.unpack_dual(data).tangent is not None  # type: ignore[no-untyped-call]
-
-
-_cuda_usable: dict[int, bool] = {}
-
-
-def _cuda_is_usable(device_index: int) -> bool:
-    """Whether "auto" is the cuda backend on a device; says once, in words, why it is not."""
-    usable = _cuda_usable.get(device_index)
-    if usable is None:
-        problem = _cuda_problem(device_index)
-        usable = problem is None
-        if not usable and False not in _cuda_usable.values():
-            warnings.warn(
-                f"robocache: backend 'auto' takes the pytorch backend for CUDA tensors: {problem}",
-                RuntimeWarning,
-                stacklevel=3,
-            )
-        _cuda_usable[device_index] = usable
-    return usable
-
-
-def _cuda_problem(device_index: int) -> str | None:
-    return _library.cuda_problem(device_index)
-
-
-# Neither changes while the process runs, and torch.compile cannot look into them. This is what
-# torch.compiler.assume_constant_result does, without importing Dynamo, which takes seconds.
-for _function in (_cuda_is_usable, _cuda_problem):
-    setattr(_function, "_dynamo_marked_constant", True)  # noqa: B010 - mypy knows no such attribute

@@ -1,0 +1,24 @@
+// Exceptions on their way to Python.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+
+#include "robocache/error.h"
+
+namespace robocache::torch_binding {
+
+/// Runs `body`, and throws what it throws as an std::runtime_error whose message says which Python
+/// exception it is to be: how an exception of another class surfaces depends on torch's version.
+template <typename Body>
+auto translate_errors(const Body& body) {
+  try {
+    return body();
+  } catch (const TypeError& error) {
+    throw std::runtime_error(std::string("robocache.TypeError: ") + error.what());
+  } catch (const ValueError& error) {
+    throw std::runtime_error(std::string("robocache.ValueError: ") + error.what());
+  }
+}
+
+}  // namespace robocache::torch_binding
