@@ -59,7 +59,15 @@ foreach(target IN LISTS robocache_cpu_targets)
 endforeach()
 
 if(robocache_has_cuda)
-  target_sources(robocache PRIVATE src/align/align_cuda.cu src/align/align_runs_cuda.cu src/align/align_backward_cuda.cu)
+  target_sources(
+    robocache
+    PRIVATE src/align/align_cuda.cu
+            src/align/align_runs_cuda.cu
+            src/align/align_backward_cuda.cu
+            src/voxel/sort_cuda.cu
+            src/voxel/voxelize_cuda.cu
+            src/voxel/voxelize_reduce_cuda.cu
+            src/voxel/voxelize_sparse_cuda.cu)
   target_compile_definitions(robocache PRIVATE ROBOCACHE_HAS_CUDA)
   target_link_libraries(robocache PRIVATE CUDA::cudart_static)
 endif()

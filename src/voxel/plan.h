@@ -125,6 +125,10 @@ struct GradientPlan {
 struct SparseBounds {
   std::int64_t lowest[3], highest[3];  // cells; lowest > highest while there is no point
   std::int64_t first_beyond;  // the first point whose cell does not fit int32; INT64_MAX if all do
+
+  ROBOCACHE_HOST_DEVICE_INLINE static SparseBounds of_nothing() {
+    return {{INT64_MAX, INT64_MAX, INT64_MAX}, {INT64_MIN, INT64_MIN, INT64_MIN}, INT64_MAX};
+  }
 };
 
 /// Numbers the cells of the box around all points, cloud after cloud, each in row-major order.

@@ -1,4 +1,6 @@
 // Checks a sparse voxelization, turns each step into a plan, and hands this to a backend.
+#include <string>
+
 #include "voxel/checks.h"
 
 namespace robocache {
@@ -117,6 +119,10 @@ GradientPlan check_assignment(const ConstTensorView& features, const SparseAssig
   plan.points = features.shape[0] * (features.rank == 3 ? features.shape[1] : 1);
   plan.cells = counts.shape[0];
   check_count(plan.points, "sparse voxels");
+  if (plan.cells > plan.points) {
+    throw_value_error("counts", "at most as many voxels as points, " + std::to_string(plan.points),
+                      std::to_string(plan.cells));
+  }
   return plan;
 }
 

@@ -1,6 +1,5 @@
 // The CPU backend, sparse: the box around all points, their keys in it, and a sort by key.
 #include <cstdint>
-#include <limits>
 
 #include "core/parallel.h"
 #include "voxel/sort_cpu.h"
@@ -34,21 +33,11 @@ void raise(std::int64_t& shared, std::int64_t x) {
   }
 }
 
-SparseBounds no_bounds() {
-  SparseBounds bounds{};
-  for (int axis = 0; axis < 3; ++axis) {
-    bounds.lowest[axis] = std::numeric_limits<std::int64_t>::max();
-    bounds.highest[axis] = std::numeric_limits<std::int64_t>::min();
-  }
-  bounds.first_beyond = std::numeric_limits<std::int64_t>::max();
-  return bounds;
-}
-
 SparseBounds find_bounds(const SparsePlan& plan, const ExecutionContext& context) {
-  SparseBounds bounds = no_bounds();
+  SparseBounds bounds = SparseBounds::of_nothing();
   const CloudPlan& cloud = plan.cloud;
   parallel_for(context, cloud.count, kGrainPoints, [&](std::int64_t begin, std::int64_t end) {
-    SparseBounds own = no_bounds();
+    SparseBounds own = SparseBounds::of_nothing();
     for_each_piece(cloud, begin, end, [&](std::int64_t b, std::int64_t first, std::int64_t last) {
       const std::int64_t dropped =
           voxel_kernels().sparse_bounds(cloud, plan.geometry, first, last, own);

@@ -1,0 +1,45 @@
+// Sorting points by key on CUDA: CUB's radix sort over as many bits as the keys have.
+#include <cub/device/device_radix_sort.cuh>
+
+#include "voxel/voxel_cuda.h"
+
+namespace robocache::cuda {
+namespace {
+
+template <typename Key>
+cudaError_t sort_pairs(void* storage, std::size_t& bytes, const SortedByKey& sorted,
+                       cudaStream_t stream) {
+  return cub::DeviceRadixSort::SortPairs(
+      storage, bytes, static_cast<const Key*>(sorted.keys), static_cast<Key*>(sorted.sorted_keys),
+      static_cast<const std::uint32_t*>(sorted.points), sorted.sorted_points,
+      static_cast<int>(sorted.count), 0, bits_of(sorted.limit), stream);
+}
+
+cudaError_t sort_any(void* storage, std::size_t& bytes, const SortedByKey& sorted,
+                     cudaStream_t stream) {
+  return sorted.is_wide ? sort_pairs<std::uint64_t>(storage, bytes, sorted, stream)
+                        : sort_pairs<std::uint32_t>(storage, bytes, sorted, stream);
+}
+
+}  // namespace
+
+SortedByKey::SortedByKey(std::int64_t count, std::uint64_t limit, Cutter& cutter)
+    : count(count), is_wide(bits_of(limit) > 32), limit(limit) {
+  const std::int64_t key_bytes = count * (is_wide ? 8 : 4);
+  keys = cutter.cut<char>(key_bytes);
+  sorted_keys = cutter.cut<char>(key_bytes);
+  points = cutter.cut<std::uint32_t>(count);
+  sorted_points = cutter.cut<std::uint32_t>(count);
+  storage_bytes = 0;
+  check_cuda(sort_any(nullptr, storage_bytes, *this, nullptr),
+             "voxelization, workspace of the sort");
+  storage = cutter.cut<char>(static_cast<std::int64_t>(storage_bytes));
+}
+
+void SortedByKey::sort(cudaStream_t stream) const {
+  if (count == 0) return;
+  std::size_t bytes = storage_bytes;
+  check_cuda(sort_any(storage, bytes, *this, stream), "voxelization, sorting points");
+}
+
+}  // namespace robocache::cuda

@@ -1,0 +1,235 @@
+// The CUDA backend, dense, occupancy and count: zeros everywhere, then a mark at each point's cell.
+//
+//   zeros_kernel   ####################        writes the grid once, from few enough blocks that
+//   mark_kernel       ....------------####     these fit beside it: they load points and find cells (.),
+//                                              wait for the zeros (-) and mark (#)
+//
+// Marks are plain stores of the same value, or integer additions: their order does not show.
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <cstdint>
+
+#include "voxel/quick_cell_cuda.h"
+#include "voxel/voxel_cuda.h"
+
+namespace robocache {
+namespace cuda {
+namespace {
+
+/// What a point does to its cell.
+enum class Mark : std::uint8_t { kStore1, kStore2, kStore4, kStore8, kAdd4, kAdd8 };
+
+struct MarkPlan {
+  CloudPlan cloud;
+  GridPlan grid;
+  void* cells;
+  std::uint64_t value;
+  std::int64_t* dropped;
+  Mark mark;
+};
+
+// Threads of an SM that write zeros: half of what it holds, the other half being for marks.
+constexpr int kZeroBlocksPerSm = 4;
+// Points whose cells a thread finds before it waits.
+constexpr int kPointsPerThread = 4;
+
+__global__ void __launch_bounds__(kThreads)
+    zeros_kernel(char* memory, std::int64_t head, std::int64_t vectors, std::int64_t bytes,
+                 std::int64_t* dropped, std::int64_t batch) {
+#if __CUDA_ARCH__ >= 900
+  cudaTriggerProgrammaticLaunchCompletion();
+#endif
+  const std::int64_t threads = std::int64_t{gridDim.x} * kThreads;
+  uint4* const aligned = reinterpret_cast<uint4*>(memory + head);
+  for (std::int64_t i = thread_index(); i < vectors; i += threads) {
+    aligned[i] = make_uint4(0, 0, 0, 0);
+  }
+  for (std::int64_t i = thread_index(); i < head; i += threads) memory[i] = 0;
+  for (std::int64_t i = head + vectors * 16 + thread_index(); i < bytes; i += threads) {
+    memory[i] = 0;
+  }
+  if (dropped == nullptr) return;
+  for (std::int64_t b = thread_index(); b < batch; b += threads) dropped[b] = 0;
+}
+
+__device__ __forceinline__ void mark_cell(const MarkPlan& plan, std::int64_t cell) {
+  switch (plan.mark) {
+    case Mark::kStore1:
+      static_cast<std::uint8_t*>(plan.cells)[cell] = static_cast<std::uint8_t>(plan.value);
+      return;
+    case Mark::kStore2:
+      static_cast<std::uint16_t*>(plan.cells)[cell] = static_cast<std::uint16_t>(plan.value);
+      return;
+    case Mark::kStore4:
+      static_cast<std::uint32_t*>(plan.cells)[cell] = static_cast<std::uint32_t>(plan.value);
+      return;
+    case Mark::kStore8:
+      static_cast<std::uint64_t*>(plan.cells)[cell] = plan.value;
+      return;
+    case Mark::kAdd4:
+      atomicAdd(static_cast<unsigned*>(plan.cells) + cell, 1u);
+      return;
+    case Mark::kAdd8:
+      atomicAdd(static_cast<unsigned long long*>(plan.cells) + cell, 1ull);
+      return;
+  }
+}
+
+/// `kPacked`: the points are float32, one after another, and aligned to 16 bytes. A thread takes four
+/// neighbours then, as three vectors.
+template <bool kPacked>
+__global__ void __launch_bounds__(kThreads)
+    mark_kernel(const __grid_constant__ MarkPlan plan, const __grid_constant__ QuickGrid quick) {
+  static_assert(kPointsPerThread == 4);
+  const CloudPlan& cloud = plan.cloud;
+  const std::int64_t first = thread_index() * kPointsPerThread;
+  std::int64_t cells[kPointsPerThread];
+  std::int64_t clouds[kPointsPerThread];
+  for (int k = 0; k < kPointsPerThread; ++k) cells[k] = -1;
+  if (kPacked && first + kPointsPerThread <= cloud.count) {
+    const float4* const data = static_cast<const float4*>(cloud.points.data) + first / 4 * 3;
+    const float4 a = __ldcs(data);
+    const float4 b = __ldcs(data + 1);
+    const float4 c = __ldcs(data + 2);
+    cells[0] = dense_cell(plan.grid, quick, a.x, a.y, a.z);
+    cells[1] = dense_cell(plan.grid, quick, a.w, b.x, b.y);
+    cells[2] = dense_cell(plan.grid, quick, b.z, b.w, c.x);
+    cells[3] = dense_cell(plan.grid, quick, c.y, c.z, c.w);
+  } else {
+    for (int k = 0; k < kPointsPerThread; ++k) {
+      if (first + k >= cloud.count) break;
+      cells[k] = dense_cell(plan.grid, load_any_point(cloud.points, first + k));
+    }
+  }
+  for (int k = 0; k < kPointsPerThread; ++k) {
+    clouds[k] = first + k < cloud.count ? cloud.cloud_of(first + k) : -1;
+  }
+#if __CUDA_ARCH__ >= 900
+  cudaGridDependencySynchronize();
+#endif
+  for (int k = 0; k < kPointsPerThread; ++k) {
+    if (cells[k] >= 0 && clouds[k] >= 0) mark_cell(plan, clouds[k] * plan.grid.cells + cells[k]);
+    count_dropped(plan.dropped, cells[k] < 0, clouds[k]);
+  }
+}
+
+template <typename Out>
+__global__ void __launch_bounds__(kThreads)
+    convert_kernel(const std::int32_t* counts, Out* out, std::int64_t cells) {
+  const std::int64_t i = thread_index();
+  if (i < cells) out[i] = static_cast<Out>(counts[i]);
+}
+
+int attribute(cudaDeviceAttr which) {
+  int device = 0;
+  int value = 0;
+  check_cuda(cudaGetDevice(&device), "voxelization");
+  check_cuda(cudaDeviceGetAttribute(&value, which, device), "voxelization");
+  return value;
+}
+
+void launch_marks(const MarkPlan& plan, cudaStream_t stream) {
+  const std::int64_t threads = (plan.cloud.count + kPointsPerThread - 1) / kPointsPerThread;
+  if (threads == 0) return;
+  const RowPlan& rows = plan.cloud.points;
+  const bool is_packed = rows.type == DataType::kFloat32 && rows.column_stride == 1 &&
+                         rows.row_stride == 3 && rows.per_batch >= plan.cloud.count &&
+                         reinterpret_cast<std::uintptr_t>(rows.data) % 16 == 0;
+  cudaLaunchAttribute early{};
+  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  early.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = blocks_for(threads);
+  config.blockDim = kThreads;
+  config.stream = stream;
+  config.attrs = &early;
+  config.numAttrs = attribute(cudaDevAttrComputeCapabilityMajor) >= 9 ? 1 : 0;
+  const QuickGrid quick(plan.grid);
+  check_cuda(
+      cudaLaunchKernelEx(&config, is_packed ? mark_kernel<true> : mark_kernel<false>, plan, quick),
+      "voxelization, marking cells");
+}
+
+Mark store_of(DataType type) {
+  switch (size_of(type)) {
+    case 1:
+      return Mark::kStore1;
+    case 2:
+      return Mark::kStore2;
+    case 4:
+      return Mark::kStore4;
+    default:
+      return Mark::kStore8;
+  }
+}
+
+bool counts_elsewhere(const DensePlan& plan) {
+  return plan.features.mode == VoxelMode::kCount && (plan.features.out_type == DataType::kFloat32 ||
+                                                     plan.features.out_type == DataType::kFloat64);
+}
+
+void occupy_or_count(const DensePlan& plan, void* workspace, cudaStream_t stream) {
+  const std::int64_t cells = plan.cloud.batch * plan.grid.cells;
+  const bool is_elsewhere = counts_elsewhere(plan);
+  const DataType type = is_elsewhere ? DataType::kInt32 : plan.features.out_type;
+  MarkPlan marks{plan.cloud,        plan.grid,    is_elsewhere ? workspace : plan.out,
+                 bits_of_one(type), plan.dropped, Mark::kAdd4};
+  if (plan.features.mode == VoxelMode::kOccupancy) {
+    marks.mark = store_of(type);
+  } else if (type == DataType::kInt64) {
+    marks.mark = Mark::kAdd8;
+  }
+  fill_with_zeros(marks.cells, cells * size_of(type), plan.dropped, plan.cloud.batch, stream);
+  launch_marks(marks, stream);
+  if (!is_elsewhere) return;
+  const auto* const counts = static_cast<const std::int32_t*>(workspace);
+  if (plan.features.out_type == DataType::kFloat32) {
+    convert_kernel<<<blocks_for(cells), kThreads, 0, stream>>>(
+        counts, static_cast<float*>(plan.out), cells);
+  } else {
+    convert_kernel<<<blocks_for(cells), kThreads, 0, stream>>>(
+        counts, static_cast<double*>(plan.out), cells);
+  }
+  check_cuda(cudaGetLastError(), "voxelization, writing counts");
+}
+
+}  // namespace
+
+void fill_with_zeros(void* memory, std::int64_t bytes, std::int64_t* dropped, std::int64_t batch,
+                     cudaStream_t stream) {
+  const auto address = reinterpret_cast<std::uintptr_t>(memory);
+  const std::int64_t head = std::min<std::int64_t>(bytes, (16 - address % 16) % 16);
+  const std::int64_t vectors = (bytes - head) / 16;
+  const std::int64_t most =
+      std::int64_t{kZeroBlocksPerSm} * attribute(cudaDevAttrMultiProcessorCount);
+  const std::int64_t work = std::max<std::int64_t>({1, vectors, dropped == nullptr ? 0 : batch});
+  const auto blocks = static_cast<unsigned>(std::min<std::int64_t>(most, blocks_for(work)));
+  zeros_kernel<<<blocks, kThreads, 0, stream>>>(static_cast<char*>(memory), head, vectors, bytes,
+                                                dropped, batch);
+  check_cuda(cudaGetLastError(), "voxelization, clearing the grid");
+}
+
+void count_points(const CloudPlan& cloud, const GridPlan& grid, std::int32_t* counts,
+                  cudaStream_t stream) {
+  launch_marks({cloud, grid, counts, 1, nullptr, Mark::kAdd4}, stream);
+}
+
+}  // namespace cuda
+
+void voxelize_on_cuda(const DensePlan& plan, void* workspace, CUstream_st* stream) {
+  if (plan.features.mode >= VoxelMode::kMean) {
+    cuda::reduce(plan, workspace, stream);
+  } else {
+    cuda::occupy_or_count(plan, workspace, stream);
+  }
+}
+
+std::size_t voxelize_workspace_bytes_on_cuda(const DensePlan& plan) {
+  if (plan.features.mode >= VoxelMode::kMean) return cuda::reduce_workspace_bytes(plan);
+  return cuda::counts_elsewhere(plan)
+             ? static_cast<std::size_t>(plan.cloud.batch * plan.grid.cells) * sizeof(std::int32_t)
+             : 0;
+}
+
+}  // namespace robocache

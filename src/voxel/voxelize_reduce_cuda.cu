@@ -1,0 +1,247 @@
+// The CUDA backend, dense, with features: sort points by cell, then reduce each run of them.
+#include <cuda_runtime.h>
+
+#include <cstdint>
+#include <type_traits>
+
+#include "voxel/gradient.h"
+#include "voxel/reduce_cuda.h"
+#include "voxel/voxel_cuda.h"
+
+namespace robocache {
+namespace cuda {
+namespace {
+
+template <typename Key>
+__global__ void __launch_bounds__(kThreads)
+    keys_kernel(const __grid_constant__ CloudPlan cloud, const __grid_constant__ GridPlan grid,
+                Key limit, Key* keys, std::uint32_t* points, std::int64_t* dropped) {
+  const std::int64_t i = thread_index();
+  std::int64_t cell = -1;
+  std::int64_t b = -1;
+  if (i < cloud.count) {
+    cell = dense_cell(grid, load_any_point(cloud.points, i));
+    b = cloud.cloud_of(i);
+    keys[i] = cell < 0 || b < 0 ? limit : static_cast<Key>(b * grid.cells + cell);
+    points[i] = static_cast<std::uint32_t>(i);
+  }
+  count_dropped(dropped, cell < 0, b);
+}
+
+/// The thread at the first point of a run reduces it.
+template <typename Key, typename Compute>
+__global__ void __launch_bounds__(kThreads)
+    reduce_kernel(const __grid_constant__ FeaturePlan features, const Key* keys,
+                  const std::uint32_t* points, std::int64_t count, Key limit, FeatureOutput out) {
+  const std::int64_t i = thread_index();
+  if (i >= count) return;
+  const Key key = keys[i];
+  if (key == limit || (i > 0 && keys[i - 1] == key)) return;
+  const std::int64_t end = end_of_run(keys, i, count);
+  const std::int64_t out_start = out.start(0, key);
+  for (std::int64_t channel = std::int64_t{blockIdx.y} * kChannelsPerThread;
+       channel < features.channels; channel += std::int64_t{gridDim.y} * kChannelsPerThread) {
+    reduce_run<Compute>(features, points, i, end, channel, out, out_start);
+  }
+}
+
+/// Likewise gives the gradient to the winners.
+template <typename Key, typename Compute>
+__global__ void __launch_bounds__(kThreads)
+    winners_kernel(const __grid_constant__ GradientPlan plan, const Key* keys,
+                   const std::uint32_t* points, std::int64_t count, Key limit) {
+  const std::int64_t i = thread_index();
+  if (i >= count) return;
+  const Key key = keys[i];
+  if (key == limit || (i > 0 && keys[i - 1] == key)) return;
+  const std::int64_t end = end_of_run(keys, i, count);
+  for (std::int64_t c = blockIdx.y; c < plan.features.channels; c += gridDim.y) {
+    scatter_gradient_to_winner<Compute>(plan, static_cast<std::int64_t>(key), c, i, end,
+                                        [&](std::int64_t at) { return std::int64_t{points[at]}; });
+  }
+}
+
+/// The cell of each point, counted over all clouds.
+__global__ void __launch_bounds__(kThreads)
+    cells_kernel(const __grid_constant__ CloudPlan cloud, const __grid_constant__ GridPlan grid,
+                 std::int64_t* cells) {
+  const std::int64_t i = thread_index();
+  if (i >= cloud.count) return;
+  const std::int64_t cell = dense_cell(grid, load_any_point(cloud.points, i));
+  const std::int64_t b = cloud.cloud_of(i);
+  cells[i] = cell < 0 || b < 0 ? -1 : b * grid.cells + cell;
+}
+
+/// One thread makes one channel of one point.
+template <typename Compute>
+__global__ void __launch_bounds__(kThreads)
+    gather_kernel(const __grid_constant__ GradientPlan plan, const std::int64_t* voxels,
+                  const std::int32_t* counts) {
+  const std::int64_t i = thread_index();
+  if (i >= plan.points * plan.features.channels) return;
+  const std::int64_t point = i / plan.features.channels;
+  gather_gradient<Compute>(plan, point, i - point * plan.features.channels, voxels[point], counts);
+}
+
+__global__ void __launch_bounds__(kThreads)
+    voxel_keys_kernel(const std::int64_t* voxels, std::int64_t count, std::uint32_t limit,
+                      std::uint32_t* keys, std::uint32_t* points) {
+  const std::int64_t i = thread_index();
+  if (i >= count) return;
+  const std::int64_t voxel = voxels[i];
+  keys[i] = voxel < 0 || voxel >= limit ? limit : static_cast<std::uint32_t>(voxel);
+  points[i] = static_cast<std::uint32_t>(i);
+}
+
+template <typename Key>
+void sort_by_cell(const CloudPlan& cloud, const GridPlan& grid, std::int64_t* dropped,
+                  const SortedByKey& sorted, cudaStream_t stream) {
+  keys_kernel<Key><<<blocks_for(cloud.count), kThreads, 0, stream>>>(
+      cloud, grid, static_cast<Key>(sorted.limit), static_cast<Key*>(sorted.keys), sorted.points,
+      dropped);
+  check_cuda(cudaGetLastError(), "voxelization, finding cells");
+  sorted.sort(stream);
+}
+
+template <typename Key, typename Compute>
+void reduce_as(const DensePlan& plan, const SortedByKey& sorted, cudaStream_t stream) {
+  sort_by_cell<Key>(plan.cloud, plan.grid, plan.dropped, sorted, stream);
+  const dim3 blocks(blocks_for(plan.cloud.count), channel_blocks(plan.features.channels));
+  reduce_kernel<Key, Compute><<<blocks, kThreads, 0, stream>>>(
+      plan.features, static_cast<const Key*>(sorted.sorted_keys), sorted.sorted_points,
+      plan.cloud.count, static_cast<Key>(sorted.limit),
+      FeatureOutput{plan.out, plan.grid.cells, plan.features.channels});
+  check_cuda(cudaGetLastError(), "voxelization, reducing features");
+}
+
+template <typename Key>
+void scatter_to_winners(const GradientPlan& plan, const SortedByKey& sorted, cudaStream_t stream) {
+  fill_with_zeros(plan.grad_features,
+                  plan.points * plan.features.channels * size_of(plan.features.rows.type), nullptr,
+                  0, stream);
+  const std::int64_t channels = plan.features.channels;
+  const dim3 blocks(blocks_for(plan.points),
+                    static_cast<unsigned>(channels < 65535 ? channels : 65535));
+  const auto kernel =
+      computes_in_double(plan.features) ? winners_kernel<Key, double> : winners_kernel<Key, float>;
+  kernel<<<blocks, kThreads, 0, stream>>>(plan, static_cast<const Key*>(sorted.sorted_keys),
+                                          sorted.sorted_points, plan.points,
+                                          static_cast<Key>(sorted.limit));
+  check_cuda(cudaGetLastError(), "voxelization backward, finding winners");
+}
+
+void gather(const GradientPlan& plan, const std::int64_t* voxels, const std::int32_t* counts,
+            cudaStream_t stream) {
+  const auto kernel =
+      computes_in_double(plan.features) ? gather_kernel<double> : gather_kernel<float>;
+  kernel<<<blocks_for(plan.points * plan.features.channels), kThreads, 0, stream>>>(plan, voxels,
+                                                                                    counts);
+  check_cuda(cudaGetLastError(), "voxelization backward, gathering");
+}
+
+bool has_winners(const GradientPlan& plan) {
+  return plan.features.mode == VoxelMode::kMax || plan.features.mode == VoxelMode::kMin;
+}
+
+/// The scratch of a sort of `count` points by cells below `limit`.
+struct SortWorkspace {
+  Cutter cutter;
+  SortedByKey sorted;
+
+  SortWorkspace(std::int64_t count, std::int64_t limit, void* workspace)
+      : cutter(workspace), sorted(count, static_cast<std::uint64_t>(limit), cutter) {}
+};
+
+/// The scratch of the dense backward pass of mean and sum.
+struct GatherWorkspace {
+  Cutter cutter;
+  std::int64_t* voxels;
+  std::int32_t* counts;
+
+  GatherWorkspace(const GradientPlan& plan, void* workspace)
+      : cutter(workspace),
+        voxels(cutter.cut<std::int64_t>(plan.points)),
+        counts(cutter.cut<std::int32_t>(plan.features.mode == VoxelMode::kMean ? plan.cells : 0)) {}
+};
+
+}  // namespace
+
+std::size_t reduce_workspace_bytes(const DensePlan& plan) {
+  return SortWorkspace(plan.cloud.count, plan.cloud.batch * plan.grid.cells, nullptr)
+      .cutter.bytes();
+}
+
+void reduce(const DensePlan& plan, void* workspace, cudaStream_t stream) {
+  const std::int64_t cells = plan.cloud.batch * plan.grid.cells;
+  fill_with_zeros(plan.out, cells * plan.features.channels * size_of(plan.features.out_type),
+                  plan.dropped, plan.cloud.batch, stream);
+  if (plan.cloud.count == 0) return;
+  const SortWorkspace work(plan.cloud.count, cells, workspace);
+  const bool in_double = computes_in_double(plan.features);
+  if (work.sorted.is_wide) {
+    in_double ? reduce_as<std::uint64_t, double>(plan, work.sorted, stream)
+              : reduce_as<std::uint64_t, float>(plan, work.sorted, stream);
+  } else {
+    in_double ? reduce_as<std::uint32_t, double>(plan, work.sorted, stream)
+              : reduce_as<std::uint32_t, float>(plan, work.sorted, stream);
+  }
+}
+
+}  // namespace cuda
+
+std::size_t voxelize_backward_workspace_bytes_on_cuda(const DenseGradientPlan& plan) {
+  const GradientPlan& gradient = plan.gradient;
+  return cuda::has_winners(gradient)
+             ? cuda::SortWorkspace(gradient.points, gradient.cells, nullptr).cutter.bytes()
+             : cuda::GatherWorkspace(gradient, nullptr).cutter.bytes();
+}
+
+void voxelize_backward_on_cuda(const DenseGradientPlan& plan, void* workspace,
+                               CUstream_st* stream) {
+  const GradientPlan& gradient = plan.gradient;
+  if (cuda::has_winners(gradient)) {
+    const cuda::SortWorkspace work(gradient.points, gradient.cells, workspace);
+    if (work.sorted.is_wide) {
+      cuda::sort_by_cell<std::uint64_t>(plan.cloud, plan.grid, nullptr, work.sorted, stream);
+      cuda::scatter_to_winners<std::uint64_t>(gradient, work.sorted, stream);
+    } else {
+      cuda::sort_by_cell<std::uint32_t>(plan.cloud, plan.grid, nullptr, work.sorted, stream);
+      cuda::scatter_to_winners<std::uint32_t>(gradient, work.sorted, stream);
+    }
+    return;
+  }
+  const cuda::GatherWorkspace work(gradient, workspace);
+  cuda::cells_kernel<<<cuda::blocks_for(gradient.points), cuda::kThreads, 0, stream>>>(
+      plan.cloud, plan.grid, work.voxels);
+  check_cuda(cudaGetLastError(), "voxelization backward, finding cells");
+  if (gradient.features.mode == VoxelMode::kMean) {
+    cuda::fill_with_zeros(work.counts, gradient.cells * size_of(DataType::kInt32), nullptr, 0,
+                          stream);
+    cuda::count_points(plan.cloud, plan.grid, work.counts, stream);
+  }
+  cuda::gather(gradient, work.voxels, work.counts, stream);
+}
+
+std::size_t voxelize_sparse_backward_workspace_bytes_on_cuda(const GradientPlan& plan) {
+  return cuda::has_winners(plan)
+             ? cuda::SortWorkspace(plan.points, plan.cells, nullptr).cutter.bytes()
+             : 0;
+}
+
+void voxelize_sparse_backward_on_cuda(const SparseGradientPlan& plan, void* workspace,
+                                      CUstream_st* stream) {
+  const GradientPlan& gradient = plan.gradient;
+  if (!cuda::has_winners(gradient)) {
+    return cuda::gather(gradient, plan.point_to_voxel, plan.counts, stream);
+  }
+  // There are no more voxels than points, so their keys are narrow.
+  const cuda::SortWorkspace work(gradient.points, gradient.cells, workspace);
+  cuda::voxel_keys_kernel<<<cuda::blocks_for(gradient.points), cuda::kThreads, 0, stream>>>(
+      plan.point_to_voxel, gradient.points, static_cast<std::uint32_t>(gradient.cells),
+      static_cast<std::uint32_t*>(work.sorted.keys), work.sorted.points);
+  check_cuda(cudaGetLastError(), "voxelization backward, taking voxels");
+  work.sorted.sort(stream);
+  cuda::scatter_to_winners<std::uint32_t>(gradient, work.sorted, stream);
+}
+
+}  // namespace robocache
