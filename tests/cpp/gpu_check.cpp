@@ -1,6 +1,6 @@
 // Every CUDA kernel on small data, compared with the CPU backend: a program of a few seconds for
 // compute-sanitizer, which tests/gpu.sh runs it under. Bad input that CUDA does not look at, lengths
-// out of range and times in any order, must stay within bounds; what it gives is not compared.
+// out of range, times and offsets in any order, must stay within bounds; what it gives is not compared.
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
@@ -12,6 +12,7 @@
 #include "engine.h"
 #include "numbers.h"
 #include "problem.h"
+#include "voxel_engine.h"
 
 namespace robocache::testing {
 namespace {
@@ -193,6 +194,88 @@ void check_bad_input() {
   }
 }
 
+std::string difference_of(const SparseResult& expected, const SparseResult& got) {
+  for (const std::string& wrong :
+       {difference_of("coordinates", expected.coordinates, got.coordinates),
+        difference_of("counts", expected.counts, got.counts),
+        difference_of("features", expected.features, got.features),
+        difference_of("point_to_voxel", expected.point_to_voxel, got.point_to_voxel),
+        difference_of("offsets", expected.offsets, got.offsets),
+        difference_of("dropped", expected.dropped, got.dropped)}) {
+    if (!wrong.empty()) return wrong;
+  }
+  return "";
+}
+
+/// Every kernel of voxelization, forward and backward, on problems of any shape and type.
+void check_voxelization() {
+  const VoxelEngine& cpu = voxel_engine("cpu");
+  const VoxelEngine& cuda = voxel_engine("cuda");
+  const auto check = [&](const std::string& what, const VoxelProblem& problem,
+                         const std::string& wrong) {
+    ++comparisons;
+    if (!wrong.empty()) fail(what, wrong + problem.text());
+  };
+  for (std::uint64_t seed = 84'000; seed < 84'060; ++seed) {
+    const std::string what = "voxels, seed " + std::to_string(seed);
+    VoxelWanted wanted;
+    VoxelProblem problem = random_voxel_problem(seed, wanted);
+    const DenseResult dense = cpu.dense(problem);
+    const DenseResult dense_got = cuda.dense(problem);
+    check(what, problem, difference_of("grid", dense.grid, dense_got.grid));
+    check(what, problem, difference_of("dropped", dense.dropped, dense_got.dropped));
+
+    wanted.is_differentiable = true;
+    problem = random_voxel_problem(seed, wanted);
+    Random random(seed);
+    Tensor grad(problem.out_type, problem.make_grid().shape());
+    fill_at_random(grad, random, 1);
+    check(what, problem,
+          difference_of("gradient", cpu.dense_gradient(problem, grad),
+                        cuda.dense_gradient(problem, grad)));
+
+    wanted.is_sparse = true;
+    problem = random_voxel_problem(seed, wanted);
+    const SparseResult sparse = cpu.sparse(problem);
+    check(what, problem, difference_of(sparse, cuda.sparse(problem)));
+    grad = Tensor(problem.out_type, sparse.features.shape());
+    fill_at_random(grad, random, 1);
+    check(what, problem,
+          difference_of("gradient", cpu.sparse_gradient(problem, sparse, grad),
+                        cuda.sparse_gradient(problem, sparse, grad)));
+  }
+}
+
+/// Offsets in no order and out of range, which CUDA does not look at.
+void check_bad_offsets() {
+  constexpr std::int64_t kLowest = std::numeric_limits<std::int64_t>::min();
+  constexpr std::int64_t kHighest = std::numeric_limits<std::int64_t>::max();
+  for (std::uint64_t seed = 85'000; seed < 85'040; ++seed) {
+    VoxelWanted wanted;
+    wanted.is_differentiable = true;
+    wanted.is_sparse = true;
+    VoxelProblem problem = random_voxel_problem(seed, wanted);
+    if (!problem.offsets.present()) continue;
+    Random random(seed);
+    for (std::int64_t i = 0; i < problem.offsets.size(); ++i) {
+      if (problem.offsets.type() == DataType::kInt64) {
+        problem.offsets.set_int(i, random.pick<std::int64_t>({kLowest, -1, 0, 20, 9999, kHighest}));
+      } else {
+        problem.offsets.set(i, random.pick({-2147483648.0, -1.0, 0.0, 20.0, 2147483647.0}));
+      }
+    }
+    try {
+      const VoxelEngine& cuda = voxel_engine("cuda");
+      cuda.dense(problem);
+      Tensor grad(problem.out_type, problem.make_grid().shape());
+      cuda.dense_gradient(problem, grad);
+      cuda.sparse(problem);
+    } catch (const std::exception& error) {
+      fail("bad offsets, seed " + std::to_string(seed), error.what() + problem.text());
+    }
+  }
+}
+
 }  // namespace
 }  // namespace robocache::testing
 
@@ -208,6 +291,8 @@ int main() {
   check_runs_kernels();
   check_random_problems();
   check_bad_input();
+  check_voxelization();
+  check_bad_offsets();
   std::printf("robocache_gpu_check: %d comparisons with the CPU, %d failures\n", comparisons,
               failures);
   return failures == 0 ? 0 : 1;
