@@ -9,8 +9,13 @@
 using robocache::torch_binding::resample;
 using robocache::torch_binding::resample_backward;
 using robocache::torch_binding::resample_valid;
+using robocache::torch_binding::voxelize;
+using robocache::torch_binding::voxelize_backward;
+using robocache::torch_binding::voxelize_dropped;
+using robocache::torch_binding::voxelize_sparse;
+using robocache::torch_binding::voxelize_sparse_backward;
 
-// python/robocache/_ops.py documents the arguments and packs `options`. A string argument leaks in
+// python/robocache/_options.py and _voxel_options.py pack `options`. A string argument leaks in
 // torch 2.11, so names travel as integers.
 STABLE_TORCH_LIBRARY(robocache, library) {
 #define ROBOCACHE_RESAMPLE_ARGUMENTS                                                       \
@@ -24,18 +29,41 @@ STABLE_TORCH_LIBRARY(robocache, library) {
       "resample_backward(Tensor grad, Tensor? values, Tensor source_times, Tensor target_times, "
       "Tensor? source_lengths, Tensor? multiply, int[]? layout, int options, int tolerance_ns, "
       "float tolerance_s, SymInt[] values_shape) -> Tensor");
+#define ROBOCACHE_VOXELIZE_ARGUMENTS                   \
+  "Tensor points, Tensor? features, Tensor? offsets, " \
+  "SymInt[] grid_size, float[] geometry, int options)"
+  library.def("voxelize(" ROBOCACHE_VOXELIZE_ARGUMENTS " -> Tensor");
+  library.def("voxelize_dropped(" ROBOCACHE_VOXELIZE_ARGUMENTS " -> (Tensor, Tensor)");
+  library.def("voxelize_backward(Tensor grad, " ROBOCACHE_VOXELIZE_ARGUMENTS " -> Tensor");
+#undef ROBOCACHE_VOXELIZE_ARGUMENTS
+  library.def(
+      "voxelize_sparse(Tensor points, Tensor? features, Tensor? offsets, float[] geometry, "
+      "int options) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)");
+  library.def(
+      "voxelize_sparse_backward(Tensor grad, Tensor? features, Tensor point_to_voxel, "
+      "Tensor counts, int options) -> Tensor");
 }
 
 STABLE_TORCH_LIBRARY_IMPL(robocache, CPU, library) {
   library.impl("resample", TORCH_BOX(&resample));
   library.impl("resample_valid", TORCH_BOX(&resample_valid));
   library.impl("resample_backward", TORCH_BOX(&resample_backward));
+  library.impl("voxelize", TORCH_BOX(&voxelize));
+  library.impl("voxelize_dropped", TORCH_BOX(&voxelize_dropped));
+  library.impl("voxelize_backward", TORCH_BOX(&voxelize_backward));
+  library.impl("voxelize_sparse", TORCH_BOX(&voxelize_sparse));
+  library.impl("voxelize_sparse_backward", TORCH_BOX(&voxelize_sparse_backward));
 }
 
 STABLE_TORCH_LIBRARY_IMPL(robocache, CUDA, library) {
   library.impl("resample", TORCH_BOX(&resample));
   library.impl("resample_valid", TORCH_BOX(&resample_valid));
   library.impl("resample_backward", TORCH_BOX(&resample_backward));
+  library.impl("voxelize", TORCH_BOX(&voxelize));
+  library.impl("voxelize_dropped", TORCH_BOX(&voxelize_dropped));
+  library.impl("voxelize_backward", TORCH_BOX(&voxelize_backward));
+  library.impl("voxelize_sparse", TORCH_BOX(&voxelize_sparse));
+  library.impl("voxelize_sparse_backward", TORCH_BOX(&voxelize_sparse_backward));
 }
 
 extern "C" {

@@ -30,4 +30,23 @@ Tensor resample_backward(Tensor grad, std::optional<Tensor> values, Tensor sourc
                          int64_t options, int64_t tolerance_ns, double tolerance_s,
                          std::vector<int64_t> values_shape);
 
+Tensor voxelize(Tensor points, std::optional<Tensor> features, std::optional<Tensor> offsets,
+                std::vector<int64_t> grid_size, std::vector<double> geometry, int64_t options);
+
+std::tuple<Tensor, Tensor> voxelize_dropped(Tensor points, std::optional<Tensor> features,
+                                            std::optional<Tensor> offsets,
+                                            std::vector<int64_t> grid_size,
+                                            std::vector<double> geometry, int64_t options);
+
+Tensor voxelize_backward(Tensor grad, Tensor points, std::optional<Tensor> features,
+                         std::optional<Tensor> offsets, std::vector<int64_t> grid_size,
+                         std::vector<double> geometry, int64_t options);
+
+std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor> voxelize_sparse(
+    Tensor points, std::optional<Tensor> features, std::optional<Tensor> offsets,
+    std::vector<double> geometry, int64_t options);
+
+Tensor voxelize_sparse_backward(Tensor grad, std::optional<Tensor> features, Tensor point_to_voxel,
+                                Tensor counts, int64_t options);
+
 }  // namespace robocache::torch_binding

@@ -13,16 +13,31 @@ if TYPE_CHECKING:
     from robocache._library import BuildInfo as BuildInfo
     from robocache._library import build_info as build_info
     from robocache.resample import resample_trajectories as resample_trajectories
+    from robocache.voxelize import SparseVoxels as SparseVoxels
+    from robocache.voxelize import voxelize_point_cloud as voxelize_point_cloud
+    from robocache.voxelize import voxelize_sparse as voxelize_sparse
 
     __version__: str
 
-__all__ = ["BuildInfo", "__version__", "build_info", "config", "resample_trajectories"]
+__all__ = [
+    "BuildInfo",
+    "SparseVoxels",
+    "__version__",
+    "build_info",
+    "config",
+    "resample_trajectories",
+    "voxelize_point_cloud",
+    "voxelize_sparse",
+]
 
 _HOME = {
     "BuildInfo": "robocache._library",
+    "SparseVoxels": "robocache.voxelize",
     "build_info": "robocache._library",
     "config": "robocache._config",
     "resample_trajectories": "robocache.resample",
+    "voxelize_point_cloud": "robocache.voxelize",
+    "voxelize_sparse": "robocache.voxelize",
 }
 
 

@@ -15,13 +15,14 @@ _is_compiling = torch.compiler.is_compiling
 _is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor
 
 
-def is_native(backend: str, first: Tensor, name: str) -> bool:
+def is_native(backend: str, first: Tensor, name: str, second: Tensor | None = None) -> bool:
     """Whether a call takes one of the library's own backends, cuda or cpu; else it takes pytorch.
 
     Args:
         backend: As the caller gave it.
-        first: The tensor whose device decides, and to which derivatives flow.
+        first: The tensor whose device decides.
         name: What the caller calls it.
+        second: Another to which derivatives flow.
 
     Raises:
         ValueError: For an unknown backend, and for one that does not fit the tensor or this build.
@@ -34,7 +35,11 @@ def is_native(backend: str, first: Tensor, name: str) -> bool:
         native = _cuda_is_usable(first.get_device())
     else:
         native = first.is_cpu
-    if native and not _is_compiling() and is_transformed(first):
+    if (
+        native
+        and not _is_compiling()
+        and (_is_transformed(first) or (second is not None and _is_transformed(second)))
+    ):
         if backend != "auto":
             raise ValueError(
                 "backend: expected 'pytorch' for torch.func's transforms and forward-mode "
@@ -61,7 +66,7 @@ def _is_named_native(backend: str, first: Tensor, name: str) -> bool:
     return True
 
 
-def is_transformed(tensor: Tensor) -> bool:
+def _is_transformed(tensor: Tensor) -> bool:
     """Whether a derivative or a batch dimension hangs on `tensor` that an operator would lose."""
     if _is_wrapped(tensor):
         return True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 
@@ -36,6 +36,15 @@ def translated(
     if "out of memory" in text or _fails_to_allocate(operator, arguments, device):
         return torch.OutOfMemoryError(f"CUDA out of memory on {device}: {text}")
     return None
+
+
+def raise_translated(
+    error: Exception, operator: Any, arguments: tuple[Any, ...], sizes: Mapping[str, int]
+) -> NoReturn:
+    better = translated(error, operator, arguments, sizes)
+    if better is None:
+        raise error
+    raise better from None
 
 
 def _fails_to_allocate(operator: Any, arguments: tuple[Any, ...], device: torch.device) -> bool:

@@ -140,7 +140,7 @@ def resample_valid(
         result = _fill(result, rows.before | rows.after, 0.0 if outside == ZERO else math.nan)
     result = _fill(result, rows.nan, math.nan)
     result = _fill(result, rows.empty, 0.0)
-    result = _round(result, out_dtype)
+    result = round_to(result, out_dtype)
     if batch is not None:
         result = result.expand(batch, -1, -1)
         valid = valid.expand(batch, -1)
@@ -352,7 +352,7 @@ def _fill(result: Tensor, mask: Tensor, value: float) -> Tensor:
     return result.masked_fill(mask.unsqueeze(-1), value)
 
 
-def _round(x: Tensor, dtype: torch.dtype) -> Tensor:
+def round_to(x: Tensor, dtype: torch.dtype) -> Tensor:
     """To the output's type, to nearest even."""
     if dtype == torch.uint8:
         return x.nan_to_num(nan=0.0).round().clamp(0, 255).to(dtype)

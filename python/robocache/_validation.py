@@ -35,11 +35,7 @@ def _(source_times: Tensor, source_lengths: Tensor | None) -> Tensor:
 
 def _check(source_times: Tensor, source_lengths: Tensor | None) -> None:
     """Synchronises once."""
-    if source_times.is_cuda and torch.cuda.is_current_stream_capturing():
-        raise ValueError(
-            "validate: expected False while a CUDA graph is captured (it waits for the GPU), "
-            "got True"
-        )
+    refuse_while_capturing(source_times)
     rows = source_times.size(-1)
     unordered = source_times.isnan()
     unordered[..., 1:] |= source_times[..., 1:] < source_times[..., :-1]
@@ -63,6 +59,15 @@ def _check(source_times: Tensor, source_lengths: Tensor | None) -> None:
         if row > 0 and got != "nan":
             got += f" after {_text(episode[row - 1])}"
         _refuse("source_times", "ascending times", got, at)
+
+
+def refuse_while_capturing(tensor: Tensor) -> None:
+    """Looking at the values of a tensor on a GPU waits for it, which a graph cannot."""
+    if tensor.is_cuda and torch.cuda.is_current_stream_capturing():
+        raise ValueError(
+            "validate: expected False while a CUDA graph is captured (it waits for the GPU), "
+            "got True"
+        )
 
 
 def _refuse(name: str, expected: str, got: str, at: Sequence[int]) -> NoReturn:

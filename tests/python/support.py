@@ -51,6 +51,18 @@ class Backend:
         assert out.device.type == valid.device.type == self.device
         return out.cpu(), valid.cpu()
 
+    def voxelize(self, points: Any, *args: Any, **options: Any) -> Any:
+        """voxelize_point_cloud on this backend; the results are wherever it puts them."""
+        return rc.voxelize_point_cloud(
+            self.put(points), *args, backend=self.backend, **self.put(options)
+        )
+
+    def voxelize_sparse(self, points: Any, *args: Any, **options: Any) -> rc.SparseVoxels:
+        """The same with voxelize_sparse."""
+        return rc.voxelize_sparse(
+            self.put(points), *args, backend=self.backend, **self.put(options)
+        )
+
 
 CPU = Backend("cpu", "cpu", "cpu")
 PYTORCH_CPU = Backend("pytorch-cpu", "pytorch", "cpu")
