@@ -4,7 +4,7 @@
 //   mark_kernel       ....------------####     these fit beside it: they load points and find cells (.),
 //                                              wait for the zeros (-) and mark (#)
 //
-// Marks are plain stores of the same value, or integer additions: their order does not show.
+// Marks set the same bits, or are integer additions: their order does not show.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -18,15 +18,20 @@ namespace cuda {
 namespace {
 
 /// What a point does to its cell.
-enum class Mark : std::uint8_t { kStore1, kStore2, kStore4, kStore8, kAdd4, kAdd8 };
+enum class Mark : std::uint8_t {
+  kOr,     // puts the bits of 1 into zeros, a word of 32 bits at a time
+  kStore,  // writes 1: for memory that is no array of whole words
+  kAdd4,   // counts in int32
+  kAdd8,   // counts in int64
+};
 
 struct MarkPlan {
   CloudPlan cloud;
   GridPlan grid;
   void* cells;
-  std::uint64_t value;
-  std::int64_t* dropped;
+  DataType type;
   Mark mark;
+  std::int64_t* dropped;
 };
 
 // Threads of an SM that write zeros: half of what it holds, the other half being for marks.
@@ -53,19 +58,25 @@ __global__ void __launch_bounds__(kThreads)
   for (std::int64_t b = thread_index(); b < batch; b += threads) dropped[b] = 0;
 }
 
+/// A store of part of a sector is slower than an atomic OR (1 x 500k -> 128^3 on an H200: 11.5 us against
+/// 10.0).
 __device__ __forceinline__ void mark_cell(const MarkPlan& plan, std::int64_t cell) {
+  const std::uint64_t one = bits_of_one(plan.type);
   switch (plan.mark) {
-    case Mark::kStore1:
-      static_cast<std::uint8_t*>(plan.cells)[cell] = static_cast<std::uint8_t>(plan.value);
+    case Mark::kOr: {
+      const std::int64_t width = size_of(plan.type);
+      const std::int64_t byte =
+          cell * width + (width == 8 ? 4 : 0);  // 1.0 is all in its upper half
+      const auto word = static_cast<unsigned>(width == 8 ? one >> 32 : one);
+      atomicOr(static_cast<unsigned*>(plan.cells) + byte / 4, word << (byte % 4 * 8));
       return;
-    case Mark::kStore2:
-      static_cast<std::uint16_t*>(plan.cells)[cell] = static_cast<std::uint16_t>(plan.value);
-      return;
-    case Mark::kStore4:
-      static_cast<std::uint32_t*>(plan.cells)[cell] = static_cast<std::uint32_t>(plan.value);
-      return;
-    case Mark::kStore8:
-      static_cast<std::uint64_t*>(plan.cells)[cell] = plan.value;
+    }
+    case Mark::kStore:
+      if (size_of(plan.type) == 1) {
+        static_cast<std::uint8_t*>(plan.cells)[cell] = static_cast<std::uint8_t>(one);
+      } else {
+        static_cast<std::uint16_t*>(plan.cells)[cell] = static_cast<std::uint16_t>(one);
+      }
       return;
     case Mark::kAdd4:
       atomicAdd(static_cast<unsigned*>(plan.cells) + cell, 1u);
@@ -151,19 +162,6 @@ void launch_marks(const MarkPlan& plan, cudaStream_t stream) {
       "voxelization, marking cells");
 }
 
-Mark store_of(DataType type) {
-  switch (size_of(type)) {
-    case 1:
-      return Mark::kStore1;
-    case 2:
-      return Mark::kStore2;
-    case 4:
-      return Mark::kStore4;
-    default:
-      return Mark::kStore8;
-  }
-}
-
 bool counts_elsewhere(const DensePlan& plan) {
   return plan.features.mode == VoxelMode::kCount && (plan.features.out_type == DataType::kFloat32 ||
                                                      plan.features.out_type == DataType::kFloat64);
@@ -180,7 +178,7 @@ void occupy_or_count(const DensePlan& plan, void* workspace, cudaStream_t stream
   } else if (type == DataType::kInt64) {
     marks.mark = Mark::kAdd8;
   }
-  fill_with_zeros(marks.cells, cells * size_of(type), plan.dropped, plan.cloud.batch, stream);
+  fill_with_zeros(marks.cells, bytes, plan.dropped, plan.cloud.batch, stream);
   launch_marks(marks, stream);
   if (!is_elsewhere) return;
   const auto* const counts = static_cast<const std::int32_t*>(workspace);
@@ -212,7 +210,7 @@ void fill_with_zeros(void* memory, std::int64_t bytes, std::int64_t* dropped, st
 
 void count_points(const CloudPlan& cloud, const GridPlan& grid, std::int32_t* counts,
                   cudaStream_t stream) {
-  launch_marks({cloud, grid, counts, 1, nullptr, Mark::kAdd4}, stream);
+  launch_marks({cloud, grid, counts, DataType::kInt32, Mark::kAdd4, nullptr}, stream);
 }
 
 }  // namespace cuda

@@ -1,0 +1,133 @@
+// The CPU kernels of every instruction set give the same bits.
+#if defined(ROBOCACHE_TEST_KERNELS)
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/cpu_target.h"
+#include "voxel/checks.h"
+#include "voxel/voxelize_cpu_kernels.h"
+#include "voxel_problem.h"
+
+namespace robocache::testing {
+namespace {
+
+/// What a set's kernels make of a problem: cells, bounds, keys, coordinates, reductions and gradients.
+struct Outcome {
+  std::vector<std::int64_t> cells;
+  SparseBounds bounds = SparseBounds::of_nothing();
+  std::int64_t dropped = 0;
+  std::vector<std::uint64_t> keys;
+  std::vector<std::int32_t> coordinates;
+  Tensor reduced, gathered, scattered;
+};
+
+Outcome run(const VoxelCpuKernels& kernels, const VoxelProblem& problem) {
+  CheckedCloud checked = check_cloud(problem.cloud(), on_cpu());
+  const GridPlan grid = check_grid(problem.grid, checked, problem.mode, problem.out_type);
+  const CloudPlan& cloud = checked.plan;
+  const std::int64_t count = cloud.count;
+  FeaturePlan& features = checked.features;
+  features.mode = problem.mode;
+  features.out_type = problem.out_type;
+
+  Outcome outcome;
+  outcome.cells.resize(static_cast<std::size_t>(count));
+  kernels.dense_cells(cloud, grid, 0, count, outcome.cells.data());
+  outcome.dropped = kernels.sparse_bounds(cloud, grid.geometry, 0, count, outcome.bounds);
+  const SparseBox box = SparseBox::around(outcome.bounds, 1);
+  std::vector<KeyedPoint> points(static_cast<std::size_t>(count));
+  kernels.sparse_keys(cloud, grid.geometry, box, 0, 0, count, points.data());
+  for (const KeyedPoint& point : points) outcome.keys.push_back(point.key);
+  std::stable_sort(points.begin(), points.end(),
+                   [](const KeyedPoint& a, const KeyedPoint& b) { return a.key < b.key; });
+  // A voxel of each run of keys; its number takes the place of the key.
+  std::vector<std::int64_t> starts, voxel_of(points.size(), -1);
+  std::vector<std::int32_t> counts;
+  std::uint64_t last_key = box.limit;
+  std::int64_t in_voxels = 0;
+  for (KeyedPoint& point : points) {
+    if (point.key == box.limit) break;
+    if (point.key != last_key) {
+      last_key = point.key;
+      starts.push_back(in_voxels);
+      counts.push_back(0);
+    }
+    point.key = starts.size() - 1;
+    voxel_of[static_cast<std::size_t>(point.point)] = static_cast<std::int64_t>(point.key);
+    ++counts.back();
+    ++in_voxels;
+  }
+  const auto voxels = static_cast<std::int64_t>(starts.size());
+  starts.push_back(in_voxels);
+  const SortedPoints sorted{points.data(), starts.data()};
+  for (std::int64_t voxel = 0; voxel < voxels; ++voxel) {
+    std::int32_t cell[3];
+    kernels.coordinates(cloud, grid.geometry, points[static_cast<std::size_t>(starts[voxel])].point,
+                        cell);
+    outcome.coordinates.insert(outcome.coordinates.end(), cell, cell + 3);
+  }
+  outcome.reduced = Tensor(problem.out_type, {voxels, features.channels});
+  kernels.reduce(features, sorted, 0, voxels, {outcome.reduced.view().data, 0, features.channels});
+
+  GradientPlan gradient{};
+  gradient.features = features;
+  gradient.points = count;
+  gradient.batch = 1;
+  gradient.cells = voxels;
+  gradient.shape[0] = voxels;
+  gradient.shape[1] = gradient.shape[2] = 1;
+  gradient.grad_output = outcome.reduced.view().data;
+  gradient.strides[0] = features.channels;
+  gradient.channel_stride = 1;
+  for (Tensor* result : {&outcome.gathered, &outcome.scattered}) {
+    *result = Tensor(problem.features.type(), problem.features.shape());
+    gradient.grad_features = result->view().data;
+    if (result == &outcome.gathered) {
+      kernels.gather(gradient, voxel_of.data(), counts.data(), 0, count);
+    } else {
+      kernels.scatter_to_winners(gradient, sorted, 0, voxels);
+    }
+  }
+  return outcome;
+}
+
+void expect_same(const VoxelCpuKernels& kernels, const char* name) {
+  VoxelWanted wanted;
+  wanted.is_differentiable = true;
+  for (std::uint64_t seed = 106'000; seed < 106'150; ++seed) {
+    wanted.mode = kFeatureModes[seed % 4];
+    const VoxelProblem problem = random_voxel_problem(seed, wanted);
+    SCOPED_TRACE(std::string(name) + ", seed " + std::to_string(seed) + problem.text());
+    const Outcome expected = run(baseline::voxel_cpu_kernels(), problem);
+    const Outcome got = run(kernels, problem);
+    ASSERT_EQ(got.cells, expected.cells);
+    ASSERT_EQ(got.dropped, expected.dropped);
+    ASSERT_EQ(got.keys, expected.keys);
+    ASSERT_EQ(got.coordinates, expected.coordinates);
+    ASSERT_EQ(difference_of("reduced", expected.reduced, got.reduced), "");
+    ASSERT_EQ(difference_of("gathered", expected.gathered, got.gathered), "");
+    ASSERT_EQ(difference_of("scattered", expected.scattered, got.scattered), "");
+  }
+}
+
+#if defined(ROBOCACHE_TEST_X86_KERNELS)
+TEST(VoxelKernels, Avx2) {
+  if (cpu_target() < CpuTarget::kAvx2) GTEST_SKIP() << "this CPU has no avx2";
+  expect_same(avx2::voxel_cpu_kernels(), "avx2");
+}
+
+TEST(VoxelKernels, Avx512) {
+  if (cpu_target() < CpuTarget::kAvx512) GTEST_SKIP() << "this CPU has no avx512";
+  expect_same(avx512::voxel_cpu_kernels(), "avx512");
+}
+#else
+TEST(VoxelKernels, Baseline) { expect_same(baseline::voxel_cpu_kernels(), "baseline"); }
+#endif
+
+}  // namespace
+}  // namespace robocache::testing
+#endif
