@@ -125,7 +125,7 @@ std::int64_t sort_into_voxels(const SortWorkspace& work, std::uint64_t limit, So
     sort_by_digit(from, to, parts, shift, digit_bits, work.tallies, context);
     std::swap(from, to);
   }
-  sorted = {from, work.starts};
+  sorted = {work.count, from, work.starts};
   return find_starts(from, parts, limit, work.starts, work.tallies, context);
 }
 

@@ -15,6 +15,11 @@ struct Type {
   using type = T;
 };
 
+template <bool kValue>
+struct Flag {
+  static constexpr bool value = kValue;
+};
+
 /// Calls `body` with the Type<> that `type` stands for.
 template <typename Body>
 inline void with_value_type(DataType type, const Body& body) {
@@ -100,43 +105,79 @@ void sparse_keys(const CloudPlan& cloud, const VoxelGeometry& geometry, const Sp
   });
 }
 
-void coordinates(const CloudPlan& cloud, const VoxelGeometry& geometry, std::int64_t point,
-                 std::int32_t* coordinates) {
-  for_each_point(cloud, point, point + 1, [&](std::int64_t, const Point& loaded) {
-    const SparseCell cell = sparse_cell(geometry, loaded);
-    for (int axis = 0; axis < 3; ++axis) coordinates[axis] = cell.x[axis];
+// Sorted points lie anywhere in memory: each is asked for while others before it are worked on.
+constexpr std::int64_t kPointsAhead = 16;
+
+template <typename T>
+inline void ask_for(const RowPlan& rows, const SortedPoints& sorted, std::int64_t i) {
+  const std::int64_t ahead = i + kPointsAhead < sorted.count ? i + kPointsAhead : i;
+  __builtin_prefetch(static_cast<const T*>(rows.data) + rows.start(sorted.points[ahead].point));
+}
+
+void coordinates(const CloudPlan& cloud, const VoxelGeometry& geometry, const SortedPoints& sorted,
+                 std::int64_t begin, std::int64_t end, std::int32_t* coordinates) {
+  const RowPlan& rows = cloud.points;
+  with_value_type(rows.type, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    for (std::int64_t voxel = begin; voxel < end; ++voxel) {
+      const std::int64_t first = sorted.starts[voxel];
+      ask_for<T>(rows, sorted, first);
+      const SparseCell cell =
+          sparse_cell(geometry, load_point<T>(rows, rows.start(sorted.points[first].point)));
+      for (int axis = 0; axis < 3; ++axis) coordinates[3 * voxel + axis] = cell.x[axis];
+    }
   });
 }
 
 // Channels reduced at once, in registers and the nearest cache.
-constexpr std::int64_t kChannelsAtOnce = 16;
+constexpr int kChannelsAtOnce = 16;
+
+/// `width` channels from `channel` on, of at most kWidth.
+template <typename Value, typename Compute, int kWidth>
+inline void reduce_channels(const FeaturePlan& features, const SortedPoints& sorted,
+                            std::int64_t begin, std::int64_t end, const FeatureOutput& out,
+                            std::int64_t channel, int width) {
+  const RowPlan& rows = features.rows;
+  const VoxelMode mode = features.mode;
+  const Value* const data = static_cast<const Value*>(rows.data) + channel * rows.column_stride;
+  const auto reduce_as = [&](auto adds) {
+    for (std::int64_t voxel = begin; voxel < end; ++voxel) {
+      const std::int64_t first = sorted.starts[voxel];
+      const std::int64_t last = sorted.starts[voxel + 1];
+      Reduction<Compute> reduced[kWidth];
+      for (std::int64_t i = first; i < last; ++i) {
+        ask_for<Value>(rows, sorted, i);
+        const Value* const row = data + rows.start(sorted.points[i].point);
+        for (int c = 0; c < width; ++c) {
+          const auto x = static_cast<Compute>(widen(row[c * rows.column_stride]));
+          reduced[c].add(decltype(adds)::value ? VoxelMode::kSum : mode, i == first, x);
+        }
+      }
+      const std::int64_t start = out.start(voxel, sorted.points[first].key);
+      for (int c = 0; c < width; ++c) {
+        store_as<Compute>(features.out_type, out.data, start + (channel + c) * out.channel_stride(),
+                          reduced[c].result(mode, last - first));
+      }
+    }
+  };
+  if (mode == VoxelMode::kMean || mode == VoxelMode::kSum) {
+    reduce_as(Flag<true>{});
+  } else {
+    reduce_as(Flag<false>{});
+  }
+}
 
 template <typename Value, typename Compute>
 inline void reduce_voxels(const FeaturePlan& features, const SortedPoints& sorted,
                           std::int64_t begin, std::int64_t end, const FeatureOutput& out) {
-  const RowPlan& rows = features.rows;
-  const Value* const data = static_cast<const Value*>(rows.data);
-  for (std::int64_t voxel = begin; voxel < end; ++voxel) {
-    const std::int64_t first = sorted.starts[voxel];
-    const std::int64_t last = sorted.starts[voxel + 1];
-    const std::int64_t out_start = out.start(voxel, sorted.points[first].key);
-    for (std::int64_t channel = 0; channel < features.channels; channel += kChannelsAtOnce) {
-      const std::int64_t rest = features.channels - channel;
-      const std::int64_t width = rest < kChannelsAtOnce ? rest : kChannelsAtOnce;
-      Reduction<Compute> reduced[kChannelsAtOnce];
-      for (std::int64_t i = first; i < last; ++i) {
-        const Value* const row =
-            data + rows.start(sorted.points[i].point) + channel * rows.column_stride;
-        for (std::int64_t c = 0; c < width; ++c) {
-          reduced[c].add(features.mode, i == first,
-                         static_cast<Compute>(widen(row[c * rows.column_stride])));
-        }
-      }
-      for (std::int64_t c = 0; c < width; ++c) {
-        store_as<Compute>(features.out_type, out.data,
-                          out_start + (channel + c) * out.channel_stride(),
-                          reduced[c].result(features.mode, last - first));
-      }
+  for (std::int64_t channel = 0; channel < features.channels; channel += kChannelsAtOnce) {
+    const std::int64_t rest = features.channels - channel;
+    const int width = rest < kChannelsAtOnce ? static_cast<int>(rest) : kChannelsAtOnce;
+    if (width <= 4) {
+      reduce_channels<Value, Compute, 4>(features, sorted, begin, end, out, channel, width);
+    } else {
+      reduce_channels<Value, Compute, kChannelsAtOnce>(features, sorted, begin, end, out, channel,
+                                                       width);
     }
   }
 }

@@ -15,6 +15,7 @@ struct KeyedPoint {
 
 /// Points sorted by key, and by index within a key; voxel v is those from starts[v] up to starts[v + 1].
 struct SortedPoints {
+  std::int64_t count;
   const KeyedPoint* points;
   const std::int64_t* starts;
 };
@@ -30,8 +31,9 @@ struct VoxelCpuKernels {
   /// The points [begin, end), all of cloud b, with their keys in the box.
   void (*sparse_keys)(const CloudPlan& cloud, const VoxelGeometry& geometry, const SparseBox& box,
                       std::int64_t b, std::int64_t begin, std::int64_t end, KeyedPoint* keyed);
-  /// The coordinates of the voxel of a point that is in one.
-  void (*coordinates)(const CloudPlan& cloud, const VoxelGeometry& geometry, std::int64_t point,
+  /// The coordinates of the voxels [begin, end).
+  void (*coordinates)(const CloudPlan& cloud, const VoxelGeometry& geometry,
+                      const SortedPoints& sorted, std::int64_t begin, std::int64_t end,
                       std::int32_t* coordinates);
   /// Reduces the features of the voxels [begin, end).
   void (*reduce)(const FeaturePlan& features, const SortedPoints& sorted, std::int64_t begin,

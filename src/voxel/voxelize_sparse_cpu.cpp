@@ -114,21 +114,18 @@ std::int64_t voxelize_sparse_index_on_cpu(const SparsePlan& plan, void* workspac
 void voxelize_sparse_write_on_cpu(const SparseWritePlan& plan, const void* workspace,
                                   const ExecutionContext& context) {
   const SparseWorkspace work(plan.cloud.count, const_cast<void*>(workspace));
-  const SortedPoints sorted{*work.is_in_spare != 0 ? work.sort.spare : work.sort.points,
-                            work.sort.starts};
+  const KeyedPoint* const points = *work.is_in_spare != 0 ? work.sort.spare : work.sort.points;
+  const SortedPoints sorted{plan.cloud.count, points, work.sort.starts};
   const FeatureOutput out{plan.features_out, 0, plan.features.channels};
   parallel_for(context, plan.voxels, grain_voxels(plan.features.channels),
                [&](std::int64_t begin, std::int64_t end) {
+                 voxel_kernels().coordinates(plan.cloud, plan.geometry, sorted, begin, end,
+                                             plan.coordinates);
                  for (std::int64_t voxel = begin; voxel < end; ++voxel) {
-                   const std::int64_t start = sorted.starts[voxel];
-                   voxel_kernels().coordinates(plan.cloud, plan.geometry,
-                                               sorted.points[start].point,
-                                               plan.coordinates + 3 * voxel);
-                   plan.counts[voxel] = static_cast<std::int32_t>(sorted.starts[voxel + 1] - start);
+                   plan.counts[voxel] =
+                       static_cast<std::int32_t>(sorted.starts[voxel + 1] - sorted.starts[voxel]);
                  }
-                 if (plan.features.channels > 0) {
-                   voxel_kernels().reduce(plan.features, sorted, begin, end, out);
-                 }
+                 voxel_kernels().reduce(plan.features, sorted, begin, end, out);
                });
 }
 

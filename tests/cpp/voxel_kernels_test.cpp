@@ -63,13 +63,9 @@ Outcome run(const VoxelCpuKernels& kernels, const VoxelProblem& problem) {
   }
   const auto voxels = static_cast<std::int64_t>(starts.size());
   starts.push_back(in_voxels);
-  const SortedPoints sorted{points.data(), starts.data()};
-  for (std::int64_t voxel = 0; voxel < voxels; ++voxel) {
-    std::int32_t cell[3];
-    kernels.coordinates(cloud, grid.geometry, points[static_cast<std::size_t>(starts[voxel])].point,
-                        cell);
-    outcome.coordinates.insert(outcome.coordinates.end(), cell, cell + 3);
-  }
+  const SortedPoints sorted{count, points.data(), starts.data()};
+  outcome.coordinates.resize(static_cast<std::size_t>(3 * voxels));
+  kernels.coordinates(cloud, grid.geometry, sorted, 0, voxels, outcome.coordinates.data());
   outcome.reduced = Tensor(problem.out_type, {voxels, features.channels});
   kernels.reduce(features, sorted, 0, voxels, {outcome.reduced.view().data, 0, features.channels});
 
