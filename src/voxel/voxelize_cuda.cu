@@ -171,10 +171,12 @@ void occupy_or_count(const DensePlan& plan, void* workspace, cudaStream_t stream
   const std::int64_t cells = plan.cloud.batch * plan.grid.cells;
   const bool is_elsewhere = counts_elsewhere(plan);
   const DataType type = is_elsewhere ? DataType::kInt32 : plan.features.out_type;
-  MarkPlan marks{plan.cloud,        plan.grid,    is_elsewhere ? workspace : plan.out,
-                 bits_of_one(type), plan.dropped, Mark::kAdd4};
+  const std::int64_t bytes = cells * size_of(type);
+  MarkPlan marks{plan.cloud, plan.grid,   is_elsewhere ? workspace : plan.out,
+                 type,       Mark::kAdd4, plan.dropped};
   if (plan.features.mode == VoxelMode::kOccupancy) {
-    marks.mark = store_of(type);
+    const bool is_words = reinterpret_cast<std::uintptr_t>(marks.cells) % 4 == 0 && bytes % 4 == 0;
+    marks.mark = is_words ? Mark::kOr : Mark::kStore;
   } else if (type == DataType::kInt64) {
     marks.mark = Mark::kAdd8;
   }
