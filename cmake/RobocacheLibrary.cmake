@@ -10,7 +10,10 @@ add_library(
   src/core/execution.cpp
   src/core/tensor_view.cpp
   src/align/align.cpp
+  src/align/align_backward.cpp
   src/align/align_cpu.cpp
+  src/align/checks.cpp
+  src/align/planner.cpp
   src/voxel/checks.cpp
   src/voxel/sort_cpu.cpp
   src/voxel/voxelize.cpp

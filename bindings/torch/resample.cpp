@@ -133,7 +133,7 @@ Resampled resample_checked(ResampleArguments arguments, bool wants_valid) {
     ++valid_out.rank;
   }
   align(&stream, 1, target_times, align_options, mutable_view_of(result.values), valid_out,
-        context);
+        {}, context);
   return result;
 }
 

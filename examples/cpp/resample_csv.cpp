@@ -226,7 +226,8 @@ void resample(const Arguments& arguments) {
   robocache::align(&stream, 1, {timeline.data(), DataType::kFloat64, {targets}},
                    robocache::AlignOptions{},
                    {values.data(), DataType::kFloat64, {targets, channels}},
-                   {valid.get(), DataType::kBool, {targets, 1}}, robocache::on_cpu());
+                   {valid.get(), DataType::kBool, {targets, 1}}, robocache::TensorView{},
+                   robocache::on_cpu());
 
   write_table(arguments.output, table.names, timeline, values, valid.get());
   std::cout << arguments.output << ": " << targets << " rows from " << rows << '\n';

@@ -24,6 +24,8 @@ enum class Method : std::uint8_t {
   kSlerpXyzw,  // unit quaternions, four channels, scalar last: spherical, the short way round
   kSlerpWxyz,  // the same, scalar first
   kAngle,      // radians: linear the short way round, result in (-pi, pi]
+  kMean,       // the mean of the valid rows within mean_window / 2; linear where there is none
+  kSum,        // the sum of the rows after the previous target, up to this one
 };
 
 /// What a target before the first or after the last row is given (its mask is false either way).
@@ -40,11 +42,13 @@ struct Run {
   std::int64_t channels = 0;
 };
 
-/// The most runs one layout may have.
+/// The most streams that one call takes, runs in one stream's layout, and runs in all of them.
+inline constexpr int kMaxStreams = 64;
 inline constexpr int kMaxRuns = 256;
+inline constexpr int kMaxRunsInAll = 512;
 
 /// A length of time, in the unit of the times it is compared with: nanoseconds for int64 times,
-/// seconds for floating ones (rounded to their type). Not negative.
+/// seconds for floating ones (rounded to their type). Only a clock offset may be negative.
 class Duration {
  public:
   static constexpr Duration nanoseconds(std::int64_t count) { return {true, count, 0.0}; }
@@ -77,8 +81,10 @@ struct Stream {
   Method method = Method::kLinear;
   std::vector<Run> layout;  // in place of `method` where channels differ; sums to D
 
-  std::optional<Duration> max_gap;    // rows farther apart (or away) than this do not make a target
-  std::optional<Duration> tolerance;  // a row this close to a target is the answer alone
+  std::optional<Duration> max_gap;      // rows farther apart (or away) than this do not make a target
+  std::optional<Duration> tolerance;    // a row this close to a target is the answer alone
+  std::optional<Duration> mean_window;  // kMean: the rows within half of it, on either side
+  std::optional<Duration> clock_offset;  // added to the times before anything else looks at them
 
   // (x - subtract) * multiply, before the output is rounded: optional, [D], in the compute type,
   // which is float64 if values or output are float64, else float32.
@@ -93,6 +99,7 @@ struct ArgumentNames {
   const char* target_times = "target_times";
   const char* lengths = "lengths";
   const char* valid = "valid";
+  bool streams_are_numbered = false;  // "streams[0].values", of a single stream too
 };
 
 struct AlignOptions {
@@ -122,14 +129,19 @@ ROBOCACHE_API AlignedShape aligned_shape(const Stream* streams, std::size_t coun
 /// `values_out`: [B,T,sum of D], its last stride 1, any of the five value types; [T,sum of D] if
 /// nothing has a B.
 /// `valid_out`: absent, or bool [B,T,count] ([T,count] likewise).
+/// `age_out`: absent, or of the times' type, shaped as `valid_out`: the target's time less that of
+/// the newest row that its value is made from, negative where that row is later; 0 for a NaN target
+/// and an empty episode. Of int64 times it wraps where it does not fit.
 ///
-/// On the CPU, source times that do not ascend and lengths outside [0,S] are errors. On CUDA
-/// neither is looked at: lengths are clamped, and unordered times give unspecified values.
-/// Throws ValueError or TypeError before anything is written, and DeviceError where a launch fails.
+/// On CUDA this is one launch, but for streams with sizes or strides past 2^30, which take one each.
+///
+/// On the CPU, source times that do not ascend, target times that do not where there is a sum, and
+/// lengths outside [0,S] are errors. On CUDA none is looked at: lengths are clamped, and unordered
+/// times give unspecified values. Throws ValueError or TypeError before anything is written, and DeviceError where a launch fails.
 ROBOCACHE_API void align(const Stream* streams, std::size_t count,
                          const ConstTensorView& target_times, const AlignOptions& options,
                          const TensorView& values_out, const TensorView& valid_out,
-                         const ExecutionContext& context);
+                         const TensorView& age_out, const ExecutionContext& context);
 
 /// Bytes of scratch, in the context's memory, that `align_backward` needs for these arguments.
 ROBOCACHE_API std::size_t align_backward_workspace_bytes(const Stream& stream,
@@ -137,8 +149,8 @@ ROBOCACHE_API std::size_t align_backward_workspace_bytes(const Stream& stream,
                                                          const ExecutionContext& context);
 
 /// The gradient of a loss with respect to `stream.values`, given its gradient with respect to what
-/// `align` writes for this one stream. Sums are taken in the compute type, in order of batch row
-/// and target, and rounded once: the same bits on every run.
+/// `align` writes for this one stream. Sums are taken in the compute type, in order of the targets'
+/// first rows and then of batch row and target, and rounded once: the same bits on every run.
 ///
 /// `stream.values` gives shape and type; its data are read for slerp runs only and may be null
 /// otherwise. `grad_output`: [B,T,D] or [T,D], any strides. `grad_values`: shaped and typed as the

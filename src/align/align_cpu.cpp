@@ -79,14 +79,14 @@ void check_extents(const StreamPlan& plan, const AlignOptions& options, bool len
   }
 }
 
-std::string time_text(const StreamPlan& plan, std::int64_t index) {
+std::string time_text(const StreamPlan& plan, const void* times, std::int64_t index) {
   if (plan.time_type == DataType::kInt64) {
-    return std::to_string(static_cast<const std::int64_t*>(plan.times)[index]);
+    return std::to_string(static_cast<const std::int64_t*>(times)[index]);
   }
   char text[32];
   const double value = plan.time_type == DataType::kFloat64
-                           ? static_cast<const double*>(plan.times)[index]
-                           : static_cast<const float*>(plan.times)[index];
+                           ? static_cast<const double*>(times)[index]
+                           : static_cast<const float*>(times)[index];
   std::snprintf(text, sizeof(text), "%.9g", value);
   return text;
 }
@@ -95,15 +95,40 @@ std::string time_text(const StreamPlan& plan, std::int64_t index) {
                                   bool times_are_batched, std::int64_t b, std::int64_t row) {
   const std::int64_t first = plan.begins == nullptr ? 0 : plan.begins[b * plan.begins_stride];
   const std::int64_t index = b * plan.times_batch_stride + (first + row) * plan.times_row_stride;
-  const std::string got = time_text(plan, index);
+  const std::string got = time_text(plan, plan.times, index);
   const std::string at = times_are_batched
                              ? "[" + std::to_string(b) + "," + std::to_string(first + row) + "]"
                              : "[" + std::to_string(first + row) + "]";
   const bool after = row > 0 && got.find("nan") == std::string::npos;
   throw_value_error(options.names.times, "ascending times",
                     got +
-                        (after ? " after " + time_text(plan, index - plan.times_row_stride) : "") +
+                        (after ? " after " + time_text(plan, plan.times, index - plan.times_row_stride) : "") +
                         " at " + at);
+}
+
+/// A sum's targets ascend, but for NaN ones, which are passed over.
+template <typename Time>
+void check_target_order(const StreamPlan& plan, const AlignOptions& options, bool are_batched) {
+  const auto index_of = [&](std::int64_t b, std::int64_t t) {
+    return b * plan.target_times_batch_stride + t * plan.target_times_stride;
+  };
+  const Time* times = static_cast<const Time*>(plan.target_times);
+  const std::int64_t count = are_batched ? plan.batch : std::min<std::int64_t>(plan.batch, 1);
+  for (std::int64_t b = 0; b < count; ++b) {
+    std::int64_t before = -1;
+    for (std::int64_t t = 0; t < plan.targets; ++t) {
+      const Time time = times[index_of(b, t)];
+      if (!(time == time)) continue;
+      if (before >= 0 && time < times[index_of(b, before)]) {
+        const std::string at = are_batched ? "[" + std::to_string(b) + "," + std::to_string(t) + "]"
+                                           : "[" + std::to_string(t) + "]";
+        throw_value_error(options.names.target_times, "ascending times for method 'sum'",
+                          time_text(plan, times, index_of(b, t)) + " after " +
+                              time_text(plan, times, index_of(b, before)) + " at " + at);
+      }
+      before = t;
+    }
+  }
 }
 
 }  // namespace
@@ -129,6 +154,14 @@ void check_on_cpu(const StreamPlan& plan, const AlignOptions& options, BatchedAr
   if (b < count) {
     throw_unordered(plan, options, batched.times, b, kernels().first_unordered(plan, b));
   }
+  if (!(plan.row_kinds & kReadsInterval)) return;
+  if (plan.time_type == DataType::kInt64) {
+    check_target_order<std::int64_t>(plan, options, batched.target_times);
+  } else if (plan.time_type == DataType::kFloat32) {
+    check_target_order<float>(plan, options, batched.target_times);
+  } else {
+    check_target_order<double>(plan, options, batched.target_times);
+  }
 }
 
 void align_on_cpu(const StreamPlan& plan, const RunTable& runs, const ExecutionContext& context) {
@@ -141,22 +174,34 @@ namespace {
 
 /// The scratch of the backward pass, laid out in one block.
 struct BackwardWorkspace {
-  std::int64_t targets;   // over the batch
-  std::int64_t rows;      // over the value batch
+  std::int64_t targets;  // over the batch
+  std::int64_t rows;     // over the value batch
+  std::int64_t span = 2;
+  std::int64_t* order;   // [targets], by row, then by target
+  std::int64_t* starts;  // [rows + 2]
   TargetRecord* records;  // [targets]
-  std::int64_t* order;    // [targets], by row, then by target
-  std::int64_t* starts;   // [rows + 2]
+  WindowRecord* windows;  // [targets], or none and null
+  std::size_t bytes = 0;
 
   BackwardWorkspace(const BackwardPlan& plan, void* workspace)
       : targets(plan.forward.batch * plan.forward.targets),
-        rows(plan.value_batch * plan.forward.rows),
-        records(static_cast<TargetRecord*>(workspace)),
-        order(reinterpret_cast<std::int64_t*>(records + targets)),
-        starts(order + targets) {}
+        rows(plan.value_batch * plan.forward.rows) {
+    const bool has_windows = plan.forward.row_kinds & (kReadsWindow | kReadsInterval);
+    order = cut<std::int64_t>(workspace, targets);
+    starts = cut<std::int64_t>(workspace, rows + 2);
+    records = cut<TargetRecord>(workspace, targets);
+    windows = has_windows ? cut<WindowRecord>(workspace, targets) : nullptr;
+  }
 
-  std::size_t bytes() const {
-    return static_cast<std::size_t>(targets) * (sizeof(TargetRecord) + sizeof(std::int64_t)) +
-           static_cast<std::size_t>(rows + 2) * sizeof(std::int64_t);
+  SortedTargets sorted() const { return {records, windows, order, starts, &span}; }
+
+ private:
+  /// The next `count` elements of the block; every type here is a multiple of 8 bytes.
+  template <typename T>
+  T* cut(void* workspace, std::int64_t count) {
+    const std::size_t start = bytes;
+    bytes += static_cast<std::size_t>(count) * sizeof(T);
+    return workspace == nullptr ? nullptr : reinterpret_cast<T*>(static_cast<char*>(workspace) + start);
   }
 };
 
@@ -176,20 +221,26 @@ void sort_by_row(const BackwardWorkspace& work) {
 }  // namespace
 
 std::size_t backward_workspace_bytes_on_cpu(const BackwardPlan& plan) {
-  return BackwardWorkspace(plan, nullptr).bytes();
+  return BackwardWorkspace(plan, nullptr).bytes;
 }
 
 void align_backward_on_cpu(const BackwardPlan& plan, const RunTable& runs, void* workspace,
                            const ExecutionContext& context) {
   const StreamPlan& forward = plan.forward;
-  const BackwardWorkspace work(plan, workspace);
+  BackwardWorkspace work(plan, workspace);
   const std::int64_t row_bytes = forward.channels * size_of(forward.value_type);
   parallel_for(context, work.targets, grain(row_bytes), [&](std::int64_t begin, std::int64_t end) {
-    kernels().record(plan, work.records, begin, end);
+    kernels().record(plan, work.records, work.windows, begin, end);
   });
+  if (work.windows != nullptr) {
+    for (std::int64_t i = 0; i < work.targets; ++i) {
+      if (work.records[i].row < 0) continue;
+      work.span = std::max(work.span, work.windows[i].end - work.records[i].row);
+    }
+  }
   sort_by_row(work);
   parallel_for(context, work.rows, grain(row_bytes), [&](std::int64_t begin, std::int64_t end) {
-    kernels().gather(plan, runs, work.records, work.order, work.starts, begin, end);
+    kernels().gather(plan, runs, work.sorted(), begin, end);
   });
 }
 

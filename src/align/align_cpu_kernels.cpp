@@ -6,6 +6,7 @@
 #include "align/contribute.h"
 #include "align/episode.h"
 #include "align/locate.h"
+#include "align/window.h"
 #include "core/number.h"
 
 namespace robocache::ROBOCACHE_TARGET {
@@ -67,11 +68,11 @@ std::int64_t first_unordered(const StreamPlan& plan, std::int64_t b) {
   return found;
 }
 
-/// Calls `use(i, b, t, first_row, location)` for the targets [begin, end). Targets mostly ascend, so
-/// each search starts where the last one ended.
-template <typename Time, typename Compute, typename Use>
-inline void for_each_location(const StreamPlan& plan, std::int64_t begin, std::int64_t end,
-                              const Use& use) {
+/// Calls `use(i, b, t, episode, times, time, bracket)` for the targets [begin, end). Targets mostly
+/// ascend, so each search starts where the last one ended.
+template <typename Time, typename Use>
+inline void for_each_bracket(const StreamPlan& plan, std::int64_t begin, std::int64_t end,
+                             const Use& use) {
   std::int64_t b = begin / plan.targets;
   std::int64_t t = begin % plan.targets;
   Episode<std::int64_t> episode = episode_of(plan, b);
@@ -83,8 +84,7 @@ inline void for_each_location(const StreamPlan& plan, std::int64_t begin, std::i
       const std::int64_t guess = not_after > 0 ? not_after - 1 : 0;
       not_after = rows_not_after(times, time, guess);
     }
-    use(i, b, t, episode.first_row,
-        locate<Compute>(plan, times, time, bracket_of(times, not_after)));
+    use(i, b, t, episode, times, time, bracket_of(times, not_after));
     if (++t == plan.targets && i + 1 < end) {
       t = 0;
       ++b;
@@ -178,7 +178,7 @@ Conversion<Compute> conversion_of(const StreamPlan& plan) {
 }
 
 template <typename Compute>
-Quaternion<Compute> load_quaternion(const Compute* from) {
+Quaternion<Compute> quaternion_at(const Compute* from) {
   return {{from[0], from[1], from[2], from[3]}};
 }
 
@@ -188,8 +188,8 @@ template <typename Compute>
 bool combine_stretch(Method method, const Compute* a, const Compute* b, Compute w, bool is_pair,
                      std::int64_t count, Compute* __restrict out) {
   if (is_slerp(method)) {
-    const Quaternion<Compute> qa = load_quaternion(a);
-    const Quaternion<Compute> qb = load_quaternion(b);
+    const Quaternion<Compute> qa = quaternion_at(a);
+    const Quaternion<Compute> qb = quaternion_at(b);
     const Quaternion<Compute> q = is_pair ? slerp(qa, qb, w) : normalize(qa);
     for (int i = 0; i < 4; ++i) out[i] = q.q[i];
     return !is_zero(qa) && !is_zero(qb);
@@ -228,33 +228,95 @@ struct LocatedTarget {
   std::int64_t b, t, first_row;
 };
 
-/// Writes one target's value; false if a quaternion that it is made from is zero.
+/// The windows of a target whose stream has means or sums.
+struct Windows {
+  Window<std::int64_t> mean, sum;
+};
+
+/// A stretch of a mean or a sum of the rows [begin, end) of a window, row after row.
+template <typename Compute>
+void add_stretch(const StreamPlan& plan, const Conversion<Compute>& conversion,
+                 const LocatedTarget<Compute>& target, const Window<std::int64_t>& window,
+                 Method method, std::int64_t first, std::int64_t count,
+                 Compute* __restrict buffer, Compute* __restrict out) {
+  for (std::int64_t i = 0; i < count; ++i) out[i] = Compute(0);
+  const bool* valid = plan.valid;
+  if (valid != nullptr) {
+    valid += target.b * plan.valid_batch_stride + target.first_row * plan.valid_row_stride;
+  }
+  for (std::int64_t row = window.begin; row < window.end; ++row) {
+    if (valid != nullptr && !valid[row * plan.valid_row_stride]) continue;
+    const Compute* from = conversion.widen(
+        plan.values,
+        target.b * plan.values_batch_stride + (target.first_row + row) * plan.values_row_stride,
+        plan.values_channel_stride, first, count, buffer);
+    for (std::int64_t i = 0; i < count; ++i) out[i] = out[i] + from[i];
+  }
+  if (method == Method::kSum) return;
+  const Compute divisor = static_cast<Compute>(window.count);
+  for (std::int64_t i = 0; i < count; ++i) out[i] = out[i] / divisor;
+}
+
+/// A window that is a single row or a literal, as a location; `linear` if it is as linear.
+template <typename Compute>
+Location<Compute> location_of_window(const Window<std::int64_t>& window,
+                                     const Location<Compute>& linear) {
+  Location<Compute> location{window.begin, Compute(0), Source::kRow, false, window.valid};
+  switch (window.source) {
+    case WindowSource::kAsLinear:
+      return linear;
+    case WindowSource::kZero:
+      location.source = Source::kZero;
+      break;
+    case WindowSource::kNan:
+      location.source = Source::kNan;
+      break;
+    default:
+      break;
+  }
+  return location;
+}
+
+/// Writes one target's value; false if a quaternion that it is made from is zero. `windows` may be
+/// null where no run adds rows.
 template <typename Compute>
 bool write_target(const StreamPlan& plan, const RunTable& runs,
-                  const Conversion<Compute>& conversion, const LocatedTarget<Compute>& target) {
+                  const Conversion<Compute>& conversion, const LocatedTarget<Compute>& target,
+                  const Windows* windows) {
   alignas(64) Compute buffer_a[kStretch], buffer_b[kStretch], buffer_out[kStretch];
-  const Location<Compute>& location = target.location;
-  const bool is_literal = location.source == Source::kZero || location.source == Source::kNan;
   const std::int64_t row_0 =
       target.b * plan.values_batch_stride + target.first_row * plan.values_row_stride;
   const std::int64_t out_0 = target.b * plan.out_batch_stride + target.t * plan.out_target_stride;
   bool quaternions_exist = true;
   for (int run = 0; run < runs.count; ++run) {
-    const Method method = runs.method[run];
-    const std::int64_t end = run + 1 < runs.count ? runs.first_channel[run + 1] : plan.channels;
+    const std::int64_t begin = runs[run].first_channel;
+    const std::int64_t end = runs.end_channel(run, plan.channels);
+    Method method = runs[run].method;
+    Location<Compute> location = target.location;
+    const Window<std::int64_t>* window = nullptr;
+    if (adds_rows(method)) {
+      window = method == Method::kMean ? &windows->mean : &windows->sum;
+      if (window->source != WindowSource::kRows) {
+        location = location_of_window(*window, location);
+        method = Method::kLinear;
+        window = nullptr;
+      }
+    }
     const MethodRows picked = rows_for(method, location);
     const std::int64_t row_a = row_0 + (location.lo + picked.step) * plan.values_row_stride;
-    if (conversion.lerp != nullptr && !is_literal && copies_or_lerps(method)) {
-      const std::int64_t first = runs.first_channel[run];
-      conversion.lerp(plan.values, row_a + first, row_a + first + plan.values_row_stride,
-                      location.weight, picked.is_pair, end - first, plan.out, out_0 + first);
+    if (conversion.lerp != nullptr && !is_literal(location.source) && copies_or_lerps(method)) {
+      conversion.lerp(plan.values, row_a + begin, row_a + begin + plan.values_row_stride,
+                      location.weight, picked.is_pair, end - begin, plan.out, out_0 + begin);
       continue;
     }
-    for (std::int64_t first = runs.first_channel[run]; first < end; first += kStretch) {
+    for (std::int64_t first = begin; first < end; first += kStretch) {
       const std::int64_t count = end - first < kStretch ? end - first : kStretch;
       Compute* out = conversion.is_needed_at_end ? buffer_out
                                                  : static_cast<Compute*>(plan.out) + out_0 + first;
-      if (is_literal) {
+      if (window != nullptr) {
+        add_stretch(plan, conversion, target, *window, method, first, count, buffer_a, out);
+        scale_stretch(plan, first, count, out);
+      } else if (is_literal(location.source)) {
         const Compute literal =
             location.source == Source::kZero ? Compute(0) : not_a_number<Compute>();
         for (std::int64_t i = 0; i < count; ++i) out[i] = literal;
@@ -284,11 +346,34 @@ void locate_block(const StreamPlan& plan, std::int64_t begin, std::int64_t end,
                   LocatedTarget<Compute>* located) {
   with_time_type(plan.time_type, [&](auto tag) {
     using Time = typename decltype(tag)::type;
-    for_each_location<Time, Compute>(
+    for_each_bracket<Time>(
         plan, begin, end,
-        [&](std::int64_t i, std::int64_t b, std::int64_t t, std::int64_t first_row,
-            const Location<Compute>& location) {
-          located[i - begin] = {location, b, t, first_row};
+        [&](std::int64_t i, std::int64_t b, std::int64_t t, const Episode<std::int64_t>& episode,
+            const EpisodeTimes<Time, std::int64_t>& times, Time time,
+            const Bracket<Time, std::int64_t>& bracket) {
+          const auto location = locate<Compute>(plan, times, time, bracket);
+          located[i - begin] = {location, b, t, episode.first_row};
+          if (plan.out_age != nullptr) {
+            write_age(plan, times, b, t, time, newest_row(plan.row_kinds, location));
+          }
+        });
+  });
+}
+
+/// The same where there are means or sums.
+template <typename Compute>
+void locate_block(const StreamPlan& plan, std::int64_t begin, std::int64_t end,
+                  LocatedTarget<Compute>* located, Windows* windows) {
+  with_time_type(plan.time_type, [&](auto tag) {
+    using Time = typename decltype(tag)::type;
+    for_each_bracket<Time>(
+        plan, begin, end,
+        [&](std::int64_t i, std::int64_t b, std::int64_t t, const Episode<std::int64_t>& episode,
+            const EpisodeTimes<Time, std::int64_t>& times, Time time,
+            const Bracket<Time, std::int64_t>& bracket) {
+          const auto all = locate_all<Compute>(plan, times, b, t, time, bracket);
+          located[i - begin] = {all.location, b, t, episode.first_row};
+          windows[i - begin] = {all.mean, all.sum};
         });
   });
 }
@@ -297,13 +382,19 @@ template <typename Compute>
 void align_values(const StreamPlan& plan, const RunTable& runs, std::int64_t begin,
                   std::int64_t end) {
   const Conversion<Compute> conversion = conversion_of<Compute>(plan);
+  const bool has_windows = plan.row_kinds & (kReadsWindow | kReadsInterval);
   LocatedTarget<Compute> located[kBlock];
+  Windows windows[kBlock];
   for (std::int64_t block = begin; block < end; block += kBlock) {
     const std::int64_t count = end - block < kBlock ? end - block : kBlock;
-    locate_block(plan, block, block + count, located);
+    if (has_windows) {
+      locate_block(plan, block, block + count, located, windows);
+    } else {
+      locate_block(plan, block, block + count, located);
+    }
     for (std::int64_t i = 0; i < count; ++i) {
       const LocatedTarget<Compute>& target = located[i];
-      const bool exists = write_target(plan, runs, conversion, target);
+      const bool exists = write_target(plan, runs, conversion, target, &windows[i]);
       if (plan.out_valid != nullptr) {
         plan.out_valid[target.b * plan.out_valid_batch_stride +
                        target.t * plan.out_valid_target_stride] = target.location.valid && exists;
@@ -313,7 +404,7 @@ void align_values(const StreamPlan& plan, const RunTable& runs, std::int64_t beg
 }
 
 void align(const StreamPlan& plan, const RunTable& runs, std::int64_t begin, std::int64_t end) {
-  if (computes_in_double(plan)) {
+  if (computes_in_double(plan.value_type, plan.out_type)) {
     align_values<double>(plan, runs, begin, end);
   } else {
     align_values<float>(plan, runs, begin, end);
@@ -321,57 +412,61 @@ void align(const StreamPlan& plan, const RunTable& runs, std::int64_t begin, std
 }
 
 template <typename Compute>
-void record_targets(const BackwardPlan& plan, TargetRecord* records, std::int64_t begin,
-                    std::int64_t end) {
+void record_targets(const BackwardPlan& plan, TargetRecord* records, WindowRecord* windows,
+                    std::int64_t begin, std::int64_t end) {
   const StreamPlan& forward = plan.forward;
   with_time_type(forward.time_type, [&](auto tag) {
     using Time = typename decltype(tag)::type;
-    for_each_location<Time, Compute>(
+    for_each_bracket<Time>(
         forward, begin, end,
-        [&](std::int64_t i, std::int64_t b, std::int64_t /*t*/, std::int64_t first_row,
-            const Location<Compute>& location) {
-          records[i] = make_record(plan, b, first_row, location);
+        [&](std::int64_t i, std::int64_t b, std::int64_t t, const Episode<std::int64_t>& episode,
+            const EpisodeTimes<Time, std::int64_t>& times, Time time,
+            const Bracket<Time, std::int64_t>& bracket) {
+          if (windows == nullptr) {
+            records[i] = make_record(plan, b, episode.first_row,
+                                     locate<Compute>(forward, times, time, bracket));
+            return;
+          }
+          const auto located = locate_all<Compute>(forward, times, b, t, time, bracket);
+          records[i] = make_record(plan, b, episode.first_row, located.location);
+          windows[i] = make_window_record(plan, b, episode.first_row, located, records[i]);
         });
   });
 }
 
-void record(const BackwardPlan& plan, TargetRecord* records, std::int64_t begin, std::int64_t end) {
-  if (computes_in_double(plan.forward)) {
-    record_targets<double>(plan, records, begin, end);
+void record(const BackwardPlan& plan, TargetRecord* records, WindowRecord* windows,
+            std::int64_t begin, std::int64_t end) {
+  if (computes_in_double(plan.forward.value_type, plan.forward.out_type)) {
+    record_targets<double>(plan, records, windows, begin, end);
   } else {
-    record_targets<float>(plan, records, begin, end);
+    record_targets<float>(plan, records, windows, begin, end);
   }
 }
 
 template <typename Compute>
-void gather_rows(const BackwardPlan& plan, const RunTable& runs, const TargetRecord* records,
-                 const std::int64_t* order, const std::int64_t* starts, std::int64_t begin,
-                 std::int64_t end) {
+void gather_rows(const BackwardPlan& plan, const RunTable& runs, const SortedTargets& sorted,
+                 std::int64_t begin, std::int64_t end) {
   for (std::int64_t row = begin; row < end; ++row) {
-    const RowTargets targets{records, order, row > 0 ? starts[row - 1] : starts[row], starts[row],
-                             starts[row + 1]};
+    const RowTargets targets = targets_of_row(sorted, row);
     for (int run = 0; run < runs.count; ++run) {
-      const std::int64_t first = runs.first_channel[run];
-      const std::int64_t last =
-          run + 1 < runs.count ? runs.first_channel[run + 1] : plan.forward.channels;
-      if (is_slerp(runs.method[run])) {
+      const std::int64_t first = runs[run].first_channel;
+      if (is_slerp(runs[run].method)) {
         gather_quaternion<Compute>(plan, targets, row, first);
         continue;
       }
-      for (std::int64_t c = first; c < last; ++c) {
-        gather_channel<Compute>(plan, targets, runs.method[run], row, c);
+      for (std::int64_t c = first; c < runs.end_channel(run, plan.forward.channels); ++c) {
+        gather_channel<Compute>(plan, targets, runs[run].method, row, c);
       }
     }
   }
 }
 
-void gather(const BackwardPlan& plan, const RunTable& runs, const TargetRecord* records,
-            const std::int64_t* order, const std::int64_t* starts, std::int64_t begin,
-            std::int64_t end) {
-  if (computes_in_double(plan.forward)) {
-    gather_rows<double>(plan, runs, records, order, starts, begin, end);
+void gather(const BackwardPlan& plan, const RunTable& runs, const SortedTargets& sorted,
+            std::int64_t begin, std::int64_t end) {
+  if (computes_in_double(plan.forward.value_type, plan.forward.out_type)) {
+    gather_rows<double>(plan, runs, sorted, begin, end);
   } else {
-    gather_rows<float>(plan, runs, records, order, starts, begin, end);
+    gather_rows<float>(plan, runs, sorted, begin, end);
   }
 }
 

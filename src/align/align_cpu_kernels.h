@@ -14,12 +14,11 @@ struct AlignCpuKernels {
   /// The first row whose time is not at or after its predecessor's, or NaN; -1 if there is none.
   std::int64_t (*first_unordered)(const StreamPlan& plan, std::int64_t b);
   void (*align)(const StreamPlan& plan, const RunTable& runs, std::int64_t begin, std::int64_t end);
-  void (*record)(const BackwardPlan& plan, TargetRecord* records, std::int64_t begin,
-                 std::int64_t end);
-  /// `order` lists the targets by row, `starts[r]` is where row r's begin.
-  void (*gather)(const BackwardPlan& plan, const RunTable& runs, const TargetRecord* records,
-                 const std::int64_t* order, const std::int64_t* starts, std::int64_t begin,
-                 std::int64_t end);
+  /// `windows` is null where the stream has no means or sums.
+  void (*record)(const BackwardPlan& plan, TargetRecord* records, WindowRecord* windows,
+                 std::int64_t begin, std::int64_t end);
+  void (*gather)(const BackwardPlan& plan, const RunTable& runs, const SortedTargets& sorted,
+                 std::int64_t begin, std::int64_t end);
 };
 
 namespace baseline {

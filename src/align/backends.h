@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "align/plan.h"
+#include "align/planner.h"
 #include "robocache/execution.h"
 
 namespace robocache {
@@ -19,21 +20,41 @@ struct BackwardPlan {
   std::int64_t value_batch;  // 1 where the values are shared by the batch
 };
 
-/// What the backward pass keeps of a target's location.
+/// What the backward pass keeps of a target's location. Rows are counted over [value_batch, rows].
 struct TargetRecord {
-  std::int64_t
-      row;  // its first row, counted over [value_batch, rows]; -1: it has no gradient to give
+  std::int64_t row;  // the first that it is made from; -1: it has no gradient to give
   double weight;
   std::uint8_t source;
   bool nearest_is_later;
 };
 
-/// Which arguments have a batch dimension of their own: what the indices in messages go by.
-struct BatchedArguments {
-  bool times, lengths;
+/// And what it keeps besides where a stream has means or sums.
+struct WindowRecord {
+  struct Rows {
+    std::int64_t begin, end, count;
+    std::uint8_t source;
+  };
+  Rows mean, sum;
+  std::int64_t lo;  // the first row that runs of other methods are made from
+  std::int64_t end;  // the row after the last one of all
 };
 
-// Throws ValueError where source times do not ascend or a length is out of range.
+/// All targets, located and sorted by their first row.
+struct SortedTargets {
+  const TargetRecord* records;
+  const WindowRecord* windows;  // null where the stream has no means or sums
+  const std::int64_t* order;    // targets, by first row and then by target
+  const std::int64_t* starts;   // [rows + 1]: where in `order` a row's begin
+  const std::int64_t* span;     // the most rows, from the first to the last, that one is made from
+};
+
+/// Which arguments have a batch dimension of their own: what the indices in messages go by.
+struct BatchedArguments {
+  bool times, lengths, target_times;
+};
+
+// Throws ValueError where source times do not ascend, target times do not although there is a sum, or
+// a length is out of range.
 void check_on_cpu(const StreamPlan& plan, const AlignOptions& options, BatchedArguments batched,
                   const ExecutionContext& context);
 void align_on_cpu(const StreamPlan& plan, const RunTable& runs, const ExecutionContext& context);
@@ -45,7 +66,7 @@ void align_backward_on_cpu(const BackwardPlan& plan, const RunTable& runs, void*
 
 // Whether this build has kernels that run on the current device.
 bool has_cuda_kernels();
-void align_on_cuda(const StreamPlan& plan, const RunTable& runs, CUstream_st* stream);
+void align_on_cuda(const CallPlan& call, CUstream_st* stream);
 std::size_t backward_workspace_bytes_on_cuda(const BackwardPlan& plan);
 void align_backward_on_cuda(const BackwardPlan& plan, const RunTable& runs, void* workspace,
                             CUstream_st* stream);

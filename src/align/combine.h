@@ -4,6 +4,7 @@
 
 #include "align/plan.h"
 #include "align/trigonometry.h"
+#include "core/number.h"
 #include "core/target.h"
 
 namespace robocache::ROBOCACHE_TARGET {
@@ -27,6 +28,15 @@ template <typename Compute>
 struct Quaternion {
   Compute q[4];
 };
+
+/// The four elements from `index` on, `stride` apart.
+template <typename Compute>
+ROBOCACHE_HOST_DEVICE Quaternion<Compute> load_quaternion(DataType type, const void* values,
+                                                          std::int64_t index, std::int64_t stride) {
+  Quaternion<Compute> loaded;
+  for (int i = 0; i < 4; ++i) loaded.q[i] = load_as<Compute>(type, values, index + i * stride);
+  return loaded;
+}
 
 template <typename Compute>
 ROBOCACHE_HOST_DEVICE Compute dot(const Quaternion<Compute>& a, const Quaternion<Compute>& b) {

@@ -3,8 +3,10 @@
 // order and so the same bits on every run and every backend, and nothing needs an atomic.
 //
 //   targets      t0   t1   t2   t3          each has a first row, `record.row`
-//   sorted by row                           row r gathers from its own stretch, as `a` of a pair,
-//   |--- r-1 ---|--- r ---|--- r+1 ---|     and from row r-1's, as `b`
+//   sorted by row                           made of at most `span` rows, it helps rows up to `span` - 1
+//   |--- r-1 ---|--- r ---|--- r+1 ---|     on; so row r gathers from r - span + 1 up to its own
+//
+// A pair spans 2 rows, a mean or a sum as many as it adds.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +15,7 @@
 #include "align/combine.h"
 #include "align/episode.h"
 #include "align/locate.h"
+#include "align/window.h"
 #include "core/number.h"
 #include "core/target.h"
 
@@ -23,34 +26,55 @@ template <typename Compute>
 ROBOCACHE_HOST_DEVICE TargetRecord make_record(const BackwardPlan& plan, std::int64_t b,
                                                std::int64_t first_row,
                                                const Location<Compute>& location) {
-  const bool is_literal = location.source == Source::kZero || location.source == Source::kNan;
   const std::int64_t batch_row = plan.value_batch > 1 ? b : 0;
   const std::int64_t row =
-      is_literal ? -1 : batch_row * plan.forward.rows + first_row + location.lo;
+      is_literal(location.source) ? -1 : batch_row * plan.forward.rows + first_row + location.lo;
   return {row, static_cast<double>(location.weight), static_cast<std::uint8_t>(location.source),
           location.nearest_is_later};
 }
 
-/// The targets that a row may have helped to make: `order[before, own)` have the row before as their
-/// first, `order[own, end)` have this one.
+/// The same for a stream with means or sums; `record` is what `make_record` gave, and is moved to the
+/// first row of all.
+template <typename Compute>
+ROBOCACHE_HOST_DEVICE WindowRecord make_window_record(const BackwardPlan& plan, std::int64_t b,
+                                                      std::int64_t first_row,
+                                                      const Located<Compute, std::int64_t>& located,
+                                                      TargetRecord& record) {
+  const std::int64_t row_0 = (plan.value_batch > 1 ? b : 0) * plan.forward.rows + first_row;
+  const std::uint8_t kinds = plan.forward.row_kinds;
+  WindowRecord made{};
+  made.lo = record.row;
+  made.end = record.row < 0 ? -1 : record.row + 2;
+  const auto keep = [&](const Window<std::int64_t>& window) {
+    WindowRecord::Rows rows{0, 0, 0, static_cast<std::uint8_t>(window.source)};
+    const bool is_row = window.source == WindowSource::kRow;
+    if (is_row || (window.source == WindowSource::kRows && window.count > 0)) {
+      rows.begin = row_0 + window.begin;
+      rows.end = is_row ? rows.begin + 1 : row_0 + window.end;
+      rows.count = window.count;
+      if (record.row < 0 || rows.begin < record.row) record.row = rows.begin;
+      if (rows.end > made.end) made.end = rows.end;
+    }
+    return rows;
+  };
+  if (kinds & kReadsWindow) made.mean = keep(located.mean);
+  if (kinds & kReadsInterval) made.sum = keep(located.sum);
+  return made;
+}
+
+/// The targets that a row may have helped to make: `order[begin, end)`, which have this row or one of
+/// the `span` - 1 before it as their first.
 struct RowTargets {
   const TargetRecord* records;
+  const WindowRecord* windows;  // null where the stream has no means or sums
   const std::int64_t* order;
-  std::int64_t before, own, end;
+  std::int64_t begin, end;
 };
 
-/// Calls `add(target, record, offset)` for a row's targets in ascending order; `offset` is 0 where
-/// the row is the target's first, 1 where it is the one after.
-template <typename Add>
-ROBOCACHE_HOST_DEVICE void for_each_target(const RowTargets& targets, const Add& add) {
-  std::int64_t first = targets.own;
-  std::int64_t second = targets.before;
-  while (first < targets.end || second < targets.own) {
-    const bool take_first = second == targets.own ||
-                            (first < targets.end && targets.order[first] < targets.order[second]);
-    const std::int64_t target = targets.order[take_first ? first++ : second++];
-    add(target, targets.records[target], take_first ? 0 : 1);
-  }
+ROBOCACHE_HOST_DEVICE RowTargets targets_of_row(const SortedTargets& sorted, std::int64_t row) {
+  const std::int64_t first = row - *sorted.span + 1;
+  return {sorted.records, sorted.windows, sorted.order, sorted.starts[first > 0 ? first : 0],
+          sorted.starts[row + 1]};
 }
 
 /// The gradient of the loss with respect to one channel of a target, before the scale.
@@ -75,28 +99,89 @@ ROBOCACHE_HOST_DEVICE Location<Compute> location_of(const TargetRecord& record) 
           record.nearest_is_later, true};
 }
 
+/// Whether a source row was valid for a target.
+ROBOCACHE_HOST_DEVICE bool row_is_valid(const BackwardPlan& plan, std::int64_t target,
+                                        std::int64_t row) {
+  const StreamPlan& forward = plan.forward;
+  return forward.valid == nullptr ||
+         forward.valid[target / forward.targets * forward.valid_batch_stride +
+                       row % forward.rows * forward.valid_row_stride];
+}
+
+/// Calls `add(target, location, step)` for the targets that a method makes from this row: from it
+/// alone or, if the target's rows are a pair, from it as the first (`step` 0) or the second (1).
+template <typename Compute, typename Add>
+ROBOCACHE_HOST_DEVICE void for_each_target(const RowTargets& targets, Method method,
+                                           std::int64_t row, const Add& add) {
+  for (std::int64_t i = targets.begin; i < targets.end; ++i) {
+    const std::int64_t target = targets.order[i];
+    const TargetRecord& record = targets.records[target];
+    const std::int64_t lo = targets.windows == nullptr ? record.row : targets.windows[target].lo;
+    if (lo < 0) continue;
+    const Location<Compute> location = location_of<Compute>(record);
+    const MethodRows picked = rows_for(method, location);
+    const std::int64_t step = row - lo;
+    const bool takes_part = picked.is_pair ? step == 0 || step == 1 : step == picked.step;
+    if (takes_part) add(target, location, picked.is_pair, step);
+  }
+}
+
+/// What one channel of a mean or a sum passes on to a row.
+template <typename Compute, typename Add>
+ROBOCACHE_HOST_DEVICE void for_each_window(const BackwardPlan& plan, const RowTargets& targets,
+                                           Method method, std::int64_t row, const Add& add) {
+  for (std::int64_t i = targets.begin; i < targets.end; ++i) {
+    const std::int64_t target = targets.order[i];
+    const WindowRecord& record = targets.windows[target];
+    const WindowRecord::Rows& rows = method == Method::kMean ? record.mean : record.sum;
+    switch (static_cast<WindowSource>(rows.source)) {
+      case WindowSource::kRow:
+        if (row == rows.begin) add(target, Compute(1), Compute(1));
+        break;
+      case WindowSource::kRows:
+        if (row >= rows.begin && row < rows.end && row_is_valid(plan, target, row)) {
+          const Compute count = static_cast<Compute>(rows.count);
+          add(target, Compute(1), method == Method::kMean ? count : Compute(1));
+        }
+        break;
+      case WindowSource::kAsLinear: {
+        const Location<Compute> location = location_of<Compute>(targets.records[target]);
+        const std::int64_t step = row - record.lo;
+        if (location.source != Source::kPair) {
+          if (step == 0) add(target, Compute(1), Compute(1));
+        } else if (step == 0 || step == 1) {
+          add(target, step == 0 ? Compute(1) - location.weight : location.weight, Compute(1));
+        }
+        break;
+      }
+      default:
+        break;
+    }
+  }
+}
+
 /// Writes one channel of a source row's gradient, for every method but slerp.
 template <typename Compute>
 ROBOCACHE_HOST_DEVICE void gather_channel(const BackwardPlan& plan, const RowTargets& targets,
                                           Method method, std::int64_t row, std::int64_t channel) {
   Compute sum = Compute(0);
-  for_each_target(targets, [&](std::int64_t target, const TargetRecord& record, int offset) {
-    const Location<Compute> location = location_of<Compute>(record);
-    const MethodRows picked = rows_for(method, location);
-    if (!picked.is_pair && picked.step != offset) return;
-    const Compute w = location.weight;
-    const Compute share = !picked.is_pair ? Compute(1) : offset == 0 ? Compute(1) - w : w;
-    sum = sum + load_gradient<Compute>(plan, target, channel) * share;
-  });
+  if (adds_rows(method)) {
+    for_each_window<Compute>(plan, targets, method, row,
+                             [&](std::int64_t target, Compute share, Compute divisor) {
+                               sum = sum + load_gradient<Compute>(plan, target, channel) * share /
+                                               divisor;
+                             });
+  } else {
+    for_each_target<Compute>(
+        targets, method, row,
+        [&](std::int64_t target, const Location<Compute>& location, bool is_pair,
+            std::int64_t step) {
+          const Compute w = location.weight;
+          const Compute share = !is_pair ? Compute(1) : step == 0 ? Compute(1) - w : w;
+          sum = sum + load_gradient<Compute>(plan, target, channel) * share;
+        });
+  }
   store_as(plan.forward.value_type, plan.grad_values, row * plan.forward.channels + channel, sum);
-}
-
-template <typename Compute>
-ROBOCACHE_HOST_DEVICE Quaternion<Compute> load_quaternion(DataType type, const void* values,
-                                                          std::int64_t index, std::int64_t stride) {
-  Quaternion<Compute> loaded;
-  for (int i = 0; i < 4; ++i) loaded.q[i] = load_as<Compute>(type, values, index + i * stride);
-  return loaded;
 }
 
 /// Writes the four channels from `channel` on of a source row's gradient, for slerp.
@@ -111,24 +196,25 @@ ROBOCACHE_HOST_DEVICE void gather_quaternion(const BackwardPlan& plan, const Row
     return load_quaternion<Compute>(forward.value_type, forward.values, index, stride);
   };
   Quaternion<Compute> sum{};
-  for_each_target(targets, [&](std::int64_t target, const TargetRecord& record, int offset) {
-    const Location<Compute> location = location_of<Compute>(record);
-    const MethodRows picked = rows_for(Method::kSlerpXyzw, location);
-    if (!picked.is_pair && picked.step != offset) return;
-    Quaternion<Compute> gradient;
-    for (int i = 0; i < 4; ++i) gradient.q[i] = load_gradient<Compute>(plan, target, channel + i);
-    Quaternion<Compute> share;
-    if (!picked.is_pair) {
-      share = normalize_backward(load(here), gradient);
-    } else if (offset == 0) {
-      share = slerp_backward(load(here), load(here + forward.values_row_stride), location.weight,
-                             gradient, true);
-    } else {
-      share = slerp_backward(load(here - forward.values_row_stride), load(here), location.weight,
-                             gradient, false);
-    }
-    sum = weigh(Compute(1), sum, Compute(1), share);
-  });
+  for_each_target<Compute>(
+      targets, Method::kSlerpXyzw, row,
+      [&](std::int64_t target, const Location<Compute>& location, bool is_pair, std::int64_t step) {
+        Quaternion<Compute> gradient;
+        for (int i = 0; i < 4; ++i) {
+          gradient.q[i] = load_gradient<Compute>(plan, target, channel + i);
+        }
+        Quaternion<Compute> share;
+        if (!is_pair) {
+          share = normalize_backward(load(here), gradient);
+        } else if (step == 0) {
+          share = slerp_backward(load(here), load(here + forward.values_row_stride),
+                                 location.weight, gradient, true);
+        } else {
+          share = slerp_backward(load(here - forward.values_row_stride), load(here),
+                                 location.weight, gradient, false);
+        }
+        sum = weigh(Compute(1), sum, Compute(1), share);
+      });
   for (int i = 0; i < 4; ++i) {
     store_as(forward.value_type, plan.grad_values, row * forward.channels + channel + i, sum.q[i]);
   }

@@ -40,7 +40,7 @@ ROBOCACHE_HOST_DEVICE EpisodeTimes<Time, Index> times_of(const BasicStreamPlan<I
   EpisodeTimes<Time, Index> times{
       static_cast<const Time*>(plan.times) + offset(b, plan.times_batch_stride) +
           offset(episode.first_row, plan.times_row_stride),
-      plan.times_row_stride, episode.count, plan.valid, plan.valid_row_stride};
+      plan.times_row_stride, episode.count, plan.clock_offset, plan.valid, plan.valid_row_stride};
   if (plan.valid != nullptr) {
     times.valid +=
         offset(b, plan.valid_batch_stride) + offset(episode.first_row, plan.valid_row_stride);
@@ -50,8 +50,10 @@ ROBOCACHE_HOST_DEVICE EpisodeTimes<Time, Index> times_of(const BasicStreamPlan<I
 
 template <typename Time, typename Index>
 ROBOCACHE_HOST_DEVICE Time target_time(const BasicStreamPlan<Index>& plan, Index b, Index t) {
-  return static_cast<const Time*>(plan.target_times)[offset(b, plan.target_times_batch_stride) +
-                                                     offset(t, plan.target_times_stride)];
+  const Time time =
+      static_cast<const Time*>(plan.target_times)[offset(b, plan.target_times_batch_stride) +
+                                                  offset(t, plan.target_times_stride)];
+  return shifted_target_time(time, plan.clock_offset);
 }
 
 }  // namespace robocache::ROBOCACHE_TARGET

@@ -20,6 +20,10 @@ enum class Source : int {
   kExtrapolateAfter,   // rows lo and lo + 1, the target after both
 };
 
+ROBOCACHE_HOST_DEVICE bool is_literal(Source source) {
+  return source == Source::kZero || source == Source::kNan;
+}
+
 /// The rows and the weight that a target is made from.
 template <typename Compute>
 struct Location {
@@ -30,16 +34,39 @@ struct Location {
   bool valid;             // the mask, quaternions of length zero apart
 };
 
+// A stream's clock offset is added to floating times as they are read, so that they round as if the
+// recording held the sums. Integers need no rounding: the offset is taken off the target instead,
+// once, as far as the sum of times would fit.
+ROBOCACHE_HOST_DEVICE std::int64_t shifted_row_time(std::int64_t time, TimeValue) { return time; }
+ROBOCACHE_HOST_DEVICE double shifted_row_time(double time, TimeValue clock_offset) {
+  return time + clock_offset.f64;
+}
+ROBOCACHE_HOST_DEVICE float shifted_row_time(float time, TimeValue clock_offset) {
+  return time + clock_offset.f32;
+}
+ROBOCACHE_HOST_DEVICE std::int64_t shifted_target_time(std::int64_t time, TimeValue clock_offset) {
+  const std::int64_t by = clock_offset.i64;
+  const std::int64_t shifted = static_cast<std::int64_t>(static_cast<std::uint64_t>(time) -
+                                                         static_cast<std::uint64_t>(by));
+  const bool overflows = by > 0 ? shifted > time : shifted < time;
+  return !overflows ? shifted : by > 0 ? INT64_MIN : INT64_MAX;
+}
+ROBOCACHE_HOST_DEVICE double shifted_target_time(double time, TimeValue) { return time; }
+ROBOCACHE_HOST_DEVICE float shifted_target_time(float time, TimeValue) { return time; }
+
 /// The rows of one episode, as far as time goes. Index is wide enough to count them.
 template <typename Time, typename Index>
 struct EpisodeTimes {
   const Time* times;
   Index stride;
   Index count;
+  TimeValue clock_offset;
   const bool* valid;  // may be null
   Index valid_stride;
 
-  ROBOCACHE_HOST_DEVICE Time operator[](Index row) const { return times[offset(row, stride)]; }
+  ROBOCACHE_HOST_DEVICE Time operator[](Index row) const {
+    return shifted_row_time(times[offset(row, stride)], clock_offset);
+  }
   ROBOCACHE_HOST_DEVICE bool is_valid(Index row) const {
     return valid == nullptr || valid[offset(row, valid_stride)];
   }
@@ -60,6 +87,13 @@ ROBOCACHE_HOST_DEVICE std::uint64_t elapsed(std::int64_t earlier, std::int64_t l
 }
 ROBOCACHE_HOST_DEVICE double elapsed(double earlier, double later) { return later - earlier; }
 ROBOCACHE_HOST_DEVICE float elapsed(float earlier, float later) { return later - earlier; }
+
+/// a - b with its sign; of integers, it wraps where it does not fit.
+ROBOCACHE_HOST_DEVICE std::int64_t difference(std::int64_t a, std::int64_t b) {
+  return static_cast<std::int64_t>(elapsed(b, a));
+}
+ROBOCACHE_HOST_DEVICE double difference(double a, double b) { return a - b; }
+ROBOCACHE_HOST_DEVICE float difference(float a, float b) { return a - b; }
 
 ROBOCACHE_HOST_DEVICE bool is_nan(std::int64_t) { return false; }
 ROBOCACHE_HOST_DEVICE bool is_nan(double t) { return t != t; }
@@ -83,16 +117,16 @@ struct DurationOf<float> {
   ROBOCACHE_HOST_DEVICE static float from(TimeValue value) { return value.f32; }
 };
 
-/// The number of rows whose time is at or before `t`. Gallops from `guess`, a row in [0, count),
-/// then halves: about 2 log2(distance) reads. Times that do not ascend give some number in
-/// [0, count], in as many steps.
+/// The number of rows for which `is_before(time)` holds; those come first. Gallops from `guess`, a row
+/// in [0, count), then halves: about 2 log2(distance) reads. Times that do not ascend give some number
+/// in [0, count], in as many steps.
 /// Source: Bentley and Yao, "An almost optimal algorithm for unbounded searching", 1976.
-template <typename Time, typename Index>
-ROBOCACHE_HOST_DEVICE Index rows_not_after(const EpisodeTimes<Time, Index>& episode, Time t,
-                                           Index guess) {
-  Index low = 0;               // every row before it is at or before t
-  Index high = episode.count;  // this row and all after it are later than t
-  const bool upwards = episode[guess] <= t;
+template <typename Time, typename Index, typename IsBefore>
+ROBOCACHE_HOST_DEVICE Index rows_before(const EpisodeTimes<Time, Index>& episode, Index guess,
+                                        const IsBefore& is_before) {
+  Index low = 0;               // it holds for every row before this one
+  Index high = episode.count;  // and for none from this one on
+  const bool upwards = is_before(episode[guess]);
   if (upwards) {
     low = guess + 1;
   } else {
@@ -100,23 +134,30 @@ ROBOCACHE_HOST_DEVICE Index rows_not_after(const EpisodeTimes<Time, Index>& epis
   }
   for (Index step = 1; step < high - low; step *= 2) {
     const Index probe = upwards ? low + step - 1 : high - step;
-    const bool is_not_after = episode[probe] <= t;
-    if (is_not_after) {
+    const bool holds = is_before(episode[probe]);
+    if (holds) {
       low = probe + 1;
     } else {
       high = probe;
     }
-    if (is_not_after != upwards) break;
+    if (holds != upwards) break;
   }
   while (low < high) {
     const Index middle = low + (high - low) / 2;
-    if (episode[middle] <= t) {
+    if (is_before(episode[middle])) {
       low = middle + 1;
     } else {
       high = middle;
     }
   }
   return low;
+}
+
+/// The number of rows whose time is at or before `t`.
+template <typename Time, typename Index>
+ROBOCACHE_HOST_DEVICE Index rows_not_after(const EpisodeTimes<Time, Index>& episode, Time t,
+                                           Index guess) {
+  return rows_before(episode, guess, [t](Time time) { return time <= t; });
 }
 
 template <typename Time, typename Index>
@@ -158,8 +199,36 @@ ROBOCACHE_HOST_DEVICE Location<Compute> locate_outside(const EpisodeTimes<Time, 
   return location;
 }
 
+/// Whether the two rows of a pair, or the one of them that a method reads, are real and near enough,
+/// for all methods of `kinds`.
+template <typename Time, typename Index>
+ROBOCACHE_HOST_DEVICE bool pair_is_valid(const BasicStreamPlan<Index>& plan,
+                                         const EpisodeTimes<Time, Index>& episode, Time t,
+                                         const Bracket<Time, Index>& bracket,
+                                         bool nearest_is_later, std::uint8_t kinds) {
+  const bool lo_is_valid = episode.is_valid(bracket.not_after - 1);
+  const bool hi_is_valid = episode.is_valid(bracket.not_after);
+  bool valid = true;
+  if (kinds & kReadsPair) valid = valid && lo_is_valid && hi_is_valid;
+  if (kinds & kReadsPrevious) valid = valid && lo_is_valid;
+  if (kinds & kReadsNearest) valid = valid && (nearest_is_later ? hi_is_valid : lo_is_valid);
+  if (plan.has_max_gap) {
+    const auto max_gap = DurationOf<Time>::from(plan.max_gap);
+    const auto after_lo = elapsed(bracket.time_lo, t);
+    const auto before_hi = elapsed(t, bracket.time_hi);
+    if (kinds & kReadsPair) {
+      valid = valid && elapsed(bracket.time_lo, bracket.time_hi) <= max_gap;
+    }
+    if (kinds & kReadsPrevious) valid = valid && after_lo <= max_gap;
+    if (kinds & kReadsNearest) {
+      valid = valid && (nearest_is_later ? before_hi : after_lo) <= max_gap;
+    }
+  }
+  return valid;
+}
+
 /// The rows that make the target at `t`, given its bracket (of any content where the episode is empty
-/// or `t` NaN). `plan` says how gaps, outside and tolerance are meant.
+/// or `t` NaN). `plan` says how gaps, outside and tolerance are meant. Means and sums are window.h's.
 template <typename Compute, typename Time, typename Index>
 ROBOCACHE_HOST_DEVICE Location<Compute> locate(const BasicStreamPlan<Index>& plan,
                                                const EpisodeTimes<Time, Index>& episode, Time t,
@@ -194,28 +263,14 @@ ROBOCACHE_HOST_DEVICE Location<Compute> locate(const BasicStreamPlan<Index>& pla
     return locate_outside<Compute>(episode, t, !has_lo, plan.outside);
   }
 
-  const auto apart = elapsed(bracket.time_lo, bracket.time_hi);
   location.lo = lo;
   location.source = Source::kPair;
-  location.weight = static_cast<Compute>(after_lo) / static_cast<Compute>(apart);
+  location.weight = static_cast<Compute>(after_lo) /
+                    static_cast<Compute>(elapsed(bracket.time_lo, bracket.time_hi));
   location.nearest_is_later = nearest_is_later;
-  if (plan.out_valid == nullptr) return location;  // nobody asks for the mask
-  const bool lo_is_valid = episode.is_valid(lo);
-  const bool hi_is_valid = episode.is_valid(hi);
-  bool valid = true;
-  if (plan.row_kinds & kReadsPair) valid = valid && lo_is_valid && hi_is_valid;
-  if (plan.row_kinds & kReadsPrevious) valid = valid && lo_is_valid;
-  if (plan.row_kinds & kReadsNearest)
-    valid = valid && (nearest_is_later ? hi_is_valid : lo_is_valid);
-  if (plan.has_max_gap) {
-    const auto max_gap = DurationOf<Time>::from(plan.max_gap);
-    if (plan.row_kinds & kReadsPair) valid = valid && apart <= max_gap;
-    if (plan.row_kinds & kReadsPrevious) valid = valid && after_lo <= max_gap;
-    if (plan.row_kinds & kReadsNearest) {
-      valid = valid && (nearest_is_later ? before_hi : after_lo) <= max_gap;
-    }
+  if (plan.out_valid != nullptr) {  // else nobody asks
+    location.valid = pair_is_valid(plan, episode, t, bracket, nearest_is_later, plan.row_kinds);
   }
-  location.valid = valid;
   return location;
 }
 
@@ -235,6 +290,35 @@ ROBOCACHE_HOST_DEVICE MethodRows rows_for(Method method, const Location<Compute>
                                       : location.source == Source::kExtrapolateAfter && !is_linear;
   const bool is_pair = is_between ? !takes_one : location.source > Source::kPair && is_linear;
   return {takes_later ? 1 : 0, is_pair};
+}
+
+/// The newest row that methods of `kinds` read at a location (means and sums apart), or that they would
+/// if the target were held; the episode has rows.
+template <typename Compute>
+ROBOCACHE_HOST_DEVICE std::int64_t newest_row(std::uint8_t kinds,
+                                              const Location<Compute>& location) {
+  bool is_later = false;
+  if (location.source == Source::kPair) {
+    is_later = (kinds & kReadsPair) || ((kinds & kReadsNearest) && location.nearest_is_later);
+  } else if (location.source == Source::kExtrapolateBefore) {
+    is_later = kinds & kExtrapolates;
+  } else if (location.source == Source::kExtrapolateAfter) {
+    is_later = true;
+  }
+  return location.lo + (is_later ? 1 : 0);
+}
+
+/// What `out_age` holds of target t of batch row b, whose time is `time`.
+template <typename Time, typename Index>
+ROBOCACHE_HOST_DEVICE void write_age(const BasicStreamPlan<Index>& plan,
+                                     const EpisodeTimes<Time, Index>& episode, Index b, Index t,
+                                     Time time, std::int64_t newest) {
+  Time age = Time(0);
+  if (episode.count > 0 && !is_nan(time)) {
+    age = difference(time, episode[static_cast<Index>(newest)]);
+  }
+  static_cast<Time*>(plan.out_age)[offset(b, plan.out_age_batch_stride) +
+                                   offset(t, plan.out_age_target_stride)] = age;
 }
 
 }  // namespace robocache::ROBOCACHE_TARGET

@@ -16,14 +16,29 @@ union TimeValue {
   float f32;
 };
 
-/// The runs of a layout. A unit is what one thread makes: one channel, or one quaternion.
-struct RunTable {
-  int count;
-  std::int64_t units;  // in a row
-  std::int64_t first_channel[kMaxRuns];
-  std::int64_t first_unit[kMaxRuns];
-  Method method[kMaxRuns];
+/// A run of a layout. A unit is what one thread makes: one channel, or one quaternion.
+template <typename Index>
+struct BasicPlannedRun {
+  Index first_channel, first_unit;
+  Method method;
 };
+
+/// The runs of one stream, at least one, in order.
+template <typename Index>
+struct BasicRunTable {
+  const BasicPlannedRun<Index>* runs;
+  int count;
+  Index units;  // in a row
+
+  ROBOCACHE_CONSTEXPR const BasicPlannedRun<Index>& operator[](int run) const { return runs[run]; }
+  /// The channel after a run's last one, of `channels` in the row.
+  ROBOCACHE_CONSTEXPR Index end_channel(int run, Index channels) const {
+    return run + 1 < count ? runs[run + 1].first_channel : channels;
+  }
+};
+
+using PlannedRun = BasicPlannedRun<std::int64_t>;
+using RunTable = BasicRunTable<std::int64_t>;
 
 /// One stream, its targets and its share of the output. Strides are in elements, and 0 along a
 /// dimension that is shared. Index is wide enough for every size and stride, not for their products.
@@ -45,12 +60,12 @@ struct BasicStreamPlan {
   const void* target_times;
   Index target_times_batch_stride, target_times_stride;
 
-  TimeValue max_gap, tolerance;
+  TimeValue max_gap, tolerance, half_mean_window, clock_offset;
   DataType time_type, value_type, out_type;
   bool lengths_are_int32, has_max_gap;
   Outside outside;
   Method method;           // where the stream has no layout
-  std::uint8_t row_kinds;  // RowKind flags of all methods in use: whose rows decide the mask
+  std::uint8_t row_kinds;  // RowKind flags of all methods in use
 
   const void* values;
   Index values_batch_stride, values_row_stride, values_channel_stride;
@@ -65,6 +80,8 @@ struct BasicStreamPlan {
   Index out_batch_stride, out_target_stride;
   bool* out_valid;
   Index out_valid_batch_stride, out_valid_target_stride;
+  void* out_age;  // of the times' type
+  Index out_age_batch_stride, out_age_target_stride;
 };
 
 using StreamPlan = BasicStreamPlan<std::int64_t>;
@@ -86,8 +103,15 @@ ROBOCACHE_HOST_DEVICE_INLINE std::int64_t offset(std::int32_t position, std::int
 #endif
 }
 
-/// Methods fall into three kinds by the rows they read.
-enum RowKind : std::uint8_t { kReadsPair = 1, kReadsPrevious = 2, kReadsNearest = 4 };
+/// Methods by the rows they read; a stream has the flags of all its runs.
+enum RowKind : std::uint8_t {
+  kReadsPair = 1,
+  kReadsPrevious = 2,
+  kReadsNearest = 4,
+  kReadsWindow = 8,     // around the target: mean
+  kReadsInterval = 16,  // since the previous target: sum
+  kExtrapolates = 32,   // linear, which reads a pair outside the recording as well
+};
 
 ROBOCACHE_CONSTEXPR bool is_slerp(Method method) {
   return method == Method::kSlerpXyzw || method == Method::kSlerpWxyz;
@@ -98,15 +122,31 @@ ROBOCACHE_CONSTEXPR bool copies_or_lerps(Method method) {
   return method == Method::kLinear || method == Method::kPrevious || method == Method::kNearest;
 }
 
-ROBOCACHE_CONSTEXPR RowKind row_kind(Method method) {
-  return method == Method::kPrevious  ? kReadsPrevious
-         : method == Method::kNearest ? kReadsNearest
-                                      : kReadsPair;
+/// Whether a channel of the method is made of any number of rows.
+ROBOCACHE_CONSTEXPR bool adds_rows(Method method) {
+  return method == Method::kMean || method == Method::kSum;
+}
+
+ROBOCACHE_CONSTEXPR std::uint8_t row_kinds(Method method) {
+  switch (method) {
+    case Method::kLinear:
+      return kReadsPair | kExtrapolates;
+    case Method::kPrevious:
+      return kReadsPrevious;
+    case Method::kNearest:
+      return kReadsNearest;
+    case Method::kMean:
+      return kReadsWindow;
+    case Method::kSum:
+      return kReadsInterval;
+    default:
+      return kReadsPair;
+  }
 }
 
 /// Values are combined in float64 if they or the output are float64, else in float32.
-ROBOCACHE_CONSTEXPR bool computes_in_double(const StreamPlan& plan) {
-  return plan.value_type == DataType::kFloat64 || plan.out_type == DataType::kFloat64;
+ROBOCACHE_CONSTEXPR bool computes_in_double(DataType value_type, DataType out_type) {
+  return value_type == DataType::kFloat64 || out_type == DataType::kFloat64;
 }
 
 }  // namespace robocache

@@ -22,9 +22,10 @@ class Engine {
   /// Why it cannot run on this machine; empty if it can.
   virtual std::string problem() const { return ""; }
 
+  /// `age_out` may be absent.
   virtual void align(const std::vector<Stream>& streams, const ConstTensorView& target_times,
                      const AlignOptions& options, const TensorView& values_out,
-                     const TensorView& valid_out) const = 0;
+                     const TensorView& valid_out, const TensorView& age_out = {}) const = 0;
 
   /// The gradient of one stream; finds its own workspace.
   virtual void align_backward(const Stream& stream, const ConstTensorView& target_times,

@@ -58,7 +58,7 @@ struct Call {
   }
 
   void align() const {
-    robocache::align(streams.data(), streams.size(), target_times, options, values_out, valid_out,
+    robocache::align(streams.data(), streams.size(), target_times, options, values_out, valid_out, {},
                      context);
   }
   void align_backward() const {
@@ -437,7 +437,7 @@ TEST(Errors, RowsPastAnEpisodesEndDoNotExist) {
 }
 
 TEST(Errors, OfSeveralStreamsTheOneIsNamed) {
-  expect_error("ValueError streams: expected at least 1, got 0",
+  expect_error("ValueError streams: expected 1 to 64, got 0",
                [](Call& call) { call.streams.clear(); });
   expect_error("ValueError streams[1].values: expected [B=2,S,D], got [3,3,2]", [](Call& call) {
     call.streams.push_back(call.streams[0]);

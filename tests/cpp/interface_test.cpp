@@ -28,13 +28,14 @@ static_assert(!std::is_constructible_v<TensorView, const float*, DataType,
 static_assert(std::is_constructible_v<ConstTensorView, const float*, DataType,
                                       std::initializer_list<std::int64_t>>);
 
-template <typename ValuesOut, typename ValidOut>
+template <typename ValuesOut, typename ValidOut, typename AgeOut>
 constexpr bool kAlignTakes =
     std::is_invocable_v<decltype(&align), const Stream*, std::size_t, ConstTensorView, AlignOptions,
-                        ValuesOut, ValidOut, ExecutionContext>;
-static_assert(kAlignTakes<TensorView, TensorView>);
-static_assert(!kAlignTakes<ConstTensorView, TensorView>);
-static_assert(!kAlignTakes<TensorView, ConstTensorView>);
+                        ValuesOut, ValidOut, AgeOut, ExecutionContext>;
+static_assert(kAlignTakes<TensorView, TensorView, TensorView>);
+static_assert(!kAlignTakes<ConstTensorView, TensorView, TensorView>);
+static_assert(!kAlignTakes<TensorView, ConstTensorView, TensorView>);
+static_assert(!kAlignTakes<TensorView, TensorView, ConstTensorView>);
 
 template <typename GradValues>
 constexpr bool kBackwardTakes =

@@ -116,7 +116,7 @@ TEST(CustomPool, RunsEverythingWithTheSameBits) {
       problem.values_out.fill_bytes(0);
       problem.valid_out.fill_bytes(0);
       align(streams.data(), 1, targets, problem.options, problem.values_out.view(),
-            problem.valid_out.view(), context);
+            problem.valid_out.view(), {}, context);
       return std::make_pair(problem.values_out.bytes(), problem.valid_out.bytes());
     };
     Tensor grad_output(problem.values_out.type(), problem.values_out.shape());
@@ -151,7 +151,7 @@ TEST(CustomPool, NothingIsThrownInsideIt) {
   stream.times = times.view();
   BackwardsPool pool{1};
   EXPECT_THROW(
-      align(&stream, 1, targets.view(), {}, out.view(), {}, on_cpu(BackwardsPool::run, &pool)),
+      align(&stream, 1, targets.view(), {}, out.view(), {}, {}, on_cpu(BackwardsPool::run, &pool)),
       ValueError);
   EXPECT_EQ(pool.parts, 2);
   EXPECT_FALSE(pool.body_threw);

@@ -1,0 +1,157 @@
+#include "align/checks.h"
+
+#include "align/plan.h"
+
+namespace robocache {
+
+bool is_value_type(DataType type) {
+  return type == DataType::kFloat16 || type == DataType::kBFloat16 || type == DataType::kFloat32 ||
+         type == DataType::kFloat64 || type == DataType::kUInt8;
+}
+
+std::string bracket(std::initializer_list<std::string> dimensions) {
+  std::string text = "[";
+  for (const std::string& dimension : dimensions) {
+    if (text.size() > 1) text += ",";
+    text += dimension;
+  }
+  return text + "]";
+}
+
+namespace {
+
+bool is_time_type(DataType type) {
+  return type == DataType::kInt64 || type == DataType::kFloat32 || type == DataType::kFloat64;
+}
+
+/// Takes the batch size from `size`, or checks that it agrees.
+bool agree(std::int64_t& batch, std::int64_t size) {
+  if (batch < 0) batch = size;
+  return batch == size;
+}
+
+std::string batch_of(const Sizes& sizes) { return dimension("B", sizes.batch); }
+
+void check_values(CheckedStream& stream, Sizes& sizes, bool ragged) {
+  const Argument& values = stream.values;
+  const ConstTensorView& view = values.view;
+  values.expect_type(is_value_type(view.dtype), kValueTypes);
+  if (ragged) {
+    values.expect_shape(view.rank == 2, "[N,D]");
+  } else {
+    values.expect_shape(view.rank == 2 || view.rank == 3, "[B,S,D] or [S,D]");
+  }
+  stream.rows = view.shape[view.rank - 2];
+  stream.channels = view.shape[view.rank - 1];
+  if (view.rank == 3) {
+    values.expect_shape(agree(sizes.batch, view.shape[0]),
+                        [&] { return bracket({batch_of(sizes), "S", "D"}); });
+  }
+}
+
+/// `times` and `valid`: [B,S] or [S], or [N] where the stream is ragged.
+void check_rows(const Argument& argument, const CheckedStream& stream, Sizes& sizes, bool ragged) {
+  const ConstTensorView& view = argument.view;
+  const auto rows = [&] { return dimension(ragged ? "N" : "S", stream.rows); };
+  if (ragged || view.rank == 1) {
+    argument.expect_shape(view.rank == 1 && view.shape[0] == stream.rows,
+                          [&] { return bracket({rows()}); });
+    return;
+  }
+  argument.expect_shape(view.rank == 2, "[B,S] or [S]");
+  const bool batch_agrees = agree(sizes.batch, view.shape[0]);
+  argument.expect_shape(batch_agrees && view.shape[1] == stream.rows,
+                        [&] { return bracket({batch_of(sizes), rows()}); });
+}
+
+void check_target_times(const Argument& targets, const CheckedStream& stream, Sizes& sizes) {
+  const ConstTensorView& view = targets.view;
+  targets.expect_type(is_time_type(view.dtype), "int64, float32 or float64");
+  const DataType source = stream.times.view.dtype;
+  if (view.dtype != source) {
+    const bool is_mixed = source == DataType::kInt64 || view.dtype == DataType::kInt64;
+    const char* expected =
+        is_mixed && source != DataType::kInt64 ? "float32 or float64" : name_of(source);
+    throw_type_error(targets.name(), std::string(expected) + " like " + stream.times.name(),
+                     name_of(view.dtype));
+  }
+  targets.expect_shape(view.rank == 1 || view.rank == 2, "[B,T] or [T]");
+  sizes.targets = view.shape[view.rank - 1];
+  if (view.rank == 2) {
+    targets.expect_shape(agree(sizes.batch, view.shape[0]),
+                         [&] { return bracket({batch_of(sizes), "T"}); });
+  }
+}
+
+void check_lengths(const CheckedStream& stream, Sizes& sizes) {
+  const Argument& lengths = stream.lengths;
+  if (!lengths.view.present()) return;
+  lengths.expect_type(
+      lengths.view.dtype == DataType::kInt64 || lengths.view.dtype == DataType::kInt32,
+      "int64 or int32");
+  lengths.expect_shape(lengths.view.rank <= 1, "[B] or []");
+  if (lengths.view.rank == 1) {
+    lengths.expect_shape(agree(sizes.batch, lengths.view.shape[0]),
+                         [&] { return bracket({batch_of(sizes)}); });
+  }
+}
+
+void check_begins(const CheckedStream& stream, Sizes& sizes) {
+  const Argument& begins = stream.begins;
+  if (!begins.view.present()) return;
+  begins.expect_type(begins.view.dtype == DataType::kInt64, "int64");
+  begins.expect_shape(begins.view.rank == 1 && agree(sizes.batch, begins.view.shape[0]),
+                      [&] { return bracket({batch_of(sizes)}); });
+  if (!stream.lengths.view.present()) {
+    throw_value_error(stream.lengths.name(), "a length for every one of " + begins.name(), "none");
+  }
+}
+
+/// `subtract` and `multiply`.
+void check_scale(const Argument& scale, const CheckedStream& stream, DataType compute_type) {
+  if (!scale.view.present()) return;
+  scale.expect_type(is_value_type(scale.view.dtype) && scale.view.dtype != DataType::kUInt8,
+                    "float16, bfloat16, float32 or float64");
+  if (scale.view.dtype != compute_type) {
+    throw_type_error(scale.name(), std::string(name_of(compute_type)) + " (the compute type)",
+                     name_of(scale.view.dtype));
+  }
+  scale.expect_shape(scale.view.rank == 1 && scale.view.shape[0] == stream.channels,
+                     [&] { return bracket({dimension("D", stream.channels)}); });
+}
+
+}  // namespace
+
+CheckedStream check_stream(const Stream& stream, const std::string& prefix, const Argument& targets,
+                           const ArgumentNames& names, DataType out_type, Sizes& sizes) {
+  CheckedStream checked;
+  checked.values = {prefix, names.values, stream.values};
+  checked.times = {prefix, names.times, stream.times};
+  checked.lengths = {prefix, names.lengths, stream.lengths};
+  checked.begins = {prefix, "begins", stream.begins};
+  checked.valid = {prefix, names.valid, stream.valid};
+  checked.subtract = {prefix, "subtract", stream.subtract};
+  checked.multiply = {prefix, "multiply", stream.multiply};
+  checked.prefix = prefix;
+  checked.method_name = prefix + "method";
+  const bool ragged = stream.begins.present();
+
+  check_values(checked, sizes, ragged);
+  checked.times.expect_type(is_time_type(stream.times.dtype), "int64, float32 or float64");
+  check_rows(checked.times, checked, sizes, ragged);
+  check_target_times(targets, checked, sizes);
+  check_lengths(checked, sizes);
+  check_begins(checked, sizes);
+  if (stream.valid.present()) {
+    checked.valid.expect_type(stream.valid.dtype == DataType::kBool, "bool");
+    check_rows(checked.valid, checked, sizes, ragged);
+  }
+  const DataType compute_type = computes_in_double(stream.values.dtype, out_type)
+                                    ? DataType::kFloat64
+                                    : DataType::kFloat32;
+  check_scale(checked.subtract, checked, compute_type);
+  check_scale(checked.multiply, checked, compute_type);
+  return checked;
+}
+
+}  // namespace robocache

@@ -1,0 +1,165 @@
+// The methods that add rows up: which rows a target's mean or sum is made of, and adding them.
+// docs/meaning.md states the rules; here too each stands once, for every backend of the library.
+#pragma once
+
+#include <cstdint>
+
+#include "align/episode.h"
+#include "align/locate.h"
+#include "align/plan.h"
+#include "core/target.h"
+
+namespace robocache::ROBOCACHE_TARGET {
+
+enum class WindowSource : std::uint8_t {
+  kZero,      // a literal 0
+  kNan,       // a literal NaN
+  kRow,       // row `begin`, held
+  kRows,      // the valid ones of rows [begin, end), `count` of them
+  kAsLinear,  // what a linear run is at this target
+};
+
+/// The rows of a mean or a sum, counted from the episode's first.
+template <typename Index>
+struct Window {
+  WindowSource source;
+  bool valid;  // the mask
+  Index begin, end;
+  Index count;   // of them valid
+  Index newest;  // what the target's age goes by
+};
+
+/// What every method that adds rows does with a target outside the recording, a NaN, and an episode
+/// without rows. False if the target is none of these.
+template <typename Time, typename Index>
+ROBOCACHE_HOST_DEVICE bool window_outside(const BasicStreamPlan<Index>& plan,
+                                          const EpisodeTimes<Time, Index>& episode, Time t,
+                                          const Bracket<Time, Index>& bracket,
+                                          Window<Index>& window) {
+  window = {WindowSource::kZero, false, 0, 0, 0, 0};
+  if (episode.count <= 0) return true;
+  if (is_nan(t)) {
+    window.source = WindowSource::kNan;
+    return true;
+  }
+  const bool is_after = bracket.not_after == episode.count && !(bracket.time_lo == t);
+  if (bracket.not_after > 0 && !is_after) return false;
+  window.begin = window.newest = is_after ? episode.count - 1 : 0;
+  window.source = plan.outside == Outside::kZero  ? WindowSource::kZero
+                  : plan.outside == Outside::kNan ? WindowSource::kNan
+                                                  : WindowSource::kRow;
+  return true;
+}
+
+/// Sets `count` and, if any row is valid, `newest`.
+template <typename Time, typename Index>
+ROBOCACHE_HOST_DEVICE void count_valid(const EpisodeTimes<Time, Index>& episode,
+                                       Window<Index>& window) {
+  if (episode.valid == nullptr) {
+    window.count = window.end - window.begin;
+    if (window.count > 0) window.newest = window.end - 1;
+    return;
+  }
+  for (Index row = window.begin; row < window.end; ++row) {
+    if (!episode.is_valid(row)) continue;
+    ++window.count;
+    window.newest = row;
+  }
+}
+
+/// The rows of a mean: those within half the window of `t`, on either side. `location` is that of a
+/// linear run, which takes over where no row is valid.
+template <typename Compute, typename Time, typename Index>
+ROBOCACHE_HOST_DEVICE Window<Index> locate_mean(const BasicStreamPlan<Index>& plan,
+                                                const EpisodeTimes<Time, Index>& episode, Time t,
+                                                const Bracket<Time, Index>& bracket,
+                                                const Location<Compute>& location) {
+  Window<Index> window;
+  if (window_outside(plan, episode, t, bracket, window)) return window;
+  const auto half = DurationOf<Time>::from(plan.half_mean_window);
+  const Index lo = bracket.not_after - 1;
+  window.begin = rows_before(episode, lo, [=](Time time) { return time < t && elapsed(time, t) > half; });
+  window.end = rows_before(episode, lo, [=](Time time) { return time <= t || elapsed(t, time) <= half; });
+  count_valid(episode, window);
+  window.source = WindowSource::kRows;
+  window.valid = true;
+  if (window.count == 0) {
+    window.source = WindowSource::kAsLinear;
+    window.newest = static_cast<Index>(newest_row(kReadsPair, location));
+    window.valid = location.valid;
+    if (location.source == Source::kPair) {
+      window.valid = pair_is_valid(plan, episode, t, bracket, location.nearest_is_later, kReadsPair);
+    }
+  }
+  return window;
+}
+
+/// The rows of a sum: those after the target before target `index` of batch row `b`, which stands at
+/// `t`, and not after `t`.
+template <typename Time, typename Index>
+ROBOCACHE_HOST_DEVICE Window<Index> locate_sum(const BasicStreamPlan<Index>& plan,
+                                               const EpisodeTimes<Time, Index>& episode, Index b,
+                                               Index index, Time t,
+                                               const Bracket<Time, Index>& bracket) {
+  Window<Index> window;
+  if (window_outside(plan, episode, t, bracket, window)) return window;
+  window.source = WindowSource::kRows;
+  window.end = bracket.not_after;
+  window.newest = bracket.not_after - 1;
+  Index before = index - 1;
+  while (before >= 0 && is_nan(target_time<Time>(plan, b, before))) --before;
+  if (before >= 0) {
+    const Time previous = target_time<Time>(plan, b, before);
+    const Index not_after_previous = rows_not_after(episode, previous, window.newest);
+    window.begin = not_after_previous < window.end ? not_after_previous : window.end;
+  }
+  count_valid(episode, window);
+  window.valid = window.count == window.end - window.begin;
+  return window;
+}
+
+/// Where a target stands, for all kinds of runs that its stream has.
+template <typename Compute, typename Index>
+struct Located {
+  Location<Compute> location;  // its mask is that of all runs
+  Window<Index> mean, sum;     // each only where the stream has such a run
+};
+
+/// Locates target `index` of batch row `b`, which stands at `t`, and writes its age if that is asked for.
+template <typename Compute, typename Time, typename Index>
+ROBOCACHE_HOST_DEVICE Located<Compute, Index> locate_all(const BasicStreamPlan<Index>& plan,
+                                                         const EpisodeTimes<Time, Index>& episode,
+                                                         Index b, Index index, Time t,
+                                                         const Bracket<Time, Index>& bracket) {
+  Located<Compute, Index> located{};
+  Location<Compute>& location = located.location;
+  location = locate<Compute>(plan, episode, t, bracket);
+  const std::uint8_t kinds = plan.row_kinds;
+  const bool only_adds_rows = !(kinds & ~(kReadsWindow | kReadsInterval));
+  bool valid = only_adds_rows || location.valid;
+  std::int64_t newest = only_adds_rows ? 0 : newest_row(kinds, location);
+  const auto join = [&](const Window<Index>& window) {
+    valid = valid && window.valid;
+    if (window.newest > newest) newest = window.newest;
+  };
+  if (kinds & kReadsWindow) {
+    located.mean = locate_mean(plan, episode, t, bracket, location);
+    join(located.mean);
+  }
+  if (kinds & kReadsInterval) {
+    located.sum = locate_sum(plan, episode, b, index, t, bracket);
+    join(located.sum);
+  }
+  location.valid = valid;
+  if (plan.out_age != nullptr) write_age(plan, episode, b, index, t, newest);
+  return located;
+}
+
+/// The rows of a method that adds rows.
+template <typename Compute, typename Index>
+ROBOCACHE_HOST_DEVICE const Window<Index>& window_of(const Located<Compute, Index>& located,
+                                                     Method method) {
+  return method == Method::kMean ? located.mean : located.sum;
+}
+
+}  // namespace robocache::ROBOCACHE_TARGET
