@@ -65,8 +65,9 @@ if(robocache_has_cuda)
   target_sources(
     robocache
     PRIVATE src/align/align_cuda.cu
-            src/align/align_runs_cuda.cu
+            src/align/align_wide_cuda.cu
             src/align/align_backward_cuda.cu
+            src/align/narrow_plan.cpp
             src/voxel/sort_cuda.cu
             src/voxel/voxelize_cuda.cu
             src/voxel/voxelize_reduce_cuda.cu

@@ -29,6 +29,8 @@ struct Workspace {
   std::int64_t targets;  // over the batch
   std::int64_t rows;     // over the value batch
   TargetRecord* records;
+  WindowRecord* windows;  // null where the stream has no means or sums
+  std::int64_t* span;
   std::int64_t *row_keys, *sorted_row_keys;  // [targets]; `rows` where there is no gradient to give
   std::int64_t *targets_in_order, *sorted_targets;
   std::int64_t* starts;  // [rows + 1]
@@ -39,7 +41,10 @@ struct Workspace {
   Workspace(const BackwardPlan& plan, void* workspace)
       : targets(plan.forward.batch * plan.forward.targets),
         rows(plan.value_batch * plan.forward.rows) {
+    const bool has_windows = plan.forward.row_kinds & (kReadsWindow | kReadsInterval);
     records = cut<TargetRecord>(workspace, targets);
+    windows = has_windows ? cut<WindowRecord>(workspace, targets) : nullptr;
+    span = cut<std::int64_t>(workspace, 1);
     row_keys = cut<std::int64_t>(workspace, targets);
     sorted_row_keys = cut<std::int64_t>(workspace, targets);
     targets_in_order = cut<std::int64_t>(workspace, targets);
@@ -48,6 +53,8 @@ struct Workspace {
     check_cuda(sort(nullptr, nullptr), "backward workspace");
     sort_storage = cut<char>(workspace, static_cast<std::int64_t>(sort_bytes));
   }
+
+  __host__ __device__ SortedTargets sorted() const { return {records, windows, sorted_targets, starts, span}; }
 
   /// Sorts the targets by row, stably; without storage, only sets `sort_bytes`.
   cudaError_t sort(void* storage, cudaStream_t stream) {
@@ -69,20 +76,33 @@ struct Workspace {
 
 template <typename Compute>
 __global__ void __launch_bounds__(kThreads)
-    record_kernel(const __grid_constant__ BackwardPlan plan, TargetRecord* records,
-                  std::int64_t* row_keys, std::int64_t* targets_in_order, std::int64_t targets,
-                  std::int64_t rows) {
+    record_kernel(const __grid_constant__ BackwardPlan plan, const __grid_constant__ Workspace work) {
   const std::int64_t target = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
-  if (target >= targets) return;
-  const std::int64_t b = target / plan.forward.targets;
-  const Episode<std::int64_t> episode = episode_of(plan.forward, b);
-  const TargetRecord record =
-      make_record(plan, b, episode.first_row,
-                  search<Compute>(plan.forward, b, target - b * plan.forward.targets, episode));
-  records[target] = record;
-  row_keys[target] = record.row < 0 ? rows : record.row;
-  targets_in_order[target] = target;
+  if (target >= work.targets) return;
+  const StreamPlan& forward = plan.forward;
+  const std::int64_t b = target / forward.targets;
+  const std::int64_t t = target - b * forward.targets;
+  const Episode<std::int64_t> episode = episode_of(forward, b);
+  TargetRecord record;
+  if (work.windows == nullptr) {
+    record = make_record(plan, b, episode.first_row, locate_target<Compute>(forward, b, t, episode));
+  } else {
+    const auto located = locate_target_all<Compute>(forward, b, t, episode);
+    record = make_record(plan, b, episode.first_row, located.location);
+    const WindowRecord window = make_window_record(plan, b, episode.first_row, located, record);
+    work.windows[target] = window;
+    if (record.row >= 0) {
+      atomicMax(reinterpret_cast<long long*>(work.span),
+                static_cast<long long>(window.end - record.row));
+    }
+  }
+  work.records[target] = record;
+  work.row_keys[target] = record.row < 0 ? work.rows : record.row;
+  work.targets_in_order[target] = target;
 }
+
+/// Before `record_kernel` raises it: a pair's span.
+__global__ void __launch_bounds__(kThreads) span_kernel(std::int64_t* span) { *span = 2; }
 
 /// starts[r] becomes the number of targets whose first row is before r.
 __global__ void __launch_bounds__(kThreads)
@@ -103,43 +123,63 @@ __global__ void __launch_bounds__(kThreads)
   starts[row] = low;
 }
 
+/// A stream's runs, as the kernel's parameters hold them.
+struct Runs {
+  PlannedRun runs[kMaxRuns];
+  int count;
+  std::int64_t units;
+
+  explicit Runs(const RunTable& table) : count(table.count), units(table.units) {
+    std::copy_n(table.runs, table.count, runs);
+  }
+};
+
 /// One thread makes one unit, a channel or a quaternion, of one source row.
 template <typename Compute>
 __global__ void __launch_bounds__(kThreads)
-    gather_kernel(const __grid_constant__ BackwardPlan plan, const __grid_constant__ RunTable runs,
-                  const TargetRecord* records, const std::int64_t* order,
-                  const std::int64_t* starts, std::int64_t rows) {
+    gather_kernel(const __grid_constant__ BackwardPlan plan, const __grid_constant__ Runs given,
+                  const __grid_constant__ Workspace work) {
   const std::int64_t index = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
-  if (index >= rows * runs.units) return;
-  const std::int64_t row = index / runs.units;
-  const std::int64_t unit = index - row * runs.units;
-  const RowTargets targets{records, order, row > 0 ? starts[row - 1] : starts[row], starts[row],
-                           starts[row + 1]};
-  const int run = run_of_unit(runs, unit);
-  const Method method = runs.method[run];
-  if (is_slerp(method)) {
-    gather_quaternion<Compute>(plan, targets, row, runs.first_channel[run]);
+  if (index >= work.rows * given.units) return;
+  const std::int64_t row = index / given.units;
+  const std::int64_t unit = index - row * given.units;
+  const RowTargets targets = targets_of_row(work.sorted(), row);
+  const RunTable runs{given.runs, given.count, given.units};
+  const PlannedRun run = runs[run_of_unit(runs, unit)];
+  if (is_slerp(run.method)) {
+    gather_quaternion<Compute>(plan, targets, row, run.first_channel);
   } else {
-    gather_channel<Compute>(plan, targets, method, row,
-                            runs.first_channel[run] + (unit - runs.first_unit[run]));
+    gather_channel<Compute>(plan, targets, run.method, row,
+                            run.first_channel + (unit - run.first_unit));
   }
+}
+
+/// Launches a kernel of at least one thread. A status of the launch alone: what others left pending is
+/// theirs to find.
+template <typename... Parameters, typename... Arguments>
+void launch(const char* what, void (*kernel)(Parameters...), std::int64_t threads,
+            cudaStream_t stream, const Arguments&... arguments) {
+  cudaLaunchConfig_t config{};
+  config.gridDim = blocks_for(threads);
+  config.blockDim = kThreads;
+  config.stream = stream;
+  check_cuda(cudaLaunchKernelEx(&config, kernel, arguments...), what);
 }
 
 template <typename Compute>
 void align_backward(const BackwardPlan& plan, const RunTable& runs, Workspace& work,
                     cudaStream_t stream) {
+  launch("resampling backward, beginning", span_kernel, 1, stream, work.span);
   if (work.targets > 0) {
-    record_kernel<Compute><<<blocks_for(work.targets), kThreads, 0, stream>>>(
-        plan, work.records, work.row_keys, work.targets_in_order, work.targets, work.rows);
-    check_cuda(cudaGetLastError(), "resampling backward, locating targets");
+    launch("resampling backward, locating targets", record_kernel<Compute>, work.targets, stream,
+           plan, work);
     check_cuda(work.sort(work.sort_storage, stream), "resampling backward, sorting targets");
   }
-  starts_kernel<<<blocks_for(work.rows + 1), kThreads, 0, stream>>>(
-      work.sorted_row_keys, work.targets, work.starts, work.rows);
-  check_cuda(cudaGetLastError(), "resampling backward, finding rows");
-  gather_kernel<Compute><<<blocks_for(work.rows * runs.units), kThreads, 0, stream>>>(
-      plan, runs, work.records, work.sorted_targets, work.starts, work.rows);
-  check_cuda(cudaGetLastError(), "resampling backward, gathering");
+  launch("resampling backward, finding rows", starts_kernel, work.rows + 1, stream,
+         static_cast<const std::int64_t*>(work.sorted_row_keys), work.targets, work.starts,
+         work.rows);
+  launch("resampling backward, gathering", gather_kernel<Compute>, work.rows * runs.units, stream,
+         plan, Runs(runs), work);
 }
 
 }  // namespace
@@ -152,7 +192,7 @@ std::size_t backward_workspace_bytes_on_cuda(const BackwardPlan& plan) {
 void align_backward_on_cuda(const BackwardPlan& plan, const RunTable& runs, void* workspace,
                             CUstream_st* stream) {
   cuda::Workspace work(plan, workspace);
-  if (computes_in_double(plan.forward)) {
+  if (computes_in_double(plan.forward.value_type, plan.forward.out_type)) {
     cuda::align_backward<double>(plan, runs, work, stream);
   } else {
     cuda::align_backward<float>(plan, runs, work, stream);

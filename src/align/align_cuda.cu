@@ -1,353 +1,377 @@
-// The CUDA backend for streams of one linear, previous or nearest run: one launch that searches,
-// combines and masks.
-//
-// A block makes a tile of consecutive targets, in two steps:
-//
-//   1. locate   thread i searches for target i of the tile, and leaves its rows and weight in shared
-//               memory; so each target is searched for once
-//   2. combine  an output row is cut into pieces of 16 bytes; a thread keeps to one column of them,
-//               and walks down the tile
-//
-//                           column 0    column 1    column 2      (a row of 3 pieces: 42 rows at a time)
-//               target 0    thread 0    thread 1    thread 2
-//               target 1    thread 3    thread 4    thread 5
-//               ...
-//               target 42   thread 0    thread 1    thread 2
-//
-// Neighbouring targets share a source row, which the L1 cache serves the second time. Everything else
-// (layouts, slerp, angle, very large strides) is align_runs_cuda.cu's.
+// The CUDA backend: any number of streams in one launch that searches, combines and masks. How blocks
+// share out the work is drawn in tiling_cuda.h; what they do with a stream is plain_cuda.h's or
+// runs_cuda.h's. Streams of very large sizes or strides are align_wide_cuda.cu's.
 #include <cuda_runtime.h>
 
-#include <algorithm>
 #include <cstdint>
+#include <vector>
 
 #include "align/align_cuda.h"
-#include "align/combine.h"
-#include "align/search_cuda.h"
-#include "align/vector_cuda.h"
+#include "align/narrow_plan.h"
+#include "align/plain_cuda.h"
+#include "align/runs_cuda.h"
+#include "align/tiling_cuda.h"
 #include "core/cuda_error.h"
-#include "core/number.h"
 
 namespace robocache {
 namespace cuda {
 namespace {
 
-using NarrowPlan = BasicStreamPlan<std::int32_t>;
+/// A launch, as the kernel's parameters hold it: in constant memory, which takes 32,764 bytes of them.
+/// Small launches have small parameters, since every launch copies them.
+template <int kStreams_, int kRuns_>
+struct Launch {
+  static constexpr int kStreams = kStreams_;
+  static constexpr int kRuns = kRuns_;
 
-// Threads of a block, which is also the most targets in a tile: few enough that a block waits for few
-// others' searches, enough that one warp's searches serve four.
-constexpr int kThreads = 128;
-// Pieces that a thread makes in one go, their loads in flight together, and blocks that an SM holds,
-// which sets how many registers a thread may have for them. Measured on an H200, bf16: 4 and 6 are no
-// faster where memory is the limit, and slower where the searches are (1 x 1e6 -> 1e6 x 8: 24.8 us
-// against 20.9, by `benchmarks/run.py --device cuda --no-peers`, as are the times below).
-constexpr int kPiecesAtOnce = 2;
-constexpr int kBlocksPerSm = 8;
-// Pieces of a row that one block makes; blockIdx.y counts these stretches of wider rows.
-constexpr int kMaxRowPieces = kThreads;
-
-// How large a tile grows. A search costs as many instructions as five pieces, so threads are first given
-// pieces for one go, while there are four blocks for each SM. Beyond that a larger tile saves searches
-// but reads more scattered memory (256 x 1000 -> 1000 x 512: 135 us at 16 pieces, 139 at 32).
-constexpr int kEnoughTiles = 512;
-constexpr int kManyTiles = 2048;
-constexpr int kMaxPiecesPerThread = 16;
-
-/// Division of numbers below 2^31 by a number that all threads share.
-/// Source: Granlund and Montgomery, "Division by invariant integers using multiplication", 1994.
-class Divisor {
- public:
-  explicit Divisor(std::uint32_t divisor) {
-    while ((std::uint64_t{1} << shift_) < divisor) ++shift_;
-    const std::uint64_t power = std::uint64_t{1} << shift_;
-    multiplier_ = static_cast<std::uint32_t>(((power - divisor) << 32) / divisor + 1);
-  }
-
-  __device__ std::uint32_t quotient(std::uint32_t number) const {
-    return (__umulhi(multiplier_, number) + number) >> shift_;
-  }
-
- private:
-  std::uint32_t multiplier_;
-  std::uint32_t shift_ = 0;
-};
-
-/// How the output is shared out among blocks.
-struct Tiling {
+  NarrowPlan plans[kStreams];
+  Columns columns[kStreams];
+  std::int16_t first_run[kStreams];
+  std::int16_t run_count[kStreams];
   std::int32_t targets;  // over the batch
-  std::int32_t tiles;
-  std::int32_t targets_per_tile;
-  std::int32_t pieces;        // in an output row
-  std::int32_t columns;       // of pieces, that a block makes side by side
-  std::int32_t rows_at_once;  // targets that a block makes side by side
-  Divisor targets_per_batch_row;
-  Divisor columns_divisor;
-
-  Tiling(const NarrowPlan& plan, std::int32_t pieces_in_row)
-      : targets(plan.batch * plan.targets),
-        pieces(pieces_in_row),
-        columns(std::clamp(pieces_in_row, 1, kMaxRowPieces)),
-        rows_at_once(kThreads / columns),
-        targets_per_batch_row(static_cast<std::uint32_t>(plan.targets)),
-        columns_divisor(static_cast<std::uint32_t>(columns)) {
-    const auto may_grow = [&](int tiles_left, int pieces_per_thread) {
-      const int doubled = targets_per_tile * 2;
-      return doubled <= kThreads && targets / doubled >= tiles_left &&
-             doubled <= rows_at_once * pieces_per_thread;
-    };
-    targets_per_tile = rows_at_once;
-    while (may_grow(kEnoughTiles, kPiecesAtOnce) || may_grow(kManyTiles, kMaxPiecesPerThread)) {
-      targets_per_tile *= 2;
-    }
-    tiles = (targets + targets_per_tile - 1) / targets_per_tile;
-  }
-
-  dim3 grid() const {
-    return {static_cast<unsigned>(tiles),
-            static_cast<unsigned>((pieces + kMaxRowPieces - 1) / kMaxRowPieces), 1};
-  }
+  Divisor by_targets;    // of a batch row
+  std::int32_t group_count;
+  Group groups[kStreams];
+  NarrowRun runs[kRuns];
 };
 
-enum class Recipe : std::uint32_t { kZero, kNan, kRow, kPair };
+using SingleLaunch = Launch<1, 1>;
+using SmallLaunch = Launch<6, 24>;
+using LargeLaunch = Launch<kMaxStreams, kMaxRunsInAll>;
+static_assert(sizeof(SmallLaunch) <= 4096 && sizeof(LargeLaunch) <= 32764);
 
-/// A target as step 1 leaves it for step 2: a literal, row a, or rows a and b, the one after it.
-template <typename Value, typename Compute>
-struct alignas(16) TileTarget {
-  const Value* a;
-  Compute weight;
-  Recipe recipe;
-};
-
-/// Step 1, for one target.
-template <typename Value, typename Compute>
-__device__ TileTarget<Value, Compute> locate_target(const NarrowPlan& plan, const Tiling& tiling,
-                                                    std::int32_t target) {
-  const std::int32_t b = static_cast<std::int32_t>(
-      tiling.targets_per_batch_row.quotient(static_cast<std::uint32_t>(target)));
-  const std::int32_t t = target - b * plan.targets;
-  const Episode<std::int32_t> episode = episode_of(plan, b);
-  const Location<Compute> location = search<Compute>(plan, b, t, episode);
-  if (plan.out_valid != nullptr && blockIdx.y == 0) {
-    plan.out_valid[offset(b, plan.out_valid_batch_stride) +
-                   offset(t, plan.out_valid_target_stride)] = location.valid;
+/// One block's share of a stream that needs no more than copying and interpolating: step 2.
+template <typename Value, typename Out>
+__device__ void combine_either_way(const NarrowPlan& plan, const Columns& columns, int stretch,
+                                   const void* made, int count) {
+  constexpr int kWidth = 16 / (sizeof(Value) > sizeof(Out) ? sizeof(Value) : sizeof(Out));
+  const auto* targets =
+      static_cast<const PlainTarget<typename ComputeOf<Value, Out>::type>*>(made);
+  if (columns.access == Access::kVector) {
+    combine_plain<Value, Out, kWidth>(plan, columns, stretch, targets, count);
+  } else {
+    combine_plain<Value, Out, 1>(plan, columns, stretch, targets, count);
   }
-  const MethodRows picked = rows_for(plan.method, location);
-  const std::int32_t row = episode.first_row + static_cast<std::int32_t>(location.lo) + picked.step;
-  TileTarget<Value, Compute> made;
-  made.a = static_cast<const Value*>(plan.values) + offset(b, plan.values_batch_stride) +
-           offset(row, plan.values_row_stride);
-  made.weight = location.weight;
-  made.recipe = location.source == Source::kZero  ? Recipe::kZero
-                : location.source == Source::kNan ? Recipe::kNan
-                : picked.is_pair                  ? Recipe::kPair
-                                                  : Recipe::kRow;
-  return made;
 }
 
-/// kWidth is 1, with any strides, or the number of elements in 16 bytes of the wider type, with
-/// aligned rows whose channels are neighbours.
+/// The same, by the type of the stream's values. The compute type leaves out those that it is not for.
+template <typename Compute, typename Out>
+__device__ void combine_stream(const NarrowPlan& plan, const Columns& columns, int stretch,
+                               const void* made, int count) {
+  if constexpr (sizeof(Compute) == 8) {
+    if (plan.value_type == DataType::kFloat64) {
+      return combine_either_way<double, Out>(plan, columns, stretch, made, count);
+    }
+  }
+  if constexpr (sizeof(Compute) == 4 || sizeof(Out) == 8) {
+    switch (plan.value_type) {
+      case DataType::kFloat16:
+        return combine_either_way<Float16, Out>(plan, columns, stretch, made, count);
+      case DataType::kBFloat16:
+        return combine_either_way<BFloat16, Out>(plan, columns, stretch, made, count);
+      case DataType::kFloat32:
+        return combine_either_way<float, Out>(plan, columns, stretch, made, count);
+      default:
+        return combine_either_way<std::uint8_t, Out>(plan, columns, stretch, made, count);
+    }
+  }
+}
+
+/// A tile of a group of streams that are copied and interpolated, all in the compute type.
+/// `combine(plan, columns, made, count)` is step 2 for one of them.
+template <typename Compute, bool kIsBare, typename Launch, typename Combine>
+__device__ void make_plain_tile(const Launch& launch, const Group& group, const Tile& tile,
+                                void* shared, const Combine& combine) {
+  auto* const made = static_cast<PlainTarget<Compute>*>(shared);
+  const int warp = static_cast<int>(threadIdx.x) / kWarp;
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  const int count = group.targets_per_tile;
+  // A group of several streams has no more targets in its tile than a warp searches for.
+  for (int i = warp; i < kWarps || i < group.streams; i += kWarps) {
+    const int stream = group.streams == 1 ? 0 : i;
+    const int row = group.streams == 1 ? i * kWarp + lane : lane;
+    if (row < count && stream < group.streams) {
+      made[stream * count + row] = locate_plain<Compute, kIsBare>(
+          launch.plans[Launch::kStreams == 1 ? 0 : group.first_stream + stream], launch.by_targets,
+          launch.targets, tile.target(group, row), tile.stretch == 0);
+    }
+  }
+  __syncthreads();
+  for (int i = 0; i < (Launch::kStreams == 1 ? 1 : group.streams); ++i) {
+    const int stream = Launch::kStreams == 1 ? 0 : group.first_stream + i;
+    combine(launch.plans[stream], launch.columns[stream], made + i * count, count);
+  }
+}
+
+/// A tile of one stream of any layout.
+template <typename Compute, typename Launch>
+__device__ void make_runs_tile(const Launch& launch, const Group& group, const Tile& tile,
+                               void* shared) {
+  using Target = RunsTarget<Compute, std::int32_t>;
+  auto* const made = static_cast<Target*>(shared);
+  const int stream = Launch::kStreams == 1 ? 0 : group.first_stream;
+  const NarrowPlan& plan = launch.plans[stream];
+  const Columns& columns = launch.columns[stream];
+  const BasicRunTable<std::int32_t> runs{launch.runs + launch.first_run[stream],
+                                         launch.run_count[stream], columns.pieces};
+  const int thread = static_cast<int>(threadIdx.x);
+  const int count = group.targets_per_tile;
+  if (thread < count) {
+    const int target = tile.target(group, thread);
+    if (target < launch.targets) {
+      const std::int32_t b = launch.by_targets.quotient(target);
+      made[thread] = locate_runs<Compute>(plan, runs, b, target - b * plan.targets,
+                                          offset(target, plan.out_target_stride),
+                                          tile.stretch == 0);
+    } else {
+      made[thread].out = -1;
+    }
+  }
+  __syncthreads();
+  const int thread_row = columns.divisor.quotient(thread);
+  const int unit = tile.stretch * kThreads + thread - thread_row * columns.side_by_side;
+  if (thread_row >= columns.rows_at_once || unit >= columns.pieces) return;
+  const NarrowRun run = runs[run_of_unit(runs, unit)];
+  for (int row = thread_row; row < count; row += columns.rows_at_once) {
+    if (made[row].out >= 0) make_unit(plan, run, unit, made[row]);
+  }
+}
+
+/// One stream of one linear, previous or nearest run, without a clock offset or an age: the usual
+/// launch, with its types known.
 template <typename Value, typename Out, int kWidth>
 __global__ void __launch_bounds__(kThreads, kBlocksPerSm)
-    align_kernel(const __grid_constant__ Tiling tiling, const __grid_constant__ NarrowPlan plan) {
+    plain_kernel(const __grid_constant__ SingleLaunch launch) {
   using Compute = typename ComputeOf<Value, Out>::type;
-  using Target = TileTarget<Value, Compute>;
-  __shared__ Target targets[kThreads];
-  const int thread = static_cast<int>(threadIdx.x);
-  const int first = static_cast<int>(blockIdx.x) * tiling.targets_per_tile;
-  const int count = min(tiling.targets - first, tiling.targets_per_tile);
-  if (thread < count) targets[thread] = locate_target<Value, Compute>(plan, tiling, first + thread);
-  __syncthreads();
+  __shared__ PlainTarget<Compute> made[kThreads];
+  const Tile tile(launch.groups[0], static_cast<int>(blockIdx.x));
+  make_plain_tile<Compute, true>(launch, launch.groups[0], tile, made,
+                           [&](const NarrowPlan& plan, const Columns& columns,
+                               const PlainTarget<Compute>* targets, int count) {
+                             combine_plain<Value, Out, kWidth>(plan, columns, tile.stretch, targets,
+                                                               count);
+                           });
+}
 
-  const int thread_row =
-      static_cast<int>(tiling.columns_divisor.quotient(static_cast<std::uint32_t>(thread)));
-  const int column =
-      static_cast<int>(blockIdx.y) * kMaxRowPieces + thread - thread_row * tiling.columns;
-  // What 128 threads leave over, and what the last stretch of a wide row leaves.
-  if (thread_row >= tiling.rows_at_once || column >= tiling.pieces) return;
-  const int channel = column * kWidth;
-  const std::int64_t in_row =
-      kWidth == 1 ? offset(channel, plan.values_channel_stride) : std::int64_t{channel};
-  const std::int64_t row_stride = plan.values_row_stride;
-  const bool is_scaled = plan.subtract != nullptr || plan.multiply != nullptr;
-
-#pragma unroll 1
-  for (int top = thread_row; top < count; top += kPiecesAtOnce * tiling.rows_at_once) {
-    Target target[kPiecesAtOnce];
-    Vector<Value, kWidth> a[kPiecesAtOnce];
-    Vector<Value, kWidth> b[kPiecesAtOnce];
-#pragma unroll
-    for (int i = 0; i < kPiecesAtOnce; ++i) {
-      const int row = top + i * tiling.rows_at_once;
-      if (row >= count) break;
-      target[i] = targets[row];
-      const Value* from = target[i].a + in_row;
-      if (target[i].recipe >= Recipe::kRow) a[i] = load_vector<Value, kWidth>(from);
-      if (target[i].recipe == Recipe::kPair) b[i] = load_vector<Value, kWidth>(from + row_stride);
+/// Any streams.
+template <typename Out, typename Launch>
+__global__ void __launch_bounds__(kThreads, kBlocksPerSm)
+    align_kernel(const __grid_constant__ Launch launch) {
+  extern __shared__ uint4 shared[];
+  const int block = static_cast<int>(blockIdx.x);
+  int index = 0;
+  while (Launch::kStreams > 1 && index + 1 < launch.group_count &&
+         launch.groups[index + 1].first_block <= block) {
+    ++index;
+  }
+  const Group& group = launch.groups[index];
+  const Tile tile(group, block - group.first_block);
+  const int stream = Launch::kStreams == 1 ? 0 : group.first_stream;
+  const bool is_double = sizeof(Out) == 8 || launch.plans[stream].value_type == DataType::kFloat64;
+  const auto make_plain = [&](auto compute) {
+    using Compute = decltype(compute);
+    make_plain_tile<Compute, false>(launch, group, tile, shared,
+                             [&](const NarrowPlan& plan, const Columns& columns,
+                                 const PlainTarget<Compute>* made, int count) {
+                               combine_stream<Compute, Out>(plan, columns, tile.stretch, made,
+                                                            count);
+                             });
+  };
+  if (launch.columns[stream].access == Access::kRuns) {
+    if (is_double) {
+      make_runs_tile<double>(launch, group, tile, shared);
+    } else {
+      make_runs_tile<float>(launch, group, tile, shared);
     }
-#pragma unroll
-    for (int i = 0; i < kPiecesAtOnce; ++i) {
-      const int row = top + i * tiling.rows_at_once;
-      if (row >= count) break;
-      Compute x[kWidth];
-      if (target[i].recipe == Recipe::kPair) {
-#pragma unroll
-        for (int e = 0; e < kWidth; ++e) {
-          x[e] = lerp(Compute(widen(a[i].elements[e])), Compute(widen(b[i].elements[e])),
-                      target[i].weight);
-        }
-        if (is_scaled) scale(plan, channel, x);
-      } else if (target[i].recipe == Recipe::kRow) {
-#pragma unroll
-        for (int e = 0; e < kWidth; ++e) x[e] = Compute(widen(a[i].elements[e]));
-        if (is_scaled) scale(plan, channel, x);
-      } else {
-        const bool is_nan = target[i].recipe == Recipe::kNan;
-#pragma unroll
-        for (int e = 0; e < kWidth; ++e) x[e] = is_nan ? not_a_number<Compute>() : Compute(0);
-      }
-      Out* const to =
-          static_cast<Out*>(plan.out) + offset(first + row, plan.out_target_stride) + channel;
-      store_vector(to, round_vector<Out>(x));
-    }
+  } else if (is_double) {
+    make_plain(double{});
+  } else {
+    make_plain(float{});
   }
 }
 
-bool is_multiple(std::int64_t number, std::int64_t of) { return number % of == 0; }
-
 bool is_aligned(const void* pointer, std::int64_t bytes) {
-  return is_multiple(static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(pointer)), bytes);
+  return reinterpret_cast<std::uintptr_t>(pointer) % static_cast<std::uintptr_t>(bytes) == 0;
 }
 
 /// Whether every row can be read and written as vectors of `width` elements.
-bool fits_vectors(const NarrowPlan& plan, std::int64_t width) {
-  return plan.values_channel_stride == 1 && is_multiple(plan.channels, width) &&
-         is_multiple(plan.values_row_stride, width) &&
-         is_multiple(plan.values_batch_stride, width) &&
-         is_multiple(plan.out_target_stride, width) &&
+bool fits_vectors(const NarrowPlan& plan, std::int32_t width) {
+  return plan.values_channel_stride == 1 && plan.channels % width == 0 &&
+         plan.values_row_stride % width == 0 && plan.values_batch_stride % width == 0 &&
+         plan.out_target_stride % width == 0 &&
          is_aligned(plan.values, width * size_of(plan.value_type)) &&
          is_aligned(plan.out, width * size_of(plan.out_type));
 }
 
-template <typename Value, typename Out, int kWidth>
-void launch(const NarrowPlan& plan, cudaStream_t stream) {
-  const Tiling tiling(plan, plan.channels / kWidth);
-  cudaLaunchConfig_t config{};
-  config.gridDim = tiling.grid();
-  config.blockDim = kThreads;
-  config.stream = stream;
-  check_cuda(cudaLaunchKernelEx(&config, align_kernel<Value, Out, kWidth>, tiling, plan),
-             "align_kernel");
-}
-
-template <typename Value, typename Out>
-void launch_aligned_or_not(const NarrowPlan& plan, cudaStream_t stream) {
-  constexpr int kWidth = 16 / (sizeof(Value) > sizeof(Out) ? sizeof(Value) : sizeof(Out));
-  if (fits_vectors(plan, kWidth)) {
-    launch<Value, Out, kWidth>(plan, stream);
-  } else {
-    launch<Value, Out, 1>(plan, stream);
+Columns columns_of(const NarrowPlan& plan, const RunTable& runs) {
+  if (runs.count > 1 || !copies_or_lerps(plan.method)) {
+    return {static_cast<std::int32_t>(runs.units), Access::kRuns};
   }
+  const auto width =
+      static_cast<std::int32_t>(16 / std::max(size_of(plan.value_type), size_of(plan.out_type)));
+  if (fits_vectors(plan, width)) return {plan.channels / width, Access::kVector};
+  return {plan.channels, Access::kScalar};
 }
 
-template <typename Value>
-void launch_to(const NarrowPlan& plan, cudaStream_t stream) {
-  switch (plan.out_type) {
-    case DataType::kFloat16:
-      return launch_aligned_or_not<Value, Float16>(plan, stream);
-    case DataType::kBFloat16:
-      return launch_aligned_or_not<Value, BFloat16>(plan, stream);
-    case DataType::kFloat32:
-      return launch_aligned_or_not<Value, float>(plan, stream);
-    case DataType::kFloat64:
-      return launch_aligned_or_not<Value, double>(plan, stream);
-    default:
-      return launch_aligned_or_not<Value, std::uint8_t>(plan, stream);
+/// Streams as they are gathered for a launch.
+struct NarrowStream {
+  NarrowPlan plan;
+  Columns columns;
+  RunTable runs;
+};
+
+/// Bytes of shared memory that a block of a group needs.
+std::size_t shared_bytes(const Group& group, const NarrowStream& stream) {
+  const bool is_double = computes_in_double(stream.plan.value_type, stream.plan.out_type);
+  std::size_t each = is_double ? sizeof(PlainTarget<double>) : sizeof(PlainTarget<float>);
+  if (stream.columns.access == Access::kRuns) {
+    each = is_double ? sizeof(RunsTarget<double, std::int32_t>)
+                     : sizeof(RunsTarget<float, std::int32_t>);
   }
+  return each * static_cast<std::size_t>(group.targets_per_tile) *
+         static_cast<std::size_t>(group.streams);
 }
 
-void launch_plain(const NarrowPlan& plan, cudaStream_t stream) {
-  switch (plan.value_type) {
-    case DataType::kFloat16:
-      return launch_to<Float16>(plan, stream);
-    case DataType::kBFloat16:
-      return launch_to<BFloat16>(plan, stream);
-    case DataType::kFloat32:
-      return launch_to<float>(plan, stream);
-    case DataType::kFloat64:
-      return launch_to<double>(plan, stream);
-    default:
-      return launch_to<std::uint8_t>(plan, stream);
-  }
-}
-
-/// The plan with narrow sizes and strides. False where one does not fit, with room to double an index
-/// in the search, or where the output has gaps between batch rows; `narrow` is then of no use.
-bool narrow_plan(const StreamPlan& wide, NarrowPlan& narrow) {
-  // As many stretches of a row as blockIdx.y counts, and at least one.
-  bool fits = wide.channels > 0 && wide.channels <= std::int64_t{65535} * kMaxRowPieces;
-  fits = fits &&
-         (wide.batch == 1 || wide.out_batch_stride == offset(wide.targets, wide.out_target_stride));
-  const auto take = [&](std::int32_t& to, std::int64_t from) {
-    fits = fits && from >= 0 && from < (std::int64_t{1} << 30);
-    to = static_cast<std::int32_t>(from);
+/// Puts neighbouring streams into one group while a block has threads for the pieces of a row of all.
+template <typename Launch>
+void make_groups(const std::vector<NarrowStream>& streams, Launch& launch) {
+  const auto shares_group = [](const NarrowStream& a, const NarrowStream& b) {
+    return a.columns.access != Access::kRuns && b.columns.access != Access::kRuns &&
+           computes_in_double(a.plan.value_type, a.plan.out_type) ==
+               computes_in_double(b.plan.value_type, b.plan.out_type);
   };
-  take(narrow.batch, wide.batch);
-  take(narrow.rows, wide.rows);
-  take(narrow.targets, wide.targets);
-  take(narrow.channels, wide.channels);
-  narrow.values = wide.values;
-  take(narrow.values_batch_stride, wide.values_batch_stride);
-  take(narrow.values_row_stride, wide.values_row_stride);
-  take(narrow.values_channel_stride, wide.values_channel_stride);
-  narrow.times = wide.times;
-  take(narrow.times_batch_stride, wide.times_batch_stride);
-  take(narrow.times_row_stride, wide.times_row_stride);
-  narrow.target_times = wide.target_times;
-  take(narrow.target_times_batch_stride, wide.target_times_batch_stride);
-  take(narrow.target_times_stride, wide.target_times_stride);
-  narrow.lengths = wide.lengths;
-  take(narrow.lengths_stride, wide.lengths_stride);
-  narrow.begins = wide.begins;
-  take(narrow.begins_stride, wide.begins_stride);
-  narrow.valid = wide.valid;
-  take(narrow.valid_batch_stride, wide.valid_batch_stride);
-  take(narrow.valid_row_stride, wide.valid_row_stride);
-  narrow.subtract = wide.subtract;
-  take(narrow.subtract_stride, wide.subtract_stride);
-  narrow.multiply = wide.multiply;
-  take(narrow.multiply_stride, wide.multiply_stride);
-  narrow.out = wide.out;
-  narrow.out_batch_stride = 0;  // the output is one array of rows
-  take(narrow.out_target_stride, wide.out_target_stride);
-  narrow.out_valid = wide.out_valid;
-  take(narrow.out_valid_batch_stride, wide.out_valid_batch_stride);
-  take(narrow.out_valid_target_stride, wide.out_valid_target_stride);
-  narrow.max_gap = wide.max_gap;
-  narrow.tolerance = wide.tolerance;
-  narrow.time_type = wide.time_type;
-  narrow.value_type = wide.value_type;
-  narrow.out_type = wide.out_type;
-  narrow.lengths_are_int32 = wide.lengths_are_int32;
-  narrow.has_max_gap = wide.has_max_gap;
-  narrow.outside = wide.outside;
-  narrow.method = wide.method;
-  narrow.row_kinds = wide.row_kinds;
-  std::int32_t targets = 0;
-  take(targets, wide.batch * wide.targets);
-  return fits;
+  launch.group_count = 0;
+  std::size_t first = 0;
+  while (first < streams.size()) {
+    std::int32_t pieces = streams[first].columns.pieces;
+    std::size_t end = first + 1;
+    while (end < streams.size() && end - first < kMaxGroupStreams &&
+           shares_group(streams[first], streams[end]) &&
+           pieces + streams[end].columns.pieces <= kThreads) {
+      pieces += streams[end++].columns.pieces;
+    }
+    launch.groups[launch.group_count++] =
+        Group(static_cast<int>(first), static_cast<int>(end - first), pieces, launch.targets);
+    first = end;
+  }
+}
+
+template <typename Launch>
+void launch_streams(const std::vector<NarrowStream>& streams, void (*kernel)(Launch),
+                    cudaStream_t stream) {
+  Launch launch;
+  const NarrowPlan& any = streams.front().plan;
+  launch.targets = any.batch * any.targets;
+  launch.by_targets = Divisor(static_cast<std::uint32_t>(any.targets));
+  int runs = 0;
+  for (std::size_t i = 0; i < streams.size(); ++i) {
+    launch.plans[i] = streams[i].plan;
+    launch.columns[i] = streams[i].columns;
+    launch.first_run[i] = static_cast<std::int16_t>(runs);
+    launch.run_count[i] = static_cast<std::int16_t>(streams[i].runs.count);
+    for (int run = 0; run < streams[i].runs.count; ++run) {
+      const PlannedRun& from = streams[i].runs[run];
+      launch.runs[runs++] = {static_cast<std::int32_t>(from.first_channel),
+                             static_cast<std::int32_t>(from.first_unit), from.method};
+    }
+  }
+  make_groups(streams, launch);
+  std::int32_t blocks = 0;
+  std::size_t shared = 0;
+  for (int i = 0; i < launch.group_count; ++i) {
+    Group& group = launch.groups[i];
+    group.first_block = blocks;
+    blocks += group.blocks();
+    shared = std::max(shared, shared_bytes(group, streams[static_cast<std::size_t>(group.first_stream)]));
+  }
+  cudaLaunchConfig_t config{};
+  config.gridDim = static_cast<unsigned>(blocks);
+  config.blockDim = kThreads;
+  config.dynamicSmemBytes = shared;
+  config.stream = stream;
+  check_cuda(cudaLaunchKernelEx(&config, kernel, launch), "align_kernel");
+}
+
+/// The kernel for a launch of one stream, if there is one that knows its types.
+template <typename Value, typename Out>
+auto plain_kernel_of(Access access) {
+  constexpr int kWidth = 16 / (sizeof(Value) > sizeof(Out) ? sizeof(Value) : sizeof(Out));
+  return access == Access::kVector ? plain_kernel<Value, Out, kWidth> : plain_kernel<Value, Out, 1>;
+}
+
+template <typename Out>
+void (*single_kernel(const NarrowStream& stream))(SingleLaunch) {
+  const bool is_bare = stream.plan.out_age == nullptr && stream.plan.clock_offset.i64 == 0;
+  if (stream.columns.access == Access::kRuns || !is_bare) return align_kernel<Out, SingleLaunch>;
+  switch (stream.plan.value_type) {
+    case DataType::kFloat16:
+      return plain_kernel_of<Float16, Out>(stream.columns.access);
+    case DataType::kBFloat16:
+      return plain_kernel_of<BFloat16, Out>(stream.columns.access);
+    case DataType::kFloat32:
+      return plain_kernel_of<float, Out>(stream.columns.access);
+    case DataType::kFloat64:
+      return plain_kernel_of<double, Out>(stream.columns.access);
+    default:
+      return plain_kernel_of<std::uint8_t, Out>(stream.columns.access);
+  }
+}
+
+template <typename Out>
+void launch_any(const std::vector<NarrowStream>& streams, cudaStream_t stream) {
+  int runs = 0;
+  for (const NarrowStream& each : streams) runs += each.runs.count;
+  if (streams.size() <= SingleLaunch::kStreams && runs <= SingleLaunch::kRuns) {
+    launch_streams<SingleLaunch>(streams, single_kernel<Out>(streams.front()), stream);
+  } else if (streams.size() <= SmallLaunch::kStreams && runs <= SmallLaunch::kRuns) {
+    launch_streams<SmallLaunch>(streams, align_kernel<Out, SmallLaunch>, stream);
+  } else {
+    launch_streams<LargeLaunch>(streams, align_kernel<Out, LargeLaunch>, stream);
+  }
+}
+
+void launch_narrow(const std::vector<NarrowStream>& streams, cudaStream_t stream) {
+  switch (streams.front().plan.out_type) {
+    case DataType::kFloat16:
+      return launch_any<Float16>(streams, stream);
+    case DataType::kBFloat16:
+      return launch_any<BFloat16>(streams, stream);
+    case DataType::kFloat32:
+      return launch_any<float>(streams, stream);
+    case DataType::kFloat64:
+      return launch_any<double>(streams, stream);
+    default:
+      return launch_any<std::uint8_t>(streams, stream);
+  }
 }
 
 }  // namespace
 }  // namespace cuda
 
-void align_on_cuda(const StreamPlan& plan, const RunTable& runs, CUstream_st* stream) {
-  const bool is_plain = runs.count == 1 && copies_or_lerps(plan.method);
-  cuda::NarrowPlan narrow;
-  if (is_plain && cuda::narrow_plan(plan, narrow)) {
-    cuda::launch_plain(narrow, stream);
-  } else {
-    cuda::launch_runs(plan, runs, stream);
+void align_on_cuda(const CallPlan& call, CUstream_st* stream) {
+  std::vector<cuda::NarrowStream> streams;
+  streams.reserve(call.count());
+  for (std::size_t i = 0; i < call.count(); ++i) {
+    const StreamPlan& plan = call.plan(i);
+    if (plan.channels == 0 && plan.out_valid == nullptr && plan.out_age == nullptr) continue;
+    cuda::NarrowStream narrow;
+    if (narrow_plan(plan, narrow.plan)) {
+      narrow.runs = call.runs(i);
+      narrow.columns = cuda::columns_of(narrow.plan, narrow.runs);
+      streams.push_back(narrow);
+    } else {
+      cuda::launch_wide(plan, call.runs(i), stream);
+    }
   }
+  if (!streams.empty()) cuda::launch_narrow(streams, stream);
+}
+
+bool has_cuda_kernels() {
+  cudaFuncAttributes attributes;
+  const auto kernel = cuda::align_kernel<float, cuda::SingleLaunch>;
+  const bool found = cudaFuncGetAttributes(&attributes, kernel) == cudaSuccess;
+  if (!found) cudaGetLastError();
+  return found;
 }
 
 }  // namespace robocache

@@ -1,4 +1,4 @@
-// What the two halves of the CUDA backend share.
+// What the files of the CUDA backend share.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -8,9 +8,7 @@
 
 namespace robocache::cuda {
 
-inline constexpr int kWarp = 32;
-
-/// align_runs_cuda.cu: any layout, any sizes and strides.
-void launch_runs(const StreamPlan& plan, const RunTable& runs, cudaStream_t stream);
+/// align_wide_cuda.cu: one stream of any sizes and strides.
+void launch_wide(const StreamPlan& plan, const RunTable& runs, cudaStream_t stream);
 
 }  // namespace robocache::cuda

@@ -34,10 +34,10 @@ ROBOCACHE_HOST_DEVICE Episode<Index> episode_of(const BasicStreamPlan<Index>& pl
   return episode;
 }
 
-template <typename Time, typename Index>
-ROBOCACHE_HOST_DEVICE EpisodeTimes<Time, Index> times_of(const BasicStreamPlan<Index>& plan,
-                                                         Index b, const Episode<Index>& episode) {
-  EpisodeTimes<Time, Index> times{
+template <typename Time, bool kIsOffset = true, typename Index>
+ROBOCACHE_HOST_DEVICE EpisodeTimes<Time, Index, kIsOffset> times_of(
+    const BasicStreamPlan<Index>& plan, Index b, const Episode<Index>& episode) {
+  EpisodeTimes<Time, Index, kIsOffset> times{
       static_cast<const Time*>(plan.times) + offset(b, plan.times_batch_stride) +
           offset(episode.first_row, plan.times_row_stride),
       plan.times_row_stride, episode.count, plan.clock_offset, plan.valid, plan.valid_row_stride};
@@ -48,12 +48,13 @@ ROBOCACHE_HOST_DEVICE EpisodeTimes<Time, Index> times_of(const BasicStreamPlan<I
   return times;
 }
 
-template <typename Time, typename Index>
+template <typename Time, bool kIsOffset = true, typename Index>
 ROBOCACHE_HOST_DEVICE Time target_time(const BasicStreamPlan<Index>& plan, Index b, Index t) {
   const Time time =
       static_cast<const Time*>(plan.target_times)[offset(b, plan.target_times_batch_stride) +
                                                   offset(t, plan.target_times_stride)];
-  return shifted_target_time(time, plan.clock_offset);
+  if constexpr (kIsOffset) return offset_target_time(time, plan.clock_offset);
+  return time;
 }
 
 }  // namespace robocache::ROBOCACHE_TARGET

@@ -37,25 +37,26 @@ struct Location {
 // A stream's clock offset is added to floating times as they are read, so that they round as if the
 // recording held the sums. Integers need no rounding: the offset is taken off the target instead,
 // once, as far as the sum of times would fit.
-ROBOCACHE_HOST_DEVICE std::int64_t shifted_row_time(std::int64_t time, TimeValue) { return time; }
-ROBOCACHE_HOST_DEVICE double shifted_row_time(double time, TimeValue clock_offset) {
+ROBOCACHE_HOST_DEVICE std::int64_t offset_row_time(std::int64_t time, TimeValue) { return time; }
+ROBOCACHE_HOST_DEVICE double offset_row_time(double time, TimeValue clock_offset) {
   return time + clock_offset.f64;
 }
-ROBOCACHE_HOST_DEVICE float shifted_row_time(float time, TimeValue clock_offset) {
+ROBOCACHE_HOST_DEVICE float offset_row_time(float time, TimeValue clock_offset) {
   return time + clock_offset.f32;
 }
-ROBOCACHE_HOST_DEVICE std::int64_t shifted_target_time(std::int64_t time, TimeValue clock_offset) {
+ROBOCACHE_HOST_DEVICE std::int64_t offset_target_time(std::int64_t time, TimeValue clock_offset) {
   const std::int64_t by = clock_offset.i64;
   const std::int64_t shifted = static_cast<std::int64_t>(static_cast<std::uint64_t>(time) -
                                                          static_cast<std::uint64_t>(by));
   const bool overflows = by > 0 ? shifted > time : shifted < time;
   return !overflows ? shifted : by > 0 ? INT64_MIN : INT64_MAX;
 }
-ROBOCACHE_HOST_DEVICE double shifted_target_time(double time, TimeValue) { return time; }
-ROBOCACHE_HOST_DEVICE float shifted_target_time(float time, TimeValue) { return time; }
+ROBOCACHE_HOST_DEVICE double offset_target_time(double time, TimeValue) { return time; }
+ROBOCACHE_HOST_DEVICE float offset_target_time(float time, TimeValue) { return time; }
 
-/// The rows of one episode, as far as time goes. Index is wide enough to count them.
-template <typename Time, typename Index>
+/// The rows of one episode, as far as time goes. Index is wide enough to count them. Without
+/// kIsOffset, the stream is known to have no clock offset: a search on the GPU feels even an addition.
+template <typename Time, typename Index, bool kIsOffset = true>
 struct EpisodeTimes {
   const Time* times;
   Index stride;
@@ -65,7 +66,9 @@ struct EpisodeTimes {
   Index valid_stride;
 
   ROBOCACHE_HOST_DEVICE Time operator[](Index row) const {
-    return shifted_row_time(times[offset(row, stride)], clock_offset);
+    const Time time = times[offset(row, stride)];
+    if constexpr (kIsOffset) return offset_row_time(time, clock_offset);
+    return time;
   }
   ROBOCACHE_HOST_DEVICE bool is_valid(Index row) const {
     return valid == nullptr || valid[offset(row, valid_stride)];
@@ -121,8 +124,8 @@ struct DurationOf<float> {
 /// in [0, count), then halves: about 2 log2(distance) reads. Times that do not ascend give some number
 /// in [0, count], in as many steps.
 /// Source: Bentley and Yao, "An almost optimal algorithm for unbounded searching", 1976.
-template <typename Time, typename Index, typename IsBefore>
-ROBOCACHE_HOST_DEVICE Index rows_before(const EpisodeTimes<Time, Index>& episode, Index guess,
+template <typename Time, typename Index, typename IsBefore, bool kIsOffset>
+ROBOCACHE_HOST_DEVICE Index rows_before(const EpisodeTimes<Time, Index, kIsOffset>& episode, Index guess,
                                         const IsBefore& is_before) {
   Index low = 0;               // it holds for every row before this one
   Index high = episode.count;  // and for none from this one on
@@ -154,14 +157,14 @@ ROBOCACHE_HOST_DEVICE Index rows_before(const EpisodeTimes<Time, Index>& episode
 }
 
 /// The number of rows whose time is at or before `t`.
-template <typename Time, typename Index>
-ROBOCACHE_HOST_DEVICE Index rows_not_after(const EpisodeTimes<Time, Index>& episode, Time t,
+template <typename Time, typename Index, bool kIsOffset>
+ROBOCACHE_HOST_DEVICE Index rows_not_after(const EpisodeTimes<Time, Index, kIsOffset>& episode, Time t,
                                            Index guess) {
   return rows_before(episode, guess, [t](Time time) { return time <= t; });
 }
 
-template <typename Time, typename Index>
-ROBOCACHE_HOST_DEVICE Bracket<Time, Index> bracket_of(const EpisodeTimes<Time, Index>& episode,
+template <typename Time, typename Index, bool kIsOffset>
+ROBOCACHE_HOST_DEVICE Bracket<Time, Index> bracket_of(const EpisodeTimes<Time, Index, kIsOffset>& episode,
                                                       Index not_after) {
   Bracket<Time, Index> bracket{not_after, Time(0), Time(0)};
   if (not_after > 0) bracket.time_lo = episode[not_after - 1];
@@ -171,8 +174,8 @@ ROBOCACHE_HOST_DEVICE Bracket<Time, Index> bracket_of(const EpisodeTimes<Time, I
 
 /// A target before the first row (`not_after` 0) or after the last one, not close enough to be a
 /// hit.
-template <typename Compute, typename Time, typename Index>
-ROBOCACHE_HOST_DEVICE Location<Compute> locate_outside(const EpisodeTimes<Time, Index>& episode,
+template <typename Compute, typename Time, typename Index, bool kIsOffset>
+ROBOCACHE_HOST_DEVICE Location<Compute> locate_outside(const EpisodeTimes<Time, Index, kIsOffset>& episode,
                                                        Time t, bool before, Outside outside) {
   Location<Compute> location{before ? 0 : episode.count - 1, Compute(0), Source::kRow, false,
                              false};
@@ -201,9 +204,9 @@ ROBOCACHE_HOST_DEVICE Location<Compute> locate_outside(const EpisodeTimes<Time, 
 
 /// Whether the two rows of a pair, or the one of them that a method reads, are real and near enough,
 /// for all methods of `kinds`.
-template <typename Time, typename Index>
+template <typename Time, typename Index, bool kIsOffset>
 ROBOCACHE_HOST_DEVICE bool pair_is_valid(const BasicStreamPlan<Index>& plan,
-                                         const EpisodeTimes<Time, Index>& episode, Time t,
+                                         const EpisodeTimes<Time, Index, kIsOffset>& episode, Time t,
                                          const Bracket<Time, Index>& bracket,
                                          bool nearest_is_later, std::uint8_t kinds) {
   const bool lo_is_valid = episode.is_valid(bracket.not_after - 1);
@@ -229,9 +232,9 @@ ROBOCACHE_HOST_DEVICE bool pair_is_valid(const BasicStreamPlan<Index>& plan,
 
 /// The rows that make the target at `t`, given its bracket (of any content where the episode is empty
 /// or `t` NaN). `plan` says how gaps, outside and tolerance are meant. Means and sums are window.h's.
-template <typename Compute, typename Time, typename Index>
+template <typename Compute, typename Time, typename Index, bool kIsOffset>
 ROBOCACHE_HOST_DEVICE Location<Compute> locate(const BasicStreamPlan<Index>& plan,
-                                               const EpisodeTimes<Time, Index>& episode, Time t,
+                                               const EpisodeTimes<Time, Index, kIsOffset>& episode, Time t,
                                                const Bracket<Time, Index>& bracket) {
   Location<Compute> location{0, Compute(0), Source::kZero, false, false};
   if (episode.count <= 0) {
@@ -309,9 +312,9 @@ ROBOCACHE_HOST_DEVICE std::int64_t newest_row(std::uint8_t kinds,
 }
 
 /// What `out_age` holds of target t of batch row b, whose time is `time`.
-template <typename Time, typename Index>
+template <typename Time, typename Index, bool kIsOffset>
 ROBOCACHE_HOST_DEVICE void write_age(const BasicStreamPlan<Index>& plan,
-                                     const EpisodeTimes<Time, Index>& episode, Index b, Index t,
+                                     const EpisodeTimes<Time, Index, kIsOffset>& episode, Index b, Index t,
                                      Time time, std::int64_t newest) {
   Time age = Time(0);
   if (episode.count > 0 && !is_nan(time)) {

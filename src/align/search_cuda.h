@@ -7,6 +7,7 @@
 #include "align/episode.h"
 #include "align/locate.h"
 #include "align/plan.h"
+#include "align/window.h"
 
 namespace robocache::cuda {
 
@@ -16,8 +17,8 @@ constexpr int kWindow = 4;
 
 /// Looks for the bracket of `t` in the rows around `guess`; false if it is not there. NaN is before
 /// every row. No branches, so that the loads leave together.
-template <typename Time, typename Index>
-__device__ bool look_around(const EpisodeTimes<Time, Index>& episode, Time t, Index guess,
+template <typename Time, typename Index, bool kIsOffset>
+__device__ bool look_around(const EpisodeTimes<Time, Index, kIsOffset>& episode, Time t, Index guess,
                             Bracket<Time, Index>& bracket) {
   const Index last = episode.count - 1;
   const Index wanted = max(guess, Index{0}) - (kWindow / 2 - 1);
@@ -45,8 +46,8 @@ __device__ bool look_around(const EpisodeTimes<Time, Index>& episode, Time t, In
 /// The bracket of `t`, NaN or not, in an episode that has rows. Looks first around `first_guess`,
 /// which does not wait for `t` to be read, then where `t` would be if the rows were evenly spaced, and
 /// then gallops from there.
-template <typename Time, typename Index>
-__device__ Bracket<Time, Index> find_bracket(const EpisodeTimes<Time, Index>& episode, Time t,
+template <typename Time, typename Index, bool kIsOffset>
+__device__ Bracket<Time, Index> find_bracket(const EpisodeTimes<Time, Index, kIsOffset>& episode, Time t,
                                              Index first_guess) {
   const Index last = episode.count - 1;
   const Time first_time = episode[0];
@@ -65,43 +66,75 @@ __device__ Bracket<Time, Index> find_bracket(const EpisodeTimes<Time, Index>& ep
   return bracket_of(episode, rows_not_after(episode, t, min(max(guess, Index{0}), last)));
 }
 
-template <typename Compute, typename Time, typename Index>
-__device__ Location<Compute> search_times(const BasicStreamPlan<Index>& plan, Index b, Index t,
-                                          const Episode<Index>& episode) {
-  const auto times = times_of<Time>(plan, b, episode);
-  const Time time = target_time<Time>(plan, b, t);
-  Bracket<Time, Index> bracket{};
-  if (times.count > 0) {
-    // As if the targets were spread evenly over the rows.
-    const float rows_per_target =
-        __fdividef(static_cast<float>(times.count), static_cast<float>(plan.targets));
-    const Index guess = static_cast<Index>(static_cast<float>(t) * rows_per_target);
-    bracket = find_bracket(times, time, guess);
-  }
-  return locate<Compute>(plan, times, time, bracket);
+/// Where a target stands among `count` rows, as if the targets were spread evenly over them.
+template <typename Index>
+__device__ Index even_guess(Index count, Index targets, Index t) {
+  const float rows_per_target =
+      __fdividef(static_cast<float>(count), static_cast<float>(targets));
+  return static_cast<Index>(static_cast<float>(t) * rows_per_target);
 }
 
-/// The location of target t of batch row b.
-template <typename Compute, typename Index>
-__device__ Location<Compute> search(const BasicStreamPlan<Index>& plan, Index b, Index t,
-                                    const Episode<Index>& episode) {
+/// Calls `use(times, time, bracket)` for target t of batch row b.
+template <typename Time, bool kIsOffset, typename Index, typename Use>
+__device__ void search_times(const BasicStreamPlan<Index>& plan, Index b, Index t,
+                             const Episode<Index>& episode, const Use& use) {
+  const auto times = times_of<Time, kIsOffset>(plan, b, episode);
+  const Time time = target_time<Time, kIsOffset>(plan, b, t);
+  Bracket<Time, Index> bracket{};
+  if (times.count > 0) {
+    bracket = find_bracket(times, time, even_guess(times.count, plan.targets, t));
+  }
+  use(times, time, bracket);
+}
+
+/// The same, whatever the type of the times.
+template <bool kIsOffset, typename Index, typename Use>
+__device__ void search(const BasicStreamPlan<Index>& plan, Index b, Index t,
+                       const Episode<Index>& episode, const Use& use) {
   switch (plan.time_type) {
     case DataType::kInt64:
-      return search_times<Compute, std::int64_t>(plan, b, t, episode);
+      return search_times<std::int64_t, kIsOffset>(plan, b, t, episode, use);
     case DataType::kFloat64:
-      return search_times<Compute, double>(plan, b, t, episode);
+      return search_times<double, kIsOffset>(plan, b, t, episode, use);
     default:
-      return search_times<Compute, float>(plan, b, t, episode);
+      return search_times<float, kIsOffset>(plan, b, t, episode, use);
   }
+}
+
+/// The location of target t of batch row b, whose stream has neither means nor sums. Writes its age if
+/// that is asked for. A stream known to be `kIsBare` has no clock offset and wants no age.
+template <typename Compute, bool kIsBare = false, typename Index>
+__device__ Location<Compute> locate_target(const BasicStreamPlan<Index>& plan, Index b, Index t,
+                                           const Episode<Index>& episode) {
+  Location<Compute> location;
+  search<!kIsBare>(plan, b, t, episode, [&](const auto& times, auto time, const auto& bracket) {
+    location = locate<Compute>(plan, times, time, bracket);
+    if (!kIsBare && plan.out_age != nullptr) {
+      write_age(plan, times, b, t, time, newest_row(plan.row_kinds, location));
+    }
+  });
+  return location;
+}
+
+/// The same for any stream.
+template <typename Compute, typename Index>
+__device__ Located<Compute, Index> locate_target_all(const BasicStreamPlan<Index>& plan, Index b,
+                                                     Index t, const Episode<Index>& episode) {
+  Located<Compute, Index> located;
+  search<true>(plan, b, t, episode, [&](const auto& times, auto time, const auto& bracket) {
+    located = locate_all<Compute>(plan, times, b, t, time, bracket);
+  });
+  return located;
 }
 
 /// The run that has a unit: the last one that starts at or before it.
-inline __device__ int run_of_unit(const RunTable& runs, std::int64_t unit) {
+template <typename Index>
+__device__ int run_of_unit(const BasicRunTable<Index>& runs, Index unit) {
   int run = 0;
   int last = runs.count - 1;
   while (run < last) {
     const int middle = (run + last + 1) / 2;
-    if (runs.first_unit[middle] <= unit) {
+    if (runs[middle].first_unit <= unit) {
       run = middle;
     } else {
       last = middle - 1;

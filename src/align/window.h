@@ -31,9 +31,9 @@ struct Window {
 
 /// What every method that adds rows does with a target outside the recording, a NaN, and an episode
 /// without rows. False if the target is none of these.
-template <typename Time, typename Index>
+template <typename Time, typename Index, bool kIsOffset>
 ROBOCACHE_HOST_DEVICE bool window_outside(const BasicStreamPlan<Index>& plan,
-                                          const EpisodeTimes<Time, Index>& episode, Time t,
+                                          const EpisodeTimes<Time, Index, kIsOffset>& episode, Time t,
                                           const Bracket<Time, Index>& bracket,
                                           Window<Index>& window) {
   window = {WindowSource::kZero, false, 0, 0, 0, 0};
@@ -52,8 +52,8 @@ ROBOCACHE_HOST_DEVICE bool window_outside(const BasicStreamPlan<Index>& plan,
 }
 
 /// Sets `count` and, if any row is valid, `newest`.
-template <typename Time, typename Index>
-ROBOCACHE_HOST_DEVICE void count_valid(const EpisodeTimes<Time, Index>& episode,
+template <typename Time, typename Index, bool kIsOffset>
+ROBOCACHE_HOST_DEVICE void count_valid(const EpisodeTimes<Time, Index, kIsOffset>& episode,
                                        Window<Index>& window) {
   if (episode.valid == nullptr) {
     window.count = window.end - window.begin;
@@ -69,9 +69,9 @@ ROBOCACHE_HOST_DEVICE void count_valid(const EpisodeTimes<Time, Index>& episode,
 
 /// The rows of a mean: those within half the window of `t`, on either side. `location` is that of a
 /// linear run, which takes over where no row is valid.
-template <typename Compute, typename Time, typename Index>
+template <typename Compute, typename Time, typename Index, bool kIsOffset>
 ROBOCACHE_HOST_DEVICE Window<Index> locate_mean(const BasicStreamPlan<Index>& plan,
-                                                const EpisodeTimes<Time, Index>& episode, Time t,
+                                                const EpisodeTimes<Time, Index, kIsOffset>& episode, Time t,
                                                 const Bracket<Time, Index>& bracket,
                                                 const Location<Compute>& location) {
   Window<Index> window;
@@ -96,9 +96,9 @@ ROBOCACHE_HOST_DEVICE Window<Index> locate_mean(const BasicStreamPlan<Index>& pl
 
 /// The rows of a sum: those after the target before target `index` of batch row `b`, which stands at
 /// `t`, and not after `t`.
-template <typename Time, typename Index>
+template <typename Time, typename Index, bool kIsOffset>
 ROBOCACHE_HOST_DEVICE Window<Index> locate_sum(const BasicStreamPlan<Index>& plan,
-                                               const EpisodeTimes<Time, Index>& episode, Index b,
+                                               const EpisodeTimes<Time, Index, kIsOffset>& episode, Index b,
                                                Index index, Time t,
                                                const Bracket<Time, Index>& bracket) {
   Window<Index> window;
@@ -126,9 +126,9 @@ struct Located {
 };
 
 /// Locates target `index` of batch row `b`, which stands at `t`, and writes its age if that is asked for.
-template <typename Compute, typename Time, typename Index>
+template <typename Compute, typename Time, typename Index, bool kIsOffset>
 ROBOCACHE_HOST_DEVICE Located<Compute, Index> locate_all(const BasicStreamPlan<Index>& plan,
-                                                         const EpisodeTimes<Time, Index>& episode,
+                                                         const EpisodeTimes<Time, Index, kIsOffset>& episode,
                                                          Index b, Index index, Time t,
                                                          const Bracket<Time, Index>& bracket) {
   Located<Compute, Index> located{};

@@ -1,0 +1,79 @@
+// The CUDA backend for streams with sizes or strides past 2^30, one launch each.
+//
+// A warp makes a tile of 32 consecutive targets: lane i locates target i, and then all lanes share
+// out the tile's units, each a channel or a quaternion.
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <cstdint>
+
+#include "align/align_cuda.h"
+#include "align/runs_cuda.h"
+#include "core/cuda_error.h"
+
+namespace robocache::cuda {
+namespace {
+
+constexpr int kWarp = 32;
+constexpr int kWarpsPerBlock = 4;
+// Units of a row that one warp makes; blockIdx.y counts these stretches of wider rows.
+constexpr std::int64_t kMaxRowUnits = 128;
+
+/// A stream's runs, as the kernel's parameters hold them.
+struct Runs {
+  PlannedRun runs[kMaxRuns];
+  int count;
+  std::int64_t units;
+
+  explicit Runs(const RunTable& table) : count(table.count), units(table.units) {
+    std::copy_n(table.runs, table.count, runs);
+  }
+};
+
+template <typename Compute>
+__global__ void __launch_bounds__(kWarp* kWarpsPerBlock)
+    align_wide_kernel(const __grid_constant__ StreamPlan plan, const __grid_constant__ Runs given) {
+  __shared__ RunsTarget<Compute, std::int64_t> shared[kWarpsPerBlock][kWarp];
+  const RunTable runs{given.runs, given.count, given.units};
+  const int warp = static_cast<int>(threadIdx.x) / kWarp;
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  const std::int64_t first = (std::int64_t{blockIdx.x} * kWarpsPerBlock + warp) * kWarp;
+  const std::int64_t left = plan.batch * plan.targets - first;
+  if (left <= 0) return;
+  const int count = static_cast<int>(min(left, std::int64_t{kWarp}));
+  if (lane < count) {
+    const std::int64_t b = (first + lane) / plan.targets;
+    const std::int64_t t = (first + lane) - b * plan.targets;
+    const std::int64_t out = b * plan.out_batch_stride + t * plan.out_target_stride;
+    shared[warp][lane] = locate_runs<Compute>(plan, runs, b, t, out, blockIdx.y == 0);
+  }
+  __syncwarp();
+
+  for (std::int64_t begin = blockIdx.y * kMaxRowUnits; begin < runs.units;
+       begin += gridDim.y * kMaxRowUnits) {
+    const int units = static_cast<int>(min(kMaxRowUnits, runs.units - begin));
+    for (int i = lane; i < count * units; i += kWarp) {
+      const std::int64_t unit = begin + i % units;
+      make_unit(plan, runs[run_of_unit(runs, unit)], unit, shared[warp][i / units]);
+    }
+  }
+}
+
+}  // namespace
+
+void launch_wide(const StreamPlan& plan, const RunTable& runs, cudaStream_t stream) {
+  constexpr std::int64_t kTargetsPerBlock = kWarp * kWarpsPerBlock;
+  const std::int64_t blocks = (plan.batch * plan.targets + kTargetsPerBlock - 1) / kTargetsPerBlock;
+  const std::int64_t stretches = (runs.units + kMaxRowUnits - 1) / kMaxRowUnits;
+  cudaLaunchConfig_t config{};
+  config.gridDim = {static_cast<unsigned>(blocks),
+                    static_cast<unsigned>(std::clamp<std::int64_t>(stretches, 1, 65535)), 1};
+  config.blockDim = kWarp * kWarpsPerBlock;
+  config.stream = stream;
+  const auto kernel = computes_in_double(plan.value_type, plan.out_type)
+                          ? align_wide_kernel<double>
+                          : align_wide_kernel<float>;
+  check_cuda(cudaLaunchKernelEx(&config, kernel, plan, Runs(runs)), "align_wide_kernel");
+}
+
+}  // namespace robocache::cuda
