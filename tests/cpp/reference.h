@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "robocache/align.h"
+#include "tensor.h"
 
 namespace robocache::testing {
 
@@ -20,14 +21,15 @@ struct Expected {
   // which are one for all methods but slerp and angle.
   std::vector<double> low, high;
   std::vector<bool> valid;  // [B,T,streams]
+  Tensor age;               // [B*T*streams], of the times' type
 };
 
 Expected expected_alignment(const std::vector<Stream>& streams, const ConstTensorView& target_times,
                             Outside outside, DataType out_type);
 
 /// The gradient of `align`, for one stream: what each target gives to its rows is added to theirs, in
-/// order of batch row and target. Elements of the values in row-major order; those of slerp runs are
-/// worked by differences, to about 1e-8.
+/// the order that `align_backward` documents. Elements of the values in row-major order; those of
+/// slerp runs are worked by differences, to about 1e-8.
 std::vector<double> expected_gradient(const Stream& stream, const ConstTensorView& target_times,
                                       Outside outside, const ConstTensorView& grad_output);
 
