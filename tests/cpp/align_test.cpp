@@ -6,8 +6,10 @@
 #include <limits>
 #include <string>
 
+#include "check.h"
 #include "engine_test.h"
 #include "problem.h"
+#include "random_problem.h"
 
 namespace robocache::testing {
 namespace {

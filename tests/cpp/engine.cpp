@@ -25,8 +25,8 @@ class CpuEngine : public Engine {
   CpuEngine() : Engine("cpu") {}
 
   void align(const std::vector<Stream>& streams, const ConstTensorView& target_times,
-             const AlignOptions& options, const TensorView& values_out,
-             const TensorView& valid_out, const TensorView& age_out) const override {
+             const AlignOptions& options, const TensorView& values_out, const TensorView& valid_out,
+             const TensorView& age_out) const override {
     robocache::align(streams.data(), streams.size(), target_times, options, values_out, valid_out,
                      age_out, on_cpu());
   }
@@ -58,9 +58,10 @@ class KernelsEngine : public Engine {
   }
 
   void align(const std::vector<Stream>& streams, const ConstTensorView& target_times,
-             const AlignOptions& options, const TensorView& values_out,
-             const TensorView& valid_out, const TensorView& age_out) const override {
-    CallPlan call(streams.data(), streams.size(), target_times, options, values_out.dtype, on_cpu());
+             const AlignOptions& options, const TensorView& values_out, const TensorView& valid_out,
+             const TensorView& age_out) const override {
+    CallPlan call(streams.data(), streams.size(), target_times, options, values_out.dtype,
+                  on_cpu());
     call.set_outputs(values_out, valid_out, age_out);
     for (std::size_t i = 0; i < streams.size(); ++i) {
       const StreamPlan& plan = call.plan(i);
@@ -106,7 +107,8 @@ class KernelsEngine : public Engine {
     }
     starts[rows] = static_cast<std::int64_t>(order.size());
     kernels_().gather(plan, call.runs(0),
-                      {records.data(), window_records, order.data(), starts.data(), &span}, 0, rows);
+                      {records.data(), window_records, order.data(), starts.data(), &span}, 0,
+                      rows);
   }
 
  private:
@@ -149,8 +151,8 @@ class CudaEngine : public Engine {
   std::string problem() const override { return cuda_problem(0); }
 
   void align(const std::vector<Stream>& streams, const ConstTensorView& target_times,
-             const AlignOptions& options, const TensorView& values_out,
-             const TensorView& valid_out, const TensorView& age_out) const override {
+             const AlignOptions& options, const TensorView& values_out, const TensorView& valid_out,
+             const TensorView& age_out) const override {
     std::vector<std::unique_ptr<DeviceStream>> on_device;
     std::vector<Stream> device_streams;
     for (const Stream& stream : streams) {

@@ -7,8 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "check.h"
 #include "engine.h"
 #include "problem.h"
+#include "random_problem.h"
 #include "robocache/align.h"
 #include "robocache/build_info.h"
 #include "robocache/error.h"
@@ -58,8 +60,8 @@ struct Call {
   }
 
   void align() const {
-    robocache::align(streams.data(), streams.size(), target_times, options, values_out, valid_out, {},
-                     context);
+    robocache::align(streams.data(), streams.size(), target_times, options, values_out, valid_out,
+                     {}, context);
   }
   void align_backward() const {
     std::vector<std::int64_t> workspace(1000);

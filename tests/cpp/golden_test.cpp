@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "check.h"
 #include "engine_test.h"
 #include "environment.h"
 #include "numbers.h"

@@ -12,7 +12,11 @@
 #include "engine.h"
 #include "numbers.h"
 #include "problem.h"
+<<<<<<< HEAD
 #include "voxel_engine.h"
+=======
+#include "random_problem.h"
+>>>>>>> d5ade69 (C++ problems: means, sums, clock offsets, ages and wide streams at random; split by what they are for)
 
 namespace robocache::testing {
 namespace {

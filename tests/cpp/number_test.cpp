@@ -11,6 +11,7 @@
 #include "engine_test.h"
 #include "numbers.h"
 #include "problem.h"
+#include "random.h"
 
 namespace robocache::testing {
 namespace {

@@ -11,7 +11,10 @@
 #include <utility>
 #include <vector>
 
+#include "check.h"
+#include "engine.h"
 #include "problem.h"
+#include "random_problem.h"
 #include "robocache/error.h"
 #include "robocache/execution.h"
 

@@ -163,9 +163,8 @@ Expected expected_alignment(const std::vector<Stream>& streams, const ConstTenso
       for (const Stream& stream : streams) {
         with_types(stream.values.dtype, out_type, stream.times.dtype, [&](auto compute, auto time) {
           const auto episode = episode_of<decltype(time)>(stream, b, outside);
-          align_target<decltype(compute)>(stream, episode, b,
-                                          target_of(target_times, episode, b, i), out_type,
-                                          expected);
+          align_target<decltype(compute)>(
+              stream, episode, b, target_of(target_times, episode, b, i), out_type, expected);
         });
       }
     }

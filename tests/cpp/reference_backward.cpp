@@ -101,8 +101,7 @@ void scatter_target(const Stream& stream, const Episode<Time>& episode,
                             from.grad[channel + 3]};
       for (int i = 0; i < 4; ++i) {
         const long double w = made.weight;
-        add(made.rows[0], channel + i,
-            static_cast<Compute>(slerp_share(a, b, two, w, g, true, i)));
+        add(made.rows[0], channel + i, static_cast<Compute>(slerp_share(a, b, two, w, g, true, i)));
         if (!two) continue;
         add(made.rows[1], channel + i,
             static_cast<Compute>(slerp_share(a, b, two, w, g, false, i)));
@@ -125,13 +124,12 @@ std::vector<Compute> gradient(const Stream& stream, const ConstTensorView& targe
     for (std::int64_t i = 0; i < sizes.targets; ++i) {
       ScatteredTarget<Compute, Time> from{b, 0, target_of(target_times, episode, b, i), {}};
       const std::int64_t batch_row = values.rank == 3 ? b * values.shape[1] : 0;
-      from.first_row = batch_row + episode.first_row +
-                       first_row_of<Compute>(stream, episode, from.target);
+      from.first_row =
+          batch_row + episode.first_row + first_row_of<Compute>(stream, episode, from.target);
       for (std::int64_t c = 0; c < values.shape[values.rank - 1]; ++c) {
         from.grad.push_back(static_cast<Compute>(number_at(grad_output, {b, i, c})));
         if (!stream.multiply.present()) continue;
-        from.grad.back() =
-            from.grad.back() * static_cast<Compute>(number_at(stream.multiply, {c}));
+        from.grad.back() = from.grad.back() * static_cast<Compute>(number_at(stream.multiply, {c}));
       }
       targets.push_back(std::move(from));
     }

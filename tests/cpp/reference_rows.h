@@ -209,8 +209,11 @@ Made<Compute> make(Method method, const Episode<Time>& episode, const Target<Tim
     return {M::kOneRow, {row}, 0, near && episode.valid[row], row};
   }
   const bool near = !episode.max_gap || minus(times[hi], times[lo]) <= *episode.max_gap;
-  return {M::kTwoRows, {lo, hi}, weight_between(lo),
-          near && episode.valid[lo] && episode.valid[hi], hi};
+  return {M::kTwoRows,
+          {lo, hi},
+          weight_between(lo),
+          near && episode.valid[lo] && episode.valid[hi],
+          hi};
 }
 
 inline bool is_slerp(Method method) {

@@ -5,8 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "check.h"
 #include "engine_test.h"
 #include "problem.h"
+#include "random_problem.h"
 
 namespace robocache::testing {
 namespace {
