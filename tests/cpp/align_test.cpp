@@ -120,6 +120,49 @@ TEST_P(Align, InfiniteTimesAreEqualToThemselves) {
   }
 }
 
+// Half of a window that is odd is rounded down; of floating times it is not.
+TEST_P(Align, BothEndsOfAMeanWindowCount) {
+  for (const DataType time_type : kTimeTypes) {
+    Problem problem = small_problem(time_type, {1, 2, 4, 8, 16}, 1);
+    StreamData& data = problem.streams[0];
+    data.method = Method::kMean;
+    const bool is_integer = time_type == DataType::kInt64;
+    for (std::int64_t row = 0; row < 5; ++row) {
+      if (is_integer) {
+        data.times.set_int(row, 2 * row);
+      } else {
+        data.times.set(row, static_cast<double>(row) / 2);
+      }
+    }
+    if (is_integer) {
+      problem.target_times.set_int(0, 4);
+    } else {
+      problem.target_times.set(0, 1);
+    }
+    data.mean_window = is_integer ? Duration::nanoseconds(5) : Duration::seconds(1);
+    ASSERT_EQ(check_alignment(engine(), problem), "");
+    EXPECT_FLOAT_EQ(static_cast<float>(problem.values_out.get(0)), 14.0F / 3);
+    data.mean_window = is_integer ? Duration::nanoseconds(3) : Duration::seconds(0.999);
+    ASSERT_EQ(check_alignment(engine(), problem), "");
+    EXPECT_EQ(problem.values_out.get(0), 4);
+  }
+}
+
+// Targets that descend are an error of the CPU backend; elsewhere nobody looks, and such a target has
+// no rows of its own.
+TEST_P(Align, ASumBetweenDescendingTargetsIsZero) {
+  if (engine().name() == "cpu") return;
+  Problem problem = small_problem(DataType::kInt64, {1, 2, 4, 8, 16}, 5);
+  StreamData& data = problem.streams[0];
+  data.method = Method::kSum;
+  for (std::int64_t row = 0; row < 5; ++row) data.times.set_int(row, row);
+  const std::int64_t targets[] = {2, 1, 3, 3, 0};
+  for (std::int64_t i = 0; i < 5; ++i) problem.target_times.set_int(i, targets[i]);
+  ASSERT_EQ(check_alignment(engine(), problem), "");
+  const double expected[] = {7, 0, 12, 0, 0};
+  for (std::int64_t i = 0; i < 5; ++i) EXPECT_EQ(problem.values_out.get(i), expected[i]);
+}
+
 // More channels than one stretch of CUDA's grid has: its blocks come round again.
 TEST_P(Align, VeryWideRows) {
   constexpr std::int64_t kChannels = 128 * 65535 + 129;

@@ -7,6 +7,7 @@
 
 #include "check.h"
 #include "engine_test.h"
+#include "numbers.h"
 #include "problem.h"
 #include "random_problem.h"
 
@@ -17,7 +18,7 @@ class Streams : public EngineTest {
  protected:
   static void run(Problem& problem) {
     engine().align(problem.views(), problem.target_times.view(), problem.options,
-                   problem.values_out.view(), problem.valid_out.view());
+                   problem.values_out.view(), problem.valid_out.view(), problem.age_out.view());
   }
 
   /// Runs both and compares their outputs, which are contiguous, by bits.
@@ -26,6 +27,7 @@ class Streams : public EngineTest {
     run(other);
     EXPECT_EQ(one.values_out.bytes(), other.values_out.bytes());
     EXPECT_EQ(one.valid_out.bytes(), other.valid_out.bytes());
+    EXPECT_EQ(one.age_out.bytes(), other.age_out.bytes());
   }
 };
 
@@ -63,6 +65,9 @@ TEST_P(Streams, EachIsAsItWouldBeAlone) {
           own.is_batched ? std::vector<std::int64_t>{own.batch, own.targets, own.channels}
                          : std::vector<std::int64_t>{own.targets, own.channels};
       alone.values_out = Tensor(DataType::kFloat32, own_shape);
+      std::vector<std::int64_t> age_shape = own_shape;
+      age_shape.back() = 1;
+      alone.age_out = Tensor(alone.target_times.type(), age_shape);
       run(alone);
       for (std::int64_t b = 0; b < batch; ++b) {
         for (std::int64_t t = 0; t < own.targets; ++t) {
@@ -77,12 +82,26 @@ TEST_P(Streams, EachIsAsItWouldBeAlone) {
           }
         }
       }
+      Tensor& ages = together.age_out;
+      if (ages.present()) {
+        const auto count = static_cast<std::int64_t>(together.streams.size());
+        for (std::int64_t row = 0; row < batch * own.targets; ++row) {
+          const std::int64_t own_row = own.is_batched ? row : row % own.targets;
+          const auto index = row * count + static_cast<std::int64_t>(i);
+          if (ages.type() == DataType::kInt64) {
+            ASSERT_EQ(alone.age_out.get_int(own_row), ages.get_int(index)) << "stream " << i;
+          } else {
+            ASSERT_TRUE(is_same_number(alone.age_out.get(own_row), ages.get(index)))
+                << "stream " << i;
+          }
+        }
+      }
       column += own.channels;
     }
   }
 }
 
-/// A dense problem with lengths: [B,S,D] values of channels that three methods combine.
+/// A dense problem with lengths: [B,S,D] values of channels that four methods combine.
 Problem dense_problem(std::uint64_t seed, DataType value_type) {
   constexpr std::int64_t kBatch = 3;
   constexpr std::int64_t kRows = 17;
@@ -102,7 +121,10 @@ Problem dense_problem(std::uint64_t seed, DataType value_type) {
     }
   }
   data.lengths = Tensor(DataType::kInt64, {kBatch}, {17, 0, 9});
-  data.layout = {{Method::kLinear, 2}, {Method::kSlerpXyzw, 4}, {Method::kNearest, 1}};
+  data.layout = {
+      {Method::kLinear, 1}, {Method::kMean, 1}, {Method::kSlerpXyzw, 4}, {Method::kNearest, 1}};
+  data.mean_window = Duration::nanoseconds(5);
+  data.clock_offset = Duration::nanoseconds(-1);
   data.max_gap = Duration::nanoseconds(2);
   problem.streams.push_back(data);
   problem.target_times = Tensor(DataType::kInt64, {kBatch, kTargets});
@@ -111,6 +133,7 @@ Problem dense_problem(std::uint64_t seed, DataType value_type) {
   }
   problem.values_out = Tensor(value_type, {kBatch, kTargets, 7});
   problem.valid_out = Tensor(DataType::kBool, {kBatch, kTargets, 1});
+  problem.age_out = Tensor(DataType::kInt64, {kBatch, kTargets, 1});
   return problem;
 }
 
@@ -185,17 +208,83 @@ TEST_P(Streams, SharedArgumentsAreAsRepeatedOnes) {
   expect_same_output(shared, repeated);
 }
 
-TEST_P(Streams, SixtyFourStreams) {
-  Problem problem = dense_problem(54'000, DataType::kFloat32);
-  for (int i = 1; i < 64; ++i) {
-    StreamData next = dense_problem(54'000 + i, DataType::kFloat32).streams[0];
-    next.method = kMethods[i % 3];
-    next.layout.clear();
-    problem.streams.push_back(next);
+TEST_P(Streams, AsManyAsACallTakes) {
+  for (std::uint64_t seed = 54'000; seed < 54'012 && !HasFailure(); ++seed) {
+    Wanted wanted;
+    wanted.streams = seed % 2 == 0 ? kMaxStreams : 9 + static_cast<int>(seed % 50);
+    if (seed % 3 == 0) wanted.is_differentiable = true;  // no NaN, nothing ragged beside it
+    Problem problem = random_problem(seed, wanted);
+    const std::string wrong = check_alignment(engine(), problem);
+    EXPECT_EQ(wrong, "") << "seed " << seed;
   }
-  problem.values_out = Tensor(DataType::kBFloat16, {3, 29, 448});
-  problem.valid_out = Tensor(DataType::kBool, {3, 29, 64});
-  EXPECT_EQ(check_alignment(engine(), problem), "");
+}
+
+// Single channels beside thousands: most streams' columns begin somewhere within 16 bytes.
+TEST_P(Streams, WideOnesBesideNarrowOnes) {
+  for (std::uint64_t seed = 55'000; seed < 55'012 && !HasFailure(); ++seed) {
+    Wanted wanted;
+    wanted.streams = 2 + static_cast<int>(seed % 4);
+    wanted.is_wide = true;
+    Problem problem = random_problem(seed, wanted);
+    const std::string wrong = check_alignment(engine(), problem);
+    EXPECT_EQ(wrong, "") << "seed " << seed;
+  }
+}
+
+// What CUDA moves 16 bytes at a time, but for where the streams' columns stand in the output.
+TEST_P(Streams, ContiguousOnesAtAnyColumn) {
+  std::uint64_t seed = 56'000;
+  for (const DataType out_type : kValueTypes) {
+    for (const std::int64_t first_width : {1, 2, 3, 5, 8, 13, 16}) {
+      Wanted wanted;
+      wanted.streams = 3;
+      wanted.is_vectorized = true;
+      wanted.out_type = out_type;
+      Problem problem = random_problem(++seed, wanted);
+      StreamData& first = problem.streams[0];
+      std::vector<std::int64_t> shape = first.values.shape();
+      std::vector<std::int64_t> out_shape = problem.values_out.shape();
+      out_shape.back() += first_width - shape.back();
+      shape.back() = first_width;
+      first.method = Method::kNearest;
+      first.values = Tensor(first.values.type(), shape);
+      first.subtract = {};
+      first.multiply = {};
+      Random random(seed);
+      fill_at_random(first.values, random, 5);
+      problem.values_out = Tensor(out_type, out_shape);
+      ASSERT_EQ(check_alignment(engine(), problem), "") << "seed " << seed;
+    }
+  }
+}
+
+// Columns of one array as streams of their own, where they lie.
+TEST_P(Streams, ColumnsOfOneArray) {
+  Problem whole = dense_problem(57'000, DataType::kFloat32);
+  const StreamData& data = whole.streams[0];
+  std::vector<Stream> streams;
+  std::int64_t first = 0;
+  for (const robocache::Run& run : data.runs()) {
+    Stream part = data.stream();
+    part.layout.clear();
+    part.method = run.method;
+    part.values.shape[2] = run.channels;
+    part.values.data = static_cast<const float*>(part.values.data) + first;
+    first += run.channels;
+    streams.push_back(part);
+  }
+  const std::vector<std::int64_t> shape = whole.values_out.shape();
+  Tensor out(DataType::kFloat32, shape);
+  const auto count = static_cast<std::int64_t>(streams.size());
+  Tensor mask(DataType::kBool, {shape[0], shape[1], count});
+  engine().align(streams, whole.target_times.view(), whole.options, out.view(), mask.view());
+  run(whole);
+  EXPECT_EQ(out.bytes(), whole.values_out.bytes());
+  for (std::int64_t i = 0; i < whole.valid_out.size(); ++i) {
+    bool all = true;
+    for (std::int64_t k = 0; k < count; ++k) all = all && mask.get(i * count + k) != 0;
+    EXPECT_EQ(whole.valid_out.get(i), all ? 1 : 0) << "one mask serves the row";
+  }
 }
 
 INSTANTIATE_ENGINES(Streams);
