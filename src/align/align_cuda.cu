@@ -24,14 +24,15 @@ struct Launch {
   static constexpr int kStreams = kStreams_;
   static constexpr int kRuns = kRuns_;
 
+  // In the order in which a kernel reads them: a GPU fetches parameters 64 bytes at a time.
+  std::int32_t group_count;
+  std::int32_t targets;  // over the batch
+  Divisor by_targets;    // of a batch row
+  Group groups[kStreams];
   NarrowPlan plans[kStreams];
   Columns columns[kStreams];
   std::int16_t first_run[kStreams];
   std::int16_t run_count[kStreams];
-  std::int32_t targets;  // over the batch
-  Divisor by_targets;    // of a batch row
-  std::int32_t group_count;
-  Group groups[kStreams];
   NarrowRun runs[kRuns];
 };
 
@@ -83,17 +84,20 @@ template <typename Compute, bool kIsBare, typename Launch, typename Combine>
 __device__ void make_plain_tile(const Launch& launch, const Group& group, const Tile& tile,
                                 void* shared, const Combine& combine) {
   auto* const made = static_cast<PlainTarget<Compute>*>(shared);
-  const int warp = static_cast<int>(threadIdx.x) / kWarp;
-  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  const int thread = static_cast<int>(threadIdx.x);
   const int count = group.targets_per_tile;
-  // A group of several streams has no more targets in its tile than a warp searches for.
-  for (int i = warp; i < kWarps || i < group.streams; i += kWarps) {
-    const int stream = group.streams == 1 ? 0 : i;
-    const int row = group.streams == 1 ? i * kWarp + lane : lane;
-    if (row < count && stream < group.streams) {
-      made[stream * count + row] = locate_plain<Compute, kIsBare>(
-          launch.plans[Launch::kStreams == 1 ? 0 : group.first_stream + stream], launch.by_targets,
-          launch.targets, tile.target(group, row), tile.stretch == 0);
+  const auto locate = [&](int stream, int row) {
+    return locate_plain<Compute, kIsBare>(launch.plans[stream], launch.by_targets, launch.targets,
+                                          tile.target(group, row), tile.stretch == 0);
+  };
+  if (Launch::kStreams == 1 || group.streams == 1) {
+    const int stream = Launch::kStreams == 1 ? 0 : group.first_stream;
+    if (thread < count) made[thread] = locate(stream, thread);
+  } else {
+    // A warp to a stream: several have no more targets in their tile than a warp searches for.
+    const int lane = thread % kWarp;
+    for (int i = thread / kWarp; i < group.streams; i += kWarps) {
+      if (lane < count) made[i * count + lane] = locate(group.first_stream + i, lane);
     }
   }
   __syncthreads();

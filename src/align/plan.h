@@ -60,7 +60,7 @@ struct BasicStreamPlan {
   const void* target_times;
   Index target_times_batch_stride, target_times_stride;
 
-  TimeValue max_gap, tolerance, half_mean_window, clock_offset;
+  TimeValue max_gap, tolerance;
   DataType time_type, value_type, out_type;
   bool lengths_are_int32, has_max_gap;
   Outside outside;
@@ -82,6 +82,8 @@ struct BasicStreamPlan {
   Index out_valid_batch_stride, out_valid_target_stride;
   void* out_age;  // of the times' type
   Index out_age_batch_stride, out_age_target_stride;
+
+  TimeValue half_mean_window, clock_offset;
 };
 
 using StreamPlan = BasicStreamPlan<std::int64_t>;

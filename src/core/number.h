@@ -43,13 +43,18 @@ ROBOCACHE_HOST_DEVICE float widen(Float16 x) {
 #if defined(__CUDA_ARCH__)
   return __half2float(__ushort_as_half(x.bits));
 #else
-  // Exponent and mantissa moved into place; the multiplication sets the exponent's bias right and
-  // normalises subnormals. Free of branches, so that loops over it vectorise.
-  const std::uint32_t magnitude = static_cast<std::uint32_t>(x.bits & 0x7fffu) << 13;
+  // Exponent and mantissa are moved into place and the exponent's bias set right. A subnormal,
+  // m steps of 2^-24, so reads as 2^-14 + m steps with the exponent one higher, less 2^-14: no
+  // denormal float32 comes up, which a caller's thread may be set to flush. The choice is by masks,
+  // as compilers make a branch of one between floating results, and loops do not vectorise.
+  const std::int32_t half = x.bits & 0x7fff;
   const std::uint32_t sign = static_cast<std::uint32_t>(x.bits & 0x8000u) << 16;
-  const std::uint32_t finite = bit_cast<std::uint32_t>(bit_cast<float>(magnitude) * 0x1p112f);
-  const std::uint32_t special = magnitude | 0x7f800000u;  // infinity, NaN
-  return bit_cast<float>((magnitude >= 0x0f800000u ? special : finite) | sign);
+  const std::uint32_t rebias = half >= 0x7c00 ? 0x70000000u : 0x38000000u;  // infinity, NaN; or not
+  const std::uint32_t normal = (static_cast<std::uint32_t>(half) << 13) + rebias;
+  const std::uint32_t subnormal =
+      bit_cast<std::uint32_t>(bit_cast<float>(normal + 0x00800000u) - 0x1p-14f);
+  const auto is_subnormal = static_cast<std::uint32_t>((half - 0x400) >> 31);  // all bits, or none
+  return bit_cast<float>((subnormal & is_subnormal) | (normal & ~is_subnormal) | sign);
 #endif
 }
 

@@ -12,11 +12,8 @@
 #include "engine.h"
 #include "numbers.h"
 #include "problem.h"
-<<<<<<< HEAD
-#include "voxel_engine.h"
-=======
 #include "random_problem.h"
->>>>>>> d5ade69 (C++ problems: means, sums, clock offsets, ages and wide streams at random; split by what they are for)
+#include "voxel_engine.h"
 
 namespace robocache::testing {
 namespace {

@@ -7,6 +7,9 @@
 #include <cstring>
 #include <limits>
 #include <vector>
+#if defined(__SSE__)
+#include <xmmintrin.h>
+#endif
 
 #include "engine_test.h"
 #include "numbers.h"
@@ -159,6 +162,39 @@ TEST_P(Numbers, Uint8RoundsToEvenAndSaturates) {
   expect_rounded(all_of(DataType::kFloat16), DataType::kUInt8);
   expect_rounded(all_of(DataType::kBFloat16), DataType::kUInt8);
 }
+
+#if defined(__SSE__)
+/// While it lives, this thread takes denormal operands for zero and flushes denormal results, as
+/// torch.set_flush_denormal(True) has it.
+class FlushedDenormals {
+ public:
+  FlushedDenormals() { _mm_setcsr(before_ | 0x8040); }
+  ~FlushedDenormals() { _mm_setcsr(before_); }
+  FlushedDenormals(const FlushedDenormals&) = delete;
+  FlushedDenormals& operator=(const FlushedDenormals&) = delete;
+
+ private:
+  unsigned before_ = _mm_getcsr();
+};
+
+// The smallest numbers of float16 are no denormals of float32.
+TEST_P(Numbers, HalfSubnormalsOutliveFlushedDenormals) {
+  const Tensor all = all_of(DataType::kFloat16);
+  Tensor wide, wider, back;
+  {
+    const FlushedDenormals flushed;
+    wide = converted(all, DataType::kFloat32);
+    wider = converted(all, DataType::kFloat64);
+    back = converted(wide, DataType::kFloat16);
+  }
+  for (std::int64_t i = 0; i < all.size() && !HasFailure(); ++i) {
+    for (const Tensor* out : {&wide, &wider, &back}) {
+      EXPECT_TRUE(is_same_number(out->get(i), all.get(i)))
+          << name_of(out->type()) << " of " << i << ": got " << out->get(i);
+    }
+  }
+}
+#endif
 
 INSTANTIATE_ENGINES(Numbers);
 

@@ -6,6 +6,8 @@
 #include <sstream>
 
 #include "numbers.h"
+#include "random.h"
+#include "random_problem.h"
 
 namespace robocache::testing {
 namespace {
