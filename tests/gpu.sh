@@ -35,7 +35,7 @@ step() {
   "${@:2}" || failed+=("$1")
 }
 
-export ROBOCACHE_GOLDEN_CASES=$PWD/tests/golden/cases.json
+export ROBOCACHE_GOLDEN_CASES=$PWD/tests/golden
 # Named, so that one that does not work here is an error and not left out.
 export ROBOCACHE_TEST_BACKENDS=${ROBOCACHE_TEST_BACKENDS:-cpu,pytorch-cpu,cuda,pytorch-cuda}
 step "C++ tests" "$build/tests/cpp/robocache_tests" --gtest_brief=1

@@ -8,6 +8,8 @@
 #include <string>
 
 #include "robocache/error.h"
+#include "random.h"
+#include "random_problem.h"
 #include "voxel_engine_test.h"
 
 namespace robocache::testing {
