@@ -90,6 +90,37 @@ expect "bad.csv:3: expected a number, got 'x'" "$work/bad.csv" "$work/out.csv" -
 expect "short.csv:3: expected 2 columns, got 1" "$work/short.csv" "$work/out.csv" --rate 4
 expect "empty.csv: expected rows" "$work/empty.csv" "$work/out.csv" --rate 4
 expect "expected ascending times" "$work/unordered.csv" "$work/out.csv" --rate 4
+# Of the command line:
+expect "there is no option --hz; --help lists them" "$work/in.csv" "$work/out.csv" --hz 4
+expect "--rate: expected a value after it" "$work/in.csv" "$work/out.csv" --rate
+expect "--rate: expected a number, got '4Hz'" "$work/in.csv" "$work/out.csv" --rate 4Hz
+expect "--rate: expected a number above 0" "$work/in.csv" "$work/out.csv" --rate inf
+expect "--rate: expected less than 1e8 rows of output, got 3e+09" "$work/in.csv" "$work/out.csv" --rate 1e9
+expect "expected an input and an output file; --help says more" "$work/in.csv" --rate 4
+expect "max_gap: expected 0 or more, got -1" "$work/in.csv" "$work/out.csv" --rate 4 --max-gap -1
+# Of the files:
+printf 'time\n0\n1\n' >"$work/alone.csv"
+printf 'seconds,a\n0,1\nnan,2\n' >"$work/nan.csv"
+printf 'seconds,a\n0,1\ninf,2\n' >"$work/infinite.csv"
+cp "$work/in.csv" "$work/same.csv"
+expect "$work: expected a file, got a directory" "$work" "$work/out.csv" --rate 4
+expect "$work: expected a file, got a directory" "$work/in.csv" "$work" --rate 4
+expect "same.csv: expected another file than the input, got the same" "$work/same.csv" "$work/./same.csv" --rate 4
+cmp "$work/in.csv" "$work/same.csv" || fail "the input was written to"
+expect "nowhere/out.csv: can't be written" "$work/in.csv" "$work/nowhere/out.csv" --rate 4
+expect "alone.csv: expected a time column and at least one more" "$work/alone.csv" "$work/out.csv" --rate 4
+expect "nan.csv:3: seconds: expected a finite time, got 'nan'" "$work/nan.csv" "$work/out.csv" --rate 4
+expect "infinite.csv:3: seconds: expected a finite time, got 'inf'" "$work/infinite.csv" "$work/out.csv" --rate 4
+
+# Spaces, empty lines and the line ends of Windows are no errors.
+printf 'time, a\r\n 0 , 1\r\n\r\n1,3\r\n' >"$work/windows.csv"
+"$program" "$work/windows.csv" "$work/windows_out.csv" --rate 2 >/dev/null
+diff - "$work/windows_out.csv" <<'CSV'
+time,a,valid
+0,1,1
+0.5,2,1
+1,3,1
+CSV
 
 # Another major version is refused.
 mkdir -p "$work/version"
