@@ -29,7 +29,7 @@ void fail(const std::string& what, const std::string& why) {
 bool is_exact(const Problem& problem) {
   for (const StreamData& data : problem.streams) {
     for (const Run& run : data.runs()) {
-      if (run.method >= Method::kSlerpXyzw) return false;
+      if (is_slerp(run.method) || run.method == Method::kAngle) return false;
     }
   }
   return true;
@@ -44,6 +44,18 @@ std::string compare(const Tensor& expected, const Tensor& got, double slack) {
     if (is_same_number(x, y) || std::fabs(x - y) <= slack * (1 + std::fabs(x))) continue;
     return "element " + std::to_string(i) + " is " + std::to_string(x) + " on the CPU and " +
            std::to_string(y) + " on the GPU";
+  }
+  return "";
+}
+
+/// Ages are exact, but that a NaN may be any NaN.
+std::string compare_ages(const Tensor& expected, const Tensor& got) {
+  ++comparisons;
+  for (std::int64_t i = 0; i < expected.size(); ++i) {
+    const bool agree = expected.type() == DataType::kInt64
+                           ? expected.get_int(i) == got.get_int(i)
+                           : is_same_number(expected.get(i), got.get(i));
+    if (!agree) return "age " + std::to_string(i) + " differs";
   }
   return "";
 }
@@ -63,8 +75,9 @@ double slack_of(const Problem& problem, DataType out_type) {
 void run(const Engine& engine, Problem& problem) {
   problem.values_out.fill_bytes(0);
   problem.valid_out.fill_bytes(0);
+  problem.age_out.fill_bytes(0);
   engine.align(problem.views(), problem.target_times.view(), problem.options,
-               problem.values_out.view(), problem.valid_out.view());
+               problem.values_out.view(), problem.valid_out.view(), problem.age_out.view());
 }
 
 void check_forward(const std::string& what, Problem problem) {
@@ -75,6 +88,7 @@ void check_forward(const std::string& what, Problem problem) {
     const double slack = slack_of(problem, problem.values_out.type());
     std::string wrong = compare(expected.values_out, problem.values_out, slack);
     if (wrong.empty()) wrong = compare(expected.valid_out, problem.valid_out, 0);
+    if (wrong.empty()) wrong = compare_ages(expected.age_out, problem.age_out);
     if (!wrong.empty()) fail(what, wrong + problem.text());
   } catch (const std::exception& error) {
     fail(what, error.what() + problem.text());
@@ -104,7 +118,8 @@ void check_backward(const std::string& what, const Problem& problem) {
   }
 }
 
-/// Every instantiation of the kernel of one plain run, with vectors and without.
+/// Every instantiation of the kernel of one plain run, with vectors and without; and, since a clock
+/// offset is not for it, the general kernel on the same.
 void check_plain_kernels() {
   std::uint64_t seed = 80'000;
   for (const DataType value_type : kValueTypes) {
@@ -116,7 +131,15 @@ void check_plain_kernels() {
         wanted.is_vectorized = is_vectorized;
         wanted.method = kMethods[seed % 3];
         wanted.time_type = kTimeTypes[seed / 3 % 3];
-        check_forward("plain, seed " + std::to_string(seed), random_problem(seed, wanted));
+        Problem problem = random_problem(seed, wanted);
+        StreamData& data = problem.streams[0];
+        data.clock_offset.reset();
+        problem.age_out = {};
+        check_forward("plain, seed " + std::to_string(seed), problem);
+        data.clock_offset = problem.target_times.type() == DataType::kInt64
+                                ? Duration::nanoseconds(3)
+                                : Duration::seconds(-0.1);
+        check_forward("plain with an offset, seed " + std::to_string(seed), problem);
         ++seed;
       }
     }
@@ -127,7 +150,8 @@ void check_runs_kernels() {
   std::uint64_t seed = 81'000;
   for (const DataType value_type : {DataType::kFloat32, DataType::kFloat64, DataType::kBFloat16}) {
     for (const DataType time_type : kTimeTypes) {
-      for (const Method method : {Method::kSlerpXyzw, Method::kSlerpWxyz, Method::kAngle}) {
+      for (const Method method :
+           {Method::kSlerpXyzw, Method::kSlerpWxyz, Method::kAngle, Method::kMean, Method::kSum}) {
         Wanted wanted;
         wanted.value_type = value_type;
         wanted.out_type = value_type;
@@ -138,6 +162,48 @@ void check_runs_kernels() {
         ++seed;
       }
     }
+  }
+}
+
+/// Launches of one, a few and many streams; streams of one plain run in vectors, without and of any
+/// layout; and into every type, which is what the general kernel is compiled by.
+void check_streams() {
+  std::uint64_t seed = 85'000;
+  for (const DataType out_type : kValueTypes) {
+    for (const int streams : {1, 3, 20}) {
+      for (const int kind : {0, 1, 2}) {
+        Wanted wanted;
+        wanted.out_type = out_type;
+        wanted.streams = streams;
+        if (kind < 2) wanted.is_vectorized = kind == 1;
+        check_forward("streams, seed " + std::to_string(seed), random_problem(seed, wanted));
+        ++seed;
+      }
+    }
+  }
+  for (const int streams : {1, 4, kMaxStreams}) {
+    Wanted wanted;
+    wanted.streams = streams;
+    wanted.is_wide = streams < kMaxStreams;  // more channels than a block has threads
+    check_forward("wide streams, seed " + std::to_string(seed), random_problem(seed, wanted));
+    ++seed;
+  }
+}
+
+/// Outputs with gaps between batch rows, which go by the kernel for very large strides.
+void check_wide_kernel() {
+  int checked = 0;
+  for (std::uint64_t seed = 86'000; checked < 12; ++seed) {
+    Wanted wanted;
+    wanted.streams = 1 + static_cast<int>(seed % 2);
+    if (seed % 3 == 0) wanted.value_type = DataType::kFloat64;
+    Problem problem = random_problem(seed, wanted);
+    const std::vector<std::int64_t> shape = problem.values_out.shape();
+    if (shape.size() < 3 || shape[0] < 2 || problem.values_out.size() == 0) continue;
+    problem.values_out = Tensor(problem.values_out.type(), shape,
+                                {shape[1] * shape[2] + 5, shape[2], 1}, /*offset=*/0);
+    check_forward("gaps, seed " + std::to_string(seed), problem);
+    ++checked;
   }
 }
 
@@ -172,6 +238,14 @@ void check_bad_input() {
         data.times.set(i, random.pick({std::numeric_limits<double>::quiet_NaN(),
                                        -std::numeric_limits<double>::infinity(), -1.0, 0.0, 0.3,
                                        1e30, std::numeric_limits<double>::infinity()}));
+      }
+    }
+    // The targets in no order either, those of sums too.
+    for (std::int64_t i = 0; seed % 3 != 0 && i < problem.target_times.size(); ++i) {
+      if (problem.target_times.type() == DataType::kInt64) {
+        problem.target_times.set_int(i, random.pick<std::int64_t>({kLowest, 3, 500, kHighest}));
+      } else {
+        problem.target_times.set(i, random.between(-1, 3));
       }
     }
     for (std::int64_t i = 0; i < data.lengths.size(); ++i) {
@@ -290,6 +364,8 @@ int main() {
   }
   check_plain_kernels();
   check_runs_kernels();
+  check_streams();
+  check_wide_kernel();
   check_random_problems();
   check_bad_input();
   check_voxelization();
