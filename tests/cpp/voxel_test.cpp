@@ -7,6 +7,7 @@
 #include <limits>
 #include <string>
 
+#include "random_problem.h"
 #include "robocache/error.h"
 #include "random.h"
 #include "random_problem.h"
