@@ -150,7 +150,9 @@ ROBOCACHE_API std::size_t align_backward_workspace_bytes(const Stream& stream,
 
 /// The gradient of a loss with respect to `stream.values`, given its gradient with respect to what
 /// `align` writes for this one stream. Sums are taken in the compute type, in order of the targets'
-/// first rows and then of batch row and target, and rounded once: the same bits on every run.
+/// first rows and then of batch row and target, and rounded once: the same bits on every run. A
+/// target's first row is that of a linear run, or the first within reach of its mean or sum where
+/// that is earlier.
 ///
 /// `stream.values` gives shape and type; its data are read for slerp runs only and may be null
 /// otherwise. `grad_output`: [B,T,D] or [T,D], any strides. `grad_values`: shaped and typed as the

@@ -161,6 +161,9 @@ TEST_P(Align, ASumBetweenDescendingTargetsIsZero) {
   ASSERT_EQ(check_alignment(engine(), problem), "");
   const double expected[] = {7, 0, 12, 0, 0};
   for (std::int64_t i = 0; i < 5; ++i) EXPECT_EQ(problem.values_out.get(i), expected[i]);
+  data.valid = Tensor(DataType::kBool, {5}, {1, 1, 1, 1, 1});
+  ASSERT_EQ(check_alignment(engine(), problem), "");
+  EXPECT_EQ(problem.valid_out.get(1), 1) << "no row, no fault";
 }
 
 // More channels than one stretch of CUDA's grid has: its blocks come round again.
