@@ -7,10 +7,9 @@
 #include <limits>
 #include <string>
 
-#include "random_problem.h"
-#include "robocache/error.h"
 #include "random.h"
 #include "random_problem.h"
+#include "robocache/error.h"
 #include "voxel_engine_test.h"
 
 namespace robocache::testing {
