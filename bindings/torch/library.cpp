@@ -6,9 +6,8 @@
 #include "operators.h"
 #include "robocache/build_info.h"
 
-using robocache::torch_binding::resample;
-using robocache::torch_binding::resample_backward;
-using robocache::torch_binding::resample_valid;
+using robocache::torch_binding::align;
+using robocache::torch_binding::align_backward;
 using robocache::torch_binding::voxelize;
 using robocache::torch_binding::voxelize_backward;
 using robocache::torch_binding::voxelize_dropped;
@@ -18,17 +17,12 @@ using robocache::torch_binding::voxelize_sparse_backward;
 // python/robocache/_options.py and _voxel_options.py pack `options`. A string argument leaks in
 // torch 2.11, so names travel as integers.
 STABLE_TORCH_LIBRARY(robocache, library) {
-#define ROBOCACHE_RESAMPLE_ARGUMENTS                                                       \
-  "(Tensor values, Tensor source_times, Tensor target_times, Tensor? source_lengths, "     \
-  "Tensor? source_valid, Tensor? subtract, Tensor? multiply, int[]? layout, int options, " \
-  "int max_gap_ns, int tolerance_ns, float max_gap_s, float tolerance_s)"
-  library.def("resample" ROBOCACHE_RESAMPLE_ARGUMENTS " -> Tensor");
-  library.def("resample_valid" ROBOCACHE_RESAMPLE_ARGUMENTS " -> (Tensor, Tensor)");
-#undef ROBOCACHE_RESAMPLE_ARGUMENTS
+  // Optional tensors of streams are in `tensors` where they are there.
   library.def(
-      "resample_backward(Tensor grad, Tensor? values, Tensor source_times, Tensor target_times, "
-      "Tensor? source_lengths, Tensor? multiply, int[]? layout, int options, int tolerance_ns, "
-      "float tolerance_s, SymInt[] values_shape) -> Tensor");
+      "align(Tensor[] tensors, Tensor target_times, int[] streams, int options) -> Tensor[]");
+  library.def(
+      "align_backward(Tensor grad, Tensor? values, Tensor[] tensors, Tensor target_times, "
+      "int[] stream, int options, SymInt[] values_shape) -> Tensor");
 #define ROBOCACHE_VOXELIZE_ARGUMENTS                   \
   "Tensor points, Tensor? features, Tensor? offsets, " \
   "SymInt[] grid_size, float[] geometry, int options)"
@@ -45,9 +39,8 @@ STABLE_TORCH_LIBRARY(robocache, library) {
 }
 
 STABLE_TORCH_LIBRARY_IMPL(robocache, CPU, library) {
-  library.impl("resample", TORCH_BOX(&resample));
-  library.impl("resample_valid", TORCH_BOX(&resample_valid));
-  library.impl("resample_backward", TORCH_BOX(&resample_backward));
+  library.impl("align", TORCH_BOX(&align));
+  library.impl("align_backward", TORCH_BOX(&align_backward));
   library.impl("voxelize", TORCH_BOX(&voxelize));
   library.impl("voxelize_dropped", TORCH_BOX(&voxelize_dropped));
   library.impl("voxelize_backward", TORCH_BOX(&voxelize_backward));
@@ -56,9 +49,8 @@ STABLE_TORCH_LIBRARY_IMPL(robocache, CPU, library) {
 }
 
 STABLE_TORCH_LIBRARY_IMPL(robocache, CUDA, library) {
-  library.impl("resample", TORCH_BOX(&resample));
-  library.impl("resample_valid", TORCH_BOX(&resample_valid));
-  library.impl("resample_backward", TORCH_BOX(&resample_backward));
+  library.impl("align", TORCH_BOX(&align));
+  library.impl("align_backward", TORCH_BOX(&align_backward));
   library.impl("voxelize", TORCH_BOX(&voxelize));
   library.impl("voxelize_dropped", TORCH_BOX(&voxelize_dropped));
   library.impl("voxelize_backward", TORCH_BOX(&voxelize_backward));

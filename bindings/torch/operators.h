@@ -12,23 +12,15 @@ namespace robocache::torch_binding {
 
 using torch::stable::Tensor;
 
-Tensor resample(Tensor values, Tensor source_times, Tensor target_times,
-                std::optional<Tensor> source_lengths, std::optional<Tensor> source_valid,
-                std::optional<Tensor> subtract, std::optional<Tensor> multiply,
-                std::optional<std::vector<int64_t>> layout, int64_t options, int64_t max_gap_ns,
-                int64_t tolerance_ns, double max_gap_s, double tolerance_s);
+/// Values; then the mask and the age, each where `options` asks for it.
+std::vector<Tensor> align(std::vector<Tensor> tensors, Tensor target_times,
+                          std::vector<int64_t> streams, int64_t options);
 
-std::tuple<Tensor, Tensor> resample_valid(
-    Tensor values, Tensor source_times, Tensor target_times, std::optional<Tensor> source_lengths,
-    std::optional<Tensor> source_valid, std::optional<Tensor> subtract,
-    std::optional<Tensor> multiply, std::optional<std::vector<int64_t>> layout, int64_t options,
-    int64_t max_gap_ns, int64_t tolerance_ns, double max_gap_s, double tolerance_s);
-
-Tensor resample_backward(Tensor grad, std::optional<Tensor> values, Tensor source_times,
-                         Tensor target_times, std::optional<Tensor> source_lengths,
-                         std::optional<Tensor> multiply, std::optional<std::vector<int64_t>> layout,
-                         int64_t options, int64_t tolerance_ns, double tolerance_s,
-                         std::vector<int64_t> values_shape);
+/// The gradient of one stream's values. `tensors` are the stream's but for its values, which are given
+/// where the gradient depends on them.
+Tensor align_backward(Tensor grad, std::optional<Tensor> values, std::vector<Tensor> tensors,
+                      Tensor target_times, std::vector<int64_t> stream, int64_t options,
+                      std::vector<int64_t> values_shape);
 
 Tensor voxelize(Tensor points, std::optional<Tensor> features, std::optional<Tensor> offsets,
                 std::vector<int64_t> grid_size, std::vector<double> geometry, int64_t options);

@@ -81,12 +81,16 @@ std::string device_text(std::int32_t type, std::int32_t index) {
 
 }  // namespace
 
-ConstTensorView view_of(const char* name, const Tensor& tensor) {
-  ConstTensorView view;
+DataType dtype_of(const Tensor& tensor) {
   std::int32_t torch_type = 0;
   TORCH_ERROR_CODE_CHECK(aoti_torch_get_dtype(tensor.get(), &torch_type));
   const DataTypeOfTorch* type = find_torch_type(torch_type);
-  view.dtype = type == nullptr ? DataType::kOther : type->type;
+  return type == nullptr ? DataType::kOther : type->type;
+}
+
+ConstTensorView view_of(const char* name, const Tensor& tensor) {
+  ConstTensorView view;
+  view.dtype = dtype_of(tensor);
   view.device = device_type_of(tensor) == aoti_torch_device_type_cuda() ? DeviceType::kCuda
                                                                         : DeviceType::kCpu;
   const auto sizes = tensor.sizes();
@@ -190,7 +194,7 @@ Tensor Device::empty(const std::int64_t* size, int rank, DataType dtype) const {
 }
 
 Tensor converted(const Tensor& tensor, DataType dtype) {
-  if (view_of("", tensor).dtype == dtype) return tensor;
+  if (dtype_of(tensor) == dtype) return tensor;
   return torch::stable::to(tensor, dtype == DataType::kFloat64
                                        ? torch::headeronly::ScalarType::Double
                                        : torch::headeronly::ScalarType::Float);

@@ -14,6 +14,8 @@ namespace robocache::torch_binding {
 
 using torch::stable::Tensor;
 
+DataType dtype_of(const Tensor& tensor);
+
 /// A tensor's view. Throws ValueError, under the argument's name, if it has more dimensions than any
 /// operation takes.
 ConstTensorView view_of(const char* name, const Tensor& tensor);

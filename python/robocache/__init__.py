@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from robocache._config import config as config
     from robocache._library import BuildInfo as BuildInfo
     from robocache._library import build_info as build_info
+    from robocache.fusion import Stream as Stream
+    from robocache.fusion import fuse as fuse
+    from robocache.fusion import fuse_multimodal as fuse_multimodal
     from robocache.resample import resample_trajectories as resample_trajectories
     from robocache.voxelize import SparseVoxels as SparseVoxels
     from robocache.voxelize import voxelize_point_cloud as voxelize_point_cloud
@@ -22,9 +25,12 @@ if TYPE_CHECKING:
 __all__ = [
     "BuildInfo",
     "SparseVoxels",
+    "Stream",
     "__version__",
     "build_info",
     "config",
+    "fuse",
+    "fuse_multimodal",
     "resample_trajectories",
     "voxelize_point_cloud",
     "voxelize_sparse",
@@ -33,8 +39,11 @@ __all__ = [
 _HOME = {
     "BuildInfo": "robocache._library",
     "SparseVoxels": "robocache.voxelize",
+    "Stream": "robocache.fusion",
     "build_info": "robocache._library",
     "config": "robocache._config",
+    "fuse": "robocache.fusion",
+    "fuse_multimodal": "robocache.fusion",
     "resample_trajectories": "robocache.resample",
     "voxelize_point_cloud": "robocache.voxelize",
     "voxelize_sparse": "robocache.voxelize",

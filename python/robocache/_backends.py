@@ -15,14 +15,14 @@ _is_compiling = torch.compiler.is_compiling
 _is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor
 
 
-def is_native(backend: str, first: Tensor, name: str, second: Tensor | None = None) -> bool:
+def is_native(backend: str, first: Tensor, name: str, *more: Tensor | None) -> bool:
     """Whether a call takes one of the library's own backends, cuda or cpu; else it takes pytorch.
 
     Args:
         backend: As the caller gave it.
-        first: The tensor whose device decides.
+        first: The tensor whose device decides, and to which derivatives may flow.
         name: What the caller calls it.
-        second: Another to which derivatives flow.
+        more: Others to which derivatives flow.
 
     Raises:
         ValueError: For an unknown backend, and for one that does not fit the tensor or this build.
@@ -35,18 +35,19 @@ def is_native(backend: str, first: Tensor, name: str, second: Tensor | None = No
         native = _cuda_is_usable(first.get_device())
     else:
         native = first.is_cpu
-    if (
-        native
-        and not _is_compiling()
-        and (_is_transformed(first) or (second is not None and _is_transformed(second)))
-    ):
-        if backend != "auto":
-            raise ValueError(
-                "backend: expected 'pytorch' for torch.func's transforms and forward-mode "
-                f"derivatives, got {backend!r}"
-            )
-        native = False
-    return native
+    if not native or _is_compiling():
+        return native
+    if more or forward_ad._current_level >= 0 or _is_wrapped(first):
+        for tensor in (first, *more):
+            if tensor is None or not _is_transformed(tensor):
+                continue
+            if backend != "auto":
+                raise ValueError(
+                    "backend: expected 'pytorch' for torch.func's transforms and forward-mode "
+                    f"derivatives, got {backend!r}"
+                )
+            return False
+    return True
 
 
 def _is_named_native(backend: str, first: Tensor, name: str) -> bool:

@@ -8,13 +8,15 @@ BACKENDS = ("auto", "cuda", "cpu", "pytorch")
 
 backend = "auto"
 validate = False
+_changes = 0  # how often they were set
 
 
 class config:  # noqa: N801 - reads as a function, and is one when called plainly
     """Sets the backend that ``"auto"`` stands for, and whether values are validated.
 
     A plain call sets for the process; as a context manager the settings before it return at the
-    end. An option left out stays as it is.
+    end. An option left out stays as it is. An object that is kept may be entered later, also more
+    than once: the settings found there return at the end.
 
     Args:
         backend: What calls with ``backend="auto"`` use: ``"cuda"``, ``"cpu"``, ``"pytorch"``, or
@@ -36,13 +38,17 @@ class config:  # noqa: N801 - reads as a function, and is one when called plainl
     def __init__(self, *, backend: str | None = None, validate: bool | None = None) -> None:
         if backend is not None:
             check_backend(backend)
-        if validate is not None and not isinstance(validate, bool):
-            raise TypeError(f"validate: expected a bool, got {type(validate).__name__}")
+        if validate is not None:
+            check_bool("validate", validate)
         self._chosen = (backend, validate)
-        self._before = _set(backend, validate)
+        self._made_from = _set(backend, validate)
+        self._made_at = _changes
+        self._before: list[tuple[str, bool]] = []  # one for every time it is entered
 
     def __enter__(self) -> config:
-        _set(*self._chosen)  # once more, in case the object was kept and other calls came between
+        at_once = _changes == self._made_at
+        found = _set(*self._chosen)
+        self._before.append(self._made_from if at_once else found)
         return self
 
     def __exit__(
@@ -51,7 +57,7 @@ class config:  # noqa: N801 - reads as a function, and is one when called plainl
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        _set(*self._before)
+        _set(*self._before.pop())
 
 
 def check_backend(name: object) -> None:
@@ -59,9 +65,17 @@ def check_backend(name: object) -> None:
         raise ValueError(f"backend: expected auto, cuda, cpu or pytorch, got {name!r}")
 
 
+def check_bool(name: str, value: object) -> None:
+    if not isinstance(value, bool):
+        kind = type(value)  # with its module: NumPy's is called bool too
+        where = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
+        raise TypeError(f"{name}: expected a bool, got {where}{kind.__qualname__}")
+
+
 def _set(new_backend: str | None, new_validate: bool | None) -> tuple[str, bool]:
-    global backend, validate
+    global backend, validate, _changes
     before = (backend, validate)
+    _changes += 1
     if new_backend is not None:
         backend = new_backend
     if new_validate is not None:

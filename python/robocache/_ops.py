@@ -1,4 +1,8 @@
-"""The compiled operators: fake kernels, autograd, and how they are reached."""
+"""The compiled operators: fake kernels, autograd, and how calls reach them.
+
+The arguments of `align` are those of a call, (tensors, target_times, streams, options), as
+_call.py says. It returns a list: the values, the mask where it is wanted, the age where it is.
+"""
 
 from __future__ import annotations
 
@@ -9,60 +13,44 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from robocache import _checks, _errors, _library, _options
+from robocache import _config, _errors, _library, _options, _validation
+from robocache._call import Call, StreamArguments, name_of, runs_of, unpack
+from robocache._call_checks import check_call
+from robocache._pytorch import align as _pytorch
 
 # ---- fake kernels: shapes and dtypes, for torch.compile and torch.export -----------------------
 
 
-def _fake_resample_valid(
-    values: Tensor,
-    source_times: Tensor,
-    target_times: Tensor,
-    source_lengths: Tensor | None,
-    source_valid: Tensor | None,
-    subtract: Tensor | None,
-    multiply: Tensor | None,
-    layout: Sequence[int] | None,
-    options: int,
-    max_gap_ns: int,
-    tolerance_ns: int,
-    max_gap_s: float,
-    tolerance_s: float,
-) -> tuple[Tensor, Tensor]:
-    batch = _checks.check_tensors(
-        values,
-        source_times,
-        target_times,
-        source_lengths,
-        source_valid,
-        subtract,
-        multiply,
-        layout,
-        options,
-    )
+def _fake_align(
+    tensors: Sequence[Tensor], target_times: Tensor, streams: Sequence[int], options: int
+) -> list[Tensor]:
+    call = unpack(tensors, target_times, streams, options)
+    batch = check_call(call)
     shape = [target_times.size(-1)] if batch is None else [batch, target_times.size(-1)]
-    out_dtype = _options.out_dtype_of(options, values.dtype)
-    return (
-        values.new_empty([*shape, values.size(-1)], dtype=out_dtype),
-        values.new_empty(shape, dtype=torch.bool),
-    )
+    first = call.streams[0].values
+    channels = sum(stream.values.size(-1) for stream in call.streams)
+    results = [
+        first.new_empty([*shape, channels], dtype=_options.out_dtype_of(options, first.dtype))
+    ]
+    if options & _options.IS_FUSION:
+        shape = [*shape, len(call.streams)]
+    if options & _options.WANTS_VALID:
+        results.append(first.new_empty(shape, dtype=torch.bool))
+    if options & _options.WANTS_AGE:
+        time_dtype = target_times.dtype
+        for stream in call.streams:
+            time_dtype = torch.promote_types(time_dtype, stream.times.dtype)
+        results.append(first.new_empty(shape, dtype=time_dtype))
+    return results
 
 
-def _fake_resample(*arguments: Any) -> Tensor:
-    return _fake_resample_valid(*arguments)[0]
-
-
-def _fake_resample_backward(
+def _fake_align_backward(
     grad: Tensor,
     values: Tensor | None,
-    source_times: Tensor,
+    tensors: Sequence[Tensor],
     target_times: Tensor,
-    source_lengths: Tensor | None,
-    multiply: Tensor | None,
-    layout: Sequence[int] | None,
+    stream: Sequence[int],
     options: int,
-    tolerance_ns: int,
-    tolerance_s: float,
     values_shape: Sequence[int],
 ) -> Tensor:
     return grad.new_empty(values_shape, dtype=_options.values_dtype_of(options))
@@ -79,83 +67,115 @@ except ImportError as error:
     def _missing(*arguments: Any) -> NoReturn:
         raise ImportError(_problem)
 
-    resample: Any = _missing
-    resample_valid: Any = _missing
-    _resample_backward: Any = _missing
+    _align: Any = _missing
+    _align_backward: Any = _missing
 else:
-    resample = torch.ops.robocache.resample.default
-    resample_valid = torch.ops.robocache.resample_valid.default
-    _resample_backward = torch.ops.robocache.resample_backward.default
-    torch.library.register_fake("robocache::resample", _fake_resample)
-    torch.library.register_fake("robocache::resample_valid", _fake_resample_valid)
-    torch.library.register_fake("robocache::resample_backward", _fake_resample_backward)
+    _align = torch.ops.robocache.align.default
+    _align_backward = torch.ops.robocache.align_backward.default
+    torch.library.register_fake("robocache::align", _fake_align)
+    torch.library.register_fake("robocache::align_backward", _fake_align_backward)
+
+
+def align(
+    native: bool,
+    needs_grad: bool,
+    tensors: list[Tensor],
+    target_times: Tensor,
+    streams: list[int],
+    options: int,
+) -> Sequence[Tensor]:
+    """A call, on the library's own backend or on pytorch: values, and mask and age where wanted.
+
+    Raises what is wrong with it as ValueError, TypeError and torch.OutOfMemoryError.
+    """
+    # The cpu backend always validates.
+    if _config.validate and not (native and target_times.is_cpu):
+        target_times = _validation.validated(tensors, target_times, streams, options)
+    if not native:
+        return _align_pytorch(tensors, target_times, streams, options)
+    results: Sequence[Tensor]
+    try:
+        if needs_grad and torch.is_grad_enabled():
+            results = _Differentiable.apply(target_times, streams, options, *tensors)
+        else:
+            results = _align(tensors, target_times, streams, options)
+    except (RuntimeError, ValueError) as error:
+        failure = _failure(error, tensors, target_times, streams, options)
+        if failure is None:
+            raise
+        raise failure from None
+    return results
+
+
+def _failure(
+    error: Exception, tensors: list[Tensor], target_times: Tensor, streams: list[int], options: int
+) -> Exception | None:
+    """What to raise in place of an error of the operator's; None: the same.
+
+    What is wrong with the arguments, in the words that all backends share, if these have words for
+    it; else what the operator said.
+    """
+    try:
+        call = unpack(tensors, target_times, streams, options)
+        check_call(call)
+    except (TypeError, ValueError) as refusal:
+        return refusal
+    named = {name_of(stream, "values"): stream.values for stream in call.streams}
+    named["target_times"] = target_times
+    return _errors.translated(
+        error,
+        lambda *_: _align(tensors, target_times, streams, options),
+        tuple(named.values()),
+        {name: i for i, name in enumerate(named)},
+    )
+
+
+def _align_pytorch(
+    tensors: list[Tensor], target_times: Tensor, streams: list[int], options: int
+) -> Sequence[Tensor]:
+    values, valid, age = _pytorch.align(unpack(tensors, target_times, streams, options))
+    results = [values]
+    if options & _options.WANTS_VALID:
+        results.append(valid if options & _options.IS_FUSION else valid.squeeze(-1))
+    if options & _options.WANTS_AGE:
+        results.append(age if options & _options.IS_FUSION else age.squeeze(-1))
+    return results
 
 
 # ---- autograd --------------------------------------------------------------------------------
 
 
 class _Differentiable(torch.autograd.Function):
-    """The operators with a gradient to the values.
+    """The operator with a gradient to the values of every stream.
 
     A Function that is only applied where a gradient is wanted, since an autograd kernel registered
-    for the operators would cost every call 5 microseconds.
+    for the operator would cost every call 5 microseconds.
     """
 
     @staticmethod
     def forward(
-        ctx: Any,
-        operator: Any,
-        values: Tensor,
-        source_times: Tensor,
-        target_times: Tensor,
-        source_lengths: Tensor | None,
-        source_valid: Tensor | None,
-        subtract: Tensor | None,
-        multiply: Tensor | None,
-        layout: Sequence[int] | None,
-        options: int,
-        max_gap_ns: int,
-        tolerance_ns: int,
-        max_gap_s: float,
-        tolerance_s: float,
+        ctx: Any, target_times: Tensor, streams: list[int], options: int, *tensors: Tensor
     ) -> Any:
-        # Only a slerp's gradient depends on the values: nothing else keeps them alive.
-        methods = [options & 15] if layout is None else layout[::2]
-        needs_values = any(method in _options.SLERPS for method in methods)
-        ctx.save_for_backward(
-            values if needs_values else None, source_times, target_times, source_lengths, multiply
-        )
-        ctx.needs_values = needs_values
-        ctx.layout = layout
-        values_code = _options.DTYPE_CODES[values.dtype]
-        ctx.options = options | values_code << _options.VALUES_DTYPE_SHIFT
-        ctx.tolerance_ns = tolerance_ns
-        ctx.tolerance_s = tolerance_s
-        ctx.values_have_batch = values.dim() == 3
-        result = operator(
-            values,
-            source_times,
-            target_times,
-            source_lengths,
-            source_valid,
-            subtract,
-            multiply,
-            layout,
-            options,
-            max_gap_ns,
-            tolerance_ns,
-            max_gap_s,
-            tolerance_s,
-        )
-        if isinstance(result, tuple):
-            ctx.mark_non_differentiable(result[1])
-        return result
+        call = unpack(tensors, target_times, streams, options)
+        ctx.save_for_backward(target_times, *_kept(call))
+        ctx.streams = [list(stream.packed) for stream in call.streams]
+        ctx.needs_values = [_depends_on_values(stream) for stream in call.streams]
+        ctx.optional = [len(stream.optional) for stream in call.streams]
+        ctx.values_are_batched = [stream.values.dim() == 3 for stream in call.streams]
+        ctx.widths = [stream.values.size(-1) for stream in call.streams]
+        ctx.options = [
+            options & 3 | _options.DTYPE_CODES[stream.values.dtype] << _options.VALUES_DTYPE_SHIFT
+            for stream in call.streams
+        ]
+        results = tuple(_align(list(tensors), target_times, streams, options))
+        ctx.mark_non_differentiable(*results[1:])
+        return results
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor, *more: Tensor) -> tuple[Tensor | None, ...]:
         # Said here and not by once_differentiable: that looks at `grad` alone, where a slerp's
         # gradient depends on the values too, and lets allow_unused take its refusal for a zero.
-        if torch.is_grad_enabled() and (ctx.needs_values or grad.requires_grad):
+        if torch.is_grad_enabled() and (any(ctx.needs_values) or grad.requires_grad):
             raise ValueError(
                 "backend: expected 'pytorch' for second derivatives (create_graph=True), "
                 f"got {grad.device.type!r}"
@@ -165,38 +185,54 @@ class _Differentiable(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def first_order(ctx: Any, grad: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
-        values, source_times, target_times, source_lengths, multiply = ctx.saved_tensors
-        shape = [source_times.size(-1), grad.size(-1)]
-        if ctx.values_have_batch:
-            shape.insert(0, grad.size(0))
-        elif grad.dim() == 3 and target_times.dim() == 1:
-            # The batch may come from the source's mask, which the operator is not given here.
+        target_times, *kept = ctx.saved_tensors
+        if grad.dim() == 3 and target_times.dim() == 1:
+            # The batch may come from another stream, which the operator is not given here.
             target_times = target_times.expand(grad.size(0), -1)
-        arguments = (
-            grad,
-            values,
-            source_times,
-            target_times,
-            source_lengths,
-            multiply,
-            ctx.layout,
-            ctx.options,
-            ctx.tolerance_ns,
-            ctx.tolerance_s,
-            shape,
-        )
-        try:
-            grad_values = _resample_backward(*arguments)
-        except (RuntimeError, ValueError) as error:
-            translated = _errors.translated(
-                error, _resample_backward, arguments, {"grad": 0, "source_times": 2}
-            )
-            if translated is None:
-                raise
-            raise translated from None
-        return None, grad_values, *[None] * 12
+        grads: list[Tensor | None] = [None, None, None]
+        column = 0
+        for i, packed in enumerate(ctx.streams):
+            values, *tensors = kept[: 2 + ctx.optional[i]]
+            kept = kept[2 + ctx.optional[i] :]
+            width = ctx.widths[i]
+            grad_values = None
+            if ctx.needs_input_grad[len(grads)]:
+                shape = [tensors[0].size(-1), width]
+                if ctx.values_are_batched[i]:
+                    shape.insert(0, grad.size(0))
+                grad_values = _backward(
+                    grad.narrow(-1, column, width),
+                    values,
+                    tensors,
+                    target_times,
+                    packed,
+                    ctx.options[i],
+                    shape,
+                )
+            grads += [grad_values, *[None] * len(tensors)]
+            column += width
+        return tuple(grads)
 
 
-def differentiable(operator: Any, *arguments: Any) -> Any:
-    """`operator(*arguments)`, with a gradient to the values."""
-    return _Differentiable.apply(operator, *arguments)
+def _depends_on_values(stream: StreamArguments) -> bool:
+    return any(method in _options.SLERPS for method, _ in runs_of(stream))
+
+
+def _kept(call: Call) -> list[Tensor | None]:
+    """What the backward pass needs: of values, only those that its gradient depends on."""
+    kept: list[Tensor | None] = []
+    for stream in call.streams:
+        kept.append(stream.values if _depends_on_values(stream) else None)
+        kept += [stream.times, *stream.optional]
+    return kept
+
+
+def _backward(*arguments: Any) -> Tensor:
+    try:
+        grad_values: Tensor = _align_backward(*arguments)
+    except (RuntimeError, ValueError) as error:
+        failure = _errors.translated(error, _align_backward, arguments, {"grad": 0})
+        if failure is None:
+            raise
+        raise failure from None
+    return grad_values

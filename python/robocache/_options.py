@@ -1,8 +1,10 @@
 """Options as users write them, and as the integers that the operators take.
 
-options    bits 0-3 method, 4-5 outside, 8-11 output dtype, 12-15 values dtype (backward only)
-layout     method, width, method, width, ...; None where one method serves all channels
-durations  nanoseconds and seconds; the pair that does not fit the times is (-1, 0)
+call      bits 0-1 outside, 2 the mask is wanted, 3 the age is wanted, 4 a fusion,
+          8-11 output dtype, 12-15 values dtype (backward only)
+stream    flags, the durations that are there, the layout: method, width, method, width, ...
+flags     bits 0-3 method, 4-11 what is there (HAS_...), from 16 on the number of the layout's runs
+duration  nanoseconds, or the bits of a float64 of seconds
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from typing import NoReturn
 
 import torch
 
-LINEAR, PREVIOUS, NEAREST, SLERP_XYZW, SLERP_WXYZ, ANGLE = range(6)
+LINEAR, PREVIOUS, NEAREST, SLERP_XYZW, SLERP_WXYZ, ANGLE, MEAN, SUM = range(8)
 METHODS = {
     "linear": LINEAR,
     "previous": PREVIOUS,
@@ -22,6 +24,8 @@ METHODS = {
     "slerp_xyzw": SLERP_XYZW,
     "slerp_wxyz": SLERP_WXYZ,
     "angle": ANGLE,
+    "mean": MEAN,
+    "sum": SUM,
 }
 METHOD_NAMES = tuple(METHODS)
 SLERPS = (SLERP_XYZW, SLERP_WXYZ)
@@ -35,46 +39,55 @@ DTYPE_CODES = {dtype: code for code, dtype in enumerate(DTYPES, 1)}
 # Those of voxelization go on from there.
 GRID_DTYPES = (*DTYPES, torch.bool, torch.int32, torch.int64)
 
-OUTSIDE_SHIFT, OUT_DTYPE_SHIFT, VALUES_DTYPE_SHIFT = 4, 8, 12
-MAX_INT64 = 2**63 - 1
+# Of a call
+WANTS_VALID, WANTS_AGE, IS_FUSION = 1 << 2, 1 << 3, 1 << 4
+OUT_DTYPE_SHIFT, VALUES_DTYPE_SHIFT = 8, 12
+# Of a stream
+HAS_LENGTHS, HAS_VALID, HAS_SUBTRACT, HAS_MULTIPLY = 1 << 4, 1 << 5, 1 << 6, 1 << 7
+IS_SCALED = HAS_SUBTRACT | HAS_MULTIPLY
+HAS_MAX_GAP, HAS_TOLERANCE, HAS_MEAN_WINDOW, HAS_CLOCK_OFFSET = 1 << 8, 1 << 9, 1 << 10, 1 << 11
+RUNS_SHIFT = 16
+
+MIN_INT64, MAX_INT64 = -(2**63), 2**63 - 1
 MAX_WIDTH = 2**50
 
 
 # ---- packing ---------------------------------------------------------------------------------
 
 
-def refuse_name(got: str) -> NoReturn:
+def refuse_name(name: str, got: str) -> NoReturn:
     raise ValueError(
-        f"method: expected linear, previous, nearest, slerp_xyzw, slerp_wxyz or angle, got {got!r}"
+        f"{name}: expected linear, previous, nearest, slerp_xyzw, slerp_wxyz, angle, mean or sum, "
+        f"got {got!r}"
     )
 
 
-def pack_layout(method: Sequence[tuple[str, int]]) -> list[int]:
+def pack_layout(name: str, method: Sequence[tuple[str, int]]) -> list[int]:
     """[("linear", 7), ("slerp_xyzw", 4)] as [0, 7, 3, 4]. That they sum to D is checked later."""
     if not isinstance(method, (list, tuple)):
-        _refuse_runs(method)
+        _refuse_runs(name, method)
     if not method:
-        raise ValueError("method: expected at least 1 run, got 0")
+        raise ValueError(f"{name}: expected at least 1 run, got 0")
     layout: list[int] = []
     for run in method:
         if not isinstance(run, (list, tuple)) or len(run) != 2:
-            _refuse_runs(run)
-        name, width = run
-        if not isinstance(name, str) or not _is_integer(width):
-            _refuse_runs(run)
-        code = METHODS.get(name)
+            _refuse_runs(name, run)
+        method_name, width = run
+        if not isinstance(method_name, str) or not _is_integer(width):
+            _refuse_runs(name, run)
+        code = METHODS.get(method_name)
         if code is None:
-            refuse_name(name)
+            refuse_name(name, method_name)
         if width < 1:
-            raise ValueError(f"method: expected runs of at least 1 channel, got {width}")
+            raise ValueError(f"{name}: expected runs of at least 1 channel, got {width}")
         layout.append(code)
         # What does not fit an int64, also when summed, is too wide either way.
         layout.append(int(width) if width < MAX_WIDTH else MAX_WIDTH)
     return layout
 
 
-def _refuse_runs(got: object) -> NoReturn:
-    raise TypeError(f"method: expected a name or a list of (name, channels) pairs, got {got!r}")
+def _refuse_runs(name: str, got: object) -> NoReturn:
+    raise TypeError(f"{name}: expected a name or a list of (name, channels) pairs, got {got!r}")
 
 
 def outside_code(outside: str) -> int:
@@ -95,20 +108,22 @@ def out_dtype_code(dtype: torch.dtype) -> int:
 
 
 def pack_duration(
-    name: str, value: object, times_dtype: torch.dtype, absent: int
-) -> tuple[int, float]:
-    """A duration as (nanoseconds, seconds), `absent` in the place that does not fit the times."""
+    name: str, value: object, times_dtype: torch.dtype, may_be_negative: bool = False
+) -> int:
+    """A duration as one integer: nanoseconds, or the bits of a float64 of seconds."""
     if times_dtype == torch.int64:
         if not _is_integer(value):
             raise TypeError(
                 f"{name}: expected an int (nanoseconds) for int64 times, got {type(value).__name__}"
             )
-        nanoseconds = int(value)  # type: ignore[call-overload]
-        if nanoseconds < 0:
+        nanoseconds: int = int(value)  # type: ignore[call-overload]
+        if nanoseconds < 0 and not may_be_negative:
             raise ValueError(f"{name}: expected 0 or more, got {value}")
         if nanoseconds > MAX_INT64:
             raise ValueError(f"{name}: expected at most {MAX_INT64}, got {value}")
-        return nanoseconds, float(absent)
+        if nanoseconds < MIN_INT64:
+            raise ValueError(f"{name}: expected at least {MIN_INT64}, got {value}")
+        return nanoseconds
     if times_dtype.is_floating_point:
         if not isinstance(value, numbers.Real) or isinstance(value, bool):
             raise TypeError(
@@ -119,10 +134,42 @@ def pack_duration(
             seconds = float(value)
         except OverflowError:  # an integer beyond every float
             seconds = math.inf if value >= 0 else -math.inf  # type: ignore[operator]
-        if not seconds >= 0:  # NaN is refused too
+        if may_be_negative:
+            if not -math.inf < seconds < math.inf:
+                raise ValueError(f"{name}: expected a finite number, got {value}")
+        elif not seconds >= 0:  # NaN is refused too
             raise ValueError(f"{name}: expected 0 or more, got {value}")
-        return absent, seconds
-    return absent, float(absent)  # times that the operator refuses
+        return bits_of_seconds(seconds)
+    return 0  # for times that are refused
+
+
+def bits_of_seconds(seconds: float) -> int:
+    """The bits of a float64, as struct.unpack("<q", struct.pack("<d", seconds)) has them.
+
+    In arithmetic, because torch.compile does not trace struct.
+    """
+    if seconds < 0:
+        return bits_of_seconds(-seconds) + MIN_INT64
+    if seconds == 0:
+        return 0
+    if seconds == math.inf:
+        return 0x7FF << 52
+    mantissa, exponent = math.frexp(seconds)
+    biased = exponent + 1022
+    if biased <= 0:  # subnormal
+        return int(math.ldexp(seconds, 1074))
+    return (biased << 52) + int(math.ldexp(mantissa, 53)) - (1 << 52)
+
+
+def seconds_of_bits(bits: int) -> float:
+    if bits < 0:
+        return -seconds_of_bits(bits - MIN_INT64)
+    biased, mantissa = bits >> 52, bits & ((1 << 52) - 1)
+    if biased == 0x7FF:
+        return math.inf
+    if biased == 0:
+        return math.ldexp(mantissa, -1074)
+    return math.ldexp(mantissa + (1 << 52), biased - 1075)
 
 
 def _is_integer(value: object) -> bool:
@@ -135,15 +182,8 @@ def _is_integer(value: object) -> bool:
 # ---- unpacking -------------------------------------------------------------------------------
 
 
-def runs(layout: Sequence[int] | None, options: int, channels: int) -> list[tuple[int, int]]:
-    """(method, width) of every run."""
-    if layout is None:
-        return [(options & 15, channels)]
-    return list(zip(layout[::2], layout[1::2], strict=True))
-
-
 def outside_of(options: int) -> int:
-    return (options >> OUTSIDE_SHIFT) & 3
+    return options & 3
 
 
 def out_dtype_of(options: int, values_dtype: torch.dtype) -> torch.dtype:
@@ -151,13 +191,13 @@ def out_dtype_of(options: int, values_dtype: torch.dtype) -> torch.dtype:
     return DTYPES[code - 1] if code else values_dtype
 
 
+def values_dtype_of(options: int) -> torch.dtype:
+    return DTYPES[((options >> VALUES_DTYPE_SHIFT) & 15) - 1]
+
+
 def compute_dtype(values_dtype: torch.dtype, out_dtype: torch.dtype) -> torch.dtype:
     is_wide = torch.float64 in (values_dtype, out_dtype)
     return torch.float64 if is_wide else torch.float32
-
-
-def values_dtype_of(options: int) -> torch.dtype:
-    return DTYPES[((options >> VALUES_DTYPE_SHIFT) & 15) - 1]
 
 
 def dtype_name(dtype: torch.dtype) -> str:

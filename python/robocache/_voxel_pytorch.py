@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from robocache import _options, _pytorch, _voxel_checks, _voxel_options
+from robocache import _options, _voxel_checks, _voxel_options
+from robocache._pytorch.combine import round_to
 from robocache._voxel_options import COUNT, MAX, MEAN, OCCUPANCY, SUM
 
 _INT32 = (-(2**31), 2**31 - 1)
@@ -244,7 +245,7 @@ def _reduced(
         # By way of the point that wins, so that it alone takes the gradient.
         rows = torch.cat([rows, rows.new_zeros(1, rows.size(-1))])
         reduced = rows.gather(0, _winners(rows[:-1].detach(), slot, slots, mode))
-    return _pytorch.round_to(reduced, out_dtype)
+    return round_to(reduced, out_dtype)
 
 
 def _winners(rows: Tensor, slot: Tensor, slots: int, mode: int) -> Tensor:

@@ -8,20 +8,8 @@ from typing import Literal, overload
 import torch
 from torch import Tensor
 
-from robocache import (
-    _backends,
-    _checks,
-    _config,
-    _errors,
-    _ops,
-    _options,
-    _pytorch,
-    _validation,
-)
-from robocache._options import METHODS
-
-# The arguments that decide how large the output is, and where they stand.
-_SIZES = {"data": 0, "target_times": 2}
+from robocache import _backends, _ops, _options
+from robocache._call import pack_call, pack_stream
 
 
 @overload
@@ -34,6 +22,7 @@ def resample_trajectories(
     outside: str = ...,
     max_gap: float | None = ...,
     tolerance: float = ...,
+    mean_window: float | None = ...,
     source_lengths: Tensor | None = ...,
     source_valid: Tensor | None = ...,
     subtract: Tensor | None = ...,
@@ -52,6 +41,7 @@ def resample_trajectories(
     outside: str = ...,
     max_gap: float | None = ...,
     tolerance: float = ...,
+    mean_window: float | None = ...,
     source_lengths: Tensor | None = ...,
     source_valid: Tensor | None = ...,
     subtract: Tensor | None = ...,
@@ -70,6 +60,7 @@ def resample_trajectories(
     outside: str = ...,
     max_gap: float | None = ...,
     tolerance: float = ...,
+    mean_window: float | None = ...,
     source_lengths: Tensor | None = ...,
     source_valid: Tensor | None = ...,
     subtract: Tensor | None = ...,
@@ -87,6 +78,7 @@ def resample_trajectories(
     outside: str = "hold",
     max_gap: float | None = None,
     tolerance: float = 0,
+    mean_window: float | None = None,
     source_lengths: Tensor | None = None,
     source_valid: Tensor | None = None,
     subtract: Tensor | None = None,
@@ -101,8 +93,8 @@ def resample_trajectories(
     batch; the result has no B only if nothing has. All tensors are on the device of `data`.
 
     Times are int64 nanoseconds, or float32 or float64 seconds; source and target times are both
-    integer or both floating. Durations (`max_gap`, `tolerance`) have the unit of the times: an int
-    of nanoseconds for int64 times, a number of seconds for floating ones.
+    integer or both floating. Durations (`max_gap`, `tolerance`, `mean_window`) have the unit of the
+    times: an int of nanoseconds for int64 times, a number of seconds for floating ones.
 
     Args:
         data: The values, [B,S,D] or [S,D]; float16, bfloat16, float32, float64 or uint8. Any
@@ -119,18 +111,25 @@ def resample_trajectories(
             - ``"slerp_xyzw"``, ``"slerp_wxyz"``: unit quaternions, 4 channels, on the shortest
               path, normalised. A zero quaternion gives zeros and is not valid.
             - ``"angle"``: radians, the short way round; the result lies in (-pi, pi].
+            - ``"mean"``: the mean of the valid rows within half of `mean_window` of the target,
+              both ends included; as ``"linear"`` where there is none.
+            - ``"sum"``: the sum of the rows after the previous target, up to this one; the first
+              target's from the first row on. Rows that are not valid are left out and clear the
+              mask. Targets must ascend.
             - A list of (name, channels) pairs that sum to D, where channels differ:
               ``[("linear", 7), ("slerp_xyzw", 4), ("previous", 1)]``.
 
-            A row whose time equals the target's is the answer alone.
+            A row whose time equals the target's is the answer alone, except in means and sums.
         outside: What a target before the first or after the last row becomes: ``"hold"`` that row,
             ``"zero"`` or ``"nan"`` (literally: `subtract` and `multiply` do not apply; no NaN for
             uint8), or ``"extrapolate"`` (linear runs go on along the two rows at that end, others
             hold). It is not valid in any case.
         max_gap: Targets made from rows farther apart than this (linear, slerp, angle) or from a row
-            farther away than this (previous, nearest) are not valid. None: no limit.
+            farther away than this (previous, nearest) are not valid. None: no limit. Means and sums
+            of rows have none.
         tolerance: A row this close to a target, the nearest such, is the answer alone, even just
-            outside the recording and across a gap.
+            outside the recording and across a gap. Means and sums know no tolerance.
+        mean_window: The length of the window of method ``"mean"``, which needs one.
         source_lengths: How many rows each episode has, [B] or []; int64 or int32, in [0,S]. Rows
             past it do not exist. An empty episode gives zeros, not valid.
         source_valid: Which rows are real, [B,S] or [S] bool. Rows that are not still give values,
@@ -171,99 +170,32 @@ def resample_trajectories(
         tensor([ True,  True, False])
     """
     # This path is short on purpose: on a GPU a call is to cost little more than one launch. Shapes
-    # and dtypes are checked by the operators.
-    if not isinstance(data, Tensor):
-        _checks.check_type("data", data)
-    if not isinstance(source_times, Tensor):
-        _checks.check_type("source_times", source_times)
-    if not isinstance(target_times, Tensor):
-        _checks.check_type("target_times", target_times)
-    if source_lengths is not None:
-        _checks.check_type("source_lengths", source_lengths)
-    if source_valid is not None:
-        _checks.check_type("source_valid", source_valid)
-    if subtract is not None:
-        _checks.check_scale("subtract", subtract)
-    if multiply is not None:
-        _checks.check_scale("multiply", multiply)
-
-    if isinstance(method, str):
-        layout = None
-        options = METHODS.get(method, -1)
-        if options < 0:
-            _options.refuse_name(method)
-    else:
-        layout = _options.pack_layout(method)
-        options = 0
-    if outside != "hold":
-        options |= _options.outside_code(outside) << _options.OUTSIDE_SHIFT
-    if out_dtype is not None:
-        options |= _options.out_dtype_code(out_dtype) << _options.OUT_DTYPE_SHIFT
-
-    max_gap_ns, tolerance_ns, max_gap_s, tolerance_s = -1, 0, -1.0, 0.0
-    if max_gap is not None:
-        max_gap_ns, max_gap_s = _options.pack_duration("max_gap", max_gap, source_times.dtype, -1)
-    if type(tolerance) is not int or tolerance != 0:
-        tolerance_ns, tolerance_s = _options.pack_duration(
-            "tolerance", tolerance, source_times.dtype, 0
-        )
-
-    if source_times.requires_grad:
-        _checks.refuse_gradient("source_times")
-    if target_times.requires_grad:
-        _checks.refuse_gradient("target_times")
-    if (
-        (subtract is not None or multiply is not None)
-        and out_dtype is None
-        and data.dtype == torch.uint8
-    ):
-        raise ValueError(
-            "out_dtype: expected a dtype with subtract or multiply of uint8 data, got None"
-        )
-
-    is_native = _backends.is_native(backend, data, "data")
-    if _config.validate and not (is_native and data.is_cpu):  # the cpu backend always does
-        _checks.check_tensors(
-            data,
-            source_times,
-            target_times,
-            source_lengths,
-            source_valid,
-            subtract,
-            multiply,
-            layout,
-            options,
-        )
-        source_times = _validation.validated(source_times, source_lengths)
-    arguments = (
+    # and dtypes are checked by the operator.
+    tensors: list[Tensor] = []
+    streams: list[int] = []
+    flags = pack_stream(
+        tensors,
+        streams,
+        "",
         data,
         source_times,
-        target_times,
+        method,
+        max_gap,
+        tolerance,
+        mean_window,
         source_lengths,
         source_valid,
         subtract,
         multiply,
-        layout,
-        options,
-        max_gap_ns,
-        tolerance_ns,
-        max_gap_s,
-        tolerance_s,
+        0,
     )
-    if not is_native:
-        if return_valid:
-            return _pytorch.resample_valid(*arguments)
-        return _pytorch.resample(*arguments)
-    operator = _ops.resample_valid if return_valid else _ops.resample
-    result: Tensor | tuple[Tensor, Tensor]
-    try:
-        if data.requires_grad and torch.is_grad_enabled():
-            result = _ops.differentiable(operator, *arguments)
-        else:
-            result = operator(*arguments)
-    except (RuntimeError, ValueError) as error:
-        translated = _errors.translated(error, operator, arguments, _SIZES)
-        if translated is None:
-            raise
-        raise translated from None
-    return result
+    options = pack_call(target_times, outside, return_valid)
+    if out_dtype is not None:
+        options |= _options.out_dtype_code(out_dtype) << _options.OUT_DTYPE_SHIFT
+    elif flags & _options.IS_SCALED and data.dtype == torch.uint8:
+        raise ValueError(
+            "out_dtype: expected a dtype with subtract or multiply of uint8 data, got None"
+        )
+    native = _backends.is_native(backend, data, "data")
+    results = _ops.align(native, data.requires_grad, tensors, target_times, streams, options)
+    return (results[0], results[1]) if return_valid else results[0]
