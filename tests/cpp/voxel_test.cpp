@@ -7,9 +7,10 @@
 #include <limits>
 #include <string>
 
-#include "random.h"
 #include "random_problem.h"
 #include "robocache/error.h"
+#include "random.h"
+#include "random_problem.h"
 #include "voxel_engine_test.h"
 
 namespace robocache::testing {

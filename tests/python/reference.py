@@ -1,16 +1,17 @@
-"""A plain sequential resample in NumPy: what the design says, one target at a time.
+"""A plain sequential alignment in NumPy: what the design says, one target at a time.
 
 It shares nothing with the library. Integer times are Python integers, so no difference overflows;
 floating times stay in their own type; values are combined in the compute type, one rounded
-operation after the other. Slerp and the wrap of angles are worked in extended precision and rounded
-at the end: the library may differ from them by a few units in the last place of 1.
+operation after the other; means and sums add rows in order. Slerp and the wrap of angles are worked
+in extended precision and rounded at the end: the library may differ from them by a few units in the
+last place of 1.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -26,7 +27,19 @@ def compute_dtype(values: torch.dtype, out: torch.dtype) -> torch.dtype:
     return torch.float64 if torch.float64 in (values, out) else torch.float32
 
 
-def resample(
+class Aligned(NamedTuple):
+    values: torch.Tensor  # [B,T,D] in the compute type (see `rounded`)
+    valid: torch.Tensor  # [B,T]
+    age: torch.Tensor  # [B,T], in the times' type
+
+
+def resample(*args: Any, **options: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    """`align`, without the age."""
+    aligned = align(*args, **options)
+    return aligned.values, aligned.valid
+
+
+def align(
     values: torch.Tensor,
     source_times: torch.Tensor,
     target_times: torch.Tensor,
@@ -35,21 +48,25 @@ def resample(
     outside: str = "hold",
     max_gap: float | None = None,
     tolerance: float = 0,
+    mean_window: float | None = None,
     source_lengths: torch.Tensor | None = None,
     source_valid: torch.Tensor | None = None,
     subtract: torch.Tensor | None = None,
     multiply: torch.Tensor | None = None,
+    clock_offset: float = 0,
     out_dtype: torch.dtype | None = None,
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """CPU tensors in; out comes the output in the compute type (see `rounded`), and the mask.
+    time_dtype: torch.dtype | None = None,
+) -> Aligned:
+    """CPU tensors in; out come the values in the compute type, the mask and the age.
 
-    Zero and NaN that are written outside are in the output already; rounding keeps them.
+    Zero and NaN that are written outside are in the values already; rounding keeps them.
     """
     out_dtype = out_dtype or values.dtype
     compute = compute_dtype(values.dtype, out_dtype)
     batch = batch_size(values, source_times, target_times, source_lengths, source_valid)
     row_count, channels = values.shape[-2:]
     target_count = target_times.shape[-1]
+    time_dtype = time_dtype or torch.promote_types(source_times.dtype, target_times.dtype)
 
     def rows_of(tensor: torch.Tensor | None, rank: int, b: int) -> Any:
         """Batch row b of a tensor that may be shared by the batch."""
@@ -59,36 +76,41 @@ def resample(
 
     out = torch.zeros((batch or 1, target_count, channels), dtype=compute)
     valid = torch.zeros((batch or 1, target_count), dtype=torch.bool)
-    scale = {
-        "subtract": None if subtract is None else subtract.to(compute).numpy(),
-        "multiply": None if multiply is None else multiply.to(compute).numpy(),
-    }
-    time_dtype = torch.promote_types(source_times.dtype, target_times.dtype)
+    age = torch.zeros((batch or 1, target_count), dtype=time_dtype)
+    rules = Rules(
+        layout=layout,
+        outside=outside,
+        max_gap=None if max_gap is None else duration(max_gap, time_dtype),
+        tolerance=duration(tolerance, time_dtype),
+        half_window=None if mean_window is None else half(duration(mean_window, time_dtype)),
+        subtract=None if subtract is None else subtract.to(compute).numpy(),
+        multiply=None if multiply is None else multiply.to(compute).numpy(),
+        integer_output=out_dtype == torch.uint8,
+    )
+    offset = duration(clock_offset, time_dtype)
     for b in range(1 if batch is None else batch):
         length = rows_of(source_lengths, 0, b)
         n = row_count if length is None else int(length)
-        data = rows_of(values, 2, b)[:n].to(compute).numpy()
-        times = time_list(rows_of(source_times, 1, b)[:n], time_dtype)
         row_valid = rows_of(source_valid, 1, b)
+        episode = Episode(
+            rows_of(values, 2, b)[:n].to(compute).numpy(),
+            [shifted(t, offset) for t in time_list(rows_of(source_times, 1, b)[:n], time_dtype)],
+            [True] * n if row_valid is None else [bool(v) for v in row_valid[:n]],
+        )
+        previous = None
         for i, t in enumerate(time_list(rows_of(target_times, 1, b), time_dtype)):
-            row, ok = one_target(
-                data,
-                times,
-                [True] * n if row_valid is None else [bool(v) for v in row_valid[:n]],
-                t,
-                layout,
-                outside,
-                None if max_gap is None else duration(max_gap, time_dtype),
-                duration(tolerance, time_dtype),
-                scale["subtract"],
-                scale["multiply"],
-                integer_output=out_dtype == torch.uint8,
-            )
+            if isinstance(
+                t, int
+            ):  # the offset is exact, but for a target that it takes off the end
+                t = max(-(2**63), min(t - offset, 2**63 - 1))
+            row, valid[b, i], newest = one_target(episode, t, previous, rules)
             out[b, i] = torch.from_numpy(row)
-            valid[b, i] = ok
+            with np.errstate(invalid="ignore"):  # of two infinite times
+                age[b, i] = 0 if newest is None else wrapped(t - episode.times[newest])
+            previous = t if t == t else previous
     if batch is None:
-        return out[0], valid[0]
-    return out[:batch], valid[:batch]
+        return Aligned(out[0], valid[0], age[0])
+    return Aligned(out[:batch], valid[:batch], age[:batch])
 
 
 def batch_size(
@@ -123,69 +145,136 @@ def duration(value: float, dtype: torch.dtype) -> Time:
     return np.float32(value) if dtype == torch.float32 else np.float64(value)
 
 
+def half(window: Time) -> Time:
+    return window // 2 if isinstance(window, int) else window / window.dtype.type(2)
+
+
+def shifted(row_time: Time, offset: Time) -> Time:
+    """A row's time by the targets' clock; of integers the target is shifted instead."""
+    return row_time if isinstance(row_time, int) else row_time + offset
+
+
+def wrapped(difference: Time) -> Any:
+    """Integers modulo 2^64."""
+    if not isinstance(difference, int):
+        return float(difference)
+    return (difference + 2**63) % 2**64 - 2**63
+
+
+class Episode(NamedTuple):
+    data: Array  # [S,D] in the compute type
+    times: list[Time]
+    valid: list[bool]
+
+
+class Rules(NamedTuple):
+    layout: Sequence[tuple[str, int]]
+    outside: str
+    max_gap: Time | None
+    tolerance: Time
+    half_window: Time | None
+    subtract: Array | None
+    multiply: Array | None
+    integer_output: bool
+
+
+class Place(NamedTuple):
+    """Where a target stands."""
+
+    t: Time
+    previous: Time | None  # the target before it that is not NaN
+    lo: int  # the last row with time <= t; -1 before the first
+    inside: bool  # from the first row to the last
+    hit: int | None  # the row that alone answers
+
+
+class Run(NamedTuple):
+    values: Array
+    valid: bool
+    newest: int  # the latest row that was used, or that hold would use
+    literal: bool  # zero or NaN, which subtract and multiply leave alone
+
+
 def one_target(
-    data: Array,
-    times: list[Time],
-    row_valid: list[bool],
-    t: Time,
-    layout: Sequence[tuple[str, int]],
-    outside: str,
-    max_gap: Time | None,
-    tolerance: Time,
-    subtract: Array | None,
-    multiply: Array | None,
-    integer_output: bool,
-) -> tuple[Array, bool]:
-    """The output row [D] in the compute type, and whether it is valid."""
-    compute = data.dtype.type
+    episode: Episode, t: Time, previous: Time | None, rules: Rules
+) -> tuple[Array, bool, int | None]:
+    """The output row [D] in the compute type, whether it is valid, and its newest row."""
+    data, times, _ = episode
     n = len(times)
     row = np.zeros(data.shape[1], data.dtype)
     if n == 0:
-        return row, False
+        return row, False, None
     if t != t:
-        row[:] = 0 if integer_output else np.nan
-        return row, False
+        row[:] = 0 if rules.integer_output else np.nan
+        return row, False, None
 
-    lo = -1  # the last row with time <= t
+    lo = -1
     for i in range(n):
         if times[i] <= t:
             lo = i
-    hi = lo + 1
-    hit = find_hit(times, t, lo, tolerance)
-    inside = lo >= 0 and (hi < n or times[lo] == t)
-    if hit is None and not inside and outside in ("zero", "nan"):
-        row[:] = 0 if outside == "zero" else np.nan
-        return row, False
-
-    ok = True
-    start = 0
+    inside = lo >= 0 and (lo + 1 < n or times[lo] == t)
+    place = Place(t, previous, lo, inside, find_hit(times, t, lo, rules.tolerance))
+    ok, newest, start = True, 0, 0
     with np.errstate(all="ignore"):
-        for method, width in layout:
-            run = slice(start, start + width)
+        for method, width in rules.layout:
+            columns = slice(start, start + width)
             start += width
-            if hit is not None:
-                row[run], run_ok = copied(method, data[hit, run])
-                ok = ok and run_ok and row_valid[hit]
-            elif not inside:
-                row[run] = beyond(method, data[:, run], times, t, lo, outside)
-                ok = False
-            elif method in ("previous", "nearest"):
-                chosen = lo
-                if method == "nearest" and times[hi] - t < t - times[lo]:
-                    chosen = hi
-                row[run] = data[chosen, run]
-                near = max_gap is None or abs(t - times[chosen]) <= max_gap
-                ok = ok and near and row_valid[chosen]
-            else:
-                w = weight(t, times[lo], times[hi], compute)
-                row[run], run_ok = combine(method, data[lo, run], data[hi, run], w)
-                near = max_gap is None or times[hi] - times[lo] <= max_gap
-                ok = ok and near and run_ok and row_valid[lo] and row_valid[hi]
-        if subtract is not None:
-            row = row - subtract
-        if multiply is not None:
-            row = row * multiply
-    return row, bool(ok)
+            of_run = episode._replace(data=data[:, columns])
+            make = window_run if method in ("mean", "sum") else pair_run
+            run = make(method, of_run, place, rules)
+            row[columns] = run.values
+            if rules.subtract is not None and not run.literal:
+                row[columns] = row[columns] - rules.subtract[columns]
+            if rules.multiply is not None and not run.literal:
+                row[columns] = row[columns] * rules.multiply[columns]
+            ok = ok and run.valid
+            newest = max(newest, run.newest)
+    return row, bool(ok), newest
+
+
+def pair_run(method: str, episode: Episode, place: Place, rules: Rules) -> Run:
+    """A method that is made from lo and the row after it."""
+    data, times, row_valid = episode
+    t, lo, hi, hit = place.t, place.lo, place.lo + 1, place.hit
+    if hit is not None:
+        values, ok = copied(method, data[hit])
+        return Run(values, ok and row_valid[hit], hit, False)
+    if not place.inside:
+        return beyond(method, episode, place, rules)
+    if method in ("previous", "nearest"):
+        chosen = lo
+        if method == "nearest" and times[hi] - t < t - times[lo]:
+            chosen = hi
+        near = rules.max_gap is None or abs(t - times[chosen]) <= rules.max_gap
+        return Run(data[chosen], near and row_valid[chosen], chosen, False)
+    w = weight(t, times[lo], times[hi], data.dtype.type)
+    values, ok = combine(method, data[lo], data[hi], w)
+    near = rules.max_gap is None or times[hi] - times[lo] <= rules.max_gap
+    return Run(values, ok and near and row_valid[lo] and row_valid[hi], hi, False)
+
+
+def window_run(method: str, episode: Episode, place: Place, rules: Rules) -> Run:
+    """A mean or a sum."""
+    data, times, row_valid = episode
+    if not place.inside:
+        return beyond(method, episode, place, rules)
+    rows = []
+    for i, time in enumerate(times):
+        if method == "sum":
+            is_in = i <= place.lo and (place.previous is None or time > place.previous)
+        else:
+            is_in = time == place.t or abs(time - place.t) <= rules.half_window
+        if is_in:
+            rows.append(i)
+    used = [i for i in rows if row_valid[i]]
+    if method == "mean" and not used:
+        return pair_run("linear", episode, place, rules)
+    total = np.zeros(data.shape[1], data.dtype)
+    for i in used:
+        total = total + data[i]
+    if method == "mean":
+        return Run(total / data.dtype.type(len(used)), True, used[-1], False)
+    return Run(total, used == rows, used[-1] if used else place.lo, False)
 
 
 def find_hit(times: list[Time], t: Time, lo: int, tolerance: Time) -> int | None:
@@ -202,13 +291,20 @@ def find_hit(times: list[Time], t: Time, lo: int, tolerance: Time) -> int | None
     return best
 
 
-def beyond(method: str, data: Array, times: list[Time], t: Time, lo: int, outside: str) -> Array:
-    """Before the first row (lo is -1) or after the last: held, or a linear run extrapolated."""
-    before = lo < 0
+def beyond(method: str, episode: Episode, place: Place, rules: Rules) -> Run:
+    """Before the first row (lo is -1) or after the last: held, a literal, or linear goes on."""
+    data, times, _ = episode
+    before = place.lo < 0
+    held = 0 if before else len(times) - 1
+    if rules.outside in ("zero", "nan"):
+        literal = np.full(data.shape[1], 0 if rules.outside == "zero" else np.nan, data.dtype)
+        return Run(literal, False, held, True)
     a, b = (0, 1) if before else (len(times) - 2, len(times) - 1)
-    if outside == "extrapolate" and method == "linear" and len(times) > 1 and times[a] != times[b]:
-        return combine(method, data[a], data[b], weight(t, times[a], times[b], data.dtype.type))[0]
-    return copied(method, data[0] if before else data[-1])[0]
+    goes_on = rules.outside == "extrapolate" and method == "linear" and len(times) > 1
+    if goes_on and times[a] != times[b]:
+        w = weight(place.t, times[a], times[b], data.dtype.type)
+        return Run(combine(method, data[a], data[b], w)[0], False, b, False)
+    return Run(copied(method, data[held])[0], False, held, False)
 
 
 def weight(t: Time, a: Time, b: Time, compute: Any) -> Any:

@@ -1,7 +1,8 @@
-"""Hypothesis strategies: calls of resample_trajectories of every kind, strides included."""
+"""Hypothesis strategies: calls of resample_trajectories and fuse, strides included."""
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Callable, Sequence
@@ -9,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import reference
 import torch
 from hypothesis import assume
 from hypothesis import strategies as st
@@ -16,6 +18,7 @@ from support import DTYPES, FLOATS
 
 EXACT = ("linear", "previous", "nearest")
 SLERPS = ("slerp_xyzw", "slerp_wxyz")
+WINDOWS = ("mean", "sum")
 UNIX = 1_700_000_000_000_000_000
 INT64 = (-(2**63), 2**63 - 1)
 NUMPY = {torch.float32: np.float32, torch.float64: np.float64}
@@ -29,26 +32,44 @@ TIME_DTYPES = (
 
 
 @dataclass
-class Call:
+class StreamCall:
+    """A stream, and its options as resample_trajectories has them."""
+
     values: torch.Tensor
-    source_times: torch.Tensor
-    target_times: torch.Tensor
+    times: torch.Tensor
     layout: list[tuple[str, int]]
     named: bool  # method given as one name and not as a list
     options: dict[str, Any]
 
     @property
-    def tensors(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        return self.values, self.source_times, self.target_times
-
-    @property
     def method(self) -> str | list[tuple[str, int]]:
         return self.layout[0][0] if self.named else self.layout
+
+
+@dataclass
+class Call(StreamCall):
+    """A call of resample_trajectories; `options` are all of its own."""
+
+    target_times: torch.Tensor
+
+    @property
+    def tensors(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        return self.values, self.times, self.target_times
 
     @property
     def out_dtype(self) -> torch.dtype:
         dtype: torch.dtype = self.options["out_dtype"] or self.values.dtype
         return dtype
+
+
+@dataclass
+class FuseCall:
+    """A call of fuse."""
+
+    streams: list[StreamCall]
+    target_times: torch.Tensor
+    outside: str
+    out_dtype: torch.dtype | None
 
 
 @st.composite
@@ -59,32 +80,119 @@ def calls(
     out_dtypes: Sequence[torch.dtype | None] = (None, *DTYPES),
     garbage_past_lengths: bool = True,
 ) -> Call:
+    batch = draw(batches())
+    source_dtype, target_dtype = draw(st.sampled_from(TIME_DTYPES))
+    kind = torch.promote_types(source_dtype, target_dtype)
+    stream = draw(streams(batch, source_dtype, kind, methods, value_dtypes, garbage_past_lengths))
+    options = dict(stream.options)
+    del options["clock_offset"]
+    out_dtype = draw(st.sampled_from(out_dtypes))
+    if stream.values.dtype == torch.uint8 and is_scaled(stream):
+        out_dtype = out_dtype or torch.float32
+    options |= {
+        "outside": draw(outsides(out_dtype or stream.values.dtype)),
+        "out_dtype": out_dtype,
+    }
+    targets = draw(target_times([stream], batch, target_dtype))
+    return Call(
+        draw(strided(stream.values)),
+        draw(strided(stream.times)),
+        stream.layout,
+        stream.named,
+        options,
+        draw(strided(targets)),
+    )
+
+
+@st.composite
+def fusions(draw: st.DrawFn, methods: Sequence[str], most: int = 4) -> FuseCall:
+    batch = draw(batches())
+    is_integer = draw(st.booleans())
+    time_dtypes = [torch.int64] if is_integer else [torch.float64, torch.float32]
+    dtypes = draw(st.lists(st.sampled_from(time_dtypes), min_size=2, max_size=most + 1))
+    kind = functools.reduce(torch.promote_types, dtypes)
+    drawn = [draw(streams(batch, dtype, kind, methods)) for dtype in dtypes[1:]]
+    targets = draw(target_times(drawn, batch, dtypes[0]))
+    promoted = functools.reduce(torch.promote_types, [stream.values.dtype for stream in drawn])
+    out_dtype = draw(st.sampled_from([None, None, *DTYPES]))
+    if promoted == torch.uint8 and any(is_scaled(stream) for stream in drawn):
+        out_dtype = out_dtype or torch.float32
+    for stream in drawn:
+        stream.values = draw(strided(stream.values))
+        stream.times = draw(strided(stream.times))
+    outside = draw(outsides(out_dtype or promoted))
+    return FuseCall(drawn, draw(strided(targets)), outside, out_dtype)
+
+
+def expected_fusion(call: FuseCall) -> tuple[list[reference.Aligned], torch.dtype, list[int]]:
+    """What the reference makes of each stream, the output's dtype, and its shape but columns."""
+    dtype, kind = call.streams[0].values.dtype, call.target_times.dtype
+    batches: list[int | None] = []
+    for stream in call.streams:
+        dtype = torch.promote_types(dtype, stream.values.dtype)
+        kind = torch.promote_types(kind, stream.times.dtype)
+        lengths, valid = stream.options["source_lengths"], stream.options["source_valid"]
+        batches.append(
+            reference.batch_size(stream.values, stream.times, call.target_times, lengths, valid)
+        )
+    dtype = call.out_dtype or dtype
+    batch = next((b for b in batches if b is not None), None)
+    shape = [call.target_times.size(-1)] if batch is None else [batch, call.target_times.size(-1)]
+    aligned = []
+    for stream in call.streams:
+        made = reference.align(
+            stream.values,
+            stream.times,
+            call.target_times,
+            layout=stream.layout,
+            outside=call.outside,
+            out_dtype=dtype,
+            time_dtype=kind,
+            **stream.options,
+        )
+        aligned.append(
+            reference.Aligned(
+                made.values.expand(*shape, -1), made.valid.expand(shape), made.age.expand(shape)
+            )
+        )
+    return aligned, dtype, shape
+
+
+def batches() -> st.SearchStrategy[int | None]:
     # Empty ones seldom: they say little about the rest.
-    batch = draw(st.sampled_from([None, None, 1, 2, 2, 3, 3, 0]))
+    return st.sampled_from([None, None, 1, 2, 2, 3, 3, 0])
+
+
+def is_scaled(stream: StreamCall) -> bool:
+    return stream.options["subtract"] is not None or stream.options["multiply"] is not None
+
+
+def outsides(out_dtype: torch.dtype) -> st.SearchStrategy[str]:
+    literal_nan = ["nan"] if out_dtype != torch.uint8 else []
+    return st.sampled_from(["hold", "zero", "extrapolate", *literal_nan])
+
+
+@st.composite
+def streams(
+    draw: st.DrawFn,
+    batch: int | None,
+    time_dtype: torch.dtype,
+    kind: torch.dtype,  # of all times of the call
+    methods: Sequence[str],
+    value_dtypes: Sequence[torch.dtype] = DTYPES,
+    garbage_past_lengths: bool = True,
+) -> StreamCall:
     rows = draw(st.sampled_from([2, 3, 4, 5, 6, 7, 1, 0]))
-    targets = draw(st.sampled_from([2, 3, 4, 5, 6, 7, 1, 0]))
     layout, named = draw(layouts(methods))
 
     def batched() -> list[int]:
         return [] if batch is None or draw(st.booleans()) else [batch]
 
-    source_dtype, target_dtype = draw(st.sampled_from(TIME_DTYPES))
-    kind = torch.promote_types(source_dtype, target_dtype)
-    source_times = draw(ascending(batched(), rows, source_dtype))
-    target_times = draw(near(source_times, batched(), targets, target_dtype))
-
+    times = draw(ascending(batched(), rows, time_dtype))
     values = draw(values_for(layout, [*batched(), rows], draw(st.sampled_from(value_dtypes))))
     for method, run in columns(layout):
         if method in SLERPS:
             assume_clear_sign(values[..., run])
-    out_dtype = draw(st.sampled_from(out_dtypes))
-    subtract = draw(st.none() | scale(values.size(-1)))
-    multiply = draw(st.none() | scale(values.size(-1)))
-    if values.dtype == torch.uint8 and (subtract is not None or multiply is not None):
-        out_dtype = out_dtype or torch.float32
-    literal_nan = torch.uint8 != (out_dtype or values.dtype)
-    outsides = ["hold", "zero", "extrapolate", *(["nan"] if literal_nan else [])]
-
     lengths = source_valid = None
     if draw(st.booleans()):
         shape = batched()
@@ -94,9 +202,9 @@ def calls(
             draw(st.lists(a_length, min_size=count, max_size=count)),
             dtype=draw(st.sampled_from([torch.int64, torch.int32])),
         ).reshape(shape)
-        if garbage_past_lengths and source_times.dim() == 2 and lengths.dim() == 1:
+        if garbage_past_lengths and times.dim() == 2 and lengths.dim() == 1:
             for b, length in enumerate(lengths.tolist()):
-                source_times[b, length:] = draw(st.sampled_from([0, 1, -(2**40)]))
+                times[b, length:] = draw(st.sampled_from([0, 1, -(2**40)]))
     if draw(st.booleans()):
         shape = [*batched(), rows]
         count = math.prod(shape)
@@ -104,24 +212,39 @@ def calls(
         source_valid = torch.tensor(
             draw(st.lists(mostly_true, min_size=count, max_size=count)), dtype=torch.bool
         ).reshape(shape)
-
-    return Call(
-        draw(strided(values)),
-        draw(strided(source_times)),
-        draw(strided(target_times)),
+    has_mean = any(method == "mean" for method, _ in layout)
+    return StreamCall(
+        values,
+        times,
         layout,
         named,
         {
-            "outside": draw(st.sampled_from(outsides)),
             "max_gap": draw(st.none() | durations(kind)),
             "tolerance": draw(st.just(0) | durations(kind)),
+            "mean_window": draw(durations(kind) if has_mean else st.none() | durations(kind)),
             "source_lengths": None if lengths is None else draw(strided(lengths)),
             "source_valid": None if source_valid is None else draw(strided(source_valid)),
-            "subtract": subtract,
-            "multiply": multiply,
-            "out_dtype": out_dtype,
+            "subtract": draw(st.none() | scale(values.size(-1))),
+            "multiply": draw(st.none() | scale(values.size(-1))),
+            "clock_offset": draw(st.just(0) | offsets(kind)),
         },
     )
+
+
+@st.composite
+def target_times(
+    draw: st.DrawFn, drawn: Sequence[StreamCall], batch: int | None, dtype: torch.dtype
+) -> torch.Tensor:
+    """Near the streams' times; ascending, but for NaN, where one of them has a sum."""
+    shape = [] if batch is None or draw(st.booleans()) else [batch]
+    count = draw(st.sampled_from([2, 3, 4, 5, 6, 7, 1, 0]))
+    known = torch.cat([stream.times.flatten() for stream in drawn])
+    times = draw(near(known, shape, count, dtype))
+    if any(method == "sum" for stream in drawn for method, _ in stream.layout):
+        for row in times.view(-1, count) if count else []:
+            numbers = ~row.isnan()
+            row[numbers] = row[numbers].sort().values
+    return times
 
 
 @st.composite
@@ -203,6 +326,12 @@ def durations(kind: torch.dtype) -> st.SearchStrategy[Any]:
     return st.sampled_from([0.0, 0.125, 0.25, 0.3, 0.01, 1e-5, 1.0, 2, math.inf])
 
 
+def offsets(kind: torch.dtype) -> st.SearchStrategy[Any]:
+    if kind == torch.int64:
+        return st.sampled_from([1, -1, 2_000_000, -5_000_000, 2**61, -(2**62), *INT64])
+    return st.sampled_from([0.125, -0.125, 0.3, -1e-5, -2, 1e30])
+
+
 # ---- values ------------------------------------------------------------------------------------
 
 
@@ -215,7 +344,12 @@ def values_for(
     for method, width in layout:
         n = count * width
         if dtype == torch.uint8:
-            elements: st.SearchStrategy[Any] = st.integers(0, 255 if method in EXACT else 6)
+            most = 6 if method in SLERPS or method == "angle" else 255
+            elements: st.SearchStrategy[Any] = st.integers(0, most)
+        elif method in WINDOWS:  # no sum overflows, whatever its order
+            elements = st.integers(-8, 8).map(float) | st.sampled_from(
+                [0.1, -0.0, 0.7, 1e3, -3e-3, math.nan, math.inf, -math.inf]
+            )
         elif method in EXACT:
             elements = numbers(dtype)
         elif method == "angle":

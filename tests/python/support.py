@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import os
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from typing import Any
 
 import pytest
@@ -32,6 +33,8 @@ class Backend:
             return {key: self.put(value) for key, value in x.items()}
         if not isinstance(x, torch.Tensor) or x.device.type == self.device:
             return x
+        if x.layout != torch.strided or x.is_nested:
+            return x.to(self.device)
         storage = torch.empty(0, dtype=x.dtype).set_(x.untyped_storage())
         moved = storage.to(self.device).as_strided(x.size(), x.stride(), x.storage_offset())
         return moved.requires_grad_(x.requires_grad)
@@ -45,6 +48,18 @@ class Backend:
             backend=self.backend,
             **self.put(options),
         )
+
+    def stream(self, values: Any, times: Any, **options: Any) -> rc.Stream:
+        """A rc.Stream on this backend's device."""
+        return rc.Stream(self.put(values), self.put(times), **self.put(options))
+
+    def fuse(self, streams: Sequence[rc.Stream], target_times: Any, **options: Any) -> Any:
+        """rc.fuse on this backend; streams may be on the CPU."""
+        moved = [
+            self.stream(**{field.name: getattr(stream, field.name) for field in fields(stream)})
+            for stream in streams
+        ]
+        return rc.fuse(moved, self.put(target_times), backend=self.backend, **options)
 
     def resample_to_cpu(self, *args: Any, **options: Any) -> tuple[torch.Tensor, torch.Tensor]:
         out, valid = self.resample(*args, **options, return_valid=True)

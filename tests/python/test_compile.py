@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
 import torch
 from support import Backend, assert_near, assert_same_bits
 from torch._dynamo.testing import CompileCounterWithBackend
+from torch.utils._pytree import tree_map_only
 
 import robocache as rc
 
@@ -60,7 +63,7 @@ def test_dynamic_shapes(backend: Backend, return_valid: bool) -> None:
 
 def test_every_option(backend: Backend) -> None:
     """All arguments at once, with shapes that change after the first call (dynamic=None)."""
-    layout = [("linear", 2), ("slerp_xyzw", 4), ("angle", 1), ("previous", 1)]
+    layout = [("linear", 2), ("slerp_xyzw", 4), ("angle", 1), ("mean", 1), ("sum", 1)]
 
     def call(
         values: torch.Tensor,
@@ -78,6 +81,7 @@ def test_every_option(backend: Backend) -> None:
             outside="extrapolate",
             max_gap=1.5,
             tolerance=0.01,
+            mean_window=1.2,
             source_lengths=lengths,
             source_valid=valid,
             subtract=scale,
@@ -88,12 +92,13 @@ def test_every_option(backend: Backend) -> None:
 
     fast, counter = compiled(call, dynamic=None)
     for batch, rows, count, _ in SIZES:
-        values, source, targets = inputs(backend, batch, rows, count, 8)
+        values, source, targets = inputs(backend, batch, rows, count, 9)
+        targets = targets.sort(dim=-1).values
         more = backend.put(
             {
                 "lengths": torch.randint(0, rows + 1, (batch,)),
                 "valid": torch.rand(batch, rows) < 0.7,
-                "scale": torch.rand(8) + 0.5,
+                "scale": torch.rand(9) + 0.5,
             }
         ).values()
         got, want = fast(values, source, targets, *more), call(values, source, targets, *more)
@@ -102,12 +107,12 @@ def test_every_option(backend: Backend) -> None:
     assert counter.frame_count <= 3
 
 
-@pytest.mark.parametrize("method", ["linear", "slerp_xyzw"])
+@pytest.mark.parametrize("method", ["linear", "slerp_xyzw", "mean"])
 def test_gradient(backend: Backend, method: str) -> None:
     """Forward and backward traced as one, with changing sizes."""
 
     def loss(values: torch.Tensor, source: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-        out = backend.resample(values, source, targets, method=method)
+        out = backend.resample(values, source, targets, method=method, mean_window=1.5)
         return torch.sum(out * out)
 
     fast, counter = compiled(loss)
@@ -120,7 +125,8 @@ def test_gradient(backend: Backend, method: str) -> None:
             assert leaf.grad is not None
             grads.append(leaf.grad)
         assert_near(grads[0], grads[1], 1e-4)
-    assert counter.frame_count == 1
+    # In plain torch a mean takes log2(S) steps: another graph from 8 rows on.
+    assert counter.frame_count == (2 if method == "mean" and backend.backend == "pytorch" else 1)
 
 
 def test_config_changes_reach_compiled_code(backend: Backend) -> None:
@@ -144,6 +150,20 @@ def test_config_changes_reach_compiled_code(backend: Backend) -> None:
     with rc.config(backend=backend.backend):
         assert_same_bits(fast(*tensors), want)
     assert counter.frame_count <= 3
+
+
+def test_durations_are_constants(backend: Backend) -> None:
+    """Compiled code takes another duration, in seconds too, at the price of another graph."""
+
+    def call(tensors: Tensors, gap: float, window: float) -> Any:
+        options = {"max_gap": gap, "mean_window": window, "tolerance": gap / 8}
+        return backend.resample(*tensors, method="mean", return_valid=True, **options)
+
+    tensors = inputs(backend, 2, 9, 7, 3)
+    fast, _ = compiled(call)
+    for gap, window in ((0.5, 0.75), (0.25, 1e-310), (math.inf, math.inf), (0.0, 5e-324)):
+        for got, want in zip(fast(tensors, gap, window), call(tensors, gap, window), strict=True):
+            assert_near(got, want, 1e-5)
 
 
 def test_inductor(native: Backend) -> None:
@@ -186,82 +206,74 @@ def test_export(backend: Backend) -> None:
         assert_same_bits(got, want)
 
 
-def test_opcheck(native: Backend) -> None:
-    """Schemas, fake kernels and tracing of the three operators."""
-    ops = torch.ops.robocache
+def recorded(monkeypatch: pytest.MonkeyPatch, name: str, call: Callable[[], Any]) -> list[Any]:
+    """The arguments that a call hands to an operator."""
+    from robocache import _ops
+
+    operator, seen = getattr(_ops, name), []
+
+    def record(*arguments: Any) -> Any:
+        seen.append(tree_map_only(torch.Tensor, torch.Tensor.detach, arguments))
+        return operator(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(_ops, name, record)
+        call()
+    assert seen
+    return seen
+
+
+def options_of_many_kinds() -> list[tuple[tuple[torch.Tensor, ...], dict[str, Any]]]:
+    """(data, source times, target times) and the options of calls that use all that there is."""
     values = torch.randn(2, 5, 8)
     source, targets = torch.arange(5).repeat(2, 1) * 10, torch.tensor([[3, 12, 44], [0, 7, 99]])
-    layout = [0, 2, 3, 4, 5, 1, 1, 1]  # linear 2, slerp 4, angle 1, previous 1
+    layout = [("linear", 2), ("slerp_xyzw", 4), ("angle", 1), ("previous", 1)]
     lengths, valid, scale = torch.tensor([4, 0]), torch.ones(2, 5, dtype=torch.bool), torch.rand(8)
-    off_ns, off_s = (-1, 0), (-1.0, 0.0)
-    float32_out = 3 << 8
-    samples: list[tuple[Any, ...]] = [
-        (values, source, targets, None, None, None, None, None, 0, *off_ns, *off_s),
-        (values, source[0], targets, lengths, valid, scale, scale, layout, 1 << 4, 20, 1, *off_s),
+    half = values.to(torch.bfloat16).transpose(0, 1).contiguous().transpose(0, 1)
+    return [
+        ((values, source, targets), {}),
         (
-            values[0],
-            source[0].double(),
-            targets[0].float(),
-            None,
-            valid[0],
-            None,
-            None,
-            None,
-            1 | 3 << 4,
-            *off_ns,
-            0.5,
-            0.1,
+            (values, source[0], targets),
+            {
+                "method": layout,
+                "outside": "zero",
+                "max_gap": 20,
+                "tolerance": 1,
+                "source_lengths": lengths,
+                "source_valid": valid,
+                "subtract": scale,
+                "multiply": scale,
+            },
         ),
         (
-            values.to(torch.bfloat16).transpose(0, 1).contiguous().transpose(0, 1),
-            source,
-            targets,
-            lengths.int(),
-            None,
-            None,
-            scale.half(),
-            None,
-            2 | float32_out,
-            *off_ns,
-            *off_s,
+            (values[0], source[0].double(), targets[0].float()),
+            {"method": "previous", "outside": "extrapolate", "max_gap": 0.5, "tolerance": 0.1,
+             "source_valid": valid[0]},
         ),
         (
-            values[0],
-            source[0],
-            targets[0],
-            torch.tensor(3),
-            None,
-            None,
-            None,
-            None,
-            1 << 4,
-            *off_ns,
-            *off_s,
+            (half, source, targets),
+            {"method": "nearest", "source_lengths": lengths.int(), "multiply": scale.half(),
+             "out_dtype": torch.float32},
         ),
-        (values[:0], source[:0], targets[:0], None, None, None, None, None, 0, *off_ns, *off_s),
-    ]
-    for sample in samples:
-        args = tuple(native.put(x) for x in sample)
-        torch.library.opcheck(ops.resample.default, args)
-        torch.library.opcheck(ops.resample_valid.default, args)
-    of_float32 = 3 << 12
-    grad = torch.randn(2, 3, 8)
-    backward: list[tuple[Any, ...]] = [
-        (grad, None, source, targets, None, None, None, of_float32, 0, 0.0, [2, 5, 8]),
-        (
-            grad,
-            values,
-            source[0],
-            targets,
-            lengths,
-            scale,
-            layout,
-            of_float32 | 1 << 4,
-            1,
-            0.0,
-            [2, 5, 8],
-        ),
-        (grad, None, source, targets, None, None, None, of_float32, 0, 0.0, [5, 8]),
-    ]
-    for sample in backward:
-        torch.library.opcheck(ops.resample_backward.default, tuple(native.put(x) for x in sample))
+        ((values[0], source[0], targets[0]), {"source_lengths": torch.tensor(3)}),
+        ((values[:0], source[:0], targets[:0]), {}),
+        ((values, source[0], targets), {"method": [("mean", 5), ("sum", 3)], "mean_window": 9,
+                                        "source_valid": valid}),
+    ]  # fmt: skip
+
+
+def test_opcheck(native: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Schemas, fake kernels and tracing of the operators."""
+    ops = torch.ops.robocache
+    for tensors, options in options_of_many_kinds():
+        for return_valid in (False, True):
+            call = partial(native.resample, *tensors, **options, return_valid=return_valid)
+            for arguments in recorded(monkeypatch, "_align", call):
+                torch.library.opcheck(ops.align.default, arguments)
+
+        def loss(tensors: Any = tensors, options: Any = options) -> None:
+            leaf = native.put(tensors[0]).detach().requires_grad_()
+            native.resample(leaf, *tensors[1:], **options).sum().backward()
+
+        for arguments in recorded(monkeypatch, "_align_backward", loss):
+            torch.library.opcheck(ops.align_backward.default, arguments)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 import re
+import warnings
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from support import CUDA, PYTORCH_CUDA, Backend, cuda_problem, find_backends
@@ -49,6 +51,13 @@ def zeros(*shape: int, dtype: torch.dtype = torch.int64) -> torch.Tensor:
     return torch.zeros(shape, dtype=dtype)
 
 
+def nested(layout: torch.layout) -> torch.Tensor:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # that they are a prototype
+        rows = [torch.zeros(S, D), torch.zeros(S - 1, D)]
+        return torch.nested.nested_tensor(rows, layout=layout)
+
+
 def leaf(x: torch.Tensor) -> torch.Tensor:
     return x.requires_grad_()
 
@@ -57,7 +66,7 @@ FLOATS = "float16, bfloat16, float32 or float64"
 VALUES = "float16, bfloat16, float32, float64 or uint8"
 NO_GRAD = "expected no requires_grad (gradients flow to data only), got requires_grad=True"
 PAIRS = "method: expected a name or a list of (name, channels) pairs, got"
-METHODS = "linear, previous, nearest, slerp_xyzw, slerp_wxyz or angle"
+METHODS = "linear, previous, nearest, slerp_xyzw, slerp_wxyz, angle, mean or sum"
 
 # (arguments, class, message); B=4, S=100, T=50, D=7
 # fmt: off
@@ -130,6 +139,33 @@ CASES: list[tuple[dict[str, Any], type[Exception], str]] = [
     (good(subtract=torch.zeros(3)), ValueError, "subtract: expected [D=7], got [3]"),
     (good(multiply=torch.zeros(())), ValueError, "multiply: expected [D=7], got []"),
     (good(multiply=torch.zeros(1, 7)), ValueError, "multiply: expected [D=7], got [1,7]"),
+    # Tensors that no backend reads: of many dimensions, sparse, nested, of rare types
+    (good(data=torch.zeros(1, 1, 1, 1, 1, 1, 1, 1, 1)), ValueError,
+     "data: expected [B,S,D] or [S,D], got [1,1,1,1,1,1,1,1,1]"),
+    (good(source_times=zeros(1, 1, 1, 1, 1, 1, 1, 1, 2)), ValueError,
+     "source_times: expected [B,S] or [S], got [1,1,1,1,1,1,1,1,2]"),
+    (good(subtract=torch.zeros(1, 1, 1, 1, 1, 1, 1, 1, 1)), ValueError,
+     "subtract: expected [D=7], got [1,1,1,1,1,1,1,1,1]"),
+    (good(data=torch.zeros(B, S, D).to(torch.float8_e4m3fn)), TypeError,
+     f"data: expected {VALUES}, got float8_e4m3fn"),
+    (good(data=zeros(B, S, D, dtype=torch.uint16)), TypeError,
+     f"data: expected {VALUES}, got uint16"),
+    (good(source_times=zeros(B, S, dtype=torch.uint64)), TypeError,
+     "source_times: expected int64, float32 or float64, got uint64"),
+    (good(data=torch.zeros(B, S, D).to_sparse()), TypeError,
+     "data: expected a dense tensor, got a sparse_coo one"),
+    (unbatched(data=torch.eye(S).to_sparse_csr()), TypeError,
+     "data: expected a dense tensor, got a sparse_csr one"),
+    (good(target_times=zeros(B, T).to_sparse()), TypeError,
+     "target_times: expected a dense tensor, got a sparse_coo one"),
+    (good(source_valid=torch.ones(B, S, dtype=torch.bool).to_sparse()), TypeError,
+     "source_valid: expected a dense tensor, got a sparse_coo one"),
+    (good(multiply=torch.ones(D).to_sparse()), TypeError,
+     "multiply: expected a dense tensor, got a sparse_coo one"),
+    (good(data=nested(torch.strided)), TypeError,
+     "data: expected a dense tensor, got a nested one"),
+    (good(data=nested(torch.jagged)), TypeError,
+     "data: expected a dense tensor, got a nested one"),
     # Method
     (good(method="cubic"), ValueError, f"method: expected {METHODS}, got 'cubic'"),
     (good(method=[("linear", 6), ("slerp", 1)]), ValueError,
@@ -177,6 +213,13 @@ CASES: list[tuple[dict[str, Any], type[Exception], str]] = [
     (seconds(max_gap=math.nan), ValueError, "max_gap: expected 0 or more, got nan"),
     (good(max_gap=2**63), ValueError,
      "max_gap: expected at most 9223372036854775807, got 9223372036854775808"),
+    (good(method="mean"), ValueError,
+     "mean_window: expected a duration for method 'mean', got None"),
+    (good(method=[("linear", 6), ("mean", 1)]), ValueError,
+     "mean_window: expected a duration for method 'mean', got None"),
+    (good(mean_window=0.5), TypeError,
+     "mean_window: expected an int (nanoseconds) for int64 times, got float"),
+    (good(mean_window=-2), ValueError, "mean_window: expected 0 or more, got -2"),
     # Output type
     (good(data=zeros(B, S, D, dtype=torch.uint8), subtract=torch.zeros(D)), ValueError,
      "out_dtype: expected a dtype with subtract or multiply of uint8 data, got None"),
@@ -184,6 +227,8 @@ CASES: list[tuple[dict[str, Any], type[Exception], str]] = [
      "out_dtype: expected a dtype with subtract or multiply of uint8 data, got None"),
     (good(out_dtype=torch.int32), TypeError, f"out_dtype: expected {VALUES}, got int32"),
     (good(out_dtype="float32"), TypeError, f"out_dtype: expected {VALUES}, got str"),
+    (good(return_valid=1), TypeError, "return_valid: expected a bool, got int"),
+    (good(return_valid=np.True_), TypeError, "return_valid: expected a bool, got numpy.bool"),
     # Gradients
     (seconds(source_times=leaf(torch.zeros(B, S))), ValueError,
      f"source_times: {NO_GRAD}"),
@@ -223,7 +268,7 @@ def fails(
     """The call raises this, and the next call works."""
     arguments = dict(arguments)
     tensors = [arguments.pop(name) for name in ("data", "source_times", "target_times")]
-    for options in (arguments, arguments | {"return_valid": True}):
+    for options in (arguments, {"return_valid": True} | arguments):
         with pytest.raises(error, match="^" + re.escape(message) + "$") as caught:
             backend.resample(*tensors, **options)
         assert type(caught.value) is error
@@ -270,9 +315,42 @@ def test_device(backend: Backend, name: str) -> None:
     works(backend)
 
 
+@pytest.mark.parametrize(
+    ("faults", "message"),
+    [
+        ({"source_times": (B, S), "target_times": (3, T)}, "source_times: expected device"),
+        ({"source_lengths": (B,), "source_valid": (B, 9)}, "source_lengths: expected device"),
+        ({"source_lengths": (9,), "target_times": (B, T)}, "target_times: expected device"),
+        ({"source_times": (B, 9), "source_valid": (B, S)}, "source_times: expected [B=4,S=100]"),
+    ],
+)
+def test_order_of_faults(
+    backend: Backend, faults: dict[str, tuple[int, ...]], message: str
+) -> None:
+    """All that is wrong with one tensor, its device last, comes before the next tensor."""
+    arguments = {key: backend.put(value) for key, value in good().items()}
+    for name, shape in faults.items():
+        dtype = torch.bool if name == "source_valid" else torch.int64
+        arguments[name] = torch.zeros(shape, dtype=dtype, device="meta")
+    with pytest.raises(ValueError, match="^" + re.escape(message)):
+        rc.resample_trajectories(**arguments, backend=backend.backend)
+    works(backend)
+
+
 def descending(dtype: torch.dtype = torch.int64) -> torch.Tensor:
     times = torch.arange(S).repeat(B, 1).to(dtype)
     times[2, 2], times[2, 3] = 7, 5
+    return times
+
+
+def backwards(between: float | None = None) -> torch.Tensor:
+    """Target times of which one is earlier than the one before, or than one with NaN between."""
+    times = torch.arange(T).repeat(B, 1)
+    times[2, 2], times[2, 3] = 7, 5
+    if between is None:
+        return times
+    times = times.double()
+    times[2, 1], times[2, 2] = 7, between
     return times
 
 
@@ -298,6 +376,16 @@ VALUE_CASES: list[tuple[dict[str, Any], str]] = [
      "source_lengths: expected 0 to S=100, got -1 at [1]"),
     (good(source_lengths=torch.tensor(101)), "source_lengths: expected 0 to S=100, got 101 at []"),
     (good(source_times=descending(), source_lengths=torch.tensor([100, 100, 4, 100])),
+     "source_times: expected ascending times, got 5 after 7 at [2,3]"),
+    (good(source_times=descending(), source_lengths=torch.tensor([100, 100, 4, 101])),
+     "source_lengths: expected 0 to S=100, got 101 at [3]"),
+    (good(method="sum", target_times=backwards()),
+     "target_times: expected ascending times for method 'sum', got 5 after 7 at [2,3]"),
+    (good(method=[("linear", 6), ("sum", 1)], target_times=backwards()[2]),
+     "target_times: expected ascending times for method 'sum', got 5 after 7 at [3]"),
+    (seconds(method="sum", target_times=backwards(math.nan)),
+     "target_times: expected ascending times for method 'sum', got 5 after 7 at [2,3]"),
+    (good(method="sum", target_times=backwards(), source_times=descending()),
      "source_times: expected ascending times, got 5 after 7 at [2,3]"),
 ]
 # fmt: on
@@ -327,16 +415,24 @@ def test_values_unchecked(backend: Backend, arguments: dict[str, Any], message: 
         pytest.skip("the cpu backend always checks")
     arguments = dict(arguments)
     source, targets = arguments.pop("source_times"), arguments.pop("target_times")
-    targets = torch.arange(-5, S + 5).to(targets.dtype)
+    if "target_times" not in message:
+        targets = torch.arange(-5, S + 5).to(targets.dtype)
     tensors = [torch.rand(B, S, D) + 1, source, targets]
     del arguments["data"]
     out, valid = backend.resample_to_cpu(*tensors, **arguments)
-    assert out.shape == (B, S + 10, D) and valid.shape == (B, S + 10)
+    assert out.shape == (B, targets.size(-1), D) and valid.shape == out.shape[:2]
     if "source_lengths" in arguments and "ascending" not in message:
         arguments["source_lengths"] = arguments["source_lengths"].clamp(0, S)
         clamped, clamped_valid = backend.resample_to_cpu(*tensors, **arguments)
         assert torch.equal(out, clamped) and torch.equal(valid, clamped_valid)
     works(backend)
+
+
+def test_a_batch_of_none_reads_no_times(backend: Backend) -> None:
+    """Shared source times that descend, with B = 0."""
+    with rc.config(validate=True):
+        out = backend.resample(torch.zeros(0, 3, 2), torch.tensor([0, 2, 1]), torch.tensor([1]))
+    assert out.shape == (0, 1, 2)
 
 
 def test_rows_past_the_length_are_not_checked(backend: Backend) -> None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from support import Backend, find_backends
@@ -86,6 +87,7 @@ def test_defaults() -> None:
         "outside": "hold",
         "max_gap": None,
         "tolerance": 0,
+        "mean_window": None,
         "source_lengths": None,
         "source_valid": None,
         "subtract": None,
@@ -122,9 +124,31 @@ def test_config() -> None:
     assert current() == before
     with pytest.raises(TypeError, match="validate: expected a bool, got int"):
         rc.config(validate=1)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"validate: expected a bool, got numpy\.bool"):
+        rc.config(validate=np.True_)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="backend: expected auto, cuda, cpu or pytorch, got 'x'"):
         rc.config(backend="x")
     assert current() == before
+
+
+def test_config_kept() -> None:
+    """An object entered later gives back what it found there, also within itself."""
+    before = current()
+    try:
+        kept = rc.config(validate=True, backend="pytorch")
+        rc.config(validate=False, backend="cpu")
+        with kept:
+            assert current() == ("pytorch", True)
+            rc.config(backend="auto")
+            with kept:
+                assert current() == ("pytorch", True)
+            assert current() == ("auto", True)
+        assert current() == ("cpu", False)
+        with kept:
+            assert current() == ("pytorch", True)
+        assert current() == ("cpu", False)
+    finally:
+        rc.config(backend=before[0], validate=before[1])
 
 
 def test_auto_takes_the_configured_backend(backend: Backend) -> None:

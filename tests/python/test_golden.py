@@ -11,11 +11,16 @@ from typing import Any
 import pytest
 import reference
 import torch
+from strategies import FuseCall, StreamCall, expected_fusion
 from support import Backend, assert_near, assert_same_bits
+
+import robocache as rc
 
 FOLDER = Path(__file__).parents[1] / "golden"
 CASES = json.loads((FOLDER / "cases.json").read_text())["cases"]
+FUSIONS = json.loads((FOLDER / "fuse.json").read_text())["cases"]
 by_name = pytest.mark.parametrize("case", CASES, ids=[c["name"] for c in CASES])
+by_fusion = pytest.mark.parametrize("case", FUSIONS, ids=[c["name"] for c in FUSIONS])
 
 
 def tensor(encoded: dict[str, Any] | None) -> torch.Tensor | None:
@@ -83,6 +88,78 @@ def test_reference_agrees(case: dict[str, Any]) -> None:
     tensors, options = arguments(case)
     out, valid = reference.resample(*tensors, layout=case["layout"], **options)  # type: ignore[arg-type]
     check(case, reference.rounded(out, getattr(torch, case["expected"]["dtype"]))[0], valid)
+
+
+def parts(encoded: dict[str, Any]) -> dict[str, Any]:
+    """A stream's arguments under the names that Stream has for them."""
+    named = {
+        name: tensor(encoded[name])
+        for name in ("values", "times", "lengths", "valid", "subtract", "multiply")
+    }
+    numbers = ("max_gap", "tolerance", "mean_window")
+    offset = encoded["clock_offset"]
+    named |= {name: encoded[name] for name in numbers}
+    return named | {"clock_offset": 0 if offset is None else offset}
+
+
+def check_fusion(case: dict[str, Any], out: Any, valid: Any, age: Any, rounding: float) -> None:
+    expected, mask, ages = (tensor(case[name]) for name in ("expected", "valid", "age"))
+    assert expected is not None and mask is not None
+    what = f"{case['name']} ({case['reason']})"
+    assert out.dtype == expected.dtype, what
+    assert_same_bits(valid, mask, f"{what}: valid")
+    if ages is not None:
+        assert_same_bits(age, ages, f"{what}: age")
+    if case["atol"] == 0 and rounding == 0:
+        assert_same_bits(out, expected, what)
+    else:
+        size = expected.double().abs().nan_to_num(posinf=0.0, neginf=0.0)
+        assert_near(out, expected, case["atol"] + rounding * size.clamp(min=1.0), what)
+
+
+@by_fusion
+def test_golden_fusion(backend: Backend, case: dict[str, Any]) -> None:
+    """On pytorch means and sums are right within rounding."""
+    methods = {method for stream in case["streams"] for method, _ in stream["layout"]}
+    adds_up = backend.backend == "pytorch" and not methods.isdisjoint({"mean", "sum"})
+    expected = tensor(case["expected"])
+    assert expected is not None
+    rounding = 0.0
+    if adds_up and expected.dtype.is_floating_point:
+        rounding = 8 * torch.finfo(expected.dtype).eps
+    streams = []
+    for encoded in case["streams"]:
+        runs = [(name, width) for name, width in encoded["layout"]]
+        method = runs[0][0] if len(runs) == 1 else runs
+        streams.append(rc.Stream(**parts(encoded), method=method))
+    results = backend.fuse(
+        streams,
+        tensor(case["target_times"]),
+        outside=case["outside"],
+        out_dtype=case["out_dtype"] and getattr(torch, case["out_dtype"]),
+        return_valid=True,
+        return_age=True,
+    )
+    out, valid, age = (result.cpu() for result in results)
+    check_fusion(case, out, valid, age, rounding)
+
+
+@by_fusion
+def test_reference_agrees_on_fusions(case: dict[str, Any]) -> None:
+    streams = []
+    for encoded in case["streams"]:
+        named = parts(encoded)
+        values, times = named.pop("values"), named.pop("times")
+        named["source_lengths"] = named.pop("lengths")
+        named["source_valid"] = named.pop("valid")
+        streams.append(StreamCall(values, times, encoded["layout"], False, named))
+    targets = tensor(case["target_times"])
+    assert targets is not None
+    out_dtype = case["out_dtype"] and getattr(torch, case["out_dtype"])
+    aligned, dtype, _ = expected_fusion(FuseCall(streams, targets, case["outside"], out_dtype))
+    out = torch.cat([reference.rounded(a.values, dtype)[0] for a in aligned], -1)
+    valid, age = (torch.stack(part, -1) for part in list(zip(*aligned, strict=True))[1:])
+    check_fusion(case, out, valid, age, 0.0)
 
 
 def test_file_is_what_the_generator_writes() -> None:

@@ -58,10 +58,14 @@ def test_all_methods(call: Call) -> None:
 
 
 def tolerances(call: Call, expected: torch.Tensor) -> torch.Tensor:
-    """4 units in the last place of 1; then what multiply, and roundings after it, make of them."""
+    """4 units in the last place of 1, or of the largest angle; then what multiply, and roundings
+    after it, make of them."""
     unit = torch.finfo(expected.dtype).eps
     size = expected.double().abs().nan_to_num()
     allowed = torch.full(expected.shape, 4 * unit, dtype=torch.float64)
+    for method, run in columns(call.layout):
+        if method == "angle" and call.values[..., run].numel() > 0:
+            allowed[..., run] *= max(1.0, float(call.values[..., run].double().abs().max()))
     subtract, multiply = call.options["subtract"], call.options["multiply"]
     if subtract is not None or multiply is not None:
         factor = torch.ones(expected.size(-1)) if multiply is None else multiply.abs()
