@@ -57,7 +57,8 @@ def voxelize_dropped(
     slot = cloud
     for axis, size in enumerate(grid_size):  # from 0 on, conversion to an integer is the floor
         slot = slot * size + torch.where(inside, steps[:, axis], 0.0).long()
-    slots = clouds * math.prod(grid_size)
+    cells = math.prod(grid_size)
+    slots = clouds * cells
     slot = torch.where(inside, slot, slots)
 
     if mode == OCCUPANCY:
@@ -69,7 +70,7 @@ def voxelize_dropped(
         assert features is not None
         counts = _count(slot, slots) if mode == MEAN else None
         grid = _reduced(features, slot, slots, counts, mode, out_dtype)
-        grid = grid.view(clouds, -1, features.size(-1)).transpose(1, 2)
+        grid = grid.view(clouds, cells, features.size(-1)).transpose(1, 2)
     shape = list(grid_size) if mode in (OCCUPANCY, COUNT) else [grid.size(1), *grid_size]
     grid = grid.reshape([clouds, *shape]).contiguous()
     dropped = _count(torch.where(exists & ~inside, cloud, clouds), clouds)
@@ -234,7 +235,7 @@ def _reduced(
 ) -> Tensor:
     """The features of each slot, [slots,C]; zeros where it has no point."""
     compute = _options.compute_dtype(features.dtype, out_dtype)
-    rows = features.reshape(-1, features.size(-1)).to(compute)
+    rows = features.flatten(0, -2).to(compute)
     if mode in (MEAN, SUM):
         zeros = rows.new_zeros(slots + 1, rows.size(-1))
         reduced = zeros.index_add(0, slot, rows)[:slots]

@@ -42,7 +42,7 @@ class Clouds:
         self.channels = 0 if features is None else features.shape[-1]
         self.features = None
         if features is not None:
-            self.features = features.reshape(-1, self.channels).to(compute).numpy()
+            self.features = features.flatten(0, -2).to(compute).numpy()
 
 
 def steps_from_origin(
@@ -184,7 +184,6 @@ def voxelize_sparse(
 
 
 def gradient(
-    points: torch.Tensor,
     features: torch.Tensor,
     mode: str,
     point_to_voxel: torch.Tensor,
@@ -192,7 +191,7 @@ def gradient(
 ) -> torch.Tensor:
     """Of the features, given that of the voxels [V,C] in the compute type; CPU tensors."""
     channels = features.shape[-1]
-    rows = features.reshape(-1, channels)
+    rows = features.flatten(0, -2)
     of_points = point_to_voxel.reshape(-1).tolist()
     out = torch.zeros(rows.shape, dtype=grad_of_voxels.dtype)
     for v in range(grad_of_voxels.shape[0]):

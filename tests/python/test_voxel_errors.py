@@ -1,0 +1,367 @@
+"""Bad input to voxelization: class and whole message, alike on every backend."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from support import Backend
+
+import robocache as rc
+
+B, N, P, C = 2, 5, 10, 4
+
+
+def dense(**changes: Any) -> dict[str, Any]:
+    return {"points": torch.zeros(B, N, 3), "grid_size": (2, 3, 4), "voxel_size": 0.5} | changes
+
+
+def mean(**changes: Any) -> dict[str, Any]:
+    return dense(mode="mean", features=torch.zeros(B, N, C)) | changes
+
+
+def ragged(offsets: Any, **changes: Any) -> dict[str, Any]:
+    return dense(points=torch.zeros(P, 3), offsets=torch.as_tensor(offsets)) | changes
+
+
+def sparse(**changes: Any) -> dict[str, Any]:
+    return {"points": torch.zeros(B, N, 3), "voxel_size": 0.5} | changes
+
+
+def zeros(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    return torch.zeros(shape, dtype=dtype)
+
+
+def many(rows: int, columns: int = 3) -> torch.Tensor:
+    """So many points, in the memory of one number."""
+    return torch.zeros(1, 1).expand(rows, columns)
+
+
+FLOATS = "float16, bfloat16, float32 or float64"
+VALUES = "float16, bfloat16, float32, float64 or uint8"
+MODES = "occupancy, count, mean, sum, max or min"
+OCCUPANCY = "float16, bfloat16, float32, float64, uint8, int32 or bool"
+NO_GRAD = "expected no requires_grad (gradients flow to features only), got requires_grad=True"
+INT64 = torch.int64
+
+# What both functions take: (arguments, class, message); B=2, N=5, P=10, C=4
+# fmt: off
+SHARED: list[tuple[dict[str, Any], type[Exception], str]] = [
+    # Points
+    ({"points": [1, 2, 3]}, TypeError, "points: expected a torch.Tensor, got list"),
+    ({"points": None}, TypeError, "points: expected a torch.Tensor, got NoneType"),
+    ({"points": zeros(B, N, 3, dtype=INT64)}, TypeError, f"points: expected {FLOATS}, got int64"),
+    ({"points": zeros(N, 3, dtype=torch.uint8)}, TypeError,
+     f"points: expected {FLOATS}, got uint8"),
+    ({"points": zeros(3)}, ValueError, "points: expected [B,N,3] or [P,3], got [3]"),
+    ({"points": zeros(5, 4)}, ValueError, "points: expected [B,N,3] or [P,3], got [5,4]"),
+    ({"points": zeros(B, N, 2)}, ValueError, "points: expected [B,N,3] or [P,3], got [2,5,2]"),
+    ({"points": zeros(1, B, N, 3)}, ValueError,
+     "points: expected [B,N,3] or [P,3], got [1,2,5,3]"),
+    ({"points": zeros(B, N, 3).requires_grad_()}, ValueError, f"points: {NO_GRAD}"),
+    # Offsets
+    ({"offsets": [0, 10]}, TypeError, "offsets: expected a torch.Tensor, got list"),
+    ({"offsets": torch.tensor([0, 10])}, ValueError,
+     "points: expected [P,3] with offsets, got [2,5,3]"),
+    ({"points": zeros(P, 3), "offsets": torch.tensor([0.0, 10.0])}, TypeError,
+     "offsets: expected int64 or int32, got float32"),
+    ({"points": zeros(P, 3), "offsets": zeros(0, dtype=INT64)}, ValueError,
+     "offsets: expected [B+1], got [0]"),
+    ({"points": zeros(P, 3), "offsets": zeros(1, 2, dtype=INT64)}, ValueError,
+     "offsets: expected [B+1], got [1,2]"),
+    # Voxel size
+    ({"voxel_size": 0}, ValueError, "voxel_size: expected positive finite sizes, got [0,0,0]"),
+    ({"voxel_size": -0.1}, ValueError,
+     "voxel_size: expected positive finite sizes, got [-0.1,-0.1,-0.1]"),
+    ({"voxel_size": (0.1, 0.2, math.nan)}, ValueError,
+     "voxel_size: expected positive finite sizes, got [0.1,0.2,nan]"),
+    ({"voxel_size": [math.inf, 1, 1]}, ValueError,
+     "voxel_size: expected positive finite sizes, got [inf,1,1]"),
+    ({"voxel_size": 10**400}, ValueError,
+     "voxel_size: expected positive finite sizes, got [inf,inf,inf]"),
+    ({"voxel_size": (0.1, 0.1)}, TypeError,
+     "voxel_size: expected a number or three, got (0.1, 0.1)"),
+    ({"voxel_size": "0.1"}, TypeError, "voxel_size: expected a number or three, got '0.1'"),
+    ({"voxel_size": True}, TypeError, "voxel_size: expected a number or three, got True"),
+    ({"voxel_size": None}, TypeError, "voxel_size: expected a number or three, got None"),
+    # Origin
+    ({"origin": 0.0}, TypeError, "origin: expected three numbers, got 0.0"),
+    ({"origin": (0, 0)}, TypeError, "origin: expected three numbers, got (0, 0)"),
+    ({"origin": (0, "0", 0)}, TypeError, "origin: expected three numbers, got (0, '0', 0)"),
+    ({"origin": (0, 0, math.nan)}, ValueError, "origin: expected finite numbers, got [0,0,nan]"),
+    ({"origin": (-math.inf, 1.5, 0)}, ValueError,
+     "origin: expected finite numbers, got [-inf,1.5,0]"),
+]
+
+DENSE: list[tuple[dict[str, Any], type[Exception], str]] = [
+    *[(dense(**changes), error, message) for changes, error, message in SHARED],
+    # Grid
+    (dense(grid_size=(2, 0, 4)), ValueError,
+     "grid_size: expected sizes of at least 1, got [2,0,4]"),
+    (dense(grid_size=(2, 2, -4)), ValueError,
+     "grid_size: expected sizes of at least 1, got [2,2,-4]"),
+    (dense(grid_size=128), TypeError, "grid_size: expected three integers, got 128"),
+    (dense(grid_size=(2, 2)), TypeError, "grid_size: expected three integers, got (2, 2)"),
+    (dense(grid_size=(2.0, 2, 2)), TypeError,
+     "grid_size: expected three integers, got (2.0, 2, 2)"),
+    (dense(grid_size=(2, True, 2)), TypeError,
+     "grid_size: expected three integers, got (2, True, 2)"),
+    # Mode
+    (dense(mode="average"), ValueError, f"mode: expected {MODES}, got 'average'"),
+    (dense(mode=3), ValueError, f"mode: expected {MODES}, got 3"),
+    # Features
+    (mean(features=None), ValueError, "features: expected some for mode 'mean', got none"),
+    (mean(mode="max", features=None), ValueError,
+     "features: expected some for mode 'max', got none"),
+    (mean(mode="occupancy"), ValueError, "features: expected none for mode 'occupancy', got some"),
+    (mean(mode="count"), ValueError, "features: expected none for mode 'count', got some"),
+    (mean(features=[0.0]), TypeError, "features: expected a torch.Tensor, got list"),
+    (mean(features=zeros(B, N, C, dtype=INT64)), TypeError,
+     f"features: expected {VALUES}, got int64"),
+    (mean(features=zeros(B, N, C, dtype=torch.complex64)), TypeError,
+     f"features: expected {VALUES}, got complex64"),
+    (mean(features=zeros(B, N)), ValueError, "features: expected [B=2,N=5,C], got [2,5]"),
+    (mean(features=zeros(B * N, C)), ValueError, "features: expected [B=2,N=5,C], got [10,4]"),
+    (mean(features=zeros(B, 4, C)), ValueError, "features: expected [B=2,N=5,C], got [2,4,4]"),
+    (mean(features=zeros()), ValueError, "features: expected [B=2,N=5,C], got []"),
+    (ragged([0, 10], mode="sum", features=zeros(9, C)), ValueError,
+     "features: expected [P=10,C], got [9,4]"),
+    # Output type
+    (dense(out_dtype=INT64), TypeError, f"out_dtype: expected {OCCUPANCY}, got int64"),
+    (dense(out_dtype="bool"), TypeError, f"out_dtype: expected {OCCUPANCY}, got str"),
+    (dense(mode="count", out_dtype=torch.float16), TypeError,
+     "out_dtype: expected int32, int64, float32 or float64, got float16"),
+    (mean(out_dtype=torch.int32), TypeError, f"out_dtype: expected {VALUES}, got int32"),
+    # Sizes
+    (dense(points=many(2**31), mode="count"), ValueError,
+     "points: expected at most 2147483647 points for 'count', got 2147483648"),
+    (dense(points=many(2**31), mode="sum", features=many(2**31, 1)), ValueError,
+     "points: expected at most 2147483647 points for 'sum', got 2147483648"),
+    (dense(grid_size=(2**30, 2**20, 2**10)), ValueError,
+     "grid_size: expected a grid of less than 2^63 bytes, got [1073741824,1048576,1024] "
+     "for B=2 of float32"),
+    (mean(grid_size=(2**70, 1, 1)), ValueError,
+     "grid_size: expected a grid of less than 2^63 bytes, got [1180591620717411303424,1,1] "
+     "for B=2 and C=4 of float32"),
+    # Which of two errors is told
+    (dense(points=zeros(3), mode="average"), ValueError, f"mode: expected {MODES}, got 'average'"),
+    (mean(features=zeros(B, 4, C), points=zeros(B, N, 3, dtype=INT64)), TypeError,
+     f"points: expected {FLOATS}, got int64"),
+    (ragged([[0]], features=zeros(3, dtype=INT64), mode="sum"), ValueError,
+     "offsets: expected [B+1], got [1,1]"),
+    (dense(points=zeros(B, N, 2), grid_size=(2**20, 2**20, 2**20)), ValueError,
+     "points: expected [B,N,3] or [P,3], got [2,5,2]"),
+]
+
+SPARSE: list[tuple[dict[str, Any], type[Exception], str]] = [
+    *[(sparse(**changes), error, message) for changes, error, message in SHARED],
+    (sparse(reduce="count"), ValueError,
+     "reduce: expected mean, sum, max or min, got 'count'"),
+    (sparse(reduce=None), ValueError, "reduce: expected mean, sum, max or min, got None"),
+    (sparse(origin=None), TypeError, "origin: expected three numbers, got None"),
+    (sparse(features=zeros(B, 4, C)), ValueError, "features: expected [B=2,N=5,C], got [2,4,4]"),
+    (sparse(points=many(2**31)), ValueError,
+     "points: expected at most 2147483647 points for sparse voxels, got 2147483648"),
+    # What only the data show
+    (sparse(points=torch.tensor([[0.0, 0, 0], [0, 2.0**31, 0], [0, -(2.0**40), 0]]),
+            voxel_size=1), ValueError,
+     "points: expected voxel coordinates that fit int32, got point 1 beyond them"),
+    (sparse(points=torch.tensor([[0.0, 0, 0], [0, -(2.0**31) - 256, 0]]), voxel_size=1),
+     ValueError, "points: expected voxel coordinates that fit int32, got point 1 beyond them"),
+    (sparse(points=torch.tensor([[3e38, 0, 0]]), voxel_size=1e-300), ValueError,
+     "points: expected voxel coordinates that fit int32, got point 0 beyond them"),
+    (sparse(points=torch.tensor([[-(2.0**31), 0, 0], [2.0**30, 0, 0], [0, 2.0**30, 2.0**10]]),
+            voxel_size=1), ValueError,
+     "points: expected fewer than 2^63 - 1 cells in the boxes around them, "
+     "got B=1 x 3221225473 x 1073741825 x 1025"),
+]
+# fmt: on
+
+
+def call(backend: Backend, arguments: dict[str, Any], function: Any) -> Any:
+    moved = {name: backend.put(value) for name, value in arguments.items()}
+    return function(**moved, backend=backend.backend)
+
+
+def fails(
+    backend: Backend,
+    arguments: dict[str, Any],
+    function: Any,
+    error: type[Exception],
+    message: str,
+) -> None:
+    """The call raises this, and the next call works."""
+    kinds: list[dict[str, Any]] = [{}]
+    if function is rc.voxelize_point_cloud:
+        kinds.append({"return_dropped": True})
+    for kind in kinds:
+        with pytest.raises(error, match="^" + re.escape(message) + "$") as caught:
+            call(backend, arguments | kind, function)
+        assert type(caught.value) is error
+        assert "\n" not in str(caught.value), "one line, and no C++ stack"
+    works(backend)
+
+
+def works(backend: Backend) -> None:
+    points = torch.tensor([[0.5, 0.5, 0.5]])
+    assert backend.voxelize(points, (1, 1, 1), 1, origin=(0, 0, 0)).tolist() == [[[1.0]]]
+    assert backend.voxelize_sparse(points, 1).counts.tolist() == [1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"), DENSE, ids=[f"{i}-{c[2][:40]}" for i, c in enumerate(DENSE)]
+)
+def test_dense_message(
+    backend: Backend, arguments: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    fails(backend, arguments, rc.voxelize_point_cloud, error, message)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    SPARSE,
+    ids=[f"{i}-{c[2][:40]}" for i, c in enumerate(SPARSE)],
+)
+def test_sparse_message(
+    backend: Backend, arguments: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    fails(backend, arguments, rc.voxelize_sparse, error, message)
+
+
+@pytest.mark.parametrize("function", [rc.voxelize_point_cloud, rc.voxelize_sparse])
+@pytest.mark.parametrize("name", ["features", "offsets"])
+def test_device(backend: Backend, name: str, function: Any) -> None:
+    """Every tensor argument must be where the points are."""
+    other = torch.device("meta" if backend.device == "cpu" else "cpu")
+    arguments: dict[str, Any] = {"points": zeros(P, 3), "features": zeros(P, C), "voxel_size": 1}
+    arguments["offsets"] = torch.tensor([0, 4, P])
+    if function is rc.voxelize_point_cloud:
+        arguments |= {"mode": "sum", "grid_size": (2, 2, 2)}
+    moved = {key: backend.put(value) for key, value in arguments.items()}
+    moved[name] = moved[name].to(other)
+    own = "cuda:0" if backend.device == "cuda" else "cpu"
+    message = f"{name}: expected device {own} like points, got {other}"
+    with pytest.raises(ValueError, match="^" + re.escape(message) + "$"):
+        function(**moved, backend=backend.backend)
+    works(backend)
+
+
+@pytest.mark.parametrize("function", [rc.voxelize_point_cloud, rc.voxelize_sparse])
+def test_backend_name(backend: Backend, function: Any) -> None:
+    points = backend.put(zeros(P, 3))
+    with pytest.raises(
+        ValueError, match=re.escape("backend: expected auto, cuda, cpu or pytorch, got 'gpu'")
+    ):
+        function(points, voxel_size=1, backend="gpu")
+    own, other, device = (
+        ("cpu", "cuda", "cpu") if backend.device == "cpu" else ("cuda", "cpu", "cuda:0")
+    )
+    message = f"backend: expected {own} or pytorch for points on {device}, got '{other}'"
+    with pytest.raises(ValueError, match=re.escape(message)):
+        function(points, voxel_size=1, backend=other)
+    works(backend)
+
+
+# ---- grids larger than memory ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "size", "shape"),
+    [
+        (dense(grid_size=(2**14, 2**14, 2**14)), 2**45, "[16384,16384,16384] for B=2 of float32"),
+        (
+            dense(points=zeros(P, 3), grid_size=(2**21, 2**11, 2**10), out_dtype=torch.bool),
+            2**42,
+            "[2097152,2048,1024] for B=1 of bool",
+        ),
+        (
+            mean(grid_size=(2**13, 2**13, 2**13), out_dtype=torch.float64),
+            2**45,
+            "[8192,8192,8192] for B=2 and C=4 of float64",
+        ),
+    ],
+    ids=["occupancy", "one cloud", "features"],
+)
+def test_larger_than_memory(
+    backend: Backend, arguments: dict[str, Any], size: int, shape: str
+) -> None:
+    """Said before anything is allocated, with the bytes."""
+    own = "cuda:0" if backend.device == "cuda" else "cpu"
+    message = (
+        rf"^grid_size: expected a grid within the \d+ bytes of memory of {own}, "
+        + re.escape(f"got {size} bytes for {shape}")
+        + "$"
+    )
+    with pytest.raises(torch.OutOfMemoryError, match=message):
+        call(backend, arguments, rc.voxelize_point_cloud)
+    works(backend)
+
+
+# ---- offsets -----------------------------------------------------------------------------------
+
+OFFSETS = [
+    ([1, 4, 10], "offsets: expected 0 first, got 1"),
+    ([-1, 4, 10], "offsets: expected 0 first, got -1"),
+    ([0, 7, 4, 10], "offsets: expected ascending offsets, got 4 after 7 at [2]"),
+    ([0, 12, 10], "offsets: expected ascending offsets, got 10 after 12 at [2]"),
+    ([0, 4, 9], "offsets: expected P=10 last, got 9"),
+    ([0, 4, 11], "offsets: expected P=10 last, got 11"),
+    ([0], "offsets: expected P=10 last, got 0"),
+]
+
+
+@pytest.mark.parametrize(("offsets", "message"), OFFSETS, ids=[str(c[0]) for c in OFFSETS])
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32])
+def test_offsets(backend: Backend, offsets: list[int], message: str, dtype: torch.dtype) -> None:
+    """The cpu backend always looks at them, the others under validation."""
+    given = torch.tensor(offsets, dtype=dtype)
+    for arguments, function in (
+        (ragged(given), rc.voxelize_point_cloud),
+        (ragged(given, mode="mean", features=zeros(P, C)), rc.voxelize_point_cloud),
+        (sparse(points=zeros(P, 3), offsets=given), rc.voxelize_sparse),
+    ):
+        if backend.backend == "cpu":
+            fails(backend, arguments, function, ValueError, message)
+        with rc.config(validate=True):
+            fails(backend, arguments, function, ValueError, message)
+
+
+@pytest.mark.parametrize(("offsets", "message"), OFFSETS, ids=[str(c[0]) for c in OFFSETS])
+def test_offsets_unchecked(backend: Backend, offsets: list[int], message: str) -> None:
+    """Unchecked: points that no cloud has are left out, and there is never a crash."""
+    if backend.backend == "cpu":
+        pytest.skip("the cpu backend always checks")
+    bounds = torch.tensor(offsets)
+    batch = len(offsets) - 1
+    points, features = torch.zeros(P, 3), torch.ones(P, 2)
+    grid, dropped = backend.voxelize(
+        points, (1, 1, 1), 1, mode="count", offsets=bounds, return_dropped=True
+    )
+    assert grid.shape == (batch, 1, 1, 1) and 0 <= grid.sum() <= P and dropped.sum() == 0
+    total = backend.voxelize(points, (1, 1, 1), 1, mode="sum", features=features, offsets=bounds)
+    assert total.shape == (batch, 2, 1, 1, 1)
+    if "ascending" not in message:
+        counts = [max(0, min(b, P) - max(a, 0)) for a, b in itertools.pairwise(offsets)]
+        assert grid.flatten().tolist() == counts
+        assert total[:, 0].flatten().tolist() == counts
+    voxels = backend.voxelize_sparse(points, 1, features=features, offsets=bounds)
+    assert voxels.offsets.shape == (batch + 1,)
+    assert int(voxels.counts.sum()) == int((voxels.point_to_voxel >= 0).sum()) <= P
+    works(backend)
+
+
+def test_numbers_of_numpy(backend: Backend) -> None:
+    """NumPy's numbers and arrays are numbers too."""
+    points = torch.tensor([[0.5, 0.5, 0.5]])
+    grid = backend.voxelize(
+        points, np.array([2, 2, 2]), np.float32(0.5), origin=np.zeros(3), mode="count"
+    )
+    assert grid[1, 1, 1] == 1
+    assert backend.voxelize_sparse(points, np.ones(3), origin=[0, np.int64(1), 0]).coordinates[
+        0
+    ].tolist() == [0, -1, 0]
