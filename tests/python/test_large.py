@@ -96,3 +96,33 @@ def test_cpu_output() -> None:
     expected = ((row.double() / 350).clamp(max=199)).round().to(torch.uint8)
     tie = (row % 350 == 175) & (low < 199)
     assert torch.equal(out[row][~tie], expected[~tie, None].expand(-1, channels))
+
+
+@pytest.mark.large
+@pytest.mark.parametrize("where", [CPU, CUDA], ids=lambda b: b.name)
+def test_grid_of_many_cells(where: Backend) -> None:
+    """2.2 billion cells, marked at both ends."""
+    need(where, 4)
+    size = 1301
+    points = torch.tensor([[0.5, 0.5, 0.5], [1300.5, 1300.5, 1300.5], [1300.5, 1299.5, 7.5]])
+    grid = where.voxelize(points, (size,) * 3, 1, origin=(0, 0, 0), out_dtype=torch.uint8)
+    assert grid.numel() > 2**31
+    assert [int(part.sum()) for part in grid.flatten().split(2**30)] == [1, 0, 2]
+    assert grid[1300, 1300, 1300] == grid[1300, 1299, 7] == grid[0, 0, 0] == 1
+
+
+@pytest.mark.large
+def test_cuda_many_points() -> None:
+    """More than 2**31 coordinates, and rows of features, of which the last count too."""
+    need(CUDA, 60)
+    count = 2**31 // 3 + 1000
+    points = torch.zeros((count, 3), dtype=torch.float16, device="cuda")
+    points[-7:] = 1
+    grid = CUDA.voxelize(points, (2, 1, 1), 1, origin=(0, 0, 0), mode="count")
+    assert grid.flatten().tolist() == [count - 7, 0]
+    grid, dropped = CUDA.voxelize(points, (2, 2, 2), 1, origin=(0, 0, 0), return_dropped=True)
+    assert grid[0, 0, 0] == grid[1, 1, 1] == 1 and grid.sum() == 2 and dropped == 0
+    voxels = CUDA.voxelize_sparse(points, 1, features=points[:, :1], reduce="max")
+    assert voxels.counts.tolist() == [count - 7, 7]
+    assert voxels.features is not None and voxels.features.flatten().tolist() == [0, 1]
+    assert voxels.point_to_voxel[-8:].tolist() == [0] + [1] * 7
