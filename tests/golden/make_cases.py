@@ -1,4 +1,4 @@
-"""Writes the golden cases, cases.json and fuse.json (their format: README.md beside this file).
+"""Writes the golden cases, cases.json, fuse.json and voxels.json (README.md says their format).
 
 Every expected value is stated by hand, or follows from exact rational arithmetic in which each
 operation that the design names is rounded once (`arithmetic.rounded`). Nothing here calls the
@@ -23,8 +23,10 @@ import cases_streams
 import cases_sums
 import cases_times
 import cases_values
+import cases_voxels
 import fusing
 import resampling
+import voxelizing
 from encoding import encode
 
 FOLDER = Path(__file__).parent
@@ -48,6 +50,12 @@ def make() -> None:
     cases_streams.clock_offsets()
     cases_ages.ages()
     cases_streams.streams()
+    # Of voxelization: voxels.json.
+    cases_voxels.cells()
+    cases_voxels.modes()
+    cases_voxels.arithmetic()
+    cases_voxels.clouds()
+    cases_voxels.voxels()
 
 
 def main() -> int:
@@ -58,7 +66,12 @@ def main() -> int:
     arguments = parser.parse_args()
     make()
     differs = False
-    for name, cases in (("cases.json", resampling.CASES), ("fuse.json", fusing.CASES)):
+    files = {
+        "cases.json": resampling.CASES,
+        "fuse.json": fusing.CASES,
+        "voxels.json": voxelizing.CASES,
+    }
+    for name, cases in files.items():
         path, text = FOLDER / name, encode(cases)
         if not arguments.check:
             path.write_text(text)
