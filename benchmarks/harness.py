@@ -55,6 +55,10 @@ class Case:
     compiled: Mapping[str, Call]  # peers for torch.compile, by formulation
     rtol: float  # how far a peer may be from robocache: |a - b| <= atol + rtol * |b|
     atol: float
+    # What an implementation moves beyond bytes_moved that first sorts its rows, as robocache does.
+    sort_bytes: Callable[[Inputs], int] | None = None
+    waits: bool = False  # a call waits for the GPU, so that no graph can hold it
+    to_tensor: Callable[[Any], Tensor] = lambda output: output  # what is compared of an output
 
     @property
     def name(self) -> str:
@@ -88,6 +92,7 @@ class Result:
     sets: int  # input and output sets in rotation
     bandwidth: float | None  # the ceiling that the floor is taken from
     floor_s: float | None
+    sort_floor_s: float | None  # of what sorts its rows first, where that is needed
     torch_add_wall_s: float  # measured in turns with robocache
     robocache: Timing
     eager: dict[str, Timing] = field(default_factory=dict)
@@ -216,6 +221,26 @@ def device_seconds(
     return replay_seconds(graph, calls, repeats)
 
 
+def kernel_seconds(call: Call, sets: Sequence[Inputs], repeats: int) -> float:
+    """Time that a call keeps the device busy, as the profiler adds it up: for calls that wait.
+
+    The waiting itself and the gaps around it are left out; wall time has them.
+    """
+    profiler: Any = torch.profiler
+    for inputs in sets:
+        call(*inputs)
+    torch.cuda.synchronize()
+    samples: list[float] = []
+    for _ in range(repeats):
+        with profiler.profile(activities=[profiler.ProfilerActivity.CUDA]) as profile:
+            for inputs in sets:
+                call(*inputs)
+            torch.cuda.synchronize()
+        busy = sum(event.self_device_time_total for event in profile.key_averages())
+        samples.append(busy * 1e-6 / len(sets))
+    return statistics.median(samples)
+
+
 def poison(output: Tensor) -> None:
     output.fill_(math.nan if output.is_floating_point() else 113)
 
@@ -330,6 +355,7 @@ class Runner:
             sets=1,
             bandwidth=None,
             floor_s=None,
+            sort_floor_s=None,
             torch_add_wall_s=add_wall_s,
             robocache=Timing(wall_s=ours),
         )
@@ -347,12 +373,15 @@ class Runner:
             sets += [case.make_inputs(generator) for _ in range(count - 1)]
         result.sets = len(sets)
         result.floor_s = max(moved / result.bandwidth, self.ceiling.launch_s)
+        if case.sort_bytes is not None:
+            sorted_too = moved + case.sort_bytes(sets[0])
+            result.sort_floor_s = max(sorted_too / result.bandwidth, self.ceiling.launch_s)
 
         # The first eager formulation is what robocache is checked against, robocache's own result
         # what every peer is.
         formulation, reference = next(iter(case.eager.items()))
-        first = poisoned_call(reference, sets[0], None)
-        expected = {0: poisoned_call(case.robocache, sets[0], first)}
+        first = case.to_tensor(poisoned_call(reference, sets[0], None))
+        expected = {0: case.to_tensor(poisoned_call(case.robocache, sets[0], first))}
         try:
             require_close(case, expected[0], first)
         except WrongResultError as error:
@@ -361,7 +390,7 @@ class Runner:
             result.robocache = Timing(error=message)
             return result
         if len(sets) > 1:
-            expected[len(sets) - 1] = case.robocache(*sets[-1])
+            expected[len(sets) - 1] = case.to_tensor(case.robocache(*sets[-1]))
         del first
 
         result.robocache = self._time(case, "robocache", case.robocache, sets, expected, ours)
@@ -377,6 +406,8 @@ class Runner:
         self, case: Case, sets: list[Inputs], expected: dict[int, Tensor], result: Result
     ) -> None:
         known = self._winners.get((case.operation, case.shape))
+        if not case.compiled:
+            return
         plan = [known] if known else [(name, "default") for name in case.compiled]
         if self.options.quick:
             plan = plan[:1]
@@ -418,13 +449,15 @@ class Runner:
         self.progress.step(label)
         device = self.options.device
 
-        def check(i: int, output: Tensor) -> None:
-            require_close(case, expected[i], output)
+        def check(i: int, output: Any) -> None:
+            require_close(case, expected[i], case.to_tensor(output))
 
         try:
             check(0, poisoned_call(call, sets[0], expected[0]))
             timing = Timing()
-            if device.type == "cuda":
+            if device.type == "cuda" and case.waits:
+                timing.device_s = kernel_seconds(call, sets, self.options.repeats)
+            elif device.type == "cuda":
                 timing.device_s = device_seconds(call, sets, self.options.repeats, check)
             if wall_s is None:
                 (wall_s,) = wall_seconds([lambda: call(*sets[0])], device, self.options.repeats)

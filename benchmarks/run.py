@@ -27,9 +27,10 @@ import torch
 import harness
 import resample
 import table
+import voxelize
 
 # An operation file has cases(device, dtypes, quick, backend) -> list[harness.Case].
-OPERATIONS = (resample,)
+OPERATIONS = (resample, voxelize)
 
 DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torch.float32}
 DEFAULT_DTYPES = {"cpu": ["float32"], "cuda": ["bfloat16", "float32"]}

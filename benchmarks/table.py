@@ -92,14 +92,49 @@ def wall_row(case: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
+def voxel_gpu_row(case: Mapping[str, Any]) -> dict[str, str]:
+    """Each peer by itself: users run one or the other of them."""
+    ours = case["robocache"]
+    row = {
+        "MB": f"{case['bytes'] * 1e-6:.2f}",
+        "floor": microseconds(case["floor_s"]),
+        "**robocache**": f"**{microseconds(ours['device_s'])}**",
+        "÷ floor": ratio(ours["device_s"], case["floor_s"]),
+    }
+    if case["sort_floor_s"] is not None:
+        row["floor with sort"] = microseconds(case["sort_floor_s"])
+        row["÷ it"] = ratio(ours["device_s"], case["sort_floor_s"])
+    for name, timing in case["eager"].items():
+        row[name] = microseconds(timing["device_s"])
+    if case["compiled"]:
+        row["torch.compile"] = microseconds(best(case["compiled"], "device_s")[0])
+    row["wall: robocache"] = microseconds(ours["wall_s"])
+    row["÷ torch.add"] = ratio(ours["wall_s"], case["torch_add_wall_s"])
+    row["wall: best peer"] = microseconds(best(case["eager"], "wall_s")[0])
+    return row
+
+
+def voxel_cpu_row(case: Mapping[str, Any]) -> dict[str, str]:
+    ours = case["robocache"]["wall_s"]
+    row = {
+        "MB": f"{case['bytes'] * 1e-6:.2f}",
+        "**robocache**": f"**{microseconds(ours)}**",
+        "GB/s": f"{case['bytes'] / ours * 1e-9:.1f}" if ours else "-",
+    }
+    for name, timing in case["eager"].items():
+        row[name] = microseconds(timing["wall_s"])
+        row[f"{name} ÷ robocache"] = ratio(timing["wall_s"], ours)
+    return row
+
+
 ROWS = {"cpu": cpu_row, "cuda": gpu_row}
+VOXEL_ROWS = {"cpu": voxel_cpu_row, "cuda": voxel_gpu_row}
 
 
 def markdown(report: Mapping[str, Any], only: str = "") -> str:
     """A heading line, one table a variant, and the command that repeats it."""
     environment, ceiling = report["environment"], report["ceiling"]
     versions = f"torch {environment['torch']}, robocache {environment['robocache']}"
-    make_row = wall_row if report["wall_only"] else ROWS[report["device"]]
     if report["device"] == "cuda":
         where = f"{environment['gpu']}, driver {environment['driver']}, CUDA {environment['cuda']}"
     else:
@@ -120,6 +155,8 @@ def markdown(report: Mapping[str, Any], only: str = "") -> str:
     for heading in dict.fromkeys((case["operation"], case["variant"]) for case in cases):
         lines += ["", f"**{heading[0]}: {heading[1]}**", ""]
         chosen = [case for case in cases if (case["operation"], case["variant"]) == heading]
+        rows_of = VOXEL_ROWS if heading[0].startswith("voxelize") else ROWS
+        make_row = wall_row if report["wall_only"] else rows_of[report["device"]]
         rows = [{"shape": shape_words(case["shape"])} | make_row(case) for case in chosen]
         lines.append("| " + " | ".join(rows[0]) + " |")
         lines.append("|---|" + "---:|" * (len(rows[0]) - 1))

@@ -42,6 +42,11 @@ inline DataType type_of(const std::string& name) {
   throw std::runtime_error("no type " + name + " is known here");
 }
 
+/// The type of one of a case's tensors.
+inline DataType type_of(const Json& tensor, const char* key) {
+  return type_of(tensor.at(key).at("dtype"));
+}
+
 inline double number_of(const Json& element) {
   if (element.is_boolean()) return element.get<bool>() ? 1 : 0;
   if (!element.is_string()) return element.get<double>();

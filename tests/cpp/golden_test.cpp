@@ -31,10 +31,6 @@ DataType wider(DataType a, DataType b, DataType narrow) {
   return a == DataType::kFloat64 || b == DataType::kFloat64 ? DataType::kFloat64 : narrow;
 }
 
-DataType type_of(const Json& tensor, const char* key) {
-  return type_of(tensor.at(key).at("dtype"));
-}
-
 Outside outside_of(const Json& json) {
   const std::map<std::string, Outside> outsides = {{"hold", Outside::kHold},
                                                    {"zero", Outside::kZero},
