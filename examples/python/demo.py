@@ -8,8 +8,6 @@ is one.
 
 import argparse
 import functools
-import math
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,11 +25,12 @@ from numpy.typing import NDArray
 import recording
 import robocache as rc
 from recording import Floats, Recording, Stream, Times
+from report import CALLS_A_TURN, best_ms, name_of, print_table, problem_with
 
 TARGET_HZ = 50
 LONGEST_S = 120
 EPISODES = 64  # in the batch that is timed
-TURNS, CALLS_A_TURN = 50, 4  # of each code that is timed
+TURNS = 50  # of timing
 MS = 1_000_000  # ns
 
 # A method for all channels, or for runs of them.
@@ -195,17 +194,6 @@ def describe_method(method: Method) -> str:
     return ", ".join(f"{name} {width}" for name, width in method)
 
 
-def print_table(header: list[str], rows: list[list[str]], left: Sequence[int]) -> None:
-    """Columns two spaces apart; those in `left` start alike, the others end alike."""
-    lines = [header, ["-" * max(map(len, column)) for column in zip(header, *rows, strict=True)]]
-    for line in [*lines, *rows]:
-        cells = [
-            cell.ljust(len(rule)) if i in left else cell.rjust(len(rule))
-            for i, (cell, rule) in enumerate(zip(line, lines[1], strict=True))
-        ]
-        print("  ".join(cells).rstrip())
-
-
 # Timing -------------------------------------------------------------------------------------------
 
 
@@ -223,12 +211,6 @@ def usual_torch_code(
     return torch.lerp(values.gather(1, before), values.gather(1, after), weight.unsqueeze(2))
 
 
-def name_of(device: torch.device) -> str:
-    if device.type == "cuda":
-        return torch.cuda.get_device_name(device)
-    return f"CPU ({torch.get_num_threads()} threads)"
-
-
 def describe_backends(device: torch.device) -> str:
     """What this build has and this machine can use, in one line."""
     info = rc.build_info()
@@ -240,34 +222,6 @@ def describe_backends(device: torch.device) -> str:
         problem = problem_with("cuda", device)
         cuda = f"cuda ({info.cuda_version})" if problem is None else f"no cuda ({problem})"
     return f"pytorch, cpu ({info.cpu_target}), {cuda}"
-
-
-def problem_with(backend: str, device: torch.device) -> str | None:
-    """Why a backend can't be used on a device, None if it can."""
-    times = torch.zeros(1, dtype=torch.int64, device=device)
-    try:
-        rc.resample_trajectories(torch.zeros(1, 1, device=device), times, times, backend=backend)
-    except (ValueError, RuntimeError) as error:
-        return str(error)
-    return None
-
-
-def best_ms(calls: Sequence[Callable[[], object]], device: torch.device) -> list[float]:
-    """The least wall time of each call, its work on the GPU included.
-
-    They take turns, so that whatever else the machine does meets all of them alike; several calls a
-    turn, so that none has to start from what another left in the caches.
-    """
-    best = [math.inf] * len(calls)
-    for _ in range(TURNS):
-        for i, call in enumerate(calls):
-            for _ in range(CALLS_A_TURN):
-                begin = time.perf_counter()
-                call()
-                if device.type == "cuda":
-                    torch.cuda.synchronize(device)
-                best[i] = min(best[i], (time.perf_counter() - begin) * 1e3)
-    return best
 
 
 def print_times(
@@ -303,7 +257,7 @@ def print_times(
             for call in contenders.values()
             for few in (single, tensors)
         ]
-        best = best_ms(calls, device)
+        best = best_ms(calls, device, TURNS)
         for i, (name, difference) in enumerate(zip(contenders, differences, strict=True)):
             row = [device.type, name]
             for mine, theirs in zip(best[2 * i : 2 * i + 2], best[:2], strict=True):

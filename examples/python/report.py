@@ -1,0 +1,56 @@
+"""What the parts of the demo print with, and time with."""
+
+import math
+import time
+from collections.abc import Callable, Sequence
+
+import torch
+
+import robocache as rc
+
+CALLS_A_TURN = 4  # of each code that is timed
+
+
+def print_table(header: list[str], rows: list[list[str]], left: Sequence[int]) -> None:
+    """Columns two spaces apart; those in `left` start alike, the others end alike."""
+    lines = [header, ["-" * max(map(len, column)) for column in zip(header, *rows, strict=True)]]
+    for line in [*lines, *rows]:
+        cells = [
+            cell.ljust(len(rule)) if i in left else cell.rjust(len(rule))
+            for i, (cell, rule) in enumerate(zip(line, lines[1], strict=True))
+        ]
+        print("  ".join(cells).rstrip())
+
+
+def name_of(device: torch.device) -> str:
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    return f"CPU ({torch.get_num_threads()} threads)"
+
+
+def problem_with(backend: str, device: torch.device) -> str | None:
+    """Why a backend can't be used on a device, None if it can."""
+    times = torch.zeros(1, dtype=torch.int64, device=device)
+    try:
+        rc.resample_trajectories(torch.zeros(1, 1, device=device), times, times, backend=backend)
+    except (ValueError, RuntimeError) as error:
+        return str(error)
+    return None
+
+
+def best_ms(calls: Sequence[Callable[[], object]], device: torch.device, turns: int) -> list[float]:
+    """The least wall time of each call, its work on the GPU included.
+
+    They take turns, so that whatever else the machine does meets all of them alike; several calls a
+    turn, so that none has to start from what another left in the caches.
+    """
+    best = [math.inf] * len(calls)
+    for _ in range(turns):
+        for i, call in enumerate(calls):
+            for _ in range(CALLS_A_TURN):
+                begin = time.perf_counter()
+                call()
+                if device.type == "cuda":
+                    torch.cuda.synchronize(device)
+                best[i] = min(best[i], (time.perf_counter() - begin) * 1e3)
+    return best
