@@ -9,8 +9,8 @@
 
 namespace robocache {
 
-/// A call that is right makes no text: names are put together, and what was expected is described, on
-/// failure only.
+/// A call that is right makes no text: names are put together, and what was expected is described,
+/// on failure only.
 struct Argument {
   std::string prefix;  // of a stream's arguments, where there are several streams
   const char* label;
@@ -60,8 +60,8 @@ inline std::string bracket(std::initializer_list<std::string> dimensions) {
   return text + "]";
 }
 
-/// The stride along an axis, which is counted from the last, 1. It is 0 where the argument has no such
-/// axis, and where it has no elements: its pointer may be null then, and must not be moved.
+/// The stride along an axis, which is counted from the last, 1. It is 0 where the argument has no
+/// such axis, and where it has no elements: its pointer may be null then, and must not be moved.
 inline std::int64_t stride_along(const ConstTensorView& view, int axis_from_last) {
   for (int axis = 0; axis < view.rank; ++axis) {
     if (view.shape[axis] == 0) return 0;

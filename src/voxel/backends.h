@@ -1,5 +1,5 @@
-// The backends behind `voxelize.cpp`: each takes checked plans only, with at least one cloud and at least
-// one channel where there are features. There may be no points.
+// The backends behind `voxelize.cpp`: each takes checked plans only, with at least one cloud and at
+// least one channel where there are features. There may be no points.
 #pragma once
 
 #include <cstddef>
@@ -43,7 +43,8 @@ struct SparseWritePlan {
   void* features_out;
 };
 
-/// The backward pass of a dense voxelization finds the voxels of points again, from `cloud` and `grid`.
+/// The backward pass of a dense voxelization finds the voxels of points again, from `cloud` and
+/// `grid`.
 struct DenseGradientPlan {
   GradientPlan gradient;
   CloudPlan cloud;

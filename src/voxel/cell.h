@@ -62,7 +62,7 @@ ROBOCACHE_HOST_DEVICE SparseCell sparse_cell(const VoxelGeometry& geometry, cons
     const double q = cells_from_origin(x, geometry.origin[axis], geometry.voxel_size[axis]);
     if (!(x - x == 0)) {
       cell.kind = SparsePoint::kDropped;
-    } else if (!(q >= -2147483648.0 && q < 2147483648.0)) {
+    } else if (!(q >= -2147483648.0) || !(q < 2147483648.0)) {
       if (cell.kind == SparsePoint::kInVoxel) cell.kind = SparsePoint::kBeyond;
     } else {
       const auto towards_zero = static_cast<std::int32_t>(q);

@@ -138,7 +138,7 @@ CheckedCloud check_cloud(const PointCloud& cloud, const ExecutionContext& contex
 
 void check_geometry(const VoxelGeometry& geometry) {
   for (const double size : geometry.voxel_size) {
-    if (!(size > 0 && std::isfinite(size))) {
+    if (!(size > 0) || !std::isfinite(size)) {
       throw_value_error("voxel_size", "positive finite sizes", numbers_text(geometry.voxel_size));
     }
   }

@@ -46,7 +46,8 @@ std::int64_t* check_dropped(const TensorView& dropped_out, const CheckedCloud& c
 void check_contiguous(const char* name, const ConstTensorView& view, DataType type,
                       std::initializer_list<std::int64_t> shape, DeviceType device);
 
-/// The gradients of a backward pass, but for where a voxel's lies in `grad_output`. `features` has the mode.
+/// The gradients of a backward pass, but for where a voxel's lies in `grad_output`. `features` has
+/// the mode.
 GradientPlan check_gradients(const FeaturePlan& features, std::int64_t points,
                              const ConstTensorView& features_view,
                              const ConstTensorView& grad_output, const TensorView& grad_features,

@@ -1,12 +1,13 @@
-// The cell of a float32 point by float32 arithmetic, where that is provably the cell that the formula in
-// double gives: most points are far enough from a face for it. GPUs are slow at double, some of them 64
-// times slower than at float32.
+// The cell of a float32 point by float32 arithmetic, where that is provably the cell that the
+// formula in double gives: most points are far enough from a face for it. GPUs are slow at double,
+// some of them 64 times slower than at float32.
 //
-// Why it is the same. Let o, s be origin and size, of, r the float32 of o and 1/s, and q = (p - of) * r in
-// float32. Three roundings make q differ from (p - of) / s by at most 3.01 * 2^-24 |q|, and (p - of) / s
-// from (p - o) / s by |of - o| / s; the double formula's own roundings are below 2^-51 of it. If no whole
-// number is within |q| * 2^-21 + 1.001 |of - o| / s + 2^-30 of q, q and the formula's result have the same
-// floor. From |q| = 2^20 on that is never so, nor for NaN, and the formula decides.
+// Why it is the same. Let o, s be origin and size, of, r the float32 of o and 1/s, and q = (p - of)
+// * r in float32. Three roundings make q differ from (p - of) / s by at most 3.01 * 2^-24 |q|, and
+// (p - of) / s from (p - o) / s by |of - o| / s; the double formula's own roundings are below 2^-51
+// of it. If no whole number is within |q| * 2^-21 + 1.001 |of - o| / s + 2^-30 of q, q and the
+// formula's result have the same floor. From |q| = 2^20 on that is never so, nor for NaN, and the
+// formula decides.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -21,9 +22,10 @@ namespace robocache::cuda {
 
 struct QuickGrid {
   float origin[3], inverse[3], slack[3];
-  std::int32_t shape[3];
+  std::int32_t shape[3];  // at most 2^30, which no cell found here reaches
+  bool is_narrow;         // whether int32 numbers a cloud's cells
 
-  explicit QuickGrid(const GridPlan& grid) {
+  explicit QuickGrid(const GridPlan& grid) : is_narrow(grid.cells <= INT32_MAX) {
     for (int axis = 0; axis < 3; ++axis) {
       const double o = grid.geometry.origin[axis];
       const double size = grid.geometry.voxel_size[axis];
@@ -57,6 +59,7 @@ __device__ __forceinline__ std::int64_t dense_cell(const GridPlan& grid, const Q
   }
   if (!is_sure) return dense_cell(grid, Point{{x, y, z}});
   if (!is_inside) return -1;
+  if (quick.is_narrow) return (cell[0] * quick.shape[1] + cell[1]) * quick.shape[2] + cell[2];
   return (cell[0] * grid.shape[1] + cell[1]) * grid.shape[2] + cell[2];
 }
 

@@ -8,7 +8,8 @@
 
 namespace robocache::ROBOCACHE_TARGET {
 
-/// Whether `x` replaces `best` as the maximum or minimum: the first of equals stays, and so does a NaN.
+/// Whether `x` replaces `best` as the maximum or minimum: the first of equals stays, and so does a
+/// NaN.
 template <typename Compute>
 ROBOCACHE_HOST_DEVICE bool wins(VoxelMode mode, Compute x, Compute best) {
   const bool is_better = mode == VoxelMode::kMax ? x > best : x < best;

@@ -9,8 +9,8 @@
 
 namespace robocache::cuda {
 
-// Channels that a thread reduces, and points whose features it loads before it adds them: the sum is one
-// chain of additions, the loads need not be.
+// Channels that a thread reduces, and points whose features it loads before it adds them: the sum
+// is one chain of additions, the loads need not be.
 inline constexpr int kChannelsPerThread = 4;
 inline constexpr int kPointsAtOnce = 4;
 

@@ -1,5 +1,6 @@
-// A counting sort, digit by digit from the lowest. The points are cut into parts; each part counts its
-// digits, the counts become the places where each part's digits go, and each part moves its points there:
+// A counting sort, digit by digit from the lowest. The points are cut into parts; each part counts
+// its digits, the counts become the places where each part's digits go, and each part moves its
+// points there:
 //
 //              digit 0            digit 1
 //           part 0  part 1     part 0  part 1    ...

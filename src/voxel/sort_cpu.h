@@ -21,9 +21,9 @@ struct SortWorkspace {
   SortWorkspace(std::int64_t count, void* workspace);
 };
 
-/// Sorts `work.points` by their keys, stably; keys are at most `limit`, which is that of points in no
-/// voxel. Writes where each voxel starts, and after the last one where it ends, and returns how many there
-/// are. `sorted` becomes the sorted points.
+/// Sorts `work.points` by their keys, stably; keys are at most `limit`, which is that of points in
+/// no voxel. Writes where each voxel starts, and after the last one where it ends, and returns how
+/// many there are. `sorted` becomes the sorted points.
 std::int64_t sort_into_voxels(const SortWorkspace& work, std::uint64_t limit, SortedPoints& sorted,
                               const ExecutionContext& context);
 

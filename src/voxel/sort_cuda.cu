@@ -1,10 +1,21 @@
-// Sorting points by key on CUDA: CUB's radix sort over as many bits as the keys have.
+// Sorting points by key on CUDA, stably, by CUB: its radix sort over as many bits as the keys have,
+// or, for few points with many bits, its merge sort.
+#include <cub/device/device_merge_sort.cuh>
 #include <cub/device/device_radix_sort.cuh>
 
 #include "voxel/voxel_cuda.h"
 
 namespace robocache::cuda {
 namespace {
+
+// Where merging is faster. On an H200, 63 bits: 69 us against 92 for 250k points, 162 against 141
+// for 1M; 48 bits: 69 against 75.
+constexpr int kLeastBitsToMerge = 49;
+constexpr std::int64_t kMostPointsToMerge = std::int64_t{1} << 19;
+
+struct IsLess {
+  __device__ bool operator()(std::uint64_t a, std::uint64_t b) const { return a < b; }
+};
 
 template <typename Key>
 cudaError_t sort_pairs(void* storage, std::size_t& bytes, const SortedByKey& sorted,
@@ -17,6 +28,11 @@ cudaError_t sort_pairs(void* storage, std::size_t& bytes, const SortedByKey& sor
 
 cudaError_t sort_any(void* storage, std::size_t& bytes, const SortedByKey& sorted,
                      cudaStream_t stream) {
+  if (sorted.is_merged) {
+    return cub::DeviceMergeSort::StableSortPairs(
+        storage, bytes, static_cast<std::uint64_t*>(sorted.keys), sorted.points,
+        static_cast<int>(sorted.count), IsLess{}, stream);
+  }
   return sorted.is_wide ? sort_pairs<std::uint64_t>(storage, bytes, sorted, stream)
                         : sort_pairs<std::uint32_t>(storage, bytes, sorted, stream);
 }
@@ -24,12 +40,15 @@ cudaError_t sort_any(void* storage, std::size_t& bytes, const SortedByKey& sorte
 }  // namespace
 
 SortedByKey::SortedByKey(std::int64_t count, std::uint64_t limit, Cutter& cutter)
-    : count(count), is_wide(bits_of(limit) > 32), limit(limit) {
+    : count(count),
+      is_wide(bits_of(limit) > 32),
+      is_merged(bits_of(limit) >= kLeastBitsToMerge && count <= kMostPointsToMerge),
+      limit(limit) {
   const std::int64_t key_bytes = count * (is_wide ? 8 : 4);
   keys = cutter.cut<char>(key_bytes);
-  sorted_keys = cutter.cut<char>(key_bytes);
   points = cutter.cut<std::uint32_t>(count);
-  sorted_points = cutter.cut<std::uint32_t>(count);
+  sorted_keys = is_merged ? keys : cutter.cut<char>(key_bytes);
+  sorted_points = is_merged ? points : cutter.cut<std::uint32_t>(count);
   storage_bytes = 0;
   check_cuda(sort_any(nullptr, storage_bytes, *this, nullptr),
              "voxelization, workspace of the sort");

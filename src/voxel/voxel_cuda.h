@@ -66,8 +66,8 @@ __device__ __forceinline__ void count_dropped(std::int64_t* dropped, bool is_dro
   }
 }
 
-/// voxelize_cuda.cu: zeros in `bytes` bytes and in `batch` numbers of `dropped`, which may be null. The
-/// next kernel may be launched with `launch_early`.
+/// voxelize_cuda.cu: zeros in `bytes` bytes and in `batch` numbers of `dropped`, which may be null.
+/// The next kernel may be launched with `launch_early`.
 void fill_with_zeros(void* memory, std::int64_t bytes, std::int64_t* dropped, std::int64_t batch,
                      cudaStream_t stream);
 
@@ -83,6 +83,7 @@ void reduce(const DensePlan& plan, void* workspace, cudaStream_t stream);
 struct SortedByKey {
   std::int64_t count;
   bool is_wide;         // keys are uint64, not uint32
+  bool is_merged;       // sorted in place
   std::uint64_t limit;  // the key of what lies in none
   void *keys, *sorted_keys;
   std::uint32_t *points, *sorted_points;

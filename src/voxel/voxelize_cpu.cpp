@@ -1,6 +1,6 @@
-// The CPU backend, dense: finds each point's cell; marks or counts there, or sorts points by cell and
-// reduces cell after cell. Any number of threads gives the same bits: marks and integer counts do not
-// depend on order, and sums follow the sorted one.
+// The CPU backend, dense: finds each point's cell; marks or counts there, or sorts points by cell
+// and reduces cell after cell. Any number of threads gives the same bits: marks and integer counts
+// do not depend on order, and sums follow the sorted one.
 #include "voxel/voxelize_cpu.h"
 
 #include <cstring>
@@ -58,7 +58,8 @@ void fill_with_zeros(void* memory, std::int64_t bytes, const ExecutionContext& c
   });
 }
 
-/// Calls `use(i, key)` for every point: its cell counted over all clouds, or -1. Counts dropped points.
+/// Calls `use(i, key)` for every point: its cell counted over all clouds, or -1. Counts dropped
+/// points.
 template <typename Use>
 void for_each_cell(const CloudPlan& cloud, const GridPlan& grid, std::int64_t* dropped,
                    const ExecutionContext& context, const Use& use) {

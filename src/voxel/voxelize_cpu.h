@@ -12,7 +12,8 @@ namespace robocache {
 /// Those for this machine.
 const VoxelCpuKernels& voxel_kernels();
 
-// Points worth waking a thread for, and points whose cells are kept in the nearest cache between two loops.
+// Points worth waking a thread for, and points whose cells are kept in the nearest cache between
+// two loops.
 inline constexpr std::int64_t kGrainPoints = 8192;
 inline constexpr std::int64_t kPiecePoints = 512;
 
@@ -21,8 +22,8 @@ inline std::int64_t grain_voxels(std::int64_t channels) {
   return std::max<std::int64_t>(1, kGrainPoints / std::max<std::int64_t>(1, channels));
 }
 
-/// Calls `use(b, begin, end)` for short pieces of the points [begin, end), each of one cloud. Offsets have
-/// been checked.
+/// Calls `use(b, begin, end)` for short pieces of the points [begin, end), each of one cloud.
+/// Offsets have been checked.
 template <typename Use>
 void for_each_piece(const CloudPlan& cloud, std::int64_t begin, std::int64_t end, const Use& use) {
   if (begin >= end) return;

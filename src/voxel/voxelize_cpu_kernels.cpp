@@ -1,5 +1,5 @@
-// The CPU kernels. The build compiles this file once per instruction set, each time into the namespace
-// that ROBOCACHE_CPU_TARGET names; see core/target.h for what that asks of the code.
+// The CPU kernels. The build compiles this file once per instruction set, each time into the
+// namespace that ROBOCACHE_CPU_TARGET names; see core/target.h for what that asks of the code.
 #include "voxel/voxelize_cpu_kernels.h"
 
 #include "core/number.h"
@@ -15,9 +15,9 @@ struct Type {
   using type = T;
 };
 
-template <bool kValue>
+template <bool kFlag>
 struct Flag {
-  static constexpr bool value = kValue;
+  static constexpr bool kValue = kFlag;
 };
 
 /// Calls `body` with the Type<> that `type` stands for.
@@ -150,7 +150,7 @@ inline void reduce_channels(const FeaturePlan& features, const SortedPoints& sor
         const Value* const row = data + rows.start(sorted.points[i].point);
         for (int c = 0; c < width; ++c) {
           const auto x = static_cast<Compute>(widen(row[c * rows.column_stride]));
-          reduced[c].add(decltype(adds)::value ? VoxelMode::kSum : mode, i == first, x);
+          reduced[c].add(decltype(adds)::kValue ? VoxelMode::kSum : mode, i == first, x);
         }
       }
       const std::int64_t start = out.start(voxel, sorted.points[first].key);

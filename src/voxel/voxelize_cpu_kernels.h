@@ -13,7 +13,8 @@ struct KeyedPoint {
   std::int64_t point;
 };
 
-/// Points sorted by key, and by index within a key; voxel v is those from starts[v] up to starts[v + 1].
+/// Points sorted by key, and by index within a key; voxel v is those from starts[v] up to starts[v
+/// + 1].
 struct SortedPoints {
   std::int64_t count;
   const KeyedPoint* points;

@@ -8,7 +8,8 @@
 namespace robocache {
 namespace {
 
-/// The scratch that the two steps share: which of the sort's halves holds the result, then the sort's.
+/// The scratch that the two steps share: which of the sort's halves holds the result, then the
+/// sort's.
 struct SparseWorkspace {
   std::int64_t* is_in_spare;
   SortWorkspace sort;

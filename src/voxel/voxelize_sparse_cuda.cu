@@ -25,6 +25,7 @@ namespace {
 struct Findings {
   SparseBounds bounds;
   std::int64_t voxels;
+  SparseBox box;  // for the device's own use
 };
 
 constexpr std::uint64_t kHighestKey = INT64_MAX;
@@ -33,19 +34,18 @@ constexpr std::uint64_t kHighestKey = INT64_MAX;
 struct BeginsVoxel {
   const std::uint64_t* keys;
   const Findings* findings;
-  std::int64_t batch;
 
   __device__ std::uint32_t operator()(std::int32_t i) const {
     const std::uint64_t key = keys[i];
     const bool is_first = i == 0 || keys[i - 1] != key;
-    return is_first && key != SparseBox::around(findings->bounds, batch).limit ? 1 : 0;
+    return is_first && key != findings->box.limit ? 1 : 0;
   }
 };
 
 /// The scratch of both steps.
 struct SparseWorkspace {
   Cutter cutter;
-  std::int64_t count, batch;
+  std::int64_t count;
   Findings* findings;
   SortedByKey sorted;
   std::uint32_t* begun;   // [count]: voxels that begin at or before a place
@@ -56,7 +56,6 @@ struct SparseWorkspace {
   SparseWorkspace(const CloudPlan& cloud, void* workspace)
       : cutter(workspace),
         count(cloud.count),
-        batch(cloud.batch),
         findings(cutter.cut<Findings>(1)),
         sorted(count, kHighestKey, cutter),
         begun(cutter.cut<std::uint32_t>(count)),
@@ -71,9 +70,8 @@ struct SparseWorkspace {
 
   /// Fills `begun`; without storage, only sets `scan_bytes`.
   cudaError_t scan(void* storage, cudaStream_t stream) {
-    const auto begins =
-        thrust::make_transform_iterator(thrust::make_counting_iterator<std::int32_t>(0),
-                                        BeginsVoxel{sorted_keys(), findings, batch});
+    const auto begins = thrust::make_transform_iterator(
+        thrust::make_counting_iterator<std::int32_t>(0), BeginsVoxel{sorted_keys(), findings});
     return cub::DeviceScan::InclusiveSum(storage, scan_bytes, begins, begun,
                                          static_cast<std::int32_t>(count), stream);
   }
@@ -146,11 +144,12 @@ __global__ void __launch_bounds__(kThreads)
 
 __global__ void __launch_bounds__(kThreads)
     keys_kernel(const __grid_constant__ CloudPlan cloud,
-                const __grid_constant__ VoxelGeometry geometry, const Findings* findings,
+                const __grid_constant__ VoxelGeometry geometry, Findings* findings,
                 std::uint64_t* keys, std::uint32_t* points) {
   const std::int64_t i = thread_index();
   if (i >= cloud.count) return;
   const SparseBox box = SparseBox::around(findings->bounds, cloud.batch);
+  if (i == 0) findings->box = box;
   const SparseCell cell = sparse_cell(geometry, load_any_point(cloud.points, i));
   const std::int64_t b = cloud.cloud_of(i);
   const bool is_in = cell.kind == SparsePoint::kInVoxel && b >= 0;
@@ -158,42 +157,54 @@ __global__ void __launch_bounds__(kThreads)
   points[i] = static_cast<std::uint32_t>(i);
 }
 
+/// How many voxels have begun before the first key of a cloud that has clouds before and after it.
+__device__ __forceinline__ std::int64_t voxels_before(const std::uint64_t* keys,
+                                                      const std::uint32_t* begun,
+                                                      std::int64_t count, std::uint64_t first_key) {
+  std::int64_t low = 0;
+  std::int64_t high = count;
+  while (low < high) {
+    const std::int64_t middle = low + (high - low) / 2;
+    if (keys[middle] < first_key) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return low == 0 ? 0 : begun[low - 1];
+}
+
+/// The first threads make offsets, one a cloud and one for the end; the others have a place in the
+/// order each.
 __global__ void __launch_bounds__(kThreads)
     number_kernel(const std::uint64_t* keys, const std::uint32_t* points,
                   const std::uint32_t* begun, std::int64_t count, std::int64_t batch,
-                  Findings* findings, std::int64_t* point_to_voxel, std::uint32_t* starts) {
-  const std::int64_t i = thread_index();
+                  Findings* findings, std::int64_t* offsets, std::int64_t* point_to_voxel,
+                  std::uint32_t* starts) {
+  const std::int64_t b = thread_index();
+  if (b <= batch) {
+    const std::int64_t voxels = count == 0 ? 0 : begun[count - 1];
+    if (b == 0 || voxels == 0) {
+      offsets[b] = 0;
+    } else if (b == batch) {
+      offsets[b] = voxels;
+    } else {
+      const std::uint64_t first_key = static_cast<std::uint64_t>(b) * findings->box.cells;
+      offsets[b] = voxels_before(keys, begun, count, first_key);
+    }
+    return;
+  }
+  const std::int64_t i = b - batch - 1;
   if (i >= count) return;
-  const std::uint64_t limit = SparseBox::around(findings->bounds, batch).limit;
+  const std::uint64_t limit = findings->box.limit;
   const bool is_in = keys[i] != limit;
   const std::uint32_t voxel = begun[i] - 1;
   point_to_voxel[points[i]] = is_in ? std::int64_t{voxel} : -1;
   if (is_in && (i == 0 || begun[i - 1] == voxel)) starts[voxel] = static_cast<std::uint32_t>(i);
   if (is_in && (i + 1 == count || keys[i + 1] == limit)) {
     starts[voxel + 1] = static_cast<std::uint32_t>(i + 1);
-    findings->voxels = std::int64_t{voxel} + 1;
   }
-}
-
-/// offsets[b] becomes the number of voxels before cloud b: those begun before its first key.
-__global__ void __launch_bounds__(kThreads)
-    offsets_kernel(const std::uint64_t* keys, const std::uint32_t* begun, std::int64_t count,
-                   std::int64_t batch, const Findings* findings, std::int64_t* offsets) {
-  const std::int64_t b = thread_index();
-  if (b > batch) return;
-  const std::uint64_t first =
-      static_cast<std::uint64_t>(b) * SparseBox::around(findings->bounds, batch).cells;
-  std::int64_t low = 0;
-  std::int64_t high = count;
-  while (low < high) {
-    const std::int64_t middle = low + (high - low) / 2;
-    if (keys[middle] < first) {
-      low = middle + 1;
-    } else {
-      high = middle;
-    }
-  }
-  offsets[b] = low == 0 ? 0 : begun[low - 1];
+  if (i + 1 == count) findings->voxels = begun[i];
 }
 
 /// Coordinates and count of a voxel, and some channels of its features.
@@ -245,14 +256,11 @@ std::int64_t voxelize_sparse_index_on_cuda(const SparsePlan& plan, void* workspa
     check_cuda(cudaGetLastError(), "voxelization, finding keys");
     work.sorted.sort(stream);
     check_cuda(work.scan(work.scan_storage, stream), "voxelization, numbering voxels");
-    cuda::number_kernel<<<blocks_for(count), kThreads, 0, stream>>>(
-        work.sorted_keys(), work.sorted.sorted_points, work.begun, count, cloud.batch,
-        work.findings, plan.point_to_voxel, work.starts);
-    check_cuda(cudaGetLastError(), "voxelization, assigning points");
   }
-  cuda::offsets_kernel<<<blocks_for(cloud.batch + 1), kThreads, 0, stream>>>(
-      work.sorted_keys(), work.begun, count, cloud.batch, work.findings, plan.offsets);
-  check_cuda(cudaGetLastError(), "voxelization, finding offsets");
+  cuda::number_kernel<<<blocks_for(cloud.batch + 1 + count), kThreads, 0, stream>>>(
+      work.sorted_keys(), work.sorted.sorted_points, work.begun, count, cloud.batch, work.findings,
+      plan.offsets, plan.point_to_voxel, work.starts);
+  check_cuda(cudaGetLastError(), "voxelization, assigning points");
   cuda::Findings findings;
   check_cuda(
       cudaMemcpyAsync(&findings, work.findings, sizeof(findings), cudaMemcpyDeviceToHost, stream),

@@ -1,6 +1,6 @@
-// Everything that can run a voxelization here, behind one face: the CPU backend on all cores, the CPU
-// backend on threads that share work out in an odd way, and the CUDA backend. All take host memory; the
-// CUDA engine copies it to the device and back. Each finds its own workspace.
+// Everything that can run a voxelization here, behind one face: the CPU backend on all cores, the
+// CPU backend on threads that share work out in an odd way, and the CUDA backend. All take host
+// memory; the CUDA engine copies it to the device and back. Each finds its own workspace.
 #pragma once
 
 #include <string>

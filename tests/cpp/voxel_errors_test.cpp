@@ -17,8 +17,8 @@ namespace {
 
 constexpr unsigned char kUntouched = 0x5A;
 
-/// Dense and sparse calls that are right, of shapes B=2, N=3, C=4, X=2, Y=3 and Z=5; their arguments may be
-/// replaced one by one.
+/// Dense and sparse calls that are right, of shapes B=2, N=3, C=4, X=2, Y=3 and Z=5; their
+/// arguments may be replaced one by one.
 struct Call {
   // Memory that is not to be touched, and offsets for [P=6,3].
   Tensor points{DataType::kFloat32, {2, 3, 3}};

@@ -15,7 +15,8 @@
 namespace robocache::testing {
 namespace {
 
-/// What a set's kernels make of a problem: cells, bounds, keys, coordinates, reductions and gradients.
+/// What a set's kernels make of a problem: cells, bounds, keys, coordinates, reductions and
+/// gradients.
 struct Outcome {
   std::vector<std::int64_t> cells;
   SparseBounds bounds = SparseBounds::of_nothing();

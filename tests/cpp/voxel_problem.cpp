@@ -15,7 +15,8 @@ namespace {
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-/// Memory laid out one way or another: rows one after another, with gaps, backwards, or column by column.
+/// Memory laid out one way or another: rows one after another, with gaps, backwards, or column by
+/// column.
 Tensor any_layout(DataType type, const std::vector<std::int64_t>& shape, Random& random) {
   const std::size_t rank = shape.size();
   std::vector<std::int64_t> strides(rank);

@@ -1,5 +1,5 @@
-// Voxelizations with all that they need, made at random from a seed or by hand, and a plain reference for
-// them: one point after another, sharing nothing with the library.
+// Voxelizations with all that they need, made at random from a seed or by hand, and a plain
+// reference for them: one point after another, sharing nothing with the library.
 #pragma once
 
 #include <cstdint>

@@ -1,16 +1,17 @@
-// Voxelization against the plain reference: the same numbers, whatever shapes, strides, types, modes and
-// points come, and the same on every engine.
+// Voxelization against the plain reference: the same numbers, whatever shapes, strides, types,
+// modes and points come, and the same on every engine.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
 #include <string>
 
-#include "random_problem.h"
-#include "robocache/error.h"
+#include "environment.h"
 #include "random.h"
 #include "random_problem.h"
+#include "robocache/error.h"
 #include "voxel_engine_test.h"
 
 namespace robocache::testing {
@@ -142,8 +143,8 @@ TEST_P(Voxel, OnFaces) {
   check_dense(problem, "faces");
 }
 
-// Every face of a long row of cells whose size no binary number has, and the neighbours of each face, in
-// float32 and float64, near the origin and where a metre is the ninth digit.
+// Every face of a long row of cells whose size no binary number has, and the neighbours of each
+// face, in float32 and float64, near the origin and where a metre is the ninth digit.
 TEST_P(Voxel, AroundEveryFace) {
   for (const DataType type : {DataType::kFloat32, DataType::kFloat64}) {
     for (const double origin : {0.0, -25.6, 0.05, 4.0e6}) {
@@ -242,6 +243,48 @@ TEST_P(Voxel, SparseRefusesWhatDoesNotFit) {
   dense.points.set(10, 3e38);
   EXPECT_EQ(error_of(dense),
             "points: expected voxel coordinates that fit int32, got point 3 beyond them");
+}
+
+// On the CPU these take long, and much memory.
+bool is_left_out(const VoxelEngine& engine) {
+  return engine.name() != "cuda" && environment("ROBOCACHE_TEST_LARGE").empty();
+}
+
+TEST_P(Voxel, MorePointsThan31BitsCount) {
+  if (is_left_out(engine())) GTEST_SKIP() << "ROBOCACHE_TEST_LARGE is not set";
+  constexpr std::int64_t kPoints = (std::int64_t{1} << 31) + 8;
+  VoxelProblem problem;
+  problem.points = Tensor(DataType::kFloat32, {kPoints, 3}, {0, 1}, 0);  // all of them one
+  for (std::int64_t axis = 0; axis < 3; ++axis) problem.points.set(axis, 1.5);
+  for (std::int64_t& size : problem.grid.shape) size = 2;
+  problem.mode = VoxelMode::kCount;
+  problem.out_type = DataType::kInt64;
+  const DenseResult inside = engine().dense(problem);
+  EXPECT_EQ(inside.grid.get_int(7), kPoints);
+  EXPECT_EQ(inside.dropped.get_int(0), 0);
+  problem.points.set(1, 2);
+  const DenseResult outside = engine().dense(problem);
+  EXPECT_EQ(outside.grid.get_int(7), 0);
+  EXPECT_EQ(outside.dropped.get_int(0), kPoints);
+}
+
+TEST_P(Voxel, MoreCellsThan31BitsNumber) {
+  if (is_left_out(engine())) GTEST_SKIP() << "ROBOCACHE_TEST_LARGE is not set";
+  constexpr std::int64_t kSide = 1291;  // whose cube is above 2^31
+  VoxelProblem problem =
+      one_cloud(DataType::kFloat32, {kSide - 0.5, kSide - 0.5, kSide - 0.5, 0, 0, 1});
+  for (std::int64_t& size : problem.grid.shape) size = kSide;
+  problem.out_type = DataType::kUInt8;
+  const Tensor grid = engine().dense(problem).grid;
+  EXPECT_EQ(grid.get(kSide * kSide * kSide - 1), 1);
+  EXPECT_EQ(grid.get(1), 1);
+  EXPECT_EQ(std::count(grid.bytes().begin(), grid.bytes().end(), 1), 2);
+
+  problem.features = Tensor(DataType::kUInt8, {2, 1}, {7, 9});
+  problem.mode = VoxelMode::kMean;
+  const Tensor mean = engine().dense(problem).grid;
+  EXPECT_EQ(mean.get(kSide * kSide * kSide - 1), 7);
+  EXPECT_EQ(mean.get(1), 9);
 }
 
 INSTANTIATE_VOXEL_ENGINES(Voxel);
