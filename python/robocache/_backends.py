@@ -37,17 +37,19 @@ def is_native(backend: str, first: Tensor, name: str, *more: Tensor | None) -> b
         native = first.is_cpu
     if not native or _is_compiling():
         return native
-    if more or forward_ad._current_level >= 0 or _is_wrapped(first):
-        for tensor in (first, *more):
-            if tensor is None or not _is_transformed(tensor):
-                continue
-            if backend != "auto":
-                raise ValueError(
-                    "backend: expected 'pytorch' for torch.func's transforms and forward-mode "
-                    f"derivatives, got {backend!r}"
-                )
-            return False
-    return True
+    wrapped = _is_wrapped(first)
+    for tensor in more:
+        wrapped = wrapped or (tensor is not None and _is_wrapped(tensor))
+    if not wrapped and forward_ad._current_level < 0:
+        return True
+    if not any(tensor is not None and _is_transformed(tensor) for tensor in (first, *more)):
+        return True
+    if backend != "auto":
+        raise ValueError(
+            "backend: expected 'pytorch' for torch.func's transforms and forward-mode "
+            f"derivatives, got {backend!r}"
+        )
+    return False
 
 
 def _is_named_native(backend: str, first: Tensor, name: str) -> bool:
