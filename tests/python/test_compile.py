@@ -277,3 +277,112 @@ def test_opcheck(native: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
 
         for arguments in recorded(monkeypatch, "_align_backward", loss):
             torch.library.opcheck(ops.align_backward.default, arguments)
+
+
+# ---- fusion --------------------------------------------------------------------------------------
+
+
+def streams_of(tensors: Tensors, more: Tensors, scale: torch.Tensor) -> list[rc.Stream]:
+    """Streams of several methods, made of two sets of inputs."""
+    layout = [("mean", 1), ("sum", 1), ("linear", scale.size(0) - 2)]
+    return [
+        rc.Stream(tensors[0], tensors[1], method=layout, mean_window=1.5, multiply=scale),
+        rc.Stream(more[0][0], more[1][0], method="nearest", max_gap=0.5, clock_offset=0.25),
+        rc.Stream(more[0].to(torch.bfloat16), more[1].float(), method="previous"),
+    ]
+
+
+def test_fusion(backend: Backend) -> None:
+    """rc.Stream made and fused within compiled code: one graph for all sizes, and eager's bits."""
+
+    def call(tensors: Tensors, more: Tensors, scale: torch.Tensor) -> Any:
+        streams = streams_of(tensors, more, scale)
+        targets = tensors[2].sort(dim=-1).values
+        return rc.fuse(
+            streams, targets, return_valid=True, return_age=True, backend=backend.backend
+        )
+
+    fast, counter = compiled(call)
+    scale = backend.put(torch.rand(13) + 0.5)  # a layout's widths are constants
+    for batch, rows, count, channels in SIZES:
+        tensors = inputs(backend, batch, rows, count, 13)
+        more = inputs(backend, batch, rows + 6, count, channels)
+        for got, want in zip(fast(tensors, more, scale), call(tensors, more, scale), strict=True):
+            if backend.backend == "pytorch" and got.dtype == torch.float32:
+                assert_near(got, want, 1e-5)
+            else:
+                assert_same_bits(got, want)
+    # In plain torch a mean or a sum takes log2(S) steps: another graph from 8 rows on.
+    assert counter.frame_count <= (1 if backend.backend != "pytorch" else 4)
+
+
+def test_gradient_of_fusion(backend: Backend) -> None:
+    def loss(tensors: Tensors, more: Tensors, scale: torch.Tensor) -> torch.Tensor:
+        streams = streams_of(tensors, more, scale)
+        out = rc.fuse(streams, tensors[2].sort(dim=-1).values, backend=backend.backend)
+        assert isinstance(out, torch.Tensor)
+        return torch.sum(out * out)
+
+    fast, _ = compiled(loss)
+    for batch, rows, count, _ in SIZES[:3]:
+        tensors = inputs(backend, batch, rows, count, 4)
+        more = inputs(backend, batch, rows + 6, count, 3)
+        scale = backend.put(torch.rand(4) + 0.5)
+        grads = []
+        for function in (fast, loss):
+            leaves = [tensors[0].clone().requires_grad_(), more[0].clone().requires_grad_()]
+            function((leaves[0], *tensors[1:]), (leaves[1], *more[1:]), scale).backward()
+            grads.append([leaf.grad for leaf in leaves])
+        for got, want in zip(*grads, strict=True):
+            assert got is not None and want is not None
+            assert_near(got, want, 1e-4)
+
+
+def test_multimodal(backend: Backend) -> None:
+    def call(*tensors: torch.Tensor) -> Any:
+        return rc.fuse_multimodal(
+            *tensors,
+            method=["nearest", [("linear", 3)], "mean"],
+            mean_window=0.5,
+            max_gap=(None, 0.25, 1.0),
+            return_valid=True,
+            backend=backend.backend,
+        )
+
+    one, two, three = (inputs(backend, 2, 5 + i, 7, 3) for i in range(3))
+    tensors = (*one[:2], *two[:2], *three)
+    fast, _ = compiled(call)
+    for got, want in zip(fast(*tensors), call(*tensors), strict=True):
+        assert_near(got, want, 1e-5)
+
+
+def test_validation_in_compiled_code(backend: Backend) -> None:
+    """Under rc.config(validate=True) the check is an operator in the graph."""
+
+    def call(tensors: Tensors) -> Any:
+        return backend.resample(*tensors, method="sum")
+
+    values, source, targets = inputs(backend, 2, 9, 7, 3)
+    with rc.config(validate=True):
+        fast, _ = compiled(call)
+        tensors = (values, source, targets.sort(dim=-1).values)
+        assert_near(fast(tensors), call(tensors), 1e-5)
+        with pytest.raises((ValueError, RuntimeError), match="ascending"):
+            fast((values, source.flip(-1), targets))
+
+
+def test_opcheck_of_fusion(native: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
+    tensors, more = inputs(native, 2, 5, 7, 8), inputs(native, 2, 9, 7, 3)
+    streams = streams_of(tensors, more, native.put(torch.rand(8)))
+    options = {"return_valid": True, "return_age": True, "outside": "extrapolate"}
+    targets = tensors[2].sort(dim=-1).values
+
+    def loss() -> None:
+        leaf = rc.Stream(tensors[0].clone().requires_grad_(), tensors[1])
+        native.fuse([*streams, leaf], targets)[0].sum().backward()
+
+    call = partial(native.fuse, streams, targets, **options)
+    for arguments in recorded(monkeypatch, "_align", call):
+        torch.library.opcheck(torch.ops.robocache.align.default, arguments)
+    for arguments in recorded(monkeypatch, "_align_backward", loss):
+        torch.library.opcheck(torch.ops.robocache.align_backward.default, arguments)

@@ -93,6 +93,35 @@ def test_graph_of_gradient(native: Backend, method: str) -> None:
         assert_same_bits(grad, call()[0])
 
 
+def test_graph_of_fusion(native: Backend) -> None:
+    """Streams of every method and two types; replayed on new values, times and targets."""
+    if native.device != "cuda":
+        pytest.skip("CUDA graphs need CUDA")
+    values, source, targets = inputs()
+    targets.copy_(targets.sort(-1).values)
+    half = values[0].to(torch.bfloat16)
+    layout = [("mean", 1), ("sum", values.size(-1) - 1)]
+    window = 3 * source.diff().abs().amax().item()
+    streams = [
+        rc.Stream(values, source),
+        rc.Stream(values, source, method=layout, mean_window=window),
+        rc.Stream(half, source[0], method="nearest", max_gap=window),
+    ]
+
+    def fused() -> Any:
+        return rc.fuse(streams, targets, return_valid=True, return_age=True)
+
+    captured = capture(fused)
+    for _ in range(3):
+        new_values, new_source, new_targets = inputs()
+        values.copy_(new_values)
+        source.copy_(new_source)
+        targets.copy_(new_targets.sort(-1).values)
+        captured.graph.replay()
+        for got, want in zip(captured, fused(), strict=True):
+            assert_same_bits(got, want)
+
+
 def test_validation_while_capturing_is_an_error(cuda_backend: Backend) -> None:
     values, source, targets = inputs()
     graph = torch.cuda.CUDAGraph()

@@ -1,4 +1,5 @@
-"""Against programs that nobody here wrote: numpy.interp, SciPy's Slerp, pandas.merge_asof."""
+"""Against programs that nobody here wrote: numpy.interp, SciPy's Slerp, pandas' merge_asof, rolling
+and groupby, numpy.cumsum."""
 
 from __future__ import annotations
 
@@ -102,3 +103,50 @@ def test_previous_and_nearest_are_merge_asof(
         )
         np.testing.assert_array_equal(valid.numpy(), inside & ~np.isnan(row), method)
         np.testing.assert_array_equal(out[:, 0].numpy()[inside], unlimited[inside], method)
+
+
+@given(recordings(), st.integers(1, 9), st.integers(0, 2**32 - 1))
+def test_mean_is_pandas_rolling(
+    backend: Backend, recording: tuple[list[int], list[int]], half: int, seed: int
+) -> None:
+    """A centred rolling mean over time, both ends counted, at the rows' own times."""
+    source = sorted(set(recording[0]))
+    values = np.random.default_rng(seed).integers(-50, 50, len(source)).astype(float)
+    values[1:-1:4] = np.nan  # pandas leaves NaN out, as the mask does for invalid rows
+    series = pd.Series(values, index=pd.to_datetime(source, unit="ms"))
+    rolling = series.rolling(f"{2 * half}ms", center=True, closed="both", min_periods=1).mean()
+    want = rolling.to_numpy()
+    out, valid = backend.resample_to_cpu(
+        torch.from_numpy(np.nan_to_num(values)).unsqueeze(-1),
+        torch.tensor(source) * MILLISECOND + START,
+        torch.tensor(source) * MILLISECOND + START,
+        method="mean",
+        mean_window=2 * half * MILLISECOND,
+        source_valid=torch.from_numpy(~np.isnan(values)),
+    )
+    has_rows = ~np.isnan(want)
+    np.testing.assert_allclose(out[:, 0].numpy()[has_rows], want[has_rows], rtol=1e-12, atol=1e-12)
+    np.testing.assert_array_equal(valid.numpy(), has_rows)
+
+
+@given(recordings(), st.integers(0, 2**32 - 1))
+def test_sum_is_pandas_groupby_and_cumsum(
+    backend: Backend, recording: tuple[list[int], list[int]], seed: int
+) -> None:
+    """Rows grouped by the first target that is not before them; differences of running sums."""
+    source = recording[0]
+    targets = sorted({t for t in recording[1] if source[0] <= t <= source[-1]})
+    values = np.random.default_rng(seed).integers(-50, 50, len(source)).astype(float)
+    out, valid = backend.resample_to_cpu(
+        torch.from_numpy(values).unsqueeze(-1),
+        torch.tensor(source) * MILLISECOND + START,
+        torch.tensor(targets, dtype=torch.int64) * MILLISECOND + START,
+        method="sum",
+    )
+    group = np.searchsorted(targets, source, side="left")
+    sums = pd.Series(values).groupby(group).sum().reindex(range(len(targets)), fill_value=0.0)
+    np.testing.assert_array_equal(out[:, 0].numpy(), sums.to_numpy())
+    assert valid.all()
+    running = np.concatenate([[0.0], np.cumsum(values)])
+    ends = np.searchsorted(source, targets, side="right")
+    np.testing.assert_array_equal(out[:, 0].numpy(), np.diff(running[ends], prepend=0.0))
