@@ -196,7 +196,7 @@ def test_demo_runs_to_the_end(tmp_path: Path) -> None:
     assert table["joints"].endswith("100.0 %")
     assert table["hand"].endswith("100.0 %")
     assert table["gripper"].endswith("100.0 %")
-    assert float(table["force"].split()[-2]) == pytest.approx(94, abs=0.3)  # 0.6 s of 10 missing
+    assert float(table["force"].split()[-2]) == pytest.approx(94, abs=0.5)  # 0.6 s of 10 missing
     assert 99 < float(table["vision"].split()[-2]) < 100
     assert "best of 200" in done.stdout
     for backend in find_backends()[0]:
