@@ -1,43 +1,38 @@
 """Measure benchmark cases: device time, wall time, bytes moved, and torch on the same inputs.
 
-An operation (see resample.py) declares its cases; this file knows how to time them and nothing
-about what they compute. docs/benchmarks.md says what each number means.
+An operation (see resample.py) declares its cases; this file knows how to measure them (clock.py has
+the clock) and nothing about what they compute. docs/benchmarks.md says what each number means.
 """
 
 from __future__ import annotations
 
-import ctypes
-import gc
-import json
 import math
-import os
-import platform
-import statistics
-import subprocess
 import sys
 import time
-from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from itertools import pairwise
-from pathlib import Path
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor
 
-Inputs = tuple[Tensor, ...]
-Call = Callable[..., Tensor]
-
-cuda: Any = torch.cuda  # for what some versions of torch type and others do not
+from clock import (
+    Call,
+    Ceiling,
+    Inputs,
+    copy_bandwidth_cpu,
+    device_seconds,
+    kernel_seconds,
+    measure_ceiling,
+    poisoned_call,
+    wall_seconds,
+)
 
 MAX_AUTOTUNE = "max-autotune-no-cudagraphs"
 
 # Input and output sets that are cycled through hold at least this many times the L2 cache, so that
 # a set has left the cache before its turn comes again.
 ROTATION_IN_CACHES = 3
-# There is a gap of a few microseconds before a graph; over this many calls it is lost in noise.
-MIN_CALLS_PER_GRAPH = 32
 
 
 @dataclass(frozen=True)
@@ -72,15 +67,6 @@ class Timing:
     device_s: float | None = None
     wall_s: float | None = None
     error: str | None = None  # why there is no time: the peer failed or gave a wrong result
-
-
-@dataclass
-class Ceiling:
-    """What the machine can do, measured in this run."""
-
-    bandwidth: float  # bytes per second, read and written
-    bandwidth_by: dict[str, float]  # each way of copying that was tried
-    launch_s: float = 0.0  # an empty kernel in a graph
 
 
 @dataclass
@@ -137,185 +123,6 @@ class Progress:
         print(f"{clear}[{seconds:5.0f} s] {text}", end=end, file=sys.stderr, flush=True)
 
 
-# ---- the clock -----------------------------------------------------------------------------------
-
-
-def synchronize(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-
-
-def wall_seconds(
-    calls: Sequence[Callable[[], object]], device: torch.device, repeats: int
-) -> list[float]:
-    """Median wall time of each call, in loops that take turns and synchronise at their ends."""
-    loops = []
-    for call in calls:
-        call()
-        synchronize(device)
-        warm, start = 0, time.perf_counter()
-        while warm < 1 or time.perf_counter() - start < 0.02:
-            call()
-            warm += 1
-        synchronize(device)
-        once = (time.perf_counter() - start) / warm
-        loops.append(max(1, min(1000, math.ceil(0.01 / once))))
-
-    samples: list[list[float]] = [[] for _ in calls]
-    begin = time.perf_counter()
-    gc.collect()
-    gc.disable()
-    try:
-        for repeat in range(repeats):
-            # Calls of seconds each (torch eager on large shapes, on the CPU) get three repeats.
-            if repeat >= 3 and time.perf_counter() - begin > 1.5 * len(calls):
-                break
-            for call, loop, sample in zip(calls, loops, samples, strict=True):
-                start = time.perf_counter()
-                for _ in range(loop):
-                    call()
-                synchronize(device)
-                sample.append((time.perf_counter() - start) / loop)
-    finally:
-        gc.enable()
-    return [statistics.median(sample) for sample in samples]
-
-
-def replay_seconds(graph: torch.cuda.CUDAGraph, calls: int, repeats: int) -> float:
-    """Median device time of one of the `calls` in a captured graph."""
-    start = time.perf_counter()
-    while time.perf_counter() - start < 0.03:  # an idle GPU needs a while to raise its clocks
-        graph.replay()
-        torch.cuda.synchronize()
-    events = [cuda.Event(enable_timing=True) for _ in range(repeats + 1)]
-    graph.replay()  # so that the first event is recorded on a busy device
-    events[0].record()
-    for event in events[1:]:
-        graph.replay()
-        event.record()
-    torch.cuda.synchronize()
-    milliseconds = [float(a.elapsed_time(b)) for a, b in pairwise(events)]
-    return statistics.median(milliseconds) * 1e-3 / calls
-
-
-def device_seconds(
-    call: Call, sets: Sequence[Inputs], repeats: int, check: Callable[[int, Tensor], None]
-) -> float:
-    """Device time of a call, by replaying a CUDA graph of many calls over rotated buffers.
-
-    Each input set has an output of its own: outputs are kept alive until their set's next turn,
-    so the allocator can't hand a warm buffer from call to call. What is temporary within a call may
-    be reused, to the advantage of implementations that have temporaries.
-    """
-    calls = len(sets) * math.ceil(MIN_CALLS_PER_GRAPH / len(sets))
-    outputs: deque[Tensor] = deque(maxlen=len(sets))
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        for i in range(calls):
-            outputs.append(call(*sets[i % len(sets)]))
-    for output in outputs:
-        poison(output)
-    graph.replay()
-    for i in {0, len(sets) - 1}:
-        check(i, outputs[i])
-    return replay_seconds(graph, calls, repeats)
-
-
-def kernel_seconds(call: Call, sets: Sequence[Inputs], repeats: int) -> float:
-    """Time that a call keeps the device busy, as the profiler adds it up: for calls that wait.
-
-    The waiting itself and the gaps around it are left out; wall time has them.
-    """
-    profiler: Any = torch.profiler
-    for inputs in sets:
-        call(*inputs)
-    torch.cuda.synchronize()
-    samples: list[float] = []
-    for _ in range(repeats):
-        with profiler.profile(activities=[profiler.ProfilerActivity.CUDA]) as profile:
-            for inputs in sets:
-                call(*inputs)
-            torch.cuda.synchronize()
-        busy = sum(event.self_device_time_total for event in profile.key_averages())
-        samples.append(busy * 1e-6 / len(sets))
-    return statistics.median(samples)
-
-
-def poison(output: Tensor) -> None:
-    output.fill_(math.nan if output.is_floating_point() else 113)
-
-
-def poisoned_call(call: Call, inputs: Inputs, like: Tensor | None) -> Tensor:
-    """A call whose new buffers, where the allocator can, are ones that were filled with NaN."""
-    if like is not None:
-        for buffer in [torch.empty_like(like) for _ in range(4)]:
-            poison(buffer)
-    return call(*inputs)
-
-
-# ---- ceilings ------------------------------------------------------------------------------------
-
-
-def copy_bandwidth_cpu(total_bytes: int, repeats: int) -> float:
-    """Bytes per second, read and written, of torch's copy with all threads."""
-    source = torch.rand(max(1, total_bytes // 8))
-    target = torch.empty_like(source)
-    (seconds,) = wall_seconds([lambda: target.copy_(source)], source.device, repeats)
-    return 2 * source.nbytes / seconds
-
-
-def measure_ceiling(options: Options) -> Ceiling:
-    if options.device.type == "cpu":
-        bandwidth = copy_bandwidth_cpu(1 << 30, options.repeats)
-        return Ceiling(bandwidth, {"copy of 0.5 GiB": bandwidth})
-
-    size = min(2 << 30, free_bytes(options.device) // 8)
-    source = torch.randn(size // 2, device=options.device, dtype=torch.bfloat16)
-    target = torch.empty_like(source)
-    ways: dict[str, Callable[[], Tensor]] = {
-        f"copy of {size / 2**30:.1f} GiB": lambda: target.copy_(source),
-        f"negation of {size / 2**30:.1f} GiB": lambda: torch.neg(source, out=target),
-    }
-    by = {}
-    for name, way in ways.items():
-        way()
-        seconds = device_seconds(lambda way=way: way(), [()], options.repeats, lambda i, out: None)
-        by[name] = 2 * source.nbytes / seconds
-
-    calls = 1000
-    cuda._sleep(0)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        for _ in range(calls):
-            cuda._sleep(0)  # a kernel of one thread that reads the clock and returns
-    return Ceiling(max(by.values()), by, replay_seconds(graph, calls, options.repeats))
-
-
-def free_bytes(device: torch.device) -> int:
-    """Memory that a benchmark may take on a device."""
-    if device.type == "cuda":
-        return torch.cuda.mem_get_info(device)[0]
-    try:
-        meminfo = Path("/proc/meminfo").read_text()
-        return int(meminfo.split("MemAvailable:")[1].split()[0]) * 1024
-    except (OSError, IndexError):
-        return int(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")) // 2
-
-
-def keep_freed_memory() -> bool:
-    """Make malloc keep what is freed, as torch's CUDA allocator does.
-
-    Otherwise every call on the CPU would fault its large buffers in anew, and the kernel's zeroing
-    of pages would be most of what is timed, for robocache and torch alike.
-    """
-    try:
-        mallopt = ctypes.CDLL(None).mallopt
-    except AttributeError:
-        return False
-    m_trim_threshold, m_mmap_max = -1, -4
-    return bool(mallopt(m_trim_threshold, -1)) and bool(mallopt(m_mmap_max, 0))
-
-
 # ---- cases ---------------------------------------------------------------------------------------
 
 
@@ -331,7 +138,7 @@ class Runner:
         self.ceiling: Ceiling | None = None
         if not options.wall_only:
             progress.case("streaming ceiling")
-            self.ceiling = measure_ceiling(options)
+            self.ceiling = measure_ceiling(options.device, options.repeats)
 
     def measure(self, case: Case) -> Result:
         options = self.options
@@ -489,66 +296,3 @@ def require_close(case: Case, ours: Tensor, other: Tensor) -> None:
         worst = (a - b)[wrong].abs().max().item()
         count = f"{int(wrong.sum())} of {wrong.numel()}"
         raise WrongResultError(f"{count} values differ, by up to {worst:.3g}")
-
-
-# ---- the report ----------------------------------------------------------------------------------
-
-
-def environment(options: Options, memory_kept: bool) -> dict[str, Any]:
-    """What a reader needs to judge or repeat the numbers."""
-    import robocache
-
-    root = Path(__file__).resolve().parent.parent
-    git = ("git", "-C", str(root))
-    commit = os.environ.get("ROBOCACHE_COMMIT") or output_of(*git, "rev-parse", "HEAD")
-    facts: dict[str, Any] = {
-        "robocache": robocache.__version__,
-        "commit": commit or "unknown",
-        "modified": bool(output_of(*git, "status", "--porcelain", "--untracked-files=no")),
-        "build": asdict(robocache.build_info()),
-        "torch": torch.__version__,
-        "python": platform.python_version(),
-        "system": platform.platform(),
-        "cpu": cpu_model(),
-        "cpu_count": len(os.sched_getaffinity(0)),
-        "torch_threads": torch.get_num_threads(),
-        "load_average": os.getloadavg()[0],  # of the last minute, before this run
-    }
-    if options.device.type == "cuda":
-        properties = torch.cuda.get_device_properties(options.device)
-        query = ("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader", "-i", "0")
-        facts |= {
-            "gpu": properties.name,
-            "driver": output_of(*query) or "unknown",
-            "cuda": torch.version.cuda,
-            "l2_bytes": properties.L2_cache_size,
-            "multiprocessors": properties.multi_processor_count,
-        }
-    else:
-        facts["allocator"] = "malloc keeps freed memory" if memory_kept else "system default"
-    return facts
-
-
-def output_of(*command: str) -> str:
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)
-    except (OSError, subprocess.SubprocessError):
-        return ""
-    return done.stdout.strip()
-
-
-def cpu_model() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor() or platform.machine()
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.machine()
-
-
-def write_report(path: Path, report: Mapping[str, Any]) -> None:
-    """Written after every case, in one step: an interrupted run keeps what it measured."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(".partial")
-    partial.write_text(json.dumps(report, indent=1, default=str) + "\n")
-    partial.replace(path)

@@ -13,7 +13,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import robocache as rc
-from harness import Call, Case, Inputs, free_bytes
+from clock import Call, Inputs
+from harness import Case
+from machine import free_bytes
 
 # B, S, T, D: B recordings of S rows to T targets, D channels
 SHAPES = [

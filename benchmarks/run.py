@@ -24,13 +24,15 @@ from typing import Any
 
 import torch
 
+import fuse
 import harness
+import machine
 import resample
 import table
 import voxelize
 
 # An operation file has cases(device, dtypes, quick, backend) -> list[harness.Case].
-OPERATIONS = (resample, voxelize)
+OPERATIONS = (resample, fuse, voxelize)
 
 DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torch.float32}
 DEFAULT_DTYPES = {"cpu": ["float32"], "cuda": ["bfloat16", "float32"]}
@@ -77,7 +79,7 @@ def main() -> int:
     device = torch.device("cuda", 0) if arguments.device == "cuda" else torch.device("cpu")
     if arguments.threads:
         torch.set_num_threads(arguments.threads)
-    memory_kept = device.type == "cpu" and harness.keep_freed_memory()
+    memory_kept = device.type == "cpu" and machine.keep_freed_memory()
 
     default_dtypes = DEFAULT_DTYPES[arguments.device][: 1 if arguments.quick else None]
     dtypes = [DTYPES[name] for name in arguments.dtype or default_dtypes]
@@ -104,7 +106,7 @@ def main() -> int:
     )
     progress = harness.Progress()
     progress.note(f"{len(cases)} cases, seed {seed}")
-    environment = harness.environment(options, memory_kept)
+    environment = machine.environment(options.device, memory_kept)
     if device.type == "cpu" and environment["load_average"] > 0.3:
         progress.note(
             f"load average {environment['load_average']:.1f}: other programs disturb this"
@@ -126,7 +128,7 @@ def main() -> int:
     }
     for number, case in enumerate(cases, 1):
         progress.case(f"{number}/{len(cases)} {case.name}")
-        room = harness.free_bytes(device)
+        room = machine.free_bytes(device)
         if 8 * case.footprint > room:
             progress.note(f"skipped: needs {8 * case.footprint:,} bytes, {room:,} are free")
             continue
@@ -136,7 +138,7 @@ def main() -> int:
             traceback.print_exc()
             runner.problems.append(f"{case.name}: {type(error).__name__}: {error}")
         report["seconds"] = time.perf_counter() - start
-        harness.write_report(output, report)
+        machine.write_report(output, report)
 
     if not report["cases"]:
         return 1

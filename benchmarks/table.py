@@ -44,7 +44,7 @@ def share(a: float | None, b: float | None) -> str:
 
 
 def shape_words(shape: str) -> str:
-    return re.sub(r"(?<=\d)x(?=\d)", f" {TIMES} ", shape).replace("->", "\N{RIGHTWARDS ARROW}")
+    return re.sub(r"(?<=\d)x(?=[\d(])", f" {TIMES} ", shape).replace("->", "\N{RIGHTWARDS ARROW}")
 
 
 def gpu_row(case: Mapping[str, Any]) -> dict[str, str]:

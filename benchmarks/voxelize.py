@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 
 import robocache as rc
-from harness import Call, Case, Inputs
+from clock import Call, Inputs
+from harness import Case
 
 # B, N: clouds and points of each; cells along each axis
 DENSE_SHAPES = [(4, 100_000, 128), (1, 500_000, 128)]
