@@ -85,7 +85,7 @@ $(BUILD)/.installed: $(sources) $(VENV)/cuda
 
 build: $(BUILD)/.installed ## build the package and install it into .venv
 
-demo: $(BUILD)/.installed ## align a generated recording to one timeline: a table, times, a picture
+demo: $(BUILD)/.installed ## align a generated recording, voxelize a generated scene: tables, times, pictures
 	@$(BIN)/python examples/python/demo.py
 
 wheel: $(VENV)/.demo-packages ## the wheel of a release, for all GPU architectures, in dist/

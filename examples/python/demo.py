@@ -1,9 +1,10 @@
-"""Align a robot's recording to one timeline, and compare the speed with the usual torch code.
+"""Align a robot's recording to one timeline, voxelize a depth camera's points, and time both.
 
 A generated pick-and-place (see recording.py) has five streams, each with its own rate, jitter and
 faults. One call fuses them at 50 Hz, each by the method that suits it; the mask says which results
-are real. Prints what came out and what it cost, and draws a picture of it. Uses the GPU where there
-is one.
+are real. The points of a generated table scene (see scene.py and voxels.py) become voxels. Prints
+what came out and what it cost beside the usual torch code, and draws pictures of it. Uses the GPU
+where there is one.
 """
 
 import argparse
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 
 import recording
 import robocache as rc
+import voxels
 from aligning import MS, TARGET_HZ, Aligned, Method, align, make_targets
 from drawing import draw
 from recording import Floats, Times
@@ -58,6 +60,9 @@ def main() -> None:
     print_times(rng, options.duration, targets, devices)
 
     picture = draw(episode, aligned, targets, options.output)
+    print(f"\nPicture: {picture}\n")
+
+    picture = voxels.show(rng, devices, options.output)
     print(f"\nPicture: {picture}")
 
 
@@ -70,7 +75,7 @@ def parse_options() -> argparse.Namespace:
         type=Path,
         default=Path("demo"),
         metavar="FOLDER",
-        help="folder for alignment.png, made if need be (default: %(default)s)",
+        help="folder for alignment.png and voxels.png, made if need be (default: %(default)s)",
     )
     parser.add_argument(
         "--seed",
