@@ -15,7 +15,13 @@ from support import Backend, find_backends
 
 import robocache as rc
 
-FUNCTIONS = (rc.resample_trajectories, rc.voxelize_point_cloud, rc.voxelize_sparse)
+FUNCTIONS = (
+    rc.resample_trajectories,
+    rc.fuse,
+    rc.fuse_multimodal,
+    rc.voxelize_point_cloud,
+    rc.voxelize_sparse,
+)
 
 
 def python(code: str) -> str:
@@ -61,7 +67,7 @@ def test_documentation() -> None:
         value = getattr(rc, name)
         if not isinstance(value, str):
             assert inspect.getdoc(value), name
-    for function in FUNCTIONS:
+    for function in (*FUNCTIONS, rc.Stream):
         text = inspect.getdoc(function) or ""
         for name in inspect.signature(function).parameters:
             assert f"{name}:" in text, name
@@ -77,6 +83,12 @@ def test_examples_in_the_documentation(backend: Backend) -> None:
             assert test.examples
             runner.run(test)
     assert runner.failures == 0
+
+
+def test_importing_fusion_hides_nothing() -> None:
+    """No module has the name of a function: importing one would put it in the function's place."""
+    code = "import robocache as rc; rc.Stream; rc.SparseVoxels; print(callable(rc.fuse))"
+    assert python(code) == "True"
 
 
 def test_defaults() -> None:
