@@ -28,9 +28,9 @@ struct Launch {
   std::int32_t group_count;
   std::int32_t targets;  // over the batch
   Divisor by_targets;    // of a batch row
+  Columns columns[kStreams];
   Group groups[kStreams];
   NarrowPlan plans[kStreams];
-  Columns columns[kStreams];
   std::int16_t first_run[kStreams];
   std::int16_t run_count[kStreams];
   NarrowRun runs[kRuns];
@@ -96,8 +96,9 @@ __device__ void make_plain_tile(const Launch& launch, const Group& group, const 
   } else {
     // A warp to a stream: several have no more targets in their tile than a warp searches for.
     const int lane = thread % kWarp;
-    for (int i = thread / kWarp; i < group.streams; i += kWarps) {
-      if (lane < count) made[i * count + lane] = locate(group.first_stream + i, lane);
+    const int i = thread / kWarp;
+    if (i < group.streams && lane < count) {
+      made[i * count + lane] = locate(group.first_stream + i, lane);
     }
   }
   __syncthreads();
@@ -141,6 +142,16 @@ __device__ void make_runs_tile(const Launch& launch, const Group& group, const T
   }
 }
 
+template <typename Launch>
+__device__ const Group& group_of_block(const Launch& launch) {
+  int index = 0;
+  while (Launch::kStreams > 1 && index + 1 < launch.group_count &&
+         launch.groups[index + 1].first_block <= static_cast<int>(blockIdx.x)) {
+    ++index;
+  }
+  return launch.groups[index];
+}
+
 /// One stream of one linear, previous or nearest run, without a clock offset or an age: the usual
 /// launch, with its types known.
 template <typename Value, typename Out, int kWidth>
@@ -157,19 +168,30 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerSm)
                            });
 }
 
+/// Several streams like that, all of one type, which is the output's too: what a policy's observations
+/// usually are.
+template <typename Value, typename Launch>
+__global__ void __launch_bounds__(kThreads, kBlocksPerSm)
+    plain_streams_kernel(const __grid_constant__ Launch launch) {
+  using Compute = typename ComputeOf<Value, Value>::type;
+  extern __shared__ uint4 shared[];
+  const Group& group = group_of_block(launch);
+  const Tile tile(group, static_cast<int>(blockIdx.x) - group.first_block);
+  make_plain_tile<Compute, false>(launch, group, tile, shared,
+                                  [&](const NarrowPlan& plan, const Columns& columns,
+                                      const PlainTarget<Compute>* made, int count) {
+                                    combine_either_way<Value, Value>(plan, columns, tile.stretch,
+                                                                     made, count);
+                                  });
+}
+
 /// Any streams.
 template <typename Out, typename Launch>
 __global__ void __launch_bounds__(kThreads, kBlocksPerSm)
     align_kernel(const __grid_constant__ Launch launch) {
   extern __shared__ uint4 shared[];
-  const int block = static_cast<int>(blockIdx.x);
-  int index = 0;
-  while (Launch::kStreams > 1 && index + 1 < launch.group_count &&
-         launch.groups[index + 1].first_block <= block) {
-    ++index;
-  }
-  const Group& group = launch.groups[index];
-  const Tile tile(group, block - group.first_block);
+  const Group& group = group_of_block(launch);
+  const Tile tile(group, static_cast<int>(blockIdx.x) - group.first_block);
   const int stream = Launch::kStreams == 1 ? 0 : group.first_stream;
   const bool is_double = sizeof(Out) == 8 || launch.plans[stream].value_type == DataType::kFloat64;
   const auto make_plain = [&](auto compute) {
@@ -321,6 +343,14 @@ void (*single_kernel(const NarrowStream& stream))(SingleLaunch) {
   }
 }
 
+template <typename Out, typename Launch>
+void (*streams_kernel(const std::vector<NarrowStream>& streams))(Launch) {
+  const bool are_plain = std::all_of(streams.begin(), streams.end(), [](const NarrowStream& each) {
+    return each.columns.access != Access::kRuns && each.plan.value_type == each.plan.out_type;
+  });
+  return are_plain ? plain_streams_kernel<Out, Launch> : align_kernel<Out, Launch>;
+}
+
 template <typename Out>
 void launch_any(const std::vector<NarrowStream>& streams, cudaStream_t stream) {
   int runs = 0;
@@ -328,9 +358,9 @@ void launch_any(const std::vector<NarrowStream>& streams, cudaStream_t stream) {
   if (streams.size() <= SingleLaunch::kStreams && runs <= SingleLaunch::kRuns) {
     launch_streams<SingleLaunch>(streams, single_kernel<Out>(streams.front()), stream);
   } else if (streams.size() <= SmallLaunch::kStreams && runs <= SmallLaunch::kRuns) {
-    launch_streams<SmallLaunch>(streams, align_kernel<Out, SmallLaunch>, stream);
+    launch_streams<SmallLaunch>(streams, streams_kernel<Out, SmallLaunch>(streams), stream);
   } else {
-    launch_streams<LargeLaunch>(streams, align_kernel<Out, LargeLaunch>, stream);
+    launch_streams<LargeLaunch>(streams, streams_kernel<Out, LargeLaunch>(streams), stream);
   }
 }
 

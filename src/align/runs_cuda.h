@@ -140,9 +140,9 @@ __device__ void make_unit(const BasicStreamPlan<Index>& plan, const BasicPlanned
   } else {
     const Window<Index>& window = window_of(target.located, method);
     Location<Compute> held{window.begin, Compute(0), Source::kRow, false, false};
-    source = window.source == WindowSource::kZero  ? Source::kZero
-             : window.source == WindowSource::kNan ? Source::kNan
-                                                   : Source::kRow;
+    if (window.source == WindowSource::kZero) held.source = Source::kZero;
+    if (window.source == WindowSource::kNan) held.source = Source::kNan;
+    source = held.source;
     x[0] = window.source == WindowSource::kRows ? add_rows(plan, target, window, method, column)
            : window.source == WindowSource::kAsLinear
                ? make_channel(plan, Method::kLinear, location, column)

@@ -49,8 +49,8 @@ constexpr int kManyTiles = 2048;
 constexpr int kMaxPiecesPerThread = 16;
 // Tiles of a sweep: about as many blocks as an H200 holds at once.
 constexpr int kTilesPerSweep = 1024;
-// Streams of a group: each needs room in shared memory for its targets.
-constexpr int kMaxGroupStreams = 32;
+// Streams of a group: each is searched by a warp of its own.
+constexpr int kMaxGroupStreams = kWarps;
 
 /// Division of numbers below 2^31 by a number that all threads share.
 /// Source: Granlund and Montgomery, "Division by invariant integers using multiplication", 1994.
@@ -116,13 +116,13 @@ struct Group {
     const auto may_grow = [&](int tiles_left, int pieces_per_thread) {
       const int doubled = targets_per_tile * 2;
       return doubled <= most && targets / doubled >= tiles_left &&
-             doubled <= kThreads / in_block * pieces_per_thread;
+             doubled * in_block <= kThreads * pieces_per_thread * 5 / 4;  // or near it
     };
     targets_per_tile = std::min(kThreads / in_block, most);
     while (may_grow(kEnoughTiles, kPiecesAtOnce) || may_grow(kManyTiles, kMaxPiecesPerThread)) {
       targets_per_tile *= 2;
     }
-    chunk = std::min(targets_per_tile, kThreads / in_block * kPiecesAtOnce);
+    chunk = std::min(targets_per_tile, kThreads * kPiecesAtOnce / in_block);
     while (targets_per_tile % chunk != 0) ++chunk;
     std::int32_t tiles = (targets + targets_per_tile - 1) / targets_per_tile;
     if (chunk < targets_per_tile) {  // all sweeps alike; the last tiles may find nothing to do
