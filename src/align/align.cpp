@@ -33,8 +33,8 @@ void align(const Stream* streams, std::size_t count, const ConstTensorView& targ
   }
   for (std::size_t i = 0; i < count; ++i) {
     AlignOptions named = options;
-    const std::string times_name = call.checked(i).times.name();
-    const std::string lengths_name = call.checked(i).lengths.name();
+    const std::string times_name = call.checked(i).prefix + options.names.times;
+    const std::string lengths_name = call.checked(i).prefix + options.names.lengths;
     named.names.times = times_name.c_str();
     named.names.lengths = lengths_name.c_str();
     check_on_cpu(call.plan(i), named,

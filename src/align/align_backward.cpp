@@ -56,16 +56,11 @@ void align_backward(const Stream& stream, const ConstTensorView& target_times,
   result.expect_type(
       grad_values.dtype == stream.values.dtype && grad_values.dtype != DataType::kUInt8,
       name_of(stream.values.dtype));
-  bool fits = grad_values.rank == stream.values.rank;
+  bool fits = grad_values.rank == stream.values.rank && is_contiguous(grad_values);
   std::int64_t elements = 1;
   for (int axis = 0; fits && axis < grad_values.rank; ++axis) {
     fits = grad_values.shape[axis] == stream.values.shape[axis];
     elements *= grad_values.shape[axis];
-  }
-  std::int64_t stride = 1;
-  for (int axis = grad_values.rank - 1; fits && elements > 0 && axis >= 0; --axis) {
-    fits = grad_values.shape[axis] == 1 || grad_values.strides[axis] == stride;
-    stride *= grad_values.shape[axis];
   }
   result.expect_shape(fits, [&] { return "contiguous " + shape_text(stream.values); });
   result.expect_device(context.device);

@@ -54,7 +54,9 @@ struct Workspace {
     sort_storage = cut<char>(workspace, static_cast<std::int64_t>(sort_bytes));
   }
 
-  __host__ __device__ SortedTargets sorted() const { return {records, windows, sorted_targets, starts, span}; }
+  __host__ __device__ SortedTargets sorted() const {
+    return {records, windows, sorted_targets, starts, span};
+  }
 
   /// Sorts the targets by row, stably; without storage, only sets `sort_bytes`.
   cudaError_t sort(void* storage, cudaStream_t stream) {
@@ -75,8 +77,8 @@ struct Workspace {
 };
 
 template <typename Compute>
-__global__ void __launch_bounds__(kThreads)
-    record_kernel(const __grid_constant__ BackwardPlan plan, const __grid_constant__ Workspace work) {
+__global__ void __launch_bounds__(kThreads) record_kernel(const __grid_constant__ BackwardPlan plan,
+                                                          const __grid_constant__ Workspace work) {
   const std::int64_t target = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
   if (target >= work.targets) return;
   const StreamPlan& forward = plan.forward;
@@ -85,7 +87,8 @@ __global__ void __launch_bounds__(kThreads)
   const Episode<std::int64_t> episode = episode_of(forward, b);
   TargetRecord record;
   if (work.windows == nullptr) {
-    record = make_record(plan, b, episode.first_row, locate_target<Compute>(forward, b, t, episode));
+    record =
+        make_record(plan, b, episode.first_row, locate_target<Compute>(forward, b, t, episode));
   } else {
     const auto located = locate_target_all<Compute>(forward, b, t, episode);
     record = make_record(plan, b, episode.first_row, located.location);

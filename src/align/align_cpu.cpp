@@ -10,6 +10,7 @@
 #include "align/backends.h"
 #include "core/check.h"
 #include "core/cpu_target.h"
+#include "core/parallel.h"
 
 namespace robocache {
 namespace {
@@ -35,19 +36,6 @@ constexpr std::int64_t kGrainBytes = 64 << 10;
 
 std::int64_t grain(std::int64_t bytes_each) {
   return std::max<std::int64_t>(1, kGrainBytes / std::max<std::int64_t>(1, bytes_each));
-}
-
-/// `context.parallel_for` over any callable; the library's only use of its untyped form.
-template <typename Body>
-void parallel_for(const ExecutionContext& context, std::int64_t count, std::int64_t grain,
-                  const Body& body) {
-  if (count <= 0) return;  // what a caller's own function does with an empty range is not known
-  context.parallel_for(
-      context.pool, count, grain,
-      [](void* data, std::int64_t begin, std::int64_t end) {
-        (*static_cast<const Body*>(data))(begin, end);
-      },
-      const_cast<Body*>(&body));
 }
 
 std::string index_text(std::int64_t b, bool is_batched) {
@@ -100,10 +88,10 @@ std::string time_text(const StreamPlan& plan, const void* times, std::int64_t in
                              ? "[" + std::to_string(b) + "," + std::to_string(first + row) + "]"
                              : "[" + std::to_string(first + row) + "]";
   const bool after = row > 0 && got.find("nan") == std::string::npos;
-  throw_value_error(options.names.times, "ascending times",
-                    got +
-                        (after ? " after " + time_text(plan, plan.times, index - plan.times_row_stride) : "") +
-                        " at " + at);
+  throw_value_error(
+      options.names.times, "ascending times",
+      got + (after ? " after " + time_text(plan, plan.times, index - plan.times_row_stride) : "") +
+          " at " + at);
 }
 
 /// A sum's targets ascend, but for NaN ones, which are passed over.
@@ -177,8 +165,8 @@ struct BackwardWorkspace {
   std::int64_t targets;  // over the batch
   std::int64_t rows;     // over the value batch
   std::int64_t span = 2;
-  std::int64_t* order;   // [targets], by row, then by target
-  std::int64_t* starts;  // [rows + 2]
+  std::int64_t* order;    // [targets], by row, then by target
+  std::int64_t* starts;   // [rows + 2]
   TargetRecord* records;  // [targets]
   WindowRecord* windows;  // [targets], or none and null
   std::size_t bytes = 0;
@@ -201,7 +189,8 @@ struct BackwardWorkspace {
   T* cut(void* workspace, std::int64_t count) {
     const std::size_t start = bytes;
     bytes += static_cast<std::size_t>(count) * sizeof(T);
-    return workspace == nullptr ? nullptr : reinterpret_cast<T*>(static_cast<char*>(workspace) + start);
+    return workspace == nullptr ? nullptr
+                                : reinterpret_cast<T*>(static_cast<char*>(workspace) + start);
   }
 };
 

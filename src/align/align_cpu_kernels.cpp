@@ -237,8 +237,8 @@ struct Windows {
 template <typename Compute>
 void add_stretch(const StreamPlan& plan, const Conversion<Compute>& conversion,
                  const LocatedTarget<Compute>& target, const Window<std::int64_t>& window,
-                 Method method, std::int64_t first, std::int64_t count,
-                 Compute* __restrict buffer, Compute* __restrict out) {
+                 Method method, std::int64_t first, std::int64_t count, Compute* __restrict buffer,
+                 Compute* __restrict out) {
   for (std::int64_t i = 0; i < count; ++i) out[i] = Compute(0);
   const bool* valid = plan.valid;
   if (valid != nullptr) {

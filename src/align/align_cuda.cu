@@ -46,8 +46,7 @@ template <typename Value, typename Out>
 __device__ void combine_either_way(const NarrowPlan& plan, const Columns& columns, int stretch,
                                    const void* made, int count) {
   constexpr int kWidth = 16 / (sizeof(Value) > sizeof(Out) ? sizeof(Value) : sizeof(Out));
-  const auto* targets =
-      static_cast<const PlainTarget<typename ComputeOf<Value, Out>::type>*>(made);
+  const auto* targets = static_cast<const PlainTarget<typename ComputeOf<Value, Out>::type>*>(made);
   if (columns.access == Access::kVector) {
     combine_plain<Value, Out, kWidth>(plan, columns, stretch, targets, count);
   } else {
@@ -125,9 +124,9 @@ __device__ void make_runs_tile(const Launch& launch, const Group& group, const T
     const int target = tile.target(group, thread);
     if (target < launch.targets) {
       const std::int32_t b = launch.by_targets.quotient(target);
-      made[thread] = locate_runs<Compute>(plan, runs, b, target - b * plan.targets,
-                                          offset(target, plan.out_target_stride),
-                                          tile.stretch == 0);
+      made[thread] =
+          locate_runs<Compute>(plan, runs, b, target - b * plan.targets,
+                               offset(target, plan.out_target_stride), tile.stretch == 0);
     } else {
       made[thread].out = -1;
     }
@@ -161,11 +160,11 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerSm)
   __shared__ PlainTarget<Compute> made[kThreads];
   const Tile tile(launch.groups[0], static_cast<int>(blockIdx.x));
   make_plain_tile<Compute, true>(launch, launch.groups[0], tile, made,
-                           [&](const NarrowPlan& plan, const Columns& columns,
-                               const PlainTarget<Compute>* targets, int count) {
-                             combine_plain<Value, Out, kWidth>(plan, columns, tile.stretch, targets,
-                                                               count);
-                           });
+                                 [&](const NarrowPlan& plan, const Columns& columns,
+                                     const PlainTarget<Compute>* targets, int count) {
+                                   combine_plain<Value, Out, kWidth>(plan, columns, tile.stretch,
+                                                                     targets, count);
+                                 });
 }
 
 /// Several streams like that, all of one type, which is the output's too: what a policy's observations
@@ -196,12 +195,10 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerSm)
   const bool is_double = sizeof(Out) == 8 || launch.plans[stream].value_type == DataType::kFloat64;
   const auto make_plain = [&](auto compute) {
     using Compute = decltype(compute);
-    make_plain_tile<Compute, false>(launch, group, tile, shared,
-                             [&](const NarrowPlan& plan, const Columns& columns,
-                                 const PlainTarget<Compute>* made, int count) {
-                               combine_stream<Compute, Out>(plan, columns, tile.stretch, made,
-                                                            count);
-                             });
+    make_plain_tile<Compute, false>(
+        launch, group, tile, shared,
+        [&](const NarrowPlan& plan, const Columns& columns, const PlainTarget<Compute>* made,
+            int count) { combine_stream<Compute, Out>(plan, columns, tile.stretch, made, count); });
   };
   if (launch.columns[stream].access == Access::kRuns) {
     if (is_double) {
@@ -308,7 +305,8 @@ void launch_streams(const std::vector<NarrowStream>& streams, void (*kernel)(Lau
     Group& group = launch.groups[i];
     group.first_block = blocks;
     blocks += group.blocks();
-    shared = std::max(shared, shared_bytes(group, streams[static_cast<std::size_t>(group.first_stream)]));
+    shared = std::max(shared,
+                      shared_bytes(group, streams[static_cast<std::size_t>(group.first_stream)]));
   }
   cudaLaunchConfig_t config{};
   config.gridDim = static_cast<unsigned>(blocks);

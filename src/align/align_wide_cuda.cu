@@ -70,9 +70,8 @@ void launch_wide(const StreamPlan& plan, const RunTable& runs, cudaStream_t stre
                     static_cast<unsigned>(std::clamp<std::int64_t>(stretches, 1, 65535)), 1};
   config.blockDim = kWarp * kWarpsPerBlock;
   config.stream = stream;
-  const auto kernel = computes_in_double(plan.value_type, plan.out_type)
-                          ? align_wide_kernel<double>
-                          : align_wide_kernel<float>;
+  const auto kernel = computes_in_double(plan.value_type, plan.out_type) ? align_wide_kernel<double>
+                                                                         : align_wide_kernel<float>;
   check_cuda(cudaLaunchKernelEx(&config, kernel, plan, Runs(runs)), "align_wide_kernel");
 }
 

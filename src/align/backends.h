@@ -35,7 +35,7 @@ struct WindowRecord {
     std::uint8_t source;
   };
   Rows mean, sum;
-  std::int64_t lo;  // the first row that runs of other methods are made from
+  std::int64_t lo;   // the first row that runs of other methods are made from
   std::int64_t end;  // the row after the last one of all
 };
 

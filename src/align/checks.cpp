@@ -1,22 +1,10 @@
 #include "align/checks.h"
 
+#include <utility>
+
 #include "align/plan.h"
 
 namespace robocache {
-
-bool is_value_type(DataType type) {
-  return type == DataType::kFloat16 || type == DataType::kBFloat16 || type == DataType::kFloat32 ||
-         type == DataType::kFloat64 || type == DataType::kUInt8;
-}
-
-std::string bracket(std::initializer_list<std::string> dimensions) {
-  std::string text = "[";
-  for (const std::string& dimension : dimensions) {
-    if (text.size() > 1) text += ",";
-    text += dimension;
-  }
-  return text + "]";
-}
 
 namespace {
 
@@ -32,8 +20,7 @@ bool agree(std::int64_t& batch, std::int64_t size) {
 
 std::string batch_of(const Sizes& sizes) { return dimension("B", sizes.batch); }
 
-void check_values(CheckedStream& stream, Sizes& sizes, bool ragged) {
-  const Argument& values = stream.values;
+void check_values(const Argument& values, CheckedStream& stream, Sizes& sizes, bool ragged) {
   const ConstTensorView& view = values.view;
   values.expect_type(is_value_type(view.dtype), kValueTypes);
   if (ragged) {
@@ -64,15 +51,15 @@ void check_rows(const Argument& argument, const CheckedStream& stream, Sizes& si
                         [&] { return bracket({batch_of(sizes), rows()}); });
 }
 
-void check_target_times(const Argument& targets, const CheckedStream& stream, Sizes& sizes) {
+void check_target_times(const Argument& targets, const Argument& times, Sizes& sizes) {
   const ConstTensorView& view = targets.view;
   targets.expect_type(is_time_type(view.dtype), "int64, float32 or float64");
-  const DataType source = stream.times.view.dtype;
+  const DataType source = times.view.dtype;
   if (view.dtype != source) {
     const bool is_mixed = source == DataType::kInt64 || view.dtype == DataType::kInt64;
     const char* expected =
         is_mixed && source != DataType::kInt64 ? "float32 or float64" : name_of(source);
-    throw_type_error(targets.name(), std::string(expected) + " like " + stream.times.name(),
+    throw_type_error(targets.name(), std::string(expected) + " like " + times.name(),
                      name_of(view.dtype));
   }
   targets.expect_shape(view.rank == 1 || view.rank == 2, "[B,T] or [T]");
@@ -83,8 +70,7 @@ void check_target_times(const Argument& targets, const CheckedStream& stream, Si
   }
 }
 
-void check_lengths(const CheckedStream& stream, Sizes& sizes) {
-  const Argument& lengths = stream.lengths;
+void check_lengths(const Argument& lengths, Sizes& sizes) {
   if (!lengths.view.present()) return;
   lengths.expect_type(
       lengths.view.dtype == DataType::kInt64 || lengths.view.dtype == DataType::kInt32,
@@ -96,22 +82,20 @@ void check_lengths(const CheckedStream& stream, Sizes& sizes) {
   }
 }
 
-void check_begins(const CheckedStream& stream, Sizes& sizes) {
-  const Argument& begins = stream.begins;
+void check_begins(const Argument& begins, const Argument& lengths, Sizes& sizes) {
   if (!begins.view.present()) return;
   begins.expect_type(begins.view.dtype == DataType::kInt64, "int64");
   begins.expect_shape(begins.view.rank == 1 && agree(sizes.batch, begins.view.shape[0]),
                       [&] { return bracket({batch_of(sizes)}); });
-  if (!stream.lengths.view.present()) {
-    throw_value_error(stream.lengths.name(), "a length for every one of " + begins.name(), "none");
+  if (!lengths.view.present()) {
+    throw_value_error(lengths.name(), "a length for every one of " + begins.name(), "none");
   }
 }
 
 /// `subtract` and `multiply`.
 void check_scale(const Argument& scale, const CheckedStream& stream, DataType compute_type) {
   if (!scale.view.present()) return;
-  scale.expect_type(is_value_type(scale.view.dtype) && scale.view.dtype != DataType::kUInt8,
-                    "float16, bfloat16, float32 or float64");
+  scale.expect_type(is_floating_type(scale.view.dtype), kFloatingTypes);
   if (scale.view.dtype != compute_type) {
     throw_type_error(scale.name(), std::string(name_of(compute_type)) + " (the compute type)",
                      name_of(scale.view.dtype));
@@ -122,36 +106,45 @@ void check_scale(const Argument& scale, const CheckedStream& stream, DataType co
 
 }  // namespace
 
-CheckedStream check_stream(const Stream& stream, const std::string& prefix, const Argument& targets,
+CheckedStream check_stream(const Stream& stream, std::string prefix, const Argument& targets,
                            const ArgumentNames& names, DataType out_type, Sizes& sizes) {
   CheckedStream checked;
-  checked.values = {prefix, names.values, stream.values};
-  checked.times = {prefix, names.times, stream.times};
-  checked.lengths = {prefix, names.lengths, stream.lengths};
-  checked.begins = {prefix, "begins", stream.begins};
-  checked.valid = {prefix, names.valid, stream.valid};
-  checked.subtract = {prefix, "subtract", stream.subtract};
-  checked.multiply = {prefix, "multiply", stream.multiply};
-  checked.prefix = prefix;
-  checked.method_name = prefix + "method";
+  checked.prefix = std::move(prefix);
+  const Argument values{checked.prefix, names.values, stream.values};
+  const Argument times{checked.prefix, names.times, stream.times};
+  const Argument lengths{checked.prefix, names.lengths, stream.lengths};
   const bool ragged = stream.begins.present();
 
-  check_values(checked, sizes, ragged);
-  checked.times.expect_type(is_time_type(stream.times.dtype), "int64, float32 or float64");
-  check_rows(checked.times, checked, sizes, ragged);
-  check_target_times(targets, checked, sizes);
-  check_lengths(checked, sizes);
-  check_begins(checked, sizes);
+  check_values(values, checked, sizes, ragged);
+  times.expect_type(is_time_type(stream.times.dtype), "int64, float32 or float64");
+  check_rows(times, checked, sizes, ragged);
+  check_target_times(targets, times, sizes);
+  check_lengths(lengths, sizes);
+  check_begins({checked.prefix, "begins", stream.begins}, lengths, sizes);
   if (stream.valid.present()) {
-    checked.valid.expect_type(stream.valid.dtype == DataType::kBool, "bool");
-    check_rows(checked.valid, checked, sizes, ragged);
+    const Argument valid{checked.prefix, names.valid, stream.valid};
+    valid.expect_type(stream.valid.dtype == DataType::kBool, "bool");
+    check_rows(valid, checked, sizes, ragged);
   }
-  const DataType compute_type = computes_in_double(stream.values.dtype, out_type)
-                                    ? DataType::kFloat64
-                                    : DataType::kFloat32;
-  check_scale(checked.subtract, checked, compute_type);
-  check_scale(checked.multiply, checked, compute_type);
+  const DataType compute_type =
+      computes_in_double(stream.values.dtype, out_type) ? DataType::kFloat64 : DataType::kFloat32;
+  check_scale({checked.prefix, "subtract", stream.subtract}, checked, compute_type);
+  check_scale({checked.prefix, "multiply", stream.multiply}, checked, compute_type);
   return checked;
+}
+
+void check_device(const Stream& stream, const CheckedStream& checked, const ArgumentNames& names,
+                  DeviceType device) {
+  const auto check = [&](const char* label, const ConstTensorView& view) {
+    if (view.present()) Argument{checked.prefix, label, view}.expect_device(device);
+  };
+  check(names.values, stream.values);
+  check(names.times, stream.times);
+  check(names.lengths, stream.lengths);
+  check("begins", stream.begins);
+  check(names.valid, stream.valid);
+  check("subtract", stream.subtract);
+  check("multiply", stream.multiply);
 }
 
 }  // namespace robocache

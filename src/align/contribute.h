@@ -166,11 +166,10 @@ ROBOCACHE_HOST_DEVICE void gather_channel(const BackwardPlan& plan, const RowTar
                                           Method method, std::int64_t row, std::int64_t channel) {
   Compute sum = Compute(0);
   if (adds_rows(method)) {
-    for_each_window<Compute>(plan, targets, method, row,
-                             [&](std::int64_t target, Compute share, Compute divisor) {
-                               sum = sum + load_gradient<Compute>(plan, target, channel) * share /
-                                               divisor;
-                             });
+    for_each_window<Compute>(
+        plan, targets, method, row, [&](std::int64_t target, Compute share, Compute divisor) {
+          sum = sum + load_gradient<Compute>(plan, target, channel) * share / divisor;
+        });
   } else {
     for_each_target<Compute>(
         targets, method, row,

@@ -37,10 +37,14 @@ ROBOCACHE_HOST_DEVICE Episode<Index> episode_of(const BasicStreamPlan<Index>& pl
 template <typename Time, bool kIsOffset = true, typename Index>
 ROBOCACHE_HOST_DEVICE EpisodeTimes<Time, Index, kIsOffset> times_of(
     const BasicStreamPlan<Index>& plan, Index b, const Episode<Index>& episode) {
-  EpisodeTimes<Time, Index, kIsOffset> times{
-      static_cast<const Time*>(plan.times) + offset(b, plan.times_batch_stride) +
-          offset(episode.first_row, plan.times_row_stride),
-      plan.times_row_stride, episode.count, plan.clock_offset, plan.valid, plan.valid_row_stride};
+  EpisodeTimes<Time, Index, kIsOffset> times{static_cast<const Time*>(plan.times) +
+                                                 offset(b, plan.times_batch_stride) +
+                                                 offset(episode.first_row, plan.times_row_stride),
+                                             plan.times_row_stride,
+                                             episode.count,
+                                             plan.clock_offset,
+                                             plan.valid,
+                                             plan.valid_row_stride};
   if (plan.valid != nullptr) {
     times.valid +=
         offset(b, plan.valid_batch_stride) + offset(episode.first_row, plan.valid_row_stride);

@@ -46,8 +46,8 @@ ROBOCACHE_HOST_DEVICE float offset_row_time(float time, TimeValue clock_offset) 
 }
 ROBOCACHE_HOST_DEVICE std::int64_t offset_target_time(std::int64_t time, TimeValue clock_offset) {
   const std::int64_t by = clock_offset.i64;
-  const std::int64_t shifted = static_cast<std::int64_t>(static_cast<std::uint64_t>(time) -
-                                                         static_cast<std::uint64_t>(by));
+  const std::int64_t shifted =
+      static_cast<std::int64_t>(static_cast<std::uint64_t>(time) - static_cast<std::uint64_t>(by));
   const bool overflows = by > 0 ? shifted > time : shifted < time;
   return !overflows ? shifted : by > 0 ? INT64_MIN : INT64_MAX;
 }
@@ -125,8 +125,8 @@ struct DurationOf<float> {
 /// in [0, count], in as many steps.
 /// Source: Bentley and Yao, "An almost optimal algorithm for unbounded searching", 1976.
 template <typename Time, typename Index, typename IsBefore, bool kIsOffset>
-ROBOCACHE_HOST_DEVICE Index rows_before(const EpisodeTimes<Time, Index, kIsOffset>& episode, Index guess,
-                                        const IsBefore& is_before) {
+ROBOCACHE_HOST_DEVICE Index rows_before(const EpisodeTimes<Time, Index, kIsOffset>& episode,
+                                        Index guess, const IsBefore& is_before) {
   Index low = 0;               // it holds for every row before this one
   Index high = episode.count;  // and for none from this one on
   const bool upwards = is_before(episode[guess]);
@@ -158,14 +158,14 @@ ROBOCACHE_HOST_DEVICE Index rows_before(const EpisodeTimes<Time, Index, kIsOffse
 
 /// The number of rows whose time is at or before `t`.
 template <typename Time, typename Index, bool kIsOffset>
-ROBOCACHE_HOST_DEVICE Index rows_not_after(const EpisodeTimes<Time, Index, kIsOffset>& episode, Time t,
-                                           Index guess) {
+ROBOCACHE_HOST_DEVICE Index rows_not_after(const EpisodeTimes<Time, Index, kIsOffset>& episode,
+                                           Time t, Index guess) {
   return rows_before(episode, guess, [t](Time time) { return time <= t; });
 }
 
 template <typename Time, typename Index, bool kIsOffset>
-ROBOCACHE_HOST_DEVICE Bracket<Time, Index> bracket_of(const EpisodeTimes<Time, Index, kIsOffset>& episode,
-                                                      Index not_after) {
+ROBOCACHE_HOST_DEVICE Bracket<Time, Index> bracket_of(
+    const EpisodeTimes<Time, Index, kIsOffset>& episode, Index not_after) {
   Bracket<Time, Index> bracket{not_after, Time(0), Time(0)};
   if (not_after > 0) bracket.time_lo = episode[not_after - 1];
   if (not_after < episode.count) bracket.time_hi = episode[not_after];
@@ -175,8 +175,8 @@ ROBOCACHE_HOST_DEVICE Bracket<Time, Index> bracket_of(const EpisodeTimes<Time, I
 /// A target before the first row (`not_after` 0) or after the last one, not close enough to be a
 /// hit.
 template <typename Compute, typename Time, typename Index, bool kIsOffset>
-ROBOCACHE_HOST_DEVICE Location<Compute> locate_outside(const EpisodeTimes<Time, Index, kIsOffset>& episode,
-                                                       Time t, bool before, Outside outside) {
+ROBOCACHE_HOST_DEVICE Location<Compute> locate_outside(
+    const EpisodeTimes<Time, Index, kIsOffset>& episode, Time t, bool before, Outside outside) {
   Location<Compute> location{before ? 0 : episode.count - 1, Compute(0), Source::kRow, false,
                              false};
   if (outside == Outside::kZero) {
@@ -206,8 +206,8 @@ ROBOCACHE_HOST_DEVICE Location<Compute> locate_outside(const EpisodeTimes<Time, 
 /// for all methods of `kinds`.
 template <typename Time, typename Index, bool kIsOffset>
 ROBOCACHE_HOST_DEVICE bool pair_is_valid(const BasicStreamPlan<Index>& plan,
-                                         const EpisodeTimes<Time, Index, kIsOffset>& episode, Time t,
-                                         const Bracket<Time, Index>& bracket,
+                                         const EpisodeTimes<Time, Index, kIsOffset>& episode,
+                                         Time t, const Bracket<Time, Index>& bracket,
                                          bool nearest_is_later, std::uint8_t kinds) {
   const bool lo_is_valid = episode.is_valid(bracket.not_after - 1);
   const bool hi_is_valid = episode.is_valid(bracket.not_after);
@@ -234,8 +234,8 @@ ROBOCACHE_HOST_DEVICE bool pair_is_valid(const BasicStreamPlan<Index>& plan,
 /// or `t` NaN). `plan` says how gaps, outside and tolerance are meant. Means and sums are window.h's.
 template <typename Compute, typename Time, typename Index, bool kIsOffset>
 ROBOCACHE_HOST_DEVICE Location<Compute> locate(const BasicStreamPlan<Index>& plan,
-                                               const EpisodeTimes<Time, Index, kIsOffset>& episode, Time t,
-                                               const Bracket<Time, Index>& bracket) {
+                                               const EpisodeTimes<Time, Index, kIsOffset>& episode,
+                                               Time t, const Bracket<Time, Index>& bracket) {
   Location<Compute> location{0, Compute(0), Source::kZero, false, false};
   if (episode.count <= 0) {
     return location;
@@ -314,14 +314,15 @@ ROBOCACHE_HOST_DEVICE std::int64_t newest_row(std::uint8_t kinds,
 /// What `out_age` holds of target t of batch row b, whose time is `time`.
 template <typename Time, typename Index, bool kIsOffset>
 ROBOCACHE_HOST_DEVICE void write_age(const BasicStreamPlan<Index>& plan,
-                                     const EpisodeTimes<Time, Index, kIsOffset>& episode, Index b, Index t,
-                                     Time time, std::int64_t newest) {
+                                     const EpisodeTimes<Time, Index, kIsOffset>& episode, Index b,
+                                     Index t, Time time, std::int64_t newest) {
   Time age = Time(0);
   if (episode.count > 0 && !is_nan(time)) {
     age = difference(time, episode[static_cast<Index>(newest)]);
   }
-  static_cast<Time*>(plan.out_age)[offset(b, plan.out_age_batch_stride) +
-                                   offset(t, plan.out_age_target_stride)] = age;
+  static_cast<Time*>(
+      plan.out_age)[offset(b, plan.out_age_batch_stride) + offset(t, plan.out_age_target_stride)] =
+      age;
 }
 
 }  // namespace robocache::ROBOCACHE_TARGET

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 #include <string>
+#include <utility>
 
 #include "robocache/build_info.h"
 
@@ -87,17 +88,11 @@ TimeValue halved(TimeValue duration, DataType time_type) {
 
 }  // namespace
 
-std::int64_t stride_along(const ConstTensorView& view, int axis_from_last) {
-  for (int axis = 0; axis < view.rank; ++axis) {
-    if (view.shape[axis] == 0) return 0;
-  }
-  return axis_from_last <= view.rank ? view.strides[view.rank - axis_from_last] : 0;
-}
-
 CallPlan::CallPlan(const Stream* streams, std::size_t count, const ConstTensorView& target_times,
                    const AlignOptions& options, DataType out_type, const ExecutionContext& context)
     : options_(options),
-      targets_{"", options.names.target_times, target_times},
+      target_times_(target_times),
+      targets_{"", options.names.target_times, target_times_},
       out_type_(out_type),
       device_(context.device) {
 #if !defined(ROBOCACHE_HAS_CUDA)
@@ -125,18 +120,15 @@ void CallPlan::check(const Stream* streams, std::size_t count) {
   checked_.reserve(count);
   const bool are_numbered = count > 1 || options_.names.streams_are_numbered;
   for (std::size_t i = 0; i < count; ++i) {
-    const std::string prefix = are_numbered ? "streams[" + std::to_string(i) + "]." : "";
+    std::string prefix = are_numbered ? "streams[" + std::to_string(i) + "]." : "";
     checked_.push_back(
-        check_stream(streams[i], prefix, targets_, options_.names, out_type_, sizes_));
+        check_stream(streams[i], std::move(prefix), targets_, options_.names, out_type_, sizes_));
     columns_ += checked_.back().channels;
   }
   if (!is_value_type(out_type_)) throw_type_error("out_dtype", kValueTypes, name_of(out_type_));
   targets_.expect_device(device_);
-  for (const CheckedStream& stream : checked_) {
-    for (const Argument* argument : {&stream.values, &stream.times, &stream.lengths, &stream.begins,
-                                     &stream.valid, &stream.subtract, &stream.multiply}) {
-      if (argument->view.present()) argument->expect_device(device_);
-    }
+  for (std::size_t i = 0; i < count; ++i) {
+    check_device(streams[i], checked_[i], options_.names, device_);
   }
 }
 
@@ -152,7 +144,7 @@ void CallPlan::add_runs(const Stream& stream, const CheckedStream& checked) {
   const auto add = [&](Method method, std::int64_t channels) {
     if (range.count == 0 || is_slerp(method) || runs_.back().method != method) {
       if (range.count == kMaxRuns) {
-        throw_value_error(checked.method_name, "at most " + std::to_string(kMaxRuns) + " runs",
+        throw_value_error(checked.method_name(), "at most " + std::to_string(kMaxRuns) + " runs",
                           "more");
       }
       runs_.push_back({channel, range.units, method});
@@ -162,7 +154,7 @@ void CallPlan::add_runs(const Stream& stream, const CheckedStream& checked) {
     range.units += is_slerp(method) ? 1 : channels;
   };
   if (stream.layout.empty()) {
-    check_run({stream.method, checked.channels}, checked.method_name);
+    check_run({stream.method, checked.channels}, checked.method_name());
     add(stream.method, checked.channels);
     run_ranges_.push_back(range);
     return;
@@ -170,16 +162,16 @@ void CallPlan::add_runs(const Stream& stream, const CheckedStream& checked) {
   std::int64_t sum = 0;
   for (const Run& run : stream.layout) {
     if (run.channels < 1) {
-      throw_value_error(checked.method_name, "runs of at least 1 channel",
+      throw_value_error(checked.method_name(), "runs of at least 1 channel",
                         std::to_string(run.channels));
     }
-    check_run(run, checked.method_name);
+    check_run(run, checked.method_name());
     if (__builtin_add_overflow(sum, run.channels, &sum)) {
       sum = std::numeric_limits<std::int64_t>::max();
     }
   }
   if (sum != checked.channels) {
-    throw_value_error(checked.method_name, "runs that sum to " + dimension("D", checked.channels),
+    throw_value_error(checked.method_name(), "runs that sum to " + dimension("D", checked.channels),
                       std::to_string(sum));
   }
   for (const Run& run : stream.layout) add(run.method, run.channels);
@@ -306,8 +298,8 @@ void CallPlan::set_outputs(const TensorView& values_out, const TensorView& valid
       if (!(plan.row_kinds & (kReadsWindow | kReadsInterval))) plan.valid = nullptr;
     }
     if (age_out.present()) {
-      plan.out_age = static_cast<char*>(age_out.data) +
-                     i * stride_along(age_out, 1) * size_of(age_out.dtype);
+      plan.out_age =
+          static_cast<char*>(age_out.data) + i * stride_along(age_out, 1) * size_of(age_out.dtype);
       plan.out_age_batch_stride = stride_along(age_out, 3);
       plan.out_age_target_stride = stride_along(age_out, 2);
     }

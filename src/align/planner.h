@@ -13,6 +13,9 @@ namespace robocache {
 
 class CallPlan {
  public:
+  CallPlan(const CallPlan&) = delete;
+  CallPlan& operator=(const CallPlan&) = delete;
+
   /// Throws ValueError or TypeError if the arguments do not fit each other, and DeviceError if the
   /// context is not to be had in this build. Reads shapes, types and options only.
   CallPlan(const Stream* streams, std::size_t count, const ConstTensorView& target_times,
@@ -44,6 +47,7 @@ class CallPlan {
   void add_runs(const Stream& stream, const CheckedStream& checked);
 
   AlignOptions options_;
+  ConstTensorView target_times_;
   Argument targets_;
   DataType out_type_;
   DeviceType device_;
@@ -59,9 +63,5 @@ class CallPlan {
   std::vector<RunRange> run_ranges_;  // of each stream, in
   std::vector<PlannedRun> runs_;
 };
-
-/// The stride along an axis, which is counted from the last, 1. It is 0 where the argument has no such
-/// axis, and where it has no elements: its pointer may be null then, and must not be moved.
-std::int64_t stride_along(const ConstTensorView& view, int axis_from_last);
 
 }  // namespace robocache

@@ -35,8 +35,8 @@ __device__ bool quaternions_exist(const BasicStreamPlan<Index>& plan,
     const std::int64_t a = target.values + (location.lo + picked.step) * row_stride +
                            offset(runs[run].first_channel, plan.values_channel_stride);
     const auto is_zero_at = [&](std::int64_t at) {
-      return is_zero(load_quaternion<Compute>(plan.value_type, plan.values, at,
-                                              plan.values_channel_stride));
+      return is_zero(
+          load_quaternion<Compute>(plan.value_type, plan.values, at, plan.values_channel_stride));
     };
     if (is_zero_at(a) || (picked.is_pair && is_zero_at(a + row_stride))) return false;
   }
@@ -102,9 +102,8 @@ __device__ Compute make_channel(const BasicStreamPlan<Index>& plan, Method metho
   const std::int64_t row_stride = plan.values_row_stride;
   const std::int64_t at = column + (location.lo + picked.step) * row_stride;
   const Compute a = load_as<Compute>(plan.value_type, plan.values, at);
-  const Compute b = picked.is_pair
-                        ? load_as<Compute>(plan.value_type, plan.values, at + row_stride)
-                        : Compute(0);
+  const Compute b =
+      picked.is_pair ? load_as<Compute>(plan.value_type, plan.values, at + row_stride) : Compute(0);
   return combine_channel(method, a, b, location.weight, picked.is_pair);
 }
 

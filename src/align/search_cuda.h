@@ -18,8 +18,8 @@ constexpr int kWindow = 4;
 /// Looks for the bracket of `t` in the rows around `guess`; false if it is not there. NaN is before
 /// every row. No branches, so that the loads leave together.
 template <typename Time, typename Index, bool kIsOffset>
-__device__ bool look_around(const EpisodeTimes<Time, Index, kIsOffset>& episode, Time t, Index guess,
-                            Bracket<Time, Index>& bracket) {
+__device__ bool look_around(const EpisodeTimes<Time, Index, kIsOffset>& episode, Time t,
+                            Index guess, Bracket<Time, Index>& bracket) {
   const Index last = episode.count - 1;
   const Index wanted = max(guess, Index{0}) - (kWindow / 2 - 1);
   const Index begin = max(min(wanted, episode.count - kWindow), Index{0});
@@ -47,8 +47,8 @@ __device__ bool look_around(const EpisodeTimes<Time, Index, kIsOffset>& episode,
 /// which does not wait for `t` to be read, then where `t` would be if the rows were evenly spaced, and
 /// then gallops from there.
 template <typename Time, typename Index, bool kIsOffset>
-__device__ Bracket<Time, Index> find_bracket(const EpisodeTimes<Time, Index, kIsOffset>& episode, Time t,
-                                             Index first_guess) {
+__device__ Bracket<Time, Index> find_bracket(const EpisodeTimes<Time, Index, kIsOffset>& episode,
+                                             Time t, Index first_guess) {
   const Index last = episode.count - 1;
   const Time first_time = episode[0];
   const Time last_time = episode[last];
@@ -69,8 +69,7 @@ __device__ Bracket<Time, Index> find_bracket(const EpisodeTimes<Time, Index, kIs
 /// Where a target stands among `count` rows, as if the targets were spread evenly over them.
 template <typename Index>
 __device__ Index even_guess(Index count, Index targets, Index t) {
-  const float rows_per_target =
-      __fdividef(static_cast<float>(count), static_cast<float>(targets));
+  const float rows_per_target = __fdividef(static_cast<float>(count), static_cast<float>(targets));
   return static_cast<Index>(static_cast<float>(t) * rows_per_target);
 }
 

@@ -33,8 +33,8 @@ struct Window {
 /// without rows. False if the target is none of these.
 template <typename Time, typename Index, bool kIsOffset>
 ROBOCACHE_HOST_DEVICE bool window_outside(const BasicStreamPlan<Index>& plan,
-                                          const EpisodeTimes<Time, Index, kIsOffset>& episode, Time t,
-                                          const Bracket<Time, Index>& bracket,
+                                          const EpisodeTimes<Time, Index, kIsOffset>& episode,
+                                          Time t, const Bracket<Time, Index>& bracket,
                                           Window<Index>& window) {
   window = {WindowSource::kZero, false, 0, 0, 0, 0};
   if (episode.count <= 0) return true;
@@ -71,15 +71,17 @@ ROBOCACHE_HOST_DEVICE void count_valid(const EpisodeTimes<Time, Index, kIsOffset
 /// linear run, which takes over where no row is valid.
 template <typename Compute, typename Time, typename Index, bool kIsOffset>
 ROBOCACHE_HOST_DEVICE Window<Index> locate_mean(const BasicStreamPlan<Index>& plan,
-                                                const EpisodeTimes<Time, Index, kIsOffset>& episode, Time t,
-                                                const Bracket<Time, Index>& bracket,
+                                                const EpisodeTimes<Time, Index, kIsOffset>& episode,
+                                                Time t, const Bracket<Time, Index>& bracket,
                                                 const Location<Compute>& location) {
   Window<Index> window;
   if (window_outside(plan, episode, t, bracket, window)) return window;
   const auto half = DurationOf<Time>::from(plan.half_mean_window);
   const Index lo = bracket.not_after - 1;
-  window.begin = rows_before(episode, lo, [=](Time time) { return time < t && elapsed(time, t) > half; });
-  window.end = rows_before(episode, lo, [=](Time time) { return time <= t || elapsed(t, time) <= half; });
+  window.begin =
+      rows_before(episode, lo, [=](Time time) { return time < t && elapsed(time, t) > half; });
+  window.end =
+      rows_before(episode, lo, [=](Time time) { return time <= t || elapsed(t, time) <= half; });
   count_valid(episode, window);
   window.source = WindowSource::kRows;
   window.valid = true;
@@ -88,7 +90,8 @@ ROBOCACHE_HOST_DEVICE Window<Index> locate_mean(const BasicStreamPlan<Index>& pl
     window.newest = static_cast<Index>(newest_row(kReadsPair, location));
     window.valid = location.valid;
     if (location.source == Source::kPair) {
-      window.valid = pair_is_valid(plan, episode, t, bracket, location.nearest_is_later, kReadsPair);
+      window.valid =
+          pair_is_valid(plan, episode, t, bracket, location.nearest_is_later, kReadsPair);
     }
   }
   return window;
@@ -98,8 +101,8 @@ ROBOCACHE_HOST_DEVICE Window<Index> locate_mean(const BasicStreamPlan<Index>& pl
 /// `t`, and not after `t`.
 template <typename Time, typename Index, bool kIsOffset>
 ROBOCACHE_HOST_DEVICE Window<Index> locate_sum(const BasicStreamPlan<Index>& plan,
-                                               const EpisodeTimes<Time, Index, kIsOffset>& episode, Index b,
-                                               Index index, Time t,
+                                               const EpisodeTimes<Time, Index, kIsOffset>& episode,
+                                               Index b, Index index, Time t,
                                                const Bracket<Time, Index>& bracket) {
   Window<Index> window;
   if (window_outside(plan, episode, t, bracket, window)) return window;
@@ -127,10 +130,9 @@ struct Located {
 
 /// Locates target `index` of batch row `b`, which stands at `t`, and writes its age if that is asked for.
 template <typename Compute, typename Time, typename Index, bool kIsOffset>
-ROBOCACHE_HOST_DEVICE Located<Compute, Index> locate_all(const BasicStreamPlan<Index>& plan,
-                                                         const EpisodeTimes<Time, Index, kIsOffset>& episode,
-                                                         Index b, Index index, Time t,
-                                                         const Bracket<Time, Index>& bracket) {
+ROBOCACHE_HOST_DEVICE Located<Compute, Index> locate_all(
+    const BasicStreamPlan<Index>& plan, const EpisodeTimes<Time, Index, kIsOffset>& episode,
+    Index b, Index index, Time t, const Bracket<Time, Index>& bracket) {
   Located<Compute, Index> located{};
   Location<Compute>& location = located.location;
   location = locate<Compute>(plan, episode, t, bracket);

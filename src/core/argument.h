@@ -14,7 +14,7 @@ namespace robocache {
 struct Argument {
   std::string prefix;  // of a stream's arguments, where there are several streams
   const char* label;
-  ConstTensorView view;
+  const ConstTensorView& view;  // outlives this, as a temporary in its braces does
 
   std::string name() const { return prefix + label; }
 
