@@ -84,9 +84,9 @@ class Workspace {
     if (bytes == 0) return;
     const std::int64_t size = static_cast<std::int64_t>(bytes + kAlignment - 1);
     memory_ = device.empty(&size, 1, DataType::kUInt8);
-    auto address = reinterpret_cast<std::uintptr_t>(memory_->mutable_data_ptr());
-    address = (address + kAlignment - 1) / kAlignment * kAlignment;  // torch aligns less on a CPU
-    data_ = reinterpret_cast<void*>(address);
+    char* const start = static_cast<char*>(memory_->mutable_data_ptr());
+    const std::size_t past = reinterpret_cast<std::uintptr_t>(start) % kAlignment;
+    data_ = start + (past == 0 ? 0 : kAlignment - past);  // torch aligns less on a CPU
   }
 
   void* data() const { return data_; }
