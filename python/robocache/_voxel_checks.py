@@ -1,6 +1,6 @@
 """Checks of point clouds.
 
-`check_dense` and `check_sparse` are for the pytorch backend and the fake kernels: the compiled
+`check_grid` and `check_voxels` are for the pytorch backend and the fake kernels: the compiled
 operators make the same checks in the same order with the same messages. `validated` looks at the
 values of offsets.
 """
@@ -13,16 +13,19 @@ import torch
 from torch import Tensor
 
 from robocache import _options, _validation, _voxel_options
-from robocache._checks import FLOATS, check_device, refuse_dtype, refuse_shape
+from robocache._checks import FLOATS, check_dense, check_device, refuse_dtype, refuse_shape
 from robocache._voxel_options import OCCUPANCY
 
 MAX_COUNT = 2**31 - 1  # points that an int32 can count
 
 
-def check_dense(
+def check_grid(
     points: Tensor, features: Tensor | None, offsets: Tensor | None, options: int
 ) -> int | None:
-    """Raises ValueError or TypeError for what does not fit; returns B, None for a single cloud."""
+    """Of a dense voxelization: raises ValueError or TypeError for what does not fit.
+
+    Returns B, None for a single cloud.
+    """
     batch = _check_cloud(points, features, offsets)
     mode = _voxel_options.mode_of(options)
     if mode != OCCUPANCY and _voxel_options.out_dtype_of(options, features) != torch.int64:
@@ -31,8 +34,8 @@ def check_dense(
     return batch
 
 
-def check_sparse(points: Tensor, features: Tensor | None, offsets: Tensor | None) -> int | None:
-    """The same for a sparse voxelization."""
+def check_voxels(points: Tensor, features: Tensor | None, offsets: Tensor | None) -> int | None:
+    """The same of a sparse voxelization."""
     batch = _check_cloud(points, features, offsets)
     _check_count(points, "sparse voxels")
     _check_devices(points, features, offsets)
@@ -40,11 +43,13 @@ def check_sparse(points: Tensor, features: Tensor | None, offsets: Tensor | None
 
 
 def _check_cloud(points: Tensor, features: Tensor | None, offsets: Tensor | None) -> int | None:
+    check_dense("points", points)
     if points.dtype not in FLOATS:
         refuse_dtype("points", "float16, bfloat16, float32 or float64", points)
     if offsets is not None:
         if points.dim() != 2 or points.size(1) != 3:
             refuse_shape("points", "[P,3] with offsets", points)
+        check_dense("offsets", offsets)
         if offsets.dtype not in (torch.int64, torch.int32):
             refuse_dtype("offsets", "int64 or int32", offsets)
         if offsets.dim() != 1 or offsets.size(0) == 0:
@@ -52,6 +57,7 @@ def _check_cloud(points: Tensor, features: Tensor | None, offsets: Tensor | None
     elif points.dim() not in (2, 3) or points.size(-1) != 3:
         refuse_shape("points", "[B,N,3] or [P,3]", points)
     if features is not None:
+        check_dense("features", features)
         if features.dtype not in _options.DTYPES:
             refuse_dtype("features", "float16, bfloat16, float32, float64 or uint8", features)
         if features.dim() != points.dim() or features.shape[:-1] != points.shape[:-1]:

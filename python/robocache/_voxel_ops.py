@@ -24,7 +24,7 @@ def _fake_voxelize_dropped(
     geometry: Sequence[float],
     options: int,
 ) -> tuple[Tensor, Tensor]:
-    batch = _voxel_checks.check_dense(points, features, offsets, options)
+    batch = _voxel_checks.check_grid(points, features, offsets, options)
     clouds = [] if batch is None else [batch]
     shape = [*clouds, *grid_size]
     if _voxel_options.mode_of(options) >= MEAN:
@@ -52,7 +52,7 @@ def _fake_voxelize_sparse(
     geometry: Sequence[float],
     options: int,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    batch = _voxel_checks.check_sparse(points, features, offsets)
+    batch = _voxel_checks.check_voxels(points, features, offsets)
     clouds = [] if batch is None else [batch]
     voxels = torch.library.get_ctx().new_dynamic_size()
     channels = 0 if features is None else features.size(-1)
@@ -200,6 +200,9 @@ def dense(operator: Any, *arguments: Any) -> Any:
             return _DifferentiableDense.apply(operator, *arguments)
         return operator(*arguments)
     except (RuntimeError, ValueError) as error:
+        # Torch itself refuses some tensors, in words of its own.
+        points, features, offsets, _, _, options = arguments
+        _voxel_checks.check_grid(points, features, offsets, options)
         _errors.raise_translated(error, operator, arguments, {"points": 0})
 
 
@@ -210,6 +213,7 @@ def sparse(*arguments: Any) -> Any:
             return _DifferentiableSparse.apply(*arguments)
         return voxelize_sparse(*arguments)
     except (RuntimeError, ValueError) as error:
+        _voxel_checks.check_voxels(*arguments[:3])
         _errors.raise_translated(error, voxelize_sparse, arguments, {"points": 0})
 
 

@@ -44,7 +44,7 @@ def voxelize_dropped(
     options: int,
 ) -> tuple[Tensor, Tensor]:
     """As the operator of this name; differentiable with respect to the features."""
-    batch = _voxel_checks.check_dense(points, features, offsets, options)
+    batch = _voxel_checks.check_grid(points, features, offsets, options)
     clouds = 1 if batch is None else batch
     mode = _voxel_options.mode_of(options)
     out_dtype = _voxel_options.out_dtype_of(options, features)
@@ -85,7 +85,7 @@ def voxelize_sparse(
     options: int,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
     """As the operator of this name; differentiable with respect to the features."""
-    batch = _voxel_checks.check_sparse(points, features, offsets)
+    batch = _voxel_checks.check_voxels(points, features, offsets)
     index = _compiled_index if torch.compiler.is_compiling() else sparse_index
     coordinates, counts, voxel, voxel_offsets, dropped = index(points, offsets, list(geometry))
     slots = counts.size(0)

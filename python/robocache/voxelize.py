@@ -167,6 +167,8 @@ def voxelize_point_cloud(
         tensor([[[[0.0000, 0.0350]]]])
     """
     _check_tensors(points, features, offsets)
+    if type(return_dropped) is not bool:
+        _config.check_bool("return_dropped", return_dropped)
     options = _voxel_options.pack_mode(mode, out_dtype)
     sizes = _voxel_options.pack_grid_size(grid_size)
     geometry = _voxel_options.pack_geometry(voxel_size, origin, sizes)
@@ -175,7 +177,7 @@ def voxelize_point_cloud(
     if not _is_compiling():
         _check_room(points, features, offsets, sizes, options)
     if offsets is not None and _config.validate and not (is_native and points.is_cpu):
-        _voxel_checks.check_dense(points, features, offsets, options)
+        _voxel_checks.check_grid(points, features, offsets, options)
         offsets = _voxel_checks.validated(offsets, points)  # the cpu backend always does
     arguments = (points, features, offsets, sizes, geometry, options)
     result: Tensor | tuple[Tensor, Tensor]
@@ -253,7 +255,7 @@ def voxelize_sparse(
     geometry = _voxel_options.pack_geometry(voxel_size, origin, ())
     is_native = _backends.is_native(backend, points, "points", features)
     if offsets is not None and _config.validate and not (is_native and points.is_cpu):
-        _voxel_checks.check_sparse(points, features, offsets)
+        _voxel_checks.check_voxels(points, features, offsets)
         offsets = _voxel_checks.validated(offsets, points)  # the cpu backend always does
     arguments = (points, features, offsets, geometry, options)
     if is_native:
@@ -301,7 +303,7 @@ def _check_room(
     if offsets is not None:
         clouds = offsets.numel() - 1
     if cells * channels * clouds * dtype.itemsize > _voxel_options.SMALL_GRID:
-        _voxel_checks.check_dense(points, features, offsets, options)
+        _voxel_checks.check_grid(points, features, offsets, options)
         _voxel_options.check_room(
             grid_size, clouds, None if features is None else channels, dtype, points.device
         )

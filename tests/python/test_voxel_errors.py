@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
+import warnings
 from typing import Any
 
 import numpy as np
@@ -267,6 +268,51 @@ def test_backend_name(backend: Backend, function: Any) -> None:
     works(backend)
 
 
+def nested() -> torch.Tensor:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # it is a prototype
+        return torch.nested.nested_tensor([torch.zeros(P, 3)])
+
+
+@pytest.mark.parametrize("function", [rc.voxelize_point_cloud, rc.voxelize_sparse])
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"points": zeros(P, 3).to_sparse()}, TypeError,
+         "points: expected a dense tensor, got a sparse_coo one"),
+        ({"points": nested()}, TypeError, "points: expected a dense tensor, got a nested one"),
+        ({"features": zeros(P, C).to_sparse()}, TypeError,
+         "features: expected a dense tensor, got a sparse_coo one"),
+        ({"offsets": torch.tensor([0, P]).to_sparse()}, TypeError,
+         "offsets: expected a dense tensor, got a sparse_coo one"),
+        ({"points": zeros(1, 1, 1, 1, 1, 1, 1, 1, 3)}, ValueError,
+         "points: expected [P,3] with offsets, got [1,1,1,1,1,1,1,1,3]"),
+        ({"features": zeros(P, 1, 1, 1, 1, 1, 1, 1, 1)}, ValueError,
+         "features: expected [P=10,C], got [10,1,1,1,1,1,1,1,1]"),
+        ({"points": zeros(P, 3).to(torch.float8_e4m3fn)}, TypeError,
+         f"points: expected {FLOATS}, got float8_e4m3fn"),
+        ({"offsets": torch.tensor([0, P]).to(torch.uint16)}, TypeError,
+         "offsets: expected int64 or int32, got uint16"),
+    ],
+)  # fmt: skip
+def test_tensors_that_torch_keeps_apart(
+    backend: Backend, changes: dict[str, Any], error: type[Exception], message: str, function: Any
+) -> None:
+    """Sparse, nested, of many dimensions, of rare types: the same words on every backend."""
+    arguments: dict[str, Any] = {"points": zeros(P, 3), "features": zeros(P, C), "voxel_size": 1}
+    arguments["offsets"] = torch.tensor([0, P])
+    if function is rc.voxelize_point_cloud:
+        arguments |= {"mode": "sum", "grid_size": (2, 2, 2)}
+    moved = {
+        name: value.to(backend.device) if isinstance(value, torch.Tensor) else value
+        for name, value in (arguments | changes).items()
+    }
+    with pytest.raises(error, match="^" + re.escape(message) + "$") as caught:
+        function(**moved, backend=backend.backend)
+    assert type(caught.value) is error
+    works(backend)
+
+
 # ---- grids larger than memory ------------------------------------------------------------------
 
 
@@ -353,6 +399,11 @@ def test_offsets_unchecked(backend: Backend, offsets: list[int], message: str) -
     assert voxels.offsets.shape == (batch + 1,)
     assert int(voxels.counts.sum()) == int((voxels.point_to_voxel >= 0).sum()) <= P
     works(backend)
+
+
+def test_return_dropped_is_a_bool(backend: Backend) -> None:
+    with pytest.raises(TypeError, match=r"^return_dropped: expected a bool, got int$"):
+        backend.voxelize(zeros(P, 3), return_dropped=1)
 
 
 def test_numbers_of_numpy(backend: Backend) -> None:
