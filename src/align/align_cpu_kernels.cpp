@@ -132,7 +132,7 @@ void round_stretch(const Compute* __restrict from, std::int64_t count, void* out
 /// A stretch from row `a`, or rows `a` and `b`, of values that are neighbours in memory, into an
 /// output of their own type, unscaled: the usual case, in one loop.
 template <typename Compute, typename Value>
-void lerp_stretch(const void* values, std::int64_t row_a, std::int64_t row_b, Compute w,
+inline __attribute__((always_inline)) void lerp_stretch(const void* values, std::int64_t row_a, std::int64_t row_b, Compute w,
                   bool is_pair, std::int64_t count, void* out, std::int64_t first) {
   const Value* a = static_cast<const Value*>(values) + row_a;
   const Value* b = static_cast<const Value*>(values) + row_b;
@@ -146,6 +146,38 @@ void lerp_stretch(const void* values, std::int64_t row_a, std::int64_t row_b, Co
   }
 }
 
+template <typename Compute>
+struct LocatedTarget {
+  Location<Compute> location;
+  std::int64_t b, t, first_row;
+};
+
+/// Targets of a stream that is one linear, previous or nearest run, all in the usual case: what has to
+/// be looked at once is not looked at for every target.
+template <typename Compute, typename Value>
+void lerp_targets(const StreamPlan& plan, const LocatedTarget<Compute>* targets,
+                  std::int64_t count) {
+  const Method method = plan.method;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const LocatedTarget<Compute>& target = targets[i];
+    const Location<Compute>& location = target.location;
+    const std::int64_t out = target.b * plan.out_batch_stride + target.t * plan.out_target_stride;
+    if (is_literal(location.source)) {
+      const Compute literal =
+          location.source == Source::kZero ? Compute(0) : not_a_number<Compute>();
+      Value* to = static_cast<Value*>(plan.out) + out;
+      for (std::int64_t c = 0; c < plan.channels; ++c) to[c] = Round<Value>::from(literal);
+      continue;
+    }
+    const MethodRows picked = rows_for(method, location);
+    const std::int64_t a =
+        target.b * plan.values_batch_stride +
+        (target.first_row + location.lo + picked.step) * plan.values_row_stride;
+    lerp_stretch<Compute, Value>(plan.values, a, a + plan.values_row_stride, location.weight,
+                                 picked.is_pair, plan.channels, plan.out, out);
+  }
+}
+
 /// The types of a plan's values and output, as what there is to do with them.
 template <typename Compute>
 struct Conversion {
@@ -156,10 +188,13 @@ struct Conversion {
   // Null where values cannot go the short way.
   void (*lerp)(const void* values, std::int64_t row_a, std::int64_t row_b, Compute w, bool is_pair,
                std::int64_t count, void* out, std::int64_t first);
+  // The same for all channels of many targets; null where there are several runs, too.
+  void (*lerp_targets)(const StreamPlan& plan, const LocatedTarget<Compute>* targets,
+                       std::int64_t count);
 };
 
 template <typename Compute>
-Conversion<Compute> conversion_of(const StreamPlan& plan) {
+Conversion<Compute> conversion_of(const StreamPlan& plan, const RunTable& runs) {
   Conversion<Compute> conversion{};
   with_value_type(plan.value_type, [&](auto tag) {
     using Value = typename decltype(tag)::type;
@@ -167,6 +202,9 @@ Conversion<Compute> conversion_of(const StreamPlan& plan) {
     if (plan.value_type == plan.out_type && plan.values_channel_stride == 1 &&
         plan.subtract == nullptr && plan.multiply == nullptr) {
       conversion.lerp = lerp_stretch<Compute, Value>;
+      if (runs.count == 1 && copies_or_lerps(plan.method)) {
+        conversion.lerp_targets = lerp_targets<Compute, Value>;
+      }
     }
   });
   with_value_type(plan.out_type, [&](auto tag) {
@@ -221,12 +259,6 @@ void scale_stretch(const StreamPlan& plan, std::int64_t first, std::int64_t coun
     }
   }
 }
-
-template <typename Compute>
-struct LocatedTarget {
-  Location<Compute> location;
-  std::int64_t b, t, first_row;
-};
 
 /// The windows of a target whose stream has means or sums.
 struct Windows {
@@ -381,7 +413,7 @@ void locate_block(const StreamPlan& plan, std::int64_t begin, std::int64_t end,
 template <typename Compute>
 void align_values(const StreamPlan& plan, const RunTable& runs, std::int64_t begin,
                   std::int64_t end) {
-  const Conversion<Compute> conversion = conversion_of<Compute>(plan);
+  const Conversion<Compute> conversion = conversion_of<Compute>(plan, runs);
   const bool has_windows = plan.row_kinds & (kReadsWindow | kReadsInterval);
   LocatedTarget<Compute> located[kBlock];
   Windows windows[kBlock];
@@ -392,9 +424,12 @@ void align_values(const StreamPlan& plan, const RunTable& runs, std::int64_t beg
     } else {
       locate_block(plan, block, block + count, located);
     }
+    if (conversion.lerp_targets != nullptr) conversion.lerp_targets(plan, located, count);
+    if (conversion.lerp_targets != nullptr && plan.out_valid == nullptr) continue;
     for (std::int64_t i = 0; i < count; ++i) {
       const LocatedTarget<Compute>& target = located[i];
-      const bool exists = write_target(plan, runs, conversion, target, &windows[i]);
+      const bool exists = conversion.lerp_targets != nullptr ||
+                          write_target(plan, runs, conversion, target, &windows[i]);
       if (plan.out_valid != nullptr) {
         plan.out_valid[target.b * plan.out_valid_batch_stride +
                        target.t * plan.out_valid_target_stride] = target.location.valid && exists;
