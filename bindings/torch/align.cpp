@@ -63,9 +63,12 @@ class Reader {
 
 /// One stream's arguments: tensors of any type on the way to what the library takes.
 struct StreamTensors {
+  StreamTensors(Tensor its_times, std::optional<Tensor> its_values)
+      : times(std::move(its_times)), values(std::move(its_values)) {}
+
   Tensor times;
-  std::optional<Tensor> values{};  // absent in a backward pass that does without
-  std::optional<Tensor> lengths{}, valid{}, subtract{}, multiply{};
+  std::optional<Tensor> values;  // absent in a backward pass that does without
+  std::optional<Tensor> lengths, valid, subtract, multiply;
 };
 
 /// The flags of a stream, and what they announce.
@@ -210,22 +213,22 @@ TensorView column_view(const Tensor& tensor, bool is_fusion) {
 }  // namespace
 
 std::vector<Tensor> align(std::vector<Tensor> tensors, Tensor target_times,
-                          std::vector<int64_t> streams, int64_t packed_options) {
+                          std::vector<int64_t> integers, int64_t options) {
   return translate_errors([&] {
-    const Options options(packed_options);
+    const Options call(options);
     if (tensors.empty()) throw ValueError("streams: expected 1 to 64, got 0");
     const Device device(tensors[0]);
 
     // Twice through the streams, since the types of all decide how each is read.
     Reader<Tensor> next_tensor(tensors);
-    Reader<std::int64_t> next_integer(streams);
+    Reader<std::int64_t> next_integer(integers);
     std::vector<StreamTensors> given;
     std::vector<Stream> stream_views;
     while (!next_integer.is_at_end()) {
       const StreamReader reader(next_integer);
       std::optional<Tensor> values = next_tensor.read();
-      StreamTensors& stream =
-          given.emplace_back(StreamTensors{next_tensor.read(), std::move(values)});
+      Tensor times = next_tensor.read();
+      StreamTensors& stream = given.emplace_back(std::move(times), std::move(values));
       reader.read_tensors(stream, next_tensor);
       expect_on(device, stream);
       reader.read_options(stream_views.emplace_back(), dtype_of(stream.times));
@@ -233,12 +236,12 @@ std::vector<Tensor> align(std::vector<Tensor> tensors, Tensor target_times,
     device.expect("target_times", target_times, "the first tensor");
     promote_times(given, target_times);
 
-    const DataType out_type = options.out_type.value_or(dtype_of(*given[0].values));
+    const DataType out_type = call.out_type.value_or(dtype_of(*given[0].values));
     for (std::size_t i = 0; i < given.size(); ++i) {
       stream_views[i].values = view_of("values", given[i].values);
       view_tensors(stream_views[i], given[i], stream_views[i].values.dtype, out_type);
     }
-    const AlignOptions align_options = options.align_options();
+    const AlignOptions align_options = call.align_options();
     const ConstTensorView targets = view_of("target_times", target_times);
     const ExecutionContext context = device.context();
     const AlignedShape shape = shape_of(stream_views, targets);
@@ -249,14 +252,14 @@ std::vector<Tensor> align(std::vector<Tensor> tensors, Tensor target_times,
     const int rank = shape.is_batched ? 3 : 2;
     std::vector<Tensor> results{device.empty(first_size, rank, out_type)};
     size[2] = count;
-    const int column_rank = options.is_fusion ? rank : rank - 1;
+    const int column_rank = call.is_fusion ? rank : rank - 1;
     const auto add_columns = [&](bool wanted, DataType type) {
       if (!wanted) return TensorView{};
       results.push_back(device.empty(first_size, column_rank, type));
-      return column_view(results.back(), options.is_fusion);
+      return column_view(results.back(), call.is_fusion);
     };
-    const TensorView valid_out = add_columns(options.wants_valid, DataType::kBool);
-    const TensorView age_out = add_columns(options.wants_age, targets.dtype);
+    const TensorView valid_out = add_columns(call.wants_valid, DataType::kBool);
+    const TensorView age_out = add_columns(call.wants_age, targets.dtype);
     robocache::align(stream_views.data(), stream_views.size(), targets, align_options,
                      mutable_view_of(results[0]), valid_out, age_out, context);
     return results;
@@ -264,13 +267,13 @@ std::vector<Tensor> align(std::vector<Tensor> tensors, Tensor target_times,
 }
 
 Tensor align_backward(Tensor grad, std::optional<Tensor> values, std::vector<Tensor> tensors,
-                      Tensor target_times, std::vector<int64_t> integers, int64_t packed_options,
+                      Tensor target_times, std::vector<int64_t> integers, int64_t options,
                       std::vector<int64_t> values_shape) {
   return translate_errors([&] {
-    const Options options(packed_options);
+    const Options call(options);
     const Device device(grad);
     const ConstTensorView grad_output = view_of("grad", grad);
-    const DataType value_type = options.value_type.value_or(grad_output.dtype);
+    const DataType value_type = call.value_type.value_or(grad_output.dtype);
     const int rank = static_cast<int>(values_shape.size());
     if (rank != 2 && rank != 3) {
       throw ValueError("values_shape: expected 2 or 3 numbers, got " + std::to_string(rank));
@@ -281,7 +284,8 @@ Tensor align_backward(Tensor grad, std::optional<Tensor> values, std::vector<Ten
     Reader<Tensor> next_tensor(tensors);
     Reader<std::int64_t> next_integer(integers);
     const StreamReader reader(next_integer);
-    std::vector<StreamTensors> given{StreamTensors{next_tensor.read(), values}};
+    std::vector<StreamTensors> given;
+    given.emplace_back(next_tensor.read(), values);
     reader.read_tensors(given[0], next_tensor);
     expect_on(device, given[0]);
     device.expect("target_times", target_times, "grad");
@@ -297,7 +301,7 @@ Tensor align_backward(Tensor grad, std::optional<Tensor> values, std::vector<Ten
       stream.values.data = nullptr;
     }
 
-    const AlignOptions align_options = options.align_options();
+    const AlignOptions align_options = call.align_options();
     const ConstTensorView targets = view_of("target_times", target_times);
     const ExecutionContext context = device.context();
     const std::int64_t bytes =

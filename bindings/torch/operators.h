@@ -14,12 +14,12 @@ using torch::stable::Tensor;
 
 /// Values; then the mask and the age, each where `options` asks for it.
 std::vector<Tensor> align(std::vector<Tensor> tensors, Tensor target_times,
-                          std::vector<int64_t> streams, int64_t options);
+                          std::vector<int64_t> integers, int64_t options);
 
 /// The gradient of one stream's values. `tensors` are the stream's but for its values, which are given
-/// where the gradient depends on them.
+/// where the gradient depends on them; `integers` are the stream's.
 Tensor align_backward(Tensor grad, std::optional<Tensor> values, std::vector<Tensor> tensors,
-                      Tensor target_times, std::vector<int64_t> stream, int64_t options,
+                      Tensor target_times, std::vector<int64_t> integers, int64_t options,
                       std::vector<int64_t> values_shape);
 
 Tensor voxelize(Tensor points, std::optional<Tensor> features, std::optional<Tensor> offsets,

@@ -177,12 +177,6 @@ class StreamArguments(NamedTuple):
     clock_offset: int
     packed: Sequence[int]  # its integers
 
-    @property
-    def optional(self) -> list[Tensor]:
-        """Its tensors after values and times, those that are there, in the operator's order."""
-        parts = (self.lengths, self.valid, self.subtract, self.multiply)
-        return [part for part in parts if part is not None]
-
 
 class Call(NamedTuple):
     """Streams and the timeline that they are aligned to."""
@@ -242,6 +236,12 @@ def name_of(stream: StreamArguments, part: str) -> str:
 
 def _name(prefix: str, part: str) -> str:
     return prefix + part if prefix else _RESAMPLE_NAMES.get(part, part)
+
+
+def optional_tensors(stream: StreamArguments) -> list[Tensor]:
+    """Its tensors after values and times, those that are there, in the operator's order."""
+    parts = (stream.lengths, stream.valid, stream.subtract, stream.multiply)
+    return [part for part in parts if part is not None]
 
 
 def runs_of(stream: StreamArguments) -> list[tuple[int, int]]:

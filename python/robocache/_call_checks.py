@@ -26,8 +26,8 @@ def check_call(call: Call) -> int | None:
     """
     batch: int | None = None
     runs = 0
-    for stream in call.streams:
-        batch = _check_stream(stream, call, batch)
+    for i, stream in enumerate(call.streams):
+        batch = _check_stream(stream, call, batch, is_first=i == 0)
         runs += _check_runs(stream)
     if runs > MAX_RUNS_IN_ALL:
         raise ValueError(f"streams: expected at most {MAX_RUNS_IN_ALL} runs in all, got {runs}")
@@ -37,7 +37,9 @@ def check_call(call: Call) -> int | None:
     return batch
 
 
-def _check_stream(stream: StreamArguments, call: Call, batch: int | None) -> int | None:
+def _check_stream(
+    stream: StreamArguments, call: Call, batch: int | None, is_first: bool
+) -> int | None:
     """Returns B as far as it is known then."""
     first = call.streams[0]
     first_name = name_of(first, "values")
@@ -65,7 +67,7 @@ def _check_stream(stream: StreamArguments, call: Call, batch: int | None) -> int
     batch = _check_rows(name, times, batch, rows)
     check_device(name, times, first.values, first_name)
 
-    if stream is first:
+    if is_first:
         batch = _check_target_times(call, batch)
 
     if stream.lengths is not None:

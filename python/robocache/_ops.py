@@ -14,7 +14,14 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from robocache import _config, _errors, _library, _options, _validation
-from robocache._call import Call, StreamArguments, name_of, runs_of, unpack
+from robocache._call import (
+    Call,
+    StreamArguments,
+    name_of,
+    optional_tensors,
+    runs_of,
+    unpack,
+)
 from robocache._call_checks import check_call
 from robocache._pytorch import align as _pytorch
 
@@ -160,7 +167,7 @@ class _Differentiable(torch.autograd.Function):
         ctx.save_for_backward(target_times, *_kept(call))
         ctx.streams = [list(stream.packed) for stream in call.streams]
         ctx.needs_values = [_depends_on_values(stream) for stream in call.streams]
-        ctx.optional = [len(stream.optional) for stream in call.streams]
+        ctx.optional = [len(optional_tensors(stream)) for stream in call.streams]
         ctx.values_are_batched = [stream.values.dim() == 3 for stream in call.streams]
         ctx.widths = [stream.values.size(-1) for stream in call.streams]
         ctx.options = [
@@ -223,7 +230,7 @@ def _kept(call: Call) -> list[Tensor | None]:
     kept: list[Tensor | None] = []
     for stream in call.streams:
         kept.append(stream.values if _depends_on_values(stream) else None)
-        kept += [stream.times, *stream.optional]
+        kept += [stream.times, *optional_tensors(stream)]
     return kept
 
 
