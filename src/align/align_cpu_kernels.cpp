@@ -132,8 +132,10 @@ void round_stretch(const Compute* __restrict from, std::int64_t count, void* out
 /// A stretch from row `a`, or rows `a` and `b`, of values that are neighbours in memory, into an
 /// output of their own type, unscaled: the usual case, in one loop.
 template <typename Compute, typename Value>
-inline __attribute__((always_inline)) void lerp_stretch(const void* values, std::int64_t row_a, std::int64_t row_b, Compute w,
-                  bool is_pair, std::int64_t count, void* out, std::int64_t first) {
+inline __attribute__((always_inline)) void lerp_stretch(const void* values, std::int64_t row_a,
+                                                        std::int64_t row_b, Compute w, bool is_pair,
+                                                        std::int64_t count, void* out,
+                                                        std::int64_t first) {
   const Value* a = static_cast<const Value*>(values) + row_a;
   const Value* b = static_cast<const Value*>(values) + row_b;
   Value* __restrict to = static_cast<Value*>(out) + first;
@@ -170,9 +172,8 @@ void lerp_targets(const StreamPlan& plan, const LocatedTarget<Compute>* targets,
       continue;
     }
     const MethodRows picked = rows_for(method, location);
-    const std::int64_t a =
-        target.b * plan.values_batch_stride +
-        (target.first_row + location.lo + picked.step) * plan.values_row_stride;
+    const std::int64_t a = target.b * plan.values_batch_stride +
+                           (target.first_row + location.lo + picked.step) * plan.values_row_stride;
     lerp_stretch<Compute, Value>(plan.values, a, a + plan.values_row_stride, location.weight,
                                  picked.is_pair, plan.channels, plan.out, out);
   }
