@@ -223,11 +223,10 @@ void resample(const Arguments& arguments) {
 
   std::vector<double> values(timeline.size() * table.channels());
   const auto valid = std::make_unique<bool[]>(timeline.size());
-  robocache::align(&stream, 1, {timeline.data(), DataType::kFloat64, {targets}},
-                   robocache::AlignOptions{},
-                   {values.data(), DataType::kFloat64, {targets, channels}},
-                   {valid.get(), DataType::kBool, {targets, 1}}, robocache::TensorView{},
-                   robocache::on_cpu());
+  robocache::align(
+      &stream, 1, {timeline.data(), DataType::kFloat64, {targets}}, robocache::AlignOptions{},
+      {values.data(), DataType::kFloat64, {targets, channels}},
+      {valid.get(), DataType::kBool, {targets, 1}}, robocache::TensorView{}, robocache::on_cpu());
 
   write_table(arguments.output, table.names, timeline, values, valid.get());
   std::cout << arguments.output << ": " << targets << " rows from " << rows << '\n';
