@@ -126,10 +126,10 @@ void CallPlan::check(const Stream* streams, std::size_t count) {
     columns_ += checked_.back().channels;
   }
   if (!is_value_type(out_type_)) throw_type_error("out_dtype", kValueTypes, name_of(out_type_));
-  targets_.expect_device(device_);
   for (std::size_t i = 0; i < count; ++i) {
     check_device(streams[i], checked_[i], options_.names, device_);
   }
+  targets_.expect_device(device_);
 }
 
 RunTable CallPlan::runs(std::size_t stream) const {
