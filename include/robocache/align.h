@@ -133,7 +133,8 @@ ROBOCACHE_API AlignedShape aligned_shape(const Stream* streams, std::size_t coun
 /// the newest row that its value is made from, negative where that row is later; 0 for a NaN target
 /// and an empty episode. Of int64 times it wraps where it does not fit.
 ///
-/// On CUDA this is one launch, but for streams with sizes or strides past 2^30, which take one each.
+/// On CUDA this is one launch, but for streams with sizes or strides past 2^30,
+/// negative strides, 2^29 targets or an output with gaps between batch rows, which take one each.
 ///
 /// On the CPU, source times that do not ascend, target times that do not where there is a sum, and
 /// lengths outside [0,S] are errors. On CUDA none is looked at: lengths are clamped, and unordered

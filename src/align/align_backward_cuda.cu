@@ -172,16 +172,16 @@ void launch(const char* what, void (*kernel)(Parameters...), std::int64_t thread
 template <typename Compute>
 void align_backward(const BackwardPlan& plan, const RunTable& runs, Workspace& work,
                     cudaStream_t stream) {
-  launch("resampling backward, beginning", span_kernel, 1, stream, work.span);
+  launch("alignment backward, beginning", span_kernel, 1, stream, work.span);
   if (work.targets > 0) {
-    launch("resampling backward, locating targets", record_kernel<Compute>, work.targets, stream,
+    launch("alignment backward, locating targets", record_kernel<Compute>, work.targets, stream,
            plan, work);
-    check_cuda(work.sort(work.sort_storage, stream), "resampling backward, sorting targets");
+    check_cuda(work.sort(work.sort_storage, stream), "alignment backward, sorting targets");
   }
-  launch("resampling backward, finding rows", starts_kernel, work.rows + 1, stream,
+  launch("alignment backward, finding rows", starts_kernel, work.rows + 1, stream,
          static_cast<const std::int64_t*>(work.sorted_row_keys), work.targets, work.starts,
          work.rows);
-  launch("resampling backward, gathering", gather_kernel<Compute>, work.rows * runs.units, stream,
+  launch("alignment backward, gathering", gather_kernel<Compute>, work.rows * runs.units, stream,
          plan, Runs(runs), work);
 }
 

@@ -233,9 +233,10 @@ bool combine_stretch(Method method, const Compute* a, const Compute* b, Compute 
     for (int i = 0; i < 4; ++i) out[i] = q.q[i];
     return !is_zero(qa) && !is_zero(qb);
   }
-  if (method == Method::kAngle) {
-    for (std::int64_t i = 0; i < count; ++i)
+  if (!copies_or_lerps(method)) {
+    for (std::int64_t i = 0; i < count; ++i) {
       out[i] = combine_channel(method, a[i], b[i], w, is_pair);
+    }
   } else if (is_pair) {
     for (std::int64_t i = 0; i < count; ++i) out[i] = lerp(a[i], b[i], w);
   } else {

@@ -1,4 +1,4 @@
-// The CUDA backend for streams with sizes or strides past 2^30, one launch each.
+// The CUDA backend for streams that have no narrow plan (see narrow_plan.h), one launch each.
 //
 // A warp makes a tile of 32 consecutive targets: lane i locates target i, and then all lanes share
 // out the tile's units, each a channel or a quaternion.

@@ -1,5 +1,5 @@
 // A checked call, in the form the backends run on: plain data, copied into a CUDA kernel's
-// parameters as it is. `align.cpp` makes plans; nothing after it checks a shape again.
+// parameters as it is. `planner.cpp` makes plans; nothing after it checks a shape again.
 #pragma once
 
 #include <cstdint>

@@ -9,8 +9,7 @@
 
 namespace robocache {
 
-/// A call that is right makes no text: names are put together, and what was expected is described,
-/// on failure only.
+/// Names are put together, and what was expected is described, on failure only.
 struct Argument {
   std::string prefix;  // of a stream's arguments, where there are several streams
   const char* label;

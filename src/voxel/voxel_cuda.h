@@ -67,7 +67,7 @@ __device__ __forceinline__ void count_dropped(std::int64_t* dropped, bool is_dro
 }
 
 /// voxelize_cuda.cu: zeros in `bytes` bytes and in `batch` numbers of `dropped`, which may be null.
-/// The next kernel may be launched with `launch_early`.
+/// The next kernel may be launched with `launch_marks`.
 void fill_with_zeros(void* memory, std::int64_t bytes, std::int64_t* dropped, std::int64_t batch,
                      cudaStream_t stream);
 

@@ -157,7 +157,6 @@ std::size_t voxelize_backward_workspace_bytes(const PointCloud& cloud, const Vox
                                               VoxelMode mode, const ExecutionContext& context) {
   // Scratch does not depend on the type of the gradient.
   const CheckedBackward checked = check_backward(cloud, grid, mode, DataType::kFloat32, context);
-  if (checked.forward.shape.batch == 0) return 0;
   return context.device == DeviceType::kCuda
              ? voxelize_backward_workspace_bytes_on_cuda(checked.plan)
              : voxelize_backward_workspace_bytes_on_cpu(checked.plan);
