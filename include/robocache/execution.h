@@ -42,7 +42,7 @@ inline ExecutionContext on_cpu(ParallelFor parallel_for = parallel_for_threads,
 }
 
 /// On a CUDA stream (a cudaStream_t; null is the default stream) of the current device. The call
-/// returns once the work is enqueued.
+/// returns once the work is enqueued, unless it says that it waits.
 inline ExecutionContext on_cuda(CUstream_st* stream) {
   ExecutionContext context;
   context.device = DeviceType::kCuda;

@@ -162,7 +162,7 @@ def fuse(
             others under ``config(validate=True)``, for times that do not ascend where they must
             and for lengths outside [0,S].
         TypeError: For an argument of a wrong type, and a dtype that is not listed above.
-        torch.OutOfMemoryError: If the result does not fit on the GPU.
+        torch.OutOfMemoryError: If the result does not fit in memory.
 
     Example:
         >>> import torch, robocache as rc
@@ -320,7 +320,7 @@ def fuse_multimodal(
     Raises:
         ValueError: As :func:`fuse`, and for a list of options that has not three.
         TypeError: As :func:`fuse`.
-        torch.OutOfMemoryError: If the result does not fit on the GPU.
+        torch.OutOfMemoryError: If the result does not fit in memory.
 
     Example:
         >>> import torch, robocache as rc

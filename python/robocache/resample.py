@@ -154,7 +154,7 @@ def resample_trajectories(
             others under ``config(validate=True)``, for source times that do not ascend or are NaN
             and for lengths outside [0,S].
         TypeError: For an argument of a wrong type, and a dtype that is not listed above.
-        torch.OutOfMemoryError: If the result does not fit on the GPU.
+        torch.OutOfMemoryError: If the result does not fit in memory.
 
     Example:
         >>> import torch, robocache as rc

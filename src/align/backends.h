@@ -1,4 +1,4 @@
-// The backends behind `align.cpp`: each takes checked plans only.
+// The backends behind `align.cpp` and `align_backward.cpp`: each takes checked plans only.
 #pragma once
 
 #include <cstddef>
@@ -62,7 +62,7 @@ std::size_t backward_workspace_bytes_on_cpu(const BackwardPlan& plan);
 void align_backward_on_cpu(const BackwardPlan& plan, const RunTable& runs, void* workspace,
                            const ExecutionContext& context);
 
-// In a build without CUDA, `align.cpp` calls none of these.
+// Never called in a build without CUDA.
 
 // Whether this build has kernels that run on the current device.
 bool has_cuda_kernels();

@@ -108,8 +108,8 @@ ROBOCACHE_HOST_DEVICE bool row_is_valid(const BackwardPlan& plan, std::int64_t t
                        row % forward.rows * forward.valid_row_stride];
 }
 
-/// Calls `add(target, location, step)` for the targets that a method makes from this row: from it
-/// alone or, if the target's rows are a pair, from it as the first (`step` 0) or the second (1).
+/// Calls `add(target, location, is_pair, step)` for the targets that a method makes from this row: from
+/// it alone or, if the target's rows are a pair, from it as the first (`step` 0) or the second (1).
 template <typename Compute, typename Add>
 ROBOCACHE_HOST_DEVICE void for_each_target(const RowTargets& targets, Method method,
                                            std::int64_t row, const Add& add) {
