@@ -1,0 +1,103 @@
+"""Readers of recordings: each knows one format, by its content.
+
+:func:`open_recording` finds the reader of a file or folder. A format's library is imported when a
+recording of it is opened.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from robocache.readers.recording import (
+    EpisodeReader,
+    MissingLibrary,
+    Reader,
+    ReadOptions,
+    Recording,
+    RecordingError,
+    Rows,
+    StreamFacts,
+    describe,
+    reading,
+)
+
+__all__ = [
+    "READERS",
+    "EpisodeReader",
+    "MissingLibrary",
+    "ReadOptions",
+    "Reader",
+    "Recording",
+    "RecordingError",
+    "Rows",
+    "StreamFacts",
+    "find_reader",
+    "find_recordings",
+    "open_recording",
+]
+
+# The first that recognises a path reads it.
+READERS: tuple[Reader, ...] = ()
+
+
+def find_reader(path: str | os.PathLike[str]) -> Reader | None:
+    """The reader that recognises a file or folder; None if none does.
+
+    Raises:
+        RecordingError: If there is no such file, or it may not be read.
+    """
+    path = Path(path)
+    with reading(path, "a recording"):
+        path.stat()
+        for reader in READERS:
+            if reader.recognises(path):
+                return reader
+    return None
+
+
+def open_recording(path: str | os.PathLike[str], options: ReadOptions | None = None) -> Recording:
+    """Opens a recording of any format that a reader knows.
+
+    Args:
+        path: A file or folder.
+        options: None: the defaults.
+
+    Raises:
+        RecordingError: If no reader recognises it, or its reader cannot read it.
+        MissingLibrary: If its reader's library is not installed.
+        ValueError: For options that do not fit the recording.
+    """
+    path = Path(path)
+    reader = find_reader(path)
+    if reader is None:
+        known = "; ".join(f"{r.format} ({r.expects})" for r in READERS)
+        raise RecordingError(f"{path}: expected a recording: {known}; got {describe(path)}")
+    return reader.open(path, options or ReadOptions())
+
+
+def find_recordings(path: str | os.PathLike[str]) -> list[Path]:
+    """The recordings at or below a path, sorted by name; none inside a folder that is one.
+
+    Hidden files and folders, and links to folders, are not looked at. A file or folder below `path`
+    that may not be read counts as a recording: opening it says what is wrong.
+
+    Raises:
+        RecordingError: If there is no such path, or it may not be read.
+    """
+    path = Path(path)
+    if find_reader(path) is not None:
+        return [path]
+    if not path.is_dir():
+        return []
+    found: list[Path] = []
+    with reading(path, "a folder of recordings"):
+        entries = sorted(path.iterdir())
+    for entry in entries:
+        if entry.name.startswith(".") or (entry.is_dir() and entry.is_symlink()):
+            continue
+        try:
+            found += find_recordings(entry)
+        except RecordingError:
+            found.append(entry)
+    return found

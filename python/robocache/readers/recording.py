@@ -1,0 +1,312 @@
+"""What a reader of recordings is: the protocol, its options, its errors.
+
+A *recording* is a file or folder that robots or people made. It has *episodes*, and an episode has
+*streams*: rows of values, each with its time. A reader hands out an episode as chunks of rows
+(:class:`Rows`), so that an episode of any length is read in bounded memory.
+
+Nothing here needs a library other than NumPy.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fnmatch
+import importlib
+import math
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+CHUNK_BYTES = 32 << 20
+"""How large a chunk of rows should be at most; a single row may be larger."""
+
+TIME_UNITS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
+"""The units of time that options take, in nanoseconds."""
+
+Times = NDArray[np.int64]
+Method = str | tuple[tuple[str, int], ...]
+"""How alignment combines a stream's rows: a method, or a layout of (method, channels)."""
+
+
+class RecordingError(ValueError):
+    """A recording that cannot be read: ``path: expected X, got Y``."""
+
+
+class MissingLibrary(ImportError):  # noqa: N818 (it says what is missing)
+    """A library that a format needs is not installed: the message says what to install."""
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """What the user decides about reading.
+
+    Raises:
+        ValueError: For an option out of its range, ``name: expected X, got Y``.
+    """
+
+    rate: float | None = None
+    """Rows per second of recordings that have no times; None: what the recording says."""
+    images: bool = True
+    """Whether to decode images and video; False leaves those streams out, with a note."""
+    resize: tuple[int, int] | None = None
+    """Width and height of images; None: as recorded."""
+    fit: Literal["pad", "crop", "stretch"] = "pad"
+    """How an image of another aspect fits `resize`: black borders, cut off, or distorted."""
+    topics: tuple[str, ...] | None = None
+    """Names of streams (ROS: topics) to read, ``*`` and ``?`` as in a shell; None: all of them."""
+    stamp: Literal["header", "received"] = "header"
+    """What the time of a message is: the stamp in its header, or when it was received."""
+    time_column: str | None = None
+    """The column of times in a table; None: found by its name."""
+    time_unit: Literal["ns", "us", "ms", "s"] | None = None
+    """The unit of the time column; None: from its type or its name."""
+
+    def __post_init__(self) -> None:
+        if self.rate is not None and not (self.rate > 0 and math.isfinite(self.rate)):
+            raise ValueError(f"rate: expected rows per second above 0, got {self.rate}")
+        if self.resize is not None and not (len(self.resize) == 2 and min(self.resize) > 0):
+            raise ValueError(f"resize: expected a width and a height above 0, got {self.resize}")
+        for name, value, known in (
+            ("fit", self.fit, ("pad", "crop", "stretch")),
+            ("stamp", self.stamp, ("header", "received")),
+            ("time_unit", self.time_unit, (None, *TIME_UNITS)),
+        ):
+            if value not in known:
+                words = ", ".join(str(word) for word in known if word)
+                raise ValueError(f"{name}: expected one of {words}, got {value!r}")
+
+    def select(self, names: Iterable[str]) -> list[str]:
+        """Those of `names` that `topics` asks for, in their order.
+
+        Raises:
+            ValueError: For a pattern of `topics` that no name matches.
+        """
+        names = list(names)
+        if self.topics is None:
+            return names
+        for pattern in self.topics:
+            if not fnmatch.filter(names, pattern):
+                found = ", ".join(names) or "none"
+                raise ValueError(f"topics: expected some of {found}; got {pattern!r}")
+        return [n for n in names if any(fnmatch.fnmatchcase(n, p) for p in self.topics)]
+
+
+@dataclass(frozen=True)
+class StreamFacts:
+    """What a recording says of a stream; None where it says nothing."""
+
+    method: Method | None = None
+    """What alignment should use by default."""
+    units: str | None = None
+    channels: tuple[str, ...] | None = None
+    """A name for each number of a row."""
+    rate: float | None = None
+    """Nominal rows per second."""
+    timeline: Literal["time", "rows"] = "time"
+    """``"rows"``: the times were made from the rate."""
+    source: str | None = None
+    """Where the stream comes from, in words."""
+
+
+@dataclass
+class Rows:
+    """A chunk: consecutive rows of one stream of one episode."""
+
+    stream: str
+    times: Times
+    """[n] nanoseconds. Ascending through all chunks of a stream; equal times are kept."""
+    values: NDArray[Any]
+    """[n, ...]: bool, an integer or a floating type; images are uint8 [n,H,W,C]."""
+    received: Times | None = None
+    """[n] nanoseconds: when each row arrived."""
+    valid: NDArray[np.bool_] | None = None
+    """[n]: which rows are real."""
+
+
+class EpisodeReader(Protocol):
+    """One episode of a recording, not read yet."""
+
+    @property
+    def key(self) -> str:
+        """Names the episode within its recording, the same on every opening."""
+
+    @property
+    def task(self) -> str | None:
+        """What the robot was to do, in words."""
+
+    @property
+    def subsets(self) -> tuple[str, ...]:
+        """Names of the subsets (train, valid, ...) that the episode belongs to."""
+
+    def read(self) -> Iterator[Rows]:
+        """The rows, in chunks of about `CHUNK_BYTES` at most; streams may take turns.
+
+        Raises:
+            RecordingError: For an episode that cannot be read. What came before it is not to be
+                kept.
+        """
+
+
+class Recording(ABC):
+    """An opened recording; a context manager that closes it."""
+
+    format: str
+    """Of the reader that opened it, such as ``"LeRobot"``."""
+
+    def __init__(self, path: Path, options: ReadOptions) -> None:
+        self.path = path
+        self.options = options
+        self.streams: dict[str, StreamFacts] = {}
+        """The facts of the streams, as far as they are known; reading an episode may add some."""
+        self.notes: Counter[str] = Counter()
+        """What is left out or changed, in words that end before the number, and how often.
+
+        Opening and reading count here: ``notes["rows out of order, sorted by time"] += 12``.
+        """
+
+    @abstractmethod
+    def episodes(self) -> Sequence[EpisodeReader]:
+        """All episodes, in the recording's order. Cheap: their rows are not read."""
+
+    def close(self) -> None:  # noqa: B027 (most readers keep nothing open)
+        """Closes what is open. Episodes can't be read afterwards."""
+
+    def __enter__(self) -> Recording:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+@dataclass(frozen=True)
+class Reader:
+    """A format: how to recognise and how to open its recordings."""
+
+    format: str
+    """Its name, such as ``"LeRobot"``."""
+    extra: str
+    """What brings its library: ``pip install 'robocache[extra]'``."""
+    expects: str
+    """What makes a file or folder one of these, for messages: ``a folder with meta/info.json``."""
+    recognises: Callable[[Path], bool]
+    """By content, without a library; may raise OSError."""
+    open: Callable[[Path, ReadOptions], Recording]
+    """Raises RecordingError and MissingLibrary."""
+
+
+# ---- what readers share --------------------------------------------------------------------------
+
+
+def require(module: str, what: str, extra: str) -> Any:
+    """Imports a reader's library.
+
+    Raises:
+        MissingLibrary: If it is not installed: ``reading {what} needs {library}: pip install ...``.
+    """
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        library = module.partition(".")[0]
+        if error.name is None or error.name.partition(".")[0] != library:
+            raise  # it is there, and something else that it needs is not
+        message = f"reading {what} needs {library}: pip install 'robocache[{extra}]'"
+        raise MissingLibrary(message, name=library) from None
+
+
+@contextlib.contextmanager
+def reading(path: Path, what: str, *errors: type[Exception]) -> Iterator[None]:
+    """Turns OSError and `errors` of a library into a RecordingError: ``path: expected {what}``."""
+    try:
+        yield
+    except RecordingError:
+        raise
+    except FileNotFoundError as error:
+        raise RecordingError(f"{path}: expected {what}, got no such file") from error
+    except PermissionError as error:
+        raise RecordingError(f"{path}: expected {what}, got permission denied") from error
+    except Exception as error:
+        if not isinstance(error, (OSError, *errors)):
+            raise
+        text = " ".join(str(error).split()) or "no reason"
+        kind = type(error).__name__
+        raise RecordingError(f"{path}: expected {what}, got {kind}: {text}") from error
+
+
+def head(path: Path, count: int = 16) -> bytes:
+    """The first bytes of a file; none of a folder or of a file that is not a plain one."""
+    if not path.is_file():
+        return b""
+    with path.open("rb") as file:
+        return file.read(count)
+
+
+def row_times(first: int, count: int, rate: float) -> Times:
+    """[count] nanoseconds of the rows from `first` on, at `rate` rows per second from 0."""
+    return np.rint(np.arange(first, first + count, dtype=np.float64) * 1e9 / rate).astype(np.int64)
+
+
+def rows_per_chunk(row_bytes: int) -> int:
+    """How many rows of `row_bytes` go into a chunk; at least 1."""
+    return max(1, CHUNK_BYTES // max(1, row_bytes))
+
+
+def chunks(rows: Rows) -> Iterator[Rows]:
+    """Rows cut into chunks of bounded size, as views."""
+    count = len(rows.times)
+    step = rows_per_chunk(rows.values.nbytes // max(1, count))
+    for a in range(0, count, step):
+        part = slice(a, a + step)
+        yield Rows(
+            rows.stream,
+            rows.times[part],
+            rows.values[part],
+            None if rows.received is None else rows.received[part],
+            None if rows.valid is None else rows.valid[part],
+        )
+
+
+def in_order(rows: Rows, notes: Counter[str]) -> Rows:
+    """A stream's rows by ascending time; equal times keep their order. Moved rows are noted."""
+    back = int(np.count_nonzero(np.diff(rows.times) < 0))
+    if back == 0:
+        return rows
+    notes[f"rows of {rows.stream} earlier than the row before them, sorted by time"] += back
+    order = np.argsort(rows.times, kind="stable")
+    return Rows(
+        rows.stream,
+        rows.times[order],
+        rows.values[order],
+        None if rows.received is None else rows.received[order],
+        None if rows.valid is None else rows.valid[order],
+    )
+
+
+def note_lines(notes: Counter[str]) -> list[str]:
+    """Notes for people: ``rows out of order, sorted by time: 12``."""
+    return [f"{text}: {count:,}" for text, count in sorted(notes.items())]
+
+
+def describe(path: Path) -> str:
+    """What a path is, for messages: ``a folder with a, b``, ``a file that begins with ...``."""
+    if path.is_dir():
+        names = sorted(entry.name for entry in path.iterdir())
+        if not names:
+            return "an empty folder"
+        more = f" and {len(names) - 4} more" if len(names) > 4 else ""
+        return f"a folder with {', '.join(names[:4])}{more}"
+    if not path.is_file():
+        return "a special file" if path.exists() else "no such file"
+    start = head(path, 8)
+    return f"a file that begins with {start!r}" if start else "an empty file"

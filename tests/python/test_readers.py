@@ -1,0 +1,179 @@
+"""What all readers share: recognising, options, errors, order in time."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from recordings import folder_for_all, without_privileges
+
+from robocache import readers
+from robocache.readers import (
+    EpisodeReader,
+    MissingLibrary,
+    Reader,
+    ReadOptions,
+    Recording,
+    RecordingError,
+    Rows,
+    find_recordings,
+    open_recording,
+)
+from robocache.readers.recording import (
+    CHUNK_BYTES,
+    chunks,
+    in_order,
+    note_lines,
+    require,
+    row_times,
+)
+
+
+class Letters(Recording):
+    """Files that begin with ABC, of no episodes."""
+
+    format = "letters"
+
+    def episodes(self) -> Sequence[EpisodeReader]:
+        return ()
+
+
+@pytest.fixture
+def letters(monkeypatch: pytest.MonkeyPatch) -> Reader:
+    reader = Reader(
+        "letters",
+        "letters",
+        "a file of letters",
+        lambda path: readers.recording.head(path, 3) == b"ABC",
+        Letters,
+    )
+    monkeypatch.setattr(readers, "READERS", (reader,))
+    return reader
+
+
+# ---- finding -------------------------------------------------------------------------------------
+
+
+def test_a_recording_is_recognised_by_its_content(letters: Reader, tmp_path: Path) -> None:
+    (tmp_path / "any.name").write_bytes(b"ABCDEF")
+    with open_recording(tmp_path / "any.name") as recording:
+        assert recording.format == "letters"
+        assert recording.options == ReadOptions()
+
+
+@pytest.mark.parametrize(
+    ("content", "got"), [(b"", "an empty file"), (b"xyz", "a file that begins with b'xyz'")]
+)
+def test_a_foreign_file(letters: Reader, tmp_path: Path, content: bytes, got: str) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(content)
+    with pytest.raises(RecordingError) as error:
+        open_recording(path)
+    expected = f"{path}: expected a recording: letters (a file of letters); got {got}"
+    assert str(error.value) == expected
+    assert find_recordings(path) == []
+
+
+def test_a_foreign_folder(letters: Reader, tmp_path: Path) -> None:
+    for name in "abcdef":
+        (tmp_path / name).touch()
+    with pytest.raises(RecordingError, match=r"got a folder with a, b, c, d and 2 more$"):
+        open_recording(tmp_path)
+
+
+def test_no_such_file(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    with pytest.raises(RecordingError) as error:
+        open_recording(path)
+    assert str(error.value) == f"{path}: expected a recording, got no such file"
+
+
+def test_recordings_of_a_folder_are_sorted(letters: Reader, tmp_path: Path) -> None:
+    for name in ("b/2", "b/1", "a", "c/d/e", ".hidden/x", ".y"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(b"ABC")
+    (tmp_path / "foreign").write_bytes(b"x")
+    (tmp_path / "loop").symlink_to(tmp_path)
+    found = [str(path.relative_to(tmp_path)) for path in find_recordings(tmp_path)]
+    assert found == ["a", "b/1", "b/2", "c/d/e"]
+
+
+def test_permission_denied(letters: Reader) -> None:
+    with folder_for_all() as folder:
+        closed, good = folder / "closed", folder / "good"
+        for path, mode in ((closed, 0), (good, 0o644)):
+            path.write_bytes(b"ABC")
+            path.chmod(mode)
+        with without_privileges():
+            with pytest.raises(RecordingError) as error:
+                open_recording(closed)
+            found = find_recordings(folder)
+    assert str(error.value) == f"{closed}: expected a recording, got permission denied"
+    assert found == [closed, good]
+
+
+# ---- options -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"rate": 0}, "rate: expected rows per second above 0, got 0"),
+        ({"rate": float("inf")}, "rate: expected rows per second above 0, got inf"),
+        ({"resize": (0, 2)}, "resize: expected a width and a height above 0, got (0, 2)"),
+        ({"fit": "x"}, "fit: expected one of pad, crop, stretch, got 'x'"),
+        ({"stamp": "x"}, "stamp: expected one of header, received, got 'x'"),
+        ({"time_unit": "min"}, "time_unit: expected one of ns, us, ms, s, got 'min'"),
+    ],
+)
+def test_options_out_of_range(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError) as error:  # noqa: PT011 (the message is compared whole)
+        ReadOptions(**options)
+    assert str(error.value) == message
+
+
+def test_topics_are_patterns() -> None:
+    names = ["/imu/data", "/fix", "/imu/mag"]
+    assert ReadOptions().select(names) == names
+    assert ReadOptions(topics=("/fix", "/imu/m*")).select(names) == ["/fix", "/imu/mag"]
+    with pytest.raises(ValueError, match=r"^topics: expected some of /imu/data, /fix, /imu/mag; "):
+        ReadOptions(topics=("/imu/data", "/gps")).select(names)
+
+
+def test_a_missing_library_says_what_to_install() -> None:
+    with pytest.raises(MissingLibrary) as error:
+        require("no_such_library.part", "ULog", "ulog")
+    expected = "reading ULog needs no_such_library: pip install 'robocache[ulog]'"
+    assert str(error.value) == expected
+
+
+# ---- rows ----------------------------------------------------------------------------------------
+
+
+def test_rows_that_go_back_are_sorted_stably() -> None:
+    notes: Counter[str] = Counter()
+    rows = Rows("s", np.array([5, 3, 5, 4, 9]), np.arange(5), valid=np.array([1, 1, 0, 1, 1], bool))
+    ordered = in_order(rows, notes)
+    assert ordered.times.tolist() == [3, 4, 5, 5, 9]
+    assert ordered.values.tolist() == [1, 3, 0, 2, 4]
+    assert ordered.valid is not None and ordered.valid.tolist() == [True, True, True, False, True]
+    assert note_lines(notes) == ["rows of s earlier than the row before them, sorted by time: 2"]
+    assert in_order(ordered, notes) is ordered
+
+
+def test_times_from_a_rate_do_not_drift() -> None:
+    exact = [round(row * 1_000_000_000 / 30) for row in (0, 1, 2, 3_000_000, 3_000_001)]
+    assert row_times(0, 3, 30).tolist() == exact[:3]
+    assert row_times(3_000_000, 2, 30).tolist() == exact[3:]
+
+
+def test_chunks_are_bounded() -> None:
+    values = np.zeros((5, CHUNK_BYTES // 2), np.uint8)
+    parts = list(chunks(Rows("s", np.arange(5), values)))
+    assert [part.times.tolist() for part in parts] == [[0, 1], [2, 3], [4]]
+    assert all(np.shares_memory(part.values, values) for part in parts)
+    assert list(chunks(Rows("s", np.arange(0), np.zeros(0)))) == []
