@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from robocache.fusion import fuse as fuse
     from robocache.fusion import fuse_multimodal as fuse_multimodal
     from robocache.resample import resample_trajectories as resample_trajectories
+    from robocache.store.errors import StoreError as StoreError
+    from robocache.store.shard import ShardWriter as ShardWriter
+    from robocache.store.writer import StoreWriter as StoreWriter
     from robocache.voxelize import SparseVoxels as SparseVoxels
     from robocache.voxelize import voxelize_point_cloud as voxelize_point_cloud
     from robocache.voxelize import voxelize_sparse as voxelize_sparse
@@ -24,7 +27,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BuildInfo",
+    "ShardWriter",
     "SparseVoxels",
+    "StoreError",
+    "StoreWriter",
     "Stream",
     "__version__",
     "build_info",
@@ -38,7 +44,10 @@ __all__ = [
 
 _HOME = {
     "BuildInfo": "robocache._library",
+    "ShardWriter": "robocache.store.shard",
     "SparseVoxels": "robocache.voxelize",
+    "StoreError": "robocache.store.errors",
+    "StoreWriter": "robocache.store.writer",
     "Stream": "robocache.fusion",
     "build_info": "robocache._library",
     "config": "robocache._config",

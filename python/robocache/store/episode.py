@@ -1,0 +1,246 @@
+"""Writing one episode: rows of its streams, checked as they come."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from robocache.store.dtypes import stored
+from robocache.store.spool import Bytes, Column, Spool
+from robocache.store.streams import StreamEntry, Streams, check_name, check_text
+
+MAX_SUBSETS = 64  # bits of an episode's subsets
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+class Rows:
+    """Rows of one stream, of an episode or of a shard.
+
+    Attributes:
+        entry: The stream.
+        rows: How many.
+        first, last: Times of the first and the last row, for an episode.
+        columns: "values", "times", and "received" and "valid" where there are any.
+    """
+
+    def __init__(self, entry: StreamEntry, spool: Spool) -> None:
+        self.entry = entry
+        self.rows = 0
+        self.first = 0
+        self.last = 0
+        self.columns: dict[str, Column] = {"values": spool.column(), "times": spool.column()}
+
+    def plan(
+        self,
+        spool: Spool,
+        n: int,
+        values: Bytes | Column,
+        times: Bytes | Column,
+        received: Bytes | Column | None,
+        valid: Bytes | Column | None,
+    ) -> tuple[dict[str, Column], list[tuple[Column, Bytes | Column]]]:
+        """The columns with n rows more, and what `spool` has to add for that."""
+        columns = dict(self.columns)
+        pairs: list[tuple[Column, Bytes | Column]] = []
+        # Where only some rows come with these, the others arrived at their times, and were real.
+        if received is not None and "received" not in columns:
+            columns["received"] = spool.column()
+            pairs.append((columns["received"], columns["times"]))
+        if valid is not None and "valid" not in columns:
+            columns["valid"] = spool.column()
+            pairs.append((columns["valid"], b"\x01" * self.rows))
+        pairs += [(columns["values"], values), (columns["times"], times)]
+        if "received" in columns:
+            pairs.append((columns["received"], times if received is None else received))
+        if "valid" in columns:
+            pairs.append((columns["valid"], b"\x01" * n if valid is None else valid))
+        return columns, pairs
+
+
+class EpisodeWriter:
+    """Takes the rows of one episode; :meth:`ShardWriter.episode` makes it.
+
+    Used as a context manager: the episode is kept when the block ends, and discarded when it ends
+    by an exception.
+    """
+
+    def __init__(
+        self,
+        spool: Spool,
+        streams: Streams,
+        keep: Callable[[EpisodeWriter], None],
+        task: str | None,
+        source: str,
+        subsets: Iterable[str],
+    ) -> None:
+        self.task = None if task is None else check_text("task", task)
+        self.source = check_text("source", source)
+        if isinstance(subsets, str):
+            raise TypeError("subsets: expected a list of str, got str")
+        self.subsets = tuple(dict.fromkeys(check_text("subsets", s) for s in subsets))
+        if len(self.subsets) > MAX_SUBSETS:
+            raise ValueError(f"subsets: expected at most {MAX_SUBSETS}, got {len(self.subsets)}")
+        self.streams: dict[str, Rows] = {}
+        self.spool = spool
+        self._known = streams
+        self._keep = keep
+        self._is_open = True
+
+    def __enter__(self) -> EpisodeWriter:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if not self._is_open:
+            return
+        if kind is None:
+            self.finish()
+        else:
+            self.discard()
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of the rows so far."""
+        return sum(
+            column.bytes for rows in self.streams.values() for column in rows.columns.values()
+        )
+
+    def add(
+        self,
+        stream: str,
+        times_ns: object,
+        values: object,
+        received: object = None,
+        valid: object = None,
+    ) -> None:
+        """Appends rows of a stream. Refused rows leave the episode as it was.
+
+        Args:
+            stream: Its name; its first rows fix type and shape for the whole store.
+            times_ns: [n] integers: nanoseconds that ascend (equal neighbours allowed), also from
+                one call to the next.
+            values: [n, ...] bool, integers, or floats of 16 (also bfloat16), 32 or 64 bits. NumPy
+                arrays, torch tensors on the CPU, or lists.
+            received: [n] integers: nanoseconds at which each row arrived; None: as in `times_ns`.
+            valid: [n] bool: which rows are real; None: all.
+
+        Raises:
+            TypeError: An element type that does not fit.
+            ValueError: Shapes that do not fit each other or the stream, or times that descend.
+            OSError: The disk is full, or the like.
+
+        Example:
+            >>> episode.add("imu/gyro", [0, 5_000_000], np.zeros((2, 3), np.float32))
+        """
+        if not self._is_open:
+            raise ValueError("episode: expected one that goes on, got one that has ended")
+        name = check_name(stream)
+        times = _times(f"{name}.times", times_ns)
+        n = len(times)
+        dtype, rows = stored(f"{name}.values", values)
+        if rows.ndim == 0 or len(rows) != n:
+            raise ValueError(f"{name}.values: expected [{n}, ...], got {list(rows.shape)}")
+        mine = self.streams.get(name)
+        entry = self._fit(mine, name, dtype, rows.shape[1:])
+        arrived = None if received is None else _times(f"{name}.received", received, n)
+        flags = None if valid is None else _flags(f"{name}.valid", valid, n)
+        _check_ascending(f"{name}.times", times, mine)
+        if n == 0:
+            return
+        if mine is None:
+            mine = Rows(entry, self.spool)
+            mine.first = int(times[0])
+        columns, pairs = mine.plan(
+            self.spool,
+            n,
+            _bytes(rows),
+            _bytes(times),
+            None if arrived is None else _bytes(arrived),
+            None if flags is None else _bytes(flags),
+        )
+        self.spool.add(pairs)
+        mine.columns = columns
+        mine.rows += n
+        mine.last = int(times[-1])
+        self.streams[name] = mine
+
+    def _fit(self, mine: Rows | None, name: str, dtype: str, shape: tuple[int, ...]) -> StreamEntry:
+        if mine is not None and (mine.entry.dtype, mine.entry.shape) != (dtype, shape):
+            got = StreamEntry(name, dtype, shape)
+            raise ValueError(f"{name}.values: expected {mine.entry}, got {got}")
+        return self._known.fit(name, dtype, shape)
+
+    def finish(self) -> None:
+        """Ends the episode; it goes into the shard.
+
+        Raises:
+            ValueError: It has no rows.
+            OSError: The disk is full, or the like. The episode is lost, the shard as it was.
+        """
+        if not self._is_open:
+            raise ValueError("episode: expected one that goes on, got one that has ended")
+        self._is_open = False
+        try:
+            if not self.streams:
+                raise ValueError(
+                    f"episode {self.source!r}: expected at least 1 row, got none"
+                    if self.source
+                    else "episode: expected at least 1 row, got none"
+                )
+            self._keep(self)
+        except BaseException:
+            self.spool.close()
+            raise
+
+    def discard(self) -> None:
+        """Drops the episode."""
+        self._is_open = False
+        self.streams.clear()
+        self.spool.close()
+
+
+def _times(name: str, times: object, n: int | None = None) -> Array:
+    array = np.asarray(times)
+    if array.size == 0 and array.dtype == np.float64:  # what an empty list becomes
+        array = array.astype(np.int64)
+    if array.dtype.kind not in "iu" or array.dtype == np.uint64:
+        raise TypeError(f"{name}: expected int64 (nanoseconds), got {array.dtype}")
+    expected = "[n]" if n is None else f"[{n}]"
+    if array.ndim != 1 or (n is not None and len(array) != n):
+        raise ValueError(f"{name}: expected {expected}, got {list(array.shape)}")
+    return np.ascontiguousarray(array, dtype="<i8")
+
+
+def _flags(name: str, flags: object, n: int) -> Array:
+    array = np.asarray(flags)
+    if array.size == 0 and array.dtype == np.float64:
+        array = array.astype(np.bool_)
+    if array.dtype != np.bool_:
+        raise TypeError(f"{name}: expected bool, got {array.dtype}")
+    if array.shape != (n,):
+        raise ValueError(f"{name}: expected [{n}], got {list(array.shape)}")
+    return np.ascontiguousarray(array)
+
+
+def _check_ascending(name: str, times: Array, before: Rows | None) -> None:
+    rows = before.rows if before else 0
+    joint = np.concatenate([[before.last], times]) if before else times
+    descends = joint[1:] < joint[:-1]
+    if descends.any():
+        row = int(np.argmax(descends)) + 1
+        raise ValueError(
+            f"{name}: expected times that ascend within an episode, got {joint[row]} after "
+            f"{joint[row - 1]} at row {rows + row - (1 if before else 0)}"
+        )
+
+
+def _bytes(array: Array) -> memoryview:
+    return array.reshape(-1).view(np.uint8).data

@@ -1,0 +1,354 @@
+"""Writing a store: one writer, its lock, and commits that are whole or not there.
+
+    .tmp-... (shard)  .tmp-... (statistics)  .tmp-... (manifest)      written and synced
+    shard-00007       statistics-00008                                renamed, folder synced
+    manifest.json                                                     renamed, folder synced
+
+Killed before the last rename, the store is as it was, and the files that its manifest does not name
+are removed by the next writer; after it, the store is the new one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+
+from robocache.store.episode import MAX_SUBSETS, EpisodeWriter
+from robocache.store.errors import StoreError
+from robocache.store.files import SHARD, STATISTICS, TEMPORARY, new_file, sync_folder
+from robocache.store.lock import StoreLock
+from robocache.store.manifest import NAME, Manifest, ShardEntry, read_manifest
+from robocache.store.shard import Shard, ShardWriter
+from robocache.store.streams import (
+    Method,
+    StreamEntry,
+    Streams,
+    Timeline,
+    check_name,
+    declared,
+    joined,
+    make_facts,
+)
+
+SHARD_BYTES = 256 << 20
+
+
+class StoreWriter:
+    """Writes an episode store, or adds to one.
+
+    Episodes gather in a shard, which becomes part of the store when it is full, at
+    :meth:`commit` and at the end: only then do readers see them. Those who read at that moment see
+    the store before or the store after. Whenever the process ends, also by a kill or a full disk,
+    the store has every episode that was committed.
+
+    Args:
+        path: The store's folder; it is made where there is none.
+        append: Add to the store that is there, if there is one. Otherwise a store that is there is
+            an error, and so is a folder with other files.
+        shard_bytes: How large a shard gets; an episode larger than that has one of its own.
+
+    Raises:
+        StoreError: There is a store already, the manifest is damaged, or another writer has it.
+        OSError: The folder can't be written.
+
+    Example:
+        >>> with rc.StoreWriter("recordings.store") as writer:
+        ...     writer.declare("action", units="rad", rate=50)
+        ...     with writer.episode(task="pick up the cup", source="demo_3") as episode:
+        ...         episode.add("action", times_ns, actions)
+        ...         episode.add("image", frame_times_ns, frames)
+    """
+
+    def __init__(
+        self, path: str | os.PathLike[str], append: bool = False, shard_bytes: int = SHARD_BYTES
+    ) -> None:
+        if shard_bytes < 1:
+            raise ValueError(f"shard_bytes: expected 1 or more, got {shard_bytes}")
+        self.path = Path(path)
+        self._shard_bytes = shard_bytes
+        if self.path.exists() and not self.path.is_dir():
+            raise StoreError(f"{self.path}: expected a folder, got a file")
+        self.path.mkdir(parents=True, exist_ok=True)
+        self._lock: StoreLock | None = StoreLock(self.path)
+        try:
+            self._manifest = self._open(append)
+        except BaseException:
+            self._lock.release()
+            raise
+        self._known = Streams()
+        for stream in self._manifest.streams:
+            self._known.keep(stream)
+        self._shard: ShardWriter | None = None
+        self._pending: Shard | None = None  # written, but its commit failed
+
+    def _open(self, append: bool) -> Manifest:
+        if (self.path / NAME).exists():
+            if not append:
+                raise StoreError(
+                    f"{self.path}: expected no store there, got one (append=True adds to it)"
+                )
+            manifest = read_manifest(self.path)
+            self._clean(manifest)
+            return manifest
+        others = [
+            entry.name
+            for entry in self.path.iterdir()
+            if entry.name != ".lock" and not entry.name.startswith(TEMPORARY)
+        ]
+        if others:
+            raise StoreError(
+                f"{self.path}: expected a store or an empty folder, got one with {min(others)!r}"
+            )
+        manifest = Manifest()
+        self._clean(manifest)
+        # From here on this is a store, and what looks like a shard in it was made by its writers.
+        self._write(manifest)
+        return manifest
+
+    def _clean(self, manifest: Manifest) -> None:
+        """Removes what writers that were killed left behind."""
+        named = {shard.file for shard in manifest.shards}
+        if manifest.statistics is not None:
+            named.add(manifest.statistics.file)
+        for entry in self.path.iterdir():
+            name = entry.name
+            is_ours = SHARD.fullmatch(name) or STATISTICS.fullmatch(name)
+            if name.startswith(TEMPORARY) or (is_ours and name not in named):
+                entry.unlink(missing_ok=True)
+
+    def __enter__(self) -> StoreWriter:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if kind is None:
+            self.close()
+            return
+        # Finished episodes are kept, whatever came after them. What ended the block is what the
+        # caller has to know, also where that can't be done.
+        try:
+            with contextlib.suppress(OSError, ValueError):
+                self.commit()
+        finally:
+            self.abandon()
+
+    @property
+    def episodes(self) -> int:
+        """How many there are: the store's, and those that were finished since the last commit."""
+        committed = sum(shard.episodes for shard in self._manifest.shards)
+        pending = self._pending.episodes if self._pending else 0
+        return committed + pending + (self._shard.episodes if self._shard else 0)
+
+    @property
+    def streams(self) -> tuple[StreamEntry, ...]:
+        """Those of the store and of finished episodes."""
+        return tuple(self._known.entries.values())
+
+    # ---- episodes ------------------------------------------------------------------------------
+
+    def episode(
+        self, task: str | None = None, source: str = "", subsets: Iterable[str] = ()
+    ) -> EpisodeWriter:
+        """A new episode, to be used as a context manager.
+
+        It is kept when the block ends, and discarded when it ends by an exception; the store goes
+        on either way. It needs at least one row.
+
+        Args:
+            task: What was to be done, in words.
+            source: Where it comes from, such as `demo.hdf5#demo_3`.
+            subsets: Names of subsets that it belongs to, such as "train"; at most 64.
+        """
+        self._check_open()
+        return self._open_shard().new_episode(self._keep, task, source, subsets)
+
+    def declare(
+        self,
+        stream: str,
+        *,
+        method: Method | None = None,
+        units: str | None = None,
+        channels: Iterable[str] | None = None,
+        rate: float | None = None,
+        timeline: Timeline | None = None,
+        source: str | None = None,
+    ) -> None:
+        """Says what is known of a stream; it takes the place of what the store said before.
+
+        Args:
+            stream: Its name; rows may come later.
+            method: How alignment combines rows by default: a name, or a layout as
+                `[("linear", 7), ("slerp_xyzw", 4)]`. Where nobody says, "linear" for floats and
+                "previous" for anything else.
+            units: Of the values, such as "rad".
+            channels: A name for each element of a row.
+            rate: Nominal, in Hz.
+            timeline: "rows" where the times were made from the rate; "time" where nobody says.
+            source: Where the stream comes from, such as "topic /imu".
+
+        Raises:
+            TypeError, ValueError: `<stream>.<fact>: expected ..., got ...`.
+        """
+        self._check_open()
+        facts = make_facts(
+            check_name(stream),
+            method=method,
+            units=units,
+            channels=channels,
+            rate=rate,
+            timeline=timeline,
+            source=source,
+        )
+        self._known.declare(stream, facts)
+
+    def _open_shard(self) -> ShardWriter:
+        if self._shard is None:
+            self._shard = ShardWriter(self.path, streams=self._known)
+        return self._shard
+
+    def _keep(self, episode: EpisodeWriter) -> None:
+        self._check_open()
+        shard = self._open_shard()
+        is_full = shard.bytes + episode.bytes > self._shard_bytes
+        if shard.episodes and (is_full or not shard.has_room_for(episode.subsets)):
+            self.commit()
+            shard = self._open_shard()
+        shard.keep(episode)
+        if shard.bytes >= self._shard_bytes:
+            self.commit()
+
+    # ---- commits -------------------------------------------------------------------------------
+
+    def commit(self) -> None:
+        """Makes finished episodes and declarations part of the store.
+
+        Raises:
+            StoreError: Streams differ from what the store got meanwhile by :meth:`commit_shard`.
+            OSError: The disk is full, or the like. The store is as it was, and the episodes wait:
+                with room made, `commit` may be called again.
+        """
+        self._check_open()
+        if self._pending is None and self._shard is not None and self._shard.episodes:
+            self._pending = self._shard.close()
+            self._shard = None
+        if self._pending is not None:
+            self.commit_shard(self._pending)
+            self._pending = None
+        else:
+            manifest = replace(self._manifest, streams=self._declared(self._manifest.streams))
+            if manifest != self._manifest:
+                self._write(manifest)
+
+    def commit_shard(self, shard: Shard) -> None:
+        """Makes a shard that a :class:`ShardWriter` wrote in this folder part of the store.
+
+        Raises:
+            StoreError: Its streams differ from the store's, or its file is not there as it was
+                written. The store is as it was, and so is the shard.
+            OSError: The disk is full, or the like; the same.
+        """
+        self._check_open()
+        path = self.path / shard.file
+        if not shard.file.startswith(TEMPORARY) or path.name != shard.file:
+            raise StoreError(f"shard: expected a file of {self.path}, got {shard.file!r}")
+        size = path.stat().st_size
+        if size != shard.bytes:
+            raise StoreError(f"{path}: expected {shard.bytes} bytes, got {size}")
+        self._write(self._with(shard), path)
+
+    def _with(self, shard: Shard) -> Manifest:
+        """The manifest with a shard more."""
+        manifest = self._manifest
+        streams = {stream.name: stream for stream in manifest.streams}
+        where = f"{self.path / shard.file}"
+        for stream in shard.streams:
+            known = streams.get(stream.name)
+            streams[stream.name] = stream if known is None else joined(known, stream, where)
+        tasks = _numbered((*manifest.tasks, *shard.tasks))
+        subsets = _numbered((*manifest.subsets, *shard.subsets))
+        if len(shard.subsets) > MAX_SUBSETS:
+            raise StoreError(f"{where}: expected at most {MAX_SUBSETS} subsets in a shard")
+        entry = ShardEntry(
+            f"shard-{len(manifest.shards):05d}.safetensors",
+            shard.bytes,
+            f"{shard.header_crc32:08x}",
+            f"{shard.crc32:08x}",
+            shard.episodes,
+            tuple(tasks[task] for task in shard.tasks),
+            tuple(subsets[subset] for subset in shard.subsets),
+        )
+        return replace(
+            manifest,
+            streams=self._declared(streams.values()),
+            tasks=tuple(tasks),
+            subsets=tuple(subsets),
+            shards=(*manifest.shards, entry),
+        )
+
+    def _declared(self, streams: Iterable[StreamEntry]) -> tuple[StreamEntry, ...]:
+        said = self._known.declared
+        return tuple(declared(s, said[s.name]) if s.name in said else s for s in streams)
+
+    def _write(self, manifest: Manifest, shard: Path | None = None) -> None:
+        """Puts a manifest in place, and before it the shard that it names last."""
+        file = new_file(self.path, manifest.to_bytes())
+        renamed = None
+        try:
+            if shard is not None:
+                renamed = self.path / manifest.shards[-1].file
+                shard.rename(renamed)
+                sync_folder(self.path)
+            file.path.rename(self.path / NAME)
+        except BaseException:
+            file.discard()
+            if shard is not None and renamed is not None and renamed.exists():
+                renamed.rename(shard)
+            raise
+        self._manifest = manifest
+        sync_folder(self.path)
+        for stream in manifest.streams:
+            self._known.keep(stream)
+
+    # ---- the end -------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Commits, and gives the store back. A second call does nothing.
+
+        Raises:
+            As :meth:`commit` does; the store is given back then too, and what was not committed is
+            gone.
+        """
+        if self._lock is None:
+            return
+        try:
+            self.commit()
+        finally:
+            self.abandon()
+
+    def abandon(self) -> None:
+        """Gives the store back without a commit: episodes that were not committed are gone."""
+        if self._lock is None:
+            return
+        if self._shard is not None:
+            self._shard.discard()
+        if self._pending is not None:
+            (self.path / self._pending.file).unlink(missing_ok=True)
+        self._lock.release()
+        self._lock = None
+
+    def _check_open(self) -> None:
+        if self._lock is None:
+            raise ValueError("writer: expected one that is open, got one that was closed")
+
+
+def _numbered(names: Iterable[str]) -> dict[str, int]:
+    """Each name once, with its number."""
+    return {name: i for i, name in enumerate(dict.fromkeys(names))}
