@@ -36,11 +36,11 @@ help: ## list the targets
 # ---- what the machine needs
 
 build/.compiler:
-	@cmake/need.sh $(PYTHON) compiler venv
+	@cmake/need.sh $(PYTHON) compiler venv json
 	@mkdir -p build && touch $@
 
 build/.test-libraries:
-	@cmake/need.sh $(PYTHON) compiler venv gtest json python-headers
+	@cmake/need.sh $(PYTHON) compiler venv json gtest python-headers
 	@mkdir -p build && touch $@
 
 $(UV): | build/.compiler

@@ -14,6 +14,13 @@ add_library(
   src/align/align_cpu.cpp
   src/align/checks.cpp
   src/align/planner.cpp
+  src/store/crc32.cpp
+  src/store/file.cpp
+  src/store/json.cpp
+  src/store/manifest.cpp
+  src/store/safetensors.cpp
+  src/store/shard.cpp
+  src/store/store.cpp
   src/voxel/checks.cpp
   src/voxel/sort_cpu.cpp
   src/voxel/voxelize.cpp
@@ -34,7 +41,10 @@ target_include_directories(
 # The public headers ask for C++17; the library itself is C++20.
 target_compile_features(robocache PUBLIC cxx_std_17)
 find_package(Threads REQUIRED)
-target_link_libraries(robocache PRIVATE $<BUILD_INTERFACE:robocache_flags> Threads::Threads)
+# The store's manifests; headers alone, so that whoever links the library does not need them.
+include(RobocacheJson)
+target_link_libraries(robocache PRIVATE $<BUILD_INTERFACE:robocache_flags> Threads::Threads
+                                        $<BUILD_INTERFACE:nlohmann_json::nlohmann_json>)
 if(BUILD_SHARED_LIBS)
   target_compile_definitions(robocache PUBLIC ROBOCACHE_SHARED)
 endif()

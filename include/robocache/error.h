@@ -30,4 +30,12 @@ class ROBOCACHE_API DeviceError : public std::runtime_error {
   ~DeviceError() override;
 };
 
+/// An episode store that cannot be read: a file that is missing, cut short, altered or foreign. The
+/// message names it: `/data/store/manifest.json: streams[0].dtype: expected F32, ..., got "F31"`.
+class ROBOCACHE_API StoreError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+  ~StoreError() override;
+};
+
 }  // namespace robocache

@@ -19,25 +19,33 @@ enum class DataType : std::uint8_t {
   kBool,  // one byte, 0 or 1
   kInt32,
   kInt64,
-  // No operation takes these; they are here for messages to say what came.
+  // An episode store holds these too; no operation takes them.
   kInt8,
   kInt16,
+  kUInt16,
+  kUInt32,
+  kUInt64,
+  // These are here for messages to say what came.
   kComplex64,
   kComplex128,
   kOther,
 };
 
-/// Bytes of one element of a type that operations take.
+/// Bytes of one element of a type that operations take or an episode store holds.
 constexpr std::int64_t size_of(DataType type) {
   switch (type) {
     case DataType::kUInt8:
     case DataType::kBool:
+    case DataType::kInt8:
       return 1;
     case DataType::kFloat16:
     case DataType::kBFloat16:
+    case DataType::kInt16:
+    case DataType::kUInt16:
       return 2;
     case DataType::kFloat32:
     case DataType::kInt32:
+    case DataType::kUInt32:
       return 4;
     default:
       return 8;

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from robocache.fusion import fuse as fuse
     from robocache.fusion import fuse_multimodal as fuse_multimodal
     from robocache.resample import resample_trajectories as resample_trajectories
+    from robocache.store.episode_store import EpisodeStore as EpisodeStore
     from robocache.store.errors import StoreError as StoreError
     from robocache.store.shard import ShardWriter as ShardWriter
     from robocache.store.writer import StoreWriter as StoreWriter
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BuildInfo",
+    "EpisodeStore",
     "ShardWriter",
     "SparseVoxels",
     "StoreError",
@@ -44,6 +46,7 @@ __all__ = [
 
 _HOME = {
     "BuildInfo": "robocache._library",
+    "EpisodeStore": "robocache.store.episode_store",
     "ShardWriter": "robocache.store.shard",
     "SparseVoxels": "robocache.voxelize",
     "StoreError": "robocache.store.errors",

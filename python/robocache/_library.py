@@ -41,7 +41,7 @@ def load() -> ctypes.CDLL:
     """
     import torch
 
-    path = _find()
+    path = find(FILE_NAME)
     try:
         torch.ops.load_library(str(path))  # type: ignore[no-untyped-call]
         library = ctypes.CDLL(str(path))
@@ -57,16 +57,21 @@ def load() -> ctypes.CDLL:
     return library
 
 
-def _find() -> Path:
+def find(file_name: str) -> Path:
+    """Where one of the package's libraries is.
+
+    Raises:
+        ImportError: It was not built.
+    """
     import robocache
 
     # An editable install keeps the Python files and the library in two folders of the package.
     folders = [Path(folder) for folder in robocache.__path__]
     for folder in folders:
-        if (folder / FILE_NAME).is_file():
-            return folder / FILE_NAME
+        if (folder / file_name).is_file():
+            return folder / file_name
     raise ImportError(
-        f"robocache: {FILE_NAME} is not in {', '.join(map(str, folders))}: the package was not "
+        f"robocache: {file_name} is not in {', '.join(map(str, folders))}: the package was not "
         "built. `pip install .` in the source tree builds and installs it; Python started in a "
         "source tree may import the sources instead of the installed package."
     )

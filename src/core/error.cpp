@@ -9,6 +9,7 @@ namespace robocache {
 ValueError::~ValueError() = default;
 TypeError::~TypeError() = default;
 DeviceError::~DeviceError() = default;
+StoreError::~StoreError() = default;
 
 std::string shape_text(const ConstTensorView& view) {
   std::string text = "[";

@@ -24,6 +24,12 @@ const char* name_of(DataType type) {
       return "int8";
     case DataType::kInt16:
       return "int16";
+    case DataType::kUInt16:
+      return "uint16";
+    case DataType::kUInt32:
+      return "uint32";
+    case DataType::kUInt64:
+      return "uint64";
     case DataType::kComplex64:
       return "complex64";
     case DataType::kComplex128:

@@ -1,0 +1,167 @@
+// The episode store as a flat C API, which python/robocache/store/_library.py declares to ctypes.
+//
+// A function that can fail returns a Status; robocache_store_error() has the message. Whoever opens a
+// store closes it, after all views of its data are gone.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <new>
+#include <string>
+
+#include "robocache/error.h"
+#include "robocache/store.h"
+
+using robocache::EpisodeStore;
+
+namespace {
+
+enum Status : int { kOk, kStoreError, kValueError, kOutOfMemory, kOtherError };
+
+thread_local std::string error_message;
+
+/// Runs `body`; nothing is thrown through the C API.
+template <typename Body>
+int status_of(const Body& body) noexcept {
+  try {
+    try {
+      body();
+      return kOk;
+    } catch (const robocache::StoreError& error) {
+      error_message = error.what();
+      return kStoreError;
+    } catch (const robocache::ValueError& error) {
+      error_message = error.what();
+      return kValueError;
+    } catch (const std::bad_alloc&) {
+      error_message.clear();
+      return kOutOfMemory;
+    } catch (const std::exception& error) {
+      error_message = error.what();
+      return kOtherError;
+    }
+  } catch (...) {  // no memory for the message
+    return kOutOfMemory;
+  }
+}
+
+}  // namespace
+
+extern "C" {
+
+// The structures are as ctypes lays them out.
+
+struct RobocacheShard {
+  const void* data;  // the mapped file
+  std::int64_t bytes;
+  std::int64_t first_episode;
+  std::int64_t episodes;
+};
+
+struct RobocacheEpisode {
+  std::int64_t start_ns;
+  std::int64_t end_ns;
+  std::int64_t length;
+  std::int64_t task;  // or -1
+  const char* source;
+  std::int64_t source_bytes;
+  std::int64_t subset_count;
+  std::int64_t subsets[64];
+};
+
+/// Where rows are: offsets in bytes in a shard's file, -1 for what is absent.
+struct RobocacheRows {
+  std::int64_t shard;
+  std::int64_t rows;
+  std::int64_t values;
+  std::int64_t times;
+  std::int64_t received;
+  std::int64_t valid;
+};
+
+#define ROBOCACHE_C_API __attribute__((visibility("default")))
+
+/// What the last failure in this thread was.
+ROBOCACHE_C_API const char* robocache_store_error() { return error_message.c_str(); }
+
+ROBOCACHE_C_API int robocache_store_open(const char* path, EpisodeStore** store) {
+  return status_of([&] { *store = new EpisodeStore(path); });
+}
+
+ROBOCACHE_C_API void robocache_store_close(EpisodeStore* store) { delete store; }
+
+/// The manifest's text; lives as long as the store.
+ROBOCACHE_C_API const char* robocache_store_manifest(const EpisodeStore* store,
+                                                     std::int64_t* bytes) {
+  *bytes = static_cast<std::int64_t>(store->manifest().size());
+  return store->manifest().data();
+}
+
+ROBOCACHE_C_API std::int64_t robocache_store_episodes(const EpisodeStore* store) {
+  return store->episodes();
+}
+
+ROBOCACHE_C_API int robocache_store_shard(const EpisodeStore* store, std::int64_t shard,
+                                          RobocacheShard* out) {
+  return status_of([&] {
+    const robocache::ShardView view = store->shard(shard);
+    *out = {view.data, view.bytes, view.first_episode, view.episodes};
+  });
+}
+
+/// Rows of a stream in all episodes.
+ROBOCACHE_C_API int robocache_store_stream_rows(const EpisodeStore* store, std::int64_t stream,
+                                                std::int64_t* rows) {
+  return status_of([&] { *rows = store->rows(stream); });
+}
+
+ROBOCACHE_C_API int robocache_store_episode(const EpisodeStore* store, std::int64_t episode,
+                                            RobocacheEpisode* out) {
+  return status_of([&] {
+    const robocache::EpisodeInfo info = store->episode(episode);
+    *out = {info.start_ns,
+            info.end_ns,
+            info.length,
+            info.task,
+            info.source.data(),
+            static_cast<std::int64_t>(info.source.size()),
+            static_cast<std::int64_t>(info.subsets.size()),
+            {}};
+    std::copy(info.subsets.begin(), info.subsets.end(), out->subsets);
+  });
+}
+
+/// Arrays of as many elements as there are episodes, or null.
+ROBOCACHE_C_API int robocache_store_columns(const EpisodeStore* store, std::int64_t* lengths,
+                                            std::int64_t* starts_ns, std::int64_t* ends_ns,
+                                            std::int64_t* tasks) {
+  return status_of([&] { store->episode_columns(lengths, starts_ns, ends_ns, tasks); });
+}
+
+/// An episode's rows of a stream.
+ROBOCACHE_C_API int robocache_store_rows(const EpisodeStore* store, std::int64_t episode,
+                                         std::int64_t stream, RobocacheRows* out) {
+  return status_of([&] {
+    const robocache::StreamRows rows = store->rows(episode, stream);
+    const std::int64_t shard = store->shard_of(episode);
+    const auto* file = static_cast<const std::byte*>(store->shard(shard).data);
+    const auto offset = [&](const robocache::ConstTensorView& view) -> std::int64_t {
+      return view.data == nullptr ? -1 : static_cast<const std::byte*>(view.data) - file;
+    };
+    *out = {shard,
+            rows.times.shape[0],
+            offset(rows.values),
+            offset(rows.times),
+            offset(rows.received),
+            offset(rows.valid)};
+  });
+}
+
+ROBOCACHE_C_API int robocache_store_verify_shard(const EpisodeStore* store, std::int64_t shard) {
+  return status_of([&] { store->verify_shard(shard); });
+}
+
+ROBOCACHE_C_API int robocache_store_verify_statistics(const EpisodeStore* store) {
+  return status_of([&] { store->verify_statistics(); });
+}
+}

@@ -1,0 +1,195 @@
+"""The C++ store behind its flat C API, bindings/c/store.cpp: without torch."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import weakref
+from ctypes import POINTER, byref, c_char_p, c_int, c_int64, c_void_p
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robocache import _library
+from robocache.store.errors import StoreError
+
+FILE_NAME = "librobocache_store.so"
+MAX_SUBSETS = 64
+
+
+class Shard(ctypes.Structure):
+    """A mapped file."""
+
+    _fields_ = (
+        ("data", c_void_p),
+        ("bytes", c_int64),
+        ("first_episode", c_int64),
+        ("episodes", c_int64),
+    )
+
+
+class EpisodeFacts(ctypes.Structure):
+    """What the store says of an episode; `task` and `subsets` are the manifest's numbers."""
+
+    _fields_ = (
+        ("start_ns", c_int64),
+        ("end_ns", c_int64),
+        ("length", c_int64),
+        ("task", c_int64),
+        ("source", c_void_p),
+        ("source_bytes", c_int64),
+        ("subset_count", c_int64),
+        ("subsets", c_int64 * MAX_SUBSETS),
+    )
+
+
+class Rows(ctypes.Structure):
+    """Where an episode's rows of a stream are: offsets in a shard's file, -1 for what is absent."""
+
+    _fields_ = (
+        ("shard", c_int64),
+        ("rows", c_int64),
+        ("values", c_int64),
+        ("times", c_int64),
+        ("received", c_int64),
+        ("valid", c_int64),
+    )
+
+
+@functools.cache
+def load() -> ctypes.CDLL:
+    """Loads the library, once.
+
+    Raises:
+        ImportError: If it is missing or does not load.
+    """
+    path = _library.find(FILE_NAME)
+    try:
+        library = ctypes.CDLL(str(path))
+    except OSError as error:
+        raise ImportError(f"robocache: {path} does not load: {error}") from None
+    library.robocache_store_error.argtypes = []
+    library.robocache_store_error.restype = c_char_p
+    library.robocache_store_close.argtypes = [c_void_p]
+    library.robocache_store_close.restype = None
+    library.robocache_store_manifest.argtypes = [c_void_p, POINTER(c_int64)]
+    library.robocache_store_manifest.restype = c_void_p
+    library.robocache_store_episodes.argtypes = [c_void_p]
+    library.robocache_store_episodes.restype = c_int64
+    with_status: dict[str, list[Any]] = {
+        "open": [c_char_p, POINTER(c_void_p)],
+        "shard": [c_void_p, c_int64, POINTER(Shard)],
+        "stream_rows": [c_void_p, c_int64, POINTER(c_int64)],
+        "episode": [c_void_p, c_int64, POINTER(EpisodeFacts)],
+        "columns": [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p],
+        "rows": [c_void_p, c_int64, c_int64, POINTER(Rows)],
+        "verify_shard": [c_void_p, c_int64],
+        "verify_statistics": [c_void_p],
+    }
+    for name, arguments in with_status.items():
+        function = getattr(library, f"robocache_store_{name}")
+        function.argtypes = arguments
+        function.restype = c_int
+        function.errcheck = _check
+    return library
+
+
+def _check(status: int, function: object, arguments: object) -> None:
+    """Raises what a status stands for, with the library's message."""
+    if status == 0:
+        return
+    message = os.fsdecode(load().robocache_store_error())
+    if status == 3:
+        raise MemoryError(message)
+    raise {1: StoreError, 2: ValueError}.get(status, RuntimeError)(message)
+
+
+class _Handle:
+    """An open store; closed when nothing refers to this any more."""
+
+    def __init__(self, path: str) -> None:
+        pointer = c_void_p()
+        library = load()
+        library.robocache_store_open(os.fsencode(path), byref(pointer))
+        self.pointer = pointer
+        # Not at exit: somebody may still look at the data then.
+        weakref.finalize(self, library.robocache_store_close, pointer).atexit = False
+
+
+class _Map:
+    """A mapped file as NumPy takes it, read-only. The arrays made of it keep the store open."""
+
+    def __init__(self, handle: _Handle, shard: Shard) -> None:
+        self.handle = handle
+        self.__array_interface__ = {
+            "version": 3,
+            "typestr": "|u1",
+            "shape": (shard.bytes,),
+            "data": (shard.data, True),
+        }
+
+
+class OpenStore:
+    """An episode store, opened; what its C API gives, as Python takes it."""
+
+    def __init__(self, path: str) -> None:
+        if "\0" in path:  # the system would cut it there
+            raise StoreError(f"path: expected the folder of an episode store, got {path!r}")
+        self._library = load()
+        self._handle = _Handle(path)
+        self._maps: dict[int, NDArray[np.uint8]] = {}
+        self.episodes: int = self._library.robocache_store_episodes(self._handle.pointer)
+
+    def manifest(self) -> bytes:
+        """Its text."""
+        size = c_int64()
+        text = self._library.robocache_store_manifest(self._handle.pointer, byref(size))
+        return ctypes.string_at(text, size.value)
+
+    def stream_rows(self, stream: int) -> int:
+        """Rows of a stream in all episodes."""
+        rows = c_int64()
+        self._library.robocache_store_stream_rows(self._handle.pointer, stream, byref(rows))
+        return rows.value
+
+    def shard_bytes(self, shard: int) -> int:
+        """The size of a shard's file."""
+        found = Shard()
+        self._library.robocache_store_shard(self._handle.pointer, shard, byref(found))
+        return int(found.bytes)
+
+    def episode(self, index: int) -> EpisodeFacts:
+        """What the store says of an episode."""
+        facts = EpisodeFacts()
+        self._library.robocache_store_episode(self._handle.pointer, index, byref(facts))
+        return facts
+
+    def columns(self) -> tuple[NDArray[np.int64], ...]:
+        """Lengths, starts, ends and tasks of all episodes."""
+        columns = tuple(np.empty(self.episodes, np.int64) for _ in range(4))
+        pointers = (column.ctypes.data for column in columns)
+        self._library.robocache_store_columns(self._handle.pointer, *pointers)
+        for column in columns:
+            column.flags.writeable = False
+        return columns
+
+    def rows(self, episode: int, stream: int) -> tuple[NDArray[np.uint8], Rows]:
+        """The bytes of the shard that has an episode, and where in them its rows are."""
+        rows = Rows()
+        self._library.robocache_store_rows(self._handle.pointer, episode, stream, byref(rows))
+        file = self._maps.get(rows.shard)
+        if file is None:
+            found = Shard()
+            self._library.robocache_store_shard(self._handle.pointer, rows.shard, byref(found))
+            file = self._maps.setdefault(rows.shard, np.asarray(_Map(self._handle, found)))
+        return file, rows
+
+    def verify_shard(self, shard: int) -> None:
+        """Reads a shard and checks all of it."""
+        self._library.robocache_store_verify_shard(self._handle.pointer, shard)
+
+    def verify_statistics(self) -> None:
+        """Reads the statistics' file, if there is one, and compares its checksum."""
+        self._library.robocache_store_verify_statistics(self._handle.pointer)

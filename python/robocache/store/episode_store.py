@@ -1,0 +1,184 @@
+"""`EpisodeStore`: a folder of recordings, opened for reading."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robocache.store._library import OpenStore
+from robocache.store.rows import Episode, Tables
+from robocache.store.stream_info import StatisticsSummary, StreamInfo, stream_infos
+
+
+class Episodes(Sequence[Episode]):
+    """Episodes of a store: `episodes[3]` is one, `episodes[3:7]` are some, columns are arrays."""
+
+    def __init__(self, store: EpisodeStore, indices: range) -> None:
+        self._store = store
+        self._indices = indices
+
+    def __len__(self) -> int:
+        return len(self._indices)
+
+    @overload
+    def __getitem__(self, index: int) -> Episode: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Episodes: ...
+
+    def __getitem__(self, index: int | slice) -> Episode | Episodes:
+        """One episode, or a sequence of some.
+
+        Raises:
+            IndexError: There are not so many.
+            TypeError: `index` is neither a number nor a slice.
+        """
+        if isinstance(index, slice):
+            return Episodes(self._store, self._indices[index])
+        try:
+            number = self._indices[index]
+        except IndexError:
+            raise IndexError(f"episode: expected an index below {len(self)}, got {index}") from None
+        return self._store._episode(number)
+
+    def __iter__(self) -> Iterator[Episode]:
+        return map(self._store._episode, self._indices)
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} episodes of {self._store.path!r}>"
+
+    def _column(self, number: int) -> NDArray[np.int64]:
+        column = self._store._columns[number]
+        if self._indices == range(len(column)):
+            return column
+        r = self._indices
+        return column[np.arange(r.start, r.stop, r.step)]
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """Rows of the longest stream of each episode."""
+        return self._column(0)
+
+    @property
+    def starts_ns(self) -> NDArray[np.int64]:
+        """The earliest time of each episode."""
+        return self._column(1)
+
+    @property
+    def ends_ns(self) -> NDArray[np.int64]:
+        """The latest time of each episode."""
+        return self._column(2)
+
+    @property
+    def task_indices(self) -> NDArray[np.int64]:
+        """Each episode's task as an index into `store.tasks`; -1 where it has none."""
+        return self._column(3)
+
+
+class EpisodeStore(Sequence[Episode]):
+    """An episode store, opened for reading by memory map.
+
+    Opening checks the manifest whole, and the size and header of every file; data are read when
+    they are looked at, and are views of the files. What is opened stays as it was while others
+    append. Any number of processes may open a store; a pickled one opens again where it is loaded.
+
+    Args:
+        path: Its folder.
+
+    Raises:
+        StoreError: It is no store, or is damaged; the message names the file.
+
+    Example:
+        >>> store = rc.EpisodeStore("demo.store")
+        >>> store[3]["action"].values.shape
+        (212, 14)
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = os.fspath(path)
+        """Its folder, as it was given."""
+        self._store = OpenStore(self.path)
+        manifest: dict[str, Any] = json.loads(self._store.manifest())
+        self._shards: list[dict[str, Any]] = manifest["shards"]
+        rows = [self._store.stream_rows(i) for i in range(len(manifest["streams"]))]
+        streams = stream_infos(manifest, rows)
+        self.streams: Mapping[str, StreamInfo] = MappingProxyType(streams)
+        """What is known of each stream, by name."""
+        self.tasks: tuple[str, ...] = tuple(manifest["tasks"])
+        """What robots were to do in its episodes."""
+        self.subsets: tuple[str, ...] = tuple(manifest["subsets"])
+        """The names of its parts: "train", "val"."""
+        numbers = {name: number for number, name in enumerate(streams)}
+        self._tables = Tables(self.tasks, self.subsets, numbers)
+
+    @cached_property
+    def _columns(self) -> tuple[NDArray[np.int64], ...]:
+        return self._store.columns()
+
+    def _episode(self, index: int) -> Episode:
+        return Episode(self._store, self.streams, self._tables, index)
+
+    @property
+    def episodes(self) -> Episodes:
+        """All episodes; slices of them, and columns such as `.lengths`."""
+        return Episodes(self, range(self._store.episodes))
+
+    @property
+    def statistics(self) -> Mapping[str, StatisticsSummary]:
+        """Statistics of the streams that have some, by name."""
+        known = {name: info.statistics for name, info in self.streams.items()}
+        return MappingProxyType({name: x for name, x in known.items() if x is not None})
+
+    @property
+    def bytes(self) -> int:
+        """The size of its shards."""
+        return sum(shard["bytes"] for shard in self._shards)
+
+    def __len__(self) -> int:
+        return self._store.episodes
+
+    @overload
+    def __getitem__(self, index: int) -> Episode: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Episodes: ...
+
+    def __getitem__(self, index: int | slice) -> Episode | Episodes:
+        """The same as `episodes[index]`."""
+        return self.episodes[index]
+
+    def __iter__(self) -> Iterator[Episode]:
+        return iter(self.episodes)
+
+    def verify(self, progress: Callable[[int, int], object] | None = None) -> None:
+        """Reads every byte, compares it with the checksums, and checks what opening leaves out.
+
+        These are the order of times, offsets, flags, and what the store says of each episode.
+
+        Args:
+            progress: Called after each file with the bytes read so far and in all.
+
+        Raises:
+            StoreError: Something is wrong; the message names the file.
+        """
+        done, total = 0, self.bytes
+        for number, shard in enumerate(self._shards):
+            self._store.verify_shard(number)
+            done += shard["bytes"]
+            if progress is not None:
+                progress(done, total)
+        self._store.verify_statistics()
+
+    def __reduce__(self) -> tuple[type[EpisodeStore], tuple[str]]:
+        return EpisodeStore, (self.path,)
+
+    def __repr__(self) -> str:
+        streams = ", ".join(map(str, self.streams.values()))
+        return f"EpisodeStore({self.path!r}: {len(self)} episodes of {streams or 'no streams'})"

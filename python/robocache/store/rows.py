@@ -1,0 +1,177 @@
+"""An episode of a store, and the rows of its streams: views of the mapped file."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robocache.store._library import EpisodeFacts, OpenStore
+from robocache.store.stream_info import StreamInfo
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class StreamRows:
+    """Rows of one stream, in order of their times; nothing is read before somebody looks.
+
+    The arrays are read-only views of the store's files. `rows[a:b]` is a part of them.
+    """
+
+    values: NDArray[Any]
+    """[N, the row's shape...]"""
+    times: NDArray[np.int64]
+    """[N], nanoseconds"""
+    received: NDArray[np.int64] | None
+    """[N], when each row arrived; None where that was not recorded."""
+    valid: NDArray[np.bool_] | None
+    """[N], which rows are real; None where all are."""
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+    def __getitem__(self, rows: slice) -> StreamRows:
+        """A part of the rows.
+
+        Raises:
+            TypeError: `rows` is no slice.
+            ValueError: Its step is negative: times ascend.
+        """
+        if not isinstance(rows, slice):
+            raise TypeError(
+                f"rows: expected a slice, got {type(rows).__name__} (.values, .times take others)"
+            )
+        if rows.step is not None and rows.step < 0:
+            raise ValueError(f"rows: expected a step of 1 or more, got {rows.step}")
+        return StreamRows(
+            self.values[rows],
+            self.times[rows],
+            None if self.received is None else self.received[rows],
+            None if self.valid is None else self.valid[rows],
+        )
+
+    @property
+    def rate(self) -> float | None:
+        """Rows a second between the first and the last, gaps included; None of less than two."""
+        if len(self) < 2 or self.times[-1] == self.times[0]:
+            return None
+        return (len(self) - 1) * 1e9 / (int(self.times[-1]) - int(self.times[0]))
+
+    def __repr__(self) -> str:
+        extras = [name for name in ("received", "valid") if getattr(self, name) is not None]
+        shape = list(self.values.shape)
+        return f"StreamRows({', '.join([f'{self.values.dtype}{shape}', 'times', *extras])})"
+
+
+class Episode:
+    """One episode of a store: what is known of it, and `episode["action"]`, its streams' rows."""
+
+    def __init__(
+        self, store: OpenStore, streams: Mapping[str, StreamInfo], tables: Tables, index: int
+    ) -> None:
+        self._store = store
+        self._streams = streams
+        self._tables = tables
+        self.index = index
+        """Its number in the store."""
+
+    @cached_property
+    def _facts(self) -> EpisodeFacts:
+        return self._store.episode(self.index)
+
+    @property
+    def length(self) -> int:
+        """Rows of its longest stream."""
+        return int(self._facts.length)
+
+    @property
+    def start_ns(self) -> int:
+        """The earliest time of any stream."""
+        return int(self._facts.start_ns)
+
+    @property
+    def end_ns(self) -> int:
+        """The latest time of any stream."""
+        return int(self._facts.end_ns)
+
+    @property
+    def duration_s(self) -> float:
+        """Seconds from the earliest time to the latest."""
+        return (self.end_ns - self.start_ns) * 1e-9
+
+    @property
+    def task(self) -> str | None:
+        """What the robot was to do."""
+        number = self._facts.task
+        return None if number < 0 else self._tables.tasks[number]
+
+    @property
+    def subsets(self) -> tuple[str, ...]:
+        """The named parts of the store that it belongs to: "train", "val"."""
+        facts = self._facts
+        return tuple(self._tables.subsets[n] for n in facts.subsets[: facts.subset_count])
+
+    @property
+    def source(self) -> str:
+        """The recording that it is from, and its name there: "demo.hdf5#demo_3"."""
+        return ctypes.string_at(self._facts.source, self._facts.source_bytes).decode()
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        """The names of the streams that it has rows of."""
+        return tuple(self)
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name in self._streams if name in self)
+
+    def __contains__(self, name: object) -> bool:
+        number = self._tables.number_of_stream.get(name) if isinstance(name, str) else None
+        return number is not None and self._store.rows(self.index, number)[1].rows > 0
+
+    def __getitem__(self, name: str) -> StreamRows:
+        """The rows of a stream; none where only other episodes of the store have some.
+
+        Raises:
+            KeyError: The store has no such stream.
+            StoreError: The shard contradicts itself.
+            ImportError: A bfloat16 stream, and ml_dtypes is missing.
+        """
+        number = self._tables.number_of_stream.get(name)
+        if number is None:
+            known = ", ".join(self._streams)
+            raise KeyError(f"expected a stream of the store ({known}), got {name!r}")
+        info = self._streams[name]
+        file, rows = self._store.rows(self.index, number)
+        count = rows.rows
+
+        def view(offset: int, dtype: Any, shape: tuple[int, ...]) -> Any:
+            if offset < 0:  # a shard without the stream
+                return np.empty(shape, dtype)
+            return np.ndarray(shape, dtype, file, offset)
+
+        return StreamRows(
+            view(rows.values, info.dtype, (count, *info.shape)),
+            view(rows.times, np.int64, (count,)),
+            None if rows.received < 0 else view(rows.received, np.int64, (count,)),
+            None if rows.valid < 0 else view(rows.valid, np.bool_, (count,)),
+        )
+
+    def __repr__(self) -> str:
+        task = "" if self.task is None else f", task {self.task!r}"
+        return (
+            f"Episode({self.index}: {self.length} rows, {self.duration_s:.3f} s{task}, "
+            f"{', '.join(self)}; from {self.source!r})"
+        )
+
+
+@dataclass(frozen=True)
+class Tables:
+    """What episodes refer to by number."""
+
+    tasks: tuple[str, ...]
+    subsets: tuple[str, ...]
+    number_of_stream: Mapping[str, int]

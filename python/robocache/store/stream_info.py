@@ -1,0 +1,130 @@
+"""What a store's manifest says of its streams. The library has checked it by then."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robocache.store.dtypes import STORAGE
+
+
+@dataclass(frozen=True)
+class StatisticsSummary:
+    """Numbers of a stream's valid and finite elements, one for each channel.
+
+    An image stream has one for each colour, over all pixels. NaN stands for what is not finite, and
+    for everything but the count where there are no elements.
+    """
+
+    count: NDArray[np.int64]
+    """How many elements there are."""
+    mean: NDArray[np.float64]
+    """Their mean."""
+    std: NDArray[np.float64]
+    """Their standard deviation, of the population."""
+    min: NDArray[np.float64]
+    """The smallest."""
+    max: NDArray[np.float64]
+    """The largest."""
+    quantiles: Mapping[float, NDArray[np.float64]]
+    """By their rank, 0 to 1."""
+    exact_quantiles: bool
+    """Whether quantiles are exact, or from a sketch."""
+
+
+@dataclass(frozen=True)
+class StreamInfo:
+    """What a store says of one of its streams."""
+
+    name: str
+    """Its name."""
+    type_name: str
+    """The type of its elements as safetensors names it: "F32"."""
+    shape: tuple[int, ...]
+    """Of one row: () for a number, (H, W, C) for an image."""
+    method: str | tuple[tuple[str, int], ...]
+    """How alignment combines its rows by default: a method, or runs of channels with one each."""
+    units: str | None
+    """Of its values."""
+    channels: tuple[str, ...] | None
+    """A name for each element of a row."""
+    rate: float | None
+    """The nominal rate in Hz, where the recording has one."""
+    timeline: Literal["time", "rows"]
+    """"rows" where its times were made from the rate, and not recorded."""
+    source: str | None
+    """Where the recording has it, in words."""
+    rows: int
+    """Rows in all episodes together."""
+    statistics: StatisticsSummary | None
+    """Of its values, where they were computed."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of its elements.
+
+        Raises:
+            ImportError: It is bfloat16, which NumPy has from ml_dtypes alone, and that is missing.
+        """
+        if self.type_name != "BF16":
+            return STORAGE[self.type_name]
+        try:
+            from ml_dtypes import bfloat16
+        except ImportError:
+            raise ImportError(
+                f"{self.name}: a bfloat16 stream needs ml_dtypes in NumPy: pip install ml_dtypes"
+            ) from None
+        dtype: np.dtype[Any] = np.dtype(bfloat16)
+        return dtype
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of one row's values."""
+        return math.prod(self.shape) * STORAGE[self.type_name].itemsize
+
+    def __str__(self) -> str:
+        shape = "" if self.shape == () else f"[{','.join(map(str, self.shape))}]"
+        rate = "" if self.rate is None else f" {self.rate:g} Hz"
+        return f"{self.name} {self.type_name}{shape}{rate}"
+
+
+def stream_infos(manifest: Mapping[str, Any], rows: list[int]) -> dict[str, StreamInfo]:
+    """The streams of a manifest by name, in its order, with the rows that each of them has."""
+    summaries = (manifest.get("statistics") or {}).get("streams", {})
+    infos = {}
+    for stream, count in zip(manifest["streams"], rows, strict=True):
+        name, method, channels = stream["name"], stream["method"], stream.get("channels")
+        infos[name] = StreamInfo(
+            name=name,
+            type_name=stream["dtype"],
+            shape=tuple(stream["shape"]),
+            method=method if isinstance(method, str) else tuple((m, n) for m, n in method),
+            units=stream.get("units"),
+            channels=None if channels is None else tuple(channels),
+            rate=stream.get("rate"),
+            timeline=stream["timeline"],
+            source=stream.get("source"),
+            rows=count,
+            statistics=_summary(summaries[name]) if name in summaries else None,
+        )
+    return infos
+
+
+def _summary(summary: Mapping[str, Any]) -> StatisticsSummary:
+    def floats(numbers: list[float | None]) -> NDArray[np.float64]:
+        return np.array(numbers, np.float64)  # None becomes NaN
+
+    return StatisticsSummary(
+        count=np.array(summary["count"], np.int64),
+        mean=floats(summary["mean"]),
+        std=floats(summary["std"]),
+        min=floats(summary["min"]),
+        max=floats(summary["max"]),
+        quantiles={float(rank): floats(x) for rank, x in summary["quantiles"].items()},
+        exact_quantiles=summary["exact_quantiles"],
+    )

@@ -1,0 +1,150 @@
+#include "store/file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "store/crc32.h"
+#include "store/json.h"
+
+namespace robocache::store {
+namespace {
+
+[[noreturn]] void throw_system_error(const std::string& path, const char* expected, int error) {
+  throw_store_error(path, expected, std::generic_category().message(error));
+}
+
+/// Reads up to `size` bytes; fewer at the end of the file alone.
+std::size_t read_some(const Descriptor& descriptor, const std::string& path, char* buffer,
+                      std::size_t size) {
+  std::size_t count = 0;
+  while (count < size) {
+    const ssize_t got = ::read(descriptor.number(), buffer + count, size - count);
+    if (got == 0) break;
+    if (got > 0) {
+      count += static_cast<std::size_t>(got);
+    } else if (errno != EINTR) {
+      throw_system_error(path, "a file that can be read", errno);
+    }
+  }
+  return count;
+}
+
+}  // namespace
+
+Descriptor& Descriptor::operator=(Descriptor&& other) noexcept {
+  std::swap(number_, other.number_);
+  return *this;
+}
+
+Descriptor::~Descriptor() {
+  if (number_ >= 0) ::close(number_);
+}
+
+MappedFile::MappedFile(MappedFile&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+
+MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+MappedFile::~MappedFile() {
+  if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
+}
+
+Folder::Folder(const std::string& path) : path_(path) {
+  // A path with a zero byte would be cut there by the system.
+  if (path.empty() || path.find('\0') != std::string::npos) {
+    throw_store_error("path", "the folder of an episode store", quote(path));
+  }
+  descriptor_ = Descriptor(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (descriptor_.number() < 0) {
+    throw_system_error(path, "the folder of an episode store", errno);
+  }
+}
+
+std::string Folder::path_of(const std::string& file) const {
+  return path_ + (path_.back() == '/' ? "" : "/") + file;
+}
+
+bool Folder::has(const std::string& file) const {
+  struct stat facts{};
+  return ::fstatat(descriptor_.number(), file.c_str(), &facts, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+Descriptor Folder::open(const std::string& file, std::int64_t* bytes) const {
+  // O_NONBLOCK: opening a pipe would wait for whoever writes into it.
+  Descriptor descriptor(
+      ::openat(descriptor_.number(), file.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  if (descriptor.number() < 0) {
+    if (errno == ELOOP) throw_store_error(path_of(file), "a file", "a symbolic link");
+    throw_system_error(path_of(file), "a file that can be opened", errno);
+  }
+  struct stat facts{};
+  if (::fstat(descriptor.number(), &facts) != 0) {
+    throw_system_error(path_of(file), "a file that can be opened", errno);
+  }
+  if (!S_ISREG(facts.st_mode)) {
+    throw_store_error(path_of(file), "a file",
+                      S_ISDIR(facts.st_mode) ? "a folder" : "something that is no file");
+  }
+  *bytes = facts.st_size;
+  return descriptor;
+}
+
+void Folder::expect_size(const std::string& file, std::int64_t expected, std::int64_t got) const {
+  if (got != expected) {
+    throw_store_error(path_of(file), std::to_string(expected) + " bytes, as the manifest says",
+                      std::to_string(got));
+  }
+}
+
+std::string Folder::read(const std::string& file) const {
+  std::int64_t bytes = 0;
+  const Descriptor descriptor = open(file, &bytes);
+  std::string text(static_cast<std::size_t>(bytes), '\0');
+  text.resize(read_some(descriptor, path_of(file), text.data(), text.size()));
+  return text;
+}
+
+MappedFile Folder::map(const std::string& file, std::int64_t bytes) const {
+  std::int64_t got = 0;
+  const Descriptor descriptor = open(file, &got);
+  expect_size(file, bytes, got);
+  MappedFile mapped;
+  const auto size = static_cast<std::size_t>(bytes);
+  void* address = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, descriptor.number(), 0);
+  if (address == MAP_FAILED) {
+    throw_system_error(path_of(file), "a file that can be mapped into memory", errno);
+  }
+  mapped.data_ = static_cast<const std::byte*>(address);
+  mapped.size_ = size;
+  return mapped;
+}
+
+std::uint32_t Folder::checksum(const std::string& file, std::int64_t bytes) const {
+  std::int64_t got = 0;
+  const Descriptor descriptor = open(file, &got);
+  expect_size(file, bytes, got);
+  std::vector<char> buffer(std::size_t{1} << 20);
+  std::uint32_t checksum = 0;
+  std::int64_t count = 0;
+  for (;;) {
+    const std::size_t more = read_some(descriptor, path_of(file), buffer.data(), buffer.size());
+    if (more == 0) break;
+    checksum = crc32(buffer.data(), more, checksum);
+    count += static_cast<std::int64_t>(more);
+  }
+  expect_size(file, bytes, count);
+  return checksum;
+}
+
+}  // namespace robocache::store

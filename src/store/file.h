@@ -1,0 +1,73 @@
+// The store's folder and its files: opening, reading and mapping them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace robocache::store {
+
+/// An open file descriptor.
+class Descriptor {
+ public:
+  Descriptor() = default;
+  explicit Descriptor(int number) : number_(number) {}
+  Descriptor(Descriptor&& other) noexcept : number_(other.number_) { other.number_ = -1; }
+  Descriptor& operator=(Descriptor&& other) noexcept;
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  ~Descriptor();
+
+  int number() const { return number_; }
+
+ private:
+  int number_ = -1;
+};
+
+/// Bytes of a file, mapped read-only.
+class MappedFile {
+ public:
+  MappedFile() = default;
+  MappedFile(MappedFile&& other) noexcept;
+  MappedFile& operator=(MappedFile&& other) noexcept;
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+  ~MappedFile();
+
+  const std::byte* data() const { return data_; }
+  std::size_t size() const { return size_; }
+
+ private:
+  friend class Folder;
+  const std::byte* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+/// A folder, kept open: its files are found in it though it be moved or another take its name.
+///
+/// Its files are plain ones: a symbolic link, a device or a pipe is refused. Every function throws a
+/// StoreError that names the file.
+class Folder {
+ public:
+  explicit Folder(const std::string& path);
+
+  /// The path of a file in it, for messages.
+  std::string path_of(const std::string& file) const;
+
+  bool has(const std::string& file) const;
+  /// The whole of a file.
+  std::string read(const std::string& file) const;
+  /// A file of exactly `bytes` bytes, 1 or more.
+  MappedFile map(const std::string& file, std::int64_t bytes) const;
+  /// The checksum of a file of exactly `bytes` bytes, which are read for it.
+  std::uint32_t checksum(const std::string& file, std::int64_t bytes) const;
+
+ private:
+  Descriptor open(const std::string& file, std::int64_t* bytes) const;
+  void expect_size(const std::string& file, std::int64_t expected, std::int64_t got) const;
+
+  std::string path_;
+  Descriptor descriptor_;
+};
+
+}  // namespace robocache::store

@@ -1,0 +1,315 @@
+#include "store/manifest.h"
+
+#include <charconv>
+#include <cmath>
+#include <cstddef>
+#include <limits>
+#include <set>
+#include <system_error>
+#include <utility>
+
+#include "store/crc32.h"
+#include "store/json.h"
+
+namespace robocache::store {
+namespace {
+
+constexpr std::int64_t kHighest = std::numeric_limits<std::int64_t>::max();
+constexpr std::int64_t kVersion = 1;
+// The length of a safetensors header.
+constexpr std::int64_t kSmallestFile = 8;
+// The bits of an episode's subsets.
+constexpr std::size_t kMaxSubsetsInShard = 64;
+// A row of a stream and the axis of rows are one view.
+constexpr std::size_t kMaxRowRank = kMaxRank - 1;
+
+constexpr std::string_view kChecksumBegins = ",\"crc32\":\"";
+constexpr std::string_view kChecksumEnds = "\"}\n";
+
+constexpr std::pair<std::string_view, DataType> kTypes[] = {
+    {"BOOL", DataType::kBool},   {"U8", DataType::kUInt8},      {"I8", DataType::kInt8},
+    {"U16", DataType::kUInt16},  {"I16", DataType::kInt16},     {"U32", DataType::kUInt32},
+    {"I32", DataType::kInt32},   {"U64", DataType::kUInt64},    {"I64", DataType::kInt64},
+    {"F16", DataType::kFloat16}, {"BF16", DataType::kBFloat16}, {"F32", DataType::kFloat32},
+    {"F64", DataType::kFloat64},
+};
+
+constexpr std::pair<std::string_view, Method> kMethods[] = {
+    {"linear", Method::kLinear},
+    {"previous", Method::kPrevious},
+    {"nearest", Method::kNearest},
+    {"slerp_xyzw", Method::kSlerpXyzw},
+    {"slerp_wxyz", Method::kSlerpWxyz},
+    {"angle", Method::kAngle},
+    {"mean", Method::kMean},
+    {"sum", Method::kSum},
+};
+
+/// What a table has under a text; the refusal lists the table.
+template <typename T, std::size_t kCount>
+T choice(const Value& value, const std::pair<std::string_view, T> (&table)[kCount]) {
+  std::string names;
+  for (std::size_t i = 0; i < kCount; ++i) {
+    if (value.is_text() && value.text() == table[i].first) return table[i].second;
+    names += (i == 0 ? "" : i + 1 < kCount ? ", " : " or ") + std::string(table[i].first);
+  }
+  value.refuse(names);
+}
+
+/// A file of the store's own folder: PREFIX, five digits or more, ".safetensors". No other name is
+/// taken, so none leads out of the folder.
+std::string file_name(const Value& value, std::string_view prefix) {
+  constexpr std::string_view kSuffix = ".safetensors";
+  constexpr std::size_t kDigits = 5;
+  const std::string expected = std::string(prefix) + "NNNNN" + std::string(kSuffix);
+  if (!value.is_text()) value.refuse(expected);
+  const std::string& name = value.text();
+  const std::string_view view = name;
+  bool is_good = view.size() >= prefix.size() + kDigits + kSuffix.size() && view.size() <= 255 &&
+                 view.substr(0, prefix.size()) == prefix &&
+                 view.substr(view.size() - kSuffix.size()) == kSuffix;
+  for (std::size_t i = prefix.size(); is_good && i < view.size() - kSuffix.size(); ++i) {
+    is_good = view[i] >= '0' && view[i] <= '9';
+  }
+  if (!is_good) value.refuse(expected);
+  return name;
+}
+
+std::string stream_name(const Value& value) {
+  const std::string& name = value.text();
+  bool is_good = !name.empty() && name != "episode";
+  for (const char letter : name) is_good = is_good && static_cast<unsigned char>(letter) >= 0x20;
+  if (!is_good) value.refuse("a name without control characters, other than \"episode\"");
+  return name;
+}
+
+/// Sizes of a row; the elements that they make up come second.
+std::pair<std::vector<std::int64_t>, std::int64_t> row_shape(const Value& value) {
+  std::vector<std::int64_t> shape;
+  std::int64_t elements = 1;
+  for (const Value& item : value.items()) {
+    const std::int64_t size = item.integer(kHighest);
+    if (size == 0) item.refuse("1 or more");
+    const auto more = product(elements, size);
+    if (!more) value.refuse("a row of at most " + std::to_string(kHighest) + " elements");
+    elements = *more;
+    shape.push_back(size);
+  }
+  if (shape.size() > kMaxRowRank) {
+    value.refuse("at most " + std::to_string(kMaxRowRank) + " sizes");
+  }
+  return {std::move(shape), elements};
+}
+
+/// The method of a stream, or the layout of its runs.
+void read_method(const Value& value, std::int64_t elements, StreamInfo* stream) {
+  const auto check_run = [](const Value& where, const Run& run) {
+    const bool is_slerp = run.method == Method::kSlerpXyzw || run.method == Method::kSlerpWxyz;
+    if (run.channels == 0) where.refuse("a run of 1 channel or more");
+    if (is_slerp && run.channels != 4) where.refuse("a slerp of 4 channels");
+  };
+  if (value.is_text()) {
+    stream->method = choice(value, kMethods);
+    check_run(value, {stream->method, elements});
+    return;
+  }
+  std::int64_t sum = 0;
+  for (const Value& item : value.items()) {
+    const std::vector<Value> pair = item.items();
+    if (pair.size() != 2) item.refuse("a method and its number of channels");
+    const Run run{choice(pair[0], kMethods), pair[1].integer(elements - sum)};
+    check_run(item, run);
+    sum += run.channels;
+    stream->layout.push_back(run);
+  }
+  if (sum != elements) {
+    value.refuse("runs that sum to the row's " + std::to_string(elements) + " elements");
+  }
+}
+
+StreamInfo read_stream(const Value& value) {
+  StreamInfo stream;
+  stream.name = stream_name(value.member("name"));
+  stream.dtype = choice(value.member("dtype"), kTypes);
+  auto [shape, elements] = row_shape(value.member("shape"));
+  stream.shape = std::move(shape);
+  read_method(value.member("method"), elements, &stream);
+  stream.units = value.member("units").optional_text();
+  const Value channels = value.member("channels");
+  if (!channels.is_null()) {
+    stream.channels = channels.texts();
+    if (static_cast<std::int64_t>(stream.channels.size()) != elements) {
+      channels.refuse("null or " + std::to_string(elements) + " names");
+    }
+  }
+  const Value rate = value.member("rate");
+  if (!rate.is_null()) {
+    stream.rate = rate.number();
+    if (!(*stream.rate > 0) || !std::isfinite(*stream.rate)) rate.refuse("null or a rate above 0");
+  }
+  constexpr std::pair<std::string_view, Timeline> kTimelines[] = {{"time", Timeline::kTime},
+                                                                  {"rows", Timeline::kRows}};
+  stream.timeline = choice(value.member("timeline"), kTimelines);
+  stream.source = value.member("source").optional_text();
+  return stream;
+}
+
+FileEntry read_file(const Value& value, std::string_view prefix) {
+  FileEntry entry;
+  entry.file = file_name(value.member("file"), prefix);
+  const Value bytes = value.member("bytes");
+  entry.bytes = bytes.integer(kHighest);
+  if (entry.bytes < kSmallestFile) bytes.refuse(std::to_string(kSmallestFile) + " or more");
+  entry.crc32 = value.member("crc32").checksum();
+  return entry;
+}
+
+/// Numbers of entries of a table.
+std::vector<std::int64_t> read_indices(const Value& value, const std::vector<std::string>& table,
+                                       const char* table_name) {
+  std::vector<std::int64_t> indices;
+  for (const Value& item : value.items()) {
+    const std::int64_t index = item.integer(kHighest);
+    if (index >= static_cast<std::int64_t>(table.size())) {
+      item.refuse("the number of one of " + std::to_string(table.size()) + " " + table_name);
+    }
+    indices.push_back(index);
+  }
+  return indices;
+}
+
+ShardEntry read_shard(const Value& value, const Manifest& manifest) {
+  ShardEntry shard;
+  static_cast<FileEntry&>(shard) = read_file(value, "shard-");
+  shard.header_crc32 = value.member("header_crc32").checksum();
+  shard.episodes = value.member("episodes").integer(kHighest - 1);
+  shard.tasks = read_indices(value.member("tasks"), manifest.tasks, "tasks");
+  const Value subsets = value.member("subsets");
+  shard.subsets = read_indices(subsets, manifest.subsets, "subsets");
+  if (shard.subsets.size() > kMaxSubsetsInShard) {
+    subsets.refuse("at most " + std::to_string(kMaxSubsetsInShard) + " subsets");
+  }
+  return shard;
+}
+
+/// As many numbers as there are counts, null where one is not finite.
+void check_numbers(const Value& value, std::size_t count) {
+  if (value.json() == nullptr || !value.json()->is_array() || value.json()->size() != count) {
+    value.refuse("a list of " + std::to_string(count) + " numbers");
+  }
+  for (const Json& number : *value.json()) {
+    if (!number.is_number() && !number.is_null()) value.refuse("numbers or null");
+  }
+}
+
+/// The summary of the statistics, which is Python's to use: its form alone.
+void check_summary(const Value& value) {
+  const std::vector<Value> counts = value.member("count").items();
+  for (const Value& count : counts) count.integer(kHighest);
+  for (const char* key : {"mean", "std", "min", "max"}) {
+    check_numbers(value.member(key), counts.size());
+  }
+  const Value quantiles = value.member("quantiles");
+  for (const auto& [key, numbers] : quantiles.object()) {
+    double quantile = -1;
+    const char* end = key.data() + key.size();
+    const auto parsed = std::from_chars(key.data(), end, quantile);
+    if (parsed.ec != std::errc() || parsed.ptr != end || !(quantile >= 0 && quantile <= 1)) {
+      throw_store_error(quantiles.name(), "quantiles from 0 to 1", quote(key));
+    }
+    check_numbers({&numbers, quantiles.name() + "." + quote(key)}, counts.size());
+  }
+  const Value is_exact = value.member("exact_quantiles");
+  if (is_exact.json() == nullptr || !is_exact.json()->is_boolean())
+    is_exact.refuse("true or false");
+}
+
+FileEntry read_statistics(const Value& value, const std::set<std::string>& streams) {
+  FileEntry entry = read_file(value, "statistics-");
+  const Value summaries = value.member("streams");
+  for (const auto& [name, summary] : summaries.object()) {
+    if (streams.count(name) == 0) {
+      throw_store_error(summaries.name(), "streams of the store", quote(name));
+    }
+    check_summary({&summary, summaries.name() + "." + quote(name)});
+  }
+  return entry;
+}
+
+}  // namespace
+
+void check_manifest_checksum(std::string_view text, const std::string& path) {
+  constexpr std::size_t kSuffix = kChecksumBegins.size() + 8 + kChecksumEnds.size();
+  const std::size_t size = text.size() < kSuffix ? 0 : text.size() - kSuffix;
+  const std::string_view suffix = text.substr(size);
+  std::optional<std::uint32_t> expected;
+  if (suffix.size() == kSuffix && suffix.substr(0, kChecksumBegins.size()) == kChecksumBegins &&
+      suffix.substr(kChecksumBegins.size() + 8) == kChecksumEnds) {
+    expected = parse_checksum(suffix.substr(kChecksumBegins.size(), 8));
+  }
+  if (!expected) {
+    throw_store_error(path, "the manifest of an episode store, which ends in its checksum",
+                      text.empty() ? "an empty file" : "a file that is cut short or another one");
+  }
+  const std::uint32_t got = crc32(text.data(), size);
+  if (got != *expected) {
+    throw_store_error(path, "crc32 " + checksum_text(*expected) + ", as it says at its end",
+                      checksum_text(got) + ": the file was altered");
+  }
+}
+
+Manifest parse_manifest(std::string_view text, const std::string& path) {
+  const Json json = parse_object(text, path);
+  const Value root(&json, path + ": ");
+  const Value format = root.member("format");
+  if (!format.is_text() || format.text() != "robocache-store") {
+    format.refuse("\"robocache-store\"");
+  }
+  const Value version = root.member("version");
+  if (version.integer(kHighest) != kVersion) {
+    version.refuse("1, which is what this version of robocache reads");
+  }
+
+  Manifest manifest;
+  std::set<std::string> names;
+  for (const Value& item : root.member("streams").items()) {
+    manifest.streams.push_back(read_stream(item));
+    if (!names.insert(manifest.streams.back().name).second) {
+      item.member("name").refuse("each stream once");
+    }
+  }
+  manifest.tasks = root.member("tasks").texts();
+  manifest.subsets = root.member("subsets").texts();
+  std::set<std::string> files;
+  for (const Value& item : root.member("shards").items()) {
+    manifest.shards.push_back(read_shard(item, manifest));
+    if (!files.insert(manifest.shards.back().file).second) {
+      item.member("file").refuse("each shard once");
+    }
+  }
+  const Value statistics = root.member("statistics");
+  if (!statistics.is_null()) manifest.statistics = read_statistics(statistics, names);
+  return manifest;
+}
+
+std::optional<DataType> type_of(std::string_view name) {
+  for (const auto& [text, type] : kTypes) {
+    if (text == name) return type;
+  }
+  return std::nullopt;
+}
+
+std::string type_text(DataType type) {
+  for (const auto& [text, each] : kTypes) {
+    if (each == type) return std::string(text);
+  }
+  return name_of(type);
+}
+
+std::optional<std::int64_t> product(std::int64_t a, std::int64_t b) {
+  std::int64_t result = 0;
+  if (__builtin_mul_overflow(a, b, &result)) return std::nullopt;
+  return result;
+}
+
+}  // namespace robocache::store

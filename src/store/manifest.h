@@ -1,0 +1,56 @@
+// What a store's manifest says, checked. docs/store.md describes the file.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "robocache/store.h"
+#include "robocache/tensor_view.h"
+
+namespace robocache::store {
+
+inline constexpr char kManifestFile[] = "manifest.json";
+
+/// A file that the manifest names.
+struct FileEntry {
+  std::string file;
+  std::int64_t bytes = 0;
+  std::uint32_t crc32 = 0;  // of the whole file
+};
+
+struct ShardEntry : FileEntry {
+  std::uint32_t header_crc32 = 0;  // of the header and the 8 bytes of its length
+  std::int64_t episodes = 0;
+  // Where the shard's own numbers of tasks and subsets stand in the manifest's tables.
+  std::vector<std::int64_t> tasks;
+  std::vector<std::int64_t> subsets;
+};
+
+struct Manifest {
+  std::vector<StreamInfo> streams;
+  std::vector<std::string> tasks;
+  std::vector<std::string> subsets;
+  std::vector<ShardEntry> shards;
+  std::optional<FileEntry> statistics;
+};
+
+/// Checks the checksum at the end of a manifest's text. Throws StoreError; `path` is the file's, for
+/// messages.
+void check_manifest_checksum(std::string_view text, const std::string& path);
+
+/// Reads the text of a manifest, whatever its checksum. Throws StoreError.
+Manifest parse_manifest(std::string_view text, const std::string& path);
+
+/// A type by safetensors' name, "F32"; nothing for what a store does not hold.
+std::optional<DataType> type_of(std::string_view name);
+
+/// safetensors' name of a type that a store holds.
+std::string type_text(DataType type);
+
+/// a * b of numbers that are not negative; nothing where it does not fit.
+std::optional<std::int64_t> product(std::int64_t a, std::int64_t b);
+
+}  // namespace robocache::store

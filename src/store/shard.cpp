@@ -1,0 +1,328 @@
+#include "store/shard.h"
+
+#include <algorithm>
+#include <functional>
+#include <initializer_list>
+#include <limits>
+#include <map>
+#include <utility>
+
+#include "store/json.h"
+#include "store/safetensors.h"
+
+namespace robocache::store {
+namespace {
+
+std::string text_of(const std::vector<std::int64_t>& shape) {
+  std::string text = "[";
+  for (const std::int64_t size : shape) text += (text.size() > 1 ? "," : "") + std::to_string(size);
+  return text + "]";
+}
+
+/// The tensors of a shard, taken out of it by name; what is left over is foreign.
+class Tensors {
+ public:
+  Tensors(const std::byte* file, std::size_t size, const std::string& path)
+      : file_(file), path_(path) {
+    for (TensorEntry& entry : parse_header(file, size, path)) {
+      std::string name = entry.name;
+      entries_.emplace(std::move(name), std::move(entry));
+    }
+  }
+
+  bool has(const std::string& name) const { return entries_.count(name) != 0; }
+
+  /// A tensor of a type and shape; the first size may be -1, for any, which `rows` is then set to.
+  const std::byte* take(const std::string& name, DataType dtype, std::vector<std::int64_t> shape,
+                        std::int64_t* rows = nullptr) {
+    const auto found = entries_.find(name);
+    if (found == entries_.end()) {
+      throw_store_error(path_, "a tensor " + quote(name), "none of that name");
+    }
+    const TensorEntry entry = std::move(found->second);
+    entries_.erase(found);
+    const bool is_any = shape[0] < 0;
+    if (is_any && !entry.shape.empty()) shape[0] = entry.shape[0];
+    if (entry.dtype != dtype || entry.shape != shape) {
+      std::string expected = text_of(shape);
+      if (is_any && entry.shape.empty()) expected.replace(1, 2, "N");
+      throw_store_error(path_ + ": " + quote(name), type_text(dtype) + " " + expected,
+                        type_text(entry.dtype) + " " + text_of(entry.shape));
+    }
+    if (rows != nullptr) *rows = shape[0];
+    return file_ + entry.offset;
+  }
+
+  template <typename Element>
+  const Element* take_array(const std::string& name, DataType dtype, std::int64_t size) {
+    // The header's checks have seen to that it is aligned.
+    return reinterpret_cast<const Element*>(take(name, dtype, {size}));
+  }
+
+  void expect_none_left() const {
+    if (entries_.empty()) return;
+    throw_store_error(path_ + ": " + quote(entries_.begin()->first),
+                      "tensors of the manifest's streams", "another one");
+  }
+
+ private:
+  const std::byte* file_;
+  const std::string& path_;
+  std::map<std::string, TensorEntry> entries_;
+};
+
+ConstTensorView vector_view(const void* data, DataType type, std::int64_t size) {
+  return data == nullptr ? ConstTensorView() : ConstTensorView(data, type, {size});
+}
+
+/// Elements of one row.
+std::int64_t row_elements(const StreamInfo& info) {
+  std::int64_t elements = 1;
+  for (const std::int64_t size : info.shape) elements *= size;
+  return elements;
+}
+
+ConstTensorView values_view(const std::byte* data, const StreamInfo& info, std::int64_t rows) {
+  ConstTensorView view;
+  view.data = data;
+  view.dtype = info.dtype;
+  view.rank = static_cast<int>(info.shape.size()) + 1;
+  std::int64_t stride = 1;
+  for (int axis = view.rank - 1; axis >= 0; --axis) {
+    view.shape[axis] = axis == 0 ? rows : info.shape[static_cast<std::size_t>(axis - 1)];
+    view.strides[axis] = stride;
+    stride *= view.shape[axis];
+  }
+  return view;
+}
+
+/// Whether an item has a part of what has `size` elements.
+bool is_range(std::int64_t begin, std::int64_t end, std::int64_t size) {
+  return 0 <= begin && begin <= end && end <= size;
+}
+
+[[noreturn]] void throw_range(const std::string& name, std::int64_t item,
+                              const std::int64_t* offsets, std::int64_t size) {
+  throw_store_error(name + "[" + std::to_string(item) + "]",
+                    "a range within " + std::to_string(size),
+                    text_of({offsets[item], offsets[item + 1]}));
+}
+
+/// A fact of an episode, as messages call it.
+std::string name_of_fact(const std::string& path, const char* array, std::int64_t episode) {
+  return path + ": \"episode/" + array + "\"[" + std::to_string(episode) + "]";
+}
+
+/// Throws where offsets, one more than there are episodes, do not cut `size` elements into ranges.
+void check_all_offsets(const std::int64_t* offsets, std::int64_t episodes, std::int64_t size,
+                       const std::string& name) {
+  if (offsets[0] != 0) throw_store_error(name, "0 first", std::to_string(offsets[0]));
+  for (std::int64_t e = 0; e < episodes; ++e) {
+    if (!is_range(offsets[e], offsets[e + 1], size)) throw_range(name, e, offsets, size);
+  }
+  if (offsets[episodes] != size) {
+    throw_store_error(name, std::to_string(size) + " last", std::to_string(offsets[episodes]));
+  }
+}
+
+/// Whether the library takes a text into JSON, which it does of UTF-8 alone.
+bool is_utf8(std::string_view text) {
+  try {
+    (void)Json(text).dump();
+  } catch (const Json::exception&) {
+    return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+Shard::Shard(const std::byte* file, std::size_t size, const ShardEntry& entry,
+             const Manifest& manifest, const std::string& path)
+    : episodes_(entry.episodes) {
+  Tensors tensors(file, size, path);
+  const std::int64_t count = episodes_;
+  start_ns_ = tensors.take_array<std::int64_t>("episode/start_ns", DataType::kInt64, count);
+  end_ns_ = tensors.take_array<std::int64_t>("episode/end_ns", DataType::kInt64, count);
+  length_ = tensors.take_array<std::int64_t>("episode/length", DataType::kInt64, count);
+  task_ = tensors.take_array<std::int32_t>("episode/task", DataType::kInt32, count);
+  subsets_ = tensors.take_array<std::uint64_t>("episode/subsets", DataType::kUInt64, count);
+  source_offsets_ =
+      tensors.take_array<std::int64_t>("episode/source_offsets", DataType::kInt64, count + 1);
+  source_ = reinterpret_cast<const char*>(
+      tensors.take("episode/source", DataType::kUInt8, {-1}, &source_bytes_));
+
+  streams_.resize(manifest.streams.size());
+  for (std::size_t i = 0; i < streams_.size(); ++i) {
+    const StreamInfo& info = manifest.streams[i];
+    StreamPlace& place = streams_[i];
+    const auto name = [&](const char* part) { return info.name + "/" + part; };
+    if (!tensors.has(name("values"))) continue;  // its other tensors, if any, are left over
+    std::vector<std::int64_t> shape = {-1};
+    shape.insert(shape.end(), info.shape.begin(), info.shape.end());
+    place.values = tensors.take(name("values"), info.dtype, std::move(shape), &place.rows);
+    const std::int64_t rows = place.rows;
+    place.times = tensors.take_array<std::int64_t>(name("times"), DataType::kInt64, rows);
+    place.offsets = tensors.take_array<std::int64_t>(name("offsets"), DataType::kInt64, count + 1);
+    if (tensors.has(name("received"))) {
+      place.received = tensors.take_array<std::int64_t>(name("received"), DataType::kInt64, rows);
+    }
+    if (tensors.has(name("valid"))) {
+      place.valid = tensors.take(name("valid"), DataType::kBool, {rows});
+    }
+  }
+  tensors.expect_none_left();
+}
+
+StreamRows Shard::rows_between(const StreamPlace& place, const StreamInfo& info, std::int64_t begin,
+                               std::int64_t end) const {
+  const std::int64_t rows = end - begin;
+  const auto at = [&](const std::int64_t* array) {
+    return vector_view(array == nullptr ? nullptr : array + begin, DataType::kInt64, rows);
+  };
+  StreamRows view;
+  // Of a stream that is not here there is nothing to step over.
+  const std::byte* values = place.values == nullptr
+                                ? nullptr
+                                : place.values + begin * row_elements(info) * size_of(info.dtype);
+  view.values = values_view(values, info, rows);
+  view.times = ConstTensorView(place.times == nullptr ? nullptr : place.times + begin,
+                               DataType::kInt64, {rows});
+  view.received = at(place.received);
+  view.valid =
+      vector_view(place.valid == nullptr ? nullptr : place.valid + begin, DataType::kBool, rows);
+  return view;
+}
+
+ShardStream Shard::stream(std::size_t stream, const StreamInfo& info) const {
+  const StreamPlace& place = streams_[stream];
+  return {rows_between(place, info, 0, place.rows),
+          vector_view(place.offsets, DataType::kInt64, episodes_ + 1)};
+}
+
+StreamRows Shard::episode_rows(std::int64_t episode, std::size_t stream, const StreamInfo& info,
+                               const std::string& path) const {
+  const StreamPlace& place = streams_[stream];
+  if (place.offsets == nullptr) return rows_between(place, info, 0, 0);
+  const std::int64_t begin = place.offsets[episode];
+  const std::int64_t end = place.offsets[episode + 1];
+  if (!is_range(begin, end, place.rows)) {
+    throw_range(path + ": " + quote(info.name + "/offsets"), episode, place.offsets, place.rows);
+  }
+  return rows_between(place, info, begin, end);
+}
+
+EpisodeInfo Shard::numbers(std::int64_t episode, const ShardEntry& entry,
+                           const std::string& path) const {
+  const auto name = [&](const char* array) { return name_of_fact(path, array, episode); };
+  EpisodeInfo info;
+  info.index_in_shard = episode;
+  info.start_ns = start_ns_[episode];
+  info.end_ns = end_ns_[episode];
+  if (info.end_ns < info.start_ns) {
+    throw_store_error(name("end_ns"), std::to_string(info.start_ns) + " or later",
+                      std::to_string(info.end_ns));
+  }
+  info.length = length_[episode];
+  if (info.length < 1) throw_store_error(name("length"), "1 or more", std::to_string(info.length));
+  const std::int64_t task = task_[episode];
+  const auto tasks = static_cast<std::int64_t>(entry.tasks.size());
+  if (task < -1 || task >= tasks) {
+    throw_store_error(name("task"),
+                      "-1 or the number of one of " + std::to_string(tasks) + " tasks",
+                      std::to_string(task));
+  }
+  if (task >= 0) info.task = entry.tasks[static_cast<std::size_t>(task)];
+  return info;
+}
+
+EpisodeInfo Shard::episode(std::int64_t episode, const ShardEntry& entry,
+                           const std::string& path) const {
+  EpisodeInfo info = numbers(episode, entry, path);
+  const std::uint64_t bits = subsets_[episode];
+  const std::size_t count = entry.subsets.size();
+  for (std::size_t bit = 0; bit < count; ++bit) {
+    if ((bits >> bit & 1u) != 0) info.subsets.push_back(entry.subsets[bit]);
+  }
+  if (count < 64 && bits >> count != 0) {
+    throw_store_error(name_of_fact(path, "subsets", episode),
+                      "bits of " + std::to_string(count) + " subsets", std::to_string(bits));
+  }
+
+  const std::int64_t begin = source_offsets_[episode];
+  const std::int64_t end = source_offsets_[episode + 1];
+  if (!is_range(begin, end, source_bytes_)) {
+    throw_range(path + ": \"episode/source_offsets\"", episode, source_offsets_, source_bytes_);
+  }
+  info.source = {source_ + begin, static_cast<std::size_t>(end - begin)};
+  if (!is_utf8(info.source)) {
+    throw_store_error(name_of_fact(path, "source", episode), "UTF-8", quote(info.source));
+  }
+  return info;
+}
+
+void Shard::check_offsets(std::size_t stream, const StreamInfo& info,
+                          const std::string& path) const {
+  const StreamPlace& place = streams_[stream];
+  if (place.offsets == nullptr) return;
+  check_all_offsets(place.offsets, episodes_, place.rows,
+                    path + ": " + quote(info.name + "/offsets"));
+}
+
+void Shard::check_data(const ShardEntry& entry, const Manifest& manifest,
+                       const std::string& path) const {
+  check_all_offsets(source_offsets_, episodes_, source_bytes_,
+                    path + ": \"episode/source_offsets\"");
+  for (std::size_t i = 0; i < streams_.size(); ++i) check_offsets(i, manifest.streams[i], path);
+
+  for (std::int64_t e = 0; e < episodes_; ++e) {
+    const EpisodeInfo info = episode(e, entry, path);
+    const auto name = [&] { return path + ": episode " + std::to_string(e) + " of the shard: "; };
+    std::int64_t first = std::numeric_limits<std::int64_t>::max();
+    std::int64_t last = std::numeric_limits<std::int64_t>::min();
+    std::int64_t longest = 0;
+    for (std::size_t i = 0; i < streams_.size(); ++i) {
+      const StreamPlace& place = streams_[i];
+      if (place.offsets == nullptr) continue;
+      const std::int64_t* begin = place.times + place.offsets[e];
+      const std::int64_t* end = place.times + place.offsets[e + 1];
+      if (begin == end) continue;
+      const std::int64_t* descent = std::adjacent_find(begin, end, std::greater<>());
+      if (descent != end) {
+        throw_store_error(
+            name() + quote(manifest.streams[i].name + "/times"), "ascending times",
+            text_of({descent[0], descent[1]}) + " at row " + std::to_string(descent - begin));
+      }
+      first = std::min(first, *begin);
+      last = std::max(last, end[-1]);
+      longest = std::max(longest, end - begin);
+    }
+    const auto expect = [&](const char* fact, std::int64_t expected, std::int64_t got) {
+      if (expected == got) return;
+      throw_store_error(name() + fact, std::to_string(expected) + ", as its rows say",
+                        std::to_string(got));
+    };
+    expect("length", longest, info.length);
+    expect("start_ns", first, info.start_ns);
+    expect("end_ns", last, info.end_ns);
+  }
+
+  for (std::size_t i = 0; i < streams_.size(); ++i) {
+    const StreamPlace& place = streams_[i];
+    const auto check_flags = [&](const std::byte* flags, std::int64_t count, const char* part) {
+      const auto* end = flags + count;
+      const auto* wrong =
+          std::find_if(flags, end, [](std::byte flag) { return std::to_integer<int>(flag) > 1; });
+      if (wrong == end) return;
+      throw_store_error(path + ": " + quote(manifest.streams[i].name + "/" + part), "0 or 1",
+                        std::to_string(std::to_integer<int>(*wrong)) + " at element " +
+                            std::to_string(wrong - flags));
+    };
+    if (place.valid != nullptr) check_flags(place.valid, place.rows, "valid");
+    if (manifest.streams[i].dtype == DataType::kBool && place.values != nullptr) {
+      check_flags(place.values, place.rows * row_elements(manifest.streams[i]), "values");
+    }
+  }
+}
+
+}  // namespace robocache::store
