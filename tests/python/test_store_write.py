@@ -430,7 +430,12 @@ def test_finished_episodes_survive_an_exception(tmp_path: Path) -> None:
             episode.add("x", TIMES, VALUES)
         raise RuntimeError
     assert len(read_store(tmp_path)) == 1
-    assert file_names(tmp_path) == [".lock", "manifest.json", "shard-00000.safetensors"]
+    assert file_names(tmp_path) == [
+        ".lock",
+        "manifest.json",
+        "shard-00000.safetensors",
+        "statistics-00001.safetensors",
+    ]
 
 
 def test_after_the_end(tmp_path: Path) -> None:

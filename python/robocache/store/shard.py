@@ -16,6 +16,7 @@ import struct
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import repeat
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -26,6 +27,7 @@ from robocache.store.dtypes import STORAGE
 from robocache.store.episode import MAX_SUBSETS, EpisodeWriter, Rows
 from robocache.store.files import NewFile
 from robocache.store.spool import Bytes, Column, Spool
+from robocache.store.statistics import StreamStatistics
 from robocache.store.streams import StreamEntry, Streams, check_name, make_facts
 
 SPOOL_BYTES = 64 << 20
@@ -45,6 +47,7 @@ class Shard:
         tasks: The names behind the numbers in it.
         subsets: The same for subsets.
         sources: Of each episode, where it comes from.
+        statistics: Of each stream.
     """
 
     file: str
@@ -55,6 +58,7 @@ class Shard:
     tasks: tuple[str, ...]
     subsets: tuple[str, ...]
     sources: tuple[str, ...]
+    statistics: dict[str, StreamStatistics]
 
     @property
     def episodes(self) -> int:
@@ -67,7 +71,7 @@ class _Tensor:
     name: str
     dtype: str
     shape: tuple[int, ...]
-    data: Column | bytes
+    chunks: Iterable[bytes]
 
     @property
     def bytes(self) -> int:
@@ -239,14 +243,17 @@ class ShardWriter:
             raise ValueError("shard: expected at least 1 episode, got none")
         if not self._is_whole:
             raise ValueError("shard: expected whole episodes, got one that was interrupted")
-        tensors = sorted(self._tensors(), key=lambda t: -STORAGE[t.dtype].itemsize)
+        statistics = {
+            name: StreamStatistics(rows.entry.dtype, rows.entry.shape)
+            for name, rows in self._streams.items()
+        }
+        tensors = sorted(self._tensors(statistics), key=lambda t: -STORAGE[t.dtype].itemsize)
         header = _header(tensors)
         file = NewFile(self._folder)
         try:
             file.write(header)
             for tensor in tensors:
-                chunks = [tensor.data] if isinstance(tensor.data, bytes) else _read(tensor.data)
-                for chunk in chunks:
+                for chunk in tensor.chunks:
                     file.write(chunk)
             file.finish()
         except BaseException:
@@ -261,6 +268,7 @@ class ShardWriter:
             tuple(self._tasks),
             tuple(self._subset_names),
             tuple(self._sources),
+            statistics,
         )
         self.discard()
         return shard
@@ -276,35 +284,46 @@ class ShardWriter:
         if not self._is_open:
             raise ValueError("shard: expected one that is open, got one that was closed")
 
-    def _tensors(self) -> Iterator[_Tensor]:
+    def _tensors(self, statistics: dict[str, StreamStatistics]) -> Iterator[_Tensor]:
+        """All tensors; as the chunks of values are read, the statistics are made."""
         e = self.episodes
         for name, rows in self._streams.items():
             n = rows.rows
             entry = rows.entry
-            yield _Tensor(f"{name}/values", entry.dtype, (n, *entry.shape), rows.columns["values"])
-            yield _Tensor(f"{name}/times", "I64", (n,), rows.columns["times"])
+            values = _values(rows, statistics[name])
+            yield _Tensor(f"{name}/values", entry.dtype, (n, *entry.shape), values)
+            times = rows.columns["times"].chunks(_CHUNK_BYTES)
+            yield _Tensor(f"{name}/times", "I64", (n,), times)
             lengths = np.zeros(e + 1, "<i8")
             for episode, length in self._lengths[name]:
                 lengths[episode + 1] = length
-            yield _Tensor(f"{name}/offsets", "I64", (e + 1,), lengths.cumsum().tobytes())
-            if "received" in rows.columns:
-                yield _Tensor(f"{name}/received", "I64", (n,), rows.columns["received"])
-            if "valid" in rows.columns:
-                yield _Tensor(f"{name}/valid", "BOOL", (n,), rows.columns["valid"])
+            yield _Tensor(f"{name}/offsets", "I64", (e + 1,), [lengths.cumsum().tobytes()])
+            for column, dtype in (("received", "I64"), ("valid", "BOOL")):
+                if column in rows.columns:
+                    chunks = rows.columns[column].chunks(_CHUNK_BYTES)
+                    yield _Tensor(f"{name}/{column}", dtype, (n,), chunks)
         spans = np.array(self._spans, "<i8").T
         for name, span in zip(("start_ns", "end_ns", "length"), spans, strict=True):
-            yield _Tensor(f"episode/{name}", "I64", (e,), span.tobytes())
-        yield _Tensor("episode/task", "I32", (e,), np.array(self._task, "<i4").tobytes())
-        yield _Tensor("episode/subsets", "U64", (e,), np.array(self._subsets, "<u8").tobytes())
+            yield _Tensor(f"episode/{name}", "I64", (e,), [span.tobytes()])
+        yield _Tensor("episode/task", "I32", (e,), [np.array(self._task, "<i4").tobytes()])
+        yield _Tensor("episode/subsets", "U64", (e,), [np.array(self._subsets, "<u8").tobytes()])
         sources = [source.encode() for source in self._sources]
         offsets = np.cumsum([0, *map(len, sources)], dtype="<i8")
-        yield _Tensor("episode/source_offsets", "I64", (e + 1,), offsets.tobytes())
+        yield _Tensor("episode/source_offsets", "I64", (e + 1,), [offsets.tobytes()])
         text = b"".join(sources)
-        yield _Tensor("episode/source", "U8", (len(text),), text)
+        yield _Tensor("episode/source", "U8", (len(text),), [text])
 
 
-def _read(column: Column) -> Iterator[bytes]:
-    return column.chunks(_CHUNK_BYTES)
+def _values(rows: Rows, statistics: StreamStatistics) -> Iterator[bytes]:
+    entry = rows.entry
+    n = max(1, _CHUNK_BYTES // entry.row_bytes)
+    valid = rows.columns["valid"].chunks(n) if "valid" in rows.columns else repeat(None)
+    for chunk, flags in zip(
+        rows.columns["values"].chunks(n * entry.row_bytes), valid, strict=False
+    ):
+        values = np.frombuffer(chunk, STORAGE[entry.dtype]).reshape(-1, *entry.shape)
+        statistics.update(values, None if flags is None else np.frombuffer(flags, np.bool_))
+        yield chunk
 
 
 def _header(tensors: Iterable[_Tensor]) -> bytes:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -21,8 +21,9 @@ from robocache.store.episode import MAX_SUBSETS, EpisodeWriter
 from robocache.store.errors import StoreError
 from robocache.store.files import SHARD, STATISTICS, TEMPORARY, new_file, sync_folder
 from robocache.store.lock import StoreLock
-from robocache.store.manifest import NAME, Manifest, ShardEntry, read_manifest
+from robocache.store.manifest import NAME, Manifest, ShardEntry, StatisticsEntry, read_manifest
 from robocache.store.shard import Shard, ShardWriter
+from robocache.store.statistics import StreamStatistics, read_state, state_bytes
 from robocache.store.streams import (
     Method,
     StreamEntry,
@@ -35,6 +36,7 @@ from robocache.store.streams import (
 )
 
 SHARD_BYTES = 256 << 20
+_NONE: Mapping[Path, str] = {}
 
 
 class StoreWriter:
@@ -76,6 +78,7 @@ class StoreWriter:
         self._lock: StoreLock | None = StoreLock(self.path)
         try:
             self._manifest = self._open(append)
+            self._statistics = self._read_statistics()
         except BaseException:
             self._lock.release()
             raise
@@ -119,6 +122,12 @@ class StoreWriter:
             is_ours = SHARD.fullmatch(name) or STATISTICS.fullmatch(name)
             if name.startswith(TEMPORARY) or (is_ours and name not in named):
                 entry.unlink(missing_ok=True)
+
+    def _read_statistics(self) -> dict[str, StreamStatistics]:
+        entry = self._manifest.statistics
+        if entry is None:
+            return {}
+        return read_state(self.path, entry, self._manifest.streams)
 
     def __enter__(self) -> StoreWriter:
         return self
@@ -262,7 +271,30 @@ class StoreWriter:
         size = path.stat().st_size
         if size != shard.bytes:
             raise StoreError(f"{path}: expected {shard.bytes} bytes, got {size}")
-        self._write(self._with(shard), path)
+        manifest = self._with(shard)
+        statistics = dict(self._statistics)
+        for name, new in shard.statistics.items():
+            known = statistics.get(name)
+            statistics[name] = new if known is None else known.merged(new)
+        file = new_file(self.path, state_bytes(statistics))
+        entry = StatisticsEntry(
+            f"statistics-{len(manifest.shards):05d}.safetensors",
+            file.bytes,
+            f"{file.crc32:08x}",
+            {
+                **(manifest.statistics.streams if manifest.statistics else {}),
+                **{name: statistics[name].summary() for name in shard.statistics},
+            },
+        )
+        old = manifest.statistics
+        manifest = replace(manifest, statistics=entry)
+        try:
+            self._write(manifest, {path: manifest.shards[-1].file, file.path: entry.file})
+        finally:
+            file.discard()  # where it was not renamed
+        self._statistics = statistics
+        if old is not None:
+            (self.path / old.file).unlink(missing_ok=True)
 
     def _with(self, shard: Shard) -> Manifest:
         """The manifest with a shard more."""
@@ -297,20 +329,21 @@ class StoreWriter:
         said = self._known.declared
         return tuple(declared(s, said[s.name]) if s.name in said else s for s in streams)
 
-    def _write(self, manifest: Manifest, shard: Path | None = None) -> None:
-        """Puts a manifest in place, and before it the shard that it names last."""
+    def _write(self, manifest: Manifest, files: Mapping[Path, str] = _NONE) -> None:
+        """Puts a manifest in place, and before it the files that are new in it, by their names."""
         file = new_file(self.path, manifest.to_bytes())
-        renamed = None
+        renamed: list[tuple[Path, Path]] = []
         try:
-            if shard is not None:
-                renamed = self.path / manifest.shards[-1].file
-                shard.rename(renamed)
+            for temporary, name in files.items():
+                temporary.rename(self.path / name)
+                renamed.append((self.path / name, temporary))
+            if files:
                 sync_folder(self.path)
             file.path.rename(self.path / NAME)
         except BaseException:
             file.discard()
-            if shard is not None and renamed is not None and renamed.exists():
-                renamed.rename(shard)
+            for path, temporary in renamed:
+                path.rename(temporary)
             raise
         self._manifest = manifest
         sync_folder(self.path)
