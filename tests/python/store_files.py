@@ -1,4 +1,7 @@
-"""A store read by other means than the project's: json, zlib and the safetensors package."""
+"""A store read by other means than the project's: json, zlib and the safetensors package.
+
+And by the project's too, which has to find the same.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,8 @@ from typing import Any
 
 import numpy as np
 from safetensors import safe_open
+
+import robocache as rc
 
 
 @dataclass
@@ -105,7 +110,25 @@ def read_shard(path: Path, manifest: dict[str, Any], shard: dict[str, Any]) -> l
 def read_store(path: Path) -> list[EpisodeOnDisk]:
     """All episodes of a store, every file checked."""
     manifest = read_manifest(path)
-    return [e for shard in manifest["shards"] for e in read_shard(path, manifest, shard)]
+    episodes = [e for shard in manifest["shards"] for e in read_shard(path, manifest, shard)]
+    store = rc.EpisodeStore(path)
+    store.verify()
+    assert len(store) == len(episodes)
+    for got, expected in zip(store, episodes, strict=True):
+        assert (got.task, got.source, set(got.subsets)) == (
+            expected.task,
+            expected.source,
+            set(expected.subsets),
+        )
+        assert set(got.streams) == set(expected.streams)
+        for name, columns in expected.streams.items():
+            for column in ("values", "times", "received", "valid"):
+                rows = getattr(got[name], column)
+                if column in columns:
+                    np.testing.assert_array_equal(rows.view(columns[column].dtype), columns[column])
+                else:
+                    assert rows is None
+    return episodes
 
 
 def file_names(path: Path) -> list[str]:
