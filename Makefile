@@ -86,7 +86,7 @@ $(BUILD)/.installed: $(sources) $(VENV)/cuda
 build: $(BUILD)/.installed ## build the package and install it into .venv
 
 demo: $(BUILD)/.installed ## align a generated recording, voxelize a generated scene: tables, times, pictures
-	@$(BIN)/python examples/python/demo.py
+	@$(BIN)/robocache demo
 
 wheel: $(VENV)/.demo-packages ## the wheel of a release, for all GPU architectures, in dist/
 	@$(call wheel,build/release,dist,ROBOCACHE_CUDA=$(if $(filter OFF,$(CUDA)),OFF,ON))

@@ -13,18 +13,16 @@ import pytest
 from numpy.typing import NDArray
 from support import find_backends
 
-EXAMPLES = Path(__file__).parents[2] / "examples" / "python"
+import robocache as rc
+from robocache.cli import main
+
 STREAMS = ("joints", "force", "vision", "gripper", "hand")
 MS = 1_000_000  # ns
 
 
 def load(name: str) -> Any:
-    """A module of the examples, which find each other in their folder."""
-    sys.path.insert(0, str(EXAMPLES))
-    try:
-        return importlib.import_module(name)
-    finally:
-        sys.path.remove(str(EXAMPLES))
+    """A module of the demo."""
+    return importlib.import_module(f"robocache.demo.{name}")
 
 
 @pytest.fixture(scope="module")
@@ -180,7 +178,7 @@ def test_demo_runs_to_the_end(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     folder = tmp_path / "new" / "folder"
     done = subprocess.run(
-        [sys.executable, str(EXAMPLES / "demo.py"), "--output", str(folder), "--seed", "3"],
+        [sys.executable, "-m", "robocache.cli", "demo", "--output", str(folder), "--seed", "3"],
         capture_output=True,
         text=True,
         timeout=300,
@@ -220,10 +218,37 @@ def test_demo_names_a_wrong_argument(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     pytest.importorskip("matplotlib")
-    demo = load("demo")
-    monkeypatch.setattr(sys, "argv", ["demo.py", *arguments, "--output", str(tmp_path / "new")])
+    monkeypatch.setattr(
+        sys, "argv", ["robocache", "demo", *arguments, "--output", str(tmp_path / "new")]
+    )
     with pytest.raises(SystemExit) as stop:
-        demo.main()
+        main()
     assert stop.value.code == 2
     assert message in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
+
+
+def test_the_store_gives_the_recording_back(recording: Any, tmp_path: Path) -> None:
+    """The same bits, so that the demo shows what it showed without a store."""
+    storing = load("storing")
+    made = recording.make_recording(np.random.default_rng(0))
+    for _ in range(2):  # the second run takes the place of the first
+        path = storing.write_store(made, tmp_path)
+        read = storing.read_back(made, path)
+        for name in STREAMS:
+            ours, theirs = getattr(made, name), getattr(read, name)
+            assert ours.values.dtype == theirs.values.dtype
+            np.testing.assert_array_equal(ours.values, theirs.values)
+            np.testing.assert_array_equal(ours.times, theirs.times)
+            assert (ours.received is None) == (theirs.received is None)
+        np.testing.assert_array_equal(made.vision.received, read.vision.received)
+    assert len(rc.EpisodeStore(path)) == 1
+
+
+def test_the_demo_leaves_a_store_of_others_alone(recording: Any, tmp_path: Path) -> None:
+    path = tmp_path / "recording.store"
+    with rc.StoreWriter(path) as writer, writer.episode(source="mine") as episode:
+        episode.add("a", [0], [[1.0]])
+    with pytest.raises(ValueError, match="expected the store of an earlier demo, got another one"):
+        load("storing").write_store(recording.make_recording(np.random.default_rng(0)), tmp_path)
+    assert rc.EpisodeStore(path)[0].source == "mine"

@@ -7,7 +7,7 @@ import torch
 from numpy.typing import NDArray
 
 import robocache as rc
-from recording import Floats, Recording, Stream, Times
+from robocache.demo.recording import Floats, Recording, Stream, Times
 
 TARGET_HZ = 50
 MS = 1_000_000  # ns

@@ -1,13 +1,12 @@
-"""Align a robot's recording to one timeline, voxelize a depth camera's points, and time both.
+"""`robocache demo`: a robot's recording to one timeline, a depth camera's points to voxels.
 
 A generated pick-and-place (see recording.py) has five streams, each with its own rate, jitter and
-faults. One call fuses them at 50 Hz, each by the method that suits it; the mask says which results
-are real. The points of a generated table scene (see scene.py and voxels.py) become voxels. Prints
-what came out and what it cost beside the usual torch code, and draws pictures of it. Uses the GPU
-where there is one.
+faults. It is written to an episode store and read back (see storing.py). One call fuses the streams
+at 50 Hz, each by the method that suits it; the mask says which results are real. The points of a
+generated table scene (see scene.py and voxels.py) become voxels. Prints what came out and what it
+cost beside the usual torch code, and draws pictures of it. Uses the GPU where there is one.
 """
 
-import argparse
 import functools
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -16,35 +15,41 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-import recording
 import robocache as rc
-import voxels
-from aligning import MS, TARGET_HZ, Aligned, Method, align, make_targets
-from drawing import draw
-from recording import Floats, Times
-from report import CALLS_A_TURN, best_ms, name_of, print_table, problem_with
+from robocache.demo import recording, voxels
+from robocache.demo.aligning import MS, TARGET_HZ, Aligned, Method, align, make_targets
+from robocache.demo.drawing import draw
+from robocache.demo.recording import Floats, Times
+from robocache.demo.report import CALLS_A_TURN, best_ms, name_of, print_table, problem_with
+from robocache.demo.storing import read_back, write_store
 
 LONGEST_S = 120
 EPISODES = 64  # in the batch that is timed
 TURNS = 50  # of timing
 
 
-def main() -> None:
-    options = parse_options()
+def run(output: Path, seed: int, duration_s: float) -> None:
+    if seed < 0:
+        raise ValueError(f"--seed: expected 0 or more, got {seed}")
+    if not recording.CYCLE_S <= duration_s <= LONGEST_S:
+        limits = f"{recording.CYCLE_S:g} to {LONGEST_S}"
+        raise ValueError(f"--duration: expected {limits}, got {duration_s:g}")
     devices = [torch.device("cpu")]
     if torch.cuda.is_available():
         devices.append(torch.device("cuda"))
     device = devices[-1]
 
-    rng = np.random.default_rng(options.seed)
-    episode = recording.make_recording(rng, options.duration)
+    rng = np.random.default_rng(seed)
+    made = recording.make_recording(rng, duration_s)
+    store = write_store(made, output)
+    episode = read_back(made, store)
     targets = make_targets(episode)
     aligned = align(episode, targets, device)
 
     print(f"robocache {rc.__version__} on {name_of(device)}")
     print(f"backends: {describe_backends(device)}\n")
     print(
-        f"A pick-and-place of {options.duration:g} s, aligned to {TARGET_HZ} Hz "
+        f"A pick-and-place of {duration_s:g} s, aligned to {TARGET_HZ} Hz "
         f"({len(targets)} targets):\n"
     )
     print_streams(aligned)
@@ -57,48 +62,14 @@ def main() -> None:
         "with rows (mean). Vision frames are aligned\nby their exposure; they arrive "
         f"{delay.min():.0f} to {delay.max():.0f} ms later.\n"
     )
-    print_times(rng, options.duration, targets, devices)
+    print_times(rng, duration_s, targets, devices)
 
-    picture = draw(episode, aligned, targets, options.output)
+    picture = draw(episode, aligned, targets, output)
     print(f"\nPicture: {picture}\n")
 
-    picture = voxels.show(rng, devices, options.output)
+    picture = voxels.show(rng, devices, output)
     print(f"\nPicture: {picture}")
-
-
-def parse_options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "--output",
-        type=Path,
-        default=Path("demo"),
-        metavar="FOLDER",
-        help="folder for alignment.png and voxels.png, made if need be (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--seed",
-        type=int,
-        default=0,
-        metavar="N",
-        help="seed of the recording; the same seed makes the same one (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--duration",
-        type=float,
-        default=recording.CYCLE_S,
-        metavar="SECONDS",
-        help=f"length of the recording, {recording.CYCLE_S:g} (one pick-and-place) to {LONGEST_S} "
-        "(default: %(default)g)",
-    )
-    options = parser.parse_args()
-    if options.seed < 0:
-        parser.error(f"--seed: expected 0 or more, got {options.seed}")
-    if not recording.CYCLE_S <= options.duration <= LONGEST_S:
-        limits = f"{recording.CYCLE_S:g} to {LONGEST_S}"
-        parser.error(f"--duration: expected {limits}, got {options.duration:g}")
-    return options
+    print(f"\nStore: {store}, which `robocache info`, `check` and `view` look at")
 
 
 # The streams --------------------------------------------------------------------------------------
@@ -221,7 +192,3 @@ def interpolate(values: NDArray[np.floating], times: Times, targets: Times) -> F
     """numpy.interp of each channel, in float64 and from the first target on, to lose no ns."""
     t, source_t = (targets - targets[0]).astype(float), (times - targets[0]).astype(float)
     return np.stack([np.interp(t, source_t, channel) for channel in values.T], axis=1)
-
-
-if __name__ == "__main__":
-    main()

@@ -13,9 +13,9 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 import robocache as rc
-import scene
-from report import CALLS_A_TURN, best_ms, print_table, problem_with
-from scene import Floats, Scene
+from robocache.demo import scene
+from robocache.demo.report import CALLS_A_TURN, best_ms, print_table, problem_with
+from robocache.demo.scene import Floats, Scene
 
 GRID = (70, 45, 32)
 SIZE = 0.02  # m

@@ -13,8 +13,8 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
-from aligning import MS, Aligned
-from recording import Floats, Recording, Times
+from robocache.demo.aligning import MS, Aligned
+from robocache.demo.recording import Floats, Recording, Times
 
 # Okabe and Ito's colours, told apart by colour-blind eyes, the light ones left out.
 BLACK, BLUE, GREEN, ORANGE = "#222222", "#0072B2", "#009E73", "#E69F00"

@@ -1,0 +1,304 @@
+"""What commands there are, and their options.
+
+Only this file is loaded for `--help`: what a command needs, its function imports.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
+
+import typer
+
+if TYPE_CHECKING:
+    from robocache.readers import ReadOptions
+
+app = typer.Typer(
+    name="robocache",
+    help="Robots' recordings, of many rates and formats, to training data.",
+    epilog="Example: robocache convert recordings/ store && robocache check store",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,  # help in plain text costs no import of rich
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+
+EXIT_FOUND = 1  # the command did its work, and its result is not good
+EXIT_FAILED = 2  # it could not
+
+# ---- options that commands share -----------------------------------------------------------------
+
+AnyPath = Annotated[Path, typer.Argument(metavar="PATH", help="A store, or any recording.")]
+StorePath = Annotated[Path, typer.Argument(metavar="STORE", help="An episode store.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+Rate = Annotated[
+    float | None,
+    typer.Option(metavar="HZ", help="Rows per second of a recording that has no times."),
+]
+Images = Annotated[
+    bool, typer.Option("--images", help="Decode images of a recording too (takes a while).")
+]
+Topics = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--topic", metavar="NAME", help="Only these streams; * and ? as in a shell. Repeatable."
+    ),
+]
+Stamp = Annotated[
+    Literal["header", "received"],
+    typer.Option(help="The time of a message: the stamp in its header, or when it was received."),
+]
+TimeColumn = Annotated[
+    str | None, typer.Option(metavar="NAME", help="The column of times in a table.")
+]
+TimeUnit = Annotated[
+    Literal["ns", "us", "ms", "s"] | None, typer.Option(help="The unit of the time column.")
+]
+
+
+def read_options(topics: list[str] | None, **options: Any) -> ReadOptions:
+    """The options of a command as readers take them."""
+    from robocache.readers import ReadOptions
+
+    return ReadOptions(topics=tuple(topics) if topics else None, **options)
+
+
+# ---- looking at data -----------------------------------------------------------------------------
+
+
+@app.command(
+    epilog="Example: robocache info flight.ulg", short_help="What is in a store or a recording."
+)
+def info(
+    path: AnyPath,
+    rate: Rate = None,
+    images: Images = False,
+    topic: Topics = None,
+    stamp: Stamp = "header",
+    time_column: TimeColumn = None,
+    time_unit: TimeUnit = None,
+    episodes: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Measure at most so many episodes.")
+    ] = 100,
+    json: Json = False,
+) -> None:
+    """What is in a store or a recording: streams, rates, jitter, rows, gaps, size.
+
+    Rates, jitter and gaps are measured on at most --episodes episodes, evenly spread.
+    """
+    from robocache.cli.info import run
+
+    options = read_options(
+        topic, rate=rate, images=images, stamp=stamp, time_column=time_column, time_unit=time_unit
+    )
+    run(path, options, episodes, json)
+
+
+@app.command(
+    epilog="Example: robocache check store --strict", short_help="What is wrong with the data."
+)
+def check(
+    path: AnyPath,
+    rate: Rate = None,
+    images: Images = False,
+    topic: Topics = None,
+    stamp: Stamp = "header",
+    time_column: TimeColumn = None,
+    time_unit: TimeUnit = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Warnings fail the command too.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """The data doctor: what is wrong with a store or a recording, where, and what to do about it.
+
+    Looks at times (going back, repeating, gaps, lost rows, dropouts, changing rates, drifting
+    clocks), values (NaN, stuck, saturated or constant channels, quaternions, angles that wrap),
+    episodes (too short, streams missing), and a store's checksums.
+
+    The exit code is 1 if there is an error (with --strict: or a warning), and 0 otherwise.
+    """
+    from robocache.cli.check import run
+
+    options = read_options(
+        topic, rate=rate, images=images, stamp=stamp, time_column=time_column, time_unit=time_unit
+    )
+    if not run(path, options, strict, json):
+        raise typer.Exit(EXIT_FOUND)
+
+
+@app.command(
+    epilog="Example: robocache view store --episode 3 --output episode.png",
+    short_help="A picture of an episode.",
+)
+def view(
+    path: AnyPath,
+    episode: Annotated[int, typer.Option(metavar="N", help="Which; -1 is the last.")] = 0,
+    output: Annotated[
+        Path,
+        typer.Option(metavar="FILE", help="A picture (.png, .svg, .pdf), or .rrd for Rerun."),
+    ] = Path("episode.png"),
+    rate: Rate = None,
+    images: Images = False,
+    topic: Topics = None,
+    stamp: Stamp = "header",
+    time_column: TimeColumn = None,
+    time_unit: TimeUnit = None,
+) -> None:
+    """A picture of an episode: when each stream has rows, its rate, its gaps, its values.
+
+    An output that ends in .rrd is a recording for Rerun's viewer (pip install 'robocache[view]'),
+    images included.
+    """
+    from robocache.cli.view import run
+
+    options = read_options(
+        topic, rate=rate, images=images, stamp=stamp, time_column=time_column, time_unit=time_unit
+    )
+    run(path, options, episode, output)
+
+
+# ---- making stores -------------------------------------------------------------------------------
+
+
+@app.command(
+    epilog="Example: robocache convert recordings/ recordings.store --workers 2",
+    short_help="Recordings to an episode store.",
+)
+def convert(
+    sources: Annotated[
+        list[Path], typer.Argument(metavar="SOURCE...", help="Recordings, or folders of them.")
+    ],
+    destination: Annotated[Path, typer.Argument(metavar="STORE", help="The store's folder.")],
+    append: Annotated[
+        bool, typer.Option("--append", help="Add to a store that has other episodes too.")
+    ] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Stop at the first thing that can't be converted.")
+    ] = False,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", min=1, help="Processes, of some 250 MB each; the cores, up to 4."
+        ),
+    ] = None,
+    ray: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS", help="A Ray cluster that works instead: auto, local, ..."),
+    ] = None,
+    rate: Rate = None,
+    no_images: Annotated[
+        bool, typer.Option("--no-images", help="Leave images and video out.")
+    ] = False,
+    resize: Annotated[
+        str | None, typer.Option(metavar="WxH", help="Resize images, such as 224x224.")
+    ] = None,
+    fit: Annotated[
+        Literal["pad", "crop", "stretch"],
+        typer.Option(help="How an image of another aspect fits --resize."),
+    ] = "pad",
+    topic: Topics = None,
+    stamp: Stamp = "header",
+    time_column: TimeColumn = None,
+    time_unit: TimeUnit = None,
+    json: Json = False,
+) -> None:
+    """Converts recordings of any known format to an episode store.
+
+    Streams keep their own times and rates. A file or episode that can't be read is skipped and
+    reported. Interrupted, the same command goes on where it was.
+
+    The exit code is 0 if everything was converted, 1 if something was skipped, 2 if the command
+    could not go on.
+    """
+    from robocache.cli.convert import run
+
+    converted = run(
+        sources, destination, json, resize,
+        append=append, strict=strict, workers=workers, ray=ray, rate=rate, images=not no_images,
+        fit=fit, topics=topic, stamp=stamp, time_column=time_column, time_unit=time_unit,
+    )  # fmt: skip
+    if not converted:
+        raise typer.Exit(EXIT_FOUND)
+
+
+@app.command(
+    epilog="Example: robocache stats store --json", short_help="Statistics of every channel."
+)
+def stats(store: StorePath, json: Json = False) -> None:
+    """Statistics of every channel of a store: count, mean, deviation, range, quantiles.
+
+    Of valid rows, NaN and infinity left out; of images for each colour.
+    """
+    from robocache.cli.stats import run
+
+    run(store, json)
+
+
+@app.command(
+    epilog="Example: robocache export store lerobot-set --rate 30",
+    short_help="A store to a LeRobot data set.",
+)
+def export(
+    store: StorePath,
+    destination: Annotated[Path, typer.Argument(metavar="FOLDER", help="The new data set's.")],
+    rate: Annotated[float, typer.Option(metavar="HZ", help="Frames per second.")],
+    stream: Annotated[
+        list[str] | None,
+        typer.Option("--stream", metavar="NAME", help="Only these streams. Repeatable."),
+    ] = None,
+    no_video: Annotated[
+        bool, typer.Option("--no-video", help="Store images as PNG, not as video.")
+    ] = False,
+    robot_type: Annotated[
+        str | None, typer.Option(metavar="NAME", help="What LeRobot is to say of the robot.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Writes a store as a LeRobot v3.0 data set, every stream aligned to one rate.
+
+    Each stream is aligned by its own method. Frames across gaps are counted: LeRobot has no mask.
+    """
+    from robocache.cli.export import run
+
+    if not run(store, destination, rate, stream, not no_video, robot_type, json):
+        raise typer.Exit(EXIT_FOUND)
+
+
+@app.command(
+    epilog="Example: robocache demo --seed 3 --output pictures", short_help="Everything once."
+)
+def demo(
+    output: Annotated[
+        Path,
+        typer.Option(metavar="FOLDER", help="For the store, alignment.png and voxels.png."),
+    ] = Path("demo"),
+    seed: Annotated[int, typer.Option(metavar="N", help="Another seed, another recording.")] = 0,
+    duration: Annotated[
+        float, typer.Option(metavar="SECONDS", help="Of the recording, 10 to 120.")
+    ] = 10.0,
+) -> None:
+    """A generated recording through a store to one timeline, a generated scene to voxels.
+
+    Prints what came out and the times beside the usual torch code, and draws both.
+    """
+    from robocache.cli.demo import run
+
+    run(output, seed, duration)
+
+
+# ---- the program ---------------------------------------------------------------------------------
+
+
+def main() -> NoReturn:
+    """Runs `robocache`: errors are one line on stderr, and exit code 2."""
+    try:
+        app(prog_name="robocache", standalone_mode=True)
+    except (ValueError, OSError, ImportError) as error:
+        print(f"robocache: {error or type(error).__name__}", file=sys.stderr)
+        raise SystemExit(EXIT_FAILED) from None
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
+    raise SystemExit(0)

@@ -1,0 +1,67 @@
+"""`robocache check`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.markup import escape
+
+from robocache.cli.console import out, print_json, progress
+from robocache.doctor import Diagnosis, Finding, examine
+from robocache.doctor.finding import SEVERITIES
+from robocache.readers import ReadOptions
+
+COLOURS = {"error": "bold red", "warning": "yellow", "info": "cyan"}
+
+
+def run(path: Path, options: ReadOptions, strict: bool, as_json: bool) -> bool:
+    """Prints the findings; whether there are none that fail the command."""
+    with progress("checking episodes", quiet=as_json) as update:
+        found = examine(path, options, update)
+    if as_json:
+        print_json(found.as_json())
+    else:
+        print_findings(found)
+    return not found.count("error") and not (strict and found.count("warning"))
+
+
+def print_findings(found: Diagnosis) -> None:
+    """Findings of one kind on one stream together, by their first episode."""
+    console = out()
+    groups: dict[tuple[str, str, str | None], list[Finding]] = {}
+    for finding in found.findings:
+        key = (finding.severity, finding.kind, finding.stream)
+        if finding.kind in ("reader", "checksum", "unreadable"):  # each says something else
+            key = (finding.severity, finding.kind, finding.text)
+        groups.setdefault(key, []).append(finding)
+    for (severity, kind, _), group in groups.items():
+        first = group[0]
+        stream = f"  {escape(first.stream)}" if first.stream else ""
+        console.print(f"[{COLOURS[severity]}]{severity:8}[/]{kind}[bold]{stream}[/]{where(group)}")
+        console.print(f"        {first.text}", markup=False)
+        console.print(f"        -> {first.advice}", markup=False, style="dim")
+    counts = ", ".join(
+        f"{found.count(severity):,} {severity}{'s' * (found.count(severity) != 1)}"
+        for severity in SEVERITIES
+        if severity != "info" or found.count(severity)
+    )
+    console.print(
+        f"{found.path}: {found.format}, {found.episodes:,} "
+        f"episode{'s' * (found.episodes != 1)}: {counts}",
+        markup=False,
+    )
+
+
+def where(group: Sequence[Finding]) -> str:
+    """The episodes of a group, in words."""
+    episodes = sorted({finding.episode for finding in group if finding.episode is not None})
+    if not episodes:
+        return ""
+    first = group[0]
+    text = f"  episode {first.episode}"
+    if first.time_s is not None:
+        text += f" at {first.time_s:.3f} s"
+    if len(episodes) > 1:
+        text += f", and {len(episodes) - 1:,} more episode{'s' * (len(episodes) > 2)}"
+    return text

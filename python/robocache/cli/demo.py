@@ -1,0 +1,15 @@
+"""`robocache demo`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from robocache.readers.recording import require
+
+
+def run(output: Path, seed: int, duration_s: float) -> None:
+    """Runs the demo, where what it needs is installed."""
+    require("matplotlib", "(drawing) the demo's pictures", "demo")
+    from robocache.demo import run as demo
+
+    demo.run(output, seed, duration_s)

@@ -1,0 +1,44 @@
+"""`robocache export`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from robocache.cli.console import out, print_json, progress
+from robocache.export import export_lerobot
+
+
+def run(
+    store: Path,
+    destination: Path,
+    rate: float,
+    streams: Sequence[str] | None,
+    video: bool,
+    robot_type: str | None,
+    as_json: bool,
+) -> bool:
+    """Exports, and prints what was done; whether no episode was left out."""
+    with progress("exporting episodes", quiet=as_json) as update:
+        report = export_lerobot(
+            store, destination, rate,
+            streams=streams, video=video, robot_type=robot_type, progress=update,
+        )  # fmt: skip
+    if as_json:
+        print_json(report.as_json())
+        return not report.skipped
+    console = out()
+    console.print(
+        f"{destination}: LeRobot v3.0, {report.episodes:,} episodes, {report.frames:,} frames at "
+        f"{rate:g} Hz, {', '.join(report.features)}",
+        markup=False,
+    )
+    if report.frames_across_gaps:
+        console.print(
+            f"{report.frames_across_gaps:,} frames are made across gaps or from rows that are not "
+            "valid; LeRobot has no mask for them",
+            style="yellow",
+        )
+    for episode, reason in report.skipped:
+        console.print(f"skipped episode {episode}: {reason}", style="yellow", markup=False)
+    return not report.skipped

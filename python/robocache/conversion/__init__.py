@@ -1,0 +1,5 @@
+"""Converting recordings to an episode store: in parallel, resumable, in bounded memory."""
+
+from robocache.conversion.convert import Conversion, Skipped, convert
+
+__all__ = ["Conversion", "Skipped", "convert"]

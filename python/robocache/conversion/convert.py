@@ -1,0 +1,329 @@
+"""The public function: recordings to a store."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from robocache.conversion.pools import Inline, Pool, Processes, RayTasks, run_in_order
+from robocache.conversion.work import Listing, Made, Span, list_recording, make_shards, source_of
+from robocache.doctor.data import is_store, size_of
+from robocache.readers import ReadOptions, RecordingError, find_recordings
+from robocache.readers.recording import note_lines
+from robocache.store.errors import StoreError
+from robocache.store.files import TEMPORARY
+from robocache.store.writer import SHARD_BYTES, StoreWriter
+
+# A group of episodes is converted by one worker into shards of its own. Its size is that of the
+# recordings: small enough to keep many workers busy, large enough that a store has few shards.
+GROUPS = 64
+LEAST_GROUP_BYTES, MOST_GROUP_BYTES = 4 << 20, 256 << 20
+
+PathLike = str | os.PathLike[str]
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """What was not converted."""
+
+    source: str
+    """A recording, or an episode of one: ``demo.hdf5#demo_3``."""
+    reason: str
+
+
+@dataclass
+class Conversion:
+    """What :func:`convert` did."""
+
+    destination: Path
+    recordings: int = 0
+    episodes: int = 0
+    """How many were added."""
+    rows: int = 0
+    """Of all streams of these."""
+    bytes: int = 0
+    """Of the shards that were added."""
+    already_there: int = 0
+    """Episodes that the store had before."""
+    skipped: list[Skipped] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    """What readers left out or changed, and how often."""
+    formats: dict[str, int] = field(default_factory=dict)
+    """How many recordings of each there were."""
+
+    def as_json(self) -> dict[str, Any]:
+        """As `robocache convert --json` prints it."""
+        skipped = [vars(one) for one in self.skipped]
+        return {**vars(self), "destination": str(self.destination), "skipped": skipped}
+
+
+def convert(
+    sources: PathLike | Iterable[PathLike],
+    destination: PathLike,
+    *,
+    append: bool = False,
+    strict: bool = False,
+    workers: int = 1,
+    ray: str | None = None,
+    shard_bytes: int = SHARD_BYTES,
+    progress: Callable[[int, int], None] | None = None,
+    rate: float | None = None,
+    images: bool = True,
+    resize: tuple[int, int] | None = None,
+    fit: Literal["pad", "crop", "stretch"] = "pad",
+    topics: Sequence[str] | None = None,
+    stamp: Literal["header", "received"] = "header",
+    time_column: str | None = None,
+    time_unit: Literal["ns", "us", "ms", "s"] | None = None,
+) -> Conversion:
+    """Converts recordings of any known format to an episode store.
+
+    Streams keep their own times and rates. The same sources give the same store, however many
+    workers there are. Killed at any instant, it leaves a store that opens, and the same call goes
+    on: an episode whose source is in the store already is not converted again.
+
+    A recording or an episode that can't be read, or whose streams differ from those of the episodes
+    before it, is skipped and reported.
+
+    Args:
+        sources: A file or folder, or several. A folder that is not a recording itself is searched.
+        destination: The store's folder. One that is there is gone on with if all its episodes come
+            from `sources`.
+        append: Add to a store that has other episodes too.
+        strict: Stop at the first recording or episode that can't be converted. What came before
+            it is in the store.
+        workers: Processes. Each takes up to some 250 MB. With more than one, a script must guard
+            its own start: ``if __name__ == "__main__":``.
+        ray: The address of a Ray cluster that works instead, such as ``"auto"``; ``"local"`` starts
+            one here. Its machines must share the recordings and the destination.
+        shard_bytes: How large a file of the store gets; a longer episode has a file of its own.
+        progress: Called with how many episodes are done, and how many there are.
+        rate: Rows per second of recordings that have no times.
+        images: Whether to convert images and video.
+        resize: Width and height of images.
+        fit: How an image of another aspect fits `resize`: ``"pad"``, ``"crop"`` or ``"stretch"``.
+        topics: Names of the streams to convert, ``*`` and ``?`` as in a shell.
+        stamp: The time of a message: that of its ``"header"``, or when it was ``"received"``.
+        time_column: The column of times in a table.
+        time_unit: The unit of the time column.
+
+    Returns:
+        What was done, skipped and changed.
+
+    Raises:
+        RecordingError: If there is no recording; under `strict` for one that can't be converted.
+        StoreError: If the destination is damaged, has episodes of other sources (without `append`),
+            or has another writer.
+        MissingLibrary: If Ray is asked for and not installed.
+        ValueError: For an option out of its range.
+        OSError: If the store can't be written. What was committed before stays.
+
+    Example:
+        >>> report = rc.convert("recordings/", "recordings.store", workers=2)
+        >>> report.episodes, report.skipped
+    """
+    if workers < 1:
+        raise ValueError(f"workers: expected 1 or more, got {workers}")
+    options = ReadOptions(
+        rate=rate, images=images, resize=resize, fit=fit,
+        topics=None if topics is None else tuple(topics), stamp=stamp,
+        time_column=time_column, time_unit=time_unit,
+    )  # fmt: skip
+    paths = _find([sources] if isinstance(sources, (str, os.PathLike)) else list(sources))
+    report = Conversion(Path(destination), recordings=len(paths))
+    is_there = is_store(destination)
+    with StoreWriter(destination, append=is_there, shard_bytes=shard_bytes) as writer:
+        pool: Pool
+        if ray is not None:
+            pool = RayTasks(ray)
+        else:
+            pool = Inline() if workers == 1 else Processes(workers)
+        try:
+            run = _Run(writer, pool, options, shard_bytes, strict, report, progress)
+            listings = run.list_recordings(paths)
+            there = _sources_in(destination) if is_there else set()
+            if not append:
+                _refuse_others(Path(destination), there, listings)
+            run.convert(_groups(listings), there)
+        finally:
+            pool.close()
+            for left in Path(destination).glob(f"{TEMPORARY}*"):  # by workers that died
+                left.unlink(missing_ok=True)
+    report.notes = note_lines(run.notes)
+    return report
+
+
+def _find(sources: Sequence[PathLike]) -> list[str]:
+    """The recordings, each once, in order."""
+    found: dict[str, str] = {}
+    for source in sources:
+        if is_store(source):
+            raise RecordingError(
+                f"{source}: expected recordings, got an episode store (`robocache merge` puts "
+                "stores together)"
+            )
+        for path in find_recordings(source):
+            found.setdefault(os.path.realpath(path), str(path))
+    if not found:
+        listed = ", ".join(str(source) for source in sources) or "no source"
+        raise RecordingError(f"{listed}: expected a recording of a known format, got none")
+    return list(found.values())
+
+
+def _sources_in(destination: PathLike) -> set[str]:
+    from robocache.store.episode_store import EpisodeStore
+
+    return {episode.source for episode in EpisodeStore(destination).episodes}
+
+
+def _refuse_others(
+    destination: Path, there: set[str], listings: Sequence[tuple[str, Listing]]
+) -> None:
+    ours = {source_of(path, key) for path, listing in listings for key in listing.keys}
+    # A recording that can't be read any more has no keys; its episodes are still its own.
+    unread = tuple(source_of(path, "") for path, listing in listings if listing.problem)
+    others = sorted(source for source in there - ours if not source.startswith(unread))
+    if others:
+        raise StoreError(
+            f"{destination}: expected no store there, or one of these recordings, got one with "
+            f"{len(others):,} other episode{'s' * (len(others) > 1)}, such as {others[0]!r} "
+            "(append adds to it)"
+        )
+
+
+def _groups(listings: Sequence[tuple[str, Listing]]) -> list[list[Span]]:
+    """All episodes in order, in groups of about equal size; a function of the recordings alone."""
+    sizes = {path: _size(path) for path, listing in listings if listing.keys}
+    limit = min(max(sum(sizes.values()) // GROUPS, LEAST_GROUP_BYTES), MOST_GROUP_BYTES)
+    groups: list[list[Span]] = [[]]
+    room = float(limit)
+    for path, listing in listings:
+        keys, each = listing.keys, sizes.get(path, 0) / max(1, len(listing.keys))
+        while keys:
+            fits = len(keys) if each * len(keys) <= room else int(room / each)
+            if fits == 0 and not groups[-1]:
+                fits = 1  # larger than a group
+            if fits:
+                groups[-1].append(Span(path, keys[:fits]))
+                keys, room = keys[fits:], room - fits * each
+            if keys:
+                groups.append([])
+                room = float(limit)
+    return [group for group in groups if group]
+
+
+def _size(path: str) -> int:
+    try:
+        return size_of(Path(path))
+    except OSError:  # it will be skipped, and the reason said
+        return 0
+
+
+class _Run:
+    """One conversion: lists, converts, commits in order, and notes what happened."""
+
+    def __init__(
+        self,
+        writer: StoreWriter,
+        pool: Pool,
+        options: ReadOptions,
+        shard_bytes: int,
+        strict: bool,
+        report: Conversion,
+        progress: Callable[[int, int], None] | None,
+    ) -> None:
+        self.notes: Counter[str] = Counter()
+        self._writer = writer
+        self._pool = pool
+        self._options = options
+        self._shard_bytes = shard_bytes
+        self._strict = strict
+        self._report = report
+        self._progress = progress
+
+    def list_recordings(self, paths: Sequence[str]) -> list[tuple[str, Listing]]:
+        """The episodes of each recording."""
+        listings = []
+        tasks = [(path, self._options) for path in paths]
+        for (path, _), listing in run_in_order(self._pool, list_recording, tasks):
+            if listing is None:
+                listing = Listing(problem="the process that read it died (memory?)")
+            if listing.problem is not None:
+                self._skip(path, listing.problem)
+            else:
+                formats = self._report.formats
+                formats[listing.format] = formats.get(listing.format, 0) + 1
+                self.notes.update(listing.notes)
+            listings.append((path, listing))
+        return listings
+
+    def convert(self, groups: Sequence[Sequence[Span]], there: set[str]) -> None:
+        """Converts what is not there yet."""
+        total = sum(len(span.keys) for group in groups for span in group)
+        tasks = [self._task(todo) for group in groups if (todo := _without(group, there))]
+        left = sum(len(span.keys) for task in tasks for span in task[1])
+        done = self._report.already_there = total - left
+        if self._progress is not None:
+            self._progress(done, total)
+        for task, made in run_in_order(self._pool, make_shards, tasks):
+            spans: list[Span] = task[1]
+            if made is None:
+                for span in spans:
+                    self._skip(span.path, "the process that converted it died (memory?)")
+            else:
+                self._commit(made, spans)
+            done += sum(len(span.keys) for span in spans)
+            if self._progress is not None:
+                self._progress(done, total)
+
+    def _task(self, spans: list[Span]) -> tuple[Path, list[Span], ReadOptions, int, bool]:
+        return (self._writer.path, spans, self._options, self._shard_bytes, self._strict)
+
+    def _commit(self, made: Made, spans: list[Span]) -> None:
+        for i, shard in enumerate(made.shards):
+            try:
+                self._writer.commit_shard(shard)
+            except StoreError:
+                # Streams differ from the store's: again, with the store's streams, so that only
+                # the episodes that do not fit are left out.
+                for rest in made.shards[i:]:
+                    (self._writer.path / rest.file).unlink(missing_ok=True)
+                self._commit_fitting(spans, {s for done in made.shards[:i] for s in done.sources})
+                return
+            self._count(shard.episodes, shard.bytes)
+        self._finish(made)
+
+    def _commit_fitting(self, spans: list[Span], there: set[str]) -> None:
+        made = make_shards(*self._task(_without(spans, there)), self._writer.streams)
+        for shard in made.shards:
+            self._writer.commit_shard(shard)
+            self._count(shard.episodes, shard.bytes)
+        self._finish(made)
+
+    def _count(self, episodes: int, size: int) -> None:
+        self._report.episodes += episodes
+        self._report.bytes += size
+
+    def _finish(self, made: Made) -> None:
+        self._report.rows += made.rows
+        self.notes.update(made.notes)
+        for source, reason in made.skipped:
+            self._skip(source, reason)
+
+    def _skip(self, source: str, reason: str) -> None:
+        if self._strict:
+            raise RecordingError(f"{source}: {reason}")
+        self._report.skipped.append(Skipped(source, reason))
+
+
+def _without(group: Sequence[Span], there: set[str]) -> list[Span]:
+    left = []
+    for span in group:
+        keys = tuple(key for key in span.keys if source_of(span.path, key) not in there)
+        if keys:
+            left.append(Span(span.path, keys))
+    return left

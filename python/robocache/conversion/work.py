@@ -1,0 +1,217 @@
+"""What a worker of a conversion does: listing a recording, and making shards of its episodes.
+
+Both functions run in other processes, on other machines too: what they take and return is small and
+can be pickled. They change nothing but files with temporary names in the store's folder.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from robocache.readers import (
+    EpisodeReader,
+    MissingLibrary,
+    ReadOptions,
+    Recording,
+    RecordingError,
+    Rows,
+    StreamFacts,
+    open_recording,
+)
+from robocache.store.dtypes import stored
+from robocache.store.episode import EpisodeWriter
+from robocache.store.shard import Shard, ShardWriter
+from robocache.store.streams import StreamEntry, Streams, joined, make_facts
+
+
+@dataclass(frozen=True)
+class Listing:
+    """The episodes of a recording."""
+
+    keys: tuple[str, ...] = ()
+    format: str = ""
+    notes: Counter[str] = field(default_factory=Counter)
+    """Of opening it."""
+    problem: str | None = None
+    """Why the recording can't be read; it has no keys then."""
+
+
+@dataclass(frozen=True)
+class Span:
+    """Consecutive episodes of a recording that are to be converted."""
+
+    path: str
+    keys: tuple[str, ...]
+
+
+@dataclass
+class Made:
+    """What became of a group of spans."""
+
+    shards: list[Shard] = field(default_factory=list)
+    skipped: list[tuple[str, str]] = field(default_factory=list)
+    """Source and reason."""
+    notes: Counter[str] = field(default_factory=Counter)
+    rows: int = 0
+
+
+def source_of(path: str, key: str) -> str:
+    """What a store says about where an episode comes from."""
+    return f"{path}#{key}"
+
+
+def list_recording(path: str, options: ReadOptions) -> Listing:
+    """The episodes of a recording, without their rows."""
+    try:
+        with open_recording(path, options) as recording:
+            keys = tuple(episode.key for episode in recording.episodes())
+            return Listing(keys, recording.format, Counter(recording.notes))
+    except MemoryError:
+        raise
+    except Exception as error:  # readers raise RecordingError; their libraries anything
+        return Listing(problem=_reason(error, path))
+
+
+def make_shards(
+    folder: Path,
+    spans: Sequence[Span],
+    options: ReadOptions,
+    shard_bytes: int,
+    strict: bool,
+    known: Sequence[StreamEntry] = (),
+) -> Made:
+    """Makes shards of episodes, in the store's folder, under temporary names.
+
+    An episode that can't be read, or does not fit the streams of those before it, is left out.
+
+    Args:
+        folder: The store's.
+        spans: What to convert, in this order.
+        options: How to read.
+        shard_bytes: How large a shard gets.
+        strict: Stop at the first episode that can't be converted.
+        known: The streams that the episodes must fit.
+
+    Raises:
+        OSError: A shard can't be written: the disk is full, or the like.
+    """
+    maker = _Maker(folder, shard_bytes, known)
+    try:
+        for span in spans:
+            _convert_span(maker, span, options, strict)
+            if strict and maker.made.skipped:
+                break
+        maker.close_shard()
+    except BaseException:
+        maker.discard()
+        raise
+    return maker.made
+
+
+def _convert_span(maker: _Maker, span: Span, options: ReadOptions, strict: bool) -> None:
+    skipped = maker.made.skipped
+    try:
+        recording = open_recording(span.path, options)
+    except MemoryError:
+        raise
+    except Exception as error:
+        skipped.append((span.path, _reason(error, span.path)))
+        return
+    with recording:
+        wanted = set(span.keys)
+        episodes = recording.episodes()
+        on_opening = Counter(recording.notes)  # noted where the recording was listed
+        for episode in episodes:
+            if episode.key not in wanted:
+                continue
+            wanted.discard(episode.key)
+            source = source_of(span.path, episode.key)
+            try:
+                maker.add(recording, episode, source)
+            except (ValueError, TypeError) as error:  # it can't be read, or does not fit
+                skipped.append((source, _reason(error, span.path)))
+                if strict:
+                    break
+        maker.made.notes.update(recording.notes - on_opening)
+    if not strict:
+        gone = "expected an episode that was there a moment ago, got none"
+        skipped.extend((source_of(span.path, key), gone) for key in span.keys if key in wanted)
+
+
+class _Maker:
+    """Writes episodes into shards, one after the other."""
+
+    def __init__(self, folder: Path, shard_bytes: int, known: Sequence[StreamEntry]) -> None:
+        self.made = Made()
+        self._folder = folder
+        self._shard_bytes = shard_bytes
+        self._known = Streams()
+        for entry in known:
+            self._known.keep(entry)
+        self._shard = ShardWriter(folder, streams=self._known)
+
+    def add(self, recording: Recording, reader: EpisodeReader, source: str) -> None:
+        """Converts an episode; what it raises but for OSError leaves the shard as it was."""
+        entries: dict[str, StreamEntry] = {}
+        rows_added = 0
+        with self._shard.new_episode(self._keep, reader.task, source, reader.subsets) as episode:
+            for rows in _read(reader):
+                if rows.stream not in entries:
+                    entries[rows.stream] = self._entry(recording, rows, source)
+                episode.add(rows.stream, rows.times, rows.values, rows.received, rows.valid)
+                rows_added += len(rows.times)
+        # Only a kept episode decides what the streams are.
+        for entry in entries.values():
+            if entry.name in self._known.entries:
+                self._known.keep(entry)
+        self.made.rows += rows_added
+
+    def _entry(self, recording: Recording, rows: Rows, source: str) -> StreamEntry:
+        """The stream as the store is to have it."""
+        dtype, values = stored(f"{rows.stream}.values", rows.values)
+        facts = make_facts(rows.stream, **vars(recording.streams.get(rows.stream, StreamFacts())))
+        entry = StreamEntry(rows.stream, dtype, values.shape[1:]).with_facts(facts)
+        known = self._known.entries.get(rows.stream)
+        return entry if known is None else joined(known, entry, source)
+
+    def _keep(self, episode: EpisodeWriter) -> None:
+        shard = self._shard
+        is_full = shard.bytes + episode.bytes > self._shard_bytes
+        if shard.episodes and (is_full or not shard.has_room_for(episode.subsets)):
+            self.close_shard()
+        self._shard.keep(episode)
+
+    def close_shard(self) -> None:
+        if self._shard.episodes:
+            self.made.shards.append(self._shard.close())
+        self._shard.discard()
+        self._shard = ShardWriter(self._folder, streams=self._known)
+
+    def discard(self) -> None:
+        """Removes everything."""
+        self._shard.discard()
+        for shard in self.made.shards:
+            with suppress(OSError):
+                (self._folder / shard.file).unlink(missing_ok=True)
+
+
+def _read(reader: EpisodeReader) -> Iterator[Rows]:
+    """The rows of an episode; whatever a library raises becomes a RecordingError."""
+    try:
+        yield from reader.read()
+    except (RecordingError, MissingLibrary, MemoryError):
+        raise
+    except Exception as error:
+        raise RecordingError(f"{type(error).__name__}: {' '.join(str(error).split())}") from error
+
+
+def _reason(error: Exception, path: str) -> str:
+    """What an error says, without the path that is printed before it."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    if not isinstance(error, (ValueError, TypeError, OSError, ImportError)):
+        text = f"{type(error).__name__}: {text}"
+    return text.removeprefix(f"{path}: ")

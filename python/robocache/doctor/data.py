@@ -1,0 +1,207 @@
+"""A store or a recording, looked at in one way: episodes of :class:`Series`."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robocache.doctor.finding import Facts, Series
+from robocache.readers import ReadOptions, StreamFacts, open_recording
+
+if TYPE_CHECKING:
+    from robocache.readers import EpisodeReader, Recording, Rows
+    from robocache.store.episode_store import EpisodeStore
+    from robocache.store.rows import Episode
+
+PIXELS = 256  # of an image that stand for it
+
+
+class EpisodeData(Protocol):
+    """An episode that is read when it is asked for."""
+
+    @property
+    def source(self) -> str:
+        """Where it comes from."""
+
+    @property
+    def task(self) -> str | None:
+        """What the robot was to do."""
+
+    def load(self) -> list[Series]:
+        """Its streams that have rows."""
+
+    def frames(self, stream: str, rows: Sequence[int]) -> NDArray[np.uint8] | None:
+        """Rows [n,H,W,C] of an image stream; None where they are not at hand."""
+
+
+@dataclass(frozen=True)
+class Data:
+    """An opened store or recording."""
+
+    path: Path
+    format: str
+    """``"episode store"``, or the name of the recording's format."""
+    episodes: Sequence[EpisodeData]
+    notes: Counter[str]
+    """What a reader left out or changed; reading episodes adds to it."""
+    store: EpisodeStore | None
+
+
+def is_store(path: str | os.PathLike[str]) -> bool:
+    """Whether a folder has a store's manifest."""
+    return (Path(path) / "manifest.json").is_file()
+
+
+@contextmanager
+def open_data(path: str | os.PathLike[str], options: ReadOptions) -> Iterator[Data]:
+    """Opens a store, or any recording that a reader knows.
+
+    Raises:
+        StoreError: For a store that is damaged.
+        RecordingError: For a recording that can't be read.
+        MissingLibrary: If its reader needs a library that is not installed.
+    """
+    if is_store(path):
+        from robocache.store.episode_store import EpisodeStore
+
+        store = EpisodeStore(path)
+        stored = _StoredEpisodes(store)
+        yield Data(Path(path), "episode store", stored, Counter(), store)
+        return
+    with open_recording(path, options) as recording:
+        read = [_RecordedEpisode(recording, episode) for episode in recording.episodes()]
+        yield Data(Path(path), recording.format, read, recording.notes, None)
+
+
+def size_of(path: Path) -> int:
+    """Bytes of a file, or of all files in a folder."""
+    if path.is_dir():
+        return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+    return path.stat().st_size
+
+
+def evenly(count: int, most: int) -> list[int]:
+    """At most so many of `count` indices, evenly spread, the first and the last among them."""
+    if count <= most:
+        return list(range(count))
+    return [int(i) for i in np.unique(np.linspace(0, count - 1, most).astype(int))]
+
+
+# ---- stores --------------------------------------------------------------------------------------
+
+
+class _StoredEpisodes(Sequence[EpisodeData]):
+    def __init__(self, store: EpisodeStore) -> None:
+        self._store = store
+
+    def __len__(self) -> int:
+        return len(self._store)
+
+    def __getitem__(self, index: Any) -> Any:
+        return _StoredEpisode(self._store, self._store.episodes[index])
+
+
+@dataclass(frozen=True)
+class _StoredEpisode:
+    store: EpisodeStore
+    episode: Episode
+
+    @property
+    def source(self) -> str:
+        return self.episode.source
+
+    @property
+    def task(self) -> str | None:
+        return self.episode.task
+
+    def load(self) -> list[Series]:
+        found = []
+        for name in self.episode.streams:
+            rows, facts = self.episode[name], self.store.streams[name]
+            values, is_image = flat(rows.values)
+            found.append(
+                Series(
+                    name,
+                    rows.times,
+                    values,
+                    facts,
+                    rows.received,
+                    rows.valid,
+                    is_image,
+                    rows.values.shape[1:],
+                )
+            )
+        return found
+
+    def frames(self, stream: str, rows: Sequence[int]) -> NDArray[np.uint8] | None:
+        values = self.episode[stream].values
+        return np.stack([values[row] for row in rows])
+
+
+# ---- recordings ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _RecordedEpisode:
+    recording: Recording
+    reader: EpisodeReader
+
+    @property
+    def source(self) -> str:
+        return f"{self.recording.path}#{self.reader.key}"
+
+    @property
+    def task(self) -> str | None:
+        return self.reader.task
+
+    def load(self) -> list[Series]:
+        chunks: dict[str, list[Rows]] = {}
+        images: set[str] = set()
+        shapes: dict[str, tuple[int, ...]] = {}
+        for rows in self.reader.read():
+            shapes[rows.stream] = rows.values.shape[1:]
+            rows.values, is_image = flat(rows.values)
+            if is_image:
+                images.add(rows.stream)
+                rows.values = rows.values.copy()  # or the whole chunk would stay in memory
+            chunks.setdefault(rows.stream, []).append(rows)
+        return [self._joined(parts, name in images, shapes[name]) for name, parts in chunks.items()]
+
+    def frames(self, stream: str, rows: Sequence[int]) -> NDArray[np.uint8] | None:
+        return None
+
+    def _joined(self, parts: list[Rows], is_image: bool, shape: tuple[int, ...]) -> Series:
+        name = parts[0].stream
+        facts: Facts = self.recording.streams.get(name, StreamFacts())
+        received = valid = None
+        if any(rows.received is not None for rows in parts):
+            received = np.concatenate(
+                [rows.times if rows.received is None else rows.received for rows in parts]
+            )
+        if any(rows.valid is not None for rows in parts):
+            valid = np.concatenate(
+                [
+                    np.ones(len(rows.times), bool) if rows.valid is None else rows.valid
+                    for rows in parts
+                ]
+            )
+        times = np.concatenate([rows.times for rows in parts])
+        values = np.concatenate([rows.values for rows in parts])
+        return Series(name, times, values, facts, received, valid, is_image, shape)
+
+
+def flat(values: NDArray[Any]) -> tuple[NDArray[Any], bool]:
+    """Values [n,...] as [n,D], and whether they are images: of those a few pixels stand for all."""
+    is_image = values.dtype == np.uint8 and values.ndim == 4
+    rows = values.reshape(len(values), -1) if len(values) else np.empty((0, 1), values.dtype)
+    if is_image:
+        rows = rows[:, :: max(1, rows.shape[1] // PIXELS)]
+    return rows, is_image

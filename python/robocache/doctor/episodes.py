@@ -1,0 +1,235 @@
+"""Findings on an episode's streams together, and on all episodes together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robocache.doctor.finding import Facts, Finding, Floats, Series, duration, times_word, usual_ns
+from robocache.doctor.times import gap_rows
+
+OUTSIDE_NS = 1_000_000_000  # a stream may begin or end so much after or before the episode
+OUTSIDE_SHARE = 0.05  # and such a share of its length
+DRIFT_NS = 5_000_000  # of two clocks over an episode
+DRIFT_PARTS = 10  # of an episode, in each of which the quickest row counts
+SHORT_SHARE = 0.1  # of the usual episode's rows
+FEW_EPISODES = 5  # of fewer there is no usual one
+
+
+def coverage(streams: Sequence[Series]) -> list[Finding]:
+    """Streams that begin long after their episode does, or end long before it."""
+    filled = [series for series in streams if len(series.times)]
+    if not filled:
+        return []
+    start = min(int(series.times[0]) for series in filled)
+    end = max(int(series.times[-1]) for series in filled)
+    found = []
+    for series in filled:
+        late, early = int(series.times[0]) - start, end - int(series.times[-1])
+        allowed = max(OUTSIDE_NS, OUTSIDE_SHARE * (end - start), 3 * usual_ns(series.times))
+        words = [
+            f"{what} {duration(by)} {when}"
+            for what, by, when in (
+                ("begins", late, "after the episode does"),
+                ("ends", early, "before the episode does"),
+            )
+            if by > allowed
+        ]
+        if words:
+            at = int(series.times[0] if late > allowed else series.times[-1])
+            found.append(
+                Finding(
+                    "coverage",
+                    "warning",
+                    " and ".join(words),
+                    "results outside of a stream's rows are marked as not valid: leave them out of "
+                    "training, or cut the episode",
+                    series.name,
+                    at,
+                )
+            )
+    return found
+
+
+def dropout(streams: Sequence[Series]) -> list[Finding]:
+    """Several streams that fall silent together: not a sensor failed, but what recorded them."""
+    silences = [
+        (int(series.times[row]), int(series.times[row + 1]), series)
+        for series in streams
+        if len(series.times) >= 4
+        for row in gap_rows(series)
+    ]
+    silences.sort(key=lambda silence: silence[0])
+    together: list[tuple[int, int, set[str]]] = []
+    for begin, end, series in silences:
+        if together and begin < together[-1][1]:
+            first, last, names = together[-1]
+            together[-1] = (first, max(last, end), names | {series.name})
+        else:
+            together.append((begin, end, {series.name}))
+    lost = []
+    for begin, end, names in together:
+        # Slow streams would not have noticed.
+        notice = [s for s in streams if len(s.times) > 3 and 3 * usual_ns(s.times) < end - begin]
+        if len(names) >= 2 and len(names) >= len(notice) / 2:
+            lost.append((begin, end, names))
+    if not lost:
+        return []
+    longest = max(end - begin for begin, end, _ in lost)
+    silent = sorted(set().union(*(names for _, _, names in lost)))
+    listed = ", ".join(silent[:4]) + (f" and {len(silent) - 4} more" if len(silent) > 4 else "")
+    return [
+        Finding(
+            "dropout",
+            "warning",
+            f"{len(silent)} streams are silent together {times_word(len(lost))}, for up to "
+            f"{duration(longest)}: {listed}",
+            "the recorder lost data (a slow disk, a full buffer): a max_gap marks what is made "
+            "from the rows around it",
+            None,
+            lost[0][0],
+            len(lost),
+        )
+    ]
+
+
+def clock_drift(streams: Sequence[Series]) -> list[Finding]:
+    """Clocks that run apart: of streams that say when their rows arrived."""
+    drifts = {s.name: drift for s in streams if (drift := drift_ns(s)) is not None}
+    if not drifts:
+        return []
+    # A stream without drift of its own: the recorder's clock, which all arrival times come from.
+    found = []
+    for name, drift in drifts.items():
+        if abs(drift) <= DRIFT_NS:
+            continue
+        apart = {other: drift - theirs for other, theirs in drifts.items() if other != name}
+        against = "the recorder's"
+        if apart:
+            other = max(apart, key=lambda one: abs(apart[one]))
+            if abs(apart[other]) > DRIFT_NS:
+                against += f", and {duration(abs(apart[other]))} from that of {other},"
+        times = next(s.times for s in streams if s.name == name)
+        direction = "behind" if drift > 0 else "ahead"
+        found.append(
+            Finding(
+                "clock_drift",
+                "warning",
+                f"the clock falls {duration(abs(drift))} {direction} {against} in "
+                f"{duration(float(times[-1] - times[0]))}",
+                "synchronise the clocks (PTP, chrony), or stamp rows by when they were received "
+                "(convert --stamp received); clock_offset cancels a constant difference only",
+                name,
+                int(times[0]),
+            )
+        )
+    return found
+
+
+def drift_ns(series: Series) -> float | None:
+    """By how much the delay of arrival grows from the first row to the last; None: not known.
+
+    The quickest row of each part of the episode counts, so that queues and bursts do not.
+    """
+    if series.received is None or len(series.times) < 10 * DRIFT_PARTS:
+        return None
+    delay = (series.received - series.times).astype(np.float64)
+    parts = np.array_split(np.arange(len(delay)), DRIFT_PARTS)
+    quickest = np.array([part[np.argmin(delay[part])] for part in parts])
+    t = (series.times[quickest] - series.times[0]).astype(np.float64)
+    length = float(series.times[-1] - series.times[0])
+    if length <= 0 or len(np.unique(t)) < 3:
+        return None
+    slope, constant = np.polyfit(t / length, delay[quickest], 1)
+    scatter = float(np.std(delay[quickest] - (slope * t / length + constant)))
+    return float(slope) if abs(slope) > 4 * scatter else 0.0
+
+
+EPISODE_CHECKS = (coverage, dropout, clock_drift)
+
+
+# ---- all episodes --------------------------------------------------------------------------------
+
+
+def short_episodes(lengths: Sequence[int]) -> list[Finding]:
+    """Episodes with a single row, or with far fewer than is usual.
+
+    Args:
+        lengths: The rows of each episode's longest stream.
+    """
+    usual = float(np.median(lengths)) if len(lengths) >= FEW_EPISODES else 0.0
+    return [
+        Finding(
+            "short_episode",
+            "warning",
+            f"{length:,} row{'s' * (length != 1)}"
+            + (f", where {usual:,.0f} are usual" if usual else ""),
+            "see whether the recording was broken off; leave it out of training",
+            episode=episode,
+            count=1,
+        )
+        for episode, length in enumerate(lengths)
+        if length < 2 or length < SHORT_SHARE * usual
+    ]
+
+
+def missing_streams(present: Sequence[frozenset[str]]) -> list[Finding]:
+    """Streams that some episodes have and others have not.
+
+    Args:
+        present: The streams that have rows in each episode.
+    """
+    everything = sorted(frozenset().union(*present))
+    found = []
+    for name in everything:
+        without = [episode for episode, names in enumerate(present) if name not in names]
+        if without:
+            found.append(
+                Finding(
+                    "missing_stream",
+                    "warning",
+                    f"absent from {len(without):,} of {len(present):,} episodes",
+                    "leave those episodes or the stream out of training: without rows everything "
+                    "is zero and not valid",
+                    name,
+                    episode=without[0],
+                    count=len(without),
+                )
+            )
+    return found
+
+
+def constant_channels(
+    name: str, facts: Facts, least: NDArray[Any] | Floats, most: NDArray[Any] | Floats, rows: int
+) -> list[Finding]:
+    """Channels that have one value in all rows of all episodes.
+
+    Args:
+        name: The stream's.
+        facts: What is known of it.
+        least: [D], the smallest finite value of each channel; NaN where there is none.
+        most: [D], the largest.
+        rows: How many there are.
+    """
+    channels = np.flatnonzero(least == most)
+    if rows < 2 or len(channels) == 0:
+        return []
+    shape = Series(name, np.empty(0, np.int64), np.empty((0, len(least))), facts)
+    values = ", ".join(f"{least[channel]:g}" for channel in channels[:4])
+    every = len(channels) == len(least)
+    what = "all channels are" if every and len(channels) > 1 else (
+        f"{shape.channels(channels.tolist())} {'are' if len(channels) > 1 else 'is'}"
+    )  # fmt: skip
+    return [
+        Finding(
+            "constant",
+            "info",
+            f"{what} constant ({values}{', ...' if len(channels) > 4 else ''})",
+            "leave them out, or keep them: normalisation does not divide by their spread of zero",
+            name,
+            count=len(channels),
+        )
+    ]

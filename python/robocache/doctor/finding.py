@@ -1,0 +1,152 @@
+"""What the data doctor looks at, and what it says: a stream of an episode, and a finding."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Times = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Severity = Literal["error", "warning", "info"]
+SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
+
+
+class Facts(Protocol):
+    """What is known of a stream besides its rows: a store's stream and a reader's facts have it."""
+
+    @property
+    def method(self) -> str | Sequence[tuple[str, int]] | None:
+        """How alignment is to treat its channels: a name, or (name, channels) pairs."""
+
+    @property
+    def units(self) -> str | None:
+        """Of the values."""
+
+    @property
+    def channels(self) -> Sequence[str] | None:
+        """Their names."""
+
+    @property
+    def rate(self) -> float | None:
+        """Nominal, Hz."""
+
+    @property
+    def timeline(self) -> str:
+        """``"time"``, or ``"rows"`` where the times were made from the rate."""
+
+
+@dataclass(frozen=True)
+class Series:
+    """One stream of one episode: n rows."""
+
+    name: str
+    times: Times
+    """[n] int64 ns, in the order of the recording."""
+    values: NDArray[Any]
+    """[n,D]; of images a few pixels."""
+    facts: Facts
+    received: Times | None = None
+    """[n] int64 ns, when each row arrived."""
+    valid: NDArray[np.bool_] | None = None
+    """[n], which rows are real."""
+    is_image: bool = False
+    shape: tuple[int, ...] | None = None
+    """Of one row as it was recorded; None: [D]."""
+
+    def channel(self, index: int) -> str:
+        """The name of a channel, or its number."""
+        names = self.facts.channels
+        return names[index] if names is not None and index < len(names) else str(index)
+
+    def channels(self, indices: Sequence[int]) -> str:
+        """Names of channels in words, of many the first few."""
+        shown = ", ".join(self.channel(int(i)) for i in indices[:4])
+        more = f" and {len(indices) - 4} more" if len(indices) > 4 else ""
+        return f"channel{'s' if len(indices) > 1 else ''} {shown}{more}"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something about the data that its user should know."""
+
+    kind: str
+    """A word for it, such as ``"gap"``; docs/cli.md lists them."""
+    severity: Severity
+    """``"error"``: wrong as it is; ``"warning"``: likely to hurt; ``"info"``: good to know."""
+    text: str
+    """What was found."""
+    advice: str
+    """What to do about it."""
+    stream: str | None = None
+    time_ns: int | None = None
+    """Where it was first seen."""
+    count: int = 1
+    """How often, in what the text counts."""
+    episode: int | None = None
+    """Its index; None: the whole of the data."""
+    time_s: float | None = None
+    """`time_ns` since the episode's start."""
+
+    def as_json(self) -> dict[str, Any]:
+        """As `robocache check --json` prints it."""
+        return asdict(self)
+
+
+# ---- what several findings need ------------------------------------------------------------------
+
+
+def period_ns(times: Times) -> float:
+    """The usual time between rows, taken over 20 rows to be rid of jitter; 0: not known."""
+    span = max(1, min(20, (len(times) - 1) // 4))
+    if len(times) <= span:
+        return 0.0
+    return float(np.median(times[span:] - times[:-span])) / span
+
+
+def usual_ns(times: Times) -> float:
+    """The longest of nine in ten intervals, or the period if that is longer."""
+    if len(times) < 2:
+        return 0.0
+    return max(period_ns(times), float(np.quantile(np.diff(times), 0.9)))
+
+
+def runs_of(series: Series) -> list[tuple[str, int, int]]:
+    """(method, first channel, end) of each run of channels; all of them without a method."""
+    width = series.values.shape[1]
+    method = series.facts.method or "linear"
+    if isinstance(method, str):
+        return [(method, 0, width)]
+    runs, first = [], 0
+    for name, channels in method:
+        runs.append((name, first, first + channels))
+        first += channels
+    return runs
+
+
+def real_rows(series: Series) -> tuple[Times, NDArray[Any]]:
+    """Times and values of the rows that are valid."""
+    if series.valid is None or bool(series.valid.all()):
+        return series.times, series.values
+    return series.times[series.valid], series.values[series.valid]
+
+
+def duration(ns: float) -> str:
+    """A time in words, in the unit that suits it."""
+    for unit, size in (("d", 86400e9), ("h", 3600e9), ("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
+        if abs(ns) >= size:
+            return f"{ns / size:.3g} {unit}"
+    return f"{ns:.0f} ns"
+
+
+def hertz(period: float) -> str:
+    """A rate in words, of a period in ns."""
+    return f"{1e9 / period:.4g} Hz" if period > 0 else "no rate"
+
+
+def times_word(count: int) -> str:
+    """How often."""
+    return "once" if count == 1 else f"{count:,} times"

@@ -1,0 +1,95 @@
+"""An episode of a store on one timeline of equal steps, by this library's alignment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from robocache.doctor.finding import Times, usual_ns
+from robocache.doctor.times import GAP_PERIODS
+from robocache.fusion import Method, Stream, fuse
+from robocache.store.episode_store import EpisodeStore
+from robocache.store.rows import Episode, StreamRows
+
+# What alignment computes with; rows of other types are chosen, not combined.
+COMBINED = (np.float16, np.float32, np.float64)
+
+
+@dataclass(frozen=True)
+class Column:
+    """A stream on the timeline of T frames."""
+
+    rows: StreamRows
+    values: NDArray[Any] | None
+    """[T,...]; None where rows are only chosen."""
+    chosen: NDArray[np.int64]
+    """[T]: the row at each frame, for what is chosen."""
+    across_gaps: NDArray[np.bool_]
+    """[T]: frames that are made from rows far apart, or of rows that are not valid."""
+
+    def frames(self, at_a_time: int) -> Iterator[NDArray[Any]]:
+        """The values in pieces [n,...] of at most so many frames."""
+        for first in range(0, len(self.chosen), at_a_time):
+            part = slice(first, first + at_a_time)
+            if self.values is not None:
+                yield self.values[part]
+            else:
+                yield np.stack([self.rows.values[row] for row in self.chosen[part]])
+
+
+def timeline(episode: Episode, streams: Sequence[str], rate: float) -> Times:
+    """[T] ns: every 1/rate seconds from when all streams have begun until one ends."""
+    first = max(int(episode[name].times[0]) for name in streams)
+    last = min(int(episode[name].times[-1]) for name in streams)
+    if last < first:
+        return np.empty(0, np.int64)
+    count = int((last - first) * rate / 1e9 + 1e-6) + 1
+    steps = np.rint(np.arange(count) * (1e9 / rate)).astype(np.int64)
+    targets: Times = first + steps[steps <= last - first]
+    return targets
+
+
+def align(store: EpisodeStore, episode: Episode, name: str, targets: Times) -> Column:
+    """A stream at the targets, by its own method."""
+    rows, info = episode[name], store.streams[name]
+    times = torch.from_numpy(np.array(rows.times))
+    valid = None if rows.valid is None else torch.from_numpy(np.array(rows.valid))
+    at = torch.from_numpy(targets)
+    limit = max(1, int(GAP_PERIODS * usual_ns(rows.times)))
+    combines = info.dtype in COMBINED and len(info.shape) <= 1
+    method: Method = info.method if combines else "previous"
+    if not combines and info.method == "nearest":
+        method = "nearest"
+    # Rows that are only chosen are aligned as their numbers.
+    source = np.array(rows.values) if combines else np.arange(len(rows), dtype=np.float64)
+    data = torch.from_numpy(source.reshape(len(rows), -1))
+    window = int(targets[1] - targets[0]) if len(targets) > 1 else limit
+    out, is_real = fuse(
+        [
+            Stream(
+                data,
+                times,
+                method=method,
+                max_gap=limit,
+                mean_window=window if _has_mean(method) else None,
+                valid=valid,
+            )
+        ],
+        at,
+        return_valid=True,
+        backend="auto",
+    )
+    across = ~is_real.numpy()[:, 0]
+    if not combines:
+        return Column(rows, None, out.numpy()[:, 0].astype(np.int64), across)
+    values = out.numpy().reshape(len(targets), *info.shape)
+    return Column(rows, values, np.zeros(len(targets), np.int64), across)
+
+
+def _has_mean(method: Method) -> bool:
+    return method == "mean" if isinstance(method, str) else any(n == "mean" for n, _ in method)

@@ -1,0 +1,76 @@
+"""An episode as a recording for Rerun's viewer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from robocache.doctor.data import EpisodeData
+from robocache.doctor.finding import Series
+from robocache.readers.recording import require
+
+UNIX_NS = (
+    100_000_000_000_000_000  # later times (1973) are taken for Unix time, others for durations
+)
+QUALITY = 90  # of JPEG
+
+
+def write_rerun(episode: EpisodeData, streams: Sequence[Series], title: str, path: Path) -> None:
+    """Writes an .rrd file: channels as lines, images of stores as pictures, at their own times.
+
+    Args:
+        episode: Where images come from.
+        streams: The episode's, as it was loaded.
+        title: What the viewer calls the recording.
+        path: The file.
+
+    Raises:
+        MissingLibrary: If rerun-sdk is not installed.
+    """
+    rr = require("rerun", "(writing) a Rerun recording", "view")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    recording = rr.RecordingStream("robocache", recording_id=title)
+    recording.save(str(path))
+    for series in streams:
+        if not len(series.times):
+            continue
+        entity = "/" + series.name.strip("/").replace(" ", "_")
+        if series.is_image:
+            _log_frames(rr, recording, entity, episode, series)
+            continue
+        names = [series.channel(i) for i in range(series.values.shape[1])]
+        recording.log(entity, rr.SeriesLines(names=names), static=True)
+        recording.send_columns(
+            entity,
+            indexes=[_time_column(rr, series)],
+            columns=rr.Scalars.columns(scalars=series.values.astype(np.float64)),
+        )
+    recording.flush()
+    recording.disconnect()
+
+
+def _log_frames(rr: Any, recording: Any, entity: str, episode: EpisodeData, series: Series) -> None:
+    for row, time in enumerate(_moments(series)):
+        frames = episode.frames(series.name, [row])
+        if frames is None:
+            return
+        recording.set_time("time", **time)
+        recording.log(entity, rr.Image(frames[0]).compress(jpeg_quality=QUALITY))
+
+
+def _moments(series: Series) -> Iterator[dict[str, Any]]:
+    is_unix = int(series.times[0]) > UNIX_NS
+    for time in series.times:
+        if is_unix:
+            yield {"timestamp": np.datetime64(int(time), "ns")}
+        else:
+            yield {"duration": np.timedelta64(int(time), "ns")}
+
+
+def _time_column(rr: Any, series: Series) -> Any:
+    if int(series.times[0]) > UNIX_NS:
+        return rr.TimeColumn("time", timestamp=series.times.astype("datetime64[ns]"))
+    return rr.TimeColumn("time", duration=series.times.astype("timedelta64[ns]"))

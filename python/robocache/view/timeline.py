@@ -1,0 +1,154 @@
+"""The timeline of an episode: when each stream has rows, its rate, its gaps, its values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from robocache.doctor.data import EpisodeData
+from robocache.doctor.finding import Finding, Floats, Series, Times, hertz, period_ns
+from robocache.doctor.times import gap_rows
+
+# Okabe and Ito's colours, told apart by colour-blind eyes.
+COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#222222", "#B8A800")
+GAP, GREY = "#D55E00", "#777777"
+MOST_CHANNELS = len(COLOURS)  # drawn of a stream
+MOST_STREAMS = 24  # whose values are drawn; all have a lane
+MOST_POINTS = 4000  # of a line
+THUMBNAILS = 10
+
+
+def draw_timeline(
+    episode: EpisodeData,
+    streams: Sequence[Series],
+    findings: Sequence[Finding],
+    title: str,
+    path: Path,
+) -> None:
+    """Draws an episode: a lane for each stream, and below a panel with its values.
+
+    Args:
+        episode: Where images come from.
+        streams: The episode's, as it was loaded; at least one with rows.
+        findings: The doctor's on this episode: marked where they begin.
+        title: Of the picture.
+        path: Where the picture goes; its suffix says of which kind.
+
+    Raises:
+        ValueError: If no stream has rows, or for a suffix that matplotlib does not write.
+    """
+    streams = [series for series in streams if len(series.times)]
+    if not streams:
+        raise ValueError(f"{title}: expected a stream with rows, got none")
+    start = min(int(series.times[0]) for series in streams)
+    drawn = streams[:MOST_STREAMS]
+    lanes_height = 0.6 + 0.3 * len(streams)
+    heights = [lanes_height, *[1.15] * len(drawn)]
+    with matplotlib.rc_context({"font.size": 9, "axes.spines.top": False,
+                                "axes.spines.right": False}):  # fmt: skip
+        figure = Figure(figsize=(14, sum(heights) + 0.9), dpi=110, layout="constrained")
+        axes = figure.subplots(
+            len(heights), 1, sharex=True, squeeze=False, gridspec_kw={"height_ratios": heights}
+        )[:, 0]
+        _draw_lanes(axes[0], streams, findings, start)
+        for axis, series in zip(axes[1:], drawn, strict=True):
+            _draw_values(axis, episode, series, start)
+        axes[-1].set_xlabel("time since the episode's start, s")
+        figure.suptitle(title, fontsize=11)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(path)
+
+
+def seconds(times: Times, start: int) -> Floats:
+    """Since the start."""
+    elapsed: Floats = (times - start) / 1e9
+    return elapsed
+
+
+def _draw_lanes(
+    axis: Axes, streams: Sequence[Series], findings: Sequence[Finding], start: int
+) -> None:
+    marks = {series.name: lane for lane, series in enumerate(streams)}
+    for lane, series in enumerate(streams):
+        t = seconds(series.times, start)
+        gaps = gap_rows(series) if len(t) >= 4 else np.empty(0, np.int64)
+        begins, ends = np.append(t[0], t[gaps + 1]), np.append(t[gaps], t[-1])
+        axis.broken_barh(
+            list(zip(begins, ends - begins, strict=True)), (lane - 0.3, 0.6),
+            facecolors=COLOURS[lane % len(COLOURS)], alpha=0.75,
+        )  # fmt: skip
+        axis.broken_barh(
+            list(zip(t[gaps], t[gaps + 1] - t[gaps], strict=True)), (lane - 0.3, 0.6),
+            facecolors="none", edgecolors=GAP, hatch="////", linewidth=0.6,
+        )  # fmt: skip
+        if len(t) < MOST_POINTS / 10:
+            axis.plot(t, np.full(len(t), lane), "|", color="white", ms=6, mew=0.6)
+        rate = "by rows" if series.facts.timeline == "rows" else hertz(period_ns(series.times))
+        words = f"{len(t):,} rows, {rate}"
+        if len(gaps):
+            words += f", {len(gaps):,} gap{'s' * (len(gaps) > 1)}"
+        axis.annotate(words, (1.0, lane), (4, 0), xycoords=("axes fraction", "data"),
+                      textcoords="offset points", va="center", fontsize=8)  # fmt: skip
+    for finding in findings:
+        if finding.stream in marks and finding.time_ns is not None and finding.severity != "info":
+            at = (finding.time_ns - start) / 1e9
+            axis.plot([at], [marks[finding.stream] - 0.42], "v", color=GAP, ms=5, clip_on=False)
+    axis.set_yticks(range(len(streams)), [series.name for series in streams])
+    axis.set_ylim(len(streams) - 0.4, -0.7)
+    axis.set_title(
+        "rows of each stream; hatched: gaps; triangles: what `robocache check` warns of",
+        loc="left", fontsize=9, color=GREY,
+    )  # fmt: skip
+
+
+def _draw_values(axis: Axes, episode: EpisodeData, series: Series, start: int) -> None:
+    t = seconds(series.times, start)
+    axis.set_title(_title(series), loc="left", fontsize=9)
+    for row in gap_rows(series) if len(t) >= 4 else ():
+        axis.axvspan(float(t[row]), float(t[row + 1]), color=GAP, alpha=0.15, lw=0)
+    if series.is_image:
+        _draw_frames(axis, episode, series, t)
+        return
+    step = max(1, len(t) // MOST_POINTS)
+    style = "steps-post" if series.facts.method == "previous" else "default"
+    for channel in range(min(series.values.shape[1], MOST_CHANNELS)):
+        column = series.values[::step, channel].astype(np.float64)
+        axis.plot(t[::step], column, lw=0.8, color=COLOURS[channel], drawstyle=style,
+                  marker="." if len(t) < 50 else None, label=series.channel(channel))  # fmt: skip
+    if series.values.shape[1] > 1:
+        axis.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=7, frameon=False,
+                    handlelength=0.8, labelspacing=0.1, borderaxespad=0.3)  # fmt: skip
+    if series.facts.units:
+        axis.set_ylabel(series.facts.units)
+
+
+def _draw_frames(axis: Axes, episode: EpisodeData, series: Series, t: Floats) -> None:
+    rows = [int(i) for i in np.unique(np.linspace(0, len(t) - 1, THUMBNAILS).astype(int))]
+    frames = episode.frames(series.name, rows)
+    axis.set_yticks([])
+    if frames is None:  # of a recording: how bright a few pixels are
+        axis.plot(t, series.values.mean(axis=1), lw=0.8, color=COLOURS[0])
+        axis.set_ylabel("brightness")
+        return
+    limits = float(t[0]), max(float(t[-1]), float(t[0]) + 1e-3)
+    width = (limits[1] - limits[0]) / THUMBNAILS
+    for i, frame in enumerate(frames):
+        picture = frame if frame.shape[-1] in (3, 4) else frame[..., 0]
+        left = limits[0] + i * width
+        axis.imshow(picture, extent=(left, left + 0.96 * width, 0, 1), aspect="auto", cmap="gray")
+    axis.set_ylim(0, 1)
+
+
+def _title(series: Series) -> str:
+    shape = "x".join(map(str, series.shape if series.shape is not None else [len(series.values)]))
+    method = series.facts.method
+    words = f"{series.name}   {series.values.dtype} {shape}".rstrip()
+    if isinstance(method, str):
+        words += f", {method}"
+    hidden = 0 if series.is_image else series.values.shape[1] - MOST_CHANNELS
+    return words + (f"; {hidden:,} more channels are not drawn" if hidden > 0 else "")

@@ -1,0 +1,244 @@
+"""The command line on stores: what it prints, JSON, exit codes, and how soon it starts."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import robocache as rc
+from robocache.cli import main
+
+MS = 1_000_000
+START = 1_700_000_000_000_000_000
+COMMANDS = ("info", "check", "view", "convert", "stats", "export", "demo")
+
+
+class Result:
+    """What a command did."""
+
+    def __init__(self, code: object, out: str, err: str) -> None:
+        self.code, self.out, self.err = code, out, err
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
+    """Runs `robocache` in this process."""
+
+    def call(*arguments: object) -> Result:
+        monkeypatch.setattr(sys, "argv", ["robocache", *map(str, arguments)])
+        with pytest.raises(SystemExit) as stop:
+            main()
+        printed = capsys.readouterr()
+        return Result(stop.value.code, printed.out, printed.err)
+
+    return call
+
+
+def write_store(path: Path, *, gap: bool = False, nan: bool = False) -> Path:
+    """Two episodes: an arm at 100 Hz, a camera of 10 frames a second."""
+    rng = np.random.default_rng(0)
+    with rc.StoreWriter(path) as writer:
+        writer.declare("arm", units="rad", channels=("a", "b"), rate=100)
+        for number in range(2):
+            times = START + np.arange(300) * 10 * MS + rng.integers(0, MS, 300)
+            values = np.cumsum(rng.normal(size=(300, 2)), 0).astype(np.float32)
+            if gap and number == 1:
+                times[150:] += 400 * MS
+            if nan and number == 1:
+                values[7, 1] = np.nan
+            with writer.episode(task="wave", source=f"made#{number}") as episode:
+                episode.add("arm", times, values)
+                frames = rng.integers(0, 255, (30, 12, 16, 3)).astype(np.uint8)
+                episode.add("camera", START + np.arange(30) * 100 * MS, frames)
+    return path
+
+
+# ---- help ----------------------------------------------------------------------------------------
+
+
+def test_help_lists_all_commands(run: Any) -> None:
+    for arguments in (["--help"], ["-h"]):
+        result = run(*arguments)
+        assert result.code == 0
+        for command in COMMANDS:
+            assert f"\n  {command} " in result.out
+        assert "Example: robocache convert" in result.out
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_of_a_command_has_an_example(run: Any, command: str) -> None:
+    result = run(command, "--help")
+    assert result.code == 0
+    assert f"Example: robocache {command} " in result.out
+    assert result.out.count("\n") > 8
+
+
+def test_help_needs_no_heavy_library() -> None:
+    """It starts at once: nothing large is imported for it. Timings decide no test, but are said."""
+    code = (
+        "import sys; sys.argv = ['robocache', '--help']\n"
+        "from robocache.cli import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "heavy = {'torch', 'numpy', 'rich', 'matplotlib', 'pyarrow', 'pydantic', 'asyncio'}\n"
+        "print('loaded:', sorted(heavy & set(sys.modules)))\n"
+    )
+    begin = time.perf_counter()
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    print(f"robocache --help: {time.perf_counter() - begin:.3f} s")
+    assert done.stdout.splitlines()[-1] == "loaded: []"
+
+
+def test_converting_and_looking_need_no_torch(tmp_path: Path) -> None:
+    store = write_store(tmp_path / "s")
+    code = (
+        "import sys\nfrom robocache.cli import main\n"
+        f"sys.argv = ['robocache', sys.argv[1], {str(store)!r}]\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "print('torch' in sys.modules)\n"
+    )
+    for command in ("info", "check", "stats"):
+        done = subprocess.run(
+            [sys.executable, "-c", code, command], capture_output=True, text=True, check=True
+        )
+        assert done.stdout.splitlines()[-1] == "False", command
+
+
+def test_errors_are_one_line(run: Any, tmp_path: Path) -> None:
+    result = run("info", tmp_path / "absent")
+    assert result.code == 2
+    assert result.err.count("\n") == 1
+    assert result.err.startswith(f"robocache: {tmp_path / 'absent'}: expected ")
+    result = run("view", write_store(tmp_path / "s"), "--episode", "5")
+    assert (result.code, result.err) == (2, "robocache: --episode: expected -2 to 1, got 5\n")
+    result = run("frobnicate")
+    assert result.code == 2 and "frobnicate" in result.err
+
+
+# ---- info ----------------------------------------------------------------------------------------
+
+
+def test_info(run: Any, tmp_path: Path) -> None:
+    store = write_store(tmp_path / "s", gap=True)
+    result = run("info", store)
+    assert result.code == 0
+    first, *_ = result.out.splitlines()
+    assert first.startswith(f"{store}: episode store, ")
+    assert "2 episodes" in first
+    lines = {line.split()[0]: line.split() for line in result.out.splitlines() if line.strip()}
+    assert lines["arm"][1:6] == ["float32", "2", "rad", "linear", lines["arm"][5]]
+    assert float(lines["arm"][5]) == pytest.approx(100, rel=0.01)
+    assert lines["camera"][1:4] == ["uint8", "12x16x3", "previous"]
+    assert "wave" in result.out
+
+
+def test_info_as_json(run: Any, tmp_path: Path) -> None:
+    found = run("info", write_store(tmp_path / "s", gap=True), "--json").json
+    assert (found["format"], found["episodes"], found["measured"]) == ("episode store", 2, 2)
+    assert found["tasks"] == {"wave": 2}
+    assert found["duration_s"] == pytest.approx(2 * 2.99 + 0.4, abs=0.01)
+    arm, camera = found["streams"]
+    assert (arm["name"], arm["units"], arm["channels"]) == ("arm", "rad", ["a", "b"])
+    assert arm["rows"] == 600 and arm["gaps"] == 1
+    assert arm["measured_hz"] == pytest.approx(100, rel=0.01)
+    assert arm["nominal_hz"] == 100
+    assert 0.2 < arm["jitter_ms"] < 0.6
+    assert arm["longest_gap_s"] == pytest.approx(0.41, abs=0.002)
+    assert camera["shape"] == [12, 16, 3] and camera["measured_hz"] == pytest.approx(10)
+    few = run("info", tmp_path / "s", "--json", "--episodes", 1).json
+    assert few["measured"] == 1 and few["streams"][0]["rows"] == 600, "rows are those of the store"
+
+
+# ---- check ---------------------------------------------------------------------------------------
+
+
+def test_check_of_a_good_store(run: Any, tmp_path: Path) -> None:
+    result = run("check", write_store(tmp_path / "s"), "--strict")
+    assert result.code == 0, result.out
+    assert result.out.strip().endswith("2 episodes: 0 errors, 0 warnings")
+
+
+def test_check_finds_and_says_where(run: Any, tmp_path: Path) -> None:
+    store = write_store(tmp_path / "s", gap=True, nan=True)
+    result = run("check", store)
+    assert result.code == 0
+    assert "gap  arm  episode 1 at 1.49" in result.out
+    assert "1 of 300 rows have NaN, in channel b" in result.out
+    assert run("check", store, "--strict").code == 1
+    found = run("check", store, "--json").json
+    assert (found["errors"], found["warnings"]) == (0, 2)
+    kinds = {finding["kind"]: finding for finding in found["findings"]}
+    assert kinds["not_finite"]["episode"] == 1
+    assert kinds["not_finite"]["time_s"] == pytest.approx(0.07, abs=0.002)
+    assert kinds["gap"]["stream"] == "arm"
+
+
+def test_check_reads_every_byte(run: Any, tmp_path: Path) -> None:
+    """A flipped bit in the data is an error, whatever it means."""
+    store = write_store(tmp_path / "s")
+    shard = store / "shard-00000.safetensors"
+    data = bytearray(shard.read_bytes())
+    data[-1000] ^= 4
+    shard.write_bytes(data)
+    result = run("check", store, "--json")
+    assert result.code == 1
+    (finding,) = [f for f in result.json["findings"] if f["severity"] == "error"]
+    assert finding["kind"] == "checksum" and "shard-00000.safetensors" in finding["text"]
+
+
+def test_check_of_a_store_that_does_not_open(run: Any, tmp_path: Path) -> None:
+    store = write_store(tmp_path / "s")
+    os.truncate(store / "shard-00000.safetensors", 100)
+    result = run("check", store)
+    assert result.code == 2
+    assert "shard-00000.safetensors" in result.err
+
+
+# ---- view ----------------------------------------------------------------------------------------
+
+
+def test_view(run: Any, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    store = write_store(tmp_path / "s", gap=True)
+    picture = tmp_path / "new" / "episode.png"
+    result = run("view", store, "--episode", -1, "--output", picture)
+    assert (result.code, result.out) == (0, f"wrote {picture}\n")
+    assert picture.read_bytes().startswith(b"\x89PNG") and picture.stat().st_size > 20_000
+    result = run("view", store, "--output", tmp_path / "episode.xyz")
+    assert result.code == 2 and "xyz" in result.err
+
+
+def test_view_for_rerun(run: Any, tmp_path: Path) -> None:
+    pytest.importorskip("rerun", reason="a Rerun recording needs rerun-sdk")
+    recording = tmp_path / "episode.rrd"
+    assert run("view", write_store(tmp_path / "s"), "--output", recording).code == 0
+    assert recording.read_bytes().startswith(b"RRF") and recording.stat().st_size > 10_000
+
+
+# ---- stats ---------------------------------------------------------------------------------------
+
+
+def test_stats(run: Any, tmp_path: Path) -> None:
+    store = write_store(tmp_path / "s", nan=True)
+    values = np.concatenate([np.array(e["arm"].values, np.float64) for e in rc.EpisodeStore(store)])
+    found = run("stats", store, "--json").json["streams"]["arm"]
+    assert found["channels"] == ["a", "b"]
+    assert found["count"] == [600, 599]
+    np.testing.assert_allclose(found["mean"], np.nanmean(values, 0), rtol=1e-6)
+    np.testing.assert_allclose(found["std"], np.nanstd(values, 0), rtol=1e-6)
+    np.testing.assert_allclose(found["quantiles"]["0.5"], np.nanmedian(values, 0), rtol=1e-6)
+    printed = run("stats", store).out
+    assert "camera" in printed and "q0.99" in printed

@@ -1,0 +1,343 @@
+"""The data doctor: each finding on data that has it, and none of them on data that has nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from robocache.doctor import Finding, Series, check_episode
+from robocache.doctor.episodes import (
+    clock_drift,
+    constant_channels,
+    coverage,
+    dropout,
+    missing_streams,
+    short_episodes,
+)
+from robocache.doctor.times import TIME_CHECKS
+from robocache.doctor.values import VALUE_CHECKS
+from robocache.readers import StreamFacts
+
+START = 1_700_000_000_000_000_000
+MS = 1_000_000
+S = 1_000_000_000
+
+
+def clock(rows: int, hz: float = 100.0, jitter: float = 0.1, seed: int = 0) -> Any:
+    """[rows] ns at a rate, each row off by `jitter` periods (standard deviation)."""
+    rng = np.random.default_rng(seed)
+    off = np.clip(rng.normal(0, jitter, rows), -0.45, 0.45)
+    return START + np.rint((np.arange(rows) + off) / hz * 1e9).astype(np.int64)
+
+
+def movement(rows: int, channels: int = 3, seed: int = 0) -> Any:
+    """[rows,channels] float32: smooth, with a sensor's noise."""
+    rng = np.random.default_rng(seed)
+    t = np.arange(rows)[:, None] / 100
+    smooth = np.sin(t * rng.uniform(0.5, 2, channels) + rng.uniform(0, 6, channels))
+    return (smooth + rng.normal(0, 1e-3, (rows, channels))).astype(np.float32)
+
+
+def turning(rows: int) -> Any:
+    """[rows,4] unit quaternions x y z w, of one sign throughout."""
+    t = np.arange(rows) / 100
+    half = 0.5 * np.sin(t)
+    return np.stack([0 * t, 0 * t, np.sin(half), np.cos(half)], axis=1).astype(np.float32)
+
+
+def clean(rows: int = 2000, **facts: Any) -> Series:
+    values = turning(rows) if "slerp" in str(facts.get("method")) else movement(rows)
+    return Series("arm", clock(rows), values, StreamFacts(**facts))
+
+
+def kinds(found: list[Finding]) -> set[str]:
+    return {finding.kind for finding in found}
+
+
+# ---- one stream ----------------------------------------------------------------------------------
+
+
+def back(s: Series) -> Series:
+    times = s.times.copy()
+    times[700:] -= 50 * MS
+    return replace(s, times=times)
+
+
+def repeated(s: Series) -> Series:
+    times = s.times.copy()
+    times[501] = times[500]
+    return replace(s, times=times)
+
+
+def zero_stamp(s: Series) -> Series:
+    times = s.times.copy()
+    times[0] = 0
+    return replace(s, times=times)
+
+
+def silent(s: Series) -> Series:
+    keep = np.ones(len(s.times), bool)
+    keep[900:960] = False
+    return replace(s, times=s.times[keep], values=s.values[keep])
+
+
+def losing(s: Series) -> Series:
+    times = clock(len(s.times), jitter=0.01)
+    keep = np.ones(len(times), bool)
+    keep[[300, 700, 1100]] = False
+    return replace(s, times=times[keep], values=s.values[keep])
+
+
+def slowing(s: Series) -> Series:
+    steps = np.diff(s.times, prepend=s.times[0] - 10 * MS)
+    steps[1200:] *= 2
+    return replace(s, times=START + np.cumsum(steps))
+
+
+def misnamed(s: Series) -> Series:
+    return replace(s, facts=StreamFacts(rate=30.0))
+
+
+def ahead(s: Series) -> Series:
+    return replace(s, received=s.times - 5 * MS)
+
+
+def nan(s: Series) -> Series:
+    values = s.values.copy()
+    values[800, 1] = np.nan
+    return replace(s, values=values)
+
+
+def frozen(s: Series) -> Series:
+    values = s.values.copy()
+    values[1000:1040] = values[1000]
+    return replace(s, values=values)
+
+
+def clipped(s: Series) -> Series:
+    return replace(s, values=np.clip(s.values, -0.6, 0.6))
+
+
+def shrunk(s: Series) -> Series:
+    return replace(s, values=turning(len(s.times)) * 0.9, facts=StreamFacts(method="slerp_xyzw"))
+
+
+def flipped(s: Series) -> Series:
+    q = turning(len(s.times))
+    q[500:] *= -1
+    return replace(s, values=q, facts=StreamFacts(method="slerp_xyzw"))
+
+
+def flipped_in_linear(s: Series) -> Series:
+    q = np.concatenate([s.values, turning(len(s.times))], axis=1)
+    q[500:, 3:] *= -1
+    names = ("x", "y", "z", "q.x", "q.y", "q.z", "q.w")
+    return replace(s, values=q, facts=StreamFacts(method="linear", channels=names))
+
+
+def wrapping(s: Series) -> Series:
+    t = np.arange(len(s.times)) / 100
+    angle = np.mod(2 * t + np.pi, 2 * np.pi) - np.pi
+    return replace(s, values=np.stack([angle, np.sin(t)], axis=1))
+
+
+def wrapping_degrees(s: Series) -> Series:
+    facts = StreamFacts(units="deg", channels=("yaw", "pitch"))
+    return replace(wrapping(s), values=np.rad2deg(wrapping(s).values), facts=facts)
+
+
+FAULTS: list[tuple[Callable[[Series], Series], str, str, float | None]] = [
+    # what, kind, severity, seconds after the start where it is first seen
+    (back, "times_back", "error", None),
+    (repeated, "times_repeat", "warning", 5.0),
+    (zero_stamp, "far_time", "error", None),
+    (silent, "gap", "warning", 9.0),
+    (losing, "lost_rows", "info", 3.0),
+    (slowing, "rate_change", "warning", 12.5),
+    (misnamed, "wrong_rate", "warning", 0.0),
+    (ahead, "arrives_early", "warning", 0.0),
+    (nan, "not_finite", "warning", 8.0),
+    (frozen, "stuck", "warning", 10.0),
+    (clipped, "saturated", "warning", None),
+    (shrunk, "not_unit", "warning", 0.0),
+    (flipped, "sign_flip", "info", 5.0),
+    (flipped_in_linear, "sign_flip", "warning", 5.0),
+    (wrapping, "angle_wrap", "warning", 1.57),
+    (wrapping_degrees, "angle_wrap", "warning", 1.57),
+]
+
+
+@pytest.mark.parametrize("facts", [{}, {"method": "slerp_xyzw"}, {"rate": 100.0}], ids=str)
+@pytest.mark.parametrize("rows", [0, 1, 2, 5, 50, 2000])
+def test_clean_data_has_no_finding(rows: int, facts: dict[str, Any]) -> None:
+    assert check_episode([clean(rows, **facts)]) == []
+
+
+@pytest.mark.parametrize(
+    ("fault", "kind", "severity", "at"), FAULTS, ids=[fault[0].__name__ for fault in FAULTS]
+)
+def test_fault(
+    fault: Callable[[Series], Series], kind: str, severity: str, at: float | None
+) -> None:
+    found = check_episode([fault(clean())], 7)
+    assert kinds(found) == {kind}, found
+    (finding,) = found
+    assert finding.severity == severity
+    assert finding.stream == "arm"
+    assert finding.episode == 7
+    assert finding.text and finding.advice
+    if at is not None:
+        assert finding.time_s == pytest.approx(at, abs=0.6)
+
+
+def test_every_check_has_a_fault() -> None:
+    assert {check.__name__ for check in TIME_CHECKS + VALUE_CHECKS} == {k for _, k, _, _ in FAULTS}
+
+
+def test_texts() -> None:
+    """What a user reads."""
+    (found,) = check_episode([nan(clean(channels=("j0", "j1", "j2")))])
+    assert found.text == "1 of 2,000 rows have NaN, in channel j1"
+    (found,) = check_episode([back(clean())])
+    assert found.text.startswith("times go back once, by up to 37")
+    (found,) = check_episode([silent(clean())])
+    assert found.text.startswith("silent once for more than 3 usual intervals, longest 607")
+
+
+def test_rows_that_are_not_valid_are_left_out() -> None:
+    series = nan(clean())
+    valid = np.ones(len(series.times), bool)
+    valid[800] = False
+    assert check_episode([replace(series, valid=valid)]) == []
+
+
+def test_times_made_from_a_rate_have_nothing_to_tell() -> None:
+    series = silent(clean())
+    assert check_episode([replace(series, facts=StreamFacts(timeline="rows"))]) == []
+
+
+def test_what_holds_as_a_rule_is_not_stuck() -> None:
+    """A command, and a 30 Hz value that is sent at 100 Hz."""
+    rows = np.arange(2000)
+    held = np.where(rows < 1000, 0.0, 80.0)[:, None]
+    slow = movement(2000)[rows // 3 * 3]
+    for values in (held, slow):
+        assert check_episode([replace(clean(), values=values)]) == []
+
+
+def test_rest_at_the_end_of_the_range_is_not_saturated() -> None:
+    values = np.minimum(movement(2000), movement(2000)[:1])
+    t = np.arange(2000)[:, None] / 2000
+    values = np.clip(2 * t, 0, 1) * np.ones(3)  # moves there and rests
+    found = check_episode([replace(clean(), values=values)])
+    assert "saturated" not in kinds(found)
+
+
+def test_a_large_position_may_jump() -> None:
+    values = np.cumsum(np.full((2000, 1), 0.1), axis=0)
+    values[1000:] += 2 * np.pi
+    assert "angle_wrap" not in kinds(check_episode([replace(clean(), values=values)]))
+
+
+def test_layout() -> None:
+    """Quaternions are found where the layout has them."""
+    q = turning(2000)
+    q[500:] *= -1
+    values = np.concatenate([movement(2000), q], axis=1)
+    facts = StreamFacts(method=(("linear", 3), ("slerp_xyzw", 4)))
+    (found,) = check_episode([replace(clean(), values=values, facts=facts)])
+    assert (found.kind, found.severity) == ("sign_flip", "info")
+
+
+def test_a_picture_that_stands_still() -> None:
+    frames = np.random.default_rng(0).integers(0, 256, (300, 64)).astype(np.uint8)
+    frames[100:130] = frames[100]
+    series = Series("camera", clock(300, 30), frames, StreamFacts(), is_image=True)
+    (found,) = check_episode([series])
+    assert found.kind == "stuck" and found.text.startswith("the picture stands still once")
+
+
+# ---- an episode's streams ------------------------------------------------------------------------
+
+
+def test_coverage() -> None:
+    arm, camera = clean(), replace(clean(), name="camera")
+    assert coverage([arm, camera]) == []
+    cut = slice(300, 1200)
+    late = replace(camera, times=camera.times[cut], values=camera.values[cut])
+    (found,) = coverage([arm, late])
+    assert found.stream == "camera"
+    assert found.text == (
+        "begins 3 s after the episode does and ends 8 s before the episode does"
+    )  # fmt: skip
+
+
+def test_dropout() -> None:
+    one, two = silent(clean()), replace(silent(clean()), name="hand")
+    three = replace(clean(), name="camera")
+    assert dropout([one, three, replace(three, name="lidar")]) == [], "one sensor failed"
+    (found,) = dropout([one, two, three])
+    assert found.text.startswith("2 streams are silent together once, for up to 607")
+    assert "arm, hand" in found.text
+    assert kinds(check_episode([one, two])) == {"gap", "dropout"}
+
+
+@pytest.mark.parametrize("parts_per_million", [0.0, 300.0, 2000.0, -2000.0])
+def test_clock_drift(parts_per_million: float) -> None:
+    """The stamps of one of two streams run fast or slow against the arrival of its rows."""
+    rng = np.random.default_rng(0)
+    arm, camera = clean(), replace(clean(), name="camera")
+    elapsed = camera.times - START
+    streams = [
+        replace(arm, received=arm.times + 2 * MS + rng.integers(0, 3 * MS, len(arm.times))),
+        replace(
+            camera,
+            times=START + np.rint(elapsed * (1 - parts_per_million * 1e-6)).astype(np.int64),
+            received=camera.times + 60 * MS + rng.integers(0, 9 * MS, len(camera.times)),
+        ),
+    ]
+    found = clock_drift(streams)
+    if abs(parts_per_million) < 1000:  # 300 ppm are 6 ms in 20 s: of that the jitter is too much
+        assert len(found) <= 1 and (parts_per_million or not found)
+        return
+    (drift,) = found
+    assert drift.stream == "camera"
+    assert "behind" in drift.text if parts_per_million > 0 else "ahead" in drift.text
+    assert "from that of arm" in drift.text
+    assert "40 ms" in drift.text or "39." in drift.text
+
+
+# ---- all episodes --------------------------------------------------------------------------------
+
+
+def test_short_episodes() -> None:
+    assert short_episodes([100, 90, 110, 100, 95, 30]) == []
+    found = short_episodes([100, 90, 110, 100, 95, 8, 1])
+    assert [finding.episode for finding in found] == [5, 6]
+    assert found[0].text == "8 rows, where 95 are usual"
+    assert [finding.text for finding in short_episodes([1, 200])] == ["1 row"]
+    assert short_episodes([]) == []
+
+
+def test_missing_streams() -> None:
+    full = frozenset({"arm", "camera"})
+    assert missing_streams([full, full]) == []
+    (found,) = missing_streams([full, frozenset({"arm"}), full])
+    assert (found.stream, found.episode, found.count) == ("camera", 1, 1)
+    assert found.text == "absent from 1 of 3 episodes"
+    assert missing_streams([]) == []
+
+
+def test_constant_channels() -> None:
+    least, most = np.array([0.0, -1.0, 2.0]), np.array([0.0, 1.0, 2.0])
+    facts = StreamFacts(channels=("x", "y", "z"))
+    (found,) = constant_channels("arm", facts, least, most, 10)
+    assert found.text == "channels x, z are constant (0, 2)"
+    assert constant_channels("arm", facts, least, most + 1, 10) == []
+    assert constant_channels("arm", facts, least, most, 1) == []
+    (found,) = constant_channels("arm", StreamFacts(), np.zeros(3), np.zeros(3), 10)
+    assert found.text == "all channels are constant (0, 0, 0)"
