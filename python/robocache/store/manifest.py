@@ -11,22 +11,17 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from robocache.store.dtypes import STORAGE
-from robocache.store.errors import StoreError
-from robocache.store.files import SHARD, STATISTICS
-from robocache.store.streams import StreamEntry, StreamFacts, check_name, make_facts
+from robocache.store._library import OpenStore
+from robocache.store.streams import StreamEntry, make_facts
 
 NAME = "manifest.json"
 FORMAT = "robocache-store"
 VERSION = 1
-_SUFFIX_BYTES = len(b',"crc32":"00000000"}\n')
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -124,147 +119,35 @@ def _stream_json(stream: StreamEntry) -> dict[str, Any]:
     }
 
 
-# ---- reading -----------------------------------------------------------------------------------
-
-
 def read_manifest(folder: Path) -> Manifest:
-    """The manifest of the store in `folder`.
+    """The manifest of the store in `folder`, which is opened for that: so it was checked.
 
     Raises:
-        FileNotFoundError: There is none.
-        StoreError: It is not a manifest, altered, of a newer version, or says what can't be.
+        StoreError: It is no store, damaged, or of a newer version.
     """
-    path = folder / NAME
-    return parse_manifest(path.read_bytes(), path)
-
-
-def parse_manifest(data: bytes, path: Path) -> Manifest:
-    """The manifest that `data` is; `path` is for errors.
-
-    Raises:
-        StoreError: As :func:`read_manifest` does.
-    """
-    body, suffix = data[:-_SUFFIX_BYTES], data[-_SUFFIX_BYTES:]
-    if suffix != f',"crc32":"{zlib.crc32(body):08x}"}}\n'.encode():
-        raise StoreError(
-            f"{path}: expected a manifest that ends with the checksum of its text, "
-            f"got {len(data)} bytes ending with {data[-30:]!r}"
-        )
-    try:
-        root = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise StoreError(f"{path}: expected JSON, got {error}") from None
-    return _manifest(_Node(root, str(path)))
-
-
-@dataclass(frozen=True)
-class _Node:
-    """A value in the JSON, and where it is: `manifest.json: shards[3].bytes`."""
-
-    value: Any
-    where: str
-
-    def error(self, expected: str) -> StoreError:
-        return StoreError(f"{self.where}: expected {expected}, got {self.value!r:.80}")
-
-    def at(self, key: str) -> _Node:
-        if not isinstance(self.value, dict):
-            raise self.error("an object")
-        name = f"{self.where}.{key}" if ": " in self.where else f"{self.where}: {key}"
-        if key not in self.value:
-            raise StoreError(f"{name}: expected a value, got none")
-        return _Node(self.value[key], name)
-
-    def text(self) -> str:
-        if not isinstance(self.value, str):
-            raise self.error("a string")
-        return self.value
-
-    def count(self, limit: int = 2**63) -> int:
-        if type(self.value) is not int or not 0 <= self.value < limit:
-            raise self.error(f"an integer from 0 to {limit - 1}")
-        return self.value
-
-    def crc32(self) -> str:
-        text = self.text()
-        if len(text) != 8 or set(text) - set("0123456789abcdef"):
-            raise self.error("8 hex digits")
-        return text
-
-    def each(self, parse: Callable[[_Node], T]) -> tuple[T, ...]:
-        if not isinstance(self.value, list):
-            raise self.error("a list")
-        return tuple(parse(_Node(v, f"{self.where}[{i}]")) for i, v in enumerate(self.value))
-
-    def distinct(self, items: Sequence[object]) -> None:
-        if len(set(items)) != len(items):
-            raise StoreError(f"{self.where}: expected no name twice, got {list(items)!r:.80}")
-
-
-def _manifest(root: _Node) -> Manifest:
-    if root.at("format").value != FORMAT:
-        raise root.at("format").error(repr(FORMAT))
-    version = root.at("version")
-    if version.count() != VERSION:
-        raise version.error(f"version {VERSION}, the one that this robocache reads")
-    streams = root.at("streams").each(_stream)
-    tasks = root.at("tasks").each(_Node.text)
-    subsets = root.at("subsets").each(_Node.text)
-    shards = root.at("shards").each(lambda node: _shard(node, len(tasks), len(subsets)))
-    root.at("streams").distinct([stream.name for stream in streams])
-    root.at("tasks").distinct(tasks)
-    root.at("subsets").distinct(subsets)
-    root.at("shards").distinct([shard.file for shard in shards])
-    statistics = root.at("statistics")
+    root = json.loads(OpenStore(str(folder)).manifest())
+    statistics = root["statistics"]
     return Manifest(
-        streams,
-        tasks,
-        subsets,
-        shards,
-        None if statistics.value is None else _statistics(statistics),
+        tuple(map(_stream, root["streams"])),
+        tuple(root["tasks"]),
+        tuple(root["subsets"]),
+        tuple(
+            ShardEntry(
+                **{key: shard[key] for key in ("file", "bytes", "header_crc32", "crc32")},
+                episodes=shard["episodes"],
+                tasks=tuple(shard["tasks"]),
+                subsets=tuple(shard["subsets"]),
+            )
+            for shard in root["shards"]
+        ),
+        statistics
+        and StatisticsEntry(
+            **{key: statistics[key] for key in ("file", "bytes", "crc32", "streams")}
+        ),
     )
 
 
-def _stream(node: _Node) -> StreamEntry:
-    dtype = node.at("dtype")
-    if dtype.value not in STORAGE:
-        raise dtype.error(f"one of {', '.join(STORAGE)}")
-    shape = node.at("shape").each(_Node.count)
-    if 0 in shape:
-        raise node.at("shape").error("sizes of at least 1")
+def _stream(stream: dict[str, Any]) -> StreamEntry:
     facts = ("method", "units", "channels", "rate", "timeline", "source")
-    try:
-        entry = StreamEntry(check_name(node.at("name").value), dtype.value, shape)
-        said: StreamFacts = make_facts(entry.name, **{fact: node.at(fact).value for fact in facts})
-        return replace(entry, facts=StreamFacts()).with_facts(said)
-    except StoreError:
-        raise
-    except (TypeError, ValueError) as error:
-        raise StoreError(f"{node.where}: {error}") from None
-
-
-def _shard(node: _Node, tasks: int, subsets: int) -> ShardEntry:
-    file = node.at("file")
-    if not SHARD.fullmatch(file.text()):
-        raise file.error("a name like shard-00000.safetensors")
-    return ShardEntry(
-        file.text(),
-        node.at("bytes").count(),
-        node.at("header_crc32").crc32(),
-        node.at("crc32").crc32(),
-        node.at("episodes").count(),
-        node.at("tasks").each(lambda index: index.count(tasks)),
-        node.at("subsets").each(lambda index: index.count(subsets)),
-    )
-
-
-def _statistics(node: _Node) -> StatisticsEntry:
-    file = node.at("file")
-    if not STATISTICS.fullmatch(file.text()):
-        raise file.error("a name like statistics-00000.safetensors")
-    streams = node.at("streams")
-    if not isinstance(streams.value, dict):
-        raise streams.error("an object")
-    return StatisticsEntry(
-        file.text(), node.at("bytes").count(), node.at("crc32").crc32(), streams.value
-    )
+    said = make_facts(stream["name"], **{fact: stream[fact] for fact in facts})
+    return StreamEntry(stream["name"], stream["dtype"], tuple(stream["shape"]), said)
