@@ -25,11 +25,13 @@ struct Launch {
   static constexpr int kRuns = kRuns_;
 
   // In the order in which a kernel reads them: a GPU fetches parameters 64 bytes at a time.
-  std::int32_t group_count;
+  std::int32_t stream_count;
+  std::int32_t blocks_per_sweep;
+  Divisor by_sweep;
   std::int32_t targets;  // over the batch
   Divisor by_targets;    // of a batch row
+  Tiling tilings[kStreams];
   Columns columns[kStreams];
-  Group groups[kStreams];
   NarrowPlan plans[kStreams];
   std::int16_t first_run[kStreams];
   std::int16_t run_count[kStreams];
@@ -77,51 +79,37 @@ __device__ void combine_stream(const NarrowPlan& plan, const Columns& columns, i
   }
 }
 
-/// A tile of a group of streams that are copied and interpolated, all in the compute type.
-/// `combine(plan, columns, made, count)` is step 2 for one of them.
+/// A tile of a stream that is copied and interpolated. `combine(plan, columns, made, count)` is step 2.
 template <typename Compute, bool kIsBare, typename Launch, typename Combine>
-__device__ void make_plain_tile(const Launch& launch, const Group& group, const Tile& tile,
-                                void* shared, const Combine& combine) {
+__device__ void make_plain_tile(const Launch& launch, int stream, const Tile& tile, void* shared,
+                                const Combine& combine) {
   auto* const made = static_cast<PlainTarget<Compute>*>(shared);
+  const NarrowPlan& plan = launch.plans[stream];
+  const Tiling& tiling = launch.tilings[stream];
   const int thread = static_cast<int>(threadIdx.x);
-  const int count = group.targets_per_tile;
-  const auto locate = [&](int stream, int row) {
-    return locate_plain<Compute, kIsBare>(launch.plans[stream], launch.by_targets, launch.targets,
-                                          tile.target(group, row), tile.stretch == 0);
-  };
-  if (Launch::kStreams == 1 || group.streams == 1) {
-    const int stream = Launch::kStreams == 1 ? 0 : group.first_stream;
-    if (thread < count) made[thread] = locate(stream, thread);
-  } else {
-    // A warp to a stream: several have no more targets in their tile than a warp searches for.
-    const int lane = thread % kWarp;
-    const int i = thread / kWarp;
-    if (i < group.streams && lane < count) {
-      made[i * count + lane] = locate(group.first_stream + i, lane);
-    }
+  const int count = tiling.targets_per_tile;
+  if (thread < count) {
+    made[thread] = locate_plain<Compute, kIsBare>(plan, launch.by_targets, launch.targets,
+                                                  tile.target(tiling, thread), tile.stretch == 0);
   }
   __syncthreads();
-  for (int i = 0; i < (Launch::kStreams == 1 ? 1 : group.streams); ++i) {
-    const int stream = Launch::kStreams == 1 ? 0 : group.first_stream + i;
-    combine(launch.plans[stream], launch.columns[stream], made + i * count, count);
-  }
+  combine(plan, launch.columns[stream], made, count);
 }
 
-/// A tile of one stream of any layout.
+/// A tile of a stream of any layout.
 template <typename Compute, typename Launch>
-__device__ void make_runs_tile(const Launch& launch, const Group& group, const Tile& tile,
-                               void* shared) {
+__device__ void make_runs_tile(const Launch& launch, int stream, const Tile& tile, void* shared) {
   using Target = RunsTarget<Compute, std::int32_t>;
   auto* const made = static_cast<Target*>(shared);
-  const int stream = Launch::kStreams == 1 ? 0 : group.first_stream;
   const NarrowPlan& plan = launch.plans[stream];
+  const Tiling& tiling = launch.tilings[stream];
   const Columns& columns = launch.columns[stream];
   const BasicRunTable<std::int32_t> runs{launch.runs + launch.first_run[stream],
                                          launch.run_count[stream], columns.pieces};
   const int thread = static_cast<int>(threadIdx.x);
-  const int count = group.targets_per_tile;
+  const int count = tiling.targets_per_tile;
   if (thread < count) {
-    const int target = tile.target(group, thread);
+    const int target = tile.target(tiling, thread);
     if (target < launch.targets) {
       const std::int32_t b = launch.by_targets.quotient(target);
       made[thread] =
@@ -141,14 +129,19 @@ __device__ void make_runs_tile(const Launch& launch, const Group& group, const T
   }
 }
 
-template <typename Launch>
-__device__ const Group& group_of_block(const Launch& launch) {
-  int index = 0;
-  while (Launch::kStreams > 1 && index + 1 < launch.group_count &&
-         launch.groups[index + 1].first_block <= static_cast<int>(blockIdx.x)) {
-    ++index;
+/// Calls `make(stream, tile)` for the stream and the tile that this block is to make.
+template <typename Launch, typename Make>
+__device__ void make_tile_of_block(const Launch& launch, const Make& make) {
+  int block = static_cast<int>(blockIdx.x);
+  const int sweep = launch.by_sweep.quotient(block);
+  block -= sweep * launch.blocks_per_sweep;
+  int stream = 0;
+  while (Launch::kStreams > 1 && stream + 1 < launch.stream_count &&
+         launch.tilings[stream + 1].first_block <= block) {
+    ++stream;
   }
-  return launch.groups[index];
+  const Tiling& tiling = launch.tilings[stream];
+  make(stream, Tile(tiling, sweep, block - tiling.first_block));
 }
 
 /// One stream of one linear, previous or nearest run, without a clock offset or an age: the usual
@@ -158,13 +151,14 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerSm)
     plain_kernel(const __grid_constant__ SingleLaunch launch) {
   using Compute = typename ComputeOf<Value, Out>::type;
   __shared__ PlainTarget<Compute> made[kThreads];
-  const Tile tile(launch.groups[0], static_cast<int>(blockIdx.x));
-  make_plain_tile<Compute, true>(launch, launch.groups[0], tile, made,
-                                 [&](const NarrowPlan& plan, const Columns& columns,
-                                     const PlainTarget<Compute>* targets, int count) {
-                                   combine_plain<Value, Out, kWidth>(plan, columns, tile.stretch,
-                                                                     targets, count);
-                                 });
+  make_tile_of_block(launch, [&](int, const Tile& tile) {
+    make_plain_tile<Compute, true>(launch, 0, tile, made,
+                                   [&](const NarrowPlan& plan, const Columns& columns,
+                                       const PlainTarget<Compute>* targets, int count) {
+                                     combine_plain<Value, Out, kWidth>(plan, columns, tile.stretch,
+                                                                       targets, count);
+                                   });
+  });
 }
 
 /// Several streams like that, all of one type, which is the output's too: what a policy's observations
@@ -174,14 +168,14 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerSm)
     plain_streams_kernel(const __grid_constant__ Launch launch) {
   using Compute = typename ComputeOf<Value, Value>::type;
   extern __shared__ uint4 shared[];
-  const Group& group = group_of_block(launch);
-  const Tile tile(group, static_cast<int>(blockIdx.x) - group.first_block);
-  make_plain_tile<Compute, false>(launch, group, tile, shared,
-                                  [&](const NarrowPlan& plan, const Columns& columns,
-                                      const PlainTarget<Compute>* made, int count) {
-                                    combine_either_way<Value, Value>(plan, columns, tile.stretch,
-                                                                     made, count);
-                                  });
+  make_tile_of_block(launch, [&](int stream, const Tile& tile) {
+    make_plain_tile<Compute, false>(launch, stream, tile, shared,
+                                    [&](const NarrowPlan& plan, const Columns& columns,
+                                        const PlainTarget<Compute>* made, int count) {
+                                      combine_either_way<Value, Value>(plan, columns, tile.stretch,
+                                                                       made, count);
+                                    });
+  });
 }
 
 /// Any streams.
@@ -189,28 +183,30 @@ template <typename Out, typename Launch>
 __global__ void __launch_bounds__(kThreads, kBlocksPerSm)
     align_kernel(const __grid_constant__ Launch launch) {
   extern __shared__ uint4 shared[];
-  const Group& group = group_of_block(launch);
-  const Tile tile(group, static_cast<int>(blockIdx.x) - group.first_block);
-  const int stream = Launch::kStreams == 1 ? 0 : group.first_stream;
-  const bool is_double = sizeof(Out) == 8 || launch.plans[stream].value_type == DataType::kFloat64;
-  const auto make_plain = [&](auto compute) {
-    using Compute = decltype(compute);
-    make_plain_tile<Compute, false>(
-        launch, group, tile, shared,
-        [&](const NarrowPlan& plan, const Columns& columns, const PlainTarget<Compute>* made,
-            int count) { combine_stream<Compute, Out>(plan, columns, tile.stretch, made, count); });
-  };
-  if (launch.columns[stream].access == Access::kRuns) {
-    if (is_double) {
-      make_runs_tile<double>(launch, group, tile, shared);
+  make_tile_of_block(launch, [&](int stream, const Tile& tile) {
+    const bool is_double =
+        sizeof(Out) == 8 || launch.plans[stream].value_type == DataType::kFloat64;
+    const auto make_plain = [&](auto compute) {
+      using Compute = decltype(compute);
+      make_plain_tile<Compute, false>(launch, stream, tile, shared,
+                                      [&](const NarrowPlan& plan, const Columns& columns,
+                                          const PlainTarget<Compute>* made, int count) {
+                                        combine_stream<Compute, Out>(plan, columns, tile.stretch,
+                                                                     made, count);
+                                      });
+    };
+    if (launch.columns[stream].access == Access::kRuns) {
+      if (is_double) {
+        make_runs_tile<double>(launch, stream, tile, shared);
+      } else {
+        make_runs_tile<float>(launch, stream, tile, shared);
+      }
+    } else if (is_double) {
+      make_plain(double{});
     } else {
-      make_runs_tile<float>(launch, group, tile, shared);
+      make_plain(float{});
     }
-  } else if (is_double) {
-    make_plain(double{});
-  } else {
-    make_plain(float{});
-  }
+  });
 }
 
 bool is_aligned(const void* pointer, std::int64_t bytes) {
@@ -243,40 +239,15 @@ struct NarrowStream {
   RunTable runs;
 };
 
-/// Bytes of shared memory that a block of a group needs.
-std::size_t shared_bytes(const Group& group, const NarrowStream& stream) {
+/// Bytes of shared memory that a block of a stream needs.
+std::size_t shared_bytes(const Tiling& tiling, const NarrowStream& stream) {
   const bool is_double = computes_in_double(stream.plan.value_type, stream.plan.out_type);
   std::size_t each = is_double ? sizeof(PlainTarget<double>) : sizeof(PlainTarget<float>);
   if (stream.columns.access == Access::kRuns) {
     each = is_double ? sizeof(RunsTarget<double, std::int32_t>)
                      : sizeof(RunsTarget<float, std::int32_t>);
   }
-  return each * static_cast<std::size_t>(group.targets_per_tile) *
-         static_cast<std::size_t>(group.streams);
-}
-
-/// Puts neighbouring streams into one group while a block has threads for the pieces of a row of all.
-template <typename Launch>
-void make_groups(const std::vector<NarrowStream>& streams, Launch& launch) {
-  const auto shares_group = [](const NarrowStream& a, const NarrowStream& b) {
-    return a.columns.access != Access::kRuns && b.columns.access != Access::kRuns &&
-           computes_in_double(a.plan.value_type, a.plan.out_type) ==
-               computes_in_double(b.plan.value_type, b.plan.out_type);
-  };
-  launch.group_count = 0;
-  std::size_t first = 0;
-  while (first < streams.size()) {
-    std::int32_t pieces = streams[first].columns.pieces;
-    std::size_t end = first + 1;
-    while (end < streams.size() && end - first < kMaxGroupStreams &&
-           shares_group(streams[first], streams[end]) &&
-           pieces + streams[end].columns.pieces <= kThreads) {
-      pieces += streams[end++].columns.pieces;
-    }
-    launch.groups[launch.group_count++] =
-        Group(static_cast<int>(first), static_cast<int>(end - first), pieces, launch.targets);
-    first = end;
-  }
+  return each * static_cast<std::size_t>(tiling.targets_per_tile);
 }
 
 template <typename Launch>
@@ -286,10 +257,14 @@ void launch_streams(const std::vector<NarrowStream>& streams, void (*kernel)(Lau
   const NarrowPlan& any = streams.front().plan;
   launch.targets = any.batch * any.targets;
   launch.by_targets = Divisor(static_cast<std::uint32_t>(any.targets));
+  launch.stream_count = static_cast<std::int32_t>(streams.size());
   int runs = 0;
+  std::int32_t sweeps = 1;
   for (std::size_t i = 0; i < streams.size(); ++i) {
     launch.plans[i] = streams[i].plan;
     launch.columns[i] = streams[i].columns;
+    launch.tilings[i] = Tiling(streams[i].columns.pieces, launch.targets);
+    sweeps = std::max(sweeps, launch.tilings[i].sweeps(launch.targets));
     launch.first_run[i] = static_cast<std::int16_t>(runs);
     launch.run_count[i] = static_cast<std::int16_t>(streams[i].runs.count);
     for (int run = 0; run < streams[i].runs.count; ++run) {
@@ -298,18 +273,18 @@ void launch_streams(const std::vector<NarrowStream>& streams, void (*kernel)(Lau
                              static_cast<std::int32_t>(from.first_unit), from.method};
     }
   }
-  make_groups(streams, launch);
-  std::int32_t blocks = 0;
+  launch.blocks_per_sweep = 0;
   std::size_t shared = 0;
-  for (int i = 0; i < launch.group_count; ++i) {
-    Group& group = launch.groups[i];
-    group.first_block = blocks;
-    blocks += group.blocks();
-    shared = std::max(shared,
-                      shared_bytes(group, streams[static_cast<std::size_t>(group.first_stream)]));
+  for (std::size_t i = 0; i < streams.size(); ++i) {
+    Tiling& tiling = launch.tilings[i];
+    tiling.cut(launch.targets, sweeps);
+    tiling.first_block = launch.blocks_per_sweep;
+    launch.blocks_per_sweep += tiling.blocks_per_sweep();
+    shared = std::max(shared, shared_bytes(tiling, streams[i]));
   }
+  launch.by_sweep = Divisor(static_cast<std::uint32_t>(launch.blocks_per_sweep));
   cudaLaunchConfig_t config{};
-  config.gridDim = static_cast<unsigned>(blocks);
+  config.gridDim = static_cast<unsigned>(sweeps * launch.blocks_per_sweep);
   config.blockDim = kThreads;
   config.dynamicSmemBytes = shared;
   config.stream = stream;

@@ -51,7 +51,50 @@ __device__ PlainTarget<Compute> locate_plain(const NarrowPlan& plan, const Divis
   return made;
 }
 
-/// Step 2: this thread's pieces of a stream's tile, whose targets are at `made`.
+/// The rows of a piece, as they are loaded ahead of their use.
+template <typename Value, int kWidth>
+struct PieceRows {
+  Vector<Value, kWidth> a, b;
+};
+
+/// Sends for the rows of a piece, of which `from` is in row a.
+template <typename Value, int kWidth, typename Compute>
+__device__ void load_rows(const PlainTarget<Compute>& target, const Value* from,
+                          std::int64_t row_stride, PieceRows<Value, kWidth>& rows) {
+  const Recipe recipe = target.recipe();
+  if (recipe == Recipe::kRow || recipe == Recipe::kPair) {
+    rows.a = load_vector<Value, kWidth>(from);
+  }
+  if (recipe == Recipe::kPair) rows.b = load_vector<Value, kWidth>(from + row_stride);
+}
+
+/// Makes a piece from its rows: the channels from `channel` on, to be written to `out`.
+template <typename Value, int kWidth, typename Out, typename Compute>
+__device__ void make_piece(const NarrowPlan& plan, bool is_scaled, int channel,
+                           const PlainTarget<Compute>& target, const PieceRows<Value, kWidth>& rows,
+                           Out* out) {
+  const Recipe recipe = target.recipe();
+  Compute x[kWidth];
+  if (recipe == Recipe::kPair) {
+#pragma unroll
+    for (int e = 0; e < kWidth; ++e) {
+      x[e] = lerp(Compute(widen(rows.a.elements[e])), Compute(widen(rows.b.elements[e])),
+                  target.weight);
+    }
+    if (is_scaled) scale(plan, channel, x);
+  } else if (recipe == Recipe::kRow) {
+#pragma unroll
+    for (int e = 0; e < kWidth; ++e) x[e] = Compute(widen(rows.a.elements[e]));
+    if (is_scaled) scale(plan, channel, x);
+  } else {
+    const bool is_nan = recipe == Recipe::kNan;
+#pragma unroll
+    for (int e = 0; e < kWidth; ++e) x[e] = is_nan ? not_a_number<Compute>() : Compute(0);
+  }
+  store_vector(out, round_vector<Out>(x));
+}
+
+/// Step 2: this thread's pieces of its tile, whose targets are at `made`.
 template <typename Value, typename Out, int kWidth>
 __device__ void combine_plain(const NarrowPlan& plan, const Columns& columns, int stretch,
                               const PlainTarget<typename ComputeOf<Value, Out>::type>* made,
@@ -60,58 +103,35 @@ __device__ void combine_plain(const NarrowPlan& plan, const Columns& columns, in
   const int thread = static_cast<int>(threadIdx.x);
   const int thread_row = columns.divisor.quotient(thread);
   const int column = stretch * kThreads + thread - thread_row * columns.side_by_side;
+  const int rows_at_once = columns.rows_at_once;
   // What the threads of a block leave over, and what the last stretch of a wide row leaves.
-  if (thread_row >= columns.rows_at_once || column >= columns.pieces) return;
+  if (thread_row >= rows_at_once || column >= columns.pieces) return;
   const int channel = column * kWidth;
   const Value* const values =
       static_cast<const Value*>(plan.values) +
       (kWidth == 1 ? offset(channel, plan.values_channel_stride) : std::int64_t{channel});
   const std::int64_t row_stride = plan.values_row_stride;
   const bool is_scaled = plan.subtract != nullptr || plan.multiply != nullptr;
+  Out* const out = static_cast<Out*>(plan.out) + channel;
+  const std::int32_t out_stride = plan.out_target_stride;
 
 #pragma unroll 1
-  for (int top = thread_row; top < count; top += kPiecesAtOnce * columns.rows_at_once) {
+  for (int top = thread_row; top < count; top += kPiecesAtOnce * rows_at_once) {
     PlainTarget<Compute> target[kPiecesAtOnce];
-    Vector<Value, kWidth> a[kPiecesAtOnce];
-    Vector<Value, kWidth> b[kPiecesAtOnce];
+    PieceRows<Value, kWidth> rows[kPiecesAtOnce];
 #pragma unroll
     for (int i = 0; i < kPiecesAtOnce; ++i) {
-      const int row = top + i * columns.rows_at_once;
+      const int row = top + i * rows_at_once;
       if (row >= count) break;
       target[i] = made[row];
-      const Recipe recipe = target[i].recipe();
-      const Value* from = values + target[i].a;
-      if (recipe == Recipe::kRow || recipe == Recipe::kPair) {
-        a[i] = load_vector<Value, kWidth>(from);
-      }
-      if (recipe == Recipe::kPair) b[i] = load_vector<Value, kWidth>(from + row_stride);
+      load_rows(target[i], values + target[i].a, row_stride, rows[i]);
     }
 #pragma unroll
     for (int i = 0; i < kPiecesAtOnce; ++i) {
-      const int row = top + i * columns.rows_at_once;
-      if (row >= count) break;
-      const Recipe recipe = target[i].recipe();
-      if (recipe == Recipe::kNothing) continue;
-      Compute x[kWidth];
-      if (recipe == Recipe::kPair) {
-#pragma unroll
-        for (int e = 0; e < kWidth; ++e) {
-          x[e] = lerp(Compute(widen(a[i].elements[e])), Compute(widen(b[i].elements[e])),
-                      target[i].weight);
-        }
-        if (is_scaled) scale(plan, channel, x);
-      } else if (recipe == Recipe::kRow) {
-#pragma unroll
-        for (int e = 0; e < kWidth; ++e) x[e] = Compute(widen(a[i].elements[e]));
-        if (is_scaled) scale(plan, channel, x);
-      } else {
-        const bool is_nan = recipe == Recipe::kNan;
-#pragma unroll
-        for (int e = 0; e < kWidth; ++e) x[e] = is_nan ? not_a_number<Compute>() : Compute(0);
-      }
-      Out* const to = static_cast<Out*>(plan.out) +
-                      offset(target[i].target(), plan.out_target_stride) + channel;
-      store_vector(to, round_vector<Out>(x));
+      if (top + i * rows_at_once >= count) break;
+      if (target[i].recipe() == Recipe::kNothing) continue;
+      make_piece(plan, is_scaled, channel, target[i], rows[i],
+                 out + offset(target[i].target(), out_stride));
     }
   }
 }

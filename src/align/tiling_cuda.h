@@ -1,9 +1,9 @@
 // How the targets and channels of a call are shared out among blocks.
 //
-// A block makes a tile of targets for a group of streams, in two steps:
+// A block makes a tile of targets for one stream, in two steps:
 //
-//   1. locate   a warp searches one stream's times for up to 32 targets, and leaves their rows and
-//               weights in shared memory; so each target is searched for once
+//   1. locate   each thread searches the stream's times for a target, and leaves its rows and weight in
+//               shared memory; so each target is searched for once
 //   2. combine  an output row is cut into pieces of 16 bytes; a thread keeps to one column of them,
 //               and walks down the tile
 //
@@ -13,8 +13,7 @@
 //               ...
 //               target 42   thread 0    thread 1    thread 2
 //
-// Narrow streams share a group, so that one block writes whole rows; a stream wider than a block has
-// one to itself, a stretch of its row to a block.
+// A stream wider than a block takes a stretch of its row to a block.
 //
 // A tile is not a run of neighbours, once it is larger than what a block has in flight, but chunks taken
 // in turn with the other tiles of a sweep (about as many as run at once):
@@ -22,7 +21,11 @@
 //   targets     | 0 1 2 3 | 4 5 6 7 | ... |        |        | ...
 //   tile of        0         1               0        1           (chunks of 4)
 //
-// All blocks then read and write the same few megabytes at any moment, which DRAM likes.
+// All blocks then read and write the same few megabytes at any moment, which DRAM likes. All streams have
+// their share in each sweep, so that blocks that wait for memory run beside others that search, and the
+// pieces of an output row are written at about the same time:
+//
+//   blocks      | sweep 0: stream 0's tiles | stream 1's | ... | sweep 1: stream 0's tiles | ...
 #pragma once
 
 #include <algorithm>
@@ -35,8 +38,6 @@ namespace robocache::cuda {
 // Threads of a block, which is also the most targets in a tile: few enough that a block waits for few
 // others' searches, enough that one warp's searches serve four.
 constexpr int kThreads = 128;
-constexpr int kWarp = 32;
-constexpr int kWarps = kThreads / kWarp;
 // Pieces that a thread makes in one go, their loads in flight together, and blocks that an SM holds,
 // which sets how many registers a thread may have for them.
 constexpr int kPiecesAtOnce = 2;
@@ -47,10 +48,12 @@ constexpr int kBlocksPerSm = 8;
 constexpr int kEnoughTiles = 512;
 constexpr int kManyTiles = 2048;
 constexpr int kMaxPiecesPerThread = 16;
-// Tiles of a sweep: about as many blocks as an H200 holds at once.
-constexpr int kTilesPerSweep = 1024;
-// Streams of a group: each is searched by a warp of its own.
-constexpr int kMaxGroupStreams = kWarps;
+// Pieces that a thread makes before its tile goes on elsewhere: enough that a row which two neighbouring
+// targets read is seldom fetched by two blocks.
+constexpr int kPiecesPerChunk = 2 * kPiecesAtOnce;
+// Tiles of a sweep, of the stream that has most: half as many blocks as an H200 holds at once, so that
+// those of several streams and sweeps run side by side.
+constexpr int kTilesPerSweep = 512;
 
 /// Division of numbers below 2^31 by a number that all threads share.
 /// Source: Granlund and Montgomery, "Division by invariant integers using multiplication", 1994.
@@ -98,81 +101,74 @@ struct Columns {
         access(how) {}
 };
 
-/// Streams that the same blocks make, and how their targets are cut into tiles.
-struct Group {
-  std::int32_t first_block;
-  std::int32_t first_stream, streams;
-  std::int32_t stretches;  // of kThreads pieces in a row; more than 1 for a single, wide stream
-  std::int32_t targets_per_tile, chunk, tiles_per_sweep;
-  Divisor by_stretches, by_chunk, by_sweep;
+/// How a stream's targets are cut into tiles.
+struct Tiling {
+  std::int32_t first_block;  // of the stream, in a sweep
+  std::int32_t stretches;    // of kThreads pieces in a row
+  std::int32_t targets_per_tile, chunk;
+  std::int32_t tiles_per_sweep;
+  Divisor by_stretches, by_chunk;
 
-  Group() = default;
-  /// `pieces` is the number of pieces in a row of all the streams.
-  Group(int first, int count, std::int32_t pieces, std::int32_t targets)
-      : first_block(0), first_stream(first), streams(count) {
-    stretches = count > 1 ? 1 : std::max((pieces + kThreads - 1) / kThreads, 1);
+  Tiling() = default;
+  Tiling(std::int32_t pieces, std::int32_t targets)
+      : first_block(0),
+        stretches(std::max((pieces + kThreads - 1) / kThreads, 1)),
+        tiles_per_sweep(0),
+        by_stretches(static_cast<std::uint32_t>(stretches)) {
     const std::int32_t in_block = std::clamp(pieces, 1, kThreads);
-    const std::int32_t most = count > 1 ? kWarp : kThreads;
     const auto may_grow = [&](int tiles_left, int pieces_per_thread) {
       const int doubled = targets_per_tile * 2;
-      return doubled <= most && targets / doubled >= tiles_left &&
+      return doubled <= kThreads && targets / doubled >= tiles_left &&
              doubled * in_block <= kThreads * pieces_per_thread * 5 / 4;  // or near it
     };
-    targets_per_tile = std::min(kThreads / in_block, most);
+    targets_per_tile = kThreads / in_block;
     while (may_grow(kEnoughTiles, kPiecesAtOnce) || may_grow(kManyTiles, kMaxPiecesPerThread)) {
       targets_per_tile *= 2;
     }
-    chunk = std::min(targets_per_tile, kThreads * kPiecesAtOnce / in_block);
+    chunk = std::min(targets_per_tile, kThreads * kPiecesPerChunk / in_block);
     while (targets_per_tile % chunk != 0) ++chunk;
-    std::int32_t tiles = (targets + targets_per_tile - 1) / targets_per_tile;
-    if (chunk < targets_per_tile) {  // all sweeps alike; the last tiles may find nothing to do
-      const std::int32_t sweeps = std::max((tiles + kTilesPerSweep / 2) / kTilesPerSweep, 1);
-      tiles_per_sweep = (tiles + sweeps - 1) / sweeps;
-      tiles = sweeps * tiles_per_sweep;
-    } else {
-      tiles_per_sweep = tiles;
-    }
-    blocks_ = tiles * stretches;
-    by_stretches = Divisor(static_cast<std::uint32_t>(stretches));
     by_chunk = Divisor(static_cast<std::uint32_t>(chunk));
-    by_sweep = Divisor(static_cast<std::uint32_t>(tiles_per_sweep));
   }
 
-  std::int32_t blocks() const { return blocks_; }
+  /// Sweeps that the stream would be made in alone.
+  std::int32_t sweeps(std::int32_t targets) const {
+    return std::max((tiles(targets) + kTilesPerSweep / 2) / kTilesPerSweep, 1);
+  }
+  std::int32_t blocks_per_sweep() const { return tiles_per_sweep * stretches; }
+
+  /// Shares the tiles out among sweeps, all alike; the last tiles may find nothing to do.
+  void cut(std::int32_t targets, std::int32_t sweeps) {
+    tiles_per_sweep = (tiles(targets) + sweeps - 1) / sweeps;
+  }
 
  private:
-  std::int32_t blocks_;
+  std::int32_t tiles(std::int32_t targets) const {
+    return (targets + targets_per_tile - 1) / targets_per_tile;
+  }
 };
 
-/// Which targets and which stretch of the row a block of a group makes.
+/// Which targets and which stretch of the row a block makes of its stream.
 struct Tile {
   int stretch;
   int first_target;
   int chunk_stride;  // from one chunk of the tile to its next, in targets
 
-  __device__ Tile(const Group& group, int block) {
+  __device__ Tile(const Tiling& tiling, int sweep, int block) {
     int tile = block;
     stretch = 0;
-    if (group.stretches > 1) {
-      tile = group.by_stretches.quotient(block);
-      stretch = block - tile * group.stretches;
+    if (tiling.stretches > 1) {
+      tile = tiling.by_stretches.quotient(block);
+      stretch = block - tile * tiling.stretches;
     }
-    first_target = tile * group.targets_per_tile;
-    chunk_stride = group.chunk;
-    if (group.chunk < group.targets_per_tile) {
-      const int sweep = group.by_sweep.quotient(tile);
-      const int in_sweep = tile - sweep * group.tiles_per_sweep;
-      chunk_stride = group.tiles_per_sweep * group.chunk;
-      first_target =
-          sweep * group.tiles_per_sweep * group.targets_per_tile + in_sweep * group.chunk;
-    }
+    chunk_stride = tiling.tiles_per_sweep * tiling.chunk;
+    first_target = sweep * tiling.tiles_per_sweep * tiling.targets_per_tile + tile * tiling.chunk;
   }
 
   /// The target in row `row` of the tile, counted over the batch.
-  __device__ int target(const Group& group, int row) const {
-    if (group.chunk == group.targets_per_tile) return first_target + row;
-    const int chunk = group.by_chunk.quotient(row);
-    return first_target + chunk * (chunk_stride - group.chunk) + row;
+  __device__ int target(const Tiling& tiling, int row) const {
+    if (tiling.chunk == tiling.targets_per_tile) return first_target + row;
+    const int chunk = tiling.by_chunk.quotient(row);
+    return first_target + chunk * (chunk_stride - tiling.chunk) + row;
   }
 };
 
