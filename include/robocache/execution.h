@@ -25,6 +25,10 @@ ROBOCACHE_API void parallel_for_threads(void* pool, std::int64_t count, std::int
                                         ParallelBody body, void* body_data);
 
 /// Made by one of the functions below, and passed as the last argument of an operation.
+///
+/// Operations keep no state: any threads may call them at once. Whatever of the arguments lies in host
+/// memory (views, options, streams, and the elements of CPU tensors) has been read when a call returns;
+/// device memory that views point to must live until the CUDA stream has passed the call.
 struct ExecutionContext {
   DeviceType device = DeviceType::kCpu;
   ParallelFor parallel_for = parallel_for_threads;  // CPU

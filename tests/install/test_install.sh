@@ -122,15 +122,17 @@ time,a,valid
 1,3,1
 CSV
 
-# Another major version is refused.
+# Another major version is refused, and while the major version is 0, another minor one.
 mkdir -p "$work/version"
 cat >"$work/version/CMakeLists.txt" <<'CMAKE'
 cmake_minimum_required(VERSION 3.24)
 project(version LANGUAGES CXX)
-find_package(robocache 99 CONFIG)
-if(robocache_FOUND)
-  message(FATAL_ERROR "robocache 99 was found")
-endif()
+foreach(version 99 0.99)
+  find_package(robocache ${version} CONFIG)
+  if(robocache_FOUND)
+    message(FATAL_ERROR "robocache ${version} was found")
+  endif()
+endforeach()
 CMAKE
 configure -S "$work/version" -B "$work/version/build" -DCMAKE_PREFIX_PATH="$prefix.moved"
 echo "installed, found, built and run: $kind"

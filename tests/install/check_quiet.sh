@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# The library must not print, abort or exit: none of its objects may ask for a function that does.
+#   check_quiet.sh NM LIBRARY
+set -euo pipefail
+
+undefined=$("$1" --undefined-only --demangle "$2" 2>/dev/null | awk '$1 == "U" { print $2 }')
+[[ -n $undefined ]] || { echo "$2: no undefined symbols were found"; exit 1; }
+loud=$(grep -xE '_?exit|abort|quick_exit|puts|putchar|v?f?printf(@.*)?|__v?f?printf_chk|perror|std(out|err)|std::(cout|cerr|clog)' <<<"$undefined" || true)
+if [[ -n $loud ]]; then
+  echo "$2 uses what prints or ends the program:"
+  sort -u <<<"$loud"
+  exit 1
+fi
