@@ -1,4 +1,4 @@
-"""What the tests of readers share: real recordings, and files that may not be read."""
+"""What the tests of readers share: reading all of a recording, and where the real ones are."""
 
 from __future__ import annotations
 
@@ -9,7 +9,18 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+from robocache.readers import (
+    EpisodeReader,
+    ReadOptions,
+    Recording,
+    RecordingError,
+    Rows,
+    open_recording,
+)
+from robocache.readers.recording import CHUNK_BYTES
 
 DATA = Path(__file__).parents[2] / ".." / "shared" / "data"
 
@@ -42,3 +53,42 @@ def without_privileges() -> Iterator[None]:
         yield
     finally:
         os.seteuid(0)
+
+
+def collect(episode: EpisodeReader) -> dict[str, Rows]:
+    """An episode's streams, put together; what the protocol promises of chunks is checked."""
+    found: dict[str, list[Rows]] = {}
+    for rows in episode.read():
+        assert rows.times.dtype == np.int64 and rows.times.ndim == 1 and len(rows.times) > 0
+        assert rows.values.shape[0] == len(rows.times)
+        assert rows.values.dtype.isnative and rows.values.dtype.kind in "biuf"
+        assert len(rows.times) == 1 or rows.values.nbytes <= CHUNK_BYTES
+        found.setdefault(rows.stream, []).append(rows)
+    streams = {}
+    for name, parts in found.items():
+        assert len({(part.values.dtype, part.values.shape[1:]) for part in parts}) == 1
+        times = np.concatenate([part.times for part in parts])
+        assert (np.diff(times) >= 0).all()
+        streams[name] = Rows(name, times, np.concatenate([part.values for part in parts]))
+    return streams
+
+
+def read_all(
+    path: Path, options: ReadOptions | None = None
+) -> tuple[dict[str, dict[str, Rows]], Recording]:
+    """Every episode of a recording by its key, and the recording, which is closed."""
+    with open_recording(path, options) as recording:
+        episodes = recording.episodes()
+        keys = [episode.key for episode in episodes]
+        assert len(set(keys)) == len(keys)
+        read = {episode.key: collect(episode) for episode in episodes}
+    for streams in read.values():
+        assert set(streams) <= set(recording.streams)
+    return read, recording
+
+
+def message_of(path: Path, options: ReadOptions | None = None) -> str:
+    """What a recording that cannot be read is refused with."""
+    with pytest.raises(RecordingError) as error:
+        read_all(path, options)
+    return str(error.value)

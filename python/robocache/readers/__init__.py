@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from robocache.readers import calvin, diffusion_policy, hdf5, lerobot, npz, table
 from robocache.readers.recording import (
     EpisodeReader,
     MissingLibrary,
@@ -38,7 +39,15 @@ __all__ = [
 ]
 
 # The first that recognises a path reads it.
-READERS: tuple[Reader, ...] = ()
+READERS: tuple[Reader, ...] = (
+    lerobot.READER,
+    calvin.READER,
+    diffusion_policy.READER,
+    hdf5.READER,
+    npz.READER,
+    table.PARQUET_READER,
+    table.CSV_READER,
+)
 
 
 def find_reader(path: str | os.PathLike[str]) -> Reader | None:
@@ -64,9 +73,9 @@ def open_recording(path: str | os.PathLike[str], options: ReadOptions | None = N
         options: None: the defaults.
 
     Raises:
-        RecordingError: If no reader recognises it, or its reader cannot read it.
+        RecordingError: If no reader recognises it, its reader cannot read it, or the options ask
+            for what is not in it.
         MissingLibrary: If its reader's library is not installed.
-        ValueError: For options that do not fit the recording.
     """
     path = Path(path)
     reader = find_reader(path)

@@ -52,7 +52,7 @@ class ReadOptions:
     """
 
     rate: float | None = None
-    """Rows per second of recordings that have no times; None: what the recording says."""
+    """Rows per second of recordings that have no times and don't say their rate."""
     images: bool = True
     """Whether to decode images and video; False leaves those streams out, with a note."""
     resize: tuple[int, int] | None = None
@@ -86,16 +86,18 @@ class ReadOptions:
         """Those of `names` that `topics` asks for, in their order.
 
         Raises:
-            ValueError: For a pattern of `topics` that no name matches.
+            RecordingError: For a pattern of `topics` that no name matches.
         """
         names = list(names)
-        if self.topics is None:
-            return names
-        for pattern in self.topics:
-            if not fnmatch.filter(names, pattern):
+        for pattern in self.topics or ():
+            if not any(fnmatch.fnmatchcase(name, pattern) for name in names):
                 found = ", ".join(names) or "none"
-                raise ValueError(f"topics: expected some of {found}; got {pattern!r}")
-        return [n for n in names if any(fnmatch.fnmatchcase(n, p) for p in self.topics)]
+                raise RecordingError(f"topics: expected some of {found}; got {pattern!r}")
+        return [name for name in names if self.wants(name)]
+
+    def wants(self, name: str) -> bool:
+        """Whether `topics` asks for a stream."""
+        return self.topics is None or any(fnmatch.fnmatchcase(name, p) for p in self.topics)
 
 
 @dataclass(frozen=True)
@@ -242,6 +244,45 @@ def reading(path: Path, what: str, *errors: type[Exception]) -> Iterator[None]:
         text = " ".join(str(error).split()) or "no reason"
         kind = type(error).__name__
         raise RecordingError(f"{path}: expected {what}, got {kind}: {text}") from error
+
+
+def is_storable(dtype: np.dtype[Any]) -> bool:
+    """Whether values of a type can be a stream's: bool, integers, floats of 2 to 8 bytes."""
+    return dtype.kind in "biuf" and dtype.itemsize <= 8
+
+
+def native(values: NDArray[Any]) -> NDArray[Any]:
+    """The same values in this machine's order of bytes."""
+    return values.astype(values.dtype.newbyteorder("="), copy=False)
+
+
+def refuse_twice(path: Path, what: str, names: Iterable[str]) -> None:
+    """Refuses names that come more than once.
+
+    Raises:
+        RecordingError: ``path: expected {what} of different names, got a twice``.
+    """
+    counts = Counter(names)
+    twice = sorted(name for name, count in counts.items() if count > 1)
+    if twice:
+        raise RecordingError(
+            f"{path}: expected {what} of different names, got {', '.join(twice)} twice"
+        )
+
+
+def need_rate(path: Path, found: float | None, options: ReadOptions) -> float:
+    """Rows per second of a recording without times: what it says, else what `options` say.
+
+    Raises:
+        RecordingError: If neither says it.
+    """
+    rate = found or options.rate
+    if rate is None:
+        raise RecordingError(
+            f"{path}: expected a rate, since the recording has neither times nor a rate, got none "
+            "(--rate, or rate=, says it)"
+        )
+    return rate
 
 
 def head(path: Path, count: int = 16) -> bytes:

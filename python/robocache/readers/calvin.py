@@ -1,0 +1,177 @@
+"""CALVIN's recordings of play: one NPZ file a step.
+
+A folder (``training``, ``validation``) has ``episode_0358482.npz`` and so on, and
+``ep_start_end_ids.npy``: the first and the last step of each episode. Steps were taken at 30 Hz.
+"""
+
+from __future__ import annotations
+
+import re
+import zipfile
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robocache.readers import images
+from robocache.readers.recording import (
+    EpisodeReader,
+    Method,
+    Reader,
+    ReadOptions,
+    Recording,
+    RecordingError,
+    Rows,
+    StreamFacts,
+    is_storable,
+    native,
+    reading,
+    row_times,
+    rows_per_chunk,
+)
+
+FORMAT = "CALVIN"
+ENDS = "ep_start_end_ids.npy"
+RATE = 30.0
+
+_ERRORS = (ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error)
+
+# What the numbers of a row are, as CALVIN documents them; orientations are Euler angles.
+_POSE = ("tcp_x", "tcp_y", "tcp_z", "tcp_roll", "tcp_pitch", "tcp_yaw")
+_JOINTS = tuple(f"joint_{number}" for number in range(7))
+_LAYOUTS: dict[str, tuple[tuple[str, ...], Method | None]] = {
+    "actions": ((*_POSE, "gripper"), (("linear", 3), ("angle", 3), ("previous", 1))),
+    "rel_actions": ((*_POSE, "gripper"), None),
+    "robot_obs": (
+        (*_POSE, "gripper_width", *_JOINTS, "gripper_action"),
+        (("linear", 3), ("angle", 3), ("linear", 8), ("previous", 1)),
+    ),
+}
+
+
+class Calvin(Recording):
+    """A folder of steps."""
+
+    format = FORMAT
+
+    def __init__(self, path: Path, options: ReadOptions) -> None:
+        super().__init__(path, options)
+        self.rate = options.rate or RATE
+        with reading(path / ENDS, "an array of steps", ValueError, EOFError):
+            self._ends = np.load(path / ENDS)
+        if self._ends.ndim != 2 or self._ends.shape[1] != 2 or self._ends.dtype.kind not in "iu":
+            raise RecordingError(
+                f"{path / ENDS}: expected integers [episodes, 2], "
+                f"got {self._ends.dtype} {list(self._ends.shape)}"
+            )
+        self._digits = _count_digits(path)
+        self.names: list[str] = []
+        if len(self._ends):
+            self._add_streams(self.load(int(self._ends[0, 0])))
+        if (path / "lang_annotations").is_dir():
+            self.notes["folders of language annotations left out"] = 1
+
+    def _add_streams(self, step: dict[str, NDArray[Any]]) -> None:
+        for name in self.options.select(step):
+            values = step[name]
+            is_image = _is_image(name)
+            if not is_storable(values.dtype):
+                self.notes[f"arrays of type {values.dtype} left out ({name})"] = 1
+                continue
+            if is_image and not self.options.images:
+                images.leave_out(name, self.notes)
+                continue
+            channels, method = _LAYOUTS.get(name, ((), None))
+            if values.shape != (len(channels),):
+                channels, method = (), None
+            self.names.append(name)
+            self.streams[name] = StreamFacts(
+                method="previous" if is_image else method,
+                channels=channels or None,
+                rate=self.rate,
+                timeline="rows",
+                source=f"array {name}",
+            )
+
+    def file(self, step: int) -> Path:
+        """The file of a step."""
+        return self.path / f"episode_{step:0{self._digits}d}.npz"
+
+    def load(self, step: int) -> dict[str, NDArray[Any]]:
+        """All arrays of a step, images fitted."""
+        path = self.file(step)
+        with reading(path, "the arrays of a step", *_ERRORS), np.load(path) as file:
+            found = {name: native(file[name]) for name in self.names or file.files}
+        for name, values in found.items():
+            if _is_image(name):
+                pixels = values[:, :, None] if values.ndim == 2 else values
+                found[name] = images.fit(pixels, self.options) if pixels.ndim == 3 else pixels
+        return found
+
+    def episodes(self) -> Sequence[EpisodeReader]:
+        """The episodes, in the order of their list."""
+        subsets = (self.path.name,) if self.path.name in ("training", "validation") else ()
+        found = []
+        for first, last in self._ends.tolist():
+            if last >= first:
+                found.append(_Episode(self, f"steps_{first}_{last}", first, last, subsets))
+        if len(found) < len(self._ends):
+            self.notes["episodes without rows, skipped"] = len(self._ends) - len(found)
+        return found
+
+
+@dataclass(frozen=True)
+class _Episode:
+    recording: Calvin
+    key: str
+    first: int
+    last: int
+    subsets: tuple[str, ...]
+    task: str | None = None
+
+    def read(self) -> Iterator[Rows]:
+        recording = self.recording
+        if not recording.names:
+            return
+        model = recording.load(self.first)
+        step = rows_per_chunk(sum(values.nbytes for values in model.values()))
+        for a in range(self.first, self.last + 1, step):
+            steps = range(a, min(a + step, self.last + 1))
+            chunk = {n: np.empty((len(steps), *v.shape), v.dtype) for n, v in model.items()}
+            for row, found in enumerate(images.pool().map(recording.load, steps)):
+                for name, values in found.items():
+                    if values.shape != model[name].shape or values.dtype != model[name].dtype:
+                        raise RecordingError(
+                            f"{recording.file(steps[row])}: expected {name} as in the step before, "
+                            f"{model[name].dtype} {list(model[name].shape)}, "
+                            f"got {values.dtype} {list(values.shape)}"
+                        )
+                    chunk[name][row] = values
+            times = row_times(a - self.first, len(steps), recording.rate)
+            for name in recording.names:
+                yield Rows(name, times, chunk[name])
+
+
+def _is_image(name: str) -> bool:
+    return name.startswith(("rgb_", "depth_"))
+
+
+def _count_digits(path: Path) -> int:
+    with reading(path, "a folder of steps"):
+        for entry in path.iterdir():
+            found = re.fullmatch(r"episode_(\d+)\.npz", entry.name)
+            if found:
+                return len(found[1])
+    raise RecordingError(f"{path}: expected steps (episode_0000000.npz), got none")
+
+
+def recognises(path: Path) -> bool:
+    """Whether it is a folder with the list of first and last steps."""
+    return (path / ENDS).is_file()
+
+
+READER = Reader(FORMAT, "images", f"a folder with {ENDS}", recognises, Calvin)

@@ -1,0 +1,213 @@
+"""diffusion-policy's replay buffers: a zarr group of all episodes, one behind the other.
+
+``data`` has arrays of one row a step, ``meta/episode_ends`` the row after the last of each
+episode. A folder, or the same in a zip file. There are no times: rows lie 1 / rate apart, and the
+rate is not in the file.
+"""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robocache.readers import images
+from robocache.readers.recording import (
+    EpisodeReader,
+    Reader,
+    ReadOptions,
+    Recording,
+    RecordingError,
+    Rows,
+    StreamFacts,
+    head,
+    is_storable,
+    native,
+    need_rate,
+    reading,
+    require,
+    row_times,
+    rows_per_chunk,
+)
+
+FORMAT = "diffusion-policy zarr"
+ENDS = "meta/episode_ends"
+
+BLOCK_BYTES = 8 << 20
+"""How much of an array is read at once: episodes are shorter than what zarr compresses together."""
+
+
+class ReplayBuffer(Recording):
+    """An opened replay buffer."""
+
+    format = FORMAT
+
+    def __init__(self, path: Path, options: ReadOptions) -> None:
+        super().__init__(path, options)
+        zarr = require("zarr", "zarr", "zarr")
+        self._store = None
+        # zarr's own errors derive from ValueError, KeyError, TypeError and RuntimeError.
+        self._errors = (ValueError, KeyError, TypeError, RuntimeError, zipfile.BadZipFile)
+        try:
+            with reading(path, "a zarr group", *self._errors):
+                if path.is_file():
+                    self._store = zarr.storage.ZipStore(str(path), mode="r")
+                group = zarr.open_group(self._store or str(path), mode="r")
+                self._open(group)
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self, group: Any) -> None:
+        if "data" not in group or ENDS not in group:
+            raise RecordingError(
+                f"{self.path}: expected groups data and meta/episode_ends, got none"
+            )
+        self.ends = self._read_ends(group[ENDS])
+        self.rate = need_rate(self.path, None, self.options)
+        rows = int(self.ends[-1]) if len(self.ends) else 0
+        names = sorted(name for name, _ in group["data"].arrays())
+        self._arrays: dict[str, _Blocks] = {}
+        for name in self.options.select(names):
+            array = group["data"][name]
+            if not is_storable(array.dtype):
+                self.notes[f"arrays of type {array.dtype} left out ({name})"] += 1
+                continue
+            if not array.shape or array.shape[0] < rows:
+                raise RecordingError(
+                    f"{self.path}: expected {rows} rows in data/{name}, as {ENDS} says, "
+                    f"got {list(array.shape)}"
+                )
+            if array.shape[0] > rows:
+                more = array.shape[0] - rows
+                self.notes[f"rows after the end of the last episode left out ({name})"] = more
+            self._add_stream(name, array)
+
+    def _add_stream(self, name: str, array: Any) -> None:
+        is_image = _is_image(array)
+        if is_image and not self.options.images:
+            images.leave_out(name, self.notes)
+            return
+        self._arrays[name] = _Blocks(array)
+        self.streams[name] = StreamFacts(
+            method="previous" if is_image else None,
+            rate=self.rate,
+            timeline="rows",
+            source=f"array data/{name}",
+        )
+
+    def _read_ends(self, array: Any) -> NDArray[np.int64]:
+        ends = np.asarray(array[...])
+        if ends.ndim != 1 or ends.dtype.kind not in "iu":
+            raise RecordingError(
+                f"{self.path}: expected a row of integers in {ENDS}, "
+                f"got {ends.dtype} {list(ends.shape)}"
+            )
+        ends = ends.astype(np.int64)
+        if (np.diff(ends, prepend=0) < 0).any():
+            raise RecordingError(f"{self.path}: expected ascending rows in {ENDS}, got others")
+        return ends
+
+    def episodes(self) -> Sequence[EpisodeReader]:
+        """The episodes that have rows."""
+        found = []
+        first = 0
+        for number, end in enumerate(self.ends.tolist()):
+            if end > first:
+                found.append(_Episode(self, f"episode_{number}", first, end))
+            first = end
+        if len(found) < len(self.ends):
+            self.notes["episodes without rows, skipped"] = len(self.ends) - len(found)
+        return found
+
+    def close(self) -> None:
+        """Closes the zip file, if it is one."""
+        if self._store is not None:
+            self._store.close()
+
+
+@dataclass(frozen=True)
+class _Episode:
+    recording: ReplayBuffer
+    key: str
+    first: int
+    end: int
+    task: str | None = None
+    subsets: tuple[str, ...] = ()
+
+    def read(self) -> Iterator[Rows]:
+        recording = self.recording
+        with reading(recording.path, f"{self.key} to be readable", *recording._errors):
+            for name, blocks in recording._arrays.items():
+                for row, values in blocks.read(self.first, self.end):
+                    times = row_times(row - self.first, len(values), recording.rate)
+                    if _is_image(blocks.array):
+                        pixels = self._pixels(name, values)
+                        values = images.fit_all(pixels, recording.options)
+                    yield Rows(name, times, values)
+
+    def _pixels(self, name: str, values: NDArray[Any]) -> NDArray[np.uint8]:
+        """diffusion-policy keeps some images as floats of 0 to 255."""
+        if values.dtype == np.uint8:
+            return values
+        pixels: NDArray[np.uint8] = np.clip(values, 0, 255).astype(np.uint8)
+        if not (pixels == values).all():
+            raise RecordingError(
+                f"{self.recording.path}: expected whole numbers of 0 to 255 in the images {name}, "
+                "got others"
+            )
+        return pixels
+
+
+class _Blocks:
+    """An array that is read a block of whole chunks at a time, once in order."""
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
+        self._chunk = max(1, array.chunks[0])
+        row_bytes = int(np.prod(array.shape[1:], dtype=np.int64)) * array.dtype.itemsize
+        self._rows = max(self._chunk, BLOCK_BYTES // max(1, row_bytes))
+        self._step = rows_per_chunk(row_bytes)
+        self._first = 0
+        self._block: NDArray[Any] = np.empty((0, *array.shape[1:]), array.dtype)
+
+    def read(self, first: int, end: int) -> Iterator[tuple[int, NDArray[Any]]]:
+        """Rows `first` to `end` - 1 in order: the number of a row, and rows from there on."""
+        while first < end:
+            if not self._first <= first < self._first + len(self._block):
+                self._first = first - first % self._chunk
+                self._block = native(self.array[self._first : self._first + self._rows])
+                self._block.flags.writeable = False  # chunks that are handed out are views of it
+            a = first - self._first
+            part = self._block[a : a + min(end - first, self._step)]
+            yield first, part
+            first += len(part)
+
+
+def _is_image(array: Any) -> bool:
+    shape = array.shape[1:]
+    if images.is_image(shape, array.dtype):
+        return True
+    return array.dtype.kind == "f" and len(shape) == 3 and images.is_image(shape, np.dtype("u1"))
+
+
+def recognises(path: Path) -> bool:
+    """Whether it is a zarr group with ``meta/episode_ends``, in a folder or a zip file."""
+    files = (f"{ENDS}/.zarray", f"{ENDS}/zarr.json")
+    if path.is_dir():
+        return any((path / name).is_file() for name in files)
+    if head(path, 4) != b"PK\x03\x04":
+        return False
+    try:
+        with zipfile.ZipFile(path) as file:
+            return any(name in file.NameToInfo for name in files)
+    except zipfile.BadZipFile:
+        return False
+
+
+READER = Reader(FORMAT, "zarr", f"a zarr folder or zip file with {ENDS}", recognises, ReplayBuffer)

@@ -1,0 +1,252 @@
+"""Demonstrations in HDF5: robomimic's layout, which robosuite and Isaac Lab write too.
+
+A file has a group ``data`` with a group for each demonstration, ``demo_0``, ``demo_1`` and so on;
+in it datasets of one row a step, some in groups (``obs/eef_pos``). ``mask`` names subsets. There
+are no times: rows lie 1 / rate apart, and the rate stands in a description of the environment, if
+anywhere.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from robocache.readers import images
+from robocache.readers.recording import (
+    EpisodeReader,
+    Method,
+    Reader,
+    ReadOptions,
+    Recording,
+    RecordingError,
+    Rows,
+    StreamFacts,
+    head,
+    is_storable,
+    native,
+    need_rate,
+    reading,
+    require,
+    row_times,
+    rows_per_chunk,
+)
+
+FORMAT = "robomimic HDF5"
+MAGIC = b"\x89HDF\r\n\x1a\n"
+
+
+class Demonstrations(Recording):
+    """An opened file; episodes are in order of the number that their name ends with."""
+
+    format = FORMAT
+
+    def __init__(self, path: Path, options: ReadOptions) -> None:
+        super().__init__(path, options)
+        h5py = require("h5py", "HDF5", "hdf5")
+        with reading(path, "HDF5", KeyError, RuntimeError):
+            self._file = h5py.File(path, "r")
+        self._dataset_type, self._group_type = h5py.Dataset, h5py.Group
+        try:
+            with reading(path, "robomimic's layout", KeyError, RuntimeError, ValueError):
+                self._open()
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self) -> None:
+        data = self._file.get("data")
+        demos = [n for n, g in data.items() if isinstance(g, self._group_type)] if data else []
+        if not demos:
+            found = ", ".join(self._file) or "nothing"
+            raise RecordingError(
+                f"{self.path}: expected a group data with a group for each demonstration "
+                f"(data/demo_0), got {found}"
+            )
+        self._about = _describe(data.attrs)
+        self.rate = need_rate(self.path, _find_rate(self._about), self.options)
+        self._demos = sorted(demos, key=_by_number)
+        self._episodes: list[_Episode] | None = None
+        first = data[self._demos[0]]
+        names = [name for name, _ in self._find(first, Counter())]
+        self.options.select(names)
+        for name, dataset in self._find(first, self.notes):
+            self._add_stream(name, dataset)
+
+    def episodes(self) -> Sequence[EpisodeReader]:
+        """The demonstrations that have rows."""
+        if self._episodes is None:
+            with reading(self.path, "robomimic's layout", KeyError, RuntimeError, ValueError):
+                self._episodes = list(self._list())
+        return self._episodes
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._file.close()
+
+    def _list(self) -> Iterator[_Episode]:
+        subsets: dict[str, list[str]] = {}
+        for name, keys in (self._file.get("mask") or {}).items():
+            for key in keys[()]:
+                subsets.setdefault(_text(key), []).append(name)
+        for demo in self._demos:
+            group = self._file["data"][demo]
+            rows = _count_rows(self.path, group)
+            if rows == 0:
+                self.notes["episodes without rows, skipped"] += 1
+                continue
+            task = _find_task(_describe(group.attrs)) or _find_task(self._about)
+            yield _Episode(self, demo, task, tuple(subsets.get(demo, ())), rows)
+
+    def _find(self, demo: Any, notes: Counter[str]) -> Iterator[tuple[str, Any]]:
+        """The datasets of a demonstration that are streams, with their names."""
+        rows = _count_rows(self.path, demo)
+        found: list[tuple[str, Any]] = []
+        demo.visititems(lambda name, item: found.append((name, item)))
+        for name, item in found:
+            if not isinstance(item, self._dataset_type):
+                continue
+            if name.startswith("next_obs/"):
+                notes["datasets of next_obs left out, obs has them a row earlier"] += 1
+            elif not is_storable(item.dtype):
+                notes[f"datasets of type {item.dtype} left out ({name})"] += 1
+            elif item.shape[:1] != (rows,):
+                top = name.partition("/")[0]
+                notes[f"datasets left out that have not a row a step ({top})"] += 1
+            else:
+                yield name, item
+
+    def _add_stream(self, name: str, dataset: Any) -> bool:
+        """Whether a dataset is wanted; if so its facts are there afterwards."""
+        shape = dataset.shape[1:]
+        is_image = images.is_image(shape, dataset.dtype)
+        if not self.options.wants(name):
+            return False
+        if is_image and not self.options.images:
+            images.leave_out(name, self.notes)
+            return False
+        if name not in self.streams:
+            self.streams[name] = StreamFacts(
+                method="previous" if is_image else self._method(name, shape),
+                rate=self.rate,
+                timeline="rows",
+                source=f"dataset {name}",
+            )
+        return True
+
+    def _method(self, name: str, shape: tuple[int, ...]) -> Method | None:
+        """Quaternions by their names: robosuite puts w last, Isaac Lab first."""
+        if len(shape) != 1:
+            return None
+        is_isaac = str(self._about.get("env_name", "")).startswith("Isaac")
+        slerp = "slerp_wxyz" if is_isaac else "slerp_xyzw"
+        last = name.rpartition("/")[2]
+        if last.endswith("quat") and shape == (4,):
+            return slerp
+        if is_isaac and last == "root_pose" and shape == (7,):
+            return (("linear", 3), (slerp, 4))
+        if is_isaac and last.endswith("orientations") and shape[0] % 4 == 0:
+            return ((slerp, 4),) * (shape[0] // 4)
+        return None
+
+
+@dataclass(frozen=True)
+class _Episode:
+    recording: Demonstrations
+    key: str
+    task: str | None
+    subsets: tuple[str, ...]
+    rows: int
+
+    def read(self) -> Iterator[Rows]:
+        recording = self.recording
+        demo = recording._file["data"][self.key]
+        # What is left out of the first demonstration was noted as it was opened.
+        notes = Counter[str]() if self.key == recording._demos[0] else recording.notes
+        with reading(recording.path, f"{self.key} to be readable", KeyError, RuntimeError):
+            for name, dataset in recording._find(demo, notes):
+                if recording._add_stream(name, dataset):
+                    yield from self._chunks(name, dataset)
+
+    def _chunks(self, name: str, dataset: Any) -> Iterator[Rows]:
+        shape, options = dataset.shape[1:], self.recording.options
+        row_bytes = int(np.prod(shape, dtype=np.int64)) * dataset.dtype.itemsize
+        step = rows_per_chunk(row_bytes)
+        if dataset.chunks and step > dataset.chunks[0]:
+            step -= step % dataset.chunks[0]  # each chunk of the file is decompressed once
+        for a in range(0, self.rows, step):
+            values = native(dataset[a : a + step])
+            times = row_times(a, len(values), self.recording.rate)
+            if images.is_image(shape, dataset.dtype):
+                values = images.fit_all(values, options)
+            yield Rows(name, times, values)
+
+
+# ---- what attributes say -------------------------------------------------------------------------
+
+
+def _text(value: Any) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+
+
+def _describe(attributes: Any) -> dict[str, Any]:
+    """The attributes that are JSON objects, put together: descriptions of the environment."""
+    about: dict[str, Any] = {}
+    for name in ("env_info", "env_args", "problem_info", "ep_meta"):
+        if name in attributes:
+            try:
+                found = json.loads(_text(attributes[name]))
+            except ValueError:
+                continue
+            if isinstance(found, dict):
+                about.update(found)
+    return about
+
+
+def _find_rate(about: dict[str, Any]) -> float | None:
+    """Robosuite's control_freq; Isaac Lab's step of the physics, and how many make one of ours."""
+    inner = about.get("env_kwargs")
+    simulation = about.get("sim_args")
+    rate = about.get("control_freq")
+    if isinstance(inner, dict):
+        rate = inner.get("control_freq", rate)
+    if rate is None and isinstance(simulation, dict):
+        step, every = simulation.get("dt"), simulation.get("decimation")
+        if isinstance(step, int | float) and isinstance(every, int | float) and step * every > 0:
+            rate = 1 / (step * every)
+    return float(rate) if isinstance(rate, int | float) and 0 < rate < float("inf") else None
+
+
+def _find_task(about: dict[str, Any]) -> str | None:
+    """RoboCasa's lang of an episode, LIBERO's instruction of a file."""
+    found = about.get("lang") or about.get("language_instruction")
+    return found if isinstance(found, str) and found else None
+
+
+def _count_rows(path: Path, demo: Any) -> int:
+    for name in ("actions", "action"):
+        if name in demo and len(getattr(demo[name], "shape", [])):
+            return int(demo[name].shape[0])
+    if "num_samples" in demo.attrs:
+        return int(demo.attrs["num_samples"])
+    names = ", ".join(demo) or "nothing"
+    raise RecordingError(f"{path}: expected actions or num_samples in {demo.name}, got {names}")
+
+
+def _by_number(name: str) -> tuple[bool, int, str]:
+    number = re.search(r"(\d+)$", name)
+    return (number is None, int(number[1]) if number else 0, name)
+
+
+def recognises(path: Path) -> bool:
+    """Whether it is HDF5."""
+    return head(path, len(MAGIC)) == MAGIC
+
+
+READER = Reader(FORMAT, "hdf5", "an HDF5 file", recognises, Demonstrations)

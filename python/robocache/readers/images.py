@@ -1,0 +1,210 @@
+"""Images of recordings: decoding stills, and fitting frames to one size.
+
+JPEG, PNG and the other still formats are decoded by Pillow: its wheels carry every codec, it is
+released four times a year, it decodes and resizes without holding the interpreter, and its resizing
+filters grow with the reduction, so that nothing aliases. Video is in :mod:`.video`.
+"""
+
+from __future__ import annotations
+
+import functools
+import io
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robocache.readers.recording import (
+    ReadOptions,
+    RecordingError,
+    Rows,
+    Times,
+    require,
+    rows_per_chunk,
+)
+
+Pixels = NDArray[Any]
+"""[H,W,C]: uint8 of 1 (grey), 3 (RGB), 4 (RGBA) or more channels; or another type, as depth."""
+
+SMALLEST = 8
+"""Arrays [H,W,C] with fewer rows or columns are not taken for images."""
+
+
+@functools.cache
+def pool() -> ThreadPoolExecutor:
+    """The threads that decode and resize: one a core that this process may use."""
+    return ThreadPoolExecutor(cores(), thread_name_prefix="robocache-images")
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+def is_image(shape: Sequence[int], dtype: np.dtype[Any]) -> bool:
+    """Whether rows of this shape and type are images: uint8 [H,W,C], C of 1, 3 or 4."""
+    return (
+        dtype == np.uint8
+        and len(shape) == 3
+        and min(shape[:2]) >= SMALLEST
+        and shape[2] in (1, 3, 4)
+    )
+
+
+def leave_out(stream: str, notes: Counter[str]) -> None:
+    """Notes that a stream of images is left out, as `ReadOptions.images` says."""
+    notes[f"streams of images left out, as asked for ({stream})"] = 1
+
+
+def decode(data: bytes, name: str) -> Pixels:
+    """The pixels of an encoded image: uint8 [H,W,C], or uint16 [H,W,1] for 16 bits of grey.
+
+    Args:
+        data: A file of JPEG, PNG, or another format that Pillow knows.
+        name: What the image is, for errors: ``file.parquet, row 3 of observation.image``.
+
+    Raises:
+        RecordingError: If it is not an image, or cut short.
+        MissingLibrary: Without Pillow.
+    """
+    image_module = require("PIL.Image", "images", "images")
+    try:
+        with image_module.open(io.BytesIO(data)) as image:
+            if image.mode in ("I;16", "I;16B", "I;16L", "I"):
+                pixels = np.asarray(image).astype(np.uint16)
+            elif image.mode in ("L", "1"):
+                pixels = np.asarray(image.convert("L"))
+            elif image.mode in ("RGBA", "LA", "PA"):
+                pixels = np.asarray(image.convert("RGBA"))
+            else:
+                pixels = np.asarray(image.convert("RGB"))
+    except (OSError, ValueError, SyntaxError, image_module.DecompressionBombError) as error:
+        start = data[:8] if data else "nothing"
+        raise RecordingError(
+            f"{name}: expected an image (JPEG, PNG), got {len(data):,} bytes that begin with "
+            f"{start!r}: {error}"
+        ) from error
+    return pixels[:, :, None] if pixels.ndim == 2 else pixels
+
+
+def fit(pixels: Pixels, options: ReadOptions) -> Pixels:
+    """An image at the size that `options` ask for, contiguous.
+
+    uint8 is filtered (Pillow's bilinear filter, whose support grows with the reduction, as
+    torchvision's and LeRobot's resizing with antialiasing); other types, such as depth, take the
+    nearest pixel, since the mean of near and far is neither.
+
+    Args:
+        pixels: [H,W,C], see `Pixels`.
+        options: `resize` and `fit`: ``"pad"`` keeps all of the image in the middle of black
+            borders, ``"crop"`` fills the frame and cuts off what is left, equally on both sides,
+            ``"stretch"`` changes the aspect.
+
+    Returns:
+        [height, width, C] of the same type.
+    """
+    if options.resize is None or options.resize == (pixels.shape[1], pixels.shape[0]):
+        return np.ascontiguousarray(pixels)
+    width, height = options.resize
+    box, inner = _place((pixels.shape[1], pixels.shape[0]), (width, height), options.fit)
+    if pixels.dtype == np.uint8:
+        whole = pixels.shape[2] in (3, 4)
+        planes = [pixels] if whole else [pixels[:, :, c] for c in range(pixels.shape[2])]
+        scaled = np.dstack([_scale(plane, box, inner) for plane in planes])
+    else:
+        columns = box[0] + (np.arange(inner[0]) + 0.5) * (box[2] - box[0]) / inner[0]
+        rows = box[1] + (np.arange(inner[1]) + 0.5) * (box[3] - box[1]) / inner[1]
+        scaled = pixels[rows.astype(np.intp)[:, None], columns.astype(np.intp)]
+    if inner == (width, height):
+        return np.ascontiguousarray(scaled)
+    out = np.zeros((height, width, pixels.shape[2]), pixels.dtype)
+    top, left = (height - inner[1]) // 2, (width - inner[0]) // 2
+    out[top : top + inner[1], left : left + inner[0]] = scaled
+    return out
+
+
+def fit_all(frames: NDArray[Any], options: ReadOptions) -> NDArray[Any]:
+    """`fit` for frames [n,H,W,C], on all cores."""
+    if options.resize is None or options.resize == (frames.shape[2], frames.shape[1]):
+        return frames
+    width, height = options.resize
+    out = np.empty((len(frames), height, width, frames.shape[3]), frames.dtype)
+    for row, pixels in enumerate(pool().map(lambda frame: fit(frame, options), frames)):
+        out[row] = pixels
+    return out
+
+
+def _scale(plane: Pixels, box: tuple[float, float, float, float], size: tuple[int, int]) -> Pixels:
+    image_module = require("PIL.Image", "images", "images")
+    image = image_module.fromarray(np.ascontiguousarray(plane))
+    return np.asarray(image.resize(size, image_module.Resampling.BILINEAR, box=box))
+
+
+def _place(
+    source: tuple[int, int], target: tuple[int, int], how: str
+) -> tuple[tuple[float, float, float, float], tuple[int, int]]:
+    """Which part of the source (left, top, right, bottom) becomes how many pixels (width, height).
+
+    Sizes are (width, height).
+    """
+    whole = (0.0, 0.0, float(source[0]), float(source[1]))
+    across, down = target[0] / source[0], target[1] / source[1]
+    if how == "stretch":
+        return whole, target
+    if how == "pad":
+        scale = min(across, down)
+        inner = (max(1, round(source[0] * scale)), max(1, round(source[1] * scale)))
+        return whole, inner
+    scale = max(across, down)
+    width, height = target[0] / scale, target[1] / scale
+    left, top = (source[0] - width) / 2, (source[1] - height) / 2
+    return (left, top, left + width, top + height), target
+
+
+def image_rows(
+    stream: str,
+    times: Times,
+    load: Callable[[int], Pixels],
+    options: ReadOptions,
+    path: Path,
+) -> Iterator[Rows]:
+    """The rows of a stream of images, in chunks of bounded size, decoded on all cores.
+
+    Args:
+        stream: Its name.
+        times: [n] nanoseconds.
+        load: The pixels of row 0 to n - 1; called from several threads.
+        options: See `fit`.
+        path: For errors: the recording.
+
+    Raises:
+        RecordingError: As `load` does; and for images of several sizes where no `resize` is asked.
+    """
+
+    def ready(row: int) -> Pixels:
+        return fit(load(row), options)
+
+    if len(times) == 0:
+        return
+    first = ready(0)
+    step = rows_per_chunk(first.nbytes)
+    for a in range(0, len(times), step):
+        part = times[a : a + step]
+        values = np.empty((len(part), *first.shape), first.dtype)
+        for row, pixels in enumerate(pool().map(ready, range(a, a + len(part)))):
+            if pixels.shape != first.shape or pixels.dtype != first.dtype:
+                raise RecordingError(
+                    f"{path}: expected images of one size in {stream}, got "
+                    f"{_size(first)} and, in row {a + row}, {_size(pixels)} (resize makes them one)"
+                )
+            values[row] = pixels
+        yield Rows(stream, part, values)
+
+
+def _size(pixels: Pixels) -> str:
+    return f"{pixels.shape[1]}x{pixels.shape[0]}x{pixels.shape[2]} {pixels.dtype}"

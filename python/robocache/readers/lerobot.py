@@ -1,0 +1,244 @@
+"""LeRobot data sets, v2.0, v2.1 and v3.0.
+
+Up to v2.1 an episode has a Parquet file and a video for each camera; from v3.0 on files hold many
+episodes, and the tables in ``meta/episodes`` say which rows and which seconds are whose. Where the
+files are stands in ``meta/info.json``; :mod:`.lerobot_index` lists the episodes of both.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robocache.readers import images, lerobot_index
+from robocache.readers._arrow import ParquetRows, array_of
+from robocache.readers.lerobot_index import Entry
+from robocache.readers.recording import (
+    EpisodeReader,
+    Reader,
+    ReadOptions,
+    Recording,
+    RecordingError,
+    Rows,
+    StreamFacts,
+    Times,
+    chunks,
+    require,
+    row_times,
+)
+from robocache.readers.video import video_rows
+
+FORMAT = "LeRobot"
+
+BOOKKEEPING = ("timestamp", "frame_index", "episode_index", "index", "task_index")
+"""Columns that say which row it is: times and tasks hold that already."""
+
+TIME_TOLERANCE = 1e-4
+"""Seconds that a timestamp may be away from frame_index / fps: LeRobot's own tolerance."""
+
+
+class LeRobot(Recording):
+    """A data set: its rows lie 1 / fps apart."""
+
+    format = FORMAT
+
+    def __init__(self, path: Path, options: ReadOptions) -> None:
+        super().__init__(path, options)
+        require("pyarrow.parquet", FORMAT, "lerobot")
+        self.info = lerobot_index.read_info(path)
+        self._file: tuple[Path, ParquetRows] | None = None
+        self._kinds: dict[str, str] = {}
+        self._episodes: list[_Episode] | None = None
+        names = [name for name in self.info.features if name not in BOOKKEEPING]
+        for name in options.select(names):
+            self._add_stream(name, self.info.features[name])
+
+    def _add_stream(self, name: str, feature: dict[str, Any]) -> None:
+        kind = feature["dtype"]
+        if kind in ("image", "video"):
+            if not self.options.images:
+                images.leave_out(name, self.notes)
+                return
+            if (feature.get("info") or {}).get("video.is_depth_map"):
+                self.notes[f"streams of depth kept as video left out ({name})"] = 1
+                return
+        elif not lerobot_index.is_number(kind):
+            self.notes[f"streams of type {kind} left out ({name})"] = 1
+            return
+        is_image = kind in ("image", "video")
+        self._kinds[name] = kind
+        self.streams[name] = StreamFacts(
+            method="previous" if is_image else None,
+            channels=None if is_image else _channels(feature),
+            rate=self.info.fps,
+            timeline="rows",
+            source=f"{'video' if kind == 'video' else 'column'} {name}",
+        )
+
+    def episodes(self) -> Sequence[EpisodeReader]:
+        """The episodes whose files are here; the others are noted."""
+        cameras = [name for name, kind in self._kinds.items() if kind == "video"]
+        there: dict[Path, bool] = {}
+
+        def is_there(path: Path) -> bool:
+            if path not in there:
+                there[path] = path.is_file()
+            return there[path]
+
+        if self._episodes is not None:
+            return self._episodes
+        found = []
+        for entry in lerobot_index.read_entries(self.info, cameras):
+            if entry.length == 0:
+                self.notes["episodes without rows, skipped"] += 1
+            elif not is_there(entry.table):
+                self.notes["episodes whose data file is absent, skipped"] += 1
+            elif not all(is_there(video) for video, _ in entry.videos.values()):
+                self.notes["episodes whose video is absent, skipped (without images: read)"] += 1
+            else:
+                if len(entry.tasks) > 1:
+                    self.notes["episodes of several tasks, the first is kept"] += 1
+                found.append(_Episode(self, entry))
+        self._episodes = found
+        return found
+
+    def close(self) -> None:
+        """Closes the file that the last episode was read from."""
+        if self._file is not None:
+            self._file[1].close()
+            self._file = None
+
+    def file(self, path: Path) -> ParquetRows:
+        """An opened table; the last one is kept, since neighbours share it in v3.0."""
+        if self._file is None or self._file[0] != path:
+            self.close()
+            self._file = (path, ParquetRows(path))
+        return self._file[1]
+
+    @property
+    def columns(self) -> list[str]:
+        """The streams that are columns of numbers."""
+        return [n for n, kind in self._kinds.items() if kind not in ("image", "video")]
+
+    @property
+    def pictures(self) -> list[str]:
+        """The streams that are columns of encoded images."""
+        return [name for name, kind in self._kinds.items() if kind == "image"]
+
+
+@dataclass(frozen=True)
+class _Episode:
+    recording: LeRobot
+    entry: Entry
+
+    @property
+    def key(self) -> str:
+        return f"episode_{self.entry.index:06d}"
+
+    @property
+    def task(self) -> str | None:
+        return self.entry.tasks[0] if self.entry.tasks else None
+
+    @property
+    def subsets(self) -> tuple[str, ...]:
+        return self.recording.info.subsets(self.entry.index)
+
+    def read(self) -> Iterator[Rows]:
+        recording, entry = self.recording, self.entry
+        file = recording.file(entry.table)
+        first = self._first_row(file)
+        stop = first + entry.length
+        table = file.read([*recording.columns, "timestamp"], first, stop)
+        times = self._times(array_of(table["timestamp"], f"{entry.table}, column timestamp"))
+        for name in recording.columns:
+            values = array_of(table[name], f"{entry.table}, column {name}")
+            yield from chunks(Rows(name, times, self._shaped(name, values)))
+        for name in recording.pictures:
+            for a, part in file.groups(name, first, stop):
+                yield from self._decoded(name, times[a : a + len(part)], part, a)
+        for name, (video, start) in entry.videos.items():
+            rate = recording.info.fps
+            tolerance = round(1e9 / rate / 4)
+            yield from video_rows(name, video, times, start + times, tolerance, recording.options)
+
+    def _first_row(self, file: ParquetRows) -> int:
+        """Where the episode begins in its file; all of its rows are there, and no other's."""
+        entry = self.entry
+        begin, end = file.run_of("episode_index", entry.index)
+        if end - begin != entry.length:
+            raise RecordingError(
+                f"{entry.table}: expected {entry.length} rows of episode {entry.index}, "
+                f"got {end - begin}"
+            )
+        return begin
+
+    def _times(self, stamps: NDArray[Any] | None) -> Times:
+        if stamps is None:
+            raise RecordingError(f"{self.entry.table}: expected timestamps in seconds, got text")
+        seconds = stamps.reshape(-1).astype(np.float64)
+        times = row_times(0, len(seconds), self.recording.info.fps)
+        # A float32 of an hour is good for 0.2 ms.
+        allowed = TIME_TOLERANCE + np.abs(seconds) * np.finfo(np.float32).eps
+        if (np.abs(seconds - times / 1e9) <= allowed).all():
+            return times
+        if not (np.isfinite(seconds).all() and (np.diff(seconds) >= 0).all()):
+            raise RecordingError(f"{self.entry.table}: expected timestamps that ascend, got others")
+        self.recording.notes["episodes whose timestamps are not frame_index / fps, kept"] += 1
+        return np.rint(seconds * 1e9).astype(np.int64)
+
+    def _shaped(self, name: str, values: NDArray[Any] | None) -> NDArray[Any]:
+        feature = self.recording.info.features[name]
+        shape = tuple(feature["shape"])
+        if values is None or math.prod(values.shape[1:]) != math.prod(shape):
+            got = "no numbers" if values is None else list(values.shape[1:])
+            raise RecordingError(
+                f"{self.entry.table}: expected rows of {list(shape)} in {name}, got {got}"
+            )
+        return values.reshape(len(values), *shape)
+
+    def _decoded(self, name: str, times: Times, cells: Any, first: int) -> Iterator[Rows]:
+        table, root = self.entry.table, self.recording.path
+
+        def load(row: int) -> images.Pixels:
+            where = f"{table}, row {first + row} of {name}"
+            cell = cells[row].as_py() or {}
+            data = cell.get("bytes") if isinstance(cell, dict) else None
+            if data is None and isinstance(cell, dict) and cell.get("path"):
+                file = lerobot_index.inside(root, cell["path"])
+                data = file.read_bytes() if file.is_file() else None
+            if data is None:
+                raise RecordingError(f"{where}: expected an image, got none")
+            return images.decode(data, where)
+
+        yield from images.image_rows(name, times, load, self.recording.options, table)
+
+
+def _channels(feature: dict[str, Any]) -> tuple[str, ...] | None:
+    """The feature's names as one name a number, however they are nested."""
+
+    def leaves(names: Any) -> Iterator[str]:
+        if isinstance(names, dict):
+            names = list(names.values())
+        if isinstance(names, list):
+            for name in names:
+                yield from leaves(name)
+        elif names is not None:
+            yield str(names)
+
+    found = tuple(leaves(feature.get("names")))
+    return found if found and len(found) == math.prod(feature["shape"]) else None
+
+
+def recognises(path: Path) -> bool:
+    """Whether it has LeRobot's ``meta/info.json``."""
+    info = path / "meta" / "info.json"
+    return info.is_file() and b'"codebase_version"' in info.read_bytes()
+
+
+READER = Reader(FORMAT, "lerobot", "a folder with meta/info.json", recognises, LeRobot)

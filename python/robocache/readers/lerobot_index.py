@@ -1,0 +1,237 @@
+"""Which episodes a LeRobot data set has, and where: ``meta`` of v2.0, v2.1 and v3.0."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from robocache.readers.recording import RecordingError, reading, require
+
+VERSIONS = ("v2.0", "v2.1", "v3.0")
+
+_DATA_V2 = "data/chunk-{episode_chunk:03d}/episode_{episode_index:06d}.parquet"
+_VIDEO_V2 = "videos/chunk-{episode_chunk:03d}/{video_key}/episode_{episode_index:06d}.mp4"
+_DATA_V3 = "data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet"
+_VIDEO_V3 = "videos/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.mp4"
+
+
+@dataclass(frozen=True)
+class Info:
+    """What ``meta/info.json`` says."""
+
+    root: Path
+    version: str
+    fps: float
+    features: dict[str, dict[str, Any]]
+    splits: dict[str, tuple[int, int]]
+    """Names of subsets, and their first episode and the one after their last."""
+    chunk_size: int
+    data_path: str
+    video_path: str
+
+    def subsets(self, episode: int) -> tuple[str, ...]:
+        """The subsets that an episode belongs to."""
+        return tuple(n for n, (first, stop) in self.splits.items() if first <= episode < stop)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An episode: which rows of which file, and from which time of which videos on."""
+
+    index: int
+    length: int
+    tasks: tuple[str, ...]
+    table: Path
+    videos: dict[str, tuple[Path, int]]
+    """Stream: the video, and the nanoseconds at which the episode begins in it."""
+
+
+def is_number(dtype: str) -> bool:
+    """Whether a feature of this dtype is numbers that NumPy has."""
+    try:
+        return np.dtype(dtype).kind in "biuf"
+    except TypeError:
+        return False
+
+
+def inside(root: Path, relative: str) -> Path:
+    """A path that a file of the data set names.
+
+    Raises:
+        RecordingError: If it leaves the data set.
+    """
+    path = Path(relative)
+    if path.is_absolute() or ".." in path.parts:
+        raise RecordingError(f"{root}: expected paths inside the data set, got {relative!r}")
+    return root / path
+
+
+def read_info(root: Path) -> Info:
+    """``meta/info.json``, checked.
+
+    Raises:
+        RecordingError: If it is not what LeRobot writes, or of a version that is not known.
+    """
+    path = root / "meta" / "info.json"
+    with reading(path, "LeRobot's description of a data set", ValueError):
+        found = json.loads(path.read_text("utf-8"))
+    if not isinstance(found, dict):
+        raise RecordingError(f"{path}: expected a JSON object, got {type(found).__name__}")
+    version = found.get("codebase_version")
+    if version not in VERSIONS:
+        raise RecordingError(
+            f"{path}: expected codebase_version {', '.join(VERSIONS)}, got {version!r}"
+        )
+    fps = found.get("fps")
+    if not isinstance(fps, int | float) or not (fps > 0 and math.isfinite(fps)):
+        raise RecordingError(f"{path}: expected fps above 0, got {fps!r}")
+    features = found.get("features")
+    if not isinstance(features, dict) or not all(_is_feature(f) for f in features.values()):
+        raise RecordingError(f"{path}: expected features with dtype and shape, got others")
+    is_v3 = version == "v3.0"
+    chunk_size = found.get("chunks_size") or 1000
+    if not isinstance(chunk_size, int) or chunk_size < 1:
+        raise RecordingError(f"{path}: expected chunks_size above 0, got {chunk_size!r}")
+    return Info(
+        root,
+        version,
+        float(fps),
+        features,
+        _read_splits(path, found.get("splits") or {}),
+        chunk_size,
+        found.get("data_path") or (_DATA_V3 if is_v3 else _DATA_V2),
+        found.get("video_path") or (_VIDEO_V3 if is_v3 else _VIDEO_V2),
+    )
+
+
+def _is_feature(feature: Any) -> bool:
+    return (
+        isinstance(feature, dict)
+        and isinstance(feature.get("dtype"), str)
+        and isinstance(feature.get("shape"), list)
+        and all(isinstance(size, int) and size >= 0 for size in feature["shape"])
+    )
+
+
+def _read_splits(path: Path, splits: Any) -> dict[str, tuple[int, int]]:
+    try:
+        pairs = {name: text.split(":") for name, text in splits.items()}
+        return {name: (int(first), int(stop)) for name, (first, stop) in pairs.items()}
+    except (AttributeError, ValueError):
+        raise RecordingError(
+            f'{path}: expected splits such as {{"train": "0:100"}}, got {splits!r}'
+        ) from None
+
+
+def read_entries(info: Info, cameras: Sequence[str]) -> Iterator[Entry]:
+    """The episodes, in order of their number.
+
+    Args:
+        info: Of the data set.
+        cameras: The streams that are videos and wanted.
+
+    Raises:
+        RecordingError: If the index is missing or is not what LeRobot writes.
+    """
+    read = _read_v3 if info.version == "v3.0" else _read_v2
+    entries = sorted(read(info, cameras), key=lambda entry: entry.index)
+    for before, entry in itertools.pairwise(entries):
+        if before.index == entry.index:
+            raise RecordingError(
+                f"{info.root}: expected each episode once, got {entry.index} twice"
+            )
+    yield from entries
+
+
+# ---- up to v2.1: a line of JSON an episode -------------------------------------------------------
+
+
+def _read_v2(info: Info, cameras: Sequence[str]) -> Iterator[Entry]:
+    path = info.root / "meta" / "episodes.jsonl"
+    with reading(path, "LeRobot's list of episodes", ValueError):
+        lines = path.read_text("utf-8").splitlines()
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            found = json.loads(line)
+            index, length = int(found["episode_index"]), int(found["length"])
+            tasks = tuple(str(task) for task in found.get("tasks") or ())
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise RecordingError(
+                f"{path}: expected an episode in line {number}, got {line[:60]!r}"
+            ) from None
+        where = {"episode_chunk": index // info.chunk_size, "episode_index": index}
+        yield Entry(
+            index,
+            length,
+            tasks,
+            _locate(info, info.data_path, where),
+            {c: (_locate(info, info.video_path, {**where, "video_key": c}), 0) for c in cameras},
+        )
+
+
+# ---- v3.0: tables of many episodes ---------------------------------------------------------------
+
+
+def _read_v3(info: Info, cameras: Sequence[str]) -> Iterator[Entry]:
+    pq = require("pyarrow.parquet", "LeRobot", "lerobot")
+    pa = require("pyarrow", "LeRobot", "lerobot")
+    folder = info.root / "meta" / "episodes"
+    paths = sorted(folder.glob("*/*.parquet"))
+    if not paths:
+        raise RecordingError(f"{folder}: expected tables of episodes (*/*.parquet), got none")
+    columns = ["episode_index", "length", "tasks", "data/chunk_index", "data/file_index"]
+    for camera in cameras:
+        columns += [f"videos/{camera}/{c}" for c in ("chunk_index", "file_index", "from_timestamp")]
+    for path in paths:
+        with reading(path, "a table of episodes", pa.ArrowException):
+            file = pq.ParquetFile(path)
+            missing = [name for name in columns if name not in file.schema_arrow.names]
+            if missing:
+                raise RecordingError(f"{path}: expected columns {', '.join(missing)}, got none")
+            rows = file.read(columns).to_pylist()
+        for row in rows:
+            try:
+                yield _entry_v3(info, cameras, row)
+            except (TypeError, ValueError, OverflowError):
+                raise RecordingError(f"{path}: expected an episode, got {row}") from None
+
+
+def _entry_v3(info: Info, cameras: Sequence[str], row: dict[str, Any]) -> Entry:
+    videos = {}
+    for camera in cameras:
+        where = {
+            "video_key": camera,
+            "chunk_index": int(row[f"videos/{camera}/chunk_index"]),
+            "file_index": int(row[f"videos/{camera}/file_index"]),
+        }
+        start = round(row[f"videos/{camera}/from_timestamp"] * 1e9)
+        videos[camera] = (_locate(info, info.video_path, where), start)
+    where = {"chunk_index": row["data/chunk_index"], "file_index": row["data/file_index"]}
+    tasks = row["tasks"]
+    return Entry(
+        int(row["episode_index"]),
+        int(row["length"]),
+        (tasks,) if isinstance(tasks, str) else tuple(map(str, tasks or ())),
+        _locate(info, info.data_path, where),
+        videos,
+    )
+
+
+def _locate(info: Info, template: str, values: dict[str, Any]) -> Path:
+    try:
+        relative = template.format(**values)
+    except (KeyError, IndexError, ValueError, AttributeError):
+        names = ", ".join(values)
+        raise RecordingError(
+            f"{info.root}: expected a path made of {names}, got {template!r}"
+        ) from None
+    return inside(info.root, relative)

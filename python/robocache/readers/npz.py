@@ -1,0 +1,216 @@
+"""NPZ files of one recording: arrays of one row a time, and the times beside them.
+
+The times of an array ``imu`` are ``imu_times`` (or ``imu/times``, ``imu_t``, ``imu_timestamps``, a
+unit behind it or not); those of arrays without any are ``times``, ``timestamps`` or ``t`` where
+there is one. Arrays are read row by row out of the file, not at once.
+"""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robocache.readers import images, table_columns
+from robocache.readers.recording import (
+    TIME_UNITS,
+    EpisodeReader,
+    Reader,
+    ReadOptions,
+    Recording,
+    RecordingError,
+    Rows,
+    StreamFacts,
+    Times,
+    chunks,
+    head,
+    in_order,
+    is_storable,
+    native,
+    need_rate,
+    reading,
+    refuse_twice,
+    row_times,
+    rows_per_chunk,
+)
+
+FORMAT = "NPZ"
+
+_ERRORS = (ValueError, EOFError, KeyError, NotImplementedError, zipfile.BadZipFile, zlib.error)
+
+
+@dataclass(frozen=True)
+class _Array:
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    in_rows: bool
+    """Whether a row's bytes lie together in the file."""
+
+
+class Npz(Recording):
+    """A file of one episode."""
+
+    format = FORMAT
+
+    def __init__(self, path: Path, options: ReadOptions) -> None:
+        super().__init__(path, options)
+        self._arrays: dict[str, _Array] = {}
+        with reading(path, "an NPZ file", *_ERRORS), zipfile.ZipFile(path) as file:
+            members = [n for n in file.namelist() if n.endswith(".npy")]
+            refuse_twice(path, "arrays", members)
+            for member in members:
+                with file.open(member) as stream:
+                    self._arrays[member.removesuffix(".npy")] = _read_header(stream)
+        if options.time_column is not None and options.time_column not in self._arrays:
+            raise RecordingError(
+                f"{path}: expected an array of times {options.time_column}, "
+                f"got {', '.join(self._arrays) or 'none'}"
+            )
+        self._clocks = {name: self._find_clock(name) for name in self._arrays}
+        clocks = {clock[0] for clock in self._clocks.values() if clock}
+        for name in options.select(name for name in self._arrays if name not in clocks):
+            self._add_stream(name)
+
+    def _find_clock(self, name: str) -> tuple[str, str] | None:
+        """The array of an array's times, and the part of its name that says its unit."""
+        wanted = self.options.time_column
+        if name == wanted or table_columns.is_time_name(name):
+            return None
+        for other in self._arrays:  # imu_times, imu/t_ns
+            rest = other.removeprefix(name)
+            if rest[:1] in ("_", "/", ".") and table_columns.is_time_name(rest[1:]):
+                return other, rest[1:]
+        if wanted is None:
+            wanted = next((n for n in self._arrays if table_columns.is_time_name(n)), None)
+        return None if wanted is None else (wanted, wanted)
+
+    def _add_stream(self, name: str) -> None:
+        array = self._arrays[name]
+        clock = (self._clocks[name] or (None,))[0]
+        if not is_storable(array.dtype):
+            self.notes[f"arrays of type {array.dtype} left out ({name})"] = 1
+            return
+        if not array.shape:
+            self.notes[f"arrays of a single number left out ({name})"] = 1
+            return
+        if clock is not None and self._arrays[clock].shape != array.shape[:1]:
+            raise RecordingError(
+                f"{self.path}: expected {array.shape[0]} times in {clock}, as {name} has rows, "
+                f"got {list(self._arrays[clock].shape)}"
+            )
+        is_image = images.is_image(array.shape[1:], array.dtype)
+        if is_image and not self.options.images:
+            images.leave_out(name, self.notes)
+            return
+        self.streams[name] = StreamFacts(
+            method="previous" if is_image else None,
+            rate=None if clock else need_rate(self.path, None, self.options),
+            timeline="time" if clock else "rows",
+            source=f"array {name}" + (f", times in {clock}" if clock else ""),
+        )
+
+    def episodes(self) -> Sequence[EpisodeReader]:
+        """The one episode of the file, if it has rows."""
+        if any(self._arrays[name].shape[0] for name in self.streams):
+            return [_Episode(self)]
+        self.notes["episodes without rows, skipped"] = 1
+        return []
+
+    def times(self, file: zipfile.ZipFile, name: str) -> Times:
+        """[n] nanoseconds of an array's rows."""
+        found = self._clocks[name]
+        if found is None:
+            rate = need_rate(self.path, None, self.options)
+            return row_times(0, self._arrays[name].shape[0], rate)
+        clock, called = found
+        values = np.concatenate([part for _, part in self.parts(file, clock)] or [np.empty(0)])
+        if values.dtype.kind == "M":
+            return values.astype("datetime64[ns]").astype(np.int64)
+        if values.dtype.kind not in "iuf":
+            raise RecordingError(f"{self.path}: expected numbers in {clock}, got {values.dtype}")
+        asked = self.options.time_unit
+        unit = TIME_UNITS[asked] if asked else table_columns.unit_of(called)
+        if unit is None and values.dtype.kind != "f":
+            raise RecordingError(
+                f"{self.path}: expected the unit of the integers in {clock}, got none "
+                "(--time-unit says it, or a name such as times_ns)"
+            )
+        return table_columns.scale_times(values, unit or TIME_UNITS["s"], f"{self.path}, {clock}")
+
+    def parts(self, file: zipfile.ZipFile, name: str) -> Iterator[tuple[int, NDArray[Any]]]:
+        """An array in parts of bounded size: the number of a row, and rows from there on."""
+        array = self._arrays[name]
+        with file.open(f"{name}.npy") as stream:
+            _read_header(stream)
+            row_bytes = int(np.prod(array.shape[1:], dtype=np.int64)) * array.dtype.itemsize
+            step = rows_per_chunk(row_bytes) if array.in_rows else array.shape[0]
+            for a in range(0, array.shape[0], max(1, step)):
+                count = min(step, array.shape[0] - a)
+                data = stream.read(count * row_bytes)
+                if len(data) < count * row_bytes:
+                    raise RecordingError(
+                        f"{self.path}: expected {array.shape[0]} rows in {name}, got fewer"
+                    )
+                shape = (count, *array.shape[1:])
+                order: Any = "C" if array.in_rows else "F"
+                yield a, native(np.frombuffer(data, array.dtype).reshape(shape, order=order))
+
+
+@dataclass(frozen=True)
+class _Episode:
+    recording: Npz
+    key: str = "0"
+    task: str | None = None
+    subsets: tuple[str, ...] = ()
+
+    def read(self) -> Iterator[Rows]:
+        recording = self.recording
+        path = recording.path
+        with reading(path, "an NPZ file", *_ERRORS), zipfile.ZipFile(path) as file:
+            for name in recording.streams:
+                times = recording.times(file, name)
+                parts = recording.parts(file, name)
+                if (np.diff(times) < 0).any():  # in order only as a whole
+                    values = np.concatenate([part for _, part in parts])
+                    rows = in_order(Rows(name, times, values), recording.notes)
+                    parts = ((0, rows.values) for _ in range(1))
+                    times = rows.times
+                for a, part in parts:
+                    if images.is_image(part.shape[1:], part.dtype):
+                        part = images.fit_all(part, recording.options)
+                    yield from chunks(Rows(name, times[a : a + len(part)], part))
+
+
+def _read_header(stream: IO[bytes]) -> _Array:
+    version = np.lib.format.read_magic(stream)
+    read = {
+        (1, 0): np.lib.format.read_array_header_1_0,
+        (2, 0): np.lib.format.read_array_header_2_0,
+    }.get(version)
+    if read is None:
+        raise ValueError(f"an array of version {version}")
+    shape, fortran, dtype = read(stream)
+    return _Array(shape, dtype, not fortran or len(shape) < 2)
+
+
+def recognises(path: Path) -> bool:
+    """Whether it is a zip file of NumPy arrays."""
+    if head(path, 4) not in (b"PK\x03\x04", b"PK\x05\x06"):
+        return False
+    try:
+        with zipfile.ZipFile(path) as file:
+            names = file.namelist()
+    except zipfile.BadZipFile:
+        return path.suffix.lower() == ".npz"
+    return (bool(names) and all(n.endswith(".npy") for n in names)) or (
+        not names and path.suffix.lower() == ".npz"
+    )
+
+
+READER = Reader(FORMAT, "images", "an .npz file of arrays", recognises, Npz)

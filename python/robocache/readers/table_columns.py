@@ -1,0 +1,232 @@
+"""Columns of tables: which is the time, which belong together."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robocache.readers._arrow import array_of
+from robocache.readers.recording import (
+    TIME_UNITS,
+    ReadOptions,
+    RecordingError,
+    Times,
+    require,
+)
+
+TIME_NAMES = ("timestamp", "timestamps", "time", "times", "stamp", "stamps", "t")
+"""What a column of times is called, with a unit behind it or not: time, t_ns, Time [s]."""
+
+_TIME_NAME = re.compile(rf"(?:{'|'.join(TIME_NAMES)})(?:[ _]*[\[(_](ns|us|ms|s|sec)[\])]?)?")
+_NUMBERED = re.compile(r"(.+?)(?:\[(\d+)\]|_(\d+))")
+
+
+@dataclass(frozen=True)
+class Group:
+    """Columns that make a stream."""
+
+    stream: str
+    columns: tuple[str, ...]
+    channels: tuple[str, ...] | None
+    """Names of the numbers of a row; None: one column, whose rows are the stream's."""
+
+
+def group(names: Sequence[str], schema: Any) -> list[Group]:
+    """Puts columns of numbers together, in the order of the first of each.
+
+    Those with a common prefix before the last dot or slash, and those that are numbered from 0 or 1
+    on, ``name[0]`` or ``name_0``. Columns of lists stay alone.
+    """
+    pa = require("pyarrow", "tables", "parquet")
+    families: dict[tuple[str, str], list[tuple[str, str]]] = {}
+    for name in names:
+        key, channel = (name, "alone"), name
+        numbered = _NUMBERED.fullmatch(name)
+        cut = max(name.rfind("."), name.rfind("/"))
+        if not pa.types.is_nested(schema.field(name).type):
+            if numbered:
+                kind = "brackets" if numbered[2] else "underscore"
+                key, channel = (numbered[1], kind), numbered[2] or numbered[3]
+            elif 0 < cut < len(name) - 1:
+                key, channel = (name[:cut], "parts"), name[cut + 1 :]
+        families.setdefault(key, []).append((name, channel))
+    groups = []
+    for (stream, kind), members in families.items():
+        columns, channels = zip(*members, strict=True)
+        counted = kind in ("brackets", "underscore")
+        if kind == "alone" or len(members) == 1 or (counted and not _counts(channels)):
+            groups += [Group(name, (name,), None) for name in columns]
+        else:
+            groups.append(Group(stream, columns, channels))
+    return groups
+
+
+def _counts(numbers: Sequence[str]) -> bool:
+    first = int(numbers[0])
+    return first in (0, 1) and [int(n) for n in numbers] == list(range(first, first + len(numbers)))
+
+
+def is_numeric(kind: Any) -> bool:
+    """Whether an Arrow type is numbers, or lists of numbers."""
+    pa = require("pyarrow", "tables", "parquet")
+    while (
+        pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+    ):
+        kind = kind.value_type
+    return bool(
+        pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
+    )
+
+
+# ---- time ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Clock:
+    """The column of times."""
+
+    column: str
+    unit: int | None
+    """In nanoseconds; None: dates, whose type or text says it."""
+
+    def read(self, path: Path, column: Any, first: int) -> Times:
+        """[n] nanoseconds of a column (pyarrow.ChunkedArray); its first row is `first` of the file.
+
+        Raises:
+            RecordingError: For a row without a time, and for one out of range.
+        """
+        pa = require("pyarrow", "tables", "parquet")
+        where = f"{path}, column {self.column}"
+        column = column.combine_chunks()
+        if column.null_count:
+            row = first + int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
+            raise RecordingError(f"{where}: expected a time in every row, got none in row {row}")
+        try:
+            if self.unit is None:
+                return _dates(pa, column)
+            if pa.types.is_string(column.type):
+                return _decimals(pa, column, self.unit)
+        except pa.ArrowInvalid as error:
+            raise RecordingError(f"{where}: expected times, got {error}") from error
+        values = array_of(column, where)
+        if values is None or values.ndim != 1 or values.dtype.kind not in "iuf":
+            raise RecordingError(f"{where}: expected a number in every row, got {column.type}")
+        return scale_times(values, self.unit, where, first)
+
+
+def scale_times(values: NDArray[Any], unit: int, where: str, first: int = 0) -> Times:
+    """[n] numbers in a unit as nanoseconds; integers exactly.
+
+    Raises:
+        RecordingError: For one that is not finite, or out of int64's range.
+    """
+    scaled = values.astype(np.float64) * unit
+    good = np.abs(scaled) < 2.0**63
+    if not good.all():
+        row = int(np.flatnonzero(~good)[0])
+        raise RecordingError(
+            f"{where}: expected times within 292 years of 1970, "
+            f"got {values[row]} in row {first + row}"
+        )
+    if values.dtype.kind in "iu":
+        return values.astype(np.int64) * unit
+    return np.rint(scaled).astype(np.int64)
+
+
+def _dates(pa: Any, column: Any) -> Times:
+    if pa.types.is_string(column.type):
+        try:
+            column = column.cast(pa.timestamp("ns"))
+        except pa.ArrowInvalid:
+            column = column.cast(pa.timestamp("ns", "UTC"))  # text that names a zone
+    elif not pa.types.is_timestamp(column.type):
+        column = column.cast(pa.timestamp("s"))
+    kind = pa.timestamp("ns", column.type.tz)
+    times: Times = column.cast(kind).cast(pa.int64()).to_numpy(zero_copy_only=False)
+    return times
+
+
+def _decimals(pa: Any, column: Any, unit: int) -> Times:
+    """Decimal text in a unit: exact, where a float64 of Unix time would be good for 0.2 us."""
+    scale = len(str(unit)) - 1
+    try:
+        exact = column.cast(pa.decimal128(38, scale))
+    except pa.ArrowInvalid:  # an exponent, or digits below a nanosecond
+        numbers = column.cast(pa.float64()).to_numpy()
+        return scale_times(numbers, unit, "times")
+    # An Arrow decimal is 16 bytes of the integer value * 10^scale: nanoseconds here.
+    words = np.frombuffer(exact.buffers()[1], np.int64).reshape(-1, 2)
+    words = words[exact.offset : exact.offset + len(exact)]
+    low, high = words[:, 0], words[:, 1]
+    if (high != low >> 63).any():
+        raise pa.ArrowInvalid("a number of more than 64 bits")
+    times: Times = low.copy()
+    return times
+
+
+def find_time_column(names: Sequence[str], options: ReadOptions) -> str | None:
+    """The column of times: the one that the options name, else the first that is called so."""
+    for name in names:
+        plain = name.strip()
+        if options.time_column in (name, plain):
+            return name
+        if options.time_column is None and is_time_name(name):
+            return name
+    return None
+
+
+def is_time_name(name: str) -> bool:
+    """Whether times are called so: ``t``, ``Time [s]``, ``timestamps_ns``."""
+    return _TIME_NAME.fullmatch(name.strip().lower()) is not None
+
+
+def unit_of(name: str) -> int | None:
+    """The unit that a column's name ends with, in nanoseconds: ``t_us``, ``time [s]``."""
+    found = _TIME_NAME.fullmatch(name.strip().lower())
+    if found is None or found[1] is None:
+        return None
+    return TIME_UNITS["s" if found[1] == "sec" else found[1]]
+
+
+def find_clock(path: Path, schema: Any, options: ReadOptions, sample: str) -> Clock | None:
+    """The column of times of a table; None where a rate is given and there is no such column.
+
+    Args:
+        path: For errors.
+        schema: Of the table, a pyarrow.Schema.
+        options: `time_column`, `time_unit` and `rate`.
+        sample: One of the times, where they are read as text.
+
+    Raises:
+        RecordingError: If there is neither such a column nor a rate; if nothing says the unit.
+    """
+    pa = require("pyarrow", "tables", "parquet")
+    column = find_time_column(schema.names, options)
+    if column is None:
+        if options.time_column is None and options.rate is not None:
+            return None
+        wanted = options.time_column or ", ".join(TIME_NAMES)
+        raise RecordingError(
+            f"{path}: expected a column of times ({wanted}), got {', '.join(schema.names)} "
+            "(--time-column names it; --rate does without)"
+        )
+    kind = schema.field(column).type
+    is_text = bool(pa.types.is_string(kind))
+    if pa.types.is_timestamp(kind) or pa.types.is_date(kind) or (is_text and ":" in sample):
+        return Clock(column, None)
+    unit = TIME_UNITS[options.time_unit] if options.time_unit else unit_of(column)
+    if unit is None:
+        has_point = is_text and not re.fullmatch(r"\s*-?\d+\s*", sample)
+        if not (pa.types.is_floating(kind) or has_point):
+            raise RecordingError(
+                f"{path}: expected the unit of the integers in column {column}, got none "
+                "(--time-unit says it, or a name such as time_ns)"
+            )
+        unit = TIME_UNITS["s"]
+    return Clock(column, unit)

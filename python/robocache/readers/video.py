@@ -1,0 +1,129 @@
+"""Video of recordings: each frame goes to the row that it was shown at.
+
+Decoded by PyAV, whose wheels carry FFmpeg with H.264, H.265, AV1 and VP9. A frame belongs to a row
+if its presentation time is the row's: counting frames instead goes wrong wherever one is missing,
+doubled or out of order, and at every seek.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from robocache.readers.images import Pixels, cores, fit, pool
+from robocache.readers.recording import (
+    ReadOptions,
+    RecordingError,
+    Rows,
+    Times,
+    reading,
+    require,
+    rows_per_chunk,
+)
+
+
+def video_rows(
+    stream: str, path: Path, times: Times, shown: Times, tolerance: int, options: ReadOptions
+) -> Iterator[Rows]:
+    """The rows of a stream that is a video, in chunks of bounded size.
+
+    Decoding, conversion to RGB and resizing take all cores.
+
+    Args:
+        stream: Its name.
+        path: The video; its first video track is read.
+        times: [n] nanoseconds: the rows' times.
+        shown: [n] nanoseconds, ascending: when each row's frame is shown, in the video's time.
+        tolerance: Nanoseconds that a frame may be shown before or after. Under half of the time
+            from one frame to the next, so that no neighbour fits.
+        options: `resize` and `fit`.
+
+    Raises:
+        RecordingError: If the video cannot be read, or has no frame for a row.
+        MissingLibrary: Without PyAV.
+    """
+    pending: deque[Future[None]] = deque()
+
+    def finish(most: int) -> None:
+        while len(pending) > most:
+            pending.popleft().result()
+
+    before = None
+    for row, frame in _matched(path, shown, tolerance):
+        if row == 0:
+            shape = fit(_rgb(frame), options).shape
+            step = rows_per_chunk(math.prod(shape))
+        if row % step == 0:
+            values = np.empty((min(step, len(times) - row), *shape), np.uint8)
+        # Frames wait decoded, at many times the size of small results: so only few may wait. Rows
+        # may share a frame, and PyAV must not convert one in two threads at once.
+        finish(0 if frame is before else 2 * cores())
+        pending.append(pool().submit(_write, frame, values[row % step], options, path))
+        before = frame
+        if (row + 1) % step == 0 or row + 1 == len(times):
+            finish(0)
+            yield Rows(stream, times[row // step * step : row + 1], values)
+
+
+def _rgb(frame: Any) -> Pixels:
+    pixels: Pixels = frame.to_ndarray(format="rgb24")
+    return pixels
+
+
+def _write(frame: Any, out: Pixels, options: ReadOptions, path: Path) -> None:
+    pixels = fit(_rgb(frame), options)
+    if pixels.shape != out.shape:
+        raise RecordingError(
+            f"{path}: expected frames of one size, got {out.shape[1]}x{out.shape[0]} and "
+            f"{pixels.shape[1]}x{pixels.shape[0]} (resize makes them one)"
+        )
+    out[...] = pixels
+
+
+def _matched(path: Path, shown: Times, tolerance: int) -> Iterator[tuple[int, Any]]:
+    """Each row with its frame, every row once and in order."""
+    if len(shown) == 0:
+        return
+    frames = _decode(path, int(shown[0]))
+    frame, time = next(frames, (None, None))
+    if time is None or time > shown[0] + tolerance:
+        # The index of key frames is wrong, or the video begins late.
+        frames = _decode(path, None)
+        frame, time = next(frames, (None, None))
+    before = None
+    for row, wanted in enumerate(shown.tolist()):
+        while time is not None and time < wanted - tolerance:
+            before = time
+            frame, time = next(frames, (None, None))
+        if time is None or time > wanted + tolerance:
+            found = [f"{t / 1e9:.6f} s" for t in (before, time) if t is not None]
+            raise RecordingError(
+                f"{path}: expected a frame at {wanted / 1e9:.6f} s (row {row}), "
+                f"got {' and '.join(found) or 'no frames'}{'' if time is not None else ', the end'}"
+            )
+        yield row, frame
+
+
+def _decode(path: Path, start: int | None) -> Iterator[tuple[Any, int]]:
+    """Frames in order, each with when it is shown (ns); from a key frame at or before `start`."""
+    av = require("av", "video", "video")
+    with reading(path, "a video", av.FFmpegError), av.open(str(path)) as container:
+        if not container.streams.video:
+            raise RecordingError(f"{path}: expected a video, got a file without a video track")
+        track = container.streams.video[0]
+        track.thread_type = "AUTO"
+        unit = track.time_base * 1_000_000_000  # an exact fraction
+        if start:
+            container.seek(int(start / unit), stream=track)
+        for frame in container.decode(track):
+            if frame.pts is None:
+                raise RecordingError(
+                    f"{path}: expected frames with presentation times, got one without"
+                )
+            yield frame, round(frame.pts * unit)
