@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from robocache.resample import resample_trajectories as resample_trajectories
     from robocache.store.episode_store import EpisodeStore as EpisodeStore
     from robocache.store.errors import StoreError as StoreError
+    from robocache.store.merge import merge_stores as merge_stores
+    from robocache.store.normalization import Normalization as Normalization
+    from robocache.store.normalization import normalization as normalization
     from robocache.store.shard import ShardWriter as ShardWriter
     from robocache.store.writer import StoreWriter as StoreWriter
     from robocache.voxelize import SparseVoxels as SparseVoxels
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BuildInfo",
     "EpisodeStore",
+    "Normalization",
     "ShardWriter",
     "SparseVoxels",
     "StoreError",
@@ -39,6 +43,8 @@ __all__ = [
     "config",
     "fuse",
     "fuse_multimodal",
+    "merge_stores",
+    "normalization",
     "resample_trajectories",
     "voxelize_point_cloud",
     "voxelize_sparse",
@@ -47,6 +53,7 @@ __all__ = [
 _HOME = {
     "BuildInfo": "robocache._library",
     "EpisodeStore": "robocache.store.episode_store",
+    "Normalization": "robocache.store.normalization",
     "ShardWriter": "robocache.store.shard",
     "SparseVoxels": "robocache.voxelize",
     "StoreError": "robocache.store.errors",
@@ -56,6 +63,8 @@ _HOME = {
     "config": "robocache._config",
     "fuse": "robocache.fusion",
     "fuse_multimodal": "robocache.fusion",
+    "merge_stores": "robocache.store.merge",
+    "normalization": "robocache.store.normalization",
     "resample_trajectories": "robocache.resample",
     "voxelize_point_cloud": "robocache.voxelize",
     "voxelize_sparse": "robocache.voxelize",

@@ -43,27 +43,24 @@ class Shard:
         bytes: Its size.
         header_crc32: CRC-32 of its header, with the 8 bytes before it.
         crc32: Of the whole file.
+        episodes: How many it holds.
         streams: What it holds of each stream.
         tasks: The names behind the numbers in it.
         subsets: The same for subsets.
-        sources: Of each episode, where it comes from.
         statistics: Of each stream.
+        sources: Of each episode, where it comes from; none for a shard of another store.
     """
 
     file: str
     bytes: int
     header_crc32: int
     crc32: int
+    episodes: int
     streams: tuple[StreamEntry, ...]
     tasks: tuple[str, ...]
     subsets: tuple[str, ...]
-    sources: tuple[str, ...]
     statistics: dict[str, StreamStatistics]
-
-    @property
-    def episodes(self) -> int:
-        """How many it holds."""
-        return len(self.sources)
+    sources: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -264,11 +261,12 @@ class ShardWriter:
             file.bytes,
             zlib.crc32(header),
             file.crc32,
+            self.episodes,
             tuple(self._known.entries[name] for name in self._streams),
             tuple(self._tasks),
             tuple(self._subset_names),
-            tuple(self._sources),
             statistics,
+            tuple(self._sources),
         )
         self.discard()
         return shard

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -264,41 +264,51 @@ class StoreWriter:
                 written. The store is as it was, and so is the shard.
             OSError: The disk is full, or the like; the same.
         """
+        self.commit_shards([shard])
+
+    def commit_shards(self, shards: Sequence[Shard]) -> None:
+        """The same with several, in one step: all become part of the store, or none."""
         self._check_open()
+        if not shards:
+            return
+        manifest = self._manifest
+        statistics = dict(self._statistics)
+        files: dict[Path, str] = {}
+        for shard in shards:
+            path = self._check_file(shard)
+            manifest = self._with(manifest, shard)
+            files[path] = manifest.shards[-1].file
+            for name, new in shard.statistics.items():
+                known = statistics.get(name)
+                statistics[name] = new if known is None else known.merged(new)
+        old = manifest.statistics
+        changed = {name for shard in shards for name in shard.statistics}
+        summaries = dict(old.streams) if old else {}
+        summaries.update(
+            (name, statistics[name].summary()) for name in statistics if name in changed
+        )
+        state = new_file(self.path, state_bytes(statistics))
+        name = f"statistics-{len(manifest.shards):05d}.safetensors"
+        entry = StatisticsEntry(name, state.bytes, f"{state.crc32:08x}", summaries)
+        try:
+            self._write(replace(manifest, statistics=entry), {**files, state.path: name})
+        finally:
+            state.discard()  # where it was not renamed
+        self._statistics = statistics
+        if old is not None:
+            (self.path / old.file).unlink(missing_ok=True)
+
+    def _check_file(self, shard: Shard) -> Path:
         path = self.path / shard.file
         if not shard.file.startswith(TEMPORARY) or path.name != shard.file:
             raise StoreError(f"shard: expected a file of {self.path}, got {shard.file!r}")
         size = path.stat().st_size
         if size != shard.bytes:
             raise StoreError(f"{path}: expected {shard.bytes} bytes, got {size}")
-        manifest = self._with(shard)
-        statistics = dict(self._statistics)
-        for name, new in shard.statistics.items():
-            known = statistics.get(name)
-            statistics[name] = new if known is None else known.merged(new)
-        file = new_file(self.path, state_bytes(statistics))
-        entry = StatisticsEntry(
-            f"statistics-{len(manifest.shards):05d}.safetensors",
-            file.bytes,
-            f"{file.crc32:08x}",
-            {
-                **(manifest.statistics.streams if manifest.statistics else {}),
-                **{name: statistics[name].summary() for name in shard.statistics},
-            },
-        )
-        old = manifest.statistics
-        manifest = replace(manifest, statistics=entry)
-        try:
-            self._write(manifest, {path: manifest.shards[-1].file, file.path: entry.file})
-        finally:
-            file.discard()  # where it was not renamed
-        self._statistics = statistics
-        if old is not None:
-            (self.path / old.file).unlink(missing_ok=True)
+        return path
 
-    def _with(self, shard: Shard) -> Manifest:
+    def _with(self, manifest: Manifest, shard: Shard) -> Manifest:
         """The manifest with a shard more."""
-        manifest = self._manifest
         streams = {stream.name: stream for stream in manifest.streams}
         where = f"{self.path / shard.file}"
         for stream in shard.streams:

@@ -1,0 +1,71 @@
+"""Scale and offset of each channel from a stream's statistics."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robocache.store.stream_info import StatisticsSummary
+
+MODES = ("mean_std", "min_max", "quantiles")
+_EPSILON = 1e-8  # LeRobot's
+
+
+class Normalization(NamedTuple):
+    """`y = (x - subtract) * multiply`, as alignment and the loader take it: [C] float64 each."""
+
+    subtract: NDArray[np.float64]
+    multiply: NDArray[np.float64]
+
+
+def normalization(
+    statistics: StatisticsSummary, mode: Literal["mean_std", "min_max", "quantiles"]
+) -> Normalization:
+    """How a stream is normalised. The formulas are those of LeRobot's normalisation modes:
+
+    - "mean_std": `(x - mean) / (std + 1e-8)`.
+    - "min_max": `2 * (x - min) / (max - min) - 1`, which is from -1 to 1.
+    - "quantiles": the same with the quantiles 0.01 and 0.99, so that outliers go beyond.
+
+    A channel without a spread (all values, or both quantiles, are equal) is only shifted to 0:
+    `multiply` is 1 there. LeRobot divides by 1e-8, which makes 1e8 of a rounding error. A channel
+    without any finite value stays as it is.
+
+    Args:
+        statistics: `store.statistics[stream]`, of C channels. Of images, C is the number of
+            colours: the last axis.
+        mode: One of the above.
+
+    Raises:
+        ValueError: `mode` is another, or the store has no such quantiles.
+
+    Example:
+        >>> subtract, multiply = rc.normalization(store.statistics["action"], "min_max")
+        >>> y = (store[0]["action"].values - subtract) * multiply
+    """  # noqa: D415
+    if mode not in MODES:
+        raise ValueError(f"mode: expected mean_std, min_max or quantiles, got {mode!r}")
+    if mode == "mean_std":
+        subtract = statistics.mean
+        is_constant = statistics.min == statistics.max  # the deviation may be a rounding error
+        multiply = 1 / (statistics.std + _EPSILON)
+    else:
+        low, high = statistics.min, statistics.max
+        if mode == "quantiles":
+            low, high = _quantile(statistics, 0.01), _quantile(statistics, 0.99)
+        subtract = low / 2 + high / 2  # the sum may not be finite
+        is_constant = low == high
+        with np.errstate(divide="ignore"):
+            multiply = 1 / (high / 2 - low / 2)
+    multiply = np.where(is_constant, 1, multiply)
+    is_known = np.isfinite(subtract) & np.isfinite(multiply)
+    return Normalization(np.where(is_known, subtract, 0), np.where(is_known, multiply, 1))
+
+
+def _quantile(statistics: StatisticsSummary, rank: float) -> NDArray[Any]:
+    if rank not in statistics.quantiles:
+        known = ", ".join(map(str, statistics.quantiles)) or "none"
+        raise ValueError(f"statistics.quantiles: expected {rank} among them, got {known}")
+    return statistics.quantiles[rank]
