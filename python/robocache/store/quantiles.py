@@ -25,9 +25,9 @@ RANK_ERROR = 0.003
 """How far the rank of any quantile beyond that is from the wanted one: 99 of 100 stay below it."""
 _SKETCH_SIZE = 2048  # by itself a rank error of 0.0014
 
-# A sketch takes 50 ns a value, much more than all else that is done with it. Beyond so many rows it
+# A sketch takes 30 ns a value, much more than all else that is done with it. Beyond so many rows it
 # gets one row of two, beyond twice as many one of four, and so on.
-_THINNED_ROWS = 1 << 18
+_THINNED_ROWS = 1 << 17
 _BATCH_ROWS = 1 << 14  # sampled rows that go into a sketch together
 
 
@@ -211,9 +211,9 @@ def _kind(dtype: np.dtype[Any]) -> Any:
 
 def _feed(sketches: list[Any], rows: Array) -> None:
     for channel, sketch in enumerate(sketches):
-        values = np.ascontiguousarray(rows[:, channel])
-        finite = np.isfinite(values)
-        sketch.update(values if finite.all() else values[finite])
+        values = rows[:, channel]
+        # Sketches take values in ascending order 1.6 times as fast as others.
+        sketch.update(np.sort(values[np.isfinite(values)]))
 
 
 def _hash(numbers: Array) -> Array:
