@@ -1,0 +1,281 @@
+"""Messages as they come in, handed on as streams in order of time, in bounded memory."""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robocache.readers.recording import Rows, StreamFacts, chunks
+
+HELD_BYTES = 64 << 20
+"""How much of an episode is held back for late rows to be put in order.
+
+Where there is more, the older half of the largest stream's rows is handed on. A row that comes after
+that and is older than those is left out, with a note.
+"""
+
+_BLOCK_BYTES = 1 << 16
+_BLOCK_ROWS = 1024
+_STAMPS_KEPT = 100_000  # so many of each topic are looked at for bursts
+
+
+class Clock:
+    """The times of a topic's messages: which of them count, and what is odd about them.
+
+    A topic has stamps, made where its values were measured, or only the times at which its messages
+    were received. A stamp of zero says that nobody set it: where all are, the times of receipt
+    count; where some are, those messages have no time.
+    """
+
+    def __init__(self, topic: str, has_stamps: bool) -> None:
+        self.topic = topic
+        self.has_stamps = has_stamps
+        self.messages = 0
+        self._zeros = 0
+        self._uses_received: bool | None = None if has_stamps else True
+        self._previous: int | None = None
+        self._back = 0
+        self._repeats = 0
+        self._stamps = array("q")
+        self._received = array("q")
+
+    def tick(self, stamp: int, received: int) -> None:
+        """Counts a message, whose stamp is the time of receipt where there is none."""
+        self.messages += 1
+        if stamp == 0:
+            self._zeros += 1
+        if self._previous is not None:
+            if stamp < self._previous:
+                self._back += 1
+            elif stamp == self._previous:
+                self._repeats += 1
+        self._previous = stamp
+        if self.has_stamps and len(self._stamps) < _STAMPS_KEPT:
+            self._stamps.append(stamp)
+            self._received.append(received)
+
+    @property
+    def uses_received(self) -> bool:
+        """Whether times of receipt count; once asked, the answer stays."""
+        if self._uses_received is None:
+            self._uses_received = self._zeros == self.messages > 0
+        return self._uses_received
+
+    def note(self, notes: Counter[str]) -> None:
+        """Says at the end of an episode what was odd."""
+        topic = self.topic
+        if self.has_stamps and self.uses_received:
+            notes[f"messages of {topic} stamped zero, timed by when they were received"] += (
+                self._zeros
+            )
+            return
+        if self.has_stamps and self._zeros:
+            notes[f"messages of {topic} stamped zero, left out"] += self._zeros
+        if self._back:
+            notes[f"messages of {topic} earlier than the one before them, sorted by time"] += (
+                self._back
+            )
+        if self._repeats:
+            notes[f"messages of {topic} that repeat the time of the one before"] += self._repeats
+        self._note_bursts(notes)
+
+    def _note_bursts(self, notes: Counter[str]) -> None:
+        """Messages that were stamped regularly, and received many at a time."""
+        stamps = np.diff(np.frombuffer(self._stamps, np.int64)) / 1e6
+        received = np.diff(np.frombuffer(self._received, np.int64)) / 1e6
+        regular = stamps > 0
+        if np.count_nonzero(regular) < 10:
+            return
+        period = float(np.median(stamps[regular]))
+        apart = received[regular]
+        close = int(np.count_nonzero(apart < period / 10))
+        if close >= 0.02 * len(apart):
+            notes[
+                f"messages of {self.topic} received in bursts ({apart.min():.3g} to "
+                f"{apart.max():.4g} ms apart; their stamps are {period:.4g} ms apart)"
+            ] += close
+
+
+class Collector:
+    """The rows of one stream that are held back."""
+
+    def __init__(
+        self, stream: str, clock: Clock, dtype: np.dtype[Any] | None, shape: tuple[int, ...] | None
+    ) -> None:
+        """`dtype` and `shape` of a row; None: as the first row has it."""
+        self.stream = stream
+        self.clock = clock
+        self.dtype = dtype
+        self.shape = shape
+        self.is_left_out = False
+        self.row_bytes = 0
+        self._given = shape is not None
+        self._block_rows = _BLOCK_ROWS
+        self._stamps: list[int] = []
+        self._received: list[int] = []
+        self._row: list[Any] = []
+        self._blocks: list[NDArray[Any]] = []
+        self._handed_on: int | None = None  # the latest time of the rows that were
+        self._other_shape = 0
+        self._too_late = 0
+
+    @property
+    def held_bytes(self) -> int:
+        """What the rows that are held back amount to."""
+        return len(self._stamps) * self.row_bytes
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether any row was handed on."""
+        return self._handed_on is not None
+
+    def add(self, stamp: int, received: int, row: Any) -> int:
+        """Takes a row: an array, or a sequence of numbers. Returns the bytes that it adds."""
+        if self.row_bytes == 0:
+            self._first(row)
+        if not self._given and (row.shape != self.shape or row.dtype != self.dtype):
+            return self._reject()
+        if self.is_left_out:
+            return 0
+        self._stamps.append(stamp)
+        self._received.append(received)
+        self._row.append(row)
+        if len(self._row) == self._block_rows:
+            self._close_block()
+        return self.row_bytes
+
+    def _first(self, row: Any) -> None:
+        if self.shape is None:
+            self.shape = row.shape
+        if self.dtype is None:
+            self.dtype = row.dtype
+        size = self.dtype.itemsize * int(np.prod(self.shape))
+        self._block_rows = max(1, min(_BLOCK_ROWS, _BLOCK_BYTES // max(1, size)))
+        self.row_bytes = size + 16
+
+    def _reject(self) -> int:
+        """A row that does not fit the first; the stream is left out if it is all held back yet."""
+        self._other_shape += 1
+        if self._handed_on is not None or self.is_left_out:
+            return 0
+        given_back = self.held_bytes
+        self.is_left_out = True
+        self._other_shape = len(self._stamps) + 1
+        self._forget()
+        return -given_back
+
+    def _forget(self) -> None:
+        self._stamps, self._received, self._row, self._blocks = [], [], [], []
+
+    def _close_block(self) -> None:
+        if self._row:
+            block = np.asarray(self._row, dtype=self.dtype)
+            self._blocks.append(block.reshape(len(self._row), *(self.shape or ())))
+            self._row = []
+
+    def hand_on(self, keep: int) -> Iterator[Rows]:
+        """The rows in order of time, all but the `keep` latest ones."""
+        if not self._stamps:
+            return
+        self._close_block()
+        stamps = np.array(self._stamps, np.int64)
+        received = np.array(self._received, np.int64)
+        values = self._blocks[0] if len(self._blocks) == 1 else np.concatenate(self._blocks)
+        times = received if self.clock.uses_received else stamps
+        self._forget()
+
+        order = np.argsort(times, kind="stable")
+        if not self.clock.uses_received and self.clock.has_stamps:
+            order = order[times[order] != 0]
+        if self._handed_on is not None:
+            in_time = order[times[order] >= self._handed_on]
+            self._too_late += len(order) - len(in_time)
+            order = in_time
+        now, later = order[: len(order) - keep], order[len(order) - keep :]
+        if len(later):
+            later.sort()
+            self._stamps = stamps[later].tolist()
+            self._received = received[later].tolist()
+            self._blocks = [values[later]]
+        if not len(now):
+            return
+        if np.array_equal(now, np.arange(len(times))):
+            rows = Rows(self.stream, times, values)
+        else:
+            rows = Rows(self.stream, times[now], values[now])
+        if not self.clock.uses_received:
+            rows.received = received[now]
+        self._handed_on = int(rows.times[-1])
+        yield from chunks(rows)
+
+    def note(self, notes: Counter[str]) -> None:
+        """Says at the end of an episode what was left out."""
+        name = self.stream
+        if self.row_bytes == 0 and self.clock.messages:
+            notes[f"streams that are empty in every message: {name}"] += 1
+        if self.is_left_out:
+            notes[f"rows of {name} left out, since their length changes"] += self._other_shape
+        elif self._other_shape:
+            notes[f"rows of {name} left out, since their length is not {self.shape}"] += (
+                self._other_shape
+            )
+        if self._too_late:
+            notes[f"rows of {name} left out, since they came too late to be put in order"] += (
+                self._too_late
+            )
+
+
+class Arrivals:
+    """An episode whose messages come in; chunks of its streams come out."""
+
+    def __init__(self, streams: dict[str, StreamFacts], notes: Counter[str]) -> None:
+        """`streams` and `notes` of the recording, to add to."""
+        self.held_bytes = 0
+        self._streams = streams
+        self._notes = notes
+        self._clocks: dict[str, Clock] = {}
+        self._collectors: dict[str, Collector] = {}
+
+    def clock(self, topic: str, has_stamps: bool) -> Clock:
+        """The clock of a topic, made when it is first asked for."""
+        if topic not in self._clocks:
+            self._clocks[topic] = Clock(topic, has_stamps)
+        return self._clocks[topic]
+
+    def collector(
+        self,
+        stream: str,
+        clock: Clock,
+        facts: StreamFacts,
+        dtype: np.dtype[Any] | None = None,
+        shape: tuple[int, ...] | None = None,
+    ) -> Collector:
+        """A new stream."""
+        if stream in self._collectors:
+            raise ValueError(f"two streams of the name {stream}")
+        self._streams[stream] = facts
+        self._collectors[stream] = Collector(stream, clock, dtype, shape)
+        return self._collectors[stream]
+
+    def overflow(self) -> Iterator[Rows]:
+        """What is to be handed on for the rest to stay within `HELD_BYTES`."""
+        while self.held_bytes > HELD_BYTES:
+            largest = max(self._collectors.values(), key=lambda c: c.held_bytes)
+            before = largest.held_bytes
+            yield from largest.hand_on(keep=before // largest.row_bytes // 2)
+            self.held_bytes += largest.held_bytes - before
+
+    def finish(self) -> Iterator[Rows]:
+        """All that is left, stream by stream; then the notes are complete."""
+        for collector in self._collectors.values():
+            yield from collector.hand_on(keep=0)
+            collector.note(self._notes)
+            if not collector.has_rows:
+                self._streams.pop(collector.stream, None)
+        for clock in self._clocks.values():
+            clock.note(self._notes)

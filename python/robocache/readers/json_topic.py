@@ -1,0 +1,130 @@
+"""The numbers of messages in JSON, as MCAP files of programs without ROS hold them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+
+from robocache.readers.arrivals import Arrivals, Clock, Collector
+from robocache.readers.channels import below, group_fields, method_of
+from robocache.readers.recording import StreamFacts
+
+_TIMES = ("timestamp", "stamp")
+
+
+class JsonTopic:
+    """Messages that are JSON objects: the first one says which numbers there are.
+
+    As of a ROS message, the numbers of an object make a stream, and an array of numbers is one of its
+    own. Numbers are float64, true and false are flags. A message that lacks one of a stream's numbers
+    has no row in that stream. `timestamp` or `header.stamp`, an object with `sec` and `nsec` (or
+    `nanosec`), is the stamp.
+    """
+
+    def __init__(
+        self, name: str, source: str, clock: Clock, arrivals: Arrivals, notes: Counter[str]
+    ) -> None:
+        self._name = name
+        self._source = source
+        self._clock = clock
+        self._arrivals = arrivals
+        self._notes = notes
+        self._objects: list[tuple[tuple[str, ...], tuple[str, ...], Collector]] = []
+        self._arrays: list[tuple[tuple[str, ...], Collector]] = []
+        self._planned = False
+
+    def add(self, message: Any, sent: int, received: int) -> int:
+        """As `Topic.add`; `message` is what `json.loads` gives."""
+        if not isinstance(message, dict):
+            self._notes[f"messages of {self._name} that are not JSON objects, left out"] += 1
+            return 0
+        stamp = received
+        if self._clock.has_stamps:
+            stamp = sent if (stamped := _stamp(message)) is None else stamped
+        self._clock.tick(stamp, received)
+        if not self._planned:
+            self._plan(message, ())
+            self._planned = True
+        held = missing = 0
+        for path, fields, collector in self._objects:
+            found = _find(message, path)
+            row = [found.get(field) for field in fields] if isinstance(found, dict) else [None]
+            if all(isinstance(number, (int, float)) for number in row):
+                held += collector.add(stamp, received, row)
+            else:
+                missing += 1
+        for path, collector in self._arrays:
+            array = _numbers(_find(message, path))
+            if array is None:
+                missing += 1
+            elif len(array):
+                held += collector.add(stamp, received, array)
+        if missing:
+            self._notes[f"rows of {self._name} left out, since numbers are missing"] += missing
+        return held
+
+    def _plan(self, value: dict[str, Any], path: tuple[str, ...]) -> None:
+        """Adds the streams of an object and of the objects in it."""
+        level = "/".join(path)
+        numbers = []
+        for key, item in value.items():
+            if key == "header" or (not path and key in _TIMES and _time(item) is not None):
+                continue
+            if isinstance(item, bool):
+                numbers.append((key, np.dtype(np.bool_)))
+            elif isinstance(item, (int, float)):
+                numbers.append((key, np.dtype(np.float64)))
+            elif isinstance(item, dict):
+                self._plan(item, (*path, key))
+            elif (array := _numbers(item)) is not None:
+                facts = StreamFacts(method_of(array.dtype), source=self._source)
+                stream = below(self._name, below(level, key))
+                collector = self._arrivals.collector(stream, self._clock, facts)
+                self._arrays.append(((*path, key), collector))
+        for group in group_fields(numbers):
+            facts = StreamFacts(group.method, None, group.fields, source=self._source)
+            stream = below(self._name, below(level, group.name))
+            collector = self._arrivals.collector(
+                stream, self._clock, facts, group.dtype, (len(group.fields),)
+            )
+            self._objects.append((path, group.fields, collector))
+
+
+def _find(value: Any, path: tuple[str, ...]) -> Any:
+    for key in path:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
+def _numbers(value: Any) -> Any:
+    """A list of numbers, or of lists of the same length of them, as float64; None for others."""
+    if not isinstance(value, list):
+        return None
+    try:
+        array = np.array(value)
+    except ValueError:
+        return None
+    if array.dtype == np.bool_:
+        return array
+    return array.astype(np.float64) if array.dtype.kind in "iuf" else None
+
+
+def _stamp(message: dict[str, Any]) -> int | None:
+    """The stamp that a message holds, ns."""
+    header = message.get("header")
+    if isinstance(header, dict):
+        return _time(header.get("stamp"))
+    for key in _TIMES:
+        if key in message:
+            return _time(message[key])
+    return None
+
+
+def _time(value: Any) -> int | None:
+    """An object of seconds and nanoseconds, ns."""
+    if not isinstance(value, dict) or not isinstance(value.get("sec"), int):
+        return None
+    rest = value.get("nsec", value.get("nanosec"))
+    return value["sec"] * 1_000_000_000 + rest if isinstance(rest, int) else None

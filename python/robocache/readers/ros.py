@@ -1,0 +1,234 @@
+"""Recordings of messages: ROS 1 bags, ROS 2 bags and MCAP files.
+
+A recording is one episode. What messages become is in `ros_types` (by the definition of their type)
+and `ros_topics` (joints, transforms, images); `arrivals` puts rows in order of time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from robocache.readers import images, ros_images
+from robocache.readers.arrivals import HELD_BYTES, Arrivals
+from robocache.readers.channels import COVARIANCE, below
+from robocache.readers.json_topic import JsonTopic
+from robocache.readers.mcap_source import MCAP, McapSource, is_mcap
+from robocache.readers.recording import (
+    EpisodeReader,
+    Reader,
+    ReadOptions,
+    Recording,
+    RecordingError,
+    Rows,
+    require,
+)
+from robocache.readers.ros_library import TypeLibrary
+from robocache.readers.ros_source import (
+    ROS1,
+    ROS2,
+    Channel,
+    Source,
+    is_ros1,
+    is_ros2,
+    open_ros1,
+    open_ros2,
+)
+from robocache.readers.ros_topics import (
+    JOINT_STATE,
+    TRANSFORMS,
+    ImagesTopic,
+    JointsTopic,
+    NumbersTopic,
+    Topic,
+    TransformsTopic,
+)
+from robocache.readers.ros_types import Message, Plan, Types, has_header, plan_message
+
+POINT_CLOUDS = ("sensor_msgs/msg/PointCloud2", "sensor_msgs/msg/PointCloud")
+
+_IMAGES = (ros_images.RAW, ros_images.COMPRESSED)
+
+
+class MessageRecording(Recording):
+    """A file or folder of messages, opened."""
+
+    def __init__(self, path: Path, options: ReadOptions, format: str, what: str, source: Source):  # noqa: A002
+        super().__init__(path, options)
+        self.format = format
+        self._what = what
+        self._source = source
+        try:
+            if not source.channels:
+                raise RecordingError(f"{path}: expected {what} with messages, got one with none")
+            self._library = TypeLibrary(source.channels)
+            self._channels = self._choose()
+            self._plans = {c.topic: self._plan(c) for c in self._channels if self._is_numbers(c)}
+            self._prepare(Arrivals(self.streams, self.notes))  # the streams that are known by now
+            for topic, plan in self._plans.items():
+                for note, count in plan.left_out.items():
+                    self.notes[note.format(topic)] += count
+        except BaseException:
+            source.close()
+            raise
+
+    def close(self) -> None:
+        self._source.close()
+
+    def episodes(self) -> Sequence[EpisodeReader]:
+        return [_Messages(self)]
+
+    # ---- what is read
+
+    def _choose(self) -> list[Channel]:
+        """The channels to read: those that are asked for and can be read; notes say what is not."""
+        readable: list[Channel] = []
+        kinds: dict[str, str] = {}
+        for channel in self._source.channels:
+            why = self._library.problem(channel)
+            if channel.kind in POINT_CLOUDS:
+                why = "point clouds are not read"
+            elif kinds.setdefault(channel.topic, channel.kind) != channel.kind:
+                why = f"messages of two types: {kinds[channel.topic]} is read, {channel.kind} is not"
+            elif not self.options.images and channel.kind in _IMAGES:
+                why = "images are not asked for"
+            if why is None:
+                readable.append(channel)
+            elif self._asks_for(channel.topic):
+                self.notes[f"topics left out: {channel.topic}: {why}"] += 1
+        topics = dict.fromkeys(channel.topic for channel in readable)
+        streams = [name for channel in readable for name in self._stream_names(channel)]
+        names = list(dict.fromkeys([*topics, *streams]))
+        self._asked = set(self.options.select(names))
+        chosen = [c for c in readable if self._asked & {c.topic, *self._stream_names(c)}]
+        if not chosen:
+            raise RecordingError(
+                f"{self.path}: expected {self._what} with topics that can be read, got "
+                + ("; ".join(sorted(self.notes)) or "none")
+            )
+        return chosen
+
+    def _asks_for(self, topic: str) -> bool:
+        try:
+            return bool(self.options.select([topic]))
+        except ValueError:
+            return False
+
+    def _is_numbers(self, channel: Channel) -> bool:
+        return channel.encoding != "json" and channel.kind not in (
+            JOINT_STATE,
+            *TRANSFORMS,
+            *_IMAGES,
+        )
+
+    def _stream_names(self, channel: Channel) -> list[str]:
+        """The streams of a channel that its type alone tells."""
+        if not self._is_numbers(channel):
+            return []
+        plan = plan_message(channel.kind, self._library.types(channel), lambda path: True)
+        return [below(channel.topic, part.name) for part in plan.parts]
+
+    def _plan(self, channel: Channel) -> Plan:
+        """How a channel's messages are taken apart: the streams that are asked for."""
+        patterns = self.options.topics or ()
+        asks_covariance = any(COVARIANCE in pattern for pattern in patterns)
+        plan = plan_message(
+            channel.kind,
+            self._library.types(channel),
+            lambda path: asks_covariance and below(channel.topic, path) in self._asked,
+        )
+        if channel.topic not in self._asked:
+            plan.parts = [p for p in plan.parts if below(channel.topic, p.name) in self._asked]
+        return plan
+
+    # ---- reading
+
+    def _prepare(self, arrivals: Arrivals) -> dict[str, Topic]:
+        """The topics, ready for messages."""
+        topics: dict[str, Topic] = {}
+        for channel in self._channels:
+            if channel.topic not in topics:
+                topics[channel.topic] = self._topic(channel, arrivals)
+        return topics
+
+    def _topic(self, channel: Channel, arrivals: Arrivals) -> Topic:
+        name, kind = channel.topic, channel.kind
+        source = f"topic {name} ({kind})" if kind else f"topic {name}"
+        by_stamp = self.options.stamp == "header"
+        if channel.encoding == "json":
+            clock = arrivals.clock(name, by_stamp)
+            return JsonTopic(name, source, clock, arrivals, self.notes)
+        if kind == JOINT_STATE:
+            return JointsTopic(name, source, by_stamp, arrivals, self.notes)
+        if kind in TRANSFORMS:
+            return TransformsTopic(name, source, by_stamp, arrivals)
+        has_stamp = by_stamp and has_header(kind, self._library.types(channel))
+        # An MCAP file says when a message was sent, too: better than when it was received.
+        clock = arrivals.clock(name, by_stamp and (has_stamp or self._source.knows_sending))
+        if kind in _IMAGES:
+            decode = ros_images.decode_raw if kind == ros_images.RAW else self._decode_compressed
+            return ImagesTopic(name, source, decode, clock, has_stamp, arrivals, self.notes)
+        return NumbersTopic(name, source, self._plans[name], has_stamp, clock, arrivals)
+
+    def read(self) -> Iterator[Rows]:
+        """The rows of the one episode."""
+        arrivals = Arrivals(self.streams, self.notes)
+        topics = self._prepare(arrivals)
+        routes = {
+            id(channel): (topics[channel.topic], self._library.decoder(channel))
+            for channel in self._channels
+        }
+        silent = set(topics)
+        for channel, received, sent, data in self._source.messages(self._channels):
+            silent.discard(channel.topic)
+            topic, decode = routes[id(channel)]
+            try:
+                arrivals.held_bytes += topic.add(decode(data), sent, received)
+            except (ValueError, OverflowError) as error:
+                text = " ".join(str(error).split())
+                raise RecordingError(
+                    f"{self.path}: expected {channel.kind or channel.encoding} in topic "
+                    f"{channel.topic}, got {text}"
+                ) from error
+            if arrivals.held_bytes > HELD_BYTES:
+                yield from arrivals.overflow()
+        yield from arrivals.finish()
+        for name in sorted(silent):
+            self.notes[f"topics without messages: {name}"] += 1
+
+    def _decode_compressed(self, message: Message) -> Any:
+        """The pixels of a sensor_msgs/CompressedImage; why not, in words."""
+        if "compressedDepth" in str(message.format):
+            return "their format is compressedDepth"
+        return images.decode(bytes(message.data))
+
+
+class _Messages:
+    """All messages of a recording, as its one episode."""
+
+    key = ""
+    task = None
+    subsets = ()
+
+    def __init__(self, recording: MessageRecording) -> None:
+        self._recording = recording
+
+    def read(self) -> Iterator[Rows]:
+        return self._recording.read()
+
+
+def _reader(
+    format: str, expects: str, what: str, recognises: Callable[[Path], bool], opens: Callable[[Path], Source]
+) -> Reader:
+    def open_recording(path: Path, options: ReadOptions) -> Recording:
+        return MessageRecording(path, options, format, what, opens(path))
+
+    return Reader(format, "ros", expects, recognises, open_recording)
+
+
+ROS1_READER = _reader("ROS 1 bag", "a .bag file of version 2.0", ROS1, is_ros1, open_ros1)
+ROS2_READER = _reader(
+    "ROS 2 bag", "a folder with metadata.yaml, or a .db3 file", ROS2, is_ros2, open_ros2
+)
+MCAP_READER = _reader("MCAP", "a .mcap file", MCAP, is_mcap, McapSource)

@@ -1,0 +1,52 @@
+"""The images of ROS messages: raw pixels in the encodings of sensor_msgs, and JPEG or PNG."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robocache.readers.ros_types import Message
+
+RAW = "sensor_msgs/msg/Image"
+COMPRESSED = "sensor_msgs/msg/CompressedImage"
+
+# Channels as stored, and which of them make red, green and blue.
+_COLOURS: dict[str, tuple[int, list[int]]] = {
+    "rgb8": (3, [0, 1, 2]),
+    "bgr8": (3, [2, 1, 0]),
+    "rgba8": (4, [0, 1, 2]),
+    "bgra8": (4, [2, 1, 0]),
+}
+_GREYS = {"mono8": "8UC1", "mono16": "16UC1"}
+_KINDS = {"U": "u", "S": "i", "F": "f"}
+
+
+def decode_raw(message: Message) -> NDArray[Any] | str:
+    """The pixels of a sensor_msgs/Image; why not, in words, where they cannot be read.
+
+    Returns:
+        Colours as uint8 [H,W,3], red first, without alpha; others as they are, [H,W,C]: depth is
+        uint16 or float32 [H,W,1].
+    """
+    encoding = str(message.encoding)
+    if encoding in _COLOURS:
+        channels, order = _COLOURS[encoding]
+        pixel = np.dtype(np.uint8)
+    else:
+        match = re.fullmatch(r"(8|16|32|64)([USF])C(\d+)", _GREYS.get(encoding, encoding))
+        if match is None or (match[1], match[2]) in {("8", "F"), ("16", "F")}:
+            return f"their encoding is {encoding!r}"
+        channels, order = int(match[3]), []
+        pixel = np.dtype(f"{_KINDS[match[2]]}{int(match[1]) // 8}")
+    height, width, step = int(message.height), int(message.width), int(message.step)
+    row_bytes = width * channels * pixel.itemsize
+    data = np.asarray(message.data, np.uint8)
+    if min(height, width, channels) == 0 or step < row_bytes or data.size < step * height:
+        return f"{data.size} bytes are not {height} rows of {step} bytes for {width} pixels"
+    rows = data[: step * height].reshape(height, step)[:, :row_bytes]
+    stored = pixel.newbyteorder(">" if message.is_bigendian else "<")
+    image = np.ascontiguousarray(rows).view(stored).reshape(height, width, channels)
+    return image[..., order] if order else image.astype(pixel, copy=False)

@@ -1,0 +1,145 @@
+"""Where recorded messages come from: bags of ROS 1 and ROS 2, read by rosbags."""
+
+from __future__ import annotations
+
+import sqlite3
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from robocache.readers.recording import head, reading, require
+
+ROS1_MAGIC = b"#ROSBAG V"
+SQLITE_MAGIC = b"SQLite format 3\0"
+
+ROS1 = "a ROS 1 bag"
+ROS2 = "a ROS 2 bag"
+
+
+@dataclass(frozen=True)
+class Channel:
+    """A topic with the type of its messages."""
+
+    topic: str
+    kind: str
+    """The type's name, such as ``sensor_msgs/msg/Imu``."""
+    encoding: str
+    """Of the messages: ``ros1``, ``cdr``, ``json``, or another that is not read."""
+    schema_encoding: str
+    """Of the definition: ``ros1msg``, ``ros2msg``, ``ros2idl``; empty where there is none."""
+    schema: str
+    """The definition of the type, with those of the types that it uses."""
+    handle: Any = None
+    """What the source knows it by."""
+
+
+class Source(ABC):
+    """An opened file or folder of messages."""
+
+    channels: list[Channel]
+    knows_sending = False
+    """Whether times of sending are recorded."""
+
+    @abstractmethod
+    def messages(self, channels: Sequence[Channel]) -> Iterator[tuple[Channel, int, int, bytes]]:
+        """The messages of some channels: channel, when it was received and sent (ns), its bytes.
+
+        The time of sending is that of receipt where it is not recorded.
+
+        Raises:
+            RecordingError: For what cannot be read.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """Closes the file."""
+
+
+class RosbagsSource(Source):
+    """A bag that rosbags reads: ROS 1, a ROS 2 folder, or a single db3 file."""
+
+    def __init__(self, path: Path, what: str, reader: Any, encoding: str) -> None:
+        """`reader` is a reader of rosbags that is not open yet."""
+        self.path = path
+        self._what = what
+        self._reader = reader
+        with reading(path, what, Exception):
+            reader.open()
+            self.channels = [_channel(c, encoding) for c in reader.connections]
+
+    def messages(self, channels: Sequence[Channel]) -> Iterator[tuple[Channel, int, int, bytes]]:
+        if not channels:  # to rosbags, none would mean all
+            return
+        # By identity: a connection of rosbags holds lists, so that it has no hash.
+        of = {id(channel.handle): channel for channel in channels}
+        handles = [channel.handle for channel in channels]
+        with reading(self.path, self._what, Exception):
+            for handle, received, data in self._reader.messages(handles):
+                channel = of.get(id(handle)) or _same(channels, handle)
+                yield channel, received, received, data
+
+    def close(self) -> None:
+        self._reader.close()
+
+
+def _same(channels: Sequence[Channel], handle: Any) -> Channel:
+    """The channel of a connection that rosbags made anew."""
+    return next(c for c in channels if c.handle.id == handle.id)
+
+
+def _channel(connection: Any, encoding: str) -> Channel:
+    schema_encoding = {1: "ros2msg", 2: "ros2idl"}.get(connection.msgdef.format.value, "")
+    return Channel(
+        connection.topic,
+        connection.msgtype,
+        encoding,
+        schema_encoding,
+        connection.msgdef.data,
+        connection,
+    )
+
+
+def open_ros1(path: Path) -> Source:
+    """A ROS 1 bag, version 2.0."""
+    module = require("rosbags.rosbag1", "ROS 1 bags", "ros")
+    return RosbagsSource(path, ROS1, module.Reader(path), "ros1")
+
+
+def open_ros2(path: Path) -> Source:
+    """A ROS 2 bag: its folder, or a db3 file of it alone."""
+    if path.is_dir():
+        reader = require("rosbags.rosbag2", "ROS 2 bags", "ros").Reader(path)
+    else:
+        reader = require("rosbags.rosbag2.storage_sqlite3", "ROS 2 bags", "ros").Sqlite3Reader(path)
+    return RosbagsSource(path, ROS2, reader, "cdr")
+
+
+def is_ros1(path: Path) -> bool:
+    """Whether a file is a ROS 1 bag."""
+    return head(path).startswith(ROS1_MAGIC)
+
+
+def is_ros2(path: Path) -> bool:
+    """Whether a folder is a ROS 2 bag, or a file one of its databases."""
+    if path.is_dir():
+        metadata = path / "metadata.yaml"
+        if not metadata.is_file():
+            return False
+        with metadata.open("rb") as file:
+            return b"rosbag2_bagfile_information" in file.read(4096)
+    if not head(path).startswith(SQLITE_MAGIC):
+        return False
+    try:
+        # immutable: a database in write-ahead mode makes files beside it otherwise
+        uri = f"{path.resolve().as_uri()}?immutable=1"
+        database = sqlite3.connect(uri, uri=True)
+        try:
+            names = {row[0] for row in database.execute("SELECT name FROM sqlite_master")}
+        finally:
+            database.close()
+    except sqlite3.Error:
+        # Damaged, so that it does not say what it is: its name does.
+        return path.suffix == ".db3"
+    return {"messages", "topics"} <= names

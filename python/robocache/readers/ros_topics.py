@@ -1,0 +1,215 @@
+"""How the messages of each ROS topic become rows: one class for each kind of message."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+
+from robocache.readers.arrivals import Arrivals, Clock, Collector
+from robocache.readers.channels import below
+from robocache.readers.recording import StreamFacts
+from robocache.readers.ros_types import Message, Plan
+
+JOINT_STATE = "sensor_msgs/msg/JointState"
+TRANSFORMS = ("tf2_msgs/msg/TFMessage", "tf/msg/tfMessage")
+
+_MOST_SETS = 16  # of joint names of one topic
+
+
+class Topic(Protocol):
+    """The messages of one topic, as rows of its streams."""
+
+    def add(self, message: Message, sent: int, received: int) -> int:
+        """Takes a message; the bytes that are held back for it.
+
+        Args:
+            message: The message.
+            sent: When it was sent, ns; the time of receipt where that is not recorded. A stamp in
+                the message comes before it.
+            received: When it was received, ns.
+        """
+
+
+def stamp_of(header: Any) -> int:
+    """The stamp of a header, ns."""
+    return int(header.stamp.sec) * 1_000_000_000 + int(header.stamp.nanosec)
+
+
+def _time_of(message: Message, stamped: bool, clock: Clock, sent: int, received: int) -> int:
+    """The time of a message: its stamp, else when it was sent, else when it was received."""
+    if stamped:
+        return stamp_of(message.header)
+    return sent if clock.has_stamps else received
+
+
+class NumbersTopic:
+    """Any message, by its numeric fields."""
+
+    def __init__(
+        self, name: str, source: str, plan: Plan, stamped: bool, clock: Clock, arrivals: Arrivals
+    ) -> None:
+        self._clock = clock
+        self._stamped = stamped
+        self._parts: list[tuple[Callable[[Message], Any], Collector, bool]] = []
+        for part in plan.parts:
+            collector = arrivals.collector(
+                below(name, part.name), clock, part.facts(source), part.dtype, part.shape
+            )
+            self._parts.append((part.get, collector, part.shape is None))
+
+    def add(self, message: Message, sent: int, received: int) -> int:
+        stamp = _time_of(message, self._stamped, self._clock, sent, received)
+        self._clock.tick(stamp, received)
+        held = 0
+        for get, collector, may_be_empty in self._parts:
+            row = get(message)
+            if may_be_empty and not len(row):
+                continue
+            held += collector.add(stamp, received, row)
+        return held
+
+
+class JointsTopic:
+    """sensor_msgs/JointState: position, velocity and effort of named joints.
+
+    Nodes that share a topic send joints of their own; each set of names has streams of its own, the
+    first ``<topic>/position``, the next ``<topic>/2/position``. The order of names may change from
+    message to message.
+    """
+
+    _FIELDS = ("position", "velocity", "effort")
+
+    def __init__(
+        self, name: str, source: str, has_stamps: bool, arrivals: Arrivals, notes: Counter[str]
+    ) -> None:
+        self._name = name
+        self._source = source
+        self._has_stamps = has_stamps
+        self._arrivals = arrivals
+        self._notes = notes
+        self._sets: dict[frozenset[str], tuple[str, tuple[str, ...], Clock]] = {}
+        self._orders: dict[tuple[str, ...], Any] = {}
+        self._collectors: dict[str, Collector] = {}
+
+    def add(self, message: Message, sent: int, received: int) -> int:
+        stamp = stamp_of(message.header) if self._has_stamps else received
+        names = tuple(message.name)
+        if len(set(names)) != len(names) or not names:
+            self._notes[f"messages of {self._name} without a name for each joint, left out"] += 1
+            return 0
+        joints = frozenset(names)
+        if joints not in self._sets:
+            if len(self._sets) == _MOST_SETS:
+                self._notes[
+                    f"messages of {self._name} left out, since it has more than {_MOST_SETS} sets "
+                    "of joints"
+                ] += 1
+                return 0
+            path = self._name if not self._sets else f"{self._name}/{len(self._sets) + 1}"
+            clock = self._arrivals.clock(path, self._has_stamps)
+            self._sets[joints] = (path, names, clock)
+        path, first_names, clock = self._sets[joints]
+        clock.tick(stamp, received)
+        if names not in self._orders and names != first_names:
+            self._orders[names] = [names.index(joint) for joint in first_names]
+        order = self._orders.get(names)
+        held = 0
+        for field in self._FIELDS:
+            row = np.asarray(getattr(message, field), np.float64)
+            if not len(row):
+                continue
+            if len(row) != len(names):
+                self._notes[
+                    f"rows of {path}/{field} left out, since they are not one number a joint"
+                ] += 1
+                continue
+            collector = self._collector(f"{path}/{field}", clock, field, first_names)
+            held += collector.add(stamp, received, row if order is None else row[order])
+        return held
+
+    def _collector(
+        self, stream: str, clock: Clock, field: str, joints: tuple[str, ...]
+    ) -> Collector:
+        if stream not in self._collectors:
+            # REP 103: metres and newtons for joints that slide, so no unit holds for all.
+            facts = StreamFacts("linear", None, joints, source=self._source)
+            self._collectors[stream] = self._arrivals.collector(
+                stream, clock, facts, np.dtype(np.float64), (len(joints),)
+            )
+        return self._collectors[stream]
+
+
+class TransformsTopic:
+    """tf: each pair of frames is a translation and a rotation, with stamps of their own."""
+
+    def __init__(self, name: str, source: str, has_stamps: bool, arrivals: Arrivals) -> None:
+        self._name = name
+        self._source = source
+        self._has_stamps = has_stamps
+        self._arrivals = arrivals
+        self._pairs: dict[tuple[str, str], tuple[Clock, Collector, Collector]] = {}
+
+    def add(self, message: Message, sent: int, received: int) -> int:
+        held = 0
+        for transform in message.transforms:
+            pair = (transform.header.frame_id, transform.child_frame_id)
+            if pair not in self._pairs:
+                self._pairs[pair] = self._new_pair(*pair)
+            clock, translation, rotation = self._pairs[pair]
+            stamp = stamp_of(transform.header) if self._has_stamps else received
+            clock.tick(stamp, received)
+            t, q = transform.transform.translation, transform.transform.rotation
+            held += translation.add(stamp, received, (t.x, t.y, t.z))
+            held += rotation.add(stamp, received, (q.x, q.y, q.z, q.w))
+        return held
+
+    def _new_pair(self, parent: str, child: str) -> tuple[Clock, Collector, Collector]:
+        path = f"{self._name}/{parent.strip('/')}/{child.strip('/')}"
+        clock = self._arrivals.clock(path, self._has_stamps)
+        number = np.dtype(np.float64)
+        position = StreamFacts("linear", "m", ("x", "y", "z"), source=self._source)
+        rotation = StreamFacts("slerp_xyzw", None, ("x", "y", "z", "w"), source=self._source)
+        collector = self._arrivals.collector
+        return (
+            clock,
+            collector(f"{path}/translation", clock, position, number, (3,)),
+            collector(f"{path}/rotation", clock, rotation, number, (4,)),
+        )
+
+
+class ImagesTopic:
+    """Raw and compressed images, decoded to the pixels that a camera saw."""
+
+    def __init__(
+        self,
+        name: str,
+        source: str,
+        decode: Callable[[Message], Any],
+        clock: Clock,
+        stamped: bool,
+        arrivals: Arrivals,
+        notes: Counter[str],
+    ) -> None:
+        """`decode` gives an image [H,W,C], or a word that says why it does not."""
+        self._name = name
+        self._decode = decode
+        self._clock = clock
+        self._stamped = stamped
+        self._notes = notes
+        self._facts = StreamFacts("previous", source=source)
+        self._arrivals = arrivals
+        self._collector: Collector | None = None
+
+    def add(self, message: Message, sent: int, received: int) -> int:
+        stamp = _time_of(message, self._stamped, self._clock, sent, received)
+        image = self._decode(message)
+        if isinstance(image, str):
+            self._notes[f"images of {self._name} left out: {image}"] += 1
+            return 0
+        if self._collector is None:
+            self._collector = self._arrivals.collector(self._name, self._clock, self._facts)
+        self._clock.tick(stamp, received)
+        return self._collector.add(stamp, received, image)

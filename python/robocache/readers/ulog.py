@@ -1,0 +1,297 @@
+"""PX4 flight logs (ULog), read by pyulog.
+
+A log is one episode; each topic, and each instance of a topic, makes streams as `group_fields` says.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import mmap
+import re
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robocache.readers.channels import below, group_fields, method_of
+from robocache.readers.recording import (
+    EpisodeReader,
+    Reader,
+    ReadOptions,
+    Recording,
+    RecordingError,
+    Rows,
+    StreamFacts,
+    Times,
+    head,
+    reading,
+    require,
+    rows_per_chunk,
+)
+
+MAGIC = b"ULog\x01\x12\x35"
+WHAT = "a PX4 ULog file"
+
+GROUP_BYTES = 256 << 20
+"""pyulog holds what it reads. So topics are read together up to this many bytes; larger logs are read
+in several passes."""
+
+_US = 1000
+_LATEST_STAMP = (2**63 - 1) // _US  # microseconds that fit int64 nanoseconds
+_QUATERNIONS = ("q", "q_d")  # PX4 stores w first
+
+
+# ---- what the file holds -------------------------------------------------------------------------
+
+
+@dataclass
+class Contents:
+    """What a pass over the heads of a log's records tells."""
+
+    topics: dict[int, tuple[str, int]] = field(default_factory=dict)
+    """Message id: topic and instance."""
+    bytes: dict[str, int] = field(default_factory=dict)
+    """Topic: how much data it has."""
+    is_whole: bool = True
+    """Whether the last record ends with the file and nothing in between is unknown."""
+
+
+def _records(log: Any) -> Iterator[tuple[int, int, int]]:
+    """Kind, first byte and size of each record; ends early where there is none that is known."""
+    at, end, unpack = 16, len(log), struct.Struct("<HB").unpack_from
+    while at + 3 <= end:
+        size, kind = unpack(log, at)
+        at += 3
+        if kind not in b"ABCDFILMOPQRS" or at + size > end:
+            break
+        yield kind, at, size
+        at += size
+
+
+@contextlib.contextmanager
+def _mapped(path: Path) -> Iterator[Any]:
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as log:
+        yield log
+
+
+def look_at(path: Path) -> Contents:
+    """Which topics a log has, without reading their messages.
+
+    Raises:
+        RecordingError: If it is not a log.
+    """
+    contents = Contents()
+    if not head(path).startswith(MAGIC):
+        raise RecordingError(f"{path}: expected {WHAT}, got one that begins with {head(path, 8)!r}")
+    end = 16
+    with _mapped(path) as log:
+        for kind, at, size in _records(log):
+            end = at + size
+            if kind == ord("A") and size > 3:
+                instance, key = log[at], int.from_bytes(log[at + 1 : at + 3], "little")
+                name = log[at + 3 : at + size].decode("ascii", "replace")
+                contents.topics[key] = (name, instance)
+            elif kind == ord("D") and size > 2:
+                topic = contents.topics.get(int.from_bytes(log[at : at + 2], "little"))
+                if topic:
+                    contents.bytes[topic[0]] = contents.bytes.get(topic[0], 0) + size
+        contents.is_whole = end == len(log)
+    return contents
+
+
+def logged_after(path: Path, keys: set[int]) -> dict[int, list[int]]:
+    """For the messages of these ids, the newest stamp (us) of other messages logged before each.
+
+    A log has its messages in the order in which they were logged, so this is about when that was. The
+    stamp is the first field of a message.
+    """
+    times: dict[int, list[int]] = {key: [] for key in keys}
+    unpack = struct.Struct("<HQ").unpack_from
+    with _mapped(path) as log:
+        newest = int.from_bytes(log[8:16], "little")
+        for kind, at, size in _records(log):
+            if kind == ord("D") and size >= 10:
+                key, stamp = unpack(log, at)
+                if key in times:
+                    times[key].append(newest)
+                elif newest < stamp <= _LATEST_STAMP:
+                    newest = stamp
+    return times
+
+
+# ---- reading -------------------------------------------------------------------------------------
+
+
+class UlogRecording(Recording):
+    """A flight log, opened."""
+
+    format = "PX4 ULog"
+
+    def __init__(self, path: Path, options: ReadOptions) -> None:
+        super().__init__(path, options)
+        self._ulog: Any = require("pyulog", "ULog", "ulog").ULog
+        with reading(path, WHAT, ValueError):
+            self._contents = look_at(path)
+        names = sorted({stream_name(*topic) for topic in self._contents.topics.values()})
+        if not self._contents.bytes:
+            raise RecordingError(f"{path}: expected {WHAT} with messages, got one without")
+        self._chosen = set(options.select(names))
+
+    def episodes(self) -> Sequence[EpisodeReader]:
+        return [_Flight(self)]
+
+    def read(self) -> Iterator[Rows]:
+        """The rows of the one episode, topic by topic."""
+        for names in self._groups():
+            log = self._load(names)
+            for data in log.data_list:
+                if stream_name(data.name, data.multi_id) in self._chosen:
+                    yield from self._topic(data)
+        self._note_log(log)
+
+    def _groups(self) -> list[list[str]]:
+        """The topics to read, in groups that are small enough to hold."""
+        groups: list[list[str]] = []
+        held = GROUP_BYTES
+        for name, size in sorted(self._contents.bytes.items()):
+            instances = {stream_name(*t) for t in self._contents.topics.values() if t[0] == name}
+            if not instances & self._chosen:
+                continue
+            if held + size > GROUP_BYTES:
+                groups.append([])
+                held = 0
+            groups[-1].append(name)
+            held += size
+        return groups
+
+    def _load(self, names: list[str]) -> Any:
+        errors = (Exception,)  # of pyulog, and what its parser meets in a damaged log
+        with reading(self.path, WHAT, *errors), contextlib.redirect_stdout(io.StringIO()):
+            return self._ulog(str(self.path), names)
+
+    def _note_log(self, log: Any) -> None:
+        """What concerns the log and not a topic."""
+        if log.dropouts:
+            total = sum(int(dropout.duration) for dropout in log.dropouts)
+            self.notes[f"dropouts of the logger ({total} ms in all), left as gaps"] += len(
+                log.dropouts
+            )
+        if log.file_corruption:
+            self.notes["damaged places in the log, skipped"] += 1
+        elif not self._contents.is_whole:
+            self.notes["logs that end within a record: its last messages are missing"] += 1
+
+    def _topic(self, data: Any) -> Iterator[Rows]:
+        """The streams of one instance of a topic."""
+        name = stream_name(data.name, data.multi_id)
+        stamps = self._stamps(name, data)
+        if stamps is None:
+            return
+        possible = stamps <= _LATEST_STAMP
+        kept = np.flatnonzero(possible)
+        times: Times = stamps[kept].astype(np.int64) * _US
+        steps = np.diff(times)
+        for what, rows in (
+            ("with an impossible stamp, left out", ~possible),
+            ("that repeat the time of the one before", steps == 0),
+            ("earlier than the one before them, sorted by time", steps < 0),
+        ):
+            if rows.any():
+                self.notes[f"messages of {name} {what}"] += int(np.count_nonzero(rows))
+        if (steps < 0).any():
+            order = np.argsort(times, kind="stable")
+            kept, times = kept[order], times[order]
+        for stream, facts, columns, dtype in self._streams(name, data):
+            self.streams[stream] = facts
+            step = rows_per_chunk(len(columns) * dtype.itemsize)
+            for a in range(0, len(kept), step):
+                rows = kept[a : a + step]
+                values = np.stack([column[rows] for column in columns], -1)
+                yield Rows(stream, times[a : a + step], values.astype(dtype, copy=False))
+
+    def _stamps(self, name: str, data: Any) -> NDArray[np.uint64] | None:
+        """The times of a topic's messages, us; None where there are none to be had."""
+        stamps: NDArray[np.uint64] = data.data["timestamp"]
+        if (stamps != stamps[0]).any() or (len(stamps) == 1 and stamps[0] != 0):
+            return stamps
+        # Stamped once and for all, or not at all: the place in the log tells the time.
+        what = f"messages of {name}, all stamped {stamps[0]} us"
+        logged = logged_after(self.path, {data.msg_id})[data.msg_id]
+        if len(logged) != len(stamps):
+            self.notes[f"{what}, left out"] += len(stamps)
+            return None
+        self.notes[f"{what}, timed by the newest stamp logged before them"] += len(stamps)
+        return np.array(logged, np.uint64)
+
+    def _streams(
+        self, name: str, data: Any
+    ) -> Iterator[tuple[str, StreamFacts, list[NDArray[Any]], np.dtype[Any]]]:
+        """The streams of a topic: name, facts, a column for each channel, type."""
+        source = f"topic {data.name}, instance {data.multi_id}"
+        levels: dict[str, list[tuple[str, np.dtype[Any]]]] = {}
+        arrays: dict[str, list[NDArray[Any]]] = {}
+        columns: dict[str, NDArray[Any]] = {}
+        for field_ in data.field_data:
+            full = field_.field_name
+            if full == "timestamp":
+                continue
+            if field_.type_str == "char":
+                self.notes[f"characters of {name} that are text, left out"] += 1
+                continue
+            column = data.data[full]
+            if field_.type_str == "bool":
+                column = column.astype(np.bool_)
+            if full.endswith("]"):
+                arrays.setdefault(full.rpartition("[")[0], []).append(column)
+            else:
+                level, _, key = full.rpartition(".")
+                levels.setdefault(level, []).append((key, column.dtype))
+                columns[full] = column
+        for level, fields in levels.items():
+            prefix = f"{level}." if level else ""
+            path = below(name, _path(level))
+            for group in group_fields(fields):
+                facts = StreamFacts(group.method, None, group.fields, source=source)
+                found = [columns[prefix + key] for key in group.fields]
+                yield below(path, group.name), facts, found, group.dtype
+        for array, found in arrays.items():
+            dtype = found[0].dtype
+            is_turn = array.rpartition(".")[2] in _QUATERNIONS and len(found) == 4
+            method = "slerp_wxyz" if is_turn and dtype.kind == "f" else method_of(dtype)
+            yield below(name, _path(array)), StreamFacts(method, source=source), found, dtype
+
+
+def _path(name: str) -> str:
+    """``esc[2].rpm`` as ``esc.2/rpm``."""
+    return re.sub(r"\[(\d+)\]", r".\1", name.replace(".", "/"))
+
+
+def stream_name(topic: str, instance: int) -> str:
+    """The name below which an instance of a topic has its streams: the first has the topic's own."""
+    return topic if instance == 0 else f"{topic}.{instance}"
+
+
+class _Flight:
+    """The one episode of a log."""
+
+    key = ""
+    task = None
+    subsets = ()
+
+    def __init__(self, recording: UlogRecording) -> None:
+        self._recording = recording
+
+    def read(self) -> Iterator[Rows]:
+        return self._recording.read()
+
+
+def _recognises(path: Path) -> bool:
+    return head(path).startswith(MAGIC)
+
+
+ULOG_READER = Reader("PX4 ULog", "ulog", "a .ulg file", _recognises, UlogRecording)
