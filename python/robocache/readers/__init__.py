@@ -9,7 +9,17 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from robocache.readers import calvin, diffusion_policy, hdf5, lerobot, npz, table
+from robocache.readers import (
+    calvin,
+    diffusion_policy,
+    hdf5,
+    lerobot,
+    npz,
+    rlds,
+    ros,
+    table,
+    ulog,
+)
 from robocache.readers.recording import (
     EpisodeReader,
     MissingLibrary,
@@ -45,6 +55,11 @@ READERS: tuple[Reader, ...] = (
     diffusion_policy.READER,
     hdf5.READER,
     npz.READER,
+    rlds.READER,
+    ros.ROS1_READER,
+    ros.ROS2_READER,
+    ros.MCAP_READER,
+    ulog.READER,
     table.PARQUET_READER,
     table.CSV_READER,
 )

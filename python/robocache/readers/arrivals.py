@@ -5,18 +5,25 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from robocache.readers.recording import Rows, StreamFacts, chunks
+from robocache.readers.recording import (
+    CHUNK_BYTES,
+    RecordingError,
+    Rows,
+    StreamFacts,
+    rows_per_chunk,
+)
 
 HELD_BYTES = 64 << 20
 """How much of an episode is held back for late rows to be put in order.
 
-Where there is more, the older half of the largest stream's rows is handed on. A row that comes after
-that and is older than those is left out, with a note.
+Where there is more, the older half of the largest stream's rows is handed on. A row that comes
+after that and is older than those is left out, with a note.
 """
 
 _BLOCK_BYTES = 1 << 16
@@ -86,8 +93,8 @@ class Clock:
 
     def _note_bursts(self, notes: Counter[str]) -> None:
         """Messages that were stamped regularly, and received many at a time."""
-        stamps = np.diff(np.frombuffer(self._stamps, np.int64)) / 1e6
-        received = np.diff(np.frombuffer(self._received, np.int64)) / 1e6
+        stamps: NDArray[Any] = np.diff(np.frombuffer(self._stamps, np.int64)) / 1e6
+        received: NDArray[Any] = np.diff(np.frombuffer(self._received, np.int64)) / 1e6
         regular = stamps > 0
         if np.count_nonzero(regular) < 10:
             return
@@ -136,12 +143,13 @@ class Collector:
 
     def add(self, stamp: int, received: int, row: Any) -> int:
         """Takes a row: an array, or a sequence of numbers. Returns the bytes that it adds."""
+        if self.is_left_out:
+            self._other_shape += 1
+            return 0
         if self.row_bytes == 0:
             self._first(row)
         if not self._given and (row.shape != self.shape or row.dtype != self.dtype):
             return self._reject()
-        if self.is_left_out:
-            return 0
         self._stamps.append(stamp)
         self._received.append(received)
         self._row.append(row)
@@ -161,7 +169,7 @@ class Collector:
     def _reject(self) -> int:
         """A row that does not fit the first; the stream is left out if it is all held back yet."""
         self._other_shape += 1
-        if self._handed_on is not None or self.is_left_out:
+        if self._handed_on is not None:
             return 0
         given_back = self.held_bytes
         self.is_left_out = True
@@ -173,45 +181,65 @@ class Collector:
         self._stamps, self._received, self._row, self._blocks = [], [], [], []
 
     def _close_block(self) -> None:
-        if self._row:
+        """Turns the latest rows into an array; rows that are large are arrays already."""
+        if len(self._row) == self._block_rows == 1:
+            self._blocks.append(np.asarray(self._row[0], self.dtype)[None])
+        elif self._row:
             block = np.asarray(self._row, dtype=self.dtype)
             self._blocks.append(block.reshape(len(self._row), *(self.shape or ())))
-            self._row = []
+        self._row = []
 
     def hand_on(self, keep: int) -> Iterator[Rows]:
-        """The rows in order of time, all but the `keep` latest ones."""
+        """The rows in order of time, all but about the `keep` latest ones."""
         if not self._stamps:
             return
         self._close_block()
         stamps = np.array(self._stamps, np.int64)
         received = np.array(self._received, np.int64)
-        values = self._blocks[0] if len(self._blocks) == 1 else np.concatenate(self._blocks)
-        times = received if self.clock.uses_received else stamps
-        self._forget()
-
-        order = np.argsort(times, kind="stable")
-        if not self.clock.uses_received and self.clock.has_stamps:
-            order = order[times[order] != 0]
+        by_received = self.clock.uses_received
+        times = received if by_received else stamps
+        is_usable = np.ones(len(times), np.bool_)
+        if self.clock.has_stamps and not by_received:
+            is_usable = times != 0
         if self._handed_on is not None:
-            in_time = order[times[order] >= self._handed_on]
-            self._too_late += len(order) - len(in_time)
-            order = in_time
-        now, later = order[: len(order) - keep], order[len(order) - keep :]
-        if len(later):
-            later.sort()
-            self._stamps = stamps[later].tolist()
-            self._received = received[later].tolist()
-            self._blocks = [values[later]]
-        if not len(now):
-            return
-        if np.array_equal(now, np.arange(len(times))):
-            rows = Rows(self.stream, times, values)
+            too_late = is_usable & (times < self._handed_on)
+            self._too_late += int(np.count_nonzero(too_late))
+            is_usable &= ~too_late
+        if is_usable.all() and (np.diff(times) >= 0).all():
+            parts = self._take_blocks(len(times) - keep)
         else:
-            rows = Rows(self.stream, times[now], values[now])
-        if not self.clock.uses_received:
-            rows.received = received[now]
-        self._handed_on = int(rows.times[-1])
-        yield from chunks(rows)
+            order = np.flatnonzero(is_usable)
+            order = order[np.argsort(times[order], kind="stable")]
+            count = len(order) - keep
+            order = np.concatenate([order[:count], np.sort(order[count:])])
+            values = np.concatenate(self._blocks)
+            self._blocks = [values[order[count:]]] if count < len(order) else []
+            self._stamps = stamps[order[count:]].tolist()
+            self._received = received[order[count:]].tolist()
+            times, received = times[order[:count]], received[order[:count]]
+            step = rows_per_chunk(self.row_bytes)
+            parts = (values[order[a : min(a + step, count)]] for a in range(0, count, step))
+        at = 0
+        for part in parts:
+            rows = slice(at, at + len(part))
+            at += len(part)
+            self._handed_on = int(times[rows][-1])
+            yield Rows(self.stream, times[rows], part, None if by_received else received[rows])
+
+    def _take_blocks(self, count: int) -> Iterator[NDArray[Any]]:
+        """The values of `count` rows, rounded up to blocks, in chunks; forgets those rows."""
+        taken = 0
+        while taken < count:
+            group, size = [self._blocks.pop(0)], 0
+            taken += len(group[0])
+            size = group[0].nbytes
+            while taken < count and size + self._blocks[0].nbytes <= CHUNK_BYTES:
+                group.append(self._blocks.pop(0))
+                taken += len(group[-1])
+                size += group[-1].nbytes
+            yield group[0] if len(group) == 1 else np.concatenate(group)
+        self._stamps = self._stamps[taken:]
+        self._received = self._received[taken:]
 
     def note(self, notes: Counter[str]) -> None:
         """Says at the end of an episode what was left out."""
@@ -233,9 +261,10 @@ class Collector:
 class Arrivals:
     """An episode whose messages come in; chunks of its streams come out."""
 
-    def __init__(self, streams: dict[str, StreamFacts], notes: Counter[str]) -> None:
-        """`streams` and `notes` of the recording, to add to."""
+    def __init__(self, path: Path, streams: dict[str, StreamFacts], notes: Counter[str]) -> None:
+        """`path`, `streams` and `notes` of the recording; adds to the latter two."""
         self.held_bytes = 0
+        self._path = path
         self._streams = streams
         self._notes = notes
         self._clocks: dict[str, Clock] = {}
@@ -255,16 +284,28 @@ class Arrivals:
         dtype: np.dtype[Any] | None = None,
         shape: tuple[int, ...] | None = None,
     ) -> Collector:
-        """A new stream."""
+        """A new stream.
+
+        Raises:
+            RecordingError: For two streams of one name.
+        """
         if stream in self._collectors:
-            raise ValueError(f"two streams of the name {stream}")
+            raise RecordingError(
+                f"{self._path}: expected streams of different names, got two named {stream} "
+                "(topics chooses some)"
+            )
         self._streams[stream] = facts
         self._collectors[stream] = Collector(stream, clock, dtype, shape)
         return self._collectors[stream]
 
+    @property
+    def is_full(self) -> bool:
+        """Whether some of what is held back has to be handed on."""
+        return self.held_bytes > HELD_BYTES
+
     def overflow(self) -> Iterator[Rows]:
         """What is to be handed on for the rest to stay within `HELD_BYTES`."""
-        while self.held_bytes > HELD_BYTES:
+        while self.is_full:
             largest = max(self._collectors.values(), key=lambda c: c.held_bytes)
             before = largest.held_bytes
             yield from largest.hand_on(keep=before // largest.row_bytes // 2)

@@ -17,10 +17,10 @@ _TIMES = ("timestamp", "stamp")
 class JsonTopic:
     """Messages that are JSON objects: the first one says which numbers there are.
 
-    As of a ROS message, the numbers of an object make a stream, and an array of numbers is one of its
-    own. Numbers are float64, true and false are flags. A message that lacks one of a stream's numbers
-    has no row in that stream. `timestamp` or `header.stamp`, an object with `sec` and `nsec` (or
-    `nanosec`), is the stamp.
+    As of a ROS message, the numbers of an object make a stream, and an array of numbers is one of
+    its own. Numbers are float64, true and false are flags. A message that lacks one of a stream's
+    numbers has no row in that stream. `timestamp` or `header.stamp`, an object with `sec` and
+    `nsec` (or `nanosec`), is the stamp.
     """
 
     def __init__(
@@ -49,12 +49,11 @@ class JsonTopic:
             self._planned = True
         held = missing = 0
         for path, fields, collector in self._objects:
-            found = _find(message, path)
-            row = [found.get(field) for field in fields] if isinstance(found, dict) else [None]
-            if all(isinstance(number, (int, float)) for number in row):
-                held += collector.add(stamp, received, row)
-            else:
+            row = _row(_find(message, path), fields, collector.dtype == np.bool_)
+            if row is None:
                 missing += 1
+            else:
+                held += collector.add(stamp, received, row)
         for path, collector in self._arrays:
             array = _numbers(_find(message, path))
             if array is None:
@@ -65,10 +64,14 @@ class JsonTopic:
             self._notes[f"rows of {self._name} left out, since numbers are missing"] += missing
         return held
 
+    def finish(self) -> int:
+        """As `Topic.finish`."""
+        return 0
+
     def _plan(self, value: dict[str, Any], path: tuple[str, ...]) -> None:
         """Adds the streams of an object and of the objects in it."""
         level = "/".join(path)
-        numbers = []
+        numbers: list[tuple[str, np.dtype[Any]]] = []
         for key, item in value.items():
             if key == "header" or (not path and key in _TIMES and _time(item) is not None):
                 continue
@@ -96,6 +99,20 @@ def _find(value: Any, path: tuple[str, ...]) -> Any:
     for key in path:
         value = value.get(key) if isinstance(value, dict) else None
     return value
+
+
+def _row(value: Any, fields: tuple[str, ...], flags: bool) -> list[float] | None:
+    """The flags or numbers of an object that a stream has; None if it lacks one.
+
+    Raises:
+        OverflowError: For a number that float64 does not hold.
+    """
+    found: list[Any] = [value.get(f) for f in fields] if isinstance(value, dict) else [None]
+    if flags:
+        return found if all(isinstance(flag, bool) for flag in found) else None
+    if any(isinstance(number, bool) or not isinstance(number, (int, float)) for number in found):
+        return None
+    return [float(number) for number in found]
 
 
 def _numbers(value: Any) -> Any:

@@ -14,7 +14,7 @@ MCAP = "an MCAP file"
 
 
 class McapSource(Source):
-    """The messages of an MCAP file, in the order in which they were written."""
+    """The messages of an MCAP file."""
 
     knows_sending = True
 
@@ -50,18 +50,22 @@ class McapSource(Source):
         return self._library.NonSeekingReader(self._file, validate_crcs=True)
 
     def messages(self, channels: Sequence[Channel]) -> Iterator[tuple[Channel, int, int, bytes]]:
+        """As `Source.messages`."""
         of = {channel.handle: channel for channel in channels}
         topics = {channel.topic for channel in channels}
         reader = self._reader if self._is_indexed else self._from_start()
         with reading(self.path, MCAP, Exception):
-            # In order of the file: ordering by time would hold a whole file without index.
-            for _, found, message in reader.iter_messages(topics, log_time_order=False):
+            # By an index, chunks are read as their time comes; in order of the file, the library
+            # would read all of them first. Without an index it is the other way round.
+            found_messages = reader.iter_messages(topics, log_time_order=self._is_indexed)
+            for _, found, message in found_messages:
                 channel = of.get(found.id)
                 if channel is not None:
                     sent = message.publish_time or message.log_time
                     yield channel, message.log_time, sent, message.data
 
     def close(self) -> None:
+        """Closes the file."""
         self._file.close()
 
 

@@ -6,12 +6,13 @@ and `ros_topics` (joints, transforms, images); `arrivals` puts rows in order of 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from robocache.readers import images, ros_images
-from robocache.readers.arrivals import HELD_BYTES, Arrivals
+from robocache.readers.arrivals import Arrivals
 from robocache.readers.channels import COVARIANCE, below
 from robocache.readers.json_topic import JsonTopic
 from robocache.readers.mcap_source import MCAP, McapSource, is_mcap
@@ -22,7 +23,6 @@ from robocache.readers.recording import (
     Recording,
     RecordingError,
     Rows,
-    require,
 )
 from robocache.readers.ros_library import TypeLibrary
 from robocache.readers.ros_source import (
@@ -44,7 +44,7 @@ from robocache.readers.ros_topics import (
     Topic,
     TransformsTopic,
 )
-from robocache.readers.ros_types import Message, Plan, Types, has_header, plan_message
+from robocache.readers.ros_types import Message, Plan, has_header, plan_message
 
 POINT_CLOUDS = ("sensor_msgs/msg/PointCloud2", "sensor_msgs/msg/PointCloud")
 
@@ -54,9 +54,9 @@ _IMAGES = (ros_images.RAW, ros_images.COMPRESSED)
 class MessageRecording(Recording):
     """A file or folder of messages, opened."""
 
-    def __init__(self, path: Path, options: ReadOptions, format: str, what: str, source: Source):  # noqa: A002
+    def __init__(self, path: Path, options: ReadOptions, name: str, what: str, source: Source):
         super().__init__(path, options)
-        self.format = format
+        self.format = name
         self._what = what
         self._source = source
         try:
@@ -65,7 +65,9 @@ class MessageRecording(Recording):
             self._library = TypeLibrary(source.channels)
             self._channels = self._choose()
             self._plans = {c.topic: self._plan(c) for c in self._channels if self._is_numbers(c)}
-            self._prepare(Arrivals(self.streams, self.notes))  # the streams that are known by now
+            self._prepare(
+                Arrivals(self.path, self.streams, self.notes)
+            )  # the streams that are known by now
             for topic, plan in self._plans.items():
                 for note, count in plan.left_out.items():
                     self.notes[note.format(topic)] += count
@@ -74,9 +76,11 @@ class MessageRecording(Recording):
             raise
 
     def close(self) -> None:
+        """Closes the file."""
         self._source.close()
 
     def episodes(self) -> Sequence[EpisodeReader]:
+        """The one episode."""
         return [_Messages(self)]
 
     # ---- what is read
@@ -90,9 +94,12 @@ class MessageRecording(Recording):
             if channel.kind in POINT_CLOUDS:
                 why = "point clouds are not read"
             elif kinds.setdefault(channel.topic, channel.kind) != channel.kind:
-                why = f"messages of two types: {kinds[channel.topic]} is read, {channel.kind} is not"
+                why = (
+                    f"messages of two types: {kinds[channel.topic]} is read, {channel.kind} is not"
+                )
             elif not self.options.images and channel.kind in _IMAGES:
-                why = "images are not asked for"
+                images.leave_out(channel.topic, self.notes)
+                continue
             if why is None:
                 readable.append(channel)
             elif self._asks_for(channel.topic):
@@ -167,13 +174,15 @@ class MessageRecording(Recording):
         # An MCAP file says when a message was sent, too: better than when it was received.
         clock = arrivals.clock(name, by_stamp and (has_stamp or self._source.knows_sending))
         if kind in _IMAGES:
-            decode = ros_images.decode_raw if kind == ros_images.RAW else self._decode_compressed
-            return ImagesTopic(name, source, decode, clock, has_stamp, arrivals, self.notes)
+            decode = functools.partial(self._decode_image, channel)
+            # The pixels of a raw image that keeps its size are there at once.
+            ahead = kind != ros_images.RAW or self.options.resize is not None
+            return ImagesTopic(name, source, decode, clock, has_stamp, ahead, arrivals, self.notes)
         return NumbersTopic(name, source, self._plans[name], has_stamp, clock, arrivals)
 
     def read(self) -> Iterator[Rows]:
         """The rows of the one episode."""
-        arrivals = Arrivals(self.streams, self.notes)
+        arrivals = Arrivals(self.path, self.streams, self.notes)
         topics = self._prepare(arrivals)
         routes = {
             id(channel): (topics[channel.topic], self._library.decoder(channel))
@@ -185,29 +194,38 @@ class MessageRecording(Recording):
             topic, decode = routes[id(channel)]
             try:
                 arrivals.held_bytes += topic.add(decode(data), sent, received)
+            except RecordingError:
+                raise
             except (ValueError, OverflowError) as error:
                 text = " ".join(str(error).split())
                 raise RecordingError(
                     f"{self.path}: expected {channel.kind or channel.encoding} in topic "
                     f"{channel.topic}, got {text}"
                 ) from error
-            if arrivals.held_bytes > HELD_BYTES:
+            if arrivals.is_full:
                 yield from arrivals.overflow()
+        for topic in topics.values():
+            arrivals.held_bytes += topic.finish()
         yield from arrivals.finish()
         for name in sorted(silent):
             self.notes[f"topics without messages: {name}"] += 1
 
-    def _decode_compressed(self, message: Message) -> Any:
-        """The pixels of a sensor_msgs/CompressedImage; why not, in words."""
-        if "compressedDepth" in str(message.format):
-            return "their format is compressedDepth"
-        return images.decode(bytes(message.data))
+    def _decode_image(self, channel: Channel, message: Message) -> Any:
+        """The pixels of an image message at the size that is asked for; why not, in words."""
+        if channel.kind == ros_images.RAW:
+            image = ros_images.decode_raw(message)
+        elif "compressedDepth" in str(message.format):
+            image = "their format is compressedDepth"
+        else:
+            name = f"{self.path}, an image of {channel.topic}"
+            image = images.decode(bytes(message.data), name)
+        return image if isinstance(image, str) else images.fit(image, self.options)
 
 
 class _Messages:
     """All messages of a recording, as its one episode."""
 
-    key = ""
+    key = "0"
     task = None
     subsets = ()
 
@@ -219,12 +237,16 @@ class _Messages:
 
 
 def _reader(
-    format: str, expects: str, what: str, recognises: Callable[[Path], bool], opens: Callable[[Path], Source]
+    name: str,
+    expects: str,
+    what: str,
+    recognises: Callable[[Path], bool],
+    opens: Callable[[Path], Source],
 ) -> Reader:
     def open_recording(path: Path, options: ReadOptions) -> Recording:
-        return MessageRecording(path, options, format, what, opens(path))
+        return MessageRecording(path, options, name, what, opens(path))
 
-    return Reader(format, "ros", expects, recognises, open_recording)
+    return Reader(name, "ros", expects, recognises, open_recording)
 
 
 ROS1_READER = _reader("ROS 1 bag", "a .bag file of version 2.0", ROS1, is_ros1, open_ros1)

@@ -41,6 +41,8 @@ def decode_raw(message: Message) -> NDArray[Any] | str:
             return f"their encoding is {encoding!r}"
         channels, order = int(match[3]), []
         pixel = np.dtype(f"{_KINDS[match[2]]}{int(match[1]) // 8}")
+    if channels != 1 and (pixel != np.uint8 or channels not in (3, 4)):
+        return f"their encoding is {encoding!r}"
     height, width, step = int(message.height), int(message.width), int(message.step)
     row_bytes = width * channels * pixel.itemsize
     data = np.asarray(message.data, np.uint8)
@@ -48,5 +50,6 @@ def decode_raw(message: Message) -> NDArray[Any] | str:
         return f"{data.size} bytes are not {height} rows of {step} bytes for {width} pixels"
     rows = data[: step * height].reshape(height, step)[:, :row_bytes]
     stored = pixel.newbyteorder(">" if message.is_bigendian else "<")
-    image = np.ascontiguousarray(rows).view(stored).reshape(height, width, channels)
+    pixels = np.ascontiguousarray(rows).view(stored)
+    image: NDArray[Any] = pixels.reshape(height, width, channels)
     return image[..., order] if order else image.astype(pixel, copy=False)

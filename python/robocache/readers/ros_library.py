@@ -18,19 +18,24 @@ _SEPARATOR = "=" * 80 + "\n"
 class TypeLibrary:
     """The message types of a recording's channels.
 
-    Each type has definitions of its own, those that were recorded with it: what a bag calls
-    ``std_msgs/Header`` may differ from one topic to another. Where none were recorded (older ROS 2
-    bags), those of a current ROS 2 count.
+    A type has the definitions that were recorded with it: what a bag calls ``std_msgs/Header`` may
+    differ from one topic to another. Where none were recorded (older ROS 2 bags), those of a
+    current ROS 2 count.
     """
 
     def __init__(self, channels: Sequence[Channel]) -> None:
+        self._typesys: Any = require("rosbags.typesys", "ROS messages", "ros")
+        self._shared = self._typesys.get_typestore(self._typesys.Stores.EMPTY)
         self._stores: dict[str, Any] = {}
         self._problems: dict[str, str] = {}
         for channel in channels:
             kind = channel.kind
-            if channel.encoding in ("ros1", "cdr") and kind not in {**self._stores, **self._problems}:
+            if channel.encoding in ("ros1", "cdr") and kind not in {
+                **self._stores,
+                **self._problems,
+            }:
                 try:
-                    self._stores[kind] = _type_store(channel)
+                    self._stores[kind] = self._type_store(channel)
                 except Exception as error:  # rosbags: errors of its own, of parsers, of lookups
                     text = " ".join(str(error).split())
                     self._problems[kind] = f"its definition of {kind} is not understood: {text}"
@@ -71,24 +76,27 @@ class TypeLibrary:
 
         return decode
 
-
-def _type_store(channel: Channel) -> Any:
-    """The definitions of a channel's type and of those that it uses."""
-    typesys: Any = require("rosbags.typesys", "ROS messages", "ros")
-    if not channel.schema_encoding:
-        return typesys.get_typestore(typesys.Stores.LATEST)
-    if channel.schema_encoding in ("ros1msg", "ros2msg"):
-        found = typesys.get_types_from_msg(channel.schema, channel.kind)
-    elif channel.schema_encoding in ("ros2idl", "omgidl"):
-        found = {}
-        sections = [channel.schema]
-        if channel.schema.startswith(_SEPARATOR + "IDL: "):
-            sections = [s.split("\n", 1)[1] for s in channel.schema.split(_SEPARATOR)[1:]]
-        for section in sections:
-            found.update(typesys.get_types_from_idl(section))
-    else:
-        raise ValueError(f"{channel.schema_encoding} is not read")
-    store = typesys.get_typestore(typesys.Stores.EMPTY)
-    store.register(found)
-    store.get_msgdef(channel.kind)  # now, if something that it uses is missing
-    return store
+    def _type_store(self, channel: Channel) -> Any:
+        """The definitions of a channel's type and of those that it uses."""
+        typesys = self._typesys
+        if not channel.schema_encoding:
+            return typesys.get_typestore(typesys.Stores.LATEST)
+        if channel.schema_encoding in ("ros1msg", "ros2msg"):
+            found = typesys.get_types_from_msg(channel.schema, channel.kind)
+        elif channel.schema_encoding in ("ros2idl", "omgidl"):
+            found = {}
+            sections = [channel.schema]
+            if channel.schema.startswith(_SEPARATOR + "IDL: "):
+                sections = [s.split("\n", 1)[1] for s in channel.schema.split(_SEPARATOR)[1:]]
+            for section in sections:
+                found.update(typesys.get_types_from_idl(section))
+        else:
+            raise ValueError(f"{channel.schema_encoding} is not read")
+        store = self._shared
+        try:
+            store.register(found)
+        except typesys.TypesysError:  # they differ from those of another topic
+            store = typesys.get_typestore(typesys.Stores.EMPTY)
+            store.register(found)
+        store.get_msgdef(channel.kind)  # now, if something that it uses is missing
+        return store

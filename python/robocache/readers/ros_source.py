@@ -70,6 +70,7 @@ class RosbagsSource(Source):
             self.channels = [_channel(c, encoding) for c in reader.connections]
 
     def messages(self, channels: Sequence[Channel]) -> Iterator[tuple[Channel, int, int, bytes]]:
+        """As `Source.messages`."""
         if not channels:  # to rosbags, none would mean all
             return
         # By identity: a connection of rosbags holds lists, so that it has no hash.
@@ -81,6 +82,7 @@ class RosbagsSource(Source):
                 yield channel, received, received, data
 
     def close(self) -> None:
+        """Closes the bag."""
         self._reader.close()
 
 
@@ -109,6 +111,9 @@ def open_ros1(path: Path) -> Source:
 
 def open_ros2(path: Path) -> Source:
     """A ROS 2 bag: its folder, or a db3 file of it alone."""
+    for file in path.iterdir() if path.is_dir() else [path]:
+        with reading(file, ROS2):  # SQLite says less of a file that may not be read
+            file.open("rb").close()
     if path.is_dir():
         reader = require("rosbags.rosbag2", "ROS 2 bags", "ros").Reader(path)
     else:

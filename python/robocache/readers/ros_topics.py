@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Any, Protocol
 
 import numpy as np
 
+from robocache.readers import images
 from robocache.readers.arrivals import Arrivals, Clock, Collector
 from robocache.readers.channels import below
 from robocache.readers.recording import StreamFacts
@@ -23,7 +25,7 @@ class Topic(Protocol):
     """The messages of one topic, as rows of its streams."""
 
     def add(self, message: Message, sent: int, received: int) -> int:
-        """Takes a message; the bytes that are held back for it.
+        """Takes a message; the bytes that are held back because of it.
 
         Args:
             message: The message.
@@ -31,6 +33,9 @@ class Topic(Protocol):
                 the message comes before it.
             received: When it was received, ns.
         """
+
+    def finish(self) -> int:
+        """Called after the last message; the bytes that are held back in addition."""
 
 
 def stamp_of(header: Any) -> int:
@@ -45,7 +50,15 @@ def _time_of(message: Message, stamped: bool, clock: Clock, sent: int, received:
     return sent if clock.has_stamps else received
 
 
-class NumbersTopic:
+class _Immediate:
+    """Of topics whose messages become rows at once."""
+
+    def finish(self) -> int:
+        """As `Topic.finish`."""
+        return 0
+
+
+class NumbersTopic(_Immediate):
     """Any message, by its numeric fields."""
 
     def __init__(
@@ -61,6 +74,7 @@ class NumbersTopic:
             self._parts.append((part.get, collector, part.shape is None))
 
     def add(self, message: Message, sent: int, received: int) -> int:
+        """As `Topic.add`."""
         stamp = _time_of(message, self._stamped, self._clock, sent, received)
         self._clock.tick(stamp, received)
         held = 0
@@ -72,7 +86,7 @@ class NumbersTopic:
         return held
 
 
-class JointsTopic:
+class JointsTopic(_Immediate):
     """sensor_msgs/JointState: position, velocity and effort of named joints.
 
     Nodes that share a topic send joints of their own; each set of names has streams of its own, the
@@ -95,6 +109,7 @@ class JointsTopic:
         self._collectors: dict[str, Collector] = {}
 
     def add(self, message: Message, sent: int, received: int) -> int:
+        """As `Topic.add`."""
         stamp = stamp_of(message.header) if self._has_stamps else received
         names = tuple(message.name)
         if len(set(names)) != len(names) or not names:
@@ -142,7 +157,7 @@ class JointsTopic:
         return self._collectors[stream]
 
 
-class TransformsTopic:
+class TransformsTopic(_Immediate):
     """tf: each pair of frames is a translation and a rotation, with stamps of their own."""
 
     def __init__(self, name: str, source: str, has_stamps: bool, arrivals: Arrivals) -> None:
@@ -153,6 +168,7 @@ class TransformsTopic:
         self._pairs: dict[tuple[str, str], tuple[Clock, Collector, Collector]] = {}
 
     def add(self, message: Message, sent: int, received: int) -> int:
+        """As `Topic.add`."""
         held = 0
         for transform in message.transforms:
             pair = (transform.header.frame_id, transform.child_frame_id)
@@ -181,7 +197,10 @@ class TransformsTopic:
 
 
 class ImagesTopic:
-    """Raw and compressed images, decoded to the pixels that a camera saw."""
+    """Raw and compressed images: what a camera saw, at the size that is asked for.
+
+    They may be decoded on all cores, some messages ahead.
+    """
 
     def __init__(
         self,
@@ -190,26 +209,48 @@ class ImagesTopic:
         decode: Callable[[Message], Any],
         clock: Clock,
         stamped: bool,
+        ahead: bool,
         arrivals: Arrivals,
         notes: Counter[str],
     ) -> None:
-        """`decode` gives an image [H,W,C], or a word that says why it does not."""
+        """Images of a topic.
+
+        `decode` gives an image [H,W,C], or a word that says why it does not; `ahead` says whether
+        that is so much work that other threads should do it.
+        """
         self._name = name
         self._decode = decode
         self._clock = clock
         self._stamped = stamped
         self._notes = notes
-        self._facts = StreamFacts("previous", source=source)
-        self._arrivals = arrivals
-        self._collector: Collector | None = None
+        facts = StreamFacts("previous", source=source)
+        self._collector = arrivals.collector(name, clock, facts)
+        self._is_ahead = ahead
+        self._ahead: deque[tuple[int, int, Future[Any]]] = deque()
 
     def add(self, message: Message, sent: int, received: int) -> int:
+        """As `Topic.add`."""
         stamp = _time_of(message, self._stamped, self._clock, sent, received)
-        image = self._decode(message)
+        if not self._is_ahead:
+            return self._take(stamp, received, self._decode(message))
+        self._ahead.append((stamp, received, images.pool().submit(self._decode, message)))
+        return self._collect() if len(self._ahead) > 2 * images.cores() else 0
+
+    def finish(self) -> int:
+        """As `Topic.finish`."""
+        held = 0
+        while self._ahead:
+            held += self._collect()
+        return held
+
+    def _collect(self) -> int:
+        """Takes the oldest of the images that are being decoded."""
+        stamp, received, future = self._ahead.popleft()
+        return self._take(stamp, received, future.result())
+
+    def _take(self, stamp: int, received: int, image: Any) -> int:
         if isinstance(image, str):
             self._notes[f"images of {self._name} left out: {image}"] += 1
             return 0
-        if self._collector is None:
-            self._collector = self._arrivals.collector(self._name, self._clock, self._facts)
         self._clock.tick(stamp, received)
         return self._collector.add(stamp, received, image)

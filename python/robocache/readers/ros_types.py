@@ -30,7 +30,11 @@ _DTYPES = {
     "bool": np.dtype(np.bool_),
     "byte": np.dtype(np.int8),  # as rosbags reads it
     "char": np.dtype(np.uint8),
-    **{f"{sign}int{bits}": np.dtype(f"{sign}int{bits}") for sign in ("", "u") for bits in (8, 16, 32, 64)},
+    **{
+        f"{sign}int{bits}": np.dtype(f"{sign}int{bits}")
+        for sign in ("", "u")
+        for bits in (8, 16, 32, 64)
+    },
     "float32": np.dtype(np.float32),
     "float64": np.dtype(np.float64),
 }
@@ -76,6 +80,7 @@ class Part:
     units: str | None = None
 
     def facts(self, source: str) -> StreamFacts:
+        """The facts of the stream; `source` says where it comes from."""
         return StreamFacts(self.method, self.units, self.channels, source=source)
 
 
@@ -88,6 +93,7 @@ class Plan:
     """Notes on the fields that are not read, ``{}`` for the topic, and how many those are."""
 
     def leave_out(self, note: str) -> None:
+        """Counts a field that is not read."""
         self.left_out[note] = self.left_out.get(note, 0) + 1
 
 
@@ -96,8 +102,8 @@ def plan_message(kind: str, types: Types, takes_covariance: Callable[[str], bool
 
     The numbers of a (nested) message make a stream named by the path to it, as `group_fields` says;
     an array of numbers is a stream of its own. A quaternion is a stream that is combined as one.
-    Text, times of the header and lists of messages of any length are left out. A list of messages of
-    a fixed length L makes streams whose rows are [L, n].
+    Text, times of the header and lists of messages of any length are left out. A list of messages
+    of a fixed length L makes streams whose rows are [L, n].
 
     Args:
         kind: The type's name.

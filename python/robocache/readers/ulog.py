@@ -1,6 +1,6 @@
 """PX4 flight logs (ULog), read by pyulog.
 
-A log is one episode; each topic, and each instance of a topic, makes streams as `group_fields` says.
+A log is one episode; each topic, and each instance of one, makes streams as `group_fields` says.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import io
 import mmap
 import re
 import struct
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -38,9 +39,10 @@ MAGIC = b"ULog\x01\x12\x35"
 WHAT = "a PX4 ULog file"
 
 GROUP_BYTES = 256 << 20
-"""pyulog holds what it reads. So topics are read together up to this many bytes; larger logs are read
-in several passes."""
+"""pyulog holds what it reads. So topics are read together up to this many bytes; larger logs are
+read in several passes."""
 
+_TOPIC, _DATA = ord("A"), ord("D")  # kinds of records
 _US = 1000
 _LATEST_STAMP = (2**63 - 1) // _US  # microseconds that fit int64 nanoseconds
 _QUATERNIONS = ("q", "q_d")  # PX4 stores w first
@@ -61,15 +63,15 @@ class Contents:
     """Whether the last record ends with the file and nothing in between is unknown."""
 
 
-def _records(log: Any) -> Iterator[tuple[int, int, int]]:
-    """Kind, first byte and size of each record; ends early where there is none that is known."""
-    at, end, unpack = 16, len(log), struct.Struct("<HB").unpack_from
-    while at + 3 <= end:
-        size, kind = unpack(log, at)
+def _records(log: Any) -> Iterator[tuple[int, int, int, int]]:
+    """Kind, first byte, size and message id (of data) of each record, as far as they are known."""
+    at, end, unpack = 16, len(log) - 5, struct.Struct("<HBH").unpack_from
+    while at <= end:
+        size, kind, key = unpack(log, at)
         at += 3
-        if kind not in b"ABCDFILMOPQRS" or at + size > end:
+        if kind not in b"ABCDFILMOPQRS" or at + size > end + 5:
             break
-        yield kind, at, size
+        yield kind, at, size, key
         at += size
 
 
@@ -88,39 +90,42 @@ def look_at(path: Path) -> Contents:
     contents = Contents()
     if not head(path).startswith(MAGIC):
         raise RecordingError(f"{path}: expected {WHAT}, got one that begins with {head(path, 8)!r}")
+    sizes: Counter[int] = Counter()
     end = 16
     with _mapped(path) as log:
-        for kind, at, size in _records(log):
+        for kind, at, size, key in _records(log):
             end = at + size
-            if kind == ord("A") and size > 3:
+            if kind == _DATA:
+                sizes[key] += size
+            elif kind == _TOPIC and size > 3:
                 instance, key = log[at], int.from_bytes(log[at + 1 : at + 3], "little")
                 name = log[at + 3 : at + size].decode("ascii", "replace")
                 contents.topics[key] = (name, instance)
-            elif kind == ord("D") and size > 2:
-                topic = contents.topics.get(int.from_bytes(log[at : at + 2], "little"))
-                if topic:
-                    contents.bytes[topic[0]] = contents.bytes.get(topic[0], 0) + size
         contents.is_whole = end == len(log)
+    for key, (name, _) in contents.topics.items():
+        if key in sizes:
+            contents.bytes[name] = contents.bytes.get(name, 0) + sizes[key]
     return contents
 
 
 def logged_after(path: Path, keys: set[int]) -> dict[int, list[int]]:
     """For the messages of these ids, the newest stamp (us) of other messages logged before each.
 
-    A log has its messages in the order in which they were logged, so this is about when that was. The
-    stamp is the first field of a message.
+    A log has its messages in the order in which they were logged, so this is about when that was.
+    The stamp is the first field of a message.
     """
     times: dict[int, list[int]] = {key: [] for key in keys}
-    unpack = struct.Struct("<HQ").unpack_from
+    unpack = struct.Struct("<Q").unpack_from
     with _mapped(path) as log:
-        newest = int.from_bytes(log[8:16], "little")
-        for kind, at, size in _records(log):
-            if kind == ord("D") and size >= 10:
-                key, stamp = unpack(log, at)
+        (newest,) = unpack(log, 8)
+        for kind, at, size, key in _records(log):
+            if kind == _DATA and size >= 10:
                 if key in times:
                     times[key].append(newest)
-                elif newest < stamp <= _LATEST_STAMP:
-                    newest = stamp
+                else:
+                    (stamp,) = unpack(log, at + 2)
+                    if newest < stamp <= _LATEST_STAMP:
+                        newest = stamp
     return times
 
 
@@ -137,21 +142,31 @@ class UlogRecording(Recording):
         self._ulog: Any = require("pyulog", "ULog", "ulog").ULog
         with reading(path, WHAT, ValueError):
             self._contents = look_at(path)
-        names = sorted({stream_name(*topic) for topic in self._contents.topics.values()})
-        if not self._contents.bytes:
+        names = {stream_name(*topic) for topic in self._contents.topics.values()}
+        with_messages = {
+            stream_name(*topic)
+            for topic in self._contents.topics.values()
+            if topic[0] in self._contents.bytes
+        }
+        if not with_messages:
             raise RecordingError(f"{path}: expected {WHAT} with messages, got one without")
-        self._chosen = set(options.select(names))
+        self._chosen = set(options.select(sorted(with_messages)))
+        if options.topics is None and len(names) > len(with_messages):
+            self.notes["topics without messages"] += len(names) - len(with_messages)
 
     def episodes(self) -> Sequence[EpisodeReader]:
+        """The one episode."""
         return [_Flight(self)]
 
     def read(self) -> Iterator[Rows]:
         """The rows of the one episode, topic by topic."""
         for names in self._groups():
             log = self._load(names)
-            for data in log.data_list:
-                if stream_name(data.name, data.multi_id) in self._chosen:
-                    yield from self._topic(data)
+            chosen = [d for d in log.data_list if stream_name(d.name, d.multi_id) in self._chosen]
+            once = {data.msg_id for data in chosen if _is_stamped_once(data)}
+            logged = logged_after(self.path, once) if once else {}
+            for data in chosen:
+                yield from self._topic(data, logged.get(data.msg_id))
         self._note_log(log)
 
     def _groups(self) -> list[list[str]]:
@@ -186,12 +201,23 @@ class UlogRecording(Recording):
         elif not self._contents.is_whole:
             self.notes["logs that end within a record: its last messages are missing"] += 1
 
-    def _topic(self, data: Any) -> Iterator[Rows]:
-        """The streams of one instance of a topic."""
+    def _topic(self, data: Any, logged: list[int] | None) -> Iterator[Rows]:
+        """The streams of one instance of a topic.
+
+        `logged` says when its messages were logged, us, where they are stamped once and for all.
+        """
         name = stream_name(data.name, data.multi_id)
-        stamps = self._stamps(name, data)
-        if stamps is None:
-            return
+        # A damaged definition may name fields that the messages do not have.
+        with reading(self.path, WHAT, LookupError, ValueError):
+            stamps: NDArray[np.uint64] = data.data["timestamp"]
+            streams = list(self._streams(name, data))
+        if logged is not None:
+            what = f"messages of {name}, all stamped {stamps[0]} us"
+            if len(logged) != len(stamps):
+                self.notes[f"{what}, left out"] += len(stamps)
+                return
+            self.notes[f"{what}, timed by the newest stamp logged before them"] += len(stamps)
+            stamps = np.array(logged, np.uint64)
         possible = stamps <= _LATEST_STAMP
         kept = np.flatnonzero(possible)
         times: Times = stamps[kept].astype(np.int64) * _US
@@ -206,27 +232,13 @@ class UlogRecording(Recording):
         if (steps < 0).any():
             order = np.argsort(times, kind="stable")
             kept, times = kept[order], times[order]
-        for stream, facts, columns, dtype in self._streams(name, data):
+        for stream, facts, columns, dtype in streams:
             self.streams[stream] = facts
             step = rows_per_chunk(len(columns) * dtype.itemsize)
             for a in range(0, len(kept), step):
                 rows = kept[a : a + step]
                 values = np.stack([column[rows] for column in columns], -1)
                 yield Rows(stream, times[a : a + step], values.astype(dtype, copy=False))
-
-    def _stamps(self, name: str, data: Any) -> NDArray[np.uint64] | None:
-        """The times of a topic's messages, us; None where there are none to be had."""
-        stamps: NDArray[np.uint64] = data.data["timestamp"]
-        if (stamps != stamps[0]).any() or (len(stamps) == 1 and stamps[0] != 0):
-            return stamps
-        # Stamped once and for all, or not at all: the place in the log tells the time.
-        what = f"messages of {name}, all stamped {stamps[0]} us"
-        logged = logged_after(self.path, {data.msg_id})[data.msg_id]
-        if len(logged) != len(stamps):
-            self.notes[f"{what}, left out"] += len(stamps)
-            return None
-        self.notes[f"{what}, timed by the newest stamp logged before them"] += len(stamps)
-        return np.array(logged, np.uint64)
 
     def _streams(
         self, name: str, data: Any
@@ -271,15 +283,21 @@ def _path(name: str) -> str:
     return re.sub(r"\[(\d+)\]", r".\1", name.replace(".", "/"))
 
 
+def _is_stamped_once(data: Any) -> bool:
+    """Whether all messages of a topic have one stamp, or none: it says nothing of their times."""
+    stamps = data.data.get("timestamp", ())
+    return len(stamps) > 0 and (stamps == stamps[0]).all() and (len(stamps) > 1 or stamps[0] == 0)
+
+
 def stream_name(topic: str, instance: int) -> str:
-    """The name below which an instance of a topic has its streams: the first has the topic's own."""
+    """What an instance of a topic is called: the first by the topic's own name."""
     return topic if instance == 0 else f"{topic}.{instance}"
 
 
 class _Flight:
     """The one episode of a log."""
 
-    key = ""
+    key = "0"
     task = None
     subsets = ()
 
@@ -294,4 +312,4 @@ def _recognises(path: Path) -> bool:
     return head(path).startswith(MAGIC)
 
 
-ULOG_READER = Reader("PX4 ULog", "ulog", "a .ulg file", _recognises, UlogRecording)
+READER = Reader("PX4 ULog", "ulog", "a .ulg file", _recognises, UlogRecording)

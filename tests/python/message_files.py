@@ -1,0 +1,180 @@
+"""Writes recordings of messages for tests: bags by rosbags' writers, MCAP by the mcap library."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from robocache.readers import Rows, open_recording
+from robocache.readers.recording import ReadOptions, Recording, RecordingError
+
+START = 1_700_000_000_000_000_000
+MS = 1_000_000
+
+Entry = tuple[str, str, int, Any]
+"""Topic, type, when it was received (ns), message."""
+
+
+class Messages:
+    """Makes messages of ROS 1 or ROS 2."""
+
+    def __init__(self, version: int, definitions: dict[str, str] | None = None) -> None:
+        typesys = pytest.importorskip("rosbags.typesys", reason="bags need rosbags")
+        stores = typesys.Stores
+        self.version = version
+        self.store: Any = typesys.get_typestore(
+            stores.ROS1_NOETIC if version == 1 else stores.ROS2_JAZZY
+        )
+        for name, text in (definitions or {}).items():
+            self.store.register(typesys.get_types_from_msg(text, name))
+
+    def make(self, kind: str, **fields: Any) -> Any:
+        return self.store.types[kind](**fields)
+
+    def header(self, stamp: int, frame: str = "base") -> Any:
+        seq = {"seq": 0} if self.version == 1 else {}
+        time = self.make("builtin_interfaces/msg/Time", sec=stamp // 10**9, nanosec=stamp % 10**9)
+        return self.make("std_msgs/msg/Header", **seq, stamp=time, frame_id=frame)
+
+    def vector(self, *xyz: float) -> Any:
+        x, y, z = xyz
+        return self.make("geometry_msgs/msg/Vector3", x=x, y=y, z=z)
+
+    def quaternion(self, *xyzw: float) -> Any:
+        x, y, z, w = xyzw
+        return self.make("geometry_msgs/msg/Quaternion", x=x, y=y, z=z, w=w)
+
+    def imu(self, stamp: int, seed: int) -> Any:
+        q, w, a = imu_numbers(seed)
+        return self.make(
+            "sensor_msgs/msg/Imu",
+            header=self.header(stamp),
+            orientation=self.quaternion(*q),
+            angular_velocity=self.vector(*w),
+            linear_acceleration=self.vector(*a),
+            orientation_covariance=np.arange(9.0),
+            angular_velocity_covariance=np.zeros(9),
+            linear_acceleration_covariance=np.zeros(9),
+        )
+
+    def joints(self, stamp: int, names: list[str], **numbers: list[float]) -> Any:
+        arrays = {
+            field: np.array(numbers.get(field, ()), np.float64)
+            for field in ("position", "velocity", "effort")
+        }
+        return self.make(
+            "sensor_msgs/msg/JointState", header=self.header(stamp), name=names, **arrays
+        )
+
+    def twist(self, x: float) -> Any:
+        return self.make(
+            "geometry_msgs/msg/Twist", linear=self.vector(x, 0, 0), angular=self.vector(0, 0, -x)
+        )
+
+    def scan(self, stamp: int, ranges: Any) -> Any:
+        scalars = ("angle_min", "angle_max", "angle_increment", "time_increment", "scan_time")
+        return self.make(
+            "sensor_msgs/msg/LaserScan",
+            header=self.header(stamp),
+            **dict.fromkeys((*scalars, "range_min", "range_max"), 0.0),
+            ranges=np.asarray(ranges, np.float32),
+            intensities=np.empty(0, np.float32),
+        )
+
+    def image(
+        self, stamp: int, encoding: str, shape: tuple[int, int], data: bytes, **more: Any
+    ) -> Any:
+        height, width = shape
+        fields = {"step": len(data) // max(1, height), "is_bigendian": 0, **more}
+        return self.make(
+            "sensor_msgs/msg/Image",
+            header=self.header(stamp),
+            height=height,
+            width=width,
+            encoding=encoding,
+            data=np.frombuffer(data, np.uint8),
+            **fields,
+        )
+
+    def compressed(self, stamp: int, data: bytes, kind: str = "jpeg") -> Any:
+        return self.make(
+            "sensor_msgs/msg/CompressedImage",
+            header=self.header(stamp),
+            format=kind,
+            data=np.frombuffer(data, np.uint8),
+        )
+
+
+def imu_numbers(seed: int) -> tuple[Any, Any, Any]:
+    """The quaternion, angular velocity and acceleration of `Messages.imu`."""
+    numbers = np.random.default_rng(seed).normal(size=10)
+    return numbers[:4] / np.linalg.norm(numbers[:4]), numbers[4:7], numbers[7:]
+
+
+def write(folder: Path, storage: str, messages: Messages, entries: Iterable[Entry]) -> Path:
+    """A bag of entries; `storage` is ``bag`` (ROS 1), ``db3`` or ``mcap`` (ROS 2 folders)."""
+    folder.mkdir(exist_ok=True)
+    path = folder / f"recording.{storage}" if storage == "bag" else folder / f"recording_{storage}"
+    if storage == "bag":
+        module = pytest.importorskip("rosbags.rosbag1", reason="bags need rosbags")
+        writer, serialize = module.Writer(path), messages.store.serialize_ros1
+    else:
+        module = pytest.importorskip("rosbags.rosbag2", reason="bags need rosbags")
+        plugin = {"db3": "SQLITE3", "mcap": "MCAP"}[storage]
+        writer = module.Writer(path, version=9, storage_plugin=module.StoragePlugin[plugin])
+        serialize = messages.store.serialize_cdr
+    with writer:
+        connections: dict[tuple[str, str], Any] = {}
+        for topic, kind, received, message in entries:
+            if (topic, kind) not in connections:
+                connections[topic, kind] = writer.add_connection(
+                    topic, kind, typestore=messages.store
+                )
+            if message is not None:
+                writer.write(connections[topic, kind], received, serialize(message, kind))
+    return path
+
+
+# ---- reading -------------------------------------------------------------------------------------
+
+
+def read_all(recording: Recording, episode: int = 0) -> dict[str, Rows]:
+    """The streams of an episode, their chunks joined; what a chunk promises is checked."""
+    found: dict[str, list[Rows]] = {}
+    for rows in recording.episodes()[episode].read():
+        assert len(rows.times) == len(rows.values) > 0, rows.stream
+        assert rows.times.dtype == np.int64
+        found.setdefault(rows.stream, []).append(rows)
+    joined = {}
+    for stream, parts in found.items():
+        assert len({(part.values.dtype, part.values.shape[1:]) for part in parts}) == 1
+        assert stream in recording.streams
+        received = [part.received for part in parts if part.received is not None]
+        assert len(received) in (0, len(parts))
+        joined[stream] = Rows(
+            stream,
+            np.concatenate([part.times for part in parts]),
+            np.concatenate([part.values for part in parts]),
+            np.concatenate(received) if received else None,
+        )
+        assert (np.diff(joined[stream].times) >= 0).all(), stream
+    return joined
+
+
+def read(path: Path, **options: Any) -> tuple[dict[str, Rows], Recording]:
+    """The streams of a recording of one episode, and the recording, closed."""
+    with open_recording(path, ReadOptions(**options)) as recording:
+        (episode,) = recording.episodes()
+        assert episode.task is None and episode.subsets == ()
+        return read_all(recording), recording
+
+
+def error_of(path: Path, **options: Any) -> str:
+    """What reading a recording says is wrong."""
+    with pytest.raises(RecordingError) as caught:
+        read(path, **options)
+    return str(caught.value)

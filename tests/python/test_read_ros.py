@@ -1,0 +1,578 @@
+"""Bags of ROS 1 and ROS 2: real ones against rosbags alone, row by row, and written ones."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import sqlite3
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from message_files import MS, START, Messages, error_of, imu_numbers, read, write
+from recordings import DATA, folder_for_all, needs, without_privileges
+
+from robocache.readers import RecordingError, arrivals, find_reader, find_recordings
+from robocache.readers.recording import MissingLibrary
+
+HUSKY = DATA / "husky_bag" / "husky.bag"
+TILT = DATA / "plotjuggler_bag" / "tilt_laser.bag"
+STORAGES = ("bag", "db3", "mcap")
+COVARIANCES = "topics names those to read"
+
+
+@pytest.fixture(params=STORAGES)
+def storage(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def messages_for(storage: str, **definitions: str) -> Messages:
+    return Messages(1 if storage == "bag" else 2, definitions)
+
+
+# ---- real bags -----------------------------------------------------------------------------------
+
+
+def directly(path: Path) -> dict[str, list[tuple[int, Any]]]:
+    """Topic: when each message was received, and the message, by rosbags alone."""
+    rosbag1 = pytest.importorskip("rosbags.rosbag1", reason="bags need rosbags")
+    from rosbags.typesys import Stores, get_types_from_msg, get_typestore
+
+    found: dict[str, list[tuple[int, Any]]] = {}
+    with rosbag1.Reader(path) as reader:
+        types = get_typestore(Stores.EMPTY)
+        for connection in reader.connections:
+            types.register(get_types_from_msg(connection.msgdef.data, connection.msgtype))
+        for connection, received, raw in reader.messages():
+            message = types.deserialize_ros1(raw, connection.msgtype)
+            found.setdefault(connection.topic, []).append((received, message))
+    return found
+
+
+def xyz(vector: Any) -> list[float]:
+    return [vector.x, vector.y, vector.z]
+
+
+def xyzw(quaternion: Any) -> list[float]:
+    return [quaternion.x, quaternion.y, quaternion.z, quaternion.w]
+
+
+def stamp(message: Any) -> int:
+    return int(message.header.stamp.sec) * 10**9 + int(message.header.stamp.nanosec)
+
+
+def compare(rows: Any, messages: list[tuple[int, Any]], numbers: Any) -> None:
+    """A stream against `numbers` of each message, in order of its stamps."""
+    order = np.argsort([stamp(message) for _, message in messages], kind="stable")
+    ordered = [messages[i] for i in order]
+    np.testing.assert_array_equal(rows.times, [stamp(message) for _, message in ordered])
+    np.testing.assert_array_equal(rows.received, [received for received, _ in ordered])
+    np.testing.assert_array_equal(rows.values, [numbers(message) for _, message in ordered])
+
+
+@needs(HUSKY)
+def test_husky() -> None:
+    streams, recording = read(HUSKY)
+    bag = directly(HUSKY)
+    odometry = "/husky_velocity_controller/odom"
+    expected: dict[str, tuple[str, Any]] = {
+        "/imu/data/orientation": ("/imu/data", lambda m: xyzw(m.orientation)),
+        "/imu/data/angular_velocity": ("/imu/data", lambda m: xyz(m.angular_velocity)),
+        "/imu/data/linear_acceleration": ("/imu/data", lambda m: xyz(m.linear_acceleration)),
+        f"{odometry}/pose/position": (odometry, lambda m: xyz(m.pose.pose.position)),
+        f"{odometry}/pose/orientation": (odometry, lambda m: xyzw(m.pose.pose.orientation)),
+        f"{odometry}/twist/linear": (odometry, lambda m: xyz(m.twist.twist.linear)),
+        f"{odometry}/twist/angular": (odometry, lambda m: xyz(m.twist.twist.angular)),
+        "/fix": ("/fix", lambda m: [m.latitude, m.longitude, m.altitude]),
+        "/fix/discrete": ("/fix", lambda m: [m.position_covariance_type]),
+        "/fix/status": ("/fix", lambda m: [m.status.status, m.status.service]),
+    }
+    assert set(streams) == set(expected) == set(recording.streams)
+    for name, (topic, numbers) in expected.items():
+        compare(streams[name], bag[topic], numbers)
+    facts = recording.streams["/imu/data/orientation"]
+    assert (facts.method, facts.channels) == ("slerp_xyzw", ("x", "y", "z", "w"))
+    assert facts.source == "topic /imu/data (sensor_msgs/msg/Imu)" and facts.timeline == "time"
+    assert recording.streams["/imu/data/linear_acceleration"].units == "m/s^2"
+    assert recording.streams["/fix/status"].method == "previous"
+    assert recording.format == "ROS 1 bag"
+    assert recording.notes == {
+        f"covariances of /fix, left out ({COVARIANCES})": 1,
+        f"covariances of {odometry}, left out ({COVARIANCES})": 2,
+        f"covariances of /imu/data, left out ({COVARIANCES})": 3,
+        f"fields of {odometry} that are not numbers, left out": 1,
+    }
+
+
+@needs(HUSKY)
+def test_husky_by_time_of_receipt() -> None:
+    streams, _ = read(HUSKY, stamp="received", topics=("/fix",))
+    bag = directly(HUSKY)["/fix"]
+    assert set(streams) == {"/fix", "/fix/discrete", "/fix/status"}
+    np.testing.assert_array_equal(streams["/fix"].times, [received for received, _ in bag])
+    assert streams["/fix"].received is None
+    np.testing.assert_array_equal(streams["/fix"].values[:, 0], [m.latitude for _, m in bag])
+
+
+@needs(TILT)
+def test_tilt_laser() -> None:
+    """Bursts, repeated stamps, transforms, scans, a type of the vendor's own."""
+    streams, recording = read(TILT)
+    bag = directly(TILT)
+    expected: dict[str, tuple[str, Any]] = {
+        "/gravity_vector/vector": ("/gravity_vector", lambda m: xyz(m.vector)),
+        "/magnetic_vector/vector": ("/magnetic_vector", lambda m: xyz(m.vector)),
+        "/imu_data/orientation": ("/imu_data", lambda m: xyzw(m.orientation)),
+        "/imu_data/angular_velocity": ("/imu_data", lambda m: xyz(m.angular_velocity)),
+        "/imu_data/linear_acceleration": ("/imu_data", lambda m: xyz(m.linear_acceleration)),
+        "/info_gps": ("/info_gps", lambda m: [m.m_nb_sat, m.satellites_locked, m.valid_data]),
+        "/position_gps": ("/position_gps", lambda m: [m.latitude, m.longitude, m.altitude]),
+        "/temperature": ("/temperature", lambda m: [m.reading, m.min_reading, m.max_reading]),
+        "/velocity/twist/linear": ("/velocity", lambda m: xyz(m.twist.linear)),
+        "/velocity/twist/angular": ("/velocity", lambda m: xyz(m.twist.angular)),
+        "/scan/ranges": ("/scan", lambda m: m.ranges),
+    }
+    for name, (topic, numbers) in expected.items():
+        compare(streams[name], bag[topic], numbers)
+    transforms = [(r, t) for r, message in bag["/tf"] for t in message.transforms]
+    for parent, child in (
+        ("tilt_axis", "camera"),
+        ("tilt_base", "tilt_axis"),
+        ("tilt_axis", "laser"),
+    ):
+        pair = [
+            (received, t)
+            for received, t in transforms
+            if (t.header.frame_id.strip("/"), t.child_frame_id.strip("/")) == (parent, child)
+        ]
+        name = f"/tf/{parent}/{child}"
+        compare(streams[f"{name}/translation"], pair, lambda t: xyz(t.transform.translation))
+        compare(streams[f"{name}/rotation"], pair, lambda t: xyzw(t.transform.rotation))
+        assert recording.streams[f"{name}/rotation"].method == "slerp_xyzw"
+    gps = [[[s.__dict__ for s in m.gps]] for _, m in bag["/info_gps"]]
+    assert streams["/info_gps/gps"].values.shape == (356, 16, 4) and len(gps) == 356
+    np.testing.assert_array_equal(
+        streams["/info_gps/gps"].values[5],
+        [[v for v in vars(s).values() if isinstance(v, int)] for s in bag["/info_gps"][5][1].gps],
+    )
+    assert "/scan/intensities" not in recording.streams
+    notes = recording.notes
+    assert notes["messages of /velocity that repeat the time of the one before"] == 356
+    assert notes["messages of /temperature that repeat the time of the one before"] == 356
+    bursts = [text for text in notes if "received in bursts" in text]
+    assert any("/imu_data" in text and "49.93 ms apart" in text for text in bursts)
+    assert notes["streams that are empty in every message: /scan/intensities"] == 1
+
+
+# ---- bags written here ---------------------------------------------------------------------------
+
+
+def test_every_storage_gives_what_was_written(tmp_path: Path, storage: str) -> None:
+    """Messages of many types, some received in another order than that of their stamps."""
+    robot = messages_for(storage)
+    entries: list[Any] = []
+    for i in range(50):
+        # every fifth is stamped 25 ms early, which is before the one that came before
+        at = START + i * 10 * MS - (25 * MS if i % 5 == 4 else 0)
+        entries.append(("/imu", "sensor_msgs/msg/Imu", START + i * 10 * MS + 7, robot.imu(at, i)))
+    for i in range(20):
+        at = START + i * 25 * MS
+        entries.append(("/cmd_vel", "geometry_msgs/msg/Twist", at, robot.twist(float(i))))
+        text = robot.make("std_msgs/msg/String", data="hello")
+        entries.append(("/text", "std_msgs/msg/String", at, text))
+        flag = robot.make("std_msgs/msg/Bool", data=bool(i % 2))
+        entries.append(("/closed", "std_msgs/msg/Bool", at, flag))
+    entries.append(("/never", "std_msgs/msg/Bool", START, None))
+    entries.sort(key=lambda entry: entry[2])
+    path = write(tmp_path, storage, robot, entries)
+    assert find_recordings(tmp_path) == [path]
+
+    streams, recording = read(path)
+    assert recording.format == ("ROS 1 bag" if storage == "bag" else "ROS 2 bag")
+    stamps = [START + i * 10 * MS - (25 * MS if i % 5 == 4 else 0) for i in range(50)]
+    order = np.argsort(stamps, kind="stable")
+    for k, name in enumerate(("orientation", "angular_velocity", "linear_acceleration")):
+        rows = streams[f"/imu/{name}"]
+        np.testing.assert_array_equal(rows.times, np.array(stamps)[order])
+        np.testing.assert_array_equal(rows.received, START + 7 + order * 10 * MS)
+        np.testing.assert_array_equal(rows.values, [imu_numbers(i)[k] for i in order])
+    assert (
+        recording.notes["messages of /imu earlier than the one before them, sorted by time"] == 10
+    )
+    twist = streams["/cmd_vel/linear"]
+    np.testing.assert_array_equal(twist.times, START + np.arange(20) * 25 * MS)
+    np.testing.assert_array_equal(twist.values, [[i, 0, 0] for i in range(20)])
+    assert twist.received is None, "a message without a header has one time"
+    assert streams["/closed"].values.dtype == np.bool_
+    np.testing.assert_array_equal(streams["/closed"].values[:, 0], np.arange(20) % 2 == 1)
+    assert not any(name.startswith(("/text", "/never")) for name in streams)
+    assert recording.notes["fields of /text that are not numbers, left out"] == 1
+    assert set(recording.streams) == set(streams)
+    if storage != "mcap":  # which does not store a channel without messages
+        assert recording.notes["topics without messages: /never"] == 1
+
+
+def test_topics(tmp_path: Path, storage: str) -> None:
+    robot = messages_for(storage)
+    entries = [
+        (topic, "sensor_msgs/msg/Imu", START + i * MS, robot.imu(START + i * MS, i))
+        for i in range(3)
+        for topic in ("/imu", "/left/imu")
+    ]
+    path = write(tmp_path, storage, robot, entries)
+    everything = {"orientation", "angular_velocity", "linear_acceleration"}
+    streams, recording = read(path, topics=("/left/*",))
+    assert set(streams) == {f"/left/imu/{name}" for name in everything}
+    assert recording.notes == {f"covariances of /left/imu, left out ({COVARIANCES})": 3}
+    streams, _ = read(path, topics=("/imu/orientation", "/left/imu/*_covariance"))
+    assert set(streams) == {"/imu/orientation"} | {
+        f"/left/imu/{name}_covariance" for name in everything
+    }
+    np.testing.assert_array_equal(
+        streams["/left/imu/orientation_covariance"].values, [np.arange(9.0)] * 3
+    )
+    with pytest.raises(ValueError, match=r"^topics: expected some of /imu, /left/imu, .*got '/x'$"):
+        read(path, topics=("/x",))
+
+
+def test_joints(tmp_path: Path, storage: str) -> None:
+    """Two nodes share a topic; one changes the order of its joints; some numbers are missing."""
+    robot = messages_for(storage)
+    kind = "sensor_msgs/msg/JointState"
+    arm, hand = ["shoulder", "elbow"], ["finger"]
+    messages = [
+        robot.joints(START, arm, position=[1, 2], velocity=[0.1, 0.2]),
+        robot.joints(START + 1, hand, position=[9]),
+        robot.joints(START + 2, arm[::-1], position=[4, 3], velocity=[0.4, 0.3]),
+        robot.joints(START + 3, arm, position=[5, 6], effort=[7]),
+        robot.joints(START + 4, [], position=[5, 6]),
+        robot.joints(START + 5, hand, position=[8]),
+    ]
+    entries = [("/joint_states", kind, START + i, m) for i, m in enumerate(messages)]
+    streams, recording = read(write(tmp_path, storage, robot, entries))
+    assert set(streams) == {
+        "/joint_states/position", "/joint_states/velocity", "/joint_states/2/position"
+    }  # fmt: skip
+    np.testing.assert_array_equal(
+        streams["/joint_states/position"].values, [[1, 2], [3, 4], [5, 6]]
+    )
+    np.testing.assert_array_equal(
+        streams["/joint_states/velocity"].values, [[0.1, 0.2], [0.3, 0.4]]
+    )
+    np.testing.assert_array_equal(streams["/joint_states/2/position"].values, [[9], [8]])
+    np.testing.assert_array_equal(streams["/joint_states/2/position"].times, [START + 1, START + 5])
+    assert recording.streams["/joint_states/position"].channels == ("shoulder", "elbow")
+    notes = recording.notes
+    assert (
+        notes["rows of /joint_states/effort left out, since they are not one number a joint"] == 1
+    )
+    assert notes["messages of /joint_states without a name for each joint, left out"] == 1
+
+
+def test_a_list_of_messages(tmp_path: Path, storage: str) -> None:
+    """A fixed list is [rows, L, n]; one of any length is left out."""
+    kind = "robot_msgs/msg/LowState"
+    robot = messages_for(
+        storage,
+        **{
+            kind: "robot_msgs/MotorState[3] motors\nrobot_msgs/MotorState[] others\n"
+            "int64 counter\nuint64 tick\nfloat32[4] foot_force\n"
+            f"{'=' * 80}\nMSG: robot_msgs/MotorState\n"
+            "float32 q\nfloat32 dq\nint8 temperature\n"
+        },
+    )
+
+    def motor(i: int) -> Any:
+        return robot.make("robot_msgs/msg/MotorState", q=i + 0.5, dq=-float(i), temperature=-i)
+
+    entries = []
+    for i in range(4):
+        force = np.arange(4, dtype=np.float32) + i
+        motors = [motor(i + k) for k in range(3)]
+        message = robot.make(
+            kind, motors=motors, others=motors, counter=-i, tick=2**64 - 1 - i, foot_force=force
+        )
+        entries.append(("/low_state", kind, START + i, message))
+    streams, recording = read(write(tmp_path, storage, robot, entries))
+    assert set(streams) == {
+        f"/low_state{name}" for name in ("", "/tick", "/motors", "/motors/discrete", "/foot_force")
+    }
+    np.testing.assert_array_equal(streams["/low_state"].values[:, 0], [0, -1, -2, -3])
+    assert streams["/low_state/tick"].values[0, 0] == 2**64 - 1, "no integer type holds both"
+    motors = streams["/low_state/motors"].values
+    assert motors.shape == (4, 3, 2) and motors.dtype == np.float32
+    np.testing.assert_array_equal(motors[3], [[3.5, -3], [4.5, -4], [5.5, -5]])
+    np.testing.assert_array_equal(
+        streams["/low_state/motors/discrete"].values[1, :, 0], [-1, -2, -3]
+    )
+    note = "fields of /low_state that are lists of messages of any length, left out"
+    assert recording.notes[note] == 1
+
+
+def test_images(tmp_path: Path, storage: str) -> None:
+    robot = messages_for(storage)
+    pixels = np.random.default_rng(1).integers(0, 256, (16, 12, 4), dtype=np.uint8)
+    depth = np.arange(16 * 12, dtype=np.uint16).reshape(16, 12) * 300
+    metres = depth.astype("<f4")
+    kind = "sensor_msgs/msg/Image"
+    padded = np.zeros((16, 40), np.uint8)
+    padded[:, :36] = pixels[:, :, 2::-1].reshape(16, 36)
+    made = {
+        "/rgb": ("rgb8", pixels[..., :3].tobytes(), {}, pixels[..., :3]),
+        "/bgr": ("bgr8", padded.tobytes(), {}, pixels[..., :3]),
+        "/bgra": ("bgra8", pixels[..., [2, 1, 0, 3]].tobytes(), {}, pixels[..., :3]),
+        "/grey": ("mono8", pixels[..., 0].tobytes(), {}, pixels[..., :1]),
+        "/depth": ("16UC1", depth.astype(">u2").tobytes(), {"is_bigendian": 1}, depth[..., None]),
+        "/metres": ("32FC1", metres.tobytes(), {}, metres[..., None]),
+    }
+    entries = [
+        (topic, kind, START + i, robot.image(START + i, encoding, (16, 12), data, **more))
+        for topic, (encoding, data, more, _) in made.items()
+        for i in range(3)
+    ]
+    bayer = robot.image(START, "bayer_rggb8", (16, 12), pixels[..., 0].tobytes())
+    short = robot.image(START, "rgb8", (16, 12), pixels[..., 0].tobytes())
+    entries += [("/bayer", kind, START, bayer), ("/short", kind, START, short)]
+    path = write(tmp_path, storage, robot, entries)
+    streams, recording = read(path)
+    assert set(streams) == set(made)
+    for topic, (_, _, _, expected) in made.items():
+        assert streams[topic].values.dtype == expected.dtype
+        np.testing.assert_array_equal(streams[topic].values, [expected] * 3)
+        assert recording.streams[topic].method == "previous"
+    assert recording.notes["images of /bayer left out: their encoding is 'bayer_rggb8'"] == 1
+    (text,) = [text for text in recording.notes if "/short" in text and "images" in text]
+    assert text.endswith("192 bytes are not 16 rows of 12 bytes for 12 pixels")
+
+    streams, _ = read(path, resize=(6, 8), fit="stretch", topics=("/rgb", "/depth"))
+    assert streams["/rgb"].values.shape == (3, 8, 6, 3)
+    assert streams["/depth"].values.shape == (3, 8, 6, 1)
+
+
+def test_compressed_images(tmp_path: Path, storage: str) -> None:
+    image_module = pytest.importorskip("PIL.Image", reason="images need Pillow")
+    robot = messages_for(storage)
+    pixels = np.random.default_rng(1).integers(0, 256, (5, 20, 24, 3), dtype=np.uint8)
+    kind, entries = "sensor_msgs/msg/CompressedImage", []
+    encoded: dict[str, list[bytes]] = {"PNG": [], "JPEG": []}
+    for i, image in enumerate(pixels):
+        for codec, topic in (("PNG", "/png"), ("JPEG", "/jpeg")):
+            file = io.BytesIO()
+            image_module.fromarray(image).save(file, codec)
+            encoded[codec].append(file.getvalue())
+            message = robot.compressed(START + i, file.getvalue(), codec.lower())
+            entries.append((topic, kind, START + i, message))
+    deep = robot.compressed(START, b"...", "16UC1; compressedDepth png")
+    entries.append(("/deep", kind, START, deep))
+    entries.append(("/imu", "sensor_msgs/msg/Imu", START, robot.imu(START, 0)))
+    path = write(tmp_path, storage, robot, entries)
+    streams, recording = read(path)
+    np.testing.assert_array_equal(streams["/png"].values, pixels)
+    np.testing.assert_array_equal(
+        streams["/jpeg"].values,
+        [np.asarray(image_module.open(io.BytesIO(data))) for data in encoded["JPEG"]],
+    )
+    np.testing.assert_array_equal(streams["/png"].times, START + np.arange(5))
+    assert recording.notes["images of /deep left out: their format is compressedDepth"] == 1
+
+    streams, recording = read(path, images=False)
+    assert all(name.startswith("/imu") for name in streams)
+    assert recording.notes["streams of images left out, as asked for (/png)"] == 1
+
+    entries.append(("/png", kind, START + 9, robot.compressed(START + 9, encoded["PNG"][0][:50])))
+    broken = write(tmp_path / "broken", storage, robot, entries)
+    assert "an image of /png: expected an image (JPEG, PNG), got 50 bytes" in error_of(broken)
+
+
+def test_lengths_that_change(tmp_path: Path, storage: str) -> None:
+    robot = messages_for(storage)
+    kind = "sensor_msgs/msg/LaserScan"
+    entries = [
+        ("/scan", kind, START + i, robot.scan(START + i, np.arange(10 + (i == 7))))
+        for i in range(12)
+    ]
+    streams, recording = read(write(tmp_path, storage, robot, entries))
+    assert set(streams) == {"/scan"} == set(recording.streams)
+    assert recording.notes["rows of /scan/ranges left out, since their length changes"] == 12
+
+
+# ---- times ---------------------------------------------------------------------------------------
+
+
+def imus(robot: Messages, stamps: list[int]) -> list[Any]:
+    return [
+        ("/imu", "sensor_msgs/msg/Imu", START + i * MS, robot.imu(at, i))
+        for i, at in enumerate(stamps)
+    ]
+
+
+def test_stamped_zero_throughout(tmp_path: Path, storage: str) -> None:
+    robot = messages_for(storage)
+    streams, recording = read(write(tmp_path, storage, robot, imus(robot, [0] * 5)))
+    rows = streams["/imu/orientation"]
+    np.testing.assert_array_equal(rows.times, START + np.arange(5) * MS)
+    assert rows.received is None
+    text = "messages of /imu stamped zero, timed by when they were received"
+    assert recording.notes[text] == 5
+
+
+def test_some_stamped_zero(tmp_path: Path, storage: str) -> None:
+    """They are no part of a recording that is otherwise stamped with Unix time."""
+    robot = messages_for(storage)
+    stamps = [START + i * MS - 5 for i in range(6)]
+    stamps[0] = stamps[3] = 0
+    streams, recording = read(write(tmp_path, storage, robot, imus(robot, stamps)))
+    np.testing.assert_array_equal(streams["/imu/orientation"].times, [t for t in stamps if t])
+    np.testing.assert_array_equal(
+        streams["/imu/angular_velocity"].values, [imu_numbers(i)[1] for i in (1, 2, 4, 5)]
+    )
+    assert recording.notes["messages of /imu stamped zero, left out"] == 2
+
+
+def test_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is held back stays small; rows that are not later than that are put in order."""
+    robot = Messages(2)
+    jitter = np.random.default_rng(3).integers(-4, 5, 3000)
+    stamps = [START + (i * 10 + int(jitter[i]) * 10) * MS for i in range(3000)]
+    path = write(tmp_path, "db3", robot, imus(robot, stamps))
+    everything, _ = read(path)
+    held = 30_000
+    monkeypatch.setattr(arrivals, "HELD_BYTES", held)
+    largest = 0
+    hand_on = arrivals.Collector.hand_on
+
+    def watched(self: Any, keep: int) -> Any:
+        nonlocal largest
+        for rows in hand_on(self, keep):
+            largest = max(largest, rows.values.nbytes)
+            yield rows
+
+    monkeypatch.setattr(arrivals.Collector, "hand_on", watched)
+    bounded, recording = read(path)
+    assert 0 < largest <= held
+    for name, rows in everything.items():
+        np.testing.assert_array_equal(bounded[name].times, rows.times)
+        np.testing.assert_array_equal(bounded[name].values, rows.values)
+        np.testing.assert_array_equal(bounded[name].received, rows.received)
+    assert not any("too late" in text for text in recording.notes)
+
+    stamps[2500] = START  # later than what is held back
+    path = write(tmp_path / "late", "db3", robot, imus(robot, stamps))
+    bounded, recording = read(path)
+    assert len(bounded["/imu/orientation"].times) == 2999
+    text = "rows of /imu/orientation left out, since they came too late to be put in order"
+    assert recording.notes[text] == 1
+
+
+# ---- bad input -----------------------------------------------------------------------------------
+
+
+def bag_of(tmp_path: Path, storage: str, count: int = 200) -> Path:
+    robot = messages_for(storage)
+    return write(tmp_path, storage, robot, imus(robot, [START + i * MS for i in range(count)]))
+
+
+def data_file(path: Path) -> Path:
+    return path if path.is_file() else next(f for f in path.iterdir() if f.suffix != ".yaml")
+
+
+def test_truncated(tmp_path: Path, storage: str) -> None:
+    path = bag_of(tmp_path, storage)
+    file = data_file(path)
+    whole = file.read_bytes()
+    for part in (0.95, 0.5, 0.1, 0.01):
+        file.write_bytes(whole[: int(len(whole) * part)])
+        assert error_of(path).startswith(f"{path}: expected a ROS ")
+
+
+def test_altered(tmp_path: Path, storage: str) -> None:
+    """A flipped byte is an error of the recording, or shows in numbers alone."""
+    path = bag_of(tmp_path, storage, 40)
+    file = data_file(path)
+    whole = file.read_bytes()
+    random = np.random.default_rng(5)
+    for at in random.integers(16, len(whole), 60).tolist():
+        file.write_bytes(whole[:at] + bytes([whole[at] ^ 0x55]) + whole[at + 1 :])
+        with contextlib.suppress(RecordingError):
+            read(path)
+
+
+def test_no_messages(tmp_path: Path, storage: str) -> None:
+    path = write(tmp_path, storage, messages_for(storage), [])
+    assert "with messages, got one with none" in error_of(path)
+
+
+def test_permission_denied(storage: str) -> None:
+    with folder_for_all() as folder:
+        path = bag_of(folder, storage, 3)
+        data_file(path).chmod(0)
+        with without_privileges():
+            assert "permission denied" in error_of(path).lower()
+
+
+def test_foreign(tmp_path: Path) -> None:
+    database = tmp_path / "other.db3"
+    with sqlite3.connect(database) as connection:
+        connection.execute("CREATE TABLE birds (name TEXT)")
+    connection.close()
+    assert find_reader(database) is None
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "metadata.yaml").write_text("birds: 3\n")
+    assert find_reader(folder) is None
+    old = tmp_path / "old.bag"
+    old.write_bytes(b"#ROSBAG V1.2\n" + bytes(100))
+    assert "Bag version 102 is not supported" in error_of(old)
+
+
+def test_a_type_that_is_not_known(tmp_path: Path) -> None:
+    """Bags of ROS 2 before Iron hold no definitions."""
+    robot = messages_for("db3", **{"my_msgs/msg/Own": "float64 x\n"})
+    entries = imus(robot, [START, START + MS])
+    entries.append(("/own", "my_msgs/msg/Own", START, robot.make("my_msgs/msg/Own", x=1.0)))
+    path = write(tmp_path, "db3", robot, entries)
+    with sqlite3.connect(data_file(path)) as connection:
+        connection.execute("DELETE FROM message_definitions")
+    connection.close()
+    streams, recording = read(path)
+    assert len(streams) == 3, "the standard types are known"
+    why = "its type my_msgs/msg/Own is not known, and no definition was recorded"
+    assert recording.notes[f"topics left out: /own: {why}"] == 1
+    with pytest.raises(ValueError, match="got '/own'"):
+        read(path, topics=("/own",))
+
+
+def test_two_types_of_one_topic(tmp_path: Path) -> None:
+    robot = messages_for("bag")
+    entries = imus(robot, [START, START + MS])
+    entries.append(("/imu", "geometry_msgs/msg/Twist", START + 3, robot.twist(1.0)))
+    streams, recording = read(write(tmp_path, "bag", robot, entries))
+    assert set(streams) == {f"/imu/{n}" for n in ("orientation", "angular_velocity",
+                                                  "linear_acceleration")}  # fmt: skip
+    (note,) = [text for text in recording.notes if text.startswith("topics left out")]
+    assert "sensor_msgs/msg/Imu is read, geometry_msgs/msg/Twist is not" in note
+
+
+def test_two_streams_of_one_name(tmp_path: Path, storage: str) -> None:
+    robot = messages_for(storage)
+    kind = "geometry_msgs/msg/Vector3"
+    entries = imus(robot, [START])
+    entries.append(("/imu/angular_velocity", kind, START + 1, robot.vector(1, 2, 3)))
+    path = write(tmp_path, storage, robot, entries)
+    assert error_of(path).endswith(
+        "expected streams of different names, got two named /imu/angular_velocity "
+        "(topics chooses some)"
+    )
+    streams, _ = read(path, topics=("/imu",))
+    assert len(streams) == 3
+
+
+def test_without_rosbags(tmp_path: Path, storage: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = bag_of(tmp_path, storage, 3)
+    for name in [name for name in sys.modules if name.split(".")[0] == "rosbags"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "rosbags", None)
+    with pytest.raises(MissingLibrary, match=r"needs rosbags: pip install 'robocache\[ros\]'"):
+        read(path)
