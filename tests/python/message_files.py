@@ -115,8 +115,18 @@ def imu_numbers(seed: int) -> tuple[Any, Any, Any]:
     return numbers[:4] / np.linalg.norm(numbers[:4]), numbers[4:7], numbers[7:]
 
 
-def write(folder: Path, storage: str, messages: Messages, entries: Iterable[Entry]) -> Path:
-    """A bag of entries; `storage` is ``bag`` (ROS 1), ``db3`` or ``mcap`` (ROS 2 folders)."""
+def write(
+    folder: Path,
+    storage: str,
+    messages: Messages,
+    entries: Iterable[Entry],
+    compression: str | None = None,
+) -> Path:
+    """A bag of entries.
+
+    `storage` is ``bag`` (ROS 1), ``db3`` or ``mcap`` (ROS 2 folders); `compression`, of ROS 2,
+    ``MESSAGE`` or ``FILE``.
+    """
     folder.mkdir(exist_ok=True)
     path = folder / f"recording.{storage}" if storage == "bag" else folder / f"recording_{storage}"
     if storage == "bag":
@@ -127,6 +137,10 @@ def write(folder: Path, storage: str, messages: Messages, entries: Iterable[Entr
         plugin = {"db3": "SQLITE3", "mcap": "MCAP"}[storage]
         writer = module.Writer(path, version=9, storage_plugin=module.StoragePlugin[plugin])
         serialize = messages.store.serialize_cdr
+        if compression:
+            writer.set_compression(
+                module.CompressionMode[compression], module.CompressionFormat.ZSTD
+            )
     with writer:
         connections: dict[tuple[str, str], Any] = {}
         for topic, kind, received, message in entries:

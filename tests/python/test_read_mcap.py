@@ -105,6 +105,39 @@ def test_when_it_was_sent(tmp_path: Path) -> None:
     assert rows.received is None
 
 
+def test_definitions_in_idl(tmp_path: Path) -> None:
+    idl = "module my_msgs { module msg { struct Own { double x; float y[3]; }; }; };"
+    robot = Messages(2)
+    from rosbags.typesys import get_types_from_idl
+
+    robot.store.register(get_types_from_idl(idl))
+    kind = "my_msgs/msg/Own"
+    message = robot.make(kind, x=0.5, y=np.float32([1, 2, 3]))
+    data = bytes(robot.store.serialize_cdr(message, kind))
+    channels = {"/own": (kind, "ros2idl", idl.encode(), "cdr")}
+    path = write_mcap(tmp_path / "a.mcap", channels, [("/own", START, START, data)])
+    streams, _ = read(path)
+    assert streams["/own"].values.tolist() == [[0.5]]
+    assert streams["/own/y"].values.tolist() == [[1, 2, 3]]
+
+
+def test_two_definitions_of_one_type(tmp_path: Path) -> None:
+    """Nodes that were built at different times; each topic is read by its own."""
+    channels, messages = {}, []
+    for topic, fields in (("/a", "float64 x\n"), ("/b", "float64 x\nfloat64 y\n")):
+        kind = f"my_msgs/msg/Of{topic[1].upper()}"
+        text = f"my_msgs/Inner inner\n{'=' * 80}\nMSG: my_msgs/Inner\n{fields}"
+        robot = Messages(2, {kind: text})
+        numbers = {name: 3.0 for name in ("x", "y") if name in fields}
+        message = robot.make(kind, inner=robot.make("my_msgs/msg/Inner", **numbers))
+        data = bytes(robot.store.serialize_cdr(message, kind))
+        channels[topic] = (kind, "ros2msg", text.encode(), "cdr")
+        messages.append((topic, START, START, data))
+    streams, _ = read(write_mcap(tmp_path / "a.mcap", channels, messages))
+    assert streams["/a/inner"].values.tolist() == [[3]]
+    assert streams["/b/inner"].values.tolist() == [[3, 3]]
+
+
 def json_file(path: Path, messages: list[Any], schema: str = "jsonschema") -> Path:
     channel = ("state", schema, b"{}", "json") if schema else ("", "", b"", "json")
     return write_mcap(

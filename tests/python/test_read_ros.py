@@ -214,6 +214,17 @@ def test_every_storage_gives_what_was_written(tmp_path: Path, storage: str) -> N
         assert recording.notes["topics without messages: /never"] == 1
 
 
+@pytest.mark.parametrize("storage", ["db3", "mcap"])
+@pytest.mark.parametrize("mode", ["MESSAGE", "FILE"])
+def test_compressed_bags(tmp_path: Path, storage: str, mode: str) -> None:
+    if (storage, mode) == ("mcap", "MESSAGE"):
+        pytest.skip("rosbags compresses MCAP in chunks, as test_read_mcap.py has it")
+    robot = messages_for(storage)
+    path = write(tmp_path, storage, robot, imus(robot, [START, START + MS]), compression=mode)
+    streams, _ = read(path)
+    np.testing.assert_array_equal(streams["/imu/orientation"].values[1], imu_numbers(1)[0])
+
+
 def test_topics(tmp_path: Path, storage: str) -> None:
     robot = messages_for(storage)
     entries = [
