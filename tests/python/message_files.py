@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from recordings import collect, message_of
 
-from robocache.readers import Rows, open_recording
-from robocache.readers.recording import ReadOptions, Recording, RecordingError
+from robocache.readers import ReadOptions, Recording, Rows, open_recording
 
 START = 1_700_000_000_000_000_000
 MS = 1_000_000
@@ -156,39 +156,16 @@ def write(
 # ---- reading -------------------------------------------------------------------------------------
 
 
-def read_all(recording: Recording, episode: int = 0) -> dict[str, Rows]:
-    """The streams of an episode, their chunks joined; what a chunk promises is checked."""
-    found: dict[str, list[Rows]] = {}
-    for rows in recording.episodes()[episode].read():
-        assert len(rows.times) == len(rows.values) > 0, rows.stream
-        assert rows.times.dtype == np.int64
-        found.setdefault(rows.stream, []).append(rows)
-    joined = {}
-    for stream, parts in found.items():
-        assert len({(part.values.dtype, part.values.shape[1:]) for part in parts}) == 1
-        assert stream in recording.streams
-        received = [part.received for part in parts if part.received is not None]
-        assert len(received) in (0, len(parts))
-        joined[stream] = Rows(
-            stream,
-            np.concatenate([part.times for part in parts]),
-            np.concatenate([part.values for part in parts]),
-            np.concatenate(received) if received else None,
-        )
-        assert (np.diff(joined[stream].times) >= 0).all(), stream
-    return joined
-
-
 def read(path: Path, **options: Any) -> tuple[dict[str, Rows], Recording]:
-    """The streams of a recording of one episode, and the recording, closed."""
+    """The streams of a recording of messages, which is one episode, and the recording, closed."""
     with open_recording(path, ReadOptions(**options)) as recording:
         (episode,) = recording.episodes()
-        assert episode.task is None and episode.subsets == ()
-        return read_all(recording), recording
+        assert (episode.key, episode.task, episode.subsets) == ("0", None, ())
+        streams = collect(episode)
+    assert set(streams) == set(recording.streams)
+    return streams, recording
 
 
 def error_of(path: Path, **options: Any) -> str:
     """What reading a recording says is wrong."""
-    with pytest.raises(RecordingError) as caught:
-        read(path, **options)
-    return str(caught.value)
+    return message_of(path, ReadOptions(**options))

@@ -69,7 +69,14 @@ def collect(episode: EpisodeReader) -> dict[str, Rows]:
         assert len({(part.values.dtype, part.values.shape[1:]) for part in parts}) == 1
         times = np.concatenate([part.times for part in parts])
         assert (np.diff(times) >= 0).all()
-        streams[name] = Rows(name, times, np.concatenate([part.values for part in parts]))
+        received = [part.received for part in parts if part.received is not None]
+        assert len(received) in (0, len(parts))
+        streams[name] = Rows(
+            name,
+            times,
+            np.concatenate([part.values for part in parts]),
+            np.concatenate(received) if received else None,
+        )
     return streams
 
 

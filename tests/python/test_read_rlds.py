@@ -12,8 +12,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from message_files import read_all
-from recordings import DATA, folder_for_all, needs, without_privileges
+from recordings import (
+    DATA,
+    collect,
+    folder_for_all,
+    message_of,
+    needs,
+    read_all,
+    without_privileges,
+)
 
 from robocache.readers import (
     MissingLibrary,
@@ -185,15 +192,8 @@ def data_set(folder: Path, splits: dict[str, list[int]], **changes: Any) -> Path
     return path
 
 
-def read_episodes(path: Path, **options: Any) -> list[Any]:
-    with open_recording(path, ReadOptions(**{"rate": 10.0, **options})) as recording:
-        return [read_all(recording, i) for i in range(len(recording.episodes()))]
-
-
 def error_of(path: Path) -> str:
-    with pytest.raises(RecordingError) as caught:
-        read_episodes(path)
-    return str(caught.value)
+    return message_of(path, ReadOptions(rate=10.0))
 
 
 # ---- the format ----------------------------------------------------------------------------------
@@ -261,7 +261,7 @@ def test_bridge() -> None:
             (length,) = struct.unpack_from("<Q", raw, at)
             parsed = example.FromString(raw[at + 12 : at + 12 + length]).features.feature
             at += length + 16
-            streams = read_all(recording, i)
+            streams = collect(episode)
             assert set(streams) == set(recording.streams)
             for name, rows in streams.items():
                 feature = parsed[f"steps/{name}"]
@@ -293,11 +293,11 @@ def test_options_on_bridge() -> None:
     with open_recording(
         BRIDGE, ReadOptions(rate=5.0, resize=(32, 16), fit="stretch", topics=("action", "*image_1"))
     ) as recording:
-        streams = read_all(recording, 3)
+        streams = collect(recording.episodes()[3])
         assert set(streams) == {"action", "observation/image_1"}
         assert streams["observation/image_1"].values.shape == (10, 16, 32, 3)
     with open_recording(BRIDGE, ReadOptions(rate=5.0, images=False)) as recording:
-        assert not any("image" in name for name in read_all(recording, 0))
+        assert not any("image" in name for name in collect(recording.episodes()[0]))
         assert sum("images left out" in text for text in recording.notes) == 4
     with pytest.raises(RecordingError, match="expected a rate, since"):
         open_recording(BRIDGE)
@@ -314,8 +314,8 @@ def test_every_kind_of_feature(tmp_path: Path) -> None:
         assert [episode.key for episode in recording.episodes()] == keys
         assert [e.subsets[0] for e in recording.episodes()] == ["train"] * 3 + ["val"]
         assert [e.task for e in recording.episodes()] == ["task 0", "task 1", "task 0", "task 0"]
-        streams = read_all(recording, 1)
-        assert set(streams) == set(recording.streams) - {"ragged"}
+        streams = collect(recording.episodes()[1])
+        assert set(streams) == set(recording.streams)
         steps = np.arange(5)
         np.testing.assert_array_equal(streams["action"].values, np.stack([steps + 1, -steps], -1))
         state = streams["observation/state"].values
@@ -349,7 +349,7 @@ def test_one_file(tmp_path: Path) -> None:
         path / "toy-train.tfrecord-00001-of-00002", ReadOptions(rate=10.0)
     ) as recording:
         assert [episode.key for episode in recording.episodes()] == ["train/00001/0"]
-        assert len(read_all(recording)["action"].times) == 4
+        assert len(collect(recording.episodes()[0])["action"].times) == 4
 
 
 def test_without_dataset_info(tmp_path: Path) -> None:
@@ -439,4 +439,4 @@ def test_without_google_crc32c(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     path = data_set(tmp_path, {"train": [3]})
     monkeypatch.setitem(sys.modules, "google_crc32c", None)
     with pytest.raises(MissingLibrary, match=r"google_crc32c: pip install 'robocache\[rlds\]'"):
-        read_episodes(path)
+        read_all(path, ReadOptions(rate=10.0))

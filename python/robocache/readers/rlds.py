@@ -20,6 +20,7 @@ from robocache.readers.recording import (
     Rows,
     StreamFacts,
     chunks,
+    need_rate,
     reading,
     row_times,
 )
@@ -75,18 +76,14 @@ class RldsRecording(Recording):
     def __init__(self, path: Path, options: ReadOptions) -> None:
         super().__init__(path, options)
         folder = path if path.is_dir() else path.parent
-        if options.rate is None:
-            raise RecordingError(
-                f"{path}: expected a rate (rows per second), since {WHAT} has no times; got none"
-            )
-        self._rate = options.rate
+        self.rate = need_rate(path, None, options)
         with reading(folder, WHAT):
             self.steps = self._choose(read_features(folder / "features.json", self.notes))
             self.shards = self._find_shards(folder, path)
         for step in self.steps:
             if step.kind != "text":
                 self.streams[step.name] = StreamFacts(
-                    step.method, rate=self._rate, timeline="rows", source=step.key
+                    step.method, rate=self.rate, timeline="rows", source=step.key
                 )
 
     def _choose(self, steps: list[Step]) -> list[Step]:
@@ -147,11 +144,6 @@ class RldsRecording(Recording):
                 f"{path}: expected dataset_info.json as TFDS writes it, got {error}"
             ) from error
 
-    @property
-    def rate(self) -> float:
-        """Steps per second, as the user says."""
-        return self._rate
-
     def episodes(self) -> Sequence[EpisodeReader]:
         """Those of all splits that are here."""
         found: list[EpisodeReader] = []
@@ -195,9 +187,9 @@ class RldsEpisode:
             feature = features.get(step.key)
             if feature is None:
                 if f"{step.key}/ragged_flat_values" in features:
-                    self._recording.notes[
-                        f"features left out: {step.name} (its length varies)"
-                    ] += 1
+                    note = f"features left out: {step.name} (its length varies)"
+                    self._recording.notes[note] += 1
+                    self._recording.streams.pop(step.name, None)
                     continue
                 raise RecordingError(f"{where}: expected the feature {step.key}, got none")
             with reading(

@@ -102,7 +102,7 @@ class MessageRecording(Recording):
                 continue
             if why is None:
                 readable.append(channel)
-            elif self._asks_for(channel.topic):
+            elif self.options.wants(channel.topic):
                 self.notes[f"topics left out: {channel.topic}: {why}"] += 1
         topics = dict.fromkeys(channel.topic for channel in readable)
         streams = [name for channel in readable for name in self._stream_names(channel)]
@@ -115,12 +115,6 @@ class MessageRecording(Recording):
                 + ("; ".join(sorted(self.notes)) or "none")
             )
         return chosen
-
-    def _asks_for(self, topic: str) -> bool:
-        try:
-            return bool(self.options.select([topic]))
-        except ValueError:
-            return False
 
     def _is_numbers(self, channel: Channel) -> bool:
         return channel.encoding != "json" and channel.kind not in (

@@ -31,6 +31,7 @@ from robocache.readers.recording import (
     Times,
     head,
     reading,
+    refuse_twice,
     require,
     rows_per_chunk,
 )
@@ -211,6 +212,7 @@ class UlogRecording(Recording):
         with reading(self.path, WHAT, LookupError, ValueError):
             stamps: NDArray[np.uint64] = data.data["timestamp"]
             streams = list(self._streams(name, data))
+        refuse_twice(self.path, f"streams of {name}", [stream for stream, *_ in streams])
         if logged is not None:
             what = f"messages of {name}, all stamped {stamps[0]} us"
             if len(logged) != len(stamps):
