@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from robocache._config import config as config
     from robocache._library import BuildInfo as BuildInfo
     from robocache._library import build_info as build_info
+    from robocache.conversion import Conversion as Conversion
+    from robocache.conversion import convert as convert
+    from robocache.export import export_lerobot as export_lerobot
     from robocache.fusion import Stream as Stream
     from robocache.fusion import fuse as fuse
     from robocache.fusion import fuse_multimodal as fuse_multimodal
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BuildInfo",
+    "Conversion",
     "EpisodeStore",
     "Normalization",
     "ShardWriter",
@@ -41,6 +45,8 @@ __all__ = [
     "__version__",
     "build_info",
     "config",
+    "convert",
+    "export_lerobot",
     "fuse",
     "fuse_multimodal",
     "merge_stores",
@@ -52,6 +58,7 @@ __all__ = [
 
 _HOME = {
     "BuildInfo": "robocache._library",
+    "Conversion": "robocache.conversion",
     "EpisodeStore": "robocache.store.episode_store",
     "Normalization": "robocache.store.normalization",
     "ShardWriter": "robocache.store.shard",
@@ -61,6 +68,8 @@ _HOME = {
     "Stream": "robocache.fusion",
     "build_info": "robocache._library",
     "config": "robocache._config",
+    "convert": "robocache.conversion",
+    "export_lerobot": "robocache.export",
     "fuse": "robocache.fusion",
     "fuse_multimodal": "robocache.fusion",
     "merge_stores": "robocache.store.merge",

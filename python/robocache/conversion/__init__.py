@@ -1,5 +1,5 @@
 """Converting recordings to an episode store: in parallel, resumable, in bounded memory."""
 
-from robocache.conversion.convert import Conversion, Skipped, convert
+from robocache.conversion.run import Conversion, Skipped, convert
 
 __all__ = ["Conversion", "Skipped", "convert"]

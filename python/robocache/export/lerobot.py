@@ -37,6 +37,19 @@ OWN = ("timestamp", "frame_index", "episode_index", "index", "task_index")
 FILE = "chunk-{chunk_index:03d}/file-{file_index:03d}"
 NO_TASK = ""  # LeRobot has a task in every frame
 
+# LeRobot finds tasks by the index of a pandas table: this is how pandas knows it in a file.
+INDEX = "__index_level_0__"
+TASKS_FOR_PANDAS = {
+    "index_columns": [INDEX],
+    "column_indexes": [],
+    "columns": [
+        {"name": name, "field_name": field, "pandas_type": kind, "numpy_type": numpy,
+         "metadata": None}
+        for name, field, kind, numpy in (("task_index", "task_index", "int64", "int64"),
+                                         (None, INDEX, "unicode", "object"))
+    ],
+}  # fmt: skip
+
 
 @dataclass
 class Export:
@@ -244,10 +257,8 @@ class _Writer:
         path = meta / "episodes" / f"{FILE.format(chunk_index=0, file_index=0)}.parquet"
         path.parent.mkdir(parents=True)
         pq.write_table(pa.Table.from_pylist(self._index), path)
-        tasks = pa.table({"task_index": list(self._tasks.values()), "task": list(self._tasks)})
-        # The task is the table's index: that is how LeRobot's pandas finds it.
-        pandas_index = {"index_columns": ["task"], "column_indexes": [], "columns": []}
-        tasks = tasks.replace_schema_metadata({"pandas": json.dumps(pandas_index)})
+        tasks = pa.table({"task_index": list(self._tasks.values()), INDEX: list(self._tasks)})
+        tasks = tasks.replace_schema_metadata({"pandas": json.dumps(TASKS_FOR_PANDAS)})
         pq.write_table(tasks, meta / "tasks.parquet")
         _write_json(meta / "info.json", self._info(robot_type))
         statistics = {feature(name): one.as_json() for name, one in self._statistics.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -40,7 +41,7 @@ class FeatureStatistics:
             self._statistics = self._statistics.merged(other._statistics)
 
     def as_json(self) -> dict[str, Any]:
-        """Each number as [D], or of images in [0,1] as [C,1,1]; `count` is that of frames."""
+        """Numbers in a row's shape, or of images in [0,1] as [C,1,1]; `count` is that of frames."""
         assert self._statistics is not None
         summary = self._statistics.summary()
         numbers = {name: summary[name] for name in ("min", "max", "mean", "std")}
@@ -48,5 +49,9 @@ class FeatureStatistics:
         shaped: dict[str, Any] = {}
         for name, value in numbers.items():
             array = np.array(value, dtype=np.float64)
-            shaped[name] = (array[:, None, None] / WHITE if self._is_image else array).tolist()
+            if self._is_image:
+                array = array[:, None, None] / WHITE
+            elif array.size == math.prod(self._statistics.shape):
+                array = array.reshape(self._statistics.shape or 1)
+            shaped[name] = array.tolist()
         return {**shaped, "count": [self._frames]}

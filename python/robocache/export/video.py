@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,7 @@ from robocache.readers.recording import require
 
 # AV1 as LeRobot encodes it: every second frame is a key frame, so that any frame is found at once.
 ENCODERS = {
-    "libsvtav1": {"g": "2", "crf": "30", "svtav1-params": "log-level=1"},
+    "libsvtav1": {"g": "2", "crf": "30"},
     "libx264": {"g": "2", "crf": "23"},
 }
 NAMES = {"libsvtav1": "av1", "libx264": "h264"}
@@ -21,6 +23,11 @@ NAMES = {"libsvtav1": "av1", "libx264": "h264"}
 
 class VideoFile:
     """A file being encoded; frame k is shown at k/rate seconds.
+
+    Attributes:
+        frames: How many were added.
+        bytes: Of those that are encoded; the encoder holds some back.
+        info: What LeRobot says of a video.
 
     Raises:
         ValueError: For frames of odd size, which this pixel format does not have.
@@ -34,8 +41,9 @@ class VideoFile:
                 f"{width}x{height} (--no-video stores images)"
             )
         av = require("av", "(writing) video", "export")
-        self.path = path
+        os.environ.setdefault("SVT_LOG", "1")  # this encoder reports its settings on stderr
         self.frames = 0
+        self.bytes = 0
         self._av: Any = av
         path.parent.mkdir(parents=True, exist_ok=True)
         encoder = next(name for name in ENCODERS if name in av.codecs_available)
@@ -56,20 +64,19 @@ class VideoFile:
             "has_audio": False,
         }
 
-    @property
-    def bytes(self) -> int:
-        """Written so far."""
-        return self.path.stat().st_size
-
     def add(self, pictures: NDArray[np.uint8]) -> None:
         """Appends pictures [n,H,W,3]."""
         for picture in pictures:
             frame = self._av.VideoFrame.from_ndarray(np.ascontiguousarray(picture), format="rgb24")
             frame.pts, frame.time_base = self.frames, self._time_base
-            self._container.mux(self._stream.encode(frame))
+            self._mux(self._stream.encode(frame))
             self.frames += 1
 
     def close(self) -> None:
         """Everything is in the file."""
-        self._container.mux(self._stream.encode())
+        self._mux(self._stream.encode())
         self._container.close()
+
+    def _mux(self, packets: Sequence[Any]) -> None:
+        self.bytes += sum(packet.size for packet in packets)
+        self._container.mux(packets)
