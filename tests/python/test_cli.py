@@ -18,7 +18,7 @@ from robocache.cli import main
 
 MS = 1_000_000
 START = 1_700_000_000_000_000_000
-COMMANDS = ("info", "check", "view", "convert", "stats", "export", "demo")
+COMMANDS = ("info", "check", "view", "convert", "merge", "stats", "export", "demo")
 
 
 class Result:
@@ -242,3 +242,20 @@ def test_stats(run: Any, tmp_path: Path) -> None:
     np.testing.assert_allclose(found["quantiles"]["0.5"], np.nanmedian(values, 0), rtol=1e-6)
     printed = run("stats", store).out
     assert "camera" in printed and "q0.99" in printed
+
+
+# ---- merge ---------------------------------------------------------------------------------------
+
+
+def test_merge(run: Any, tmp_path: Path) -> None:
+    one, two = write_store(tmp_path / "one"), write_store(tmp_path / "two", gap=True)
+    result = run("merge", one, two, tmp_path / "both")
+    assert result.code == 0
+    assert result.out == f"{tmp_path / 'both'}: 4 episodes of 2 stores, 2 streams\n"
+    assert len(rc.EpisodeStore(tmp_path / "both")) == 4
+    result = run("merge", one, tmp_path / "other")
+    assert (result.code, result.err) == (
+        2, "robocache: STORE...: expected two stores or more, got 1\n",
+    )  # fmt: skip
+    result = run("merge", one, two, tmp_path / "both")
+    assert result.code == 2 and "both" in result.err

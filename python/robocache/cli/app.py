@@ -225,6 +225,21 @@ def convert(
 
 
 @app.command(
+    epilog="Example: robocache merge monday.store tuesday.store week.store",
+    short_help="Stores into one.",
+)
+def merge(
+    sources: Annotated[list[Path], typer.Argument(metavar="STORE...", help="Two or more.")],
+    destination: Annotated[Path, typer.Argument(metavar="NEW", help="The folder of the new one.")],
+    json: Json = False,
+) -> None:
+    """Puts stores together into a new one; their statistics are merged, exactly for moments."""
+    from robocache.cli.merge import run
+
+    run(sources, destination, json)
+
+
+@app.command(
     epilog="Example: robocache stats store --json", short_help="Statistics of every channel."
 )
 def stats(store: StorePath, json: Json = False) -> None:

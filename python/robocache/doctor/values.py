@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from robocache.doctor.finding import (
     Finding,
@@ -17,10 +19,14 @@ from robocache.doctor.finding import (
 )
 
 STUCK_ROWS = 10  # equal rows in a stream whose rows differ as a rule
+ALIVE_SHARE = 0.9  # of its other rows; not so a command that holds, or a thing that is pushed
+MOVING_SHARE = 0.8  # of all its rows; below that it may well be something that rests
 STUCK_ODDS = 1e-3  # how often such a run may come about by chance in a recording
 SATURATED_SHARE = 0.05  # of rows at the very end of a channel's range
 SATURATED_VISITS = 3  # of that end, one after the other: a rest in one place is one visit
 SATURATED_LEVELS = 20  # different values that the channel has besides
+ABRUPT_SHARE = 0.3  # of a usual step: what moves less is coming to rest
+NEAR_SHARE = 1e-3  # of a channel's range: what is nearer to its end is at rest there
 NORM_OFF = 0.01  # of a quaternion, from 1
 LOOKS_UNIT = 1e-3  # four channels whose norms are so near 1 all along are a quaternion
 WRAP_SHARE = 0.9  # of a turn: a jump of this size or more is a wrap
@@ -51,67 +57,91 @@ def not_finite(series: Series) -> Finding | None:
 
 
 def stuck(series: Series) -> Finding | None:
-    """Equal rows, one after the other, in a stream whose rows differ as a rule."""
+    """Equal rows, one after the other, in a stream that was moving before and has moved on after.
+
+    What comes to rest slows down first, and starts slowly; a sensor that hangs does neither.
+    """
     times, values = real_rows(series)
     if len(values) <= STUCK_ROWS:
         return None
     moved = np.any(values[1:] != values[:-1], axis=1)
-    share = float(moved.mean())
-    if share < 0.5:  # a command that holds, a slow sensor sent at a higher rate
-        return None
     edges = np.flatnonzero(np.concatenate([[True], moved, [True]]))
     lengths = np.diff(edges)  # rows of each run of equal ones
+    brief = lengths < STUCK_ROWS
+    share = float(brief.sum()) / max(1, int(lengths[brief].sum()))  # of rows that are new
+    if brief.sum() < STUCK_ROWS or share < ALIVE_SHARE:
+        return None
     # The chance that some run of a recording is this long, if rows repeated independently.
     chance = len(values) * (1 - share) ** (lengths.astype(np.float64) - 1)
-    runs = np.flatnonzero((lengths >= STUCK_ROWS) & (chance < STUCK_ODDS))
+    runs = np.flatnonzero((lengths >= STUCK_ROWS) & (chance < STUCK_ODDS) & (edges[:-1] > 0))
+    if len(runs) == 0:
+        return None
+    sizes = _step_sizes(values)
+    least = ABRUPT_SHARE * float(np.median(sizes[moved]))
+    begins, ends = edges[runs], edges[runs] + lengths[runs]
+    before = np.array([np.median(sizes[max(0, begin - 3) : begin]) for begin in begins])
+    after = np.array([sizes[end - 1] if end < len(values) else np.inf for end in ends])
+    at_limit = (values[begins] == values.min(axis=0)) | (values[begins] == values.max(axis=0))
+    # At the limit of every channel it is clipped: `saturated` tells that.
+    runs = runs[(before > least) & (after > least) & ~at_limit.all(axis=1)]
     if len(runs) == 0:
         return None
     longest = runs[np.argmax(lengths[runs])]
     first = edges[longest]
-    ends = (values[first] == values.min(axis=0)) | (values[first] == values.max(axis=0))
-    if len(runs) >= SATURATED_VISITS and ends.all():  # at a limit: `saturated` tells
-        return None
     length = duration(float(times[first + lengths[longest] - 1] - times[first]))
     what = "the picture stands still" if series.is_image else "all channels stand still"
     return Finding(
         "stuck",
-        "warning",
+        "warning" if moved.mean() >= MOVING_SHARE else "info",
         f"{what} {times_word(len(runs))}, longest for {lengths[longest]:,} rows ({length}), in a "
-        f"stream that changes in {100 * share:.0f} % of its rows",
-        "a sensor or driver that repeats its last reading: mark those rows as not valid",
+        f"stream that changes in {100 * share:.0f} % of its other rows",
+        "a sensor or driver that repeats its last reading: mark those rows as not valid; what a "
+        "simulation has at rest is as it should be",
         series.name,
         int(times[edges[runs[0]]]),
         len(runs),
     )
 
 
+def _step_sizes(values: NDArray[Any]) -> Floats:
+    """How far each row is from the one before it: [n-1], channels by their own usual steps."""
+    steps = np.abs(np.diff(values.astype(np.float64), axis=0))
+    scale = np.nanmean(np.where(np.isfinite(steps), steps, np.nan), axis=0)
+    sizes: Floats = np.nansum(steps / np.where(scale > 0, scale, 1), axis=1)
+    return sizes
+
+
 def saturated(series: Series) -> Finding | None:
-    """Channels that come to the very same end of their range again and again: clipped."""
+    """Channels that run into the very same end of their range again and again: clipped."""
     times, values = real_rows(series)
     if series.is_image or values.dtype.kind != "f" or not _narrow(series):
         return None
     found = []
     for channel in range(values.shape[1]):
-        column = values[:, channel]
-        for end in (np.nanmin, np.nanmax) if np.isfinite(column).any() else ():
-            at_end = column == end(column)
-            visits = int(np.count_nonzero(np.diff(at_end.astype(np.int8), prepend=0) == 1))
-            if (
-                at_end.mean() >= SATURATED_SHARE
-                and visits >= SATURATED_VISITS
-                and len(np.unique(column)) > SATURATED_LEVELS
-            ):
-                found.append((channel, float(end(column)), float(at_end.mean()), at_end.argmax()))
+        column = values[:, channel].astype(np.float64)
+        finite = column[np.isfinite(column)]
+        if len(np.unique(finite)) <= SATURATED_LEVELS:
+            continue
+        steps = np.abs(np.diff(column))
+        usual = float(np.median(steps[steps > 0])) if (steps > 0).any() else 0.0
+        for limit in (finite.min(), finite.max()):
+            at_end = column == limit
+            entries = np.flatnonzero(at_end[1:] & ~at_end[:-1])
+            if at_end.mean() < SATURATED_SHARE or len(entries) + at_end[0] < SATURATED_VISITS:
+                continue
+            # What rests at the end of its range gets there slowly.
+            if np.median(steps[entries]) > max(ABRUPT_SHARE * usual, NEAR_SHARE * np.ptp(finite)):
+                found.append((channel, float(limit), float(at_end.mean()), at_end.argmax()))
     if not found:
         return None
     channel, limit, share, _ = max(found, key=lambda one: one[2])
-    names = series.channels(sorted({one[0] for one in found}))
+    channels = sorted({one[0] for one in found})
     return Finding(
         "saturated",
         "warning",
-        f"{names} run into a limit: {series.channel(channel)} is {limit:g} in "
-        f"{100 * share:.0f} % of rows",
-        "the true values are beyond the limit: widen the sensor's range or the command's clip; "
+        f"{series.channels(channels)} run{'s' * (len(channels) == 1)} into a limit: "
+        f"{series.channel(channel)} is {limit:g} in {100 * share:.0f} % of rows",
+        "the true values may be beyond the limit: widen the sensor's range or the command's clip; "
         "quantile normalisation suits such channels better than minimum and maximum",
         series.name,
         int(times[min(int(one[3]) for one in found)]),
@@ -201,7 +231,8 @@ def angle_wrap(series: Series) -> Finding | None:
     return Finding(
         "angle_wrap",
         "warning",
-        f"{series.channels(channels)} jump by a whole turn {times_word(count)}",
+        f"{series.channels(channels)} jump{'s' * (len(channels) == 1)} by a whole turn "
+        f"{times_word(count)}",
         "give them the method 'angle': linear sweeps through zero between such rows",
         series.name,
         int(times[first + 1]),

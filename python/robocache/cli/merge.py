@@ -1,0 +1,28 @@
+"""`robocache merge`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from robocache.cli.console import out, print_json
+from robocache.store.episode_store import EpisodeStore
+from robocache.store.merge import merge_stores
+
+
+def run(sources: Sequence[Path], destination: Path, as_json: bool) -> None:
+    """Merges stores, and prints what the new one has."""
+    if len(sources) < 2:
+        raise ValueError(f"STORE...: expected two stores or more, got {len(sources)}")
+    merge_stores(sources, destination)
+    store = EpisodeStore(destination)
+    if as_json:
+        print_json(
+            {"path": str(destination), "episodes": len(store), "streams": list(store.streams)}
+        )
+        return
+    out().print(
+        f"{destination}: {len(store):,} episodes of {len(sources)} stores, "
+        f"{len(store.streams)} streams",
+        markup=False,
+    )
