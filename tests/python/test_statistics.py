@@ -181,7 +181,7 @@ def test_exact_quantiles_up_to_the_bound() -> None:
     assert beyond["exact_quantiles"] is False
     assert_summary(beyond, numpy_summary(list(values.T)), with_quantiles=False)
     assert max(rank_errors(beyond, list(values.T))) < RANK_ERROR
-    assert exact_rows(64) == EXACT_ROWS and exact_rows(1024) == 4096
+    assert exact_rows(16) == EXACT_ROWS and exact_rows(1024) == 1024
 
 
 @pytest.mark.parametrize("kind", ["noise", "walk", "period", "steps"])

@@ -75,12 +75,8 @@ def _check_distinct(folders: list[Path]) -> None:
 def _open(folder: Path) -> tuple[Manifest, dict[str, StreamStatistics]]:
     while True:
         manifest = read_manifest(folder)
-        if manifest.statistics is None:
-            if manifest.shards:
-                raise StoreError(f"{folder / NAME}: expected statistics, got none")
-            return manifest, {}
         try:
-            return manifest, read_state(folder, manifest.statistics, manifest.streams)
+            return manifest, read_state(folder, manifest)
         except FileNotFoundError:
             if read_manifest(folder) == manifest:
                 raise

@@ -18,8 +18,8 @@ from robocache.store.dtypes import Array
 QUANTILES = (0.01, 0.1, 0.5, 0.9, 0.99)
 
 EXACT_ROWS = 1 << 16
-"""Quantiles of so many rows are exact; of fewer where rows have more than 64 channels."""
-_EXACT_ELEMENTS = 1 << 22
+"""Quantiles of so many rows are exact; of fewer where rows have more than 16 channels."""
+_EXACT_ELEMENTS = 1 << 20  # what a store keeps of each stream: 4 or 8 MiB
 
 RANK_ERROR = 0.003
 """How far the rank of any quantile beyond that is from the wanted one: 99 of 100 stay below it."""

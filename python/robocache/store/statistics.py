@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 import math
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +19,8 @@ import numpy as np
 
 from robocache.store.dtypes import Array, widened
 from robocache.store.errors import StoreError
-from robocache.store.manifest import StatisticsEntry
+from robocache.store.manifest import NAME, Manifest
 from robocache.store.quantiles import QUANTILES, Quantiles
-from robocache.store.streams import StreamEntry
 
 MAX_CHANNELS = 1024
 """Rows with more elements have statistics of a colour or of all elements together."""
@@ -218,18 +217,21 @@ def state_bytes(statistics: Mapping[str, StreamStatistics]) -> bytes:
     return save(tensors)
 
 
-def read_state(
-    folder: Path, entry: StatisticsEntry, streams: Iterable[StreamEntry]
-) -> dict[str, StreamStatistics]:
-    """The statistics of a store, from the file that its manifest names.
+def read_state(folder: Path, manifest: Manifest) -> dict[str, StreamStatistics]:
+    """The statistics of a store's streams, from the file that its manifest names.
 
     Raises:
         OSError: The file is not there, or can't be read.
-        StoreError: It is not the one that was written.
+        StoreError: It is not the one that was written, or there are episodes without statistics.
     """
     from safetensors import SafetensorError
     from safetensors.numpy import load
 
+    entry = manifest.statistics
+    if entry is None:
+        if manifest.shards:
+            raise StoreError(f"{folder / NAME}: statistics: expected those of its rows, got null")
+        return {}
     path = folder / entry.file
     data = path.read_bytes()
     crc32 = f"{zlib.crc32(data):08x}"
@@ -247,8 +249,7 @@ def read_state(
             stream.name: StreamStatistics.from_tensors(
                 stream.dtype, stream.shape, tensors[stream.name]
             )
-            for stream in streams
-            if stream.name in entry.streams
+            for stream in manifest.streams
         }
     except (SafetensorError, KeyError, ValueError, RuntimeError) as error:
         raise StoreError(f"{path}: expected the state of statistics, got {error!r}") from None

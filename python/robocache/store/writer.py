@@ -23,7 +23,7 @@ from robocache.store.files import SHARD, STATISTICS, TEMPORARY, new_file, sync_f
 from robocache.store.lock import StoreLock
 from robocache.store.manifest import NAME, Manifest, ShardEntry, StatisticsEntry, read_manifest
 from robocache.store.shard import Shard, ShardWriter
-from robocache.store.statistics import StreamStatistics, read_state, state_bytes
+from robocache.store.statistics import read_state, state_bytes
 from robocache.store.streams import (
     Method,
     StreamEntry,
@@ -78,7 +78,7 @@ class StoreWriter:
         self._lock: StoreLock | None = StoreLock(self.path)
         try:
             self._manifest = self._open(append)
-            self._statistics = self._read_statistics()
+            self._statistics = read_state(self.path, self._manifest)
         except BaseException:
             self._lock.release()
             raise
@@ -122,12 +122,6 @@ class StoreWriter:
             is_ours = SHARD.fullmatch(name) or STATISTICS.fullmatch(name)
             if name.startswith(TEMPORARY) or (is_ours and name not in named):
                 entry.unlink(missing_ok=True)
-
-    def _read_statistics(self) -> dict[str, StreamStatistics]:
-        entry = self._manifest.statistics
-        if entry is None:
-            return {}
-        return read_state(self.path, entry, self._manifest.streams)
 
     def __enter__(self) -> StoreWriter:
         return self
