@@ -151,11 +151,9 @@ ConstTensorView scale_view(const char* name, std::optional<Tensor>& scale, DataT
                            DataType out) {
   if (!scale) return {};
   ConstTensorView view = view_of(name, *scale);
-  if (!is_floating(view.dtype)) return view;
-  const bool in_double = values == DataType::kFloat64 || out == DataType::kFloat64;
-  const DataType compute_type = in_double ? DataType::kFloat64 : DataType::kFloat32;
-  if (view.dtype == compute_type) return view;
-  scale = converted(*scale, compute_type);
+  const DataType type = compute_type(values, out);
+  if (!is_floating_type(view.dtype) || view.dtype == type) return view;
+  scale = converted(*scale, type);
   return view_of(name, *scale);
 }
 
@@ -177,8 +175,8 @@ void expect_on(const Device& device, const StreamTensors& tensors) {
   device.expect("multiply", tensors.multiply, "the first tensor");
 }
 
-/// The shape of a call's values, if its arguments fit each other: `robocache::align` sees to that, once,
-/// before it writes.
+/// The shape of a call's values, if its arguments fit each other: `robocache::align` sees to that before
+/// it writes. `robocache::aligned_shape` would do so too, and every call would be checked twice.
 AlignedShape shape_of(const std::vector<Stream>& streams, const ConstTensorView& target_times) {
   AlignedShape shape;
   const auto look = [&shape](const ConstTensorView& view, int rank_without_batch) {
@@ -304,11 +302,9 @@ Tensor align_backward(Tensor grad, std::optional<Tensor> values, std::vector<Ten
     const AlignOptions align_options = call.align_options();
     const ConstTensorView targets = view_of("target_times", target_times);
     const ExecutionContext context = device.context();
-    const std::int64_t bytes =
-        static_cast<std::int64_t>(align_backward_workspace_bytes(stream, targets, context));
-    const Tensor workspace = device.empty(&bytes, 1, DataType::kUInt8);
+    const Workspace workspace(device, align_backward_workspace_bytes(stream, targets, context));
     robocache::align_backward(stream, targets, align_options, grad_output, grad_view,
-                              workspace.mutable_data_ptr(), context);
+                              workspace.data(), context);
     return grad_values;
   });
 }

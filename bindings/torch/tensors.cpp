@@ -3,7 +3,9 @@
 #include <torch/csrc/inductor/aoti_torch/c/shim.h>
 #include <torch/csrc/stable/ops.h>
 
+#include <cstdint>
 #include <iterator>
+#include <string>
 
 #include "robocache/error.h"
 
@@ -134,11 +136,6 @@ std::optional<DataType> data_type_of_code(std::int64_t code) {
   return kTypes[code - 1];
 }
 
-bool is_floating(DataType type) {
-  return type == DataType::kFloat16 || type == DataType::kBFloat16 || type == DataType::kFloat32 ||
-         type == DataType::kFloat64;
-}
-
 Device::Device(const Tensor& first) : type_(device_type_of(first)) {
   TORCH_ERROR_CODE_CHECK(aoti_torch_get_device_index(first.get(), &index_));
   if (type_ == aoti_torch_device_type_cuda()) guard_.emplace(index_);
@@ -191,6 +188,16 @@ Tensor Device::empty(const std::int64_t* size, int rank, DataType dtype) const {
   TORCH_ERROR_CODE_CHECK(
       aoti_torch_empty_strided(rank, size, strides, torch_type_of(dtype), type_, index_, &handle));
   return Tensor(handle);
+}
+
+Workspace::Workspace(const Device& device, std::size_t bytes) {
+  if (bytes == 0) return;
+  constexpr std::size_t kAlignment = 256;
+  const auto size = static_cast<std::int64_t>(bytes + kAlignment - 1);
+  memory_ = device.empty(&size, 1, DataType::kUInt8);
+  char* const start = static_cast<char*>(memory_->mutable_data_ptr());
+  const std::size_t past = reinterpret_cast<std::uintptr_t>(start) % kAlignment;
+  data_ = start + (past == 0 ? 0 : kAlignment - past);  // torch aligns less on a CPU
 }
 
 Tensor converted(const Tensor& tensor, DataType dtype) {

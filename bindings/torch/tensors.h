@@ -4,8 +4,9 @@
 #include <torch/csrc/stable/accelerator.h>
 #include <torch/csrc/stable/tensor.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <optional>
-#include <string>
 
 #include "robocache/execution.h"
 #include "robocache/tensor_view.h"
@@ -26,8 +27,6 @@ ConstTensorView view_of(const char* name, const std::optional<Tensor>& tensor);
 /// The type that a number in an operator's `options` stands for, as python/robocache/_options.py counts
 /// them; absent for 0.
 std::optional<DataType> data_type_of_code(std::int64_t code);
-
-bool is_floating(DataType type);
 
 /// Where a call runs: the first tensor's device, and its current stream in torch's view. Makes that
 /// device current while it lives.
@@ -51,6 +50,18 @@ class Device {
   std::int32_t type_;
   std::int32_t index_;
   std::optional<torch::stable::accelerator::DeviceGuard> guard_;
+};
+
+/// Scratch memory of a call, aligned as every operation of the library asks for it; null for 0 bytes.
+class Workspace {
+ public:
+  Workspace(const Device& device, std::size_t bytes);
+
+  void* data() const { return data_; }
+
+ private:
+  std::optional<Tensor> memory_;
+  void* data_ = nullptr;
 };
 
 /// A view of a tensor that `Device::empty` made.

@@ -77,26 +77,6 @@ struct Size {
   }
 };
 
-/// Scratch memory of a call.
-class Workspace {
- public:
-  Workspace(const Device& device, std::size_t bytes) {
-    if (bytes == 0) return;
-    const std::int64_t size = static_cast<std::int64_t>(bytes + kAlignment - 1);
-    memory_ = device.empty(&size, 1, DataType::kUInt8);
-    char* const start = static_cast<char*>(memory_->mutable_data_ptr());
-    const std::size_t past = reinterpret_cast<std::uintptr_t>(start) % kAlignment;
-    data_ = start + (past == 0 ? 0 : kAlignment - past);  // torch aligns less on a CPU
-  }
-
-  void* data() const { return data_; }
-
- private:
-  static constexpr std::size_t kAlignment = 256;
-  std::optional<Tensor> memory_;
-  void* data_ = nullptr;
-};
-
 struct Voxelized {
   Tensor grid;
   std::optional<Tensor> dropped;

@@ -67,6 +67,12 @@ class Duration {
   double seconds_;
 };
 
+/// The compute type: in which values of one type are combined on their way to an output of another.
+constexpr DataType compute_type(DataType values, DataType out) {
+  const bool is_wide = values == DataType::kFloat64 || out == DataType::kFloat64;
+  return is_wide ? DataType::kFloat64 : DataType::kFloat32;
+}
+
 /// One recorded stream and how it is to be aligned.
 ///
 /// Its rows are dense, [B,S,D] or [S,D], or ragged: with `begins`, values are [N,D], times [N] and
@@ -86,8 +92,7 @@ struct Stream {
   std::optional<Duration> mean_window;   // kMean: the rows within half of it, on either side
   std::optional<Duration> clock_offset;  // added to the times before anything else looks at them
 
-  // (x - subtract) * multiply, before the output is rounded: optional, [D], in the compute type,
-  // which is float64 if values or output are float64, else float32.
+  // (x - subtract) * multiply, before the output is rounded: optional, [D], of `compute_type`.
   ConstTensorView subtract;
   ConstTensorView multiply;
 };

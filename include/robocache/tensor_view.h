@@ -52,6 +52,11 @@ constexpr std::int64_t size_of(DataType type) {
   }
 }
 
+constexpr bool is_floating_type(DataType type) {
+  return type == DataType::kFloat16 || type == DataType::kBFloat16 || type == DataType::kFloat32 ||
+         type == DataType::kFloat64;
+}
+
 /// The type's name as NumPy and torch write it: "float32".
 ROBOCACHE_API const char* name_of(DataType type);
 

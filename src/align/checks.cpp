@@ -126,10 +126,9 @@ CheckedStream check_stream(const Stream& stream, std::string prefix, const Argum
     valid.expect_type(stream.valid.dtype == DataType::kBool, "bool");
     check_rows(valid, checked, sizes, ragged);
   }
-  const DataType compute_type =
-      computes_in_double(stream.values.dtype, out_type) ? DataType::kFloat64 : DataType::kFloat32;
-  check_scale({checked.prefix, "subtract", stream.subtract}, checked, compute_type);
-  check_scale({checked.prefix, "multiply", stream.multiply}, checked, compute_type);
+  const DataType scale_type = compute_type(stream.values.dtype, out_type);
+  check_scale({checked.prefix, "subtract", stream.subtract}, checked, scale_type);
+  check_scale({checked.prefix, "multiply", stream.multiply}, checked, scale_type);
   return checked;
 }
 

@@ -146,7 +146,7 @@ ROBOCACHE_CONSTEXPR std::uint8_t row_kinds(Method method) {
   }
 }
 
-/// Values are combined in float64 if they or the output are float64, else in float32.
+/// `compute_type`, in a form that leaves no symbol behind.
 ROBOCACHE_CONSTEXPR bool computes_in_double(DataType value_type, DataType out_type) {
   return value_type == DataType::kFloat64 || out_type == DataType::kFloat64;
 }

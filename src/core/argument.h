@@ -40,11 +40,6 @@ inline constexpr char kValueTypes[] = "float16, bfloat16, float32, float64 or ui
 
 inline constexpr char kFloatingTypes[] = "float16, bfloat16, float32 or float64";
 
-inline bool is_floating_type(DataType type) {
-  return type == DataType::kFloat16 || type == DataType::kBFloat16 || type == DataType::kFloat32 ||
-         type == DataType::kFloat64;
-}
-
 inline bool is_value_type(DataType type) {
   return is_floating_type(type) || type == DataType::kUInt8;
 }
