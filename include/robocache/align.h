@@ -89,7 +89,7 @@ struct Stream {
 
   std::optional<Duration> max_gap;    // rows farther apart (or away) than this do not make a target
   std::optional<Duration> tolerance;  // a row this close to a target is the answer alone
-  std::optional<Duration> mean_window;   // kMean: the rows within half of it, on either side
+  std::optional<Duration> mean_window;   // with a kMean: the rows within half of it, on either side
   std::optional<Duration> clock_offset;  // added to the times before anything else looks at them
 
   // (x - subtract) * multiply, before the output is rounded: optional, [D], of `compute_type`.

@@ -153,9 +153,11 @@ def _check_runs(stream: StreamArguments) -> int:
         for i, (method, _) in enumerate(runs)
     )
     if count > MAX_RUNS:
-        raise ValueError(f"{name}: expected at most {MAX_RUNS} runs, got more")
-    if stream.mean_window is None and any(method == _options.MEAN for method, _ in runs):
-        raise ValueError(
-            f"{name_of(stream, 'mean_window')}: expected a duration for method 'mean', got None"
-        )
+        raise ValueError(f"{name}: expected at most {MAX_RUNS} runs, got {count}")
+    name = name_of(stream, "mean_window")
+    has_mean = any(method == _options.MEAN for method, _ in runs)
+    if has_mean and stream.mean_window is None:
+        raise ValueError(f"{name}: expected a duration for method 'mean', got None")
+    if stream.mean_window is not None and not has_mean:
+        raise ValueError(f"{name}: expected None without a run of method 'mean', got a duration")
     return count

@@ -36,7 +36,8 @@ class Stream:
         max_gap: Targets made from rows farther apart, or away, than this are not valid. Durations
             have the unit of the times. None: no limit.
         tolerance: A row this close to a target is the answer alone.
-        mean_window: The length of the window of method ``"mean"``, which needs one.
+        mean_window: The length of the window of method ``"mean"``, which needs one; an error
+            without it.
         lengths: How many rows each episode has, [B] or []; int64 or int32, in [0,S].
         valid: Which rows are real, [B,S] or [S] bool.
         subtract: [D], any floating dtype: the result is (x - subtract) * multiply, rounded once.
@@ -301,7 +302,7 @@ def fuse_multimodal(
         method: As in :class:`Stream`, or three of them.
         max_gap: As in :class:`Stream`, or three of them.
         tolerance: As in :class:`Stream`, or three of them.
-        mean_window: As in :class:`Stream`, or three of them.
+        mean_window: As in :class:`Stream`, or three of them. One is for the streams with a mean.
         lengths: As in :class:`Stream`, or three of them.
         valid: As in :class:`Stream`, or three of them.
         subtract: As in :class:`Stream`, or three of them.
@@ -341,6 +342,8 @@ def fuse_multimodal(
     max_gaps = _three("max_gap", max_gap)
     tolerances = _three("tolerance", tolerance)
     windows = _three("mean_window", mean_window)
+    if not isinstance(mean_window, (list, tuple)) and any(map(_has_mean, methods)):
+        windows = [mean_window if _has_mean(method) else None for method in methods]
     all_lengths = _three("lengths", lengths)
     masks = _three("valid", valid)
     subtracts = _three("subtract", subtract)
@@ -386,6 +389,11 @@ def _one_layout(method: Any) -> Any:
     ):
         return (method,) * 3
     return method
+
+
+def _has_mean(method: Any) -> bool:
+    runs = method if isinstance(method, (list, tuple)) else [(method,)]
+    return any(isinstance(run, (list, tuple)) and "mean" in run[:1] for run in runs)
 
 
 def _three(name: str, option: Any) -> Any:

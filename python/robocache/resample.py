@@ -129,7 +129,8 @@ def resample_trajectories(
             of rows have none.
         tolerance: A row this close to a target, the nearest such, is the answer alone, even just
             outside the recording and across a gap. Means and sums know no tolerance.
-        mean_window: The length of the window of method ``"mean"``, which needs one.
+        mean_window: The length of the window of method ``"mean"``, which needs one; an error
+            without it.
         source_lengths: How many rows each episode has, [B] or []; int64 or int32, in [0,S]. Rows
             past it do not exist. An empty episode gives zeros, not valid.
         source_valid: Which rows are real, [B,S] or [S] bool. Rows that are not still give values,

@@ -143,10 +143,6 @@ void CallPlan::add_runs(const Stream& stream, const CheckedStream& checked) {
   std::int64_t channel = 0;
   const auto add = [&](Method method, std::int64_t channels) {
     if (range.count == 0 || is_slerp(method) || runs_.back().method != method) {
-      if (range.count == kMaxRuns) {
-        throw_value_error(checked.method_name(), "at most " + std::to_string(kMaxRuns) + " runs",
-                          "more");
-      }
       runs_.push_back({channel, range.units, method});
       ++range.count;
     }
@@ -175,6 +171,10 @@ void CallPlan::add_runs(const Stream& stream, const CheckedStream& checked) {
                       std::to_string(sum));
   }
   for (const Run& run : stream.layout) add(run.method, run.channels);
+  if (range.count > kMaxRuns) {
+    throw_value_error(checked.method_name(), "at most " + std::to_string(kMaxRuns) + " runs",
+                      std::to_string(range.count));
+  }
   run_ranges_.push_back(range);
 }
 
@@ -244,6 +244,10 @@ void CallPlan::add_plan(const Stream& stream, const CheckedStream& checked) {
     throw_value_error(checked.prefix + "mean_window", "a duration for method 'mean'", "None");
   }
   plan.half_mean_window = halved(duration(stream.mean_window, "mean_window"), plan.time_type);
+  if (!(plan.row_kinds & kReadsWindow) && stream.mean_window) {
+    throw_value_error(checked.prefix + "mean_window", "None without a run of method 'mean'",
+                      "a duration");
+  }
   plan.clock_offset = make_duration(stream.clock_offset, plan.time_type,
                                     checked.prefix + "clock_offset", /*may_be_negative=*/true);
   plans_.push_back(plan);

@@ -153,7 +153,7 @@ StreamData random_stream(Random& random, const Wanted& wanted, const Clock& cloc
   if (random.one_in(4) && clock.type != DataType::kInt64) {
     data.tolerance = Duration::seconds(0.3 * clock.step_seconds);
   }
-  if (data.has(Method::kMean) || random.one_in(8)) {
+  if (data.has(Method::kMean)) {
     data.mean_window = clock.duration(random.below(random.pick({2, 4, 12})), random);
     if (random.one_in(3) && clock.type != DataType::kInt64) {
       data.mean_window = Duration::seconds(1.7 * clock.step_seconds);

@@ -123,9 +123,6 @@ def means() -> None:
          stream([[0, 0], [8, 8], [16, 16]], [0, 8, 16], method=[("mean", 1), ("linear", 1)],
           mean_window=8, valid=[Y, N, Y]),
          [3, 8, 12], [[0, 3], [8, 8], [16, 12]], [N, N, N])
-    case("mean_without_window_where_no_run_is_a_mean", "other methods do without a window",
-         stream([0, 8], [0, 8], mean_window=2),
-         [1], [1], [Y])
     case("mean_targets_in_any_order", "targets may descend",
          stream(**five, mean_window=2),
          [7, 1], [12, 1.5], [Y, Y])

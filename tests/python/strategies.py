@@ -221,7 +221,7 @@ def streams(
         {
             "max_gap": draw(st.none() | durations(kind)),
             "tolerance": draw(st.just(0) | durations(kind)),
-            "mean_window": draw(durations(kind) if has_mean else st.none() | durations(kind)),
+            "mean_window": draw(durations(kind)) if has_mean else None,
             "source_lengths": None if lengths is None else draw(strided(lengths)),
             "source_valid": None if source_valid is None else draw(strided(source_valid)),
             "subtract": draw(st.none() | scale(values.size(-1))),

@@ -106,6 +106,8 @@ CASES: list[tuple[dict[str, Any], type[Exception], str]] = [
      "streams[1].method: expected a run of 4 channels for slerp_xyzw, got 3"),
     (pair(method="mean"), ValueError,
      "streams[1].mean_window: expected a duration for method 'mean', got None"),
+    (pair(mean_window=3), ValueError,
+     "streams[1].mean_window: expected None without a run of method 'mean', got a duration"),
     (pair(max_gap=0.5), TypeError,
      "streams[1].max_gap: expected an int (nanoseconds) for int64 times, got float"),
     (pair(tolerance=-1), ValueError, "streams[1].tolerance: expected 0 or more, got -1"),

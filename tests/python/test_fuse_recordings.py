@@ -202,10 +202,16 @@ def test_px4(backend: Backend) -> None:
     limits = [10 * MS, 40 * MS, 40 * MS, 150 * MS]
     methods = ["mean", "slerp_wxyz", "previous", "linear"]
     targets = np.arange(times[0][0] - 100 * MS, times[0][-1] + 100 * MS, 20 * MS, dtype=np.int64)
+    windows = [8 * MS, None, None, None]
     streams = [
-        rc.Stream(torch.from_numpy(v), torch.from_numpy(t), method=m, max_gap=g, mean_window=8 * MS)
-        for v, t, m, g in zip(
-            (acceleration, quaternions, commands, positions), times, methods, limits, strict=True
+        rc.Stream(torch.from_numpy(v), torch.from_numpy(t), method=m, max_gap=g, mean_window=w)
+        for v, t, m, g, w in zip(
+            (acceleration, quaternions, commands, positions),
+            times,
+            methods,
+            limits,
+            windows,
+            strict=True,
         )
     ]
     out, valid = (
