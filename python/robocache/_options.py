@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import torch
 
@@ -49,7 +49,7 @@ HAS_MAX_GAP, HAS_TOLERANCE, HAS_MEAN_WINDOW, HAS_CLOCK_OFFSET = 1 << 8, 1 << 9, 
 RUNS_SHIFT = 16
 
 MIN_INT64, MAX_INT64 = -(2**63), 2**63 - 1
-MAX_WIDTH = 2**50
+MAX_WIDTH = 2**50  # of a run, so that those of a call fit an int64 also when summed
 
 
 # ---- packing ---------------------------------------------------------------------------------
@@ -79,10 +79,15 @@ def pack_layout(name: str, method: Sequence[tuple[str, int]]) -> list[int]:
         if code is None:
             refuse_name(name, method_name)
         if width < 1:
-            raise ValueError(f"{name}: expected runs of at least 1 channel, got {width}")
+            raise ValueError(
+                f"{name}: expected runs of at least 1 channel, got {number_text(width)}"
+            )
+        if width > MAX_WIDTH:
+            raise ValueError(
+                f"{name}: expected runs of at most {MAX_WIDTH} channels, got {number_text(width)}"
+            )
         layout.append(code)
-        # What does not fit an int64, also when summed, is too wide either way.
-        layout.append(int(width) if width < MAX_WIDTH else MAX_WIDTH)
+        layout.append(int(width))
     return layout
 
 
@@ -118,11 +123,11 @@ def pack_duration(
             )
         nanoseconds: int = int(value)  # type: ignore[call-overload]
         if nanoseconds < 0 and not may_be_negative:
-            raise ValueError(f"{name}: expected 0 or more, got {value}")
+            raise ValueError(f"{name}: expected 0 or more, got {number_text(value)}")
         if nanoseconds > MAX_INT64:
-            raise ValueError(f"{name}: expected at most {MAX_INT64}, got {value}")
+            raise ValueError(f"{name}: expected at most {MAX_INT64}, got {number_text(value)}")
         if nanoseconds < MIN_INT64:
-            raise ValueError(f"{name}: expected at least {MIN_INT64}, got {value}")
+            raise ValueError(f"{name}: expected at least {MIN_INT64}, got {number_text(value)}")
         return nanoseconds
     if times_dtype.is_floating_point:
         if not isinstance(value, numbers.Real) or isinstance(value, bool):
@@ -130,17 +135,30 @@ def pack_duration(
                 f"{name}: expected a number (seconds) for floating times, "
                 f"got {type(value).__name__}"
             )
-        try:
-            seconds = float(value)
-        except OverflowError:  # an integer beyond every float
-            seconds = math.inf if value >= 0 else -math.inf  # type: ignore[operator]
+        seconds = to_float(value)
         if may_be_negative:
             if not -math.inf < seconds < math.inf:
-                raise ValueError(f"{name}: expected a finite number, got {value}")
+                raise ValueError(f"{name}: expected a finite number, got {number_text(value)}")
         elif not seconds >= 0:  # NaN is refused too
-            raise ValueError(f"{name}: expected 0 or more, got {value}")
+            raise ValueError(f"{name}: expected 0 or more, got {number_text(value)}")
         return bits_of_seconds(seconds)
     return 0  # for times that are refused
+
+
+def to_float(number: Any) -> float:
+    """A real number as a float; infinity for an integer beyond every float."""
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf if number > 0 else -math.inf
+
+
+def number_text(number: Any) -> str:
+    """A number as it was given; of an integer that would fill a line, how long it is."""
+    if isinstance(number, numbers.Integral) and abs(int(number)) >= 10**40:
+        sign = "negative " if int(number) < 0 else ""
+        return f"a {sign}number of {int(math.log10(abs(int(number)))) + 1} digits"
+    return str(number)
 
 
 def bits_of_seconds(seconds: float) -> int:

@@ -1,8 +1,7 @@
 """Checks of point clouds.
 
-`check_grid` and `check_voxels` are for the pytorch backend and the fake kernels: the compiled
-operators make the same checks in the same order with the same messages. `validated` looks at the
-values of offsets.
+`check_grid` and `check_voxels` are asked when `check_call` of _call_checks.py is. For each tensor:
+that it is dense, dtype, shape, device. `validated` looks at the values of offsets.
 """
 
 from __future__ import annotations
@@ -30,7 +29,6 @@ def check_grid(
     mode = _voxel_options.mode_of(options)
     if mode != OCCUPANCY and _voxel_options.out_dtype_of(options, features) != torch.int64:
         _check_count(points, repr(_voxel_options.MODE_NAMES[mode]))
-    _check_devices(points, features, offsets)
     return batch
 
 
@@ -38,7 +36,6 @@ def check_voxels(points: Tensor, features: Tensor | None, offsets: Tensor | None
     """The same of a sparse voxelization."""
     batch = _check_cloud(points, features, offsets)
     _check_count(points, "sparse voxels")
-    _check_devices(points, features, offsets)
     return batch
 
 
@@ -54,6 +51,7 @@ def _check_cloud(points: Tensor, features: Tensor | None, offsets: Tensor | None
             refuse_dtype("offsets", "int64 or int32", offsets)
         if offsets.dim() != 1 or offsets.size(0) == 0:
             refuse_shape("offsets", "[B+1]", offsets)
+        check_device("offsets", offsets, points, "points")
     elif points.dim() not in (2, 3) or points.size(-1) != 3:
         refuse_shape("points", "[B,N,3] or [P,3]", points)
     if features is not None:
@@ -65,6 +63,7 @@ def _check_cloud(points: Tensor, features: Tensor | None, offsets: Tensor | None
             if points.dim() == 3:
                 of_points = f"B={points.size(0)},N={points.size(1)}"
             refuse_shape("features", f"[{of_points},C]", features)
+        check_device("features", features, points, "points")
     if offsets is not None:
         return offsets.size(0) - 1
     return points.size(0) if points.dim() == 3 else None
@@ -74,12 +73,6 @@ def _check_count(points: Tensor, purpose: str) -> None:
     count = points.numel() // 3
     if count > MAX_COUNT:
         raise ValueError(f"points: expected at most {MAX_COUNT} points for {purpose}, got {count}")
-
-
-def _check_devices(points: Tensor, features: Tensor | None, offsets: Tensor | None) -> None:
-    for name, tensor in (("features", features), ("offsets", offsets)):
-        if tensor is not None:
-            check_device(name, tensor, points, "points")
 
 
 # ---- config(validate=True) -------------------------------------------------------------------
@@ -108,6 +101,8 @@ def _(offsets: Tensor, points: int) -> Tensor:
 
 def _check_offsets(offsets: Tensor, points: int) -> None:
     """Synchronises once."""
+    if offsets.is_meta:  # there are no values to look at
+        return
     _validation.refuse_while_capturing(offsets)
     found: list[int] = offsets.tolist()
     if found[0] != 0:

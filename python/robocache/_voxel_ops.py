@@ -9,7 +9,14 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from robocache import _errors, _library, _options, _voxel_checks, _voxel_options
+from robocache import (
+    _errors,
+    _library,
+    _options,
+    _voxel_checks,
+    _voxel_options,
+    _voxel_pytorch,
+)
 from robocache._options import VALUES_DTYPE_SHIFT
 from robocache._voxel_options import MAX, MEAN, MIN
 
@@ -213,8 +220,15 @@ def sparse(*arguments: Any) -> Any:
             return _DifferentiableSparse.apply(*arguments)
         return voxelize_sparse(*arguments)
     except (RuntimeError, ValueError) as error:
-        _voxel_checks.check_voxels(*arguments[:3])
-        _errors.raise_translated(error, voxelize_sparse, arguments, {"points": 0})
+        points, features, offsets, geometry, _ = arguments
+        _voxel_checks.check_voxels(points, features, offsets)
+        better = _errors.translated(error, voxelize_sparse, arguments, {"points": 0})
+        if isinstance(better, ValueError) and str(better).startswith("points: "):
+            # Of what the values are: the pytorch backend says whose and which.
+            _voxel_pytorch.sparse_index(points, offsets, geometry)
+        if better is None:
+            raise
+        raise better from None
 
 
 def _wants_gradient(features: Tensor | None) -> bool:

@@ -11,12 +11,13 @@ import math
 import numbers
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
 from robocache import _options
-from robocache._options import MAX_INT64, OUT_DTYPE_SHIFT
+from robocache._checks import check_dense, refuse_gradient, shape_text
+from robocache._options import MAX_INT64, OUT_DTYPE_SHIFT, number_text, to_float
 
 OCCUPANCY, COUNT, MEAN, SUM, MAX, MIN = range(6)
 MODES = {
@@ -54,6 +55,12 @@ SMALL_GRID = 2**28
 # ---- packing ---------------------------------------------------------------------------------
 
 
+class Array(Protocol):
+    """What NumPy's arrays and tensors have in common, for numbers that come in one."""
+
+    def tolist(self) -> Any: ...
+
+
 def pack_mode(mode: object, out_dtype: object) -> int:
     """`options` of a dense voxelization."""
     code = MODES.get(mode) if isinstance(mode, str) else None
@@ -77,9 +84,7 @@ def pack_reduce(reduce: object) -> int:
 
 
 def pack_grid_size(grid_size: object) -> list[int]:
-    sizes = _three(grid_size, numbers.Integral)
-    if sizes is None:
-        raise TypeError(f"grid_size: expected three integers, got {grid_size!r}")
+    sizes = _three("grid_size", "three integers", grid_size, numbers.Integral)
     if min(sizes) < 1:
         raise ValueError(f"grid_size: expected sizes of at least 1, got {_text(sizes)}")
     return [int(size) for size in sizes]
@@ -87,26 +92,24 @@ def pack_grid_size(grid_size: object) -> list[int]:
 
 def pack_geometry(voxel_size: object, origin: object, grid_size: Sequence[int]) -> list[float]:
     """Without an origin, the corner from which a grid of `grid_size` has its centre at zero."""
-    if isinstance(voxel_size, numbers.Real) and not isinstance(voxel_size, bool):
-        sizes = [_float(voxel_size)] * 3
-    else:
-        given = _three(voxel_size, numbers.Real)
-        if given is None:
-            raise TypeError(f"voxel_size: expected a number or three, got {voxel_size!r}")
-        sizes = [_float(size) for size in given]
+    given = _three("voxel_size", "a number or three", voxel_size, numbers.Real, or_one=True)
+    sizes = [to_float(size) for size in given]
     for size in sizes:
         if not 0 < size < math.inf:  # NaN neither
-            raise ValueError(f"voxel_size: expected positive finite sizes, got {_text(sizes)}")
+            raise ValueError(f"voxel_size: expected positive finite sizes, got {_text(given)}")
     if origin is None:
-        corner = [-(count * size) / 2 for count, size in zip(grid_size, sizes, strict=True)]
+        corner = [-to_float(n) * size / 2 for n, size in zip(grid_size, sizes, strict=True)]
+        if -math.inf in corner:
+            raise ValueError(
+                "grid_size: expected a grid that ends at finite numbers, "
+                f"got {_text(grid_size)} cells of {_text(given)}"
+            )
     else:
-        given = _three(origin, numbers.Real)
-        if given is None:
-            raise TypeError(f"origin: expected three numbers, got {origin!r}")
-        corner = [_float(x) for x in given]
-    for x in corner:
-        if not -math.inf < x < math.inf:
-            raise ValueError(f"origin: expected finite numbers, got {_text(corner)}")
+        given = _three("origin", "three numbers", origin, numbers.Real)
+        corner = [to_float(x) for x in given]
+        for x in corner:
+            if not -math.inf < x < math.inf:
+                raise ValueError(f"origin: expected finite numbers, got {_text(given)}")
     return [*sizes, *corner]
 
 
@@ -118,21 +121,32 @@ def check_features(options: int, has_features: bool) -> None:
         raise ValueError(f"features: expected {expected} for mode {MODE_NAMES[mode]!r}, got {got}")
 
 
-def _three(given: object, kind: type) -> list[float] | None:
-    """Three numbers of a kind; None if they are not."""
+def _three(name: str, expected: str, given: Any, kind: type, or_one: bool = False) -> list[Any]:
+    """Three numbers of a kind, or one for all three, from any sequence, array or CPU tensor."""
+    plain = _plain(name, given)
     try:
-        found = list(given)  # type: ignore[call-overload]
-    except TypeError:
-        return None
-    is_number = [isinstance(x, kind) and not isinstance(x, bool) for x in found]
-    return found if is_number == [True] * 3 else None
+        found = [x if type(x) in (int, float) else _plain(name, x) for x in plain]
+    except TypeError:  # not a sequence
+        found = [plain] * 3 if or_one else []
+    if [isinstance(x, kind) and not isinstance(x, bool) for x in found] == [True] * 3:
+        return found
+    shape = getattr(given, "shape", (3,))
+    got = repr(plain) if len(shape) < 2 and math.prod(shape) <= 3 else f"shape {shape_text(shape)}"
+    raise TypeError(f"{name}: expected {expected}, got {got}")
 
 
-def _float(x: Any) -> float:
-    try:
-        return float(x)
-    except OverflowError:  # an integer beyond every float
-        return math.inf if x > 0 else -math.inf
+def _plain(name: str, given: Any) -> Any:
+    """Tensors and NumPy's numbers and arrays as Python's own numbers and lists."""
+    if isinstance(given, torch.Tensor):
+        check_dense(name, given)
+        if given.requires_grad:
+            refuse_gradient(name, "features")
+        if not given.is_cpu:
+            raise ValueError(
+                f"{name}: expected numbers or a CPU tensor (.tolist() makes them, and waits for "
+                f"the device), got a tensor on {given.device}"
+            )
+    return given.tolist() if hasattr(given, "tolist") else given
 
 
 def _one_of(names: Sequence[str]) -> str:
@@ -140,7 +154,11 @@ def _one_of(names: Sequence[str]) -> str:
 
 
 def _text(three: Sequence[float]) -> str:
-    return "[" + ",".join(str(x) if isinstance(x, int) else f"{x:.9g}" for x in three) + "]"
+    is_integer = [isinstance(x, numbers.Integral) for x in three]
+    texts = [
+        number_text(x) if whole else f"{x:.9g}" for x, whole in zip(three, is_integer, strict=True)
+    ]
+    return "[" + ",".join(texts) + "]"
 
 
 # ---- memory ----------------------------------------------------------------------------------

@@ -7,13 +7,14 @@ Shapes: B clouds, P points of all of them, C channels; cells or voxels are slots
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from robocache import _options, _voxel_checks, _voxel_options
+from robocache._checks import shape_text
 from robocache._pytorch.combine import round_to
 from robocache._voxel_options import COUNT, MAX, MEAN, OCCUPANCY, SUM
 
@@ -139,6 +140,8 @@ def _cloud_of_point(points: Tensor, offsets: Tensor | None) -> tuple[Tensor, Ten
 def sparse_index(points: Tensor, offsets: Tensor | None, geometry: Sequence[float]) -> SparseIndex:
     """Waits for the device, since it looks at the values."""
     device = points.device
+    if points.is_meta:
+        raise ValueError("points: expected values, which decide the number of voxels, got meta")
     cloud, exists = _cloud_of_point(points, offsets)
     clouds = points.size(0) if points.dim() == 3 else 1
     if offsets is not None:
@@ -146,7 +149,7 @@ def sparse_index(points: Tensor, offsets: Tensor | None, geometry: Sequence[floa
     cell = _cells_from_origin(points, geometry).floor()
     kept = exists & points.reshape(-1, 3).isfinite().all(-1)
     dropped = _count(torch.where(exists & ~kept, cloud, clouds), clouds)
-    lowest, extent = _box(cell, kept, clouds)
+    lowest, extent = _box(cell, kept, clouds, lambda i: _point_text(i, cloud, points, offsets))
 
     key = cloud
     for axis in range(3):
@@ -165,7 +168,9 @@ def sparse_index(points: Tensor, offsets: Tensor | None, geometry: Sequence[floa
     return SparseIndex(coordinates, counts.int(), voxel, voxel_offsets, dropped)
 
 
-def _box(cell: Tensor, kept: Tensor, clouds: int) -> tuple[list[int], list[int]]:
+def _box(
+    cell: Tensor, kept: Tensor, clouds: int, name_point: Callable[[int], str]
+) -> tuple[list[int], list[int]]:
     """The lowest coordinates of all points that are kept, and how many cells from there on."""
     if cell.size(0) == 0:
         return [0] * 3, [1] * 3
@@ -177,18 +182,32 @@ def _box(cell: Tensor, kept: Tensor, clouds: int) -> tuple[list[int], list[int]]
     first_beyond = torch.where(kept & ~fits, number, cell.size(0)).amin(0)
     found: list[int] = torch.cat([lowest, highest, first_beyond.unsqueeze(0)]).tolist()
     if found[6] < cell.size(0):
+        at: list[float] = cell[found[6]].tolist()
+        axis = [_INT32[0] <= x <= _INT32[1] for x in at].index(False)
         raise ValueError(
-            f"points: expected voxel coordinates that fit int32, got point {found[6]} beyond them"
+            f"points: expected voxel coordinates from {_INT32[0]} to {_INT32[1]} (a larger "
+            "voxel_size or an origin nearer the points makes them smaller), "
+            f"got {'xyz'[axis]} = {at[axis]:.15g} for {name_point(found[6])}"
         )
     if found[0] > found[3]:  # no point
         return [0] * 3, [1] * 3
     extent = [high - low + 1 for low, high in zip(found[:3], found[3:6], strict=True)]
     if clouds * math.prod(extent) >= _options.MAX_INT64:
         raise ValueError(
-            "points: expected fewer than 2^63 - 1 cells in the boxes around them, "
-            f"got B={clouds} x {extent[0]} x {extent[1]} x {extent[2]}"
+            "points: expected fewer than 2^63 - 1 cells in the box around all of them, times B (a "
+            "larger voxel_size, no outliers or fewer clouds make it smaller), "
+            f"got B={clouds} x {extent[0]} x {extent[1]} x {extent[2]} from {shape_text(found[:3])}"
         )
     return found[:3], extent
+
+
+def _point_text(number: int, cloud: Tensor, points: Tensor, offsets: Tensor | None) -> str:
+    """What the caller calls a point, by its number among the points of all clouds."""
+    if points.dim() == 2 and offsets is None:
+        return f"point {number}"
+    b = int(cloud[number])
+    first = b * points.size(1) if offsets is None else int(offsets[b])
+    return f"point {number - first} of cloud {b}"
 
 
 # Compiled code cannot branch on values, but can call an operator that does.

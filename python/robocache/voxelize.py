@@ -17,6 +17,7 @@ from robocache import (
     _voxel_options,
     _voxel_pytorch,
 )
+from robocache._voxel_options import Array
 
 # Looked up once: every call asks it.
 _is_compiling = torch.compiler.is_compiling
@@ -46,10 +47,10 @@ class SparseVoxels(NamedTuple):
 @overload
 def voxelize_point_cloud(
     points: Tensor,
-    grid_size: Sequence[int] = ...,
-    voxel_size: float | Sequence[float] = ...,
+    grid_size: Sequence[int] | Array = ...,
+    voxel_size: float | Sequence[float] | Array = ...,
     *,
-    origin: Sequence[float] | None = ...,
+    origin: Sequence[float] | Array | None = ...,
     mode: str = ...,
     features: Tensor | None = ...,
     offsets: Tensor | None = ...,
@@ -60,10 +61,10 @@ def voxelize_point_cloud(
 @overload
 def voxelize_point_cloud(
     points: Tensor,
-    grid_size: Sequence[int] = ...,
-    voxel_size: float | Sequence[float] = ...,
+    grid_size: Sequence[int] | Array = ...,
+    voxel_size: float | Sequence[float] | Array = ...,
     *,
-    origin: Sequence[float] | None = ...,
+    origin: Sequence[float] | Array | None = ...,
     mode: str = ...,
     features: Tensor | None = ...,
     offsets: Tensor | None = ...,
@@ -74,10 +75,10 @@ def voxelize_point_cloud(
 @overload
 def voxelize_point_cloud(
     points: Tensor,
-    grid_size: Sequence[int] = ...,
-    voxel_size: float | Sequence[float] = ...,
+    grid_size: Sequence[int] | Array = ...,
+    voxel_size: float | Sequence[float] | Array = ...,
     *,
-    origin: Sequence[float] | None = ...,
+    origin: Sequence[float] | Array | None = ...,
     mode: str = ...,
     features: Tensor | None = ...,
     offsets: Tensor | None = ...,
@@ -87,10 +88,10 @@ def voxelize_point_cloud(
 ) -> Tensor | tuple[Tensor, Tensor]: ...
 def voxelize_point_cloud(
     points: Tensor,
-    grid_size: Sequence[int] = (128, 128, 128),
-    voxel_size: float | Sequence[float] = 0.1,
+    grid_size: Sequence[int] | Array = (128, 128, 128),
+    voxel_size: float | Sequence[float] | Array = 0.1,
     *,
-    origin: Sequence[float] | None = None,
+    origin: Sequence[float] | Array | None = None,
     mode: str = "occupancy",
     features: Tensor | None = None,
     offsets: Tensor | None = None,
@@ -111,7 +112,8 @@ def voxelize_point_cloud(
     Args:
         points: x, y, z: [B,N,3], clouds of equal size; or [P,3], one cloud, or with `offsets`
             several. float16, bfloat16, float32 or float64. Any strides.
-        grid_size: X, Y and Z, each at least 1.
+        grid_size: X, Y and Z, each at least 1. These, sizes and origin are numbers, NumPy arrays or
+            tensors on the CPU.
         voxel_size: The size of a cell, in the unit of the points: one number or three.
         origin: The lowest corner of the grid. None: the one that centres the grid on zero,
             ``-(grid_size * voxel_size) / 2``.
@@ -193,9 +195,9 @@ def voxelize_point_cloud(
 
 def voxelize_sparse(
     points: Tensor,
-    voxel_size: float | Sequence[float],
+    voxel_size: float | Sequence[float] | Array,
     *,
-    origin: Sequence[float] = (0, 0, 0),
+    origin: Sequence[float] | Array = (0, 0, 0),
     features: Tensor | None = None,
     reduce: str = "mean",
     offsets: Tensor | None = None,

@@ -267,19 +267,26 @@ GradientPlan check_gradients(const FeaturePlan& features, std::int64_t points,
 
 void check_bounds(const CloudPlan& cloud, const SparseBounds& bounds) {
   if (bounds.first_beyond != std::numeric_limits<std::int64_t>::max()) {
-    throw_value_error("points", "voxel coordinates that fit int32",
-                      "point " + std::to_string(bounds.first_beyond) + " beyond them");
+    throw_value_error("points",
+                      "voxel coordinates from -2147483648 to 2147483647 (a larger voxel_size or an "
+                      "origin nearer the points makes them smaller)",
+                      "others for point " + std::to_string(bounds.first_beyond) + " of all clouds");
   }
   if (bounds.lowest[0] > bounds.highest[0]) return;
   std::int64_t cells = cloud.batch;
   std::string text = dimension("B", cloud.batch);
+  std::string lowest;
   for (int axis = 0; axis < 3; ++axis) {
     const std::int64_t extent = bounds.highest[axis] - bounds.lowest[axis] + 1;
     cells = product(cells, extent);
     text += " x " + std::to_string(extent);
+    lowest += (axis == 0 ? "" : ",") + std::to_string(bounds.lowest[axis]);
   }
   if (cells == std::numeric_limits<std::int64_t>::max()) {
-    throw_value_error("points", "fewer than 2^63 - 1 cells in the boxes around them", text);
+    throw_value_error("points",
+                      "fewer than 2^63 - 1 cells in the box around all of them, times B (a larger "
+                      "voxel_size, no outliers or fewer clouds make it smaller)",
+                      text + " from [" + lowest + "]");
   }
 }
 

@@ -230,19 +230,24 @@ TEST_P(Voxel, SparseRefusesWhatDoesNotFit) {
     }
     return "no error";
   };
+  const std::string beyond =
+      "points: expected voxel coordinates from -2147483648 to 2147483647 (a larger voxel_size or "
+      "an origin "
+      "nearer the points makes them smaller), got others for point ";
   EXPECT_EQ(error_of(one_cloud(DataType::kFloat64,
                                {0, 0, 0, kNan, 1e300, 0, 0, 2147483648.0, 0, 0, 1e300, 0})),
-            "points: expected voxel coordinates that fit int32, got point 2 beyond them");
+            beyond + "2 of all clouds");
   EXPECT_EQ(
       error_of(one_cloud(DataType::kFloat64,
                          {-2147483648.0, -2147483648.0, 0, 2147483647.0, 2147483647.0, 0})),
-      "points: expected fewer than 2^63 - 1 cells in the boxes around them, got B=1 x 4294967296 "
-      "x 4294967296 x 1");
+      "points: expected fewer than 2^63 - 1 cells in the box around all of them, times B (a larger "
+      "voxel_size, no outliers or fewer clouds make it smaller), got B=1 x 4294967296 x 4294967296 "
+      "x 1 from "
+      "[-2147483648,-2147483648,0]");
   VoxelProblem dense = one_cloud(DataType::kFloat32, {0, 0, 0});
   dense.points = Tensor(DataType::kFloat32, {2, 2, 3});
   dense.points.set(10, 3e38);
-  EXPECT_EQ(error_of(dense),
-            "points: expected voxel coordinates that fit int32, got point 3 beyond them");
+  EXPECT_EQ(error_of(dense), beyond + "3 of all clouds");
 }
 
 // On the CPU these take long, and much memory.

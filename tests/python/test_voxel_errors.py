@@ -48,6 +48,10 @@ VALUES = "float16, bfloat16, float32, float64 or uint8"
 MODES = "occupancy, count, mean, sum, max or min"
 OCCUPANCY = "float16, bfloat16, float32, float64, uint8, int32 or bool"
 NO_GRAD = "expected no requires_grad (gradients flow to features only), got requires_grad=True"
+INT32 = (
+    "expected voxel coordinates from -2147483648 to 2147483647 (a larger voxel_size or an origin "
+    "nearer the points makes them smaller)"
+)
 INT64 = torch.int64
 
 # What both functions take: (arguments, class, message); B=2, N=5, P=10, C=4
@@ -84,12 +88,22 @@ SHARED: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"voxel_size": [math.inf, 1, 1]}, ValueError,
      "voxel_size: expected positive finite sizes, got [inf,1,1]"),
     ({"voxel_size": 10**400}, ValueError,
-     "voxel_size: expected positive finite sizes, got [inf,inf,inf]"),
+     "voxel_size: expected positive finite sizes, got ["
+     + ",".join(["a number of 401 digits"] * 3) + "]"),
     ({"voxel_size": (0.1, 0.1)}, TypeError,
      "voxel_size: expected a number or three, got (0.1, 0.1)"),
     ({"voxel_size": "0.1"}, TypeError, "voxel_size: expected a number or three, got '0.1'"),
     ({"voxel_size": True}, TypeError, "voxel_size: expected a number or three, got True"),
     ({"voxel_size": None}, TypeError, "voxel_size: expected a number or three, got None"),
+    ({"voxel_size": zeros(2)}, TypeError,
+     "voxel_size: expected a number or three, got [0.0, 0.0]"),
+    ({"voxel_size": zeros(4)}, TypeError, "voxel_size: expected a number or three, got shape [4]"),
+    ({"voxel_size": zeros(3).requires_grad_()}, ValueError, f"voxel_size: {NO_GRAD}"),
+    ({"voxel_size": zeros(1).to_sparse()}, TypeError,
+     "voxel_size: expected a dense tensor, got a sparse_coo one"),
+    ({"origin": torch.empty(3, device="meta")}, ValueError,
+     "origin: expected numbers or a CPU tensor (.tolist() makes them, and waits for the device), "
+     "got a tensor on meta"),
     # Origin
     ({"origin": 0.0}, TypeError, "origin: expected three numbers, got 0.0"),
     ({"origin": (0, 0)}, TypeError, "origin: expected three numbers, got (0, 0)"),
@@ -112,6 +126,16 @@ DENSE: list[tuple[dict[str, Any], type[Exception], str]] = [
      "grid_size: expected three integers, got (2.0, 2, 2)"),
     (dense(grid_size=(2, True, 2)), TypeError,
      "grid_size: expected three integers, got (2, True, 2)"),
+    (dense(grid_size=np.ones((3, 4), int)), TypeError,
+     "grid_size: expected three integers, got shape [3,4]"),
+    (dense(grid_size=torch.ones(3)), TypeError,
+     "grid_size: expected three integers, got [1.0, 1.0, 1.0]"),
+    (dense(grid_size=(2**62, 1, 1), voxel_size=1e300), ValueError,
+     "grid_size: expected a grid that ends at finite numbers, "
+     "got [4611686018427387904,1,1] cells of [1e+300,1e+300,1e+300]"),
+    (dense(grid_size=(1, 10**400, 1)), ValueError,
+     "grid_size: expected a grid that ends at finite numbers, "
+     "got [1,a number of 401 digits,1] cells of [0.5,0.5,0.5]"),
     # Mode
     (dense(mode="average"), ValueError, f"mode: expected {MODES}, got 'average'"),
     (dense(mode=3), ValueError, f"mode: expected {MODES}, got 3"),
@@ -171,21 +195,30 @@ SPARSE: list[tuple[dict[str, Any], type[Exception], str]] = [
     # What only the data show
     (sparse(points=torch.tensor([[0.0, 0, 0], [0, 2.0**31, 0], [0, -(2.0**40), 0]]),
             voxel_size=1), ValueError,
-     "points: expected voxel coordinates that fit int32, got point 1 beyond them"),
-    (sparse(points=torch.tensor([[0.0, 0, 0], [0, -(2.0**31) - 256, 0]]), voxel_size=1),
-     ValueError, "points: expected voxel coordinates that fit int32, got point 1 beyond them"),
+     f"points: {INT32}, got y = 2147483648 for point 1"),
+    (sparse(points=torch.tensor([[[0.0, 0, 0]] * 2, [[0.0, 0, 0], [0, -(2.0**31) - 256, 1e30]]]),
+            voxel_size=1), ValueError,
+     f"points: {INT32}, got y = -2147483904 for point 1 of cloud 1"),
+    (sparse(points=torch.tensor([[0.0, 0, 0], [0, 0, 0], [0, 0, 2.0**40]]), voxel_size=1,
+            offsets=torch.tensor([0, 1, 3])), ValueError,
+     f"points: {INT32}, got z = 1099511627776 for point 1 of cloud 1"),
     (sparse(points=torch.tensor([[3e38, 0, 0]]), voxel_size=1e-300), ValueError,
-     "points: expected voxel coordinates that fit int32, got point 0 beyond them"),
+     f"points: {INT32}, got x = inf for point 0"),
     (sparse(points=torch.tensor([[-(2.0**31), 0, 0], [2.0**30, 0, 0], [0, 2.0**30, 2.0**10]]),
             voxel_size=1), ValueError,
-     "points: expected fewer than 2^63 - 1 cells in the boxes around them, "
-     "got B=1 x 3221225473 x 1073741825 x 1025"),
+     "points: expected fewer than 2^63 - 1 cells in the box around all of them, times B (a larger "
+     "voxel_size, no outliers or fewer clouds make it smaller), "
+     "got B=1 x 3221225473 x 1073741825 x 1025 from [-2147483648,0,0]"),
 ]
 # fmt: on
 
 
 def call(backend: Backend, arguments: dict[str, Any], function: Any) -> Any:
-    moved = {name: backend.put(value) for name, value in arguments.items()}
+    """On this backend; numbers in tensors stay where they are."""
+    numbers = ("voxel_size", "origin", "grid_size")
+    moved = {
+        name: value if name in numbers else backend.put(value) for name, value in arguments.items()
+    }
     return function(**moved, backend=backend.backend)
 
 
@@ -250,6 +283,44 @@ def test_device(backend: Backend, name: str, function: Any) -> None:
     with pytest.raises(ValueError, match="^" + re.escape(message) + "$"):
         function(**moved, backend=backend.backend)
     works(backend)
+
+
+@pytest.mark.parametrize("function", [rc.voxelize_point_cloud, rc.voxelize_sparse])
+@pytest.mark.parametrize(
+    ("faults", "message"),
+    [
+        ({"offsets": (3,), "features": (9, C)}, "offsets: expected device"),
+        ({"offsets": (2, 2), "features": (P, C)}, "offsets: expected [B+1], got [2,2]"),
+        ({"points": (P, 3), "offsets": (2, 2)}, "offsets: expected [B+1], got [2,2]"),
+    ],
+)
+def test_order_of_faults(
+    backend: Backend, faults: dict[str, tuple[int, ...]], message: str, function: Any
+) -> None:
+    """All that is wrong with one tensor, its device last, comes before the next tensor."""
+    arguments = {"points": zeros(P, 3), "features": zeros(P, C), "offsets": torch.tensor([0, 4, P])}
+    arguments = {name: backend.put(value) for name, value in arguments.items()}
+    for name, shape in faults.items():
+        device = backend.device if name == "points" else "meta"
+        dtype = INT64 if name == "offsets" else torch.float32
+        arguments[name] = torch.zeros(shape, dtype=dtype, device=device)
+    options = {} if function is rc.voxelize_sparse else {"mode": "sum", "grid_size": (2, 2, 2)}
+    with pytest.raises(ValueError, match="^" + re.escape(message)):
+        function(**arguments, voxel_size=1, backend=backend.backend, **options)
+    works(backend)
+
+
+def test_points_without_values() -> None:
+    """On the device meta there are shapes alone: enough for a grid, and nothing to validate."""
+    points, offsets = zeros(P, 3).to("meta"), torch.tensor([0, P]).to("meta")
+    with rc.config(validate=True):
+        grid = rc.voxelize_point_cloud(points, (2, 2, 2), 1, offsets=offsets)
+        times = torch.zeros(P, device="meta")
+        assert rc.resample_trajectories(points, times, times).shape == points.shape
+    assert grid.is_meta and grid.shape == (1, 2, 2, 2)
+    message = "points: expected values, which decide the number of voxels, got meta"
+    with pytest.raises(ValueError, match="^" + re.escape(message)):
+        rc.voxelize_sparse(points, 1)
 
 
 @pytest.mark.parametrize("function", [rc.voxelize_point_cloud, rc.voxelize_sparse])
@@ -404,6 +475,20 @@ def test_offsets_unchecked(backend: Backend, offsets: list[int], message: str) -
 def test_return_dropped_is_a_bool(backend: Backend) -> None:
     with pytest.raises(TypeError, match=r"^return_dropped: expected a bool, got int$"):
         backend.voxelize(zeros(P, 3), return_dropped=1)
+
+
+@pytest.mark.parametrize("array", [np.array, torch.tensor])
+def test_numbers_in_arrays(backend: Backend, array: Any) -> None:
+    """NumPy's arrays and tensors on the CPU are numbers too, of no dimension or three."""
+    points = backend.put(torch.tensor([[0.5, 0.5, 0.5]]))
+    grid = rc.voxelize_point_cloud(
+        points, array([2, 2, 2]), array(0.5), origin=array([0, 0, 0]), mode="count",
+        backend=backend.backend,
+    )  # fmt: skip
+    assert grid[1, 1, 1] == 1
+    sizes = array([1.0, 0.25, 1])
+    voxels = rc.voxelize_sparse(points, sizes, origin=list(sizes), backend=backend.backend)
+    assert voxels.coordinates.tolist() == [[-1, 1, -1]]
 
 
 def test_numbers_of_numpy(backend: Backend) -> None:
