@@ -21,9 +21,10 @@ class config:  # noqa: N801 - reads as a function, and is one when called plainl
     Args:
         backend: What calls with ``backend="auto"`` use: ``"cuda"``, ``"cpu"``, ``"pytorch"``, or
             ``"auto"``, the best for the tensors' device.
-        validate: Whether the backends cuda and pytorch look for source times that descend and for
-            lengths out of range, which costs a pass over the times and a synchronisation. The cpu
-            backend always does.
+        validate: Whether the backends cuda and pytorch look at values that must fit, which costs a
+            pass over them and a synchronisation: source times that descend or are NaN, target times
+            that descend where a run is a sum, lengths out of range, and offsets of clouds that do
+            not start at 0, descend, or do not end at P. The cpu backend always does.
 
     Raises:
         ValueError: For an unknown backend.

@@ -47,6 +47,13 @@ def raise_translated(
     raise better from None
 
 
+def refuse_second_derivatives(grad: torch.Tensor) -> NoReturn:
+    raise ValueError(
+        "backend: expected 'pytorch' for second derivatives (create_graph=True), "
+        f"got {grad.device.type!r}"
+    )
+
+
 def _fails_to_allocate(operator: Any, arguments: tuple[Any, ...], device: torch.device) -> bool:
     # Not every torch version keeps the text of an allocator's error on its way through an operator
     # like these. But the allocator counts its failures: does another try add one?

@@ -5,9 +5,10 @@ from __future__ import annotations
 import ctypes
 import functools
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 FILE_NAME = "librobocache_torch.so"
 
@@ -75,6 +76,26 @@ def find(file_name: str) -> Path:
         "built. `pip install .` in the source tree builds and installs it; Python started in a "
         "source tree may import the sources instead of the installed package."
     )
+
+
+def operator(name: str, fake: Callable[..., Any]) -> Any:
+    """The compiled operator of this name, with `fake` registered as its fake kernel.
+
+    Where the library is missing, a function that says so: the pytorch backend goes without.
+    """
+    import torch
+
+    try:
+        load()
+    except ImportError as error:
+        problem = str(error)
+
+        def missing(*arguments: Any) -> NoReturn:
+            raise ImportError(problem)
+
+        return missing
+    torch.library.register_fake(f"robocache::{name}", fake)
+    return getattr(torch.ops.robocache, name).default
 
 
 @functools.cache

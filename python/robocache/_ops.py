@@ -7,7 +7,7 @@ _call.py says. It returns a list: the values, the mask where it is wanted, the a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -65,22 +65,8 @@ def _fake_align_backward(
 
 # ---- the operators ---------------------------------------------------------------------------
 
-try:
-    _library.load()
-except ImportError as error:
-    # The pytorch backend goes without the library; whatever needs it says what is wrong.
-    _problem = str(error)
-
-    def _missing(*arguments: Any) -> NoReturn:
-        raise ImportError(_problem)
-
-    _align: Any = _missing
-    _align_backward: Any = _missing
-else:
-    _align = torch.ops.robocache.align.default
-    _align_backward = torch.ops.robocache.align_backward.default
-    torch.library.register_fake("robocache::align", _fake_align)
-    torch.library.register_fake("robocache::align_backward", _fake_align_backward)
+_align = _library.operator("align", _fake_align)
+_align_backward = _library.operator("align_backward", _fake_align_backward)
 
 
 def align(
@@ -183,10 +169,7 @@ class _Differentiable(torch.autograd.Function):
         # Said here and not by once_differentiable: that looks at `grad` alone, where a slerp's
         # gradient depends on the values too, and lets allow_unused take its refusal for a zero.
         if torch.is_grad_enabled() and (any(ctx.needs_values) or grad.requires_grad):
-            raise ValueError(
-                "backend: expected 'pytorch' for second derivatives (create_graph=True), "
-                f"got {grad.device.type!r}"
-            )
+            _errors.refuse_second_derivatives(grad)
         return _Differentiable.first_order(ctx, grad, *more)
 
     @staticmethod
@@ -238,8 +221,5 @@ def _backward(*arguments: Any) -> Tensor:
     try:
         grad_values: Tensor = _align_backward(*arguments)
     except (RuntimeError, ValueError) as error:
-        failure = _errors.translated(error, _align_backward, arguments, {"grad": 0})
-        if failure is None:
-            raise
-        raise failure from None
+        _errors.raise_translated(error, _align_backward, arguments, {"grad": 0})
     return grad_values

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -83,33 +83,13 @@ def _fake_voxelize_sparse_backward(
 
 # ---- the operators ---------------------------------------------------------------------------
 
-try:
-    _library.load()
-except ImportError as error:
-    # The pytorch backend goes without the library; whatever needs it says what is wrong.
-    _problem = str(error)
-
-    def _missing(*arguments: Any) -> NoReturn:
-        raise ImportError(_problem)
-
-    voxelize: Any = _missing
-    voxelize_dropped: Any = _missing
-    voxelize_sparse: Any = _missing
-    _voxelize_backward: Any = _missing
-    _voxelize_sparse_backward: Any = _missing
-else:
-    voxelize = torch.ops.robocache.voxelize.default
-    voxelize_dropped = torch.ops.robocache.voxelize_dropped.default
-    voxelize_sparse = torch.ops.robocache.voxelize_sparse.default
-    _voxelize_backward = torch.ops.robocache.voxelize_backward.default
-    _voxelize_sparse_backward = torch.ops.robocache.voxelize_sparse_backward.default
-    torch.library.register_fake("robocache::voxelize", _fake_voxelize)
-    torch.library.register_fake("robocache::voxelize_dropped", _fake_voxelize_dropped)
-    torch.library.register_fake("robocache::voxelize_backward", _fake_voxelize_backward)
-    torch.library.register_fake("robocache::voxelize_sparse", _fake_voxelize_sparse)
-    torch.library.register_fake(
-        "robocache::voxelize_sparse_backward", _fake_voxelize_sparse_backward
-    )
+voxelize = _library.operator("voxelize", _fake_voxelize)
+voxelize_dropped = _library.operator("voxelize_dropped", _fake_voxelize_dropped)
+voxelize_sparse = _library.operator("voxelize_sparse", _fake_voxelize_sparse)
+_voxelize_backward = _library.operator("voxelize_backward", _fake_voxelize_backward)
+_voxelize_sparse_backward = _library.operator(
+    "voxelize_sparse_backward", _fake_voxelize_sparse_backward
+)
 
 
 # ---- autograd --------------------------------------------------------------------------------
@@ -191,10 +171,7 @@ def _backward_options(features: Tensor, options: int) -> int:
 
 def _refuse_second_order(grad: Tensor) -> None:
     if torch.is_grad_enabled() and grad.requires_grad:
-        raise ValueError(
-            "backend: expected 'pytorch' for second derivatives (create_graph=True), "
-            f"got {grad.device.type!r}"
-        )
+        _errors.refuse_second_derivatives(grad)
 
 
 # ---- calls -----------------------------------------------------------------------------------
