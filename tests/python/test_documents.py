@@ -1,16 +1,52 @@
-"""The examples in the documentation run as they stand."""
+"""The README's examples and the sessions in docs/ run as they stand, and give what they say."""
 
 from __future__ import annotations
 
 import doctest
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 
-DOCS = Path(__file__).parents[2] / "docs"
+import robocache as rc
+
+ROOT = Path(__file__).parents[2]
+README = ROOT / "README.md"
+SESSIONS = [page for page in sorted((ROOT / "docs").glob("*.md")) if "\n>>> " in page.read_text()]
+
+BLOCK = re.compile(r"^```python\n(.*?)^```$", re.M | re.S)
+PRINTED = re.compile(r"^print\(.*\)  # (.*)$", re.M)
 
 
-@pytest.mark.parametrize("name", ["meaning.md", "voxelization.md"])
-def test_examples(name: str) -> None:
-    failed, tried = doctest.testfile(str(DOCS / name), module_relative=False)
-    assert tried > 10 and failed == 0
+def test_pages_with_examples() -> None:
+    assert {page.name for page in SESSIONS} >= {"meaning.md", "voxelization.md"}
+
+
+@pytest.mark.parametrize("page", SESSIONS, ids=lambda page: page.name)
+def test_sessions(page: Path) -> None:
+    """What is typed at a prompt, with its answers."""
+    failed, tried = doctest.testfile(str(page), module_relative=False)
+    assert tried > 0 and failed == 0
+
+
+def test_readme(capsys: pytest.CaptureFixture[str]) -> None:
+    """Its blocks as one script, which prints what the comments beside say."""
+    text = README.read_text()
+    blocks = list(BLOCK.finditer(text))
+    assert blocks
+    names: dict[str, Any] = {}
+    for block in blocks:
+        line = text.count("\n", 0, block.start(1))
+        exec(compile("\n" * line + block[1], str(README), "exec"), names)
+        assert capsys.readouterr().out.splitlines() == PRINTED.findall(block[1])
+
+
+def test_voxels_in_a_file(tmp_path: Path) -> None:
+    """docs/voxelization.md says how torch.load takes them."""
+    voxels = rc.voxelize_sparse(torch.rand(9, 3), 0.5)
+    torch.save(voxels, tmp_path / "voxels.pt")
+    with torch.serialization.safe_globals([rc.SparseVoxels]):
+        loaded = torch.load(tmp_path / "voxels.pt", weights_only=True)
+    assert type(loaded) is rc.SparseVoxels and torch.equal(loaded.counts, voxels.counts)
