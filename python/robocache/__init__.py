@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from robocache._config import config as config
     from robocache._library import BuildInfo as BuildInfo
     from robocache._library import build_info as build_info
+    from robocache._metrics import Metrics as Metrics
+    from robocache._metrics import metrics as metrics
     from robocache.conversion import Conversion as Conversion
     from robocache.conversion import convert as convert
     from robocache.export import export_lerobot as export_lerobot
@@ -36,6 +38,7 @@ __all__ = [
     "BuildInfo",
     "Conversion",
     "EpisodeStore",
+    "Metrics",
     "Normalization",
     "ShardWriter",
     "SparseVoxels",
@@ -50,6 +53,7 @@ __all__ = [
     "fuse",
     "fuse_multimodal",
     "merge_stores",
+    "metrics",
     "normalization",
     "resample_trajectories",
     "voxelize_point_cloud",
@@ -60,6 +64,7 @@ _HOME = {
     "BuildInfo": "robocache._library",
     "Conversion": "robocache.conversion",
     "EpisodeStore": "robocache.store.episode_store",
+    "Metrics": "robocache._metrics",
     "Normalization": "robocache.store.normalization",
     "ShardWriter": "robocache.store.shard",
     "SparseVoxels": "robocache.voxelize",
@@ -73,6 +78,7 @@ _HOME = {
     "fuse": "robocache.fusion",
     "fuse_multimodal": "robocache.fusion",
     "merge_stores": "robocache.store.merge",
+    "metrics": "robocache._metrics",
     "normalization": "robocache.store.normalization",
     "resample_trajectories": "robocache.resample",
     "voxelize_point_cloud": "robocache.voxelize",

@@ -8,17 +8,22 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from robocache import _config, _library
+from robocache import _config, _library, _metrics
 
 # Looked up once: every call asks them.
 _is_compiling = torch.compiler.is_compiling
 _is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor
 
+_TRANSFORMS = "torch.func's transforms and forward-mode derivatives"
 
-def is_native(backend: str, first: Tensor, name: str, *more: Tensor | None) -> bool:
+
+def is_native(operation: str, backend: str, first: Tensor, name: str, *more: Tensor | None) -> bool:
     """Whether a call takes one of the library's own backends, cuda or cpu; else it takes pytorch.
 
+    Counts the call, unless it is being compiled.
+
     Args:
+        operation: What is called, for `metrics`.
         backend: As the caller gave it.
         first: The tensor whose device decides, and to which derivatives may flow.
         name: What the caller calls it.
@@ -35,21 +40,26 @@ def is_native(backend: str, first: Tensor, name: str, *more: Tensor | None) -> b
         native = _cuda_is_usable(first.get_device())
     else:
         native = first.is_cpu
-    if not native or _is_compiling():
+    if _is_compiling():
         return native
+    if not native:
+        _metrics.calls[operation, "pytorch"] += 1
+        if backend == "auto" and first.is_cuda:
+            _metrics.fallbacks[str(_cuda_problem(first.get_device()))] += 1
+        return False
     wrapped = _is_wrapped(first)
     for tensor in more:
         wrapped = wrapped or (tensor is not None and _is_wrapped(tensor))
-    if not wrapped and forward_ad._current_level < 0:
-        return True
-    if not any(tensor is not None and _is_transformed(tensor) for tensor in (first, *more)):
-        return True
-    if backend != "auto":
-        raise ValueError(
-            "backend: expected 'pytorch' for torch.func's transforms and forward-mode "
-            f"derivatives, got {backend!r}"
-        )
-    return False
+    if (wrapped or forward_ad._current_level >= 0) and any(
+        tensor is not None and _is_transformed(tensor) for tensor in (first, *more)
+    ):
+        if backend != "auto":
+            raise ValueError(f"backend: expected 'pytorch' for {_TRANSFORMS}, got {backend!r}")
+        _metrics.calls[operation, "pytorch"] += 1
+        _metrics.fallbacks[_TRANSFORMS] += 1
+        return False
+    _metrics.calls[operation, "cuda" if first.is_cuda else "cpu"] += 1
+    return True
 
 
 def _is_named_native(backend: str, first: Tensor, name: str) -> bool:

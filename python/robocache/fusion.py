@@ -241,6 +241,7 @@ def fuse(
         # Of a type that is none of values the operator tells more.
         options |= _options.DTYPE_CODES.get(dtype, 0) << _options.OUT_DTYPE_SHIFT
     native = _backends.is_native(
+        "fuse",
         backend,
         streams[0].values,
         "streams[0].values",

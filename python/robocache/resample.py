@@ -197,6 +197,6 @@ def resample_trajectories(
         raise ValueError(
             "out_dtype: expected a dtype with subtract or multiply of uint8 data, got None"
         )
-    native = _backends.is_native(backend, data, "data")
+    native = _backends.is_native("resample_trajectories", backend, data, "data")
     results = _ops.align(native, data.requires_grad, tensors, target_times, streams, options)
     return (results[0], results[1]) if return_valid else results[0]

@@ -27,7 +27,8 @@ class SparseVoxels(NamedTuple):
     """The voxels that hold points: what :func:`voxelize_sparse` returns.
 
     V voxels in order of (cloud, x, y, z), of B clouds and P points. All tensors are contiguous and
-    on the device of the points.
+    on the device of the points. Before :func:`torch.load` reads them from a file, it must be told
+    of them: ``torch.serialization.add_safe_globals([robocache.SparseVoxels])``.
     """
 
     coordinates: Tensor
@@ -175,7 +176,8 @@ def voxelize_point_cloud(
     sizes = _voxel_options.pack_grid_size(grid_size)
     geometry = _voxel_options.pack_geometry(voxel_size, origin, sizes)
     _voxel_options.check_features(options, features is not None)
-    is_native = _backends.is_native(backend, points, "points", features)
+    operation = "voxelize_point_cloud"
+    is_native = _backends.is_native(operation, backend, points, "points", features)
     if not _is_compiling():
         _check_room(points, features, offsets, sizes, options)
     if offsets is not None and _config.validate and not (is_native and points.is_cpu):
@@ -255,7 +257,7 @@ def voxelize_sparse(
     if origin is None:
         raise TypeError("origin: expected three numbers, got None")
     geometry = _voxel_options.pack_geometry(voxel_size, origin, ())
-    is_native = _backends.is_native(backend, points, "points", features)
+    is_native = _backends.is_native("voxelize_sparse", backend, points, "points", features)
     if offsets is not None and _config.validate and not (is_native and points.is_cpu):
         _voxel_checks.check_voxels(points, features, offsets)
         offsets = _voxel_checks.validated(offsets, points)  # the cpu backend always does
