@@ -126,13 +126,10 @@ def _failure(
 def _align_pytorch(
     tensors: list[Tensor], target_times: Tensor, streams: list[int], options: int
 ) -> Sequence[Tensor]:
-    values, valid, age = _pytorch.align(unpack(tensors, target_times, streams, options))
-    results = [values]
-    if options & _options.WANTS_VALID:
-        results.append(valid if options & _options.IS_FUSION else valid.squeeze(-1))
-    if options & _options.WANTS_AGE:
-        results.append(age if options & _options.IS_FUSION else age.squeeze(-1))
-    return results
+    results = _pytorch.align(unpack(tensors, target_times, streams, options))
+    if options & _options.IS_FUSION:
+        return results
+    return [results[0], *[column.squeeze(-1) for column in results[1:]]]
 
 
 # ---- autograd --------------------------------------------------------------------------------

@@ -56,8 +56,11 @@ class _Part(NamedTuple):
     outside: Tensor  # [B,T]: where a literal `outside` is written
 
 
-def align(call: Call) -> tuple[Tensor, Tensor, Tensor]:
-    """Values [B,T,sum of D], the mask and the age [B,T,streams]; differentiable by the values."""
+def align(call: Call) -> list[Tensor]:
+    """Values [B,T,sum of D], and where they are wanted the mask and the age [B,T,streams].
+
+    Differentiable by the values.
+    """
     batch = check_call(call)
     out_dtype = _options.out_dtype_of(call.options, call.streams[0].values.dtype)
     time_dtype = call.target_times.dtype
@@ -71,12 +74,14 @@ def align(call: Call) -> tuple[Tensor, Tensor, Tensor]:
         made = _align_stream(stream, call, shape, time_dtype, out_dtype)
         values.append(made[0])
         valid.append(made[1].expand(shape))
-        age.append(made[2].expand(shape))
-    return (
-        values[0].contiguous() if len(values) == 1 else torch.cat(values, -1),
-        torch.stack(valid, -1),
-        torch.stack(age, -1),
-    )
+        if made[2] is not None:
+            age.append(made[2].expand(shape))
+    results = [values[0].contiguous() if len(values) == 1 else torch.cat(values, -1)]
+    if call.options & _options.WANTS_VALID:
+        results.append(torch.stack(valid, -1))
+    if age:
+        results.append(torch.stack(age, -1))
+    return results
 
 
 def _align_stream(
@@ -85,8 +90,8 @@ def _align_stream(
     shape: list[int],
     time_dtype: torch.dtype,
     out_dtype: torch.dtype,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Values [*shape,D], mask and age; `shape` is [B,T]."""
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Values [*shape,D], mask, and age if it is wanted; `shape` is [B,T]."""
     outside = _options.outside_of(call.options)
     compute = _options.compute_dtype(stream.values.dtype, out_dtype)
     values, source_valid = stream.values, stream.valid
@@ -104,19 +109,22 @@ def _align_stream(
     rows = located.rows
     parts: list[Tensor] = []
     valid = ~(rows.empty | rows.nan)
-    newest = torch.zeros_like(rows.lo)
+    newest: Tensor | None = None
     start = 0
     for method, width in runs_of(stream):
         channels = values.narrow(-1, start, width)  # [B,S,width]
         part = _combine(method, channels, located, stream, source_valid, compute)
-        parts.append(_finish(part, stream, start, outside, rows).expand(*shape, -1))
+        parts.append(_finish(part, stream, start, outside, located).expand(*shape, -1))
         start += width
         valid = valid & part.valid
-        newest = torch.maximum(newest, part.newest)
+        newest = part.newest if newest is None else torch.maximum(newest, part.newest)
     result = parts[0] if len(parts) == 1 else torch.cat(parts, -1)
 
-    age = episode.targets - take(episode.times, newest, 0)
-    age = torch.where(rows.empty | rows.nan, 0, age)
+    age = None
+    if call.options & _options.WANTS_AGE:
+        assert newest is not None  # there is a run
+        age = episode.targets - take(episode.times, newest, 0)
+        age = torch.where(rows.empty | rows.nan, 0, age)
     return round_to(result, out_dtype), valid, age
 
 
@@ -258,7 +266,9 @@ def _sum(
     )
 
 
-def _finish(part: _Part, stream: StreamArguments, start: int, outside: int, rows: Rows) -> Tensor:
+def _finish(
+    part: _Part, stream: StreamArguments, start: int, outside: int, located: _Located
+) -> Tensor:
     """Subtract, multiply, and the literals, the one of most precedence last."""
     values = part.values
     width = values.size(-1)
@@ -268,8 +278,9 @@ def _finish(part: _Part, stream: StreamArguments, start: int, outside: int, rows
         values = values * stream.multiply.narrow(0, start, width).to(values.dtype)
     if outside in (ZERO, NAN):
         values = _fill(values, part.outside, 0.0 if outside == ZERO else math.nan)
-    values = _fill(values, rows.nan, math.nan)
-    return _fill(values, rows.empty, 0.0)
+    if located.episode.targets.is_floating_point():
+        values = _fill(values, located.rows.nan, math.nan)
+    return _fill(values, located.rows.empty, 0.0)
 
 
 def _fill(values: Tensor, mask: Tensor, value: float) -> Tensor:

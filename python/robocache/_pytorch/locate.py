@@ -105,8 +105,9 @@ def find(episode: Episodes, tolerance: int) -> Rows:
 
     hi_is_nearer = has_hi & (~has_lo | _less(to_hi, from_lo))
     at_lo = has_lo & (time_lo == targets)
-    hit = at_lo | (has_lo & at_most(from_lo, tolerance))
-    hit = hit | (has_hi & at_most(to_hi, tolerance))
+    hit = at_lo
+    if tolerance != 0:
+        hit = hit | (has_lo & at_most(from_lo, tolerance)) | (has_hi & at_most(to_hi, tolerance))
     return Rows(
         not_after=count,
         lo=lo,
