@@ -533,6 +533,8 @@ def test_foreign(tmp_path: Path) -> None:
     folder.mkdir()
     (folder / "metadata.yaml").write_text("birds: 3\n")
     assert find_reader(folder) is None
+    (tmp_path / "empty.bag").touch()
+    assert error_of(tmp_path / "empty.bag").endswith("got an empty file")
     old = tmp_path / "old.bag"
     old.write_bytes(b"#ROSBAG V1.2\n" + bytes(100))
     assert "Bag version 102 is not supported" in error_of(old)
@@ -553,6 +555,25 @@ def test_a_type_that_is_not_known(tmp_path: Path) -> None:
     assert recording.notes[f"topics left out: /own: {why}"] == 1
     with pytest.raises(ValueError, match="got '/own'"):
         read(path, topics=("/own",))
+
+
+def test_a_database_that_was_not_closed(tmp_path: Path) -> None:
+    path = bag_of(tmp_path, "db3", 3)
+    file = data_file(path)
+    file.with_name(f"{file.name}-wal").write_bytes(b"messages")
+    assert f"{file}: expected a database that was closed, got one with messages in" in error_of(
+        path
+    )
+    assert "PRAGMA wal_checkpoint" in error_of(file)
+
+
+def test_a_database_alone(tmp_path: Path) -> None:
+    """As a recorder leaves it that was killed before it wrote metadata.yaml."""
+    path = bag_of(tmp_path, "db3", 5)
+    (path / "metadata.yaml").unlink()
+    assert find_recordings(tmp_path) == [data_file(path)]
+    streams, recording = read(data_file(path))
+    assert len(streams["/imu/orientation"].times) == 5 and recording.format == "ROS 2 bag"
 
 
 def test_two_types_of_one_topic(tmp_path: Path) -> None:

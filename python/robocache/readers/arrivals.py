@@ -210,7 +210,7 @@ class Collector:
         else:
             order = np.flatnonzero(is_usable)
             order = order[np.argsort(times[order], kind="stable")]
-            count = len(order) - keep
+            count = max(0, len(order) - keep)
             order = np.concatenate([order[:count], np.sort(order[count:])])
             values = np.concatenate(self._blocks)
             self._blocks = [values[order[count:]]] if count < len(order) else []

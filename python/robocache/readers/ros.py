@@ -65,9 +65,7 @@ class MessageRecording(Recording):
             self._library = TypeLibrary(source.channels)
             self._channels = self._choose()
             self._plans = {c.topic: self._plan(c) for c in self._channels if self._is_numbers(c)}
-            self._prepare(
-                Arrivals(self.path, self.streams, self.notes)
-            )  # the streams that are known by now
+            self._prepare(Arrivals(path, self.streams, self.notes))  # for the facts of the streams
             for topic, plan in self._plans.items():
                 for note, count in plan.left_out.items():
                     self.notes[note.format(topic)] += count

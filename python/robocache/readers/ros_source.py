@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from robocache.readers.recording import head, reading, require
+from robocache.readers.recording import RecordingError, head, reading, require
 
 ROS1_MAGIC = b"#ROSBAG V"
 SQLITE_MAGIC = b"SQLite format 3\0"
@@ -111,9 +111,16 @@ def open_ros1(path: Path) -> Source:
 
 def open_ros2(path: Path) -> Source:
     """A ROS 2 bag: its folder, or a db3 file of it alone."""
-    for file in path.iterdir() if path.is_dir() else [path]:
+    for file in [f for f in path.iterdir() if f.is_file()] if path.is_dir() else [path]:
         with reading(file, ROS2):  # SQLite says less of a file that may not be read
             file.open("rb").close()
+        log = file.with_name(f"{file.name}-wal")
+        if log.is_file() and log.stat().st_size:
+            # What it holds would be left out: databases are read as they stand.
+            raise RecordingError(
+                f"{file}: expected a database that was closed, got one with messages in {log.name} "
+                f"(sqlite3 {file.name} 'PRAGMA wal_checkpoint(TRUNCATE)' moves them in)"
+            )
     if path.is_dir():
         reader = require("rosbags.rosbag2", "ROS 2 bags", "ros").Reader(path)
     else:
