@@ -81,8 +81,9 @@ for size in [0, 10, 100, 300, 1000, 2000, 5000, 20_000, 40_000, 60_000, 65_000, 
             failures[where] += 1
             limit(hard)
             assert files() == before, size
-            if where == "add":
-                append(writer)
+            if where == "commit":  # that episode waits, and another one comes
+                episodes += 1
+            append(writer)
             writer.commit()
         limit(hard)
         episodes += 1
@@ -97,7 +98,7 @@ def test_full_disk(tmp_path: Path) -> None:
     """RLIMIT_FSIZE stands in: what is there stays, and with room made the writer goes on."""
     adds, commits = map(int, run_script(FULL_DISK, tmp_path).split())
     assert adds > 0 and commits > 0
-    assert len(read_store(tmp_path)) == 14
+    assert len(read_store(tmp_path)) == 14 + commits
 
 
 DENIED = """
@@ -217,6 +218,41 @@ with rc.StoreWriter(sys.argv[1], append=True) as writer:
         watcher.join()
     assert not failures, failures
     assert seen == sorted(seen) and seen[-1] == 60 and len(set(seen)) > 5
+
+
+@pytest.mark.parametrize("after", [True, False])
+@pytest.mark.parametrize("name", ["shard-00001.safetensors", "manifest.json"])
+def test_interrupted_at_a_rename(tmp_path: Path, monkeypatch, name: str, after: bool) -> None:
+    """By Ctrl-C, say. Whether a shard counts is decided by the manifest's name alone."""
+
+    def add(writer: rc.StoreWriter, source: str) -> None:
+        with writer.episode(source=source) as episode:
+            episode.add("x", [0, 1], [1.0, 2.0])
+
+    rename = Path.rename
+
+    def interrupted(path: Path, target: Path) -> None:
+        if target.name != name:
+            rename(path, target)
+            return
+        if after:
+            rename(path, target)
+        raise KeyboardInterrupt
+
+    with rc.StoreWriter(tmp_path) as writer:
+        add(writer, "a")
+        writer.commit()
+        add(writer, "b")
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, "rename", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                writer.commit()
+        is_in = name == "manifest.json" and after
+        assert len(read_store(tmp_path)) == (2 if is_in else 1)
+        add(writer, "c")
+    assert [episode.source for episode in read_store(tmp_path)] == ["a", "b", "c"]
+    assert rc.EpisodeStore(tmp_path).statistics["x"].count == [6]
+    assert not [f for f in file_names(tmp_path) if f.startswith(".tmp-")]
 
 
 def test_what_killed_writers_left_is_removed(tmp_path: Path) -> None:

@@ -312,6 +312,13 @@ def test_declared_facts(tmp_path: Path) -> None:
         "degree", "topic /x", 50.0, ["a", "b"],
     )  # fmt: skip
     assert again == pose
+    with rc.StoreWriter(tmp_path, append=True) as writer:  # and rows that come with them
+        writer.declare("x", units="m")
+        with writer.episode() as episode:
+            episode.add("x", TIMES, VALUES)
+        writer.declare("x", rate=20)
+    x, _ = read_manifest(tmp_path)["streams"]
+    assert (x["units"], x["rate"]) == ("m", 20.0)
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from robocache.store.files import SHARD, STATISTICS, TEMPORARY, new_file, sync_f
 from robocache.store.lock import StoreLock
 from robocache.store.manifest import NAME, Manifest, ShardEntry, StatisticsEntry, read_manifest
 from robocache.store.shard import Shard, ShardWriter
-from robocache.store.statistics import read_state, state_bytes
+from robocache.store.statistics import StreamStatistics, read_state, state_bytes
 from robocache.store.streams import (
     Method,
     StreamEntry,
@@ -36,7 +36,6 @@ from robocache.store.streams import (
 )
 
 SHARD_BYTES = 256 << 20
-_NONE: Mapping[Path, str] = {}
 
 
 class StoreWriter:
@@ -109,7 +108,7 @@ class StoreWriter:
         manifest = Manifest()
         self._clean(manifest)
         # From here on this is a store, and what looks like a shard in it was made by its writers.
-        self._write(manifest)
+        self._write(manifest, {}, {})
         return manifest
 
     def _clean(self, manifest: Manifest) -> None:
@@ -239,16 +238,23 @@ class StoreWriter:
                 with room made, `commit` may be called again.
         """
         self._check_open()
-        if self._pending is None and self._shard is not None and self._shard.episodes:
+        self._commit_pending()
+        if self._shard is not None and self._shard.episodes:
             self._pending = self._shard.close()
             self._shard = None
-        if self._pending is not None:
+            self._commit_pending()
+        manifest = replace(self._manifest, streams=self._declared(self._manifest.streams))
+        if manifest != self._manifest:
+            self._write(manifest, {}, self._statistics)
+
+    def _commit_pending(self) -> None:
+        if self._pending is None:
+            return
+        try:
             self.commit_shard(self._pending)
-            self._pending = None
-        else:
-            manifest = replace(self._manifest, streams=self._declared(self._manifest.streams))
-            if manifest != self._manifest:
-                self._write(manifest)
+        finally:
+            if not (self.path / self._pending.file).exists():  # it has its name in the store
+                self._pending = None
 
     def commit_shard(self, shard: Shard) -> None:
         """Makes a shard that a :class:`ShardWriter` wrote in this folder part of the store.
@@ -284,11 +290,11 @@ class StoreWriter:
         state = new_file(self.path, state_bytes(statistics))
         name = f"statistics-{len(manifest.shards):05d}.safetensors"
         entry = StatisticsEntry(name, state.bytes, f"{state.crc32:08x}", summaries)
+        manifest = replace(manifest, statistics=entry)
         try:
-            self._write(replace(manifest, statistics=entry), {**files, state.path: name})
+            self._write(manifest, {**files, state.path: name}, statistics)
         finally:
             state.discard()  # where it was not renamed
-        self._statistics = statistics
         if old is not None:
             (self.path / old.file).unlink(missing_ok=True)
 
@@ -303,7 +309,7 @@ class StoreWriter:
 
     def _with(self, manifest: Manifest, shard: Shard) -> Manifest:
         """The manifest with a shard more."""
-        streams = {stream.name: stream for stream in manifest.streams}
+        streams = {stream.name: stream for stream in self._declared(manifest.streams)}
         where = f"{self.path / shard.file}"
         for stream in shard.streams:
             known = streams.get(stream.name)
@@ -333,23 +339,32 @@ class StoreWriter:
         said = self._known.declared
         return tuple(declared(s, said[s.name]) if s.name in said else s for s in streams)
 
-    def _write(self, manifest: Manifest, files: Mapping[Path, str] = _NONE) -> None:
+    def _write(
+        self,
+        manifest: Manifest,
+        files: Mapping[Path, str],
+        statistics: dict[str, StreamStatistics],
+    ) -> None:
         """Puts a manifest in place, and before it the files that are new in it, by their names."""
         file = new_file(self.path, manifest.to_bytes())
         renamed: list[tuple[Path, Path]] = []
         try:
             for temporary, name in files.items():
-                temporary.rename(self.path / name)
                 renamed.append((self.path / name, temporary))
+                temporary.rename(self.path / name)
             if files:
                 sync_folder(self.path)
             file.path.rename(self.path / NAME)
-        except BaseException:
-            file.discard()
-            for path, temporary in renamed:
-                path.rename(temporary)
-            raise
-        self._manifest = manifest
+        finally:
+            # Whatever came in between, Ctrl-C too: this is the moment that decides.
+            if file.path.exists():
+                for path, temporary in renamed:
+                    if not temporary.exists():
+                        path.rename(temporary)
+                file.discard()
+            else:
+                self._manifest = manifest
+                self._statistics = statistics
         sync_folder(self.path)
         for stream in manifest.streams:
             self._known.keep(stream)
