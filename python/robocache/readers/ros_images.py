@@ -14,11 +14,11 @@ RAW = "sensor_msgs/msg/Image"
 COMPRESSED = "sensor_msgs/msg/CompressedImage"
 
 # Channels as stored, and which of them make red, green and blue.
-_COLOURS: dict[str, tuple[int, list[int]]] = {
-    "rgb8": (3, [0, 1, 2]),
-    "bgr8": (3, [2, 1, 0]),
-    "rgba8": (4, [0, 1, 2]),
-    "bgra8": (4, [2, 1, 0]),
+_COLOURS = {
+    "rgb8": (3, slice(None)),
+    "bgr8": (3, slice(None, None, -1)),
+    "rgba8": (4, slice(0, 3)),
+    "bgra8": (4, slice(2, None, -1)),
 }
 _GREYS = {"mono8": "8UC1", "mono16": "16UC1"}
 _KINDS = {"U": "u", "S": "i", "F": "f"}
@@ -39,7 +39,7 @@ def decode_raw(message: Message) -> NDArray[Any] | str:
         match = re.fullmatch(r"(8|16|32|64)([USF])C(\d+)", _GREYS.get(encoding, encoding))
         if match is None or (match[1], match[2]) in {("8", "F"), ("16", "F")}:
             return f"their encoding is {encoding!r}"
-        channels, order = int(match[3]), []
+        channels, order = int(match[3]), slice(None)
         pixel = np.dtype(f"{_KINDS[match[2]]}{int(match[1]) // 8}")
     if channels != 1 and (pixel != np.uint8 or channels not in (3, 4)):
         return f"their encoding is {encoding!r}"
@@ -52,4 +52,4 @@ def decode_raw(message: Message) -> NDArray[Any] | str:
     stored = pixel.newbyteorder(">" if message.is_bigendian else "<")
     pixels = np.ascontiguousarray(rows).view(stored)
     image: NDArray[Any] = pixels.reshape(height, width, channels)
-    return image[..., order] if order else image.astype(pixel, copy=False)
+    return image[..., order].astype(pixel, copy=False)
