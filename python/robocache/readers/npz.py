@@ -7,6 +7,7 @@ there is one. Arrays are read row by row out of the file, not at once.
 
 from __future__ import annotations
 
+import math
 import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
@@ -66,29 +67,44 @@ class Npz(Recording):
             refuse_twice(path, "arrays", members)
             for member in members:
                 with file.open(member) as stream:
-                    self._arrays[member.removesuffix(".npy")] = _read_header(stream)
+                    array = _read_header(stream)
+                    found = file.getinfo(member).file_size - stream.tell()
+                if (
+                    found != math.prod(array.shape) * array.dtype.itemsize
+                    and not array.dtype.hasobject
+                ):
+                    raise RecordingError(
+                        f"{path}: expected {array.dtype} {list(array.shape)} in {member}, "
+                        f"got {found:,} bytes"
+                    )
+                self._arrays[member.removesuffix(".npy")] = array
         if options.time_column is not None and options.time_column not in self._arrays:
             raise RecordingError(
                 f"{path}: expected an array of times {options.time_column}, "
                 f"got {', '.join(self._arrays) or 'none'}"
             )
-        self._clocks = {name: self._find_clock(name) for name in self._arrays}
-        clocks = {clock[0] for clock in self._clocks.values() if clock}
-        for name in options.select(name for name in self._arrays if name not in clocks):
+        own = {name: self._find_own_clock(name) for name in self._arrays}
+        taken = {clock[0] for clock in own.values() if clock}
+        shared = options.time_column or next(
+            (n for n in self._arrays if n not in taken and table_columns.is_time_name(n)), None
+        )
+        # The array of each array's times, and the part of its name that may say its unit.
+        self._clocks: dict[str, tuple[str, str] | None] = {
+            name: own[name] or (None if shared is None else (shared, shared))
+            for name in self._arrays
+            if name not in taken and name != shared
+        }
+        if shared is not None and all(own[name] for name in self._clocks):
+            self.notes[f"arrays of times that no other array has left out ({shared})"] = 1
+        for name in options.select(self._clocks):
             self._add_stream(name)
 
-    def _find_clock(self, name: str) -> tuple[str, str] | None:
-        """The array of an array's times, and the part of its name that says its unit."""
-        wanted = self.options.time_column
-        if name == wanted or table_columns.is_time_name(name):
-            return None
+    def _find_own_clock(self, name: str) -> tuple[str, str] | None:
         for other in self._arrays:  # imu_times, imu/t_ns
             rest = other.removeprefix(name)
             if rest[:1] in ("_", "/", ".") and table_columns.is_time_name(rest[1:]):
                 return other, rest[1:]
-        if wanted is None:
-            wanted = next((n for n in self._arrays if table_columns.is_time_name(n)), None)
-        return None if wanted is None else (wanted, wanted)
+        return None
 
     def _add_stream(self, name: str) -> None:
         array = self._arrays[name]
@@ -148,15 +164,11 @@ class Npz(Recording):
         array = self._arrays[name]
         with file.open(f"{name}.npy") as stream:
             _read_header(stream)
-            row_bytes = int(np.prod(array.shape[1:], dtype=np.int64)) * array.dtype.itemsize
+            row_bytes = math.prod(array.shape[1:]) * array.dtype.itemsize
             step = rows_per_chunk(row_bytes) if array.in_rows else array.shape[0]
             for a in range(0, array.shape[0], max(1, step)):
                 count = min(step, array.shape[0] - a)
                 data = stream.read(count * row_bytes)
-                if len(data) < count * row_bytes:
-                    raise RecordingError(
-                        f"{self.path}: expected {array.shape[0]} rows in {name}, got fewer"
-                    )
                 shape = (count, *array.shape[1:])
                 order: Any = "C" if array.in_rows else "F"
                 yield a, native(np.frombuffer(data, array.dtype).reshape(shape, order=order))

@@ -45,6 +45,9 @@ CSV, PARQUET = "CSV", "Parquet"
 WHOLE_BYTES = 256 << 20
 """Files up to this size are read at once, so that rows that are out of order can be sorted."""
 
+BLOCK_BYTES = 8 << 20
+"""How much of a larger CSV file is read at once."""
+
 _DELIMITERS = ",;\t"
 _NO_VALUE = ["", "NULL", "null", "N/A", "NA", "#N/A"]  # NaN is a number here, and kept
 
@@ -57,6 +60,9 @@ class Table(Recording):
         require("pyarrow", self.format, "parquet")
         schema = self._schema()
         refuse_twice(path, "columns", schema.names)
+        self.groups: list[table_columns.Group] = []
+        if self._is_empty():
+            return
         clock = table_columns.find_clock(path, schema, options, self._time_sample(schema))
         self.clock = clock
         self.rate = need_rate(path, None, options) if clock is None else None
@@ -164,7 +170,7 @@ class CsvTable(Table):
         line = _first_lines(self.path)[0]
         time = table_columns.find_time_column(_fields(line), self.options)
         return {
-            "read_options": arrow_csv.ReadOptions(block_size=8 << 20),
+            "read_options": arrow_csv.ReadOptions(block_size=BLOCK_BYTES),
             "parse_options": arrow_csv.ParseOptions(delimiter=_delimiter(line)),
             "convert_options": arrow_csv.ConvertOptions(
                 null_values=_NO_VALUE,
@@ -324,8 +330,8 @@ def is_csv(path: Path) -> bool:
     if not any(delimiter in names for delimiter in _DELIMITERS):
         return False
     found = _fields(names)
-    count = len(next(csv.reader([values], delimiter=_delimiter(names)), found))
-    return count == len(found) and not any(_is_number(name) for name in found)
+    fields = next(csv.reader([values], delimiter=_delimiter(names)), [])
+    return len(fields or found) == len(found) and not any(_is_number(name) for name in found)
 
 
 def _is_number(text: str) -> bool:

@@ -111,7 +111,7 @@ class Clock:
             if self.unit is None:
                 return _dates(pa, column)
             if pa.types.is_string(column.type):
-                return _decimals(pa, column, self.unit)
+                return _decimals(pa, column, self.unit, where, first)
         except pa.ArrowInvalid as error:
             raise RecordingError(f"{where}: expected times, got {error}") from error
         values = array_of(column, where)
@@ -152,20 +152,19 @@ def _dates(pa: Any, column: Any) -> Times:
     return times
 
 
-def _decimals(pa: Any, column: Any, unit: int) -> Times:
+def _decimals(pa: Any, column: Any, unit: int, where: str, first: int) -> Times:
     """Decimal text in a unit: exact, where a float64 of Unix time would be good for 0.2 us."""
     scale = len(str(unit)) - 1
     try:
         exact = column.cast(pa.decimal128(38, scale))
     except pa.ArrowInvalid:  # an exponent, or digits below a nanosecond
-        numbers = column.cast(pa.float64()).to_numpy()
-        return scale_times(numbers, unit, "times")
+        return scale_times(column.cast(pa.float64()).to_numpy(), unit, where, first)
     # An Arrow decimal is 16 bytes of the integer value * 10^scale: nanoseconds here.
     words = np.frombuffer(exact.buffers()[1], np.int64).reshape(-1, 2)
     words = words[exact.offset : exact.offset + len(exact)]
     low, high = words[:, 0], words[:, 1]
-    if (high != low >> 63).any():
-        raise pa.ArrowInvalid("a number of more than 64 bits")
+    if (high != low >> 63).any():  # more than 64 bits: refused, with its row
+        return scale_times(column.cast(pa.float64()).to_numpy(), unit, where, first)
     times: Times = low.copy()
     return times
 
