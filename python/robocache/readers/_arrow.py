@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from robocache.readers.recording import RecordingError, reading, require
+from robocache.readers.recording import CHUNK_BYTES, RecordingError, reading, require
 
 
 def array_of(column: Any, name: str) -> NDArray[Any] | None:
@@ -71,7 +70,7 @@ def _empty(pa: Any, column: Any) -> Any:
 
 
 class ParquetRows:
-    """Rows of an opened Parquet file; reading neighbours does not read their row group again."""
+    """Rows of an opened Parquet file; reading neighbours does not read their row groups again."""
 
     def __init__(self, path: Path) -> None:
         """Opens a file.
@@ -85,9 +84,12 @@ class ParquetRows:
         with self._reading():
             self._file = pq.ParquetFile(path, memory_map=True)
         metadata = self._file.metadata
-        counts = [metadata.row_group(g).num_rows for g in range(metadata.num_row_groups)]
-        self._starts = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
-        self._groups: dict[tuple[str, ...], tuple[int, Any]] = {}  # the last read, by columns
+        groups = [metadata.row_group(g) for g in range(metadata.num_row_groups)]
+        counts = np.array([group.num_rows for group in groups], np.int64)
+        self._starts = np.concatenate([[0], np.cumsum(counts)])  # a row group's first row
+        self._sizes = np.array([group.total_byte_size for group in groups], np.int64)
+        # By columns: the row groups that were read last, and the number of their first row.
+        self._spans: dict[tuple[str, ...], tuple[int, Any]] = {}
         self._runs: dict[str, NDArray[Any]] = {}
 
     @property
@@ -100,24 +102,24 @@ class ParquetRows:
 
     def close(self) -> None:
         """Closes the file."""
-        self._groups.clear()
+        self._spans.clear()
         self._file.close()
 
     def read(self, columns: Sequence[str], first: int, stop: int) -> Any:
         """Columns of the rows from `first` to `stop` - 1, a pyarrow.Table."""
         self._check(columns)
-        parts = [
-            self._read_group(group, tuple(columns)).slice(a - begin, b - a)
-            for group, begin, a, b in self._cut(first, stop)
-        ]
-        return self._pa.concat_tables(parts) if len(parts) != 1 else parts[0]
+        begin, table = self._span(tuple(columns), first, stop)
+        return table.slice(first - begin, stop - first)
 
     def groups(self, column: str, first: int, stop: int) -> Iterator[tuple[int, Any]]:
         """A column of those rows by row groups: how many came before, and a pyarrow.Array."""
         self._check([column])
-        for group, begin, a, b in self._cut(first, stop):
-            part = self._read_group(group, (column,))[column].slice(a - begin, b - a)
-            yield a - first, part.combine_chunks()
+        row = first
+        while row < stop:
+            end = min(stop, int(self._starts[self._group_of(row) + 1]))
+            begin, table = self._span((column,), row, end)
+            yield row - first, table[column].slice(row - begin, end - row).combine_chunks()
+            row = end
 
     def run_of(self, column: str, value: int) -> tuple[int, int]:
         """The first row whose column of integers has a value, and the one after the last.
@@ -142,20 +144,28 @@ class ParquetRows:
             )
         return int(rows[0]), int(rows[-1]) + 1
 
-    def _cut(self, first: int, stop: int) -> Iterator[tuple[int, int, int, int]]:
-        """Row groups with rows of [first, stop): group, its first row, first and stop in it."""
-        for group, (begin, end) in enumerate(itertools.pairwise(self._starts)):
-            a, b = max(first, int(begin)), min(stop, int(end))
-            if a < b:
-                yield group, int(begin), a, b
+    def _group_of(self, row: int) -> int:
+        return int(np.searchsorted(self._starts, row, side="right")) - 1
 
-    def _read_group(self, group: int, columns: tuple[str, ...]) -> Any:
-        kept = self._groups.get(columns)
-        if kept is None or kept[0] != group:
-            with self._reading():
-                kept = (group, self._file.read_row_group(group, list(columns)))
-            self._groups[columns] = kept
-        return kept[1]
+    def _span(self, columns: tuple[str, ...], first: int, stop: int) -> tuple[int, Any]:
+        """Whole row groups with the rows from `first` to `stop` - 1, and the number of their first.
+
+        Further ones are read along: Parquet is read faster so, and neighbours are asked for next.
+        """
+        kept = self._spans.get(columns)
+        if kept is not None and kept[0] <= first and stop <= kept[0] + len(kept[1]):
+            return kept
+        group = self._group_of(first)
+        end = self._group_of(stop - 1) + 1
+        limit = CHUNK_BYTES - int(self._sizes[group:end].sum())
+        while end < len(self._sizes) and self._sizes[end] <= limit:
+            limit -= int(self._sizes[end])
+            end += 1
+        self._spans.pop(columns, None)  # before another is read: both need not fit into memory
+        with self._reading():
+            table = self._file.read_row_groups(range(group, end), list(columns))
+        self._spans[columns] = int(self._starts[group]), table
+        return self._spans[columns]
 
     def _check(self, columns: Sequence[str]) -> None:
         for name in columns:

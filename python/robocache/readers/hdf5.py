@@ -10,16 +10,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+from numpy.typing import NDArray
 
 from robocache.readers import images
 from robocache.readers.recording import (
+    CHUNK_BYTES,
     EpisodeReader,
     Method,
     Reader,
@@ -62,7 +62,7 @@ class Demonstrations(Recording):
 
     def _open(self) -> None:
         data = self._file.get("data")
-        demos = [n for n, g in data.items() if isinstance(g, self._group_type)] if data else []
+        demos = [n for n in data or () if data.get(n, getclass=True) is self._group_type]
         if not demos:
             found = ", ".join(self._file) or "nothing"
             raise RecordingError(
@@ -71,13 +71,16 @@ class Demonstrations(Recording):
             )
         self._about = _describe(data.attrs)
         self.rate = need_rate(self.path, _find_rate(self._about), self.options)
-        self._demos = sorted(demos, key=_by_number)
+        demos.sort(key=_by_number)
+        self._rows = {demo: _count_rows(self.path, data[demo]) for demo in demos}
         self._episodes: list[_Episode] | None = None
-        first = data[self._demos[0]]
-        names = [name for name, _ in self._find(first, Counter())]
-        self.options.select(names)
-        for name, dataset in self._find(first, self.notes):
-            self._add_stream(name, dataset)
+        # Whether a dataset is a stream is decided where it is first seen: in the longest
+        # demonstration, since in one of a single row all that is not per step looks as if it were.
+        model = data[max(demos, key=self._rows.__getitem__)]
+        rows = self._rows[model.name.rpartition("/")[2]]
+        items = {name: model[name] for name in _names(model)}
+        self.options.select(n for n in items if self._why_not(n, items[n], rows) is None)
+        self._is_stream = {name: self._judge(name, items[name], rows) for name in items}
 
     def episodes(self) -> Sequence[EpisodeReader]:
         """The demonstrations that have rows."""
@@ -95,49 +98,63 @@ class Demonstrations(Recording):
         for name, keys in (self._file.get("mask") or {}).items():
             for key in keys[()]:
                 subsets.setdefault(_text(key), []).append(name)
-        for demo in self._demos:
-            group = self._file["data"][demo]
-            rows = _count_rows(self.path, group)
+        for demo, rows in self._rows.items():
             if rows == 0:
                 self.notes["episodes without rows, skipped"] += 1
                 continue
-            task = _find_task(_describe(group.attrs)) or _find_task(self._about)
+            about = _describe(self._file["data"][demo].attrs)
+            task = _find_task(about) or _find_task(self._about)
             yield _Episode(self, demo, task, tuple(subsets.get(demo, ())), rows)
 
-    def _find(self, demo: Any, notes: Counter[str]) -> Iterator[tuple[str, Any]]:
+    def _find(self, demo: Any, rows: int) -> Iterator[tuple[str, Any]]:
         """The datasets of a demonstration that are streams, with their names."""
-        rows = _count_rows(self.path, demo)
-        found: list[tuple[str, Any]] = []
-        demo.visititems(lambda name, item: found.append((name, item)))
-        for name, item in found:
-            if not isinstance(item, self._dataset_type):
+        for name in _names(demo):
+            if self._is_stream.get(name) is False:
                 continue
-            if name.startswith("next_obs/"):
-                notes["datasets of next_obs left out, obs has them a row earlier"] += 1
-            elif not is_storable(item.dtype):
-                notes[f"datasets of type {item.dtype} left out ({name})"] += 1
-            elif item.shape[:1] != (rows,):
-                top = name.partition("/")[0]
-                notes[f"datasets left out that have not a row a step ({top})"] += 1
-            else:
-                yield name, item
+            dataset = demo[name]
+            if name not in self._is_stream:
+                self._is_stream[name] = self._judge(name, dataset, rows)
+            if not self._is_stream[name]:
+                continue
+            if len(dataset) != rows:
+                raise RecordingError(
+                    f"{self.path}: expected {rows} rows in {dataset.name}, got {len(dataset)}"
+                )
+            yield name, dataset
 
-    def _add_stream(self, name: str, dataset: Any) -> bool:
-        """Whether a dataset is wanted; if so its facts are there afterwards."""
-        shape = dataset.shape[1:]
-        is_image = images.is_image(shape, dataset.dtype)
-        if not self.options.wants(name):
+    def _why_not(self, name: str, item: Any, rows: int) -> str | None:
+        """Why something in a demonstration is not a stream, as a note; nothing for a group."""
+        if not isinstance(item, self._dataset_type):
+            return ""
+        if name.startswith("next_obs/"):
+            return "datasets of next_obs left out, obs has them a row earlier"
+        if not is_storable(item.dtype):
+            return f"datasets of type {item.dtype} left out ({name})"
+        if item.shape is None or item.shape[:1] != (rows,):
+            top = name.partition("/")[0]
+            return f"datasets left out that have not a row a step ({top})"
+        return None
+
+    def _judge(self, name: str, item: Any, rows: int) -> bool:
+        """Whether something is a stream that is wanted; then its facts are there afterwards."""
+        why_not = self._why_not(name, item, rows)
+        if why_not is not None:
+            if why_not:
+                self.notes[why_not] += 1
             return False
+        shape = item.shape[1:]
+        is_image = images.is_image(shape, item.dtype)
         if is_image and not self.options.images:
             images.leave_out(name, self.notes)
             return False
-        if name not in self.streams:
-            self.streams[name] = StreamFacts(
-                method="previous" if is_image else self._method(name, shape),
-                rate=self.rate,
-                timeline="rows",
-                source=f"dataset {name}",
-            )
+        if not self.options.wants(name):
+            return False
+        self.streams[name] = StreamFacts(
+            method="previous" if is_image else self._method(name, shape),
+            rate=self.rate,
+            timeline="rows",
+            source=f"dataset {name}",
+        )
         return True
 
     def _method(self, name: str, shape: tuple[int, ...]) -> Method | None:
@@ -167,25 +184,25 @@ class _Episode:
     def read(self) -> Iterator[Rows]:
         recording = self.recording
         demo = recording._file["data"][self.key]
-        # What is left out of the first demonstration was noted as it was opened.
-        notes = Counter[str]() if self.key == recording._demos[0] else recording.notes
+        times = row_times(0, self.rows, recording.rate)
         with reading(recording.path, f"{self.key} to be readable", KeyError, RuntimeError):
-            for name, dataset in recording._find(demo, notes):
-                if recording._add_stream(name, dataset):
-                    yield from self._chunks(name, dataset)
+            for name, dataset in recording._find(demo, self.rows):
+                for a, values in self._parts(dataset):
+                    if images.is_image(values.shape[1:], values.dtype):
+                        values = images.fit_all(values, recording.options)
+                    yield Rows(name, times[a : a + len(values)], values)
 
-    def _chunks(self, name: str, dataset: Any) -> Iterator[Rows]:
-        shape, options = dataset.shape[1:], self.recording.options
-        row_bytes = int(np.prod(shape, dtype=np.int64)) * dataset.dtype.itemsize
-        step = rows_per_chunk(row_bytes)
+    def _parts(self, dataset: Any) -> Iterator[tuple[int, NDArray[Any]]]:
+        """A dataset in parts of bounded size: the number of a row, and rows from there on."""
+        size = dataset.nbytes
+        if size <= CHUNK_BYTES:
+            yield 0, native(dataset[()])
+            return
+        step = rows_per_chunk(size // self.rows)
         if dataset.chunks and step > dataset.chunks[0]:
             step -= step % dataset.chunks[0]  # each chunk of the file is decompressed once
         for a in range(0, self.rows, step):
-            values = native(dataset[a : a + step])
-            times = row_times(a, len(values), self.recording.rate)
-            if images.is_image(shape, dataset.dtype):
-                values = images.fit_all(values, options)
-            yield Rows(name, times, values)
+            yield a, native(dataset[a : a + step])
 
 
 # ---- what attributes say -------------------------------------------------------------------------
@@ -237,6 +254,13 @@ def _count_rows(path: Path, demo: Any) -> int:
         return int(demo.attrs["num_samples"])
     names = ", ".join(demo) or "nothing"
     raise RecordingError(f"{path}: expected actions or num_samples in {demo.name}, got {names}")
+
+
+def _names(group: Any) -> list[str]:
+    """All that is in a group and its groups."""
+    names: list[str] = []
+    group.visit(names.append)
+    return names
 
 
 def _by_number(name: str) -> tuple[bool, int, str]:
