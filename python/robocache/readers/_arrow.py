@@ -28,8 +28,7 @@ def array_of(column: Any, name: str) -> NDArray[Any] | None:
     """
     pa = require("pyarrow", "columns", "lerobot")
     if isinstance(column, pa.ChunkedArray):
-        chunks = column.chunks
-        column = chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks or [_empty(pa, column)])
+        column = one_array(column)
     if isinstance(column.type, pa.ExtensionType):  # such as Array2D of Hugging Face's datasets
         column = column.storage
     shape = [len(column)]
@@ -65,8 +64,9 @@ def _is_other_list(pa: Any, kind: Any) -> bool:
     return bool(pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
 
 
-def _empty(pa: Any, column: Any) -> Any:
-    return pa.array([], column.type)
+def one_array(column: Any) -> Any:
+    """A pyarrow.ChunkedArray as a pyarrow.Array, without a copy if it is one chunk."""
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 class ParquetRows:
@@ -118,7 +118,7 @@ class ParquetRows:
         while row < stop:
             end = min(stop, int(self._starts[self._group_of(row) + 1]))
             begin, table = self._span((column,), row, end)
-            yield row - first, table[column].slice(row - begin, end - row).combine_chunks()
+            yield row - first, one_array(table[column].slice(row - begin, end - row))
             row = end
 
     def run_of(self, column: str, value: int) -> tuple[int, int]:
@@ -164,6 +164,7 @@ class ParquetRows:
         self._spans.pop(columns, None)  # before another is read: both need not fit into memory
         with self._reading():
             table = self._file.read_row_groups(range(group, end), list(columns))
+        table = table.combine_chunks()  # a slice of many chunks looks for its own in all of them
         self._spans[columns] = int(self._starts[group]), table
         return self._spans[columns]
 

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robocache.readers import table_columns
-from robocache.readers._arrow import array_of
+from robocache.readers._arrow import array_of, one_array
 from robocache.readers.recording import (
     EpisodeReader,
     Reader,
@@ -264,7 +264,7 @@ class _Episode:
 
     def _rows(self, group: table_columns.Group, batch: Any, times: Times, first: int) -> Rows:
         path = self.table.path
-        columns = [batch[name].combine_chunks() for name in group.columns]
+        columns = [one_array(batch[name]) for name in group.columns]
         empty = np.logical_and.reduce([_nulls(column) for column in columns])
         if empty.any():
             batch_rows = np.flatnonzero(~empty)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from robocache.readers._arrow import array_of
+from robocache.readers._arrow import array_of, one_array
 from robocache.readers.recording import (
     TIME_UNITS,
     ReadOptions,
@@ -103,7 +103,7 @@ class Clock:
         """
         pa = require("pyarrow", "tables", "parquet")
         where = f"{path}, column {self.column}"
-        column = column.combine_chunks()
+        column = one_array(column)
         if column.null_count:
             row = first + int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
             raise RecordingError(f"{where}: expected a time in every row, got none in row {row}")
