@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -182,6 +183,21 @@ def test_exact_quantiles_up_to_the_bound() -> None:
     assert_summary(beyond, numpy_summary(list(values.T)), with_quantiles=False)
     assert max(rank_errors(beyond, list(values.T))) < RANK_ERROR
     assert exact_rows(16) == EXACT_ROWS and exact_rows(1024) == 1024
+
+
+def test_without_the_library_of_sketches(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "datasketches", None)
+    values = np.zeros(EXACT_ROWS + 1, np.float32)
+    with rc.StoreWriter(tmp_path) as writer:
+        with writer.episode() as episode:
+            episode.add("x", np.arange(EXACT_ROWS), values[1:])
+        writer.commit()
+        with writer.episode() as episode:
+            episode.add("x", [0], values[:1])
+        with pytest.raises(ImportError, match="need datasketches: pip install datasketches"):
+            writer.commit()
+        monkeypatch.undo()
+    assert read_manifest(tmp_path)["statistics"]["streams"]["x"]["count"] == [EXACT_ROWS + 1]
 
 
 @pytest.mark.parametrize("kind", ["noise", "walk", "period", "steps"])

@@ -59,7 +59,11 @@ class Quantiles:
         return not self._sketches
 
     def update(self, rows: Array) -> None:
-        """Adds rows [n, C]; they are copied."""
+        """Adds rows [n, C]; they are copied.
+
+        Raises:
+            ImportError: These are too many to keep, and the datasketches library is missing.
+        """
         if self.is_exact:
             if self.rows + len(rows) <= exact_rows(self.channels):
                 self._kept.append(rows.astype(self.dtype))
@@ -203,7 +207,13 @@ class Quantiles:
 
 
 def _kind(dtype: np.dtype[Any]) -> Any:
-    import datasketches
+    try:
+        import datasketches
+    except ImportError:
+        raise ImportError(
+            f"statistics of more than {EXACT_ROWS} rows, or {_EXACT_ELEMENTS} numbers, of a stream "
+            "need datasketches: pip install datasketches (which compiles it on Python 3.14)"
+        ) from None
 
     is_double = dtype == np.float64
     return datasketches.kll_doubles_sketch if is_double else datasketches.kll_floats_sketch
