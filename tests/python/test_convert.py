@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib.util
 import json
 import os
 import signal
@@ -377,3 +379,101 @@ def test_an_error_of_a_worker_is_raised() -> None:
                 list(run_in_order(pool, fail, [(7,), (8,)]))
         finally:
             pool.close()
+
+
+# ---- Ray -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def cluster() -> Any:
+    """A local Ray with two workers."""
+    ray = pytest.importorskip("ray", reason="conversion on Ray needs ray")
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    yield ray
+    ray.shutdown()
+
+
+def test_ray_makes_no_difference(
+    recordings: Path, tmp_path: Path, small_groups: None, cluster: Any
+) -> None:
+    spoil(recordings)
+    report = rc.convert(recordings, tmp_path / "ray", ray="auto")
+    assert report.episodes == 7 and len(report.skipped) == 1
+    rc.convert(recordings, tmp_path / "s")
+    assert files(tmp_path / "ray") == files(tmp_path / "s")
+
+
+def test_a_killed_worker_of_ray(tmp_path: Path, small_groups: None, cluster: Any) -> None:
+    """No episode is lost, and none is there twice."""
+    recordings = tmp_path / "recordings"
+    for seed in range(12):
+        write_recording(recordings / f"r{seed:02d}.npz", seed, rows=30_000)
+    killed: list[int] = []
+
+    def kill(done: int, total: int) -> None:
+        """Once two recordings are converted, workers of the next ones."""
+        if done < 2 or len(killed) >= 2:
+            return
+        deadline = time.monotonic() + 10
+        while time.monotonic() < deadline:
+            for process in Path("/proc").glob("[0-9]*/cmdline"):
+                with contextlib.suppress(OSError):
+                    if b"ray::make_shards" in process.read_bytes():
+                        killed.append(int(process.parent.name))
+                        os.kill(killed[-1], signal.SIGKILL)
+                        return
+            time.sleep(0.002)
+
+    report = rc.convert(recordings, tmp_path / "ray", ray="auto", progress=kill)
+    assert killed, "no worker was seen at work"
+    assert report.skipped == [] and report.episodes == 12
+    rc.convert(recordings, tmp_path / "s")
+    assert content(tmp_path / "ray") == content(tmp_path / "s")
+    assert not list((tmp_path / "ray").glob(".tmp-*"))
+
+
+def test_without_ray(recordings: Path, tmp_path: Path) -> None:
+    if importlib.util.find_spec("ray"):
+        pytest.skip("ray is installed")
+    done = robocache("convert", recordings, tmp_path / "s", "--ray", "auto")
+    assert done.returncode == 2
+    assert done.stderr == "robocache: converting on Ray needs ray: pip install 'robocache[ray]'\n"
+
+
+# ---- memory --------------------------------------------------------------------------------------
+
+
+@pytest.mark.large
+@pytest.mark.skipif(
+    os.environ.get("ROBOCACHE_TEST_LARGE") != "1",
+    reason="writes 3 GB and takes a minute; ROBOCACHE_TEST_LARGE=1 asks for it",
+)
+def test_memory_is_bounded(tmp_path: Path) -> None:
+    """1.3 GB of images, in one long episode and ten short ones: all processes stay under 1 GiB."""
+    rng = np.random.default_rng(0)
+    for number, frames in enumerate([1200, *[120] * 10]):
+        times = START + np.arange(frames) * 33 * MS
+        pictures = rng.integers(0, 255, (frames, 360, 480, 3), dtype=np.uint8)
+        folder = tmp_path / "recordings"
+        folder.mkdir(exist_ok=True)
+        np.savez(folder / f"r{number:02d}.npz", camera=pictures, camera_times_ns=times)
+        del pictures
+    size = sum(file.stat().st_size for file in (tmp_path / "recordings").iterdir())
+    assert size > 1 << 30
+    command = [sys.executable, "-m", "robocache.cli", "convert", str(tmp_path / "recordings"),
+               str(tmp_path / "s"), "--workers", "2"]  # fmt: skip
+    process = subprocess.Popen(command)
+    peaks: dict[int, int] = {}
+    while process.poll() is None:
+        for one in [process.pid, *children_of(process.pid)]:
+            with contextlib.suppress(OSError):
+                status = Path(f"/proc/{one}/status").read_text()
+                if "VmHWM:" in status:
+                    peaks[one] = int(status.split("VmHWM:")[1].split()[0]) * 1024
+        time.sleep(0.02)
+    total = sum(peaks.values())
+    print(f"{size:,} bytes converted; peaks {sorted(peaks.values())}, together {total:,} bytes")
+    assert process.returncode == 0
+    assert total < 1 << 30
+    store = rc.EpisodeStore(tmp_path / "s")
+    assert store.streams["camera"].rows == 2400
