@@ -277,11 +277,12 @@ def test_coverage() -> None:
 
 
 def test_dropout() -> None:
-    one, two = silent(clean()), replace(silent(clean()), name="hand")
-    three = replace(clean(), name="camera")
+    one, three = silent(clean()), replace(clean(), name="camera")
+    two = silent(replace(clean(), name="hand", times=clock(2000, seed=1)))
     assert dropout([one, three, replace(three, name="lidar")]) == [], "one sensor failed"
+    assert dropout([one, replace(one, name="fields of the same messages"), three]) == []
     (found,) = dropout([one, two, three])
-    assert found.text.startswith("2 streams are silent together once, for up to 607")
+    assert found.text.startswith("2 streams are silent together once, for up to 611")
     assert "arm, hand" in found.text
     assert kinds(check_episode([one, two])) == {"gap", "dropout"}
 

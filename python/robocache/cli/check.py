@@ -12,6 +12,7 @@ from robocache.doctor import Diagnosis, Finding, examine
 from robocache.doctor.finding import SEVERITIES
 from robocache.readers import ReadOptions
 
+MOST_STREAMS = 4  # that are listed of those with the same finding
 COLOURS = {"error": "bold red", "warning": "yellow", "info": "cyan"}
 
 
@@ -35,12 +36,21 @@ def print_findings(found: Diagnosis) -> None:
         if finding.kind in ("reader", "checksum", "unreadable"):  # each says something else
             key = (finding.severity, finding.kind, finding.text)
         groups.setdefault(key, []).append(finding)
-    for (severity, kind, _), group in groups.items():
-        first = group[0]
-        stream = f"  {escape(first.stream)}" if first.stream else ""
-        console.print(f"[{COLOURS[severity]}]{severity:8}[/]{kind}[bold]{stream}[/]{where(group)}")
-        console.print(f"        {first.text}", markup=False)
-        console.print(f"        -> {first.advice}", markup=False, style="dim")
+    # What is said of several streams in the same words (the fields of a message) is said once.
+    alike: dict[tuple[str, ...], list[list[Finding]]] = {}
+    for group in groups.values():
+        alike.setdefault(
+            (group[0].severity, group[0].kind, where(group), group[0].text), []
+        ).append(group)
+    for (severity, kind, place, text), streams in alike.items():
+        names = [group[0].stream for group in streams if group[0].stream is not None]
+        listed = escape(", ".join(names[:MOST_STREAMS]))
+        if len(names) > MOST_STREAMS:
+            listed += f" and {len(names) - MOST_STREAMS} more"
+        stream = f"  [bold]{listed}[/]" if listed else ""
+        console.print(f"[{COLOURS[severity]}]{severity:8}[/]{kind}{stream}{place}")
+        console.print(f"        {text}", markup=False)
+        console.print(f"        -> {streams[0][0].advice}", markup=False, style="dim")
     counts = ", ".join(
         f"{found.count(severity):,} {severity}{'s' * (found.count(severity) != 1)}"
         for severity in SEVERITIES

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -10,7 +11,15 @@ from pathlib import Path
 from typing import Any, Literal
 
 from robocache.conversion.pools import Inline, Pool, Processes, RayTasks, run_in_order
-from robocache.conversion.work import Listing, Made, Span, list_recording, make_shards, source_of
+from robocache.conversion.work import (
+    Listing,
+    Made,
+    Span,
+    close_recording,
+    list_recording,
+    make_shards,
+    source_of,
+)
 from robocache.doctor.data import is_store, size_of
 from robocache.readers import ReadOptions, RecordingError, find_recordings
 from robocache.readers.recording import note_lines
@@ -20,8 +29,8 @@ from robocache.store.writer import SHARD_BYTES, StoreWriter
 
 # A group of episodes is converted by one worker into shards of its own. Its size is that of the
 # recordings: small enough to keep many workers busy, large enough that a store has few shards.
-GROUPS = 64
-LEAST_GROUP_BYTES, MOST_GROUP_BYTES = 4 << 20, 256 << 20
+GROUPS = 16
+LEAST_GROUP_BYTES, MOST_GROUP_BYTES = 2 << 20, 256 << 20
 
 PathLike = str | os.PathLike[str]
 
@@ -151,6 +160,7 @@ def convert(
             run.convert(_groups(listings), there)
         finally:
             pool.close()
+            close_recording()
             for left in Path(destination).glob(f"{TEMPORARY}*"):  # by workers that died
                 left.unlink(missing_ok=True)
     report.notes = note_lines(run.notes)
@@ -237,6 +247,7 @@ class _Run:
         progress: Callable[[int, int], None] | None,
     ) -> None:
         self.notes: Counter[str] = Counter()
+        self._job = uuid.uuid4().hex  # workers may outlive it, and must not mix up two
         self._writer = writer
         self._pool = pool
         self._options = options
@@ -248,8 +259,8 @@ class _Run:
     def list_recordings(self, paths: Sequence[str]) -> list[tuple[str, Listing]]:
         """The episodes of each recording."""
         listings = []
-        tasks = [(path, self._options) for path in paths]
-        for (path, _), listing in run_in_order(self._pool, list_recording, tasks):
+        tasks = [(self._job, path, self._options) for path in paths]
+        for (_, path, _), listing in run_in_order(self._pool, list_recording, tasks):
             if listing is None:
                 listing = Listing(problem="the process that read it died (memory?)")
             if listing.problem is not None:
@@ -265,12 +276,12 @@ class _Run:
         """Converts what is not there yet."""
         total = sum(len(span.keys) for group in groups for span in group)
         tasks = [self._task(todo) for group in groups if (todo := _without(group, there))]
-        left = sum(len(span.keys) for task in tasks for span in task[1])
+        left = sum(len(span.keys) for task in tasks for span in task[2])
         done = self._report.already_there = total - left
         if self._progress is not None:
             self._progress(done, total)
         for task, made in run_in_order(self._pool, make_shards, tasks):
-            spans: list[Span] = task[1]
+            spans: list[Span] = task[2]
             if made is None:
                 for span in spans:
                     self._skip(span.path, "the process that converted it died (memory?)")
@@ -280,8 +291,8 @@ class _Run:
             if self._progress is not None:
                 self._progress(done, total)
 
-    def _task(self, spans: list[Span]) -> tuple[Path, list[Span], ReadOptions, int, bool]:
-        return (self._writer.path, spans, self._options, self._shard_bytes, self._strict)
+    def _task(self, spans: list[Span]) -> tuple[str, Path, list[Span], ReadOptions, int, bool]:
+        return (self._job, self._writer.path, spans, self._options, self._shard_bytes, self._strict)
 
     def _commit(self, made: Made, spans: list[Span]) -> None:
         for i, shard in enumerate(made.shards):

@@ -64,12 +64,11 @@ def source_of(path: str, key: str) -> str:
     return f"{path}#{key}"
 
 
-def list_recording(path: str, options: ReadOptions) -> Listing:
+def list_recording(job: str, path: str, options: ReadOptions) -> Listing:
     """The episodes of a recording, without their rows."""
     try:
-        with open_recording(path, options) as recording:
-            keys = tuple(episode.key for episode in recording.episodes())
-            return Listing(keys, recording.format, Counter(recording.notes))
+        opened = _open(job, path, options)
+        return Listing(tuple(opened.episodes), opened.recording.format, opened.notes)
     except MemoryError:
         raise
     except Exception as error:  # readers raise RecordingError; their libraries anything
@@ -77,6 +76,7 @@ def list_recording(path: str, options: ReadOptions) -> Listing:
 
 
 def make_shards(
+    job: str,
     folder: Path,
     spans: Sequence[Span],
     options: ReadOptions,
@@ -89,6 +89,7 @@ def make_shards(
     An episode that can't be read, or does not fit the streams of those before it, is left out.
 
     Args:
+        job: The conversion's.
         folder: The store's.
         spans: What to convert, in this order.
         options: How to read.
@@ -102,7 +103,7 @@ def make_shards(
     maker = _Maker(folder, shard_bytes, known)
     try:
         for span in spans:
-            _convert_span(maker, span, options, strict)
+            _convert_span(maker, job, span, options, strict)
             if strict and maker.made.skipped:
                 break
         maker.close_shard()
@@ -112,34 +113,64 @@ def make_shards(
     return maker.made
 
 
-def _convert_span(maker: _Maker, span: Span, options: ReadOptions, strict: bool) -> None:
+def _convert_span(maker: _Maker, job: str, span: Span, options: ReadOptions, strict: bool) -> None:
     skipped = maker.made.skipped
     try:
-        recording = open_recording(span.path, options)
+        opened = _open(job, span.path, options)
     except MemoryError:
         raise
     except Exception as error:
         skipped.append((span.path, _reason(error, span.path)))
         return
-    with recording:
-        wanted = set(span.keys)
-        episodes = recording.episodes()
-        on_opening = Counter(recording.notes)  # noted where the recording was listed
-        for episode in episodes:
-            if episode.key not in wanted:
-                continue
-            wanted.discard(episode.key)
-            source = source_of(span.path, episode.key)
-            try:
-                maker.add(recording, episode, source)
-            except (ValueError, TypeError) as error:  # it can't be read, or does not fit
-                skipped.append((source, _reason(error, span.path)))
-                if strict:
-                    break
-        maker.made.notes.update(recording.notes - on_opening)
-    if not strict:
-        gone = "expected an episode that was there a moment ago, got none"
-        skipped.extend((source_of(span.path, key), gone) for key in span.keys if key in wanted)
+    before = Counter(opened.recording.notes)
+    for key in span.keys:
+        source = source_of(span.path, key)
+        try:
+            if key not in opened.episodes:
+                raise RecordingError("expected an episode that was there a moment ago, got none")
+            maker.add(opened.recording, opened.episodes[key], source)
+        except (ValueError, TypeError) as error:  # it can't be read, or does not fit
+            skipped.append((source, _reason(error, span.path)))
+            if strict:
+                break
+    maker.made.notes.update(opened.recording.notes - before)
+
+
+# ---- open recordings -----------------------------------------------------------------------------
+
+
+@dataclass
+class _Opened:
+    recording: Recording
+    episodes: dict[str, EpisodeReader]
+    notes: Counter[str]
+    """Of opening it."""
+
+
+_opened: dict[tuple[str, str], _Opened] = {}
+"""The last recording of this process: listing one with many episodes can take long."""
+
+
+def _open(job: str, path: str, options: ReadOptions) -> _Opened:
+    if (job, path) not in _opened:
+        close_recording()
+        recording = open_recording(path, options)
+        try:
+            episodes = {episode.key: episode for episode in recording.episodes()}
+        except BaseException:
+            recording.close()
+            raise
+        _opened[job, path] = _Opened(recording, episodes, Counter(recording.notes))
+    return _opened[job, path]
+
+
+def close_recording() -> None:
+    """Closes the recording that is open in this process."""
+    while _opened:
+        _opened.popitem()[1].recording.close()
+
+
+# ---- shards --------------------------------------------------------------------------------------
 
 
 class _Maker:

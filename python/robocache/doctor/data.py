@@ -14,7 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robocache.doctor.finding import Facts, Series
-from robocache.readers import ReadOptions, StreamFacts, open_recording
+from robocache.readers import (
+    ReadOptions,
+    RecordingError,
+    StreamFacts,
+    find_reader,
+    find_recordings,
+    open_recording,
+)
 
 if TYPE_CHECKING:
     from robocache.readers import EpisodeReader, Recording, Rows
@@ -76,9 +83,25 @@ def open_data(path: str | os.PathLike[str], options: ReadOptions) -> Iterator[Da
         stored = _StoredEpisodes(store)
         yield Data(Path(path), "episode store", stored, Counter(), store)
         return
-    with open_recording(path, options) as recording:
+    with open_recording(_one_recording(path), options) as recording:
         read = [_RecordedEpisode(recording, episode) for episode in recording.episodes()]
         yield Data(Path(path), recording.format, read, recording.notes, None)
+
+
+def _one_recording(path: str | os.PathLike[str]) -> Path:
+    """The path, or the one recording in a folder.
+
+    Raises:
+        RecordingError: If there are several.
+    """
+    if find_reader(path) is not None:
+        return Path(path)
+    found = find_recordings(path)
+    if len(found) > 1:
+        raise RecordingError(
+            f"{path}: expected one recording, got a folder with {len(found):,}, such as {found[0]}"
+        )
+    return found[0] if found else Path(path)  # of none, opening it says what was expected
 
 
 def size_of(path: Path) -> int:

@@ -56,10 +56,10 @@ def coverage(streams: Sequence[Series]) -> list[Finding]:
 
 def dropout(streams: Sequence[Series]) -> list[Finding]:
     """Several streams that fall silent together: not a sensor failed, but what recorded them."""
+    clocks = _clocks(streams)
     silences = [
         (int(series.times[row]), int(series.times[row + 1]), series)
-        for series in streams
-        if len(series.times) >= 4
+        for series in clocks
         for row in gap_rows(series)
     ]
     silences.sort(key=lambda silence: silence[0])
@@ -73,7 +73,7 @@ def dropout(streams: Sequence[Series]) -> list[Finding]:
     lost = []
     for begin, end, names in together:
         # Slow streams would not have noticed.
-        notice = [s for s in streams if len(s.times) > 3 and 3 * usual_ns(s.times) < end - begin]
+        notice = [series for series in clocks if 3 * usual_ns(series.times) < end - begin]
         if len(names) >= 2 and len(names) >= len(notice) / 2:
             lost.append((begin, end, names))
     if not lost:
@@ -96,6 +96,12 @@ def dropout(streams: Sequence[Series]) -> list[Finding]:
     ]
 
 
+def _clocks(streams: Sequence[Series]) -> list[Series]:
+    """One stream of those that share their times: the fields of a message fall silent as one."""
+    different = {series.times.tobytes(): series for series in reversed(streams)}
+    return [series for series in reversed(different.values()) if len(series.times) >= 4]
+
+
 def clock_drift(streams: Sequence[Series]) -> list[Finding]:
     """Clocks that run apart: of streams that say when their rows arrived."""
     drifts = {s.name: drift for s in streams if (drift := drift_ns(s)) is not None}
@@ -107,18 +113,18 @@ def clock_drift(streams: Sequence[Series]) -> list[Finding]:
         if abs(drift) <= DRIFT_NS:
             continue
         apart = {other: drift - theirs for other, theirs in drifts.items() if other != name}
+        behind = "falls {} behind" if drift > 0 else "runs {} ahead of"
         against = "the recorder's"
         if apart:
             other = max(apart, key=lambda one: abs(apart[one]))
             if abs(apart[other]) > DRIFT_NS:
                 against += f", and {duration(abs(apart[other]))} from that of {other},"
         times = next(s.times for s in streams if s.name == name)
-        direction = "behind" if drift > 0 else "ahead"
         found.append(
             Finding(
                 "clock_drift",
                 "warning",
-                f"the clock falls {duration(abs(drift))} {direction} {against} in "
+                f"the clock {behind.format(duration(abs(drift)))} {against} in "
                 f"{duration(float(times[-1] - times[0]))}",
                 "synchronise the clocks (PTP, chrony), or stamp rows by when they were received "
                 "(convert --stamp received); clock_offset cancels a constant difference only",

@@ -120,7 +120,7 @@ def lost_rows(series: Series) -> Finding | None:
     return Finding(
         "lost_rows",
         "warning" if share > 0.01 else "info",
-        f"{lost:,} single rows seem lost ({100 * share:.2g} %)",
+        f"{lost:,} single row{'s seem' if lost != 1 else ' seems'} lost ({100 * share:.2g} %)",
         "nothing where methods interpolate; a max_gap of 1.5 periods marks the results in between",
         series.name,
         int(series.times[rows[0]]),
