@@ -158,6 +158,13 @@ def test_timestamps_that_are_not_of_the_rate(tmp_path: Path) -> None:
     assert message_of(root) == f"{path}: expected timestamps that ascend, got others"
 
 
+@pytest.mark.parametrize("name", ["is_depth_map", "video.is_depth_map"])
+def test_depth_kept_as_video_is_left_out(tmp_path: Path, name: str) -> None:
+    depth = {"dtype": "video", "shape": [16, 24, 1], "info": {name: True}}
+    root = write_v2(tmp_path / "a", [3], features={**FEATURES, "depth": depth})
+    assert check(root, [3])["streams of depth kept as video left out (depth)"] == 1
+
+
 # ---- one that LeRobot writes ---------------------------------------------------------------------
 
 

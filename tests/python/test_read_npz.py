@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from recordings import message_of, read_all
 
-from robocache.readers import ReadOptions, find_recordings
+from robocache.readers import ReadOptions, RecordingError, find_recordings
 from robocache.readers.recording import CHUNK_BYTES
 
 NS = 1_000_000_000
@@ -138,6 +138,24 @@ def test_damaged(tmp_path: Path) -> None:
     middle[3000] ^= 1
     path.write_bytes(middle)
     assert message_of(path).startswith(f"{path}: expected an NPZ file, got BadZipFile: Bad CRC")
+
+
+def test_nothing_else_is_raised_for_damaged_files(tmp_path: Path) -> None:
+    """Bytes changed at random: a RecordingError, or rows."""
+    path = write(tmp_path / "a.npz", x=np.arange(9), t=np.arange(9.0))
+    data = path.read_bytes()
+    random = np.random.default_rng(0)
+    refused = 0
+    for _ in range(300):
+        changed = bytearray(data)
+        for place in random.integers(0, len(data), random.integers(1, 4)):
+            changed[place] = random.integers(0, 256)
+        path.write_bytes(changed)
+        try:
+            read_all(path)
+        except RecordingError:
+            refused += 1
+    assert refused > 200
 
 
 def test_shapes_that_lie(tmp_path: Path) -> None:

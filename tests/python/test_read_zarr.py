@@ -159,6 +159,17 @@ def test_damaged(tmp_path: Path) -> None:
     )
 
 
+def test_absent_chunks_are_counted(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    arrays = write(path, [12])
+    (path / "data/action/1.0").unlink()
+    read, recording = read_all(path, AT_10)
+    assert recording.notes == {"chunks absent, read as the array's fill value (action)": 1}
+    expected = arrays["data/action"].copy()
+    expected[5:10] = 0
+    np.testing.assert_array_equal(read["episode_0"]["action"].values, expected)
+
+
 def test_a_truncated_zip_file(tmp_path: Path) -> None:
     write(tmp_path / "buffer", [12])
     path = Path(shutil.make_archive(str(tmp_path / "a"), "zip", tmp_path / "buffer"))

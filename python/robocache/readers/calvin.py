@@ -7,8 +7,6 @@ A folder (``training``, ``validation``) has ``episode_0358482.npz`` and so on, a
 from __future__ import annotations
 
 import re
-import zipfile
-import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robocache.readers import images
+from robocache.readers._zip import ARRAY_ERRORS
 from robocache.readers.recording import (
     EpisodeReader,
     Method,
@@ -37,8 +36,6 @@ from robocache.readers.recording import (
 FORMAT = "CALVIN"
 ENDS = "ep_start_end_ids.npy"
 RATE = 30.0
-
-_ERRORS = (ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error)
 
 # What the numbers of a row are, as CALVIN documents them; orientations are Euler angles.
 _POSE = ("tcp_x", "tcp_y", "tcp_z", "tcp_roll", "tcp_pitch", "tcp_yaw")
@@ -61,7 +58,7 @@ class Calvin(Recording):
     def __init__(self, path: Path, options: ReadOptions) -> None:
         super().__init__(path, options)
         self.rate = options.rate or RATE
-        with reading(path / ENDS, "an array of steps", ValueError, EOFError):
+        with reading(path / ENDS, "an array of steps", *ARRAY_ERRORS):
             self._ends = np.load(path / ENDS)
         if self._ends.ndim != 2 or self._ends.shape[1] != 2 or self._ends.dtype.kind not in "iu":
             raise RecordingError(
@@ -104,7 +101,7 @@ class Calvin(Recording):
     def load(self, step: int) -> dict[str, NDArray[Any]]:
         """All arrays of a step, images fitted."""
         path = self.file(step)
-        with reading(path, "the arrays of a step", *_ERRORS), np.load(path) as file:
+        with reading(path, "the arrays of a step", *ARRAY_ERRORS), np.load(path) as file:
             found = {name: native(file[name]) for name in self.names or file.files}
         for name, values in found.items():
             if _is_image(name):

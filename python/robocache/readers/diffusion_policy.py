@@ -7,7 +7,6 @@ rate is not in the file.
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robocache.readers import images
+from robocache.readers._zip import ARRAY_ERRORS, names_in
 from robocache.readers.recording import (
     EpisodeReader,
     Reader,
@@ -25,7 +25,6 @@ from robocache.readers.recording import (
     RecordingError,
     Rows,
     StreamFacts,
-    head,
     is_storable,
     native,
     need_rate,
@@ -51,10 +50,8 @@ class ReplayBuffer(Recording):
         super().__init__(path, options)
         zarr = require("zarr", "zarr", "zarr")
         self._store = None
-        # zarr's own errors derive from ValueError, KeyError, TypeError and RuntimeError.
-        self._errors = (ValueError, KeyError, TypeError, RuntimeError, zipfile.BadZipFile)
         try:
-            with reading(path, "a zarr group", *self._errors):
+            with reading(path, "a zarr group", *ARRAY_ERRORS):
                 if path.is_file():
                     self._store = zarr.storage.ZipStore(str(path), mode="r")
                 group = zarr.open_group(self._store or str(path), mode="r")
@@ -94,6 +91,10 @@ class ReplayBuffer(Recording):
             images.leave_out(name, self.notes)
             return
         self._arrays[name] = _Blocks(array)
+        # zarr leaves out chunks that hold nothing but the fill value, and a copy may lack others.
+        absent = array.nchunks - array.nchunks_initialized
+        if absent:
+            self.notes[f"chunks absent, read as the array's fill value ({name})"] = absent
         self.streams[name] = StreamFacts(
             method="previous" if is_image else None,
             rate=self.rate,
@@ -142,7 +143,7 @@ class _Episode:
 
     def read(self) -> Iterator[Rows]:
         recording = self.recording
-        with reading(recording.path, f"{self.key} to be readable", *recording._errors):
+        with reading(recording.path, f"{self.key} to be readable", *ARRAY_ERRORS):
             for name, blocks in recording._arrays.items():
                 for row, values in blocks.read(self.first, self.end):
                     times = row_times(row - self.first, len(values), recording.rate)
@@ -201,13 +202,7 @@ def recognises(path: Path) -> bool:
     files = (f"{ENDS}/.zarray", f"{ENDS}/zarr.json")
     if path.is_dir():
         return any((path / name).is_file() for name in files)
-    if head(path, 4) != b"PK\x03\x04":
-        return False
-    try:
-        with zipfile.ZipFile(path) as file:
-            return any(name in file.NameToInfo for name in files)
-    except zipfile.BadZipFile:
-        return False
+    return any(name in files for name in names_in(path) or ())
 
 
 READER = Reader(FORMAT, "zarr", f"a zarr folder or zip file with {ENDS}", recognises, ReplayBuffer)

@@ -65,7 +65,8 @@ class LeRobot(Recording):
             if not self.options.images:
                 images.leave_out(name, self.notes)
                 return
-            if (feature.get("info") or {}).get("video.is_depth_map"):
+            about = feature.get("info") or {}
+            if about.get("is_depth_map") or about.get("video.is_depth_map"):
                 self.notes[f"streams of depth kept as video left out ({name})"] = 1
                 return
         elif not lerobot_index.is_number(kind):

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import zipfile
-import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robocache.readers import images, table_columns
+from robocache.readers._zip import ARRAY_ERRORS, names_in
 from robocache.readers.recording import (
     TIME_UNITS,
     EpisodeReader,
@@ -43,8 +43,6 @@ from robocache.readers.recording import (
 
 FORMAT = "NPZ"
 
-_ERRORS = (ValueError, EOFError, KeyError, NotImplementedError, zipfile.BadZipFile, zlib.error)
-
 
 @dataclass(frozen=True)
 class _Array:
@@ -62,7 +60,7 @@ class Npz(Recording):
     def __init__(self, path: Path, options: ReadOptions) -> None:
         super().__init__(path, options)
         self._arrays: dict[str, _Array] = {}
-        with reading(path, "an NPZ file", *_ERRORS), zipfile.ZipFile(path) as file:
+        with reading(path, "an NPZ file", *ARRAY_ERRORS), zipfile.ZipFile(path) as file:
             members = [n for n in file.namelist() if n.endswith(".npy")]
             refuse_twice(path, "arrays", members)
             for member in members:
@@ -184,7 +182,7 @@ class _Episode:
     def read(self) -> Iterator[Rows]:
         recording = self.recording
         path = recording.path
-        with reading(path, "an NPZ file", *_ERRORS), zipfile.ZipFile(path) as file:
+        with reading(path, "an NPZ file", *ARRAY_ERRORS), zipfile.ZipFile(path) as file:
             for name in recording.streams:
                 times = recording.times(file, name)
                 parts = recording.parts(file, name)
@@ -212,17 +210,11 @@ def _read_header(stream: IO[bytes]) -> _Array:
 
 
 def recognises(path: Path) -> bool:
-    """Whether it is a zip file of NumPy arrays."""
-    if head(path, 4) not in (b"PK\x03\x04", b"PK\x05\x06"):
-        return False
-    try:
-        with zipfile.ZipFile(path) as file:
-            names = file.namelist()
-    except zipfile.BadZipFile:
-        return path.suffix.lower() == ".npz"
-    return (bool(names) and all(n.endswith(".npy") for n in names)) or (
-        not names and path.suffix.lower() == ".npz"
-    )
+    """Whether it is a zip file of NumPy arrays; a damaged or empty one by its name."""
+    names = names_in(path)
+    if not names:
+        return head(path, 2) == b"PK" and path.suffix.lower() == ".npz"
+    return all(name.endswith(".npy") for name in names)
 
 
 READER = Reader(FORMAT, "images", "an .npz file of arrays", recognises, Npz)
