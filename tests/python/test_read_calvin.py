@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from recordings import message_of, read_all
+from recordings import folder_for_all, message_of, read_all, without_privileges
 
 from robocache.readers import ReadOptions, find_recordings, open_recording
 from robocache.readers.recording import row_times
@@ -137,3 +137,13 @@ def test_objects_are_not_unpickled(tmp_path: Path) -> None:
 def test_no_steps(tmp_path: Path) -> None:
     path = write(tmp_path / "a", [[0, 1]], range(0))
     assert message_of(path) == f"{path}: expected steps (episode_0000000.npz), got none"
+
+
+def test_permission_denied() -> None:
+    with folder_for_all() as folder:
+        path = write(folder / "a", [[0, 2]], range(3))
+        closed = path / "episode_0000001.npz"
+        closed.chmod(0)
+        with without_privileges():
+            message = message_of(path)
+    assert message == f"{closed}: expected the arrays of a step, got permission denied"

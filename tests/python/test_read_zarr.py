@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from recordings import DATA, message_of, needs, read_all
+from recordings import DATA, folder_for_all, message_of, needs, read_all, without_privileges
 
 from robocache.readers import ReadOptions, find_recordings, open_recording
 from robocache.readers.recording import row_times
@@ -159,12 +159,17 @@ def test_damaged(tmp_path: Path) -> None:
     )
 
 
-def test_absent_chunks_are_counted(tmp_path: Path) -> None:
+def test_absent_chunks_and_groups_are_counted(tmp_path: Path) -> None:
     path = tmp_path / "a"
     arrays = write(path, [12])
     (path / "data/action/1.0").unlink()
+    (path / "data/more").mkdir()
+    (path / "data/more/.zgroup").write_text('{"zarr_format": 2}')
     read, recording = read_all(path, AT_10)
-    assert recording.notes == {"chunks absent, read as the array's fill value (action)": 1}
+    assert recording.notes == {
+        "chunks absent, read as the array's fill value (action)": 1,
+        "groups within data left out (more)": 1,
+    }
     expected = arrays["data/action"].copy()
     expected[5:10] = 0
     np.testing.assert_array_equal(read["episode_0"]["action"].values, expected)
@@ -181,3 +186,13 @@ def test_no_episodes(tmp_path: Path) -> None:
     write(tmp_path / "a", np.zeros(0, np.int64), rows=0)
     read, _ = read_all(tmp_path / "a", AT_10)
     assert read == {}
+
+
+def test_permission_denied() -> None:
+    with folder_for_all() as folder:
+        write(folder / "a", [12])
+        (folder / "a/data/action/0.0").chmod(0)
+        with without_privileges():
+            message = message_of(folder / "a", AT_10)
+    expected = f"{folder / 'a'}: expected episode_0 to be readable, got permission denied"
+    assert message == expected

@@ -13,6 +13,12 @@ from numpy.typing import NDArray
 from robocache.readers.recording import CHUNK_BYTES, RecordingError, reading, require
 
 
+def reading_arrow(path: Path, what: str) -> contextlib.AbstractContextManager[None]:
+    """`reading` with what pyarrow raises, names that are not UTF-8 included."""
+    pa = require("pyarrow", what, "parquet")
+    return reading(path, what, pa.ArrowException, UnicodeDecodeError, OverflowError)
+
+
 def array_of(column: Any, name: str) -> NDArray[Any] | None:
     """A column of numbers as [n, ...]; None for one of another kind (text, bytes, structures).
 
@@ -78,7 +84,6 @@ class ParquetRows:
         Raises:
             RecordingError: If it is not Parquet, or cannot be read.
         """
-        self._pa = require("pyarrow", "Parquet", "parquet")
         pq = require("pyarrow.parquet", "Parquet", "parquet")
         self.path = path
         with self._reading():
@@ -177,4 +182,4 @@ class ParquetRows:
                 )
 
     def _reading(self) -> contextlib.AbstractContextManager[None]:
-        return reading(self.path, "a Parquet file", self._pa.ArrowException)
+        return reading_arrow(self.path, "a Parquet file")

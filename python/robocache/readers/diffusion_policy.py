@@ -69,6 +69,8 @@ class ReplayBuffer(Recording):
         self.rate = need_rate(self.path, None, self.options)
         rows = int(self.ends[-1]) if len(self.ends) else 0
         names = sorted(name for name, _ in group["data"].arrays())
+        for name, _ in group["data"].groups():
+            self.notes[f"groups within data left out ({name})"] = 1
         self._arrays: dict[str, _Blocks] = {}
         for name in self.options.select(names):
             array = group["data"][name]

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from robocache.readers._arrow import reading_arrow
 from robocache.readers.recording import RecordingError, reading, require
 
 VERSIONS = ("v2.0", "v2.1", "v3.0")
@@ -183,7 +184,6 @@ def _read_v2(info: Info, cameras: Sequence[str]) -> Iterator[Entry]:
 
 def _read_v3(info: Info, cameras: Sequence[str]) -> Iterator[Entry]:
     pq = require("pyarrow.parquet", "LeRobot", "lerobot")
-    pa = require("pyarrow", "LeRobot", "lerobot")
     folder = info.root / "meta" / "episodes"
     paths = sorted(folder.glob("*/*.parquet"))
     if not paths:
@@ -192,7 +192,7 @@ def _read_v3(info: Info, cameras: Sequence[str]) -> Iterator[Entry]:
     for camera in cameras:
         columns += [f"videos/{camera}/{c}" for c in ("chunk_index", "file_index", "from_timestamp")]
     for path in paths:
-        with reading(path, "a table of episodes", pa.ArrowException):
+        with reading_arrow(path, "a table of episodes"):
             file = pq.ParquetFile(path)
             missing = [name for name in columns if name not in file.schema_arrow.names]
             if missing:

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robocache.readers import table_columns
-from robocache.readers._arrow import array_of, one_array
+from robocache.readers._arrow import array_of, one_array, reading_arrow
 from robocache.readers.recording import (
     EpisodeReader,
     Reader,
@@ -34,7 +34,6 @@ from robocache.readers.recording import (
     head,
     in_order,
     need_rate,
-    reading,
     refuse_twice,
     require,
     row_times,
@@ -107,8 +106,7 @@ class Table(Recording):
         raise NotImplementedError
 
     def _reading(self) -> contextlib.AbstractContextManager[None]:
-        pa = require("pyarrow", self.format, "parquet")
-        return reading(self.path, self.format, pa.ArrowException)
+        return reading_arrow(self.path, self.format)
 
 
 class CsvTable(Table):
