@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from recordings import DATA, needs
 from store_files import file_names, read_manifest
 
 import robocache as rc
@@ -289,3 +291,31 @@ def test_altered_state_is_an_error_of_the_next_writer(tmp_path: Path) -> None:
     file.write_bytes(data)
     with pytest.raises(rc.StoreError, match=r"00001.safetensors: expected \d+ bytes with"):
         rc.StoreWriter(tmp_path, append=True)
+
+
+@needs(DATA / "lerobot_v21_g1")
+def test_lerobots_own_statistics(tmp_path: Path) -> None:
+    """LeRobot wrote those of each episode beside it; joined, they are the store's."""
+    folder = DATA / "lerobot_v21_g1"
+    parquet = pytest.importorskip("pyarrow.parquet", reason="LeRobot's files need pyarrow")
+    lines = (folder / "meta" / "episodes_stats.jsonl").read_text().splitlines()
+    known = {entry["episode_index"]: entry["stats"] for entry in map(json.loads, lines)}
+    theirs: list[dict] = []
+    with rc.StoreWriter(tmp_path) as writer:
+        for path in sorted((folder / "data" / "chunk-000").glob("*.parquet")):
+            column = parquet.read_table(path, columns=["action"])["action"]
+            with writer.episode(source=path.name) as episode:
+                episode.add("x", np.arange(len(column)), np.array(column.to_pylist(), np.float32))
+            theirs.append(known[int(path.stem.rpartition("_")[2])]["action"])
+    ours = rc.EpisodeStore(tmp_path).statistics["x"]
+    assert len(theirs) > 1
+    count = np.array([each["count"] for each in theirs])
+    mean = np.array([each["mean"] for each in theirs])
+    square = np.array([each["std"] for each in theirs]) ** 2 + mean**2
+    joined = (count * mean).sum(axis=0) / count.sum()
+    deviation = np.sqrt((count * square).sum(axis=0) / count.sum() - joined**2)
+    assert set(ours.count) == {count.sum()}
+    np.testing.assert_allclose(ours.mean, joined, atol=1e-5)  # theirs are float32
+    np.testing.assert_allclose(ours.std, deviation, atol=1e-5)
+    np.testing.assert_array_equal(ours.min, np.min([each["min"] for each in theirs], axis=0))
+    np.testing.assert_array_equal(ours.max, np.max([each["max"] for each in theirs], axis=0))
