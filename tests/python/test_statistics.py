@@ -276,20 +276,20 @@ def test_appending_goes_on_with_statistics(tmp_path: Path) -> None:
     manifest = read_manifest(tmp_path)
     assert_summary(manifest["statistics"]["streams"]["x"], numpy_summary(list(values.T)))
     assert manifest["statistics"]["streams"]["y"]["mean"] == [6.0]
-    assert manifest["statistics"]["file"] == "statistics-00003.safetensors"
+    assert manifest["statistics"]["file"] == "statistics-00002.safetensors"
     assert [n for n in file_names(tmp_path) if n.startswith("statistics")] == [
-        "statistics-00003.safetensors"
+        "statistics-00002.safetensors"
     ]
 
 
 def test_altered_state_is_an_error_of_the_next_writer(tmp_path: Path) -> None:
     with rc.StoreWriter(tmp_path) as writer, writer.episode() as episode:
         episode.add("x", [0], [1.0])
-    file = tmp_path / "statistics-00001.safetensors"
+    file = tmp_path / "statistics-00000.safetensors"
     data = bytearray(file.read_bytes())
     data[-1] ^= 1
     file.write_bytes(data)
-    with pytest.raises(rc.StoreError, match=r"00001.safetensors: expected \d+ bytes with"):
+    with pytest.raises(rc.StoreError, match=r"00000.safetensors: expected \d+ bytes with"):
         rc.StoreWriter(tmp_path, append=True)
 
 

@@ -6,6 +6,7 @@ import contextlib
 import pickle
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -414,6 +415,42 @@ def test_shards_have_a_bounded_size(tmp_path: Path) -> None:
     assert large < shards[2]["bytes"] < large + 2000
 
 
+def test_names_of_files_are_new_whatever_the_others_are(tmp_path: Path) -> None:
+    """A store of another writer may have left numbers out."""
+    write_episodes(tmp_path, 2)
+    (tmp_path / "shard-00000.safetensors").rename(tmp_path / "shard-00001.safetensors")
+    (tmp_path / "statistics-00000.safetensors").rename(tmp_path / "statistics-00001.safetensors")
+    manifest = tmp_path / "manifest.json"
+    body = manifest.read_bytes()[:-21].replace(b"-00000.", b"-00001.")
+    manifest.write_bytes(body + b',"crc32":"%08x"}\n' % zlib.crc32(body))
+    write_episodes(tmp_path, 3, append=True)
+    assert len(read_store(tmp_path)) == 5
+    assert [shard["file"][6:11] for shard in read_manifest(tmp_path)["shards"]] == [
+        "00001",
+        "00002",
+    ]
+    assert "statistics-00002.safetensors" in file_names(tmp_path)
+
+
+def test_a_full_shard_that_cannot_be_committed(tmp_path: Path, monkeypatch) -> None:
+    """Only the episode whose block raises is lost."""
+
+    def refuse(*args: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    kept = []
+    with rc.StoreWriter(tmp_path, shard_bytes=1) as writer:
+        for i in range(6):
+            with monkeypatch.context() as patch, contextlib.suppress(OSError):
+                if i in (2, 3):
+                    patch.setattr("robocache.store.writer.new_file", refuse)
+                with writer.episode(source=str(i)) as episode:
+                    episode.add("x", TIMES, VALUES)
+                kept.append(str(i))
+    assert [episode.source for episode in read_store(tmp_path)] == kept
+    assert len(kept) < 6
+
+
 def test_a_commit_makes_episodes_visible(tmp_path: Path) -> None:
     with rc.StoreWriter(tmp_path) as writer:
         with writer.episode() as episode:
@@ -441,7 +478,7 @@ def test_finished_episodes_survive_an_exception(tmp_path: Path) -> None:
         ".lock",
         "manifest.json",
         "shard-00000.safetensors",
-        "statistics-00001.safetensors",
+        "statistics-00000.safetensors",
     ]
 
 

@@ -182,7 +182,9 @@ class ShardWriter:
         pairs: list[tuple[Column, Bytes | Column]] = []
         for name, new in episode.streams.items():
             entry = self._known.fit(name, new.entry.dtype, new.entry.shape)
-            ours = streams.setdefault(name, Rows(entry, self._spool))
+            if name not in streams:
+                streams[name] = Rows(entry, self._spool)
+            ours = streams[name]
             columns, more = ours.plan(
                 self._spool,
                 new.rows,

@@ -41,10 +41,10 @@ SHARD_BYTES = 256 << 20
 class StoreWriter:
     """Writes an episode store, or adds to one.
 
-    Episodes gather in a shard, which becomes part of the store when it is full, at
-    :meth:`commit` and at the end: only then do readers see them. Those who read at that moment see
-    the store before or the store after. Whenever the process ends, also by a kill or a full disk,
-    the store has every episode that was committed.
+    Episodes gather in a shard, which becomes part of the store when the next episode does not fit,
+    at :meth:`commit` and at the end: only then do readers see them. Those who read at that moment
+    see the store before or the store after. Whenever the process ends, also by a kill or a full
+    disk, the store has every episode that was committed.
 
     Args:
         path: The store's folder; it is made where there is none.
@@ -178,7 +178,7 @@ class StoreWriter:
         *,
         method: Method | None = None,
         units: str | None = None,
-        channels: Iterable[str] | None = None,
+        channels: Sequence[str] | None = None,
         rate: float | None = None,
         timeline: Timeline | None = None,
         source: str | None = None,
@@ -223,9 +223,9 @@ class StoreWriter:
         if shard.episodes and (is_full or not shard.has_room_for(episode.subsets)):
             self.commit()
             shard = self._open_shard()
+        # A full shard waits for the next episode: an error of its commit must not look as if this
+        # episode had been refused.
         shard.keep(episode)
-        if shard.bytes >= self._shard_bytes:
-            self.commit()
 
     # ---- commits -------------------------------------------------------------------------------
 
@@ -288,7 +288,7 @@ class StoreWriter:
             (name, statistics[name].summary()) for name in statistics if name in changed
         )
         state = new_file(self.path, state_bytes(statistics))
-        name = f"statistics-{len(manifest.shards):05d}.safetensors"
+        name = f"statistics-{_next_number([old.file] if old else []):05d}.safetensors"
         entry = StatisticsEntry(name, state.bytes, f"{state.crc32:08x}", summaries)
         manifest = replace(manifest, statistics=entry)
         try:
@@ -318,8 +318,9 @@ class StoreWriter:
         subsets = _numbered((*manifest.subsets, *shard.subsets))
         if len(shard.subsets) > MAX_SUBSETS:
             raise StoreError(f"{where}: expected at most {MAX_SUBSETS} subsets in a shard")
+        number = _next_number([entry.file for entry in manifest.shards])
         entry = ShardEntry(
-            f"shard-{len(manifest.shards):05d}.safetensors",
+            f"shard-{number:05d}.safetensors",
             shard.bytes,
             f"{shard.header_crc32:08x}",
             f"{shard.crc32:08x}",
@@ -404,3 +405,8 @@ class StoreWriter:
 def _numbered(names: Iterable[str]) -> dict[str, int]:
     """Each name once, with its number."""
     return {name: i for i, name in enumerate(dict.fromkeys(names))}
+
+
+def _next_number(files: Iterable[str]) -> int:
+    """The number after that of any file: `shard-00007.safetensors` has 7."""
+    return max((int(file.split("-")[1].split(".")[0]) for file in files), default=-1) + 1
