@@ -112,6 +112,14 @@ sanitizer-test: $(VENV)/.demo-packages build/.test-libraries ## the C++ tests un
 	@$(CMAKE) --build --preset asan-ubsan
 	@$(CTEST) --test-dir build/asan-ubsan
 
+fuzz: $(VENV)/.demo-packages build/.test-libraries ## the store's parsers, on altered input for 10 minutes under AddressSanitizer
+	@$(CMAKE) --preset asan-ubsan -DCMAKE_COMPILE_WARNING_AS_ERROR=$(WERROR) >/dev/null
+	@$(CMAKE) --build --preset asan-ubsan --target robocache_fuzz_manifest robocache_fuzz_shard
+	@for parser in manifest shard; do \
+	  mkdir -p build/fuzz/$$parser && cd build/fuzz/$$parser && \
+	  nice $(CURDIR)/build/asan-ubsan/tests/fuzz/robocache_fuzz_$$parser --seconds 300 --seed $$RANDOM && cd - >/dev/null; \
+	done
+
 python-test: $(BUILD)/.installed $(VENV)/.test-packages ## the Python tests, on the installed package
 	@$(BIN)/python tests/golden/make_cases.py --check
 	@$(BIN)/python -m pytest tests/python
@@ -158,4 +166,4 @@ clean: ## remove what was built; .venv stays
 	@rm -rf build dist
 
 FORCE:
-.PHONY: help build demo wheel test cpp-test sanitizer-test python-test gpu-test install-check bench gpu-bench lint format clean FORCE
+.PHONY: help build demo wheel test cpp-test sanitizer-test python-test fuzz gpu-test install-check bench gpu-bench lint format clean FORCE
