@@ -54,6 +54,7 @@ class Case:
     sort_bytes: Callable[[Inputs], int] | None = None
     waits: bool = False  # a call waits for the GPU, so that no graph can hold it
     to_tensor: Callable[[Any], Tensor] = lambda output: output  # what is compared of an output
+    memory: Callable[[], int] | None = None  # bytes that robocache keeps after a call
 
     @property
     def name(self) -> str:
@@ -81,6 +82,7 @@ class Result:
     sort_floor_s: float | None  # of what sorts its rows first, where that is needed
     torch_add_wall_s: float  # measured in turns with robocache
     robocache: Timing
+    memory_bytes: int | None = None
     eager: dict[str, Timing] = field(default_factory=dict)
     compiled: dict[str, Timing] = field(default_factory=dict)
 
@@ -201,6 +203,7 @@ class Runner:
         del first
 
         result.robocache = self._time(case, "robocache", case.robocache, sets, expected, ours)
+        result.memory_bytes = case.memory() if case.memory else None
         if not options.peers:
             return result
         for name, call in case.eager.items():

@@ -127,6 +127,19 @@ def voxel_cpu_row(case: Mapping[str, Any]) -> dict[str, str]:
     return row
 
 
+def store_row(case: Mapping[str, Any]) -> dict[str, str]:
+    ours = case["robocache"]["wall_s"]
+    row = {"**robocache**": f"**{microseconds(ours)}**"}
+    if case["memory_bytes"] is None:
+        row["GB/s"] = f"{case['bytes'] / ours * 1e-9:.1f}" if ours else "-"
+    else:
+        row["memory, MB"] = f"{case['memory_bytes'] * 1e-6:.1f}"
+    for name, timing in case["eager"].items():
+        row[name] = microseconds(timing["wall_s"])
+        row["robocache's speed, of it"] = share(timing["wall_s"], ours)
+    return row
+
+
 ROWS = {"cpu": cpu_row, "cuda": gpu_row}
 VOXEL_ROWS = {"cpu": voxel_cpu_row, "cuda": voxel_gpu_row}
 
@@ -156,7 +169,9 @@ def markdown(report: Mapping[str, Any], only: str = "") -> str:
         lines += ["", f"**{heading[0]}: {heading[1]}**", ""]
         chosen = [case for case in cases if (case["operation"], case["variant"]) == heading]
         rows_of = VOXEL_ROWS if heading[0].startswith("voxelize") else ROWS
-        make_row = wall_row if report["wall_only"] else rows_of[report["device"]]
+        make_row = rows_of[report["device"]] if heading[0] != "store" else store_row
+        if report["wall_only"]:
+            make_row = wall_row
         rows = [{"shape": shape_words(case["shape"])} | make_row(case) for case in chosen]
         lines.append("| " + " | ".join(rows[0]) + " |")
         lines.append("|---|" + "---:|" * (len(rows[0]) - 1))
