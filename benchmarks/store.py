@@ -21,12 +21,12 @@ import torch
 from torch import Tensor
 
 import robocache as rc
-from clock import Inputs
+from clock import Call, Inputs
 from harness import Case
 
 OPEN_EPISODES = 100_000
 SHARDS = 10
-# episodes, rows of each, float32 channels: images or long recordings; a usual arm's; short ones
+# episodes, rows of each, float32 channels: much data in each episode; an arm's usual episodes
 READ_SHAPES = [(128, 2000, 256), (5000, 500, 14)]
 MS = 1_000_000
 
@@ -91,13 +91,21 @@ class Recording:
     def empty(self) -> np.ndarray[Any, Any]:
         return np.empty((self.episodes * self.rows, self.channels), np.float32)
 
-    def read_store(self) -> Tensor:
+    def read_episodes(self) -> Tensor:
         """Every episode's rows, one after the other into one array."""
         out, begin = self.empty(), 0
         for episode in self.store:
             values = episode["action"].values
             out[begin : begin + len(values)] = values
             begin += len(values)
+        return torch.from_numpy(out)
+
+    def read_stream(self) -> Tensor:
+        """The same without looking at episodes."""
+        out, begin = self.empty(), 0
+        for rows in self.store.stream_rows("action"):
+            out[begin : begin + len(rows)] = rows.values
+            begin += len(rows)
         return torch.from_numpy(out)
 
     def copy_mapped(self) -> Tensor:
@@ -167,19 +175,24 @@ def cases(device: torch.device, dtypes: list[torch.dtype], quick: bool, backend:
         atol=0,
         memory=many.memory,
     )
-    return [opening, *(reading(Recording(*shape)) for shape in READ_SHAPES)]
+    readings = []
+    for shape in READ_SHAPES:
+        recording = Recording(*shape)
+        readings.append(reading(recording, "read a stream", recording.read_stream))
+        readings.append(reading(recording, "read each episode", recording.read_episodes))
+    return [opening, *readings]
 
 
-def reading(recording: Recording) -> Case:
+def reading(recording: Recording, variant: str, read: Call) -> Case:
     peers: Mapping[str, Any] = {"one copy of the map": recording.copy_mapped}
     return Case(
         operation="store",
         shape=f"{recording.episodes} x {recording.rows} x {recording.channels}",
-        variant="read a stream, float32",
+        variant=f"{variant}, float32",
         footprint=2 * recording.bytes,
         make_inputs=recording.write,
         bytes_moved=lambda _: 2 * recording.bytes,
-        robocache=recording.read_store,
+        robocache=read,
         eager=peers,
         compiled={},
         rtol=0,

@@ -47,9 +47,8 @@ int status_of(const Body& body) noexcept {
 
 }  // namespace
 
-extern "C" {
-
 // The structures are as ctypes lays them out.
+extern "C" {
 
 struct RobocacheShard {
   const void* data;  // the mapped file
@@ -78,6 +77,28 @@ struct RobocacheRows {
   std::int64_t received;
   std::int64_t valid;
 };
+
+}  // extern "C"
+
+namespace {
+
+RobocacheRows place_of(const EpisodeStore& store, std::int64_t shard,
+                       const robocache::StreamRows& rows) {
+  const auto* file = static_cast<const std::byte*>(store.shard(shard).data);
+  const auto offset = [&](const robocache::ConstTensorView& view) -> std::int64_t {
+    return view.data == nullptr ? -1 : static_cast<const std::byte*>(view.data) - file;
+  };
+  return {shard,
+          rows.times.shape[0],
+          offset(rows.values),
+          offset(rows.times),
+          offset(rows.received),
+          offset(rows.valid)};
+}
+
+}  // namespace
+
+extern "C" {
 
 #define ROBOCACHE_C_API __attribute__((visibility("default")))
 
@@ -143,18 +164,15 @@ ROBOCACHE_C_API int robocache_store_rows(const EpisodeStore* store, std::int64_t
                                          std::int64_t stream, RobocacheRows* out) {
   return status_of([&] {
     const robocache::StreamRows rows = store->rows(episode, stream);
-    const std::int64_t shard = store->shard_of(episode);
-    const auto* file = static_cast<const std::byte*>(store->shard(shard).data);
-    const auto offset = [&](const robocache::ConstTensorView& view) -> std::int64_t {
-      return view.data == nullptr ? -1 : static_cast<const std::byte*>(view.data) - file;
-    };
-    *out = {shard,
-            rows.times.shape[0],
-            offset(rows.values),
-            offset(rows.times),
-            offset(rows.received),
-            offset(rows.valid)};
+    *out = place_of(*store, store->shard_of(episode), rows);
   });
+}
+
+/// All rows that a shard has of a stream.
+ROBOCACHE_C_API int robocache_store_shard_rows(const EpisodeStore* store, std::int64_t shard,
+                                               std::int64_t stream, RobocacheRows* out) {
+  return status_of(
+      [&] { *out = place_of(*store, shard, store->shard_stream(shard, stream).rows); });
 }
 
 ROBOCACHE_C_API int robocache_store_verify_shard(const EpisodeStore* store, std::int64_t shard) {

@@ -185,6 +185,25 @@ def test_rows(folder: Path) -> None:
         store[0]["odometry"]
 
 
+def test_rows_of_whole_shards(folder: Path) -> None:
+    store = rc.EpisodeStore(folder)
+    first, second = store.stream_rows("action")
+    np.testing.assert_array_equal(
+        first.values, np.concatenate([e["action"].values for e in store[:3]])
+    )
+    np.testing.assert_array_equal(
+        first.times, np.concatenate([e["action"].times for e in store[:3]])
+    )
+    np.testing.assert_array_equal(second.values, store[3]["action"].values)
+    (camera,) = store.stream_rows("camera/rgb")  # the other shard has none
+    assert camera.received is not None and camera.received.tolist() == [6, 9, 6, 9]
+    assert camera.valid is not None and camera.valid.tolist() == [True, False, True, False]
+    with pytest.raises(
+        KeyError, match=r"expected a stream of the store .action, camera/rgb, force"
+    ):
+        store.stream_rows("odometry")
+
+
 def test_parts_of_rows(folder: Path) -> None:
     store = rc.EpisodeStore(folder)
     camera = store[0]["camera/rgb"]

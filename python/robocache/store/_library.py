@@ -46,7 +46,7 @@ class EpisodeFacts(ctypes.Structure):
 
 
 class Rows(ctypes.Structure):
-    """Where an episode's rows of a stream are: offsets in a shard's file, -1 for what is absent."""
+    """Where rows of a stream are: offsets in a shard's file, -1 for what is absent."""
 
     _fields_ = (
         ("shard", c_int64),
@@ -85,6 +85,7 @@ def load() -> ctypes.CDLL:
         "episode": [c_void_p, c_int64, POINTER(EpisodeFacts)],
         "columns": [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p],
         "rows": [c_void_p, c_int64, c_int64, POINTER(Rows)],
+        "shard_rows": [c_void_p, c_int64, c_int64, POINTER(Rows)],
         "verify_shard": [c_void_p, c_int64],
         "verify_statistics": [c_void_p],
     }
@@ -148,17 +149,11 @@ class OpenStore:
         text = self._library.robocache_store_manifest(self._handle.pointer, byref(size))
         return ctypes.string_at(text, size.value)
 
-    def stream_rows(self, stream: int) -> int:
+    def count_rows(self, stream: int) -> int:
         """Rows of a stream in all episodes."""
         rows = c_int64()
         self._library.robocache_store_stream_rows(self._handle.pointer, stream, byref(rows))
         return rows.value
-
-    def shard_bytes(self, shard: int) -> int:
-        """The size of a shard's file."""
-        found = Shard()
-        self._library.robocache_store_shard(self._handle.pointer, shard, byref(found))
-        return int(found.bytes)
 
     def episode(self, index: int) -> EpisodeFacts:
         """What the store says of an episode."""
@@ -175,16 +170,26 @@ class OpenStore:
             column.flags.writeable = False
         return columns
 
-    def rows(self, episode: int, stream: int) -> tuple[NDArray[np.uint8], Rows]:
-        """The bytes of the shard that has an episode, and where in them its rows are."""
+    def rows(self, episode: int, stream: int) -> Rows:
+        """Where an episode's rows of a stream are."""
         rows = Rows()
         self._library.robocache_store_rows(self._handle.pointer, episode, stream, byref(rows))
-        file = self._maps.get(rows.shard)
+        return rows
+
+    def shard_rows(self, shard: int, stream: int) -> Rows:
+        """Where all rows are that a shard has of a stream."""
+        rows = Rows()
+        self._library.robocache_store_shard_rows(self._handle.pointer, shard, stream, byref(rows))
+        return rows
+
+    def file(self, shard: int) -> NDArray[np.uint8]:
+        """The bytes of a shard, mapped."""
+        file = self._maps.get(shard)
         if file is None:
             found = Shard()
-            self._library.robocache_store_shard(self._handle.pointer, rows.shard, byref(found))
-            file = self._maps.setdefault(rows.shard, np.asarray(_Map(self._handle, found)))
-        return file, rows
+            self._library.robocache_store_shard(self._handle.pointer, shard, byref(found))
+            file = self._maps.setdefault(shard, np.asarray(_Map(self._handle, found)))
+        return file
 
     def verify_shard(self, shard: int) -> None:
         """Reads a shard and checks all of it."""

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robocache.store._library import OpenStore
-from robocache.store.rows import Episode, Tables
+from robocache.store.rows import Episode, StreamRows, Tables, rows_of, unknown_stream
 from robocache.store.stream_info import StatisticsSummary, StreamInfo, stream_infos
 
 
@@ -107,7 +107,7 @@ class EpisodeStore(Sequence[Episode]):
         self._store = OpenStore(self.path)
         manifest: dict[str, Any] = json.loads(self._store.manifest())
         self._shards: list[dict[str, Any]] = manifest["shards"]
-        rows = [self._store.stream_rows(i) for i in range(len(manifest["streams"]))]
+        rows = [self._store.count_rows(i) for i in range(len(manifest["streams"]))]
         streams = stream_infos(manifest, rows)
         self.streams: Mapping[str, StreamInfo] = MappingProxyType(streams)
         """What is known of each stream, by name."""
@@ -140,6 +140,22 @@ class EpisodeStore(Sequence[Episode]):
     def bytes(self) -> int:
         """The size of its shards."""
         return sum(shard["bytes"] for shard in self._shards)
+
+    def stream_rows(self, name: str) -> Iterator[StreamRows]:
+        """All rows of a stream, of one file after the other: for what needs no episodes.
+
+        Each item has the rows of all episodes of a shard, in order. Their times ascend within an
+        episode only.
+
+        Raises:
+            KeyError: The store has no such stream.
+        """
+        number = self._tables.number_of_stream.get(name)
+        if number is None:
+            raise unknown_stream(self.streams, name)
+        info = self.streams[name]
+        places = (self._store.shard_rows(shard, number) for shard in range(len(self._shards)))
+        return (rows_of(self._store, place, info) for place in places if place.rows > 0)
 
     def __len__(self) -> int:
         return self._store.episodes

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from robocache.store._library import EpisodeFacts, OpenStore
+from robocache.store._library import EpisodeFacts, OpenStore, Rows
 from robocache.store.stream_info import StreamInfo
 
 
@@ -65,6 +65,32 @@ class StreamRows:
         extras = [name for name in ("received", "valid") if getattr(self, name) is not None]
         shape = list(self.values.shape)
         return f"StreamRows({', '.join([f'{self.values.dtype}{shape}', 'times', *extras])})"
+
+
+def unknown_stream(streams: Mapping[str, StreamInfo], name: object) -> KeyError:
+    """What is raised for a stream that a store does not have."""
+    return KeyError(f"expected a stream of the store ({', '.join(streams)}), got {name!r}")
+
+
+def rows_of(store: OpenStore, place: Rows, info: StreamInfo) -> StreamRows:
+    """Views of the rows of a stream that are at a place.
+
+    Raises:
+        ImportError: A bfloat16 stream, and ml_dtypes is missing.
+    """
+    file, count = store.file(place.shard), place.rows
+
+    def view(offset: int, dtype: Any, shape: tuple[int, ...]) -> Any:
+        if offset < 0:  # a shard without the stream
+            return np.empty(shape, dtype)
+        return np.ndarray(shape, dtype, file, offset)
+
+    return StreamRows(
+        view(place.values, info.dtype, (count, *info.shape)),
+        view(place.times, np.int64, (count,)),
+        None if place.received < 0 else view(place.received, np.int64, (count,)),
+        None if place.valid < 0 else view(place.valid, np.bool_, (count,)),
+    )
 
 
 class Episode:
@@ -130,7 +156,7 @@ class Episode:
 
     def __contains__(self, name: object) -> bool:
         number = self._tables.number_of_stream.get(name) if isinstance(name, str) else None
-        return number is not None and self._store.rows(self.index, number)[1].rows > 0
+        return number is not None and self._store.rows(self.index, number).rows > 0
 
     def __getitem__(self, name: str) -> StreamRows:
         """The rows of a stream; none where only other episodes of the store have some.
@@ -142,23 +168,8 @@ class Episode:
         """
         number = self._tables.number_of_stream.get(name)
         if number is None:
-            known = ", ".join(self._streams)
-            raise KeyError(f"expected a stream of the store ({known}), got {name!r}")
-        info = self._streams[name]
-        file, rows = self._store.rows(self.index, number)
-        count = rows.rows
-
-        def view(offset: int, dtype: Any, shape: tuple[int, ...]) -> Any:
-            if offset < 0:  # a shard without the stream
-                return np.empty(shape, dtype)
-            return np.ndarray(shape, dtype, file, offset)
-
-        return StreamRows(
-            view(rows.values, info.dtype, (count, *info.shape)),
-            view(rows.times, np.int64, (count,)),
-            None if rows.received < 0 else view(rows.received, np.int64, (count,)),
-            None if rows.valid < 0 else view(rows.valid, np.bool_, (count,)),
-        )
+            raise unknown_stream(self._streams, name)
+        return rows_of(self._store, self._store.rows(self.index, number), self._streams[name])
 
     def __repr__(self) -> str:
         task = "" if self.task is None else f", task {self.task!r}"
