@@ -317,6 +317,13 @@ def test_damaged_descriptions(tmp_path: Path) -> None:
     )
 
 
+def test_two_features_of_one_name(tmp_path: Path) -> None:
+    root = write_v2(tmp_path / "a", [2])
+    info = root / "meta" / "info.json"
+    info.write_text(info.read_text().replace('"observation.state"', '"action"'))
+    assert message_of(root) == f"{info}: expected entries of different names, got action twice"
+
+
 def test_damaged_tables(tmp_path: Path) -> None:
     root = write_v2(tmp_path / "a", [20])
     path = root / "data/chunk-000/episode_000000.parquet"

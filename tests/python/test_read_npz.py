@@ -72,6 +72,9 @@ def test_dates(tmp_path: Path) -> None:
     stamps = np.array(["2026-11-21T14:00:00", "2026-11-21T14:00:01"], "datetime64[ms]")
     read, _ = read_all(write(tmp_path / "a", x=np.zeros(2), t=stamps))
     assert read["0"]["x"].times.tolist() == [1795269600 * NS, 1795269601 * NS]
+    stamps[1] = "NaT"
+    path = write(tmp_path / "a", x=np.zeros(2), t=stamps)
+    assert message_of(path) == f"{path}, t: expected a time in every row, got none in row 1"
 
 
 def test_rows_out_of_order_are_sorted(tmp_path: Path) -> None:

@@ -193,6 +193,27 @@ def test_a_truncated_video(tmp_path: Path, size: int) -> None:
     assert str(error.value).startswith(f"{video}: expected a video, got ")
 
 
+def test_damaged_frames_are_not_made_up(tmp_path: Path) -> None:
+    """FFmpeg conceals what it cannot decode: a frame that nobody recorded."""
+    video = write_video(tmp_path / "a.mp4", [512 * k for k in range(90)], options={"g": "30"})
+    data = video.read_bytes()
+    with av.open(str(video)) as container:
+        packets = [packet for packet in container.demux(video=0) if packet.size]
+    refused = 0
+    for packet in packets[5:60:6]:
+        changed = bytearray(data)
+        place = packet.pos + packet.size - packet.size // 3
+        changed[place : place + 3] = b"\xa5\x5a\xa5"
+        video.write_bytes(changed)
+        try:
+            found = numbers(video, row_times(0, 90, 30))
+        except RecordingError:
+            refused += 1
+        else:
+            assert found == list(range(90))
+    assert refused > 0
+
+
 def test_a_file_without_pictures(tmp_path: Path) -> None:
     path = tmp_path / "a.wav"
     with av.open(str(path), "w") as container:

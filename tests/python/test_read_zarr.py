@@ -97,6 +97,17 @@ def test_layout(tmp_path: Path, packed: bool) -> None:
     assert find_recordings(tmp_path) == sorted(find_recordings(tmp_path))
 
 
+@pytest.mark.skipif(int(zarr.__version__.partition(".")[0]) < 3, reason="zarr 3 writes v3")
+def test_version_3_of_zarr(tmp_path: Path) -> None:
+    values = np.random.default_rng(0).normal(size=(12, 2))
+    group = zarr.open_group(str(tmp_path / "a"), mode="w", zarr_format=3)
+    for name, array in {"data/action": values, "meta/episode_ends": np.array([5, 12])}.items():
+        group.create_array(name, shape=array.shape, dtype=array.dtype, chunks=(4, *array.shape[1:]))
+        group[name][...] = array
+    read, _ = read_all(tmp_path / "a", AT_10)
+    np.testing.assert_array_equal(read["episode_1"]["action"].values, values[5:])
+
+
 def test_episodes_may_be_read_in_any_order(tmp_path: Path) -> None:
     write(tmp_path / "a", [2, 7, 12])
     with open_recording(tmp_path / "a", AT_10) as recording:

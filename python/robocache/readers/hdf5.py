@@ -39,6 +39,9 @@ from robocache.readers.recording import (
 )
 
 FORMAT = "robomimic HDF5"
+# What h5py raises for damaged files, besides OSError.
+_ERRORS = (KeyError, RuntimeError, TypeError, ValueError)
+
 MAGIC = b"\x89HDF\r\n\x1a\n"
 
 
@@ -50,11 +53,11 @@ class Demonstrations(Recording):
     def __init__(self, path: Path, options: ReadOptions) -> None:
         super().__init__(path, options)
         h5py = require("h5py", "HDF5", "hdf5")
-        with reading(path, "HDF5", KeyError, RuntimeError):
+        with reading(path, "HDF5", *_ERRORS):
             self._file = h5py.File(path, "r")
         self._dataset_type, self._group_type = h5py.Dataset, h5py.Group
         try:
-            with reading(path, "robomimic's layout", KeyError, RuntimeError, ValueError):
+            with reading(path, "robomimic's layout", *_ERRORS):
                 self._open()
         except BaseException:
             self.close()
@@ -85,7 +88,7 @@ class Demonstrations(Recording):
     def episodes(self) -> Sequence[EpisodeReader]:
         """The demonstrations that have rows."""
         if self._episodes is None:
-            with reading(self.path, "robomimic's layout", KeyError, RuntimeError, ValueError):
+            with reading(self.path, "robomimic's layout", *_ERRORS):
                 self._episodes = list(self._list())
         return self._episodes
 
@@ -185,7 +188,7 @@ class _Episode:
         recording = self.recording
         demo = recording._file["data"][self.key]
         times = row_times(0, self.rows, recording.rate)
-        with reading(recording.path, f"{self.key} to be readable", KeyError, RuntimeError):
+        with reading(recording.path, f"{self.key} to be readable", *_ERRORS):
             for name, dataset in recording._find(demo, self.rows):
                 for a, values in self._parts(dataset):
                     if images.is_image(values.shape[1:], values.dtype):

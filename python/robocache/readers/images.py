@@ -41,6 +41,10 @@ def pool() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(cores(), thread_name_prefix="robocache-images")
 
 
+# The threads of a parent are not in a forked child, where waiting for them would never end.
+os.register_at_fork(after_in_child=pool.cache_clear)
+
+
 def cores() -> int:
     """How many cores this process may use."""
     return len(os.sched_getaffinity(0))

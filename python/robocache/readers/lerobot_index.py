@@ -7,13 +7,14 @@ import json
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from robocache.readers._arrow import reading_arrow
-from robocache.readers.recording import RecordingError, reading, require
+from robocache.readers.recording import RecordingError, reading, refuse_twice, require
 
 VERSIONS = ("v2.0", "v2.1", "v3.0")
 
@@ -82,7 +83,7 @@ def read_info(root: Path) -> Info:
     """
     path = root / "meta" / "info.json"
     with reading(path, "LeRobot's description of a data set", ValueError):
-        found = json.loads(path.read_text("utf-8"))
+        found = json.loads(path.read_text("utf-8"), object_pairs_hook=partial(_as_dict, path))
     if not isinstance(found, dict):
         raise RecordingError(f"{path}: expected a JSON object, got {type(found).__name__}")
     version = found.get("codebase_version")
@@ -110,6 +111,11 @@ def read_info(root: Path) -> Info:
         found.get("data_path") or (_DATA_V3 if is_v3 else _DATA_V2),
         found.get("video_path") or (_VIDEO_V3 if is_v3 else _VIDEO_V2),
     )
+
+
+def _as_dict(path: Path, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    refuse_twice(path, "entries", [name for name, _ in pairs])
+    return dict(pairs)
 
 
 def _is_feature(feature: Any) -> bool:

@@ -145,6 +145,11 @@ class Npz(Recording):
         clock, called = found
         values = np.concatenate([part for _, part in self.parts(file, clock)] or [np.empty(0)])
         if values.dtype.kind == "M":
+            if np.isnat(values).any():
+                row = int(np.flatnonzero(np.isnat(values))[0])
+                raise RecordingError(
+                    f"{self.path}, {clock}: expected a time in every row, got none in row {row}"
+                )
             return values.astype("datetime64[ns]").astype(np.int64)
         if values.dtype.kind not in "iuf":
             raise RecordingError(f"{self.path}: expected numbers in {clock}, got {values.dtype}")
@@ -189,8 +194,7 @@ class _Episode:
                 if (np.diff(times) < 0).any():  # in order only as a whole
                     values = np.concatenate([part for _, part in parts])
                     rows = in_order(Rows(name, times, values), recording.notes)
-                    parts = ((0, rows.values) for _ in range(1))
-                    times = rows.times
+                    times, parts = rows.times, iter([(0, rows.values)])
                 for a, part in parts:
                     if images.is_image(part.shape[1:], part.dtype):
                         part = images.fit_all(part, recording.options)

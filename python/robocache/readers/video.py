@@ -7,6 +7,7 @@ doubled or out of order, and at every seek.
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections import deque
 from collections.abc import Iterator
@@ -57,7 +58,7 @@ def video_rows(
     before = None
     for row, frame in _matched(path, shown, tolerance):
         if row == 0:
-            shape = fit(_rgb(frame), options).shape
+            shape = _fitted(frame, options, path).shape
             step = rows_per_chunk(math.prod(shape))
         if row % step == 0:
             values = np.empty((min(step, len(times) - row), *shape), np.uint8)
@@ -71,13 +72,19 @@ def video_rows(
             yield Rows(stream, times[row // step * step : row + 1], values)
 
 
-def _rgb(frame: Any) -> Pixels:
-    pixels: Pixels = frame.to_ndarray(format="rgb24")
-    return pixels
+def _reading(path: Path) -> contextlib.AbstractContextManager[None]:
+    # A damaged header may lack times and sizes, or have texts that are none.
+    errors = (ArithmeticError, MemoryError, TypeError, ValueError)
+    return reading(path, "a video", require("av", "video", "video").FFmpegError, *errors)
+
+
+def _fitted(frame: Any, options: ReadOptions, path: Path) -> Pixels:
+    with _reading(path):
+        return fit(frame.to_ndarray(format="rgb24"), options)
 
 
 def _write(frame: Any, out: Pixels, options: ReadOptions, path: Path) -> None:
-    pixels = fit(_rgb(frame), options)
+    pixels = _fitted(frame, options, path)
     if pixels.shape != out.shape:
         raise RecordingError(
             f"{path}: expected frames of one size, got {out.shape[1]}x{out.shape[0]} and "
@@ -113,7 +120,7 @@ def _matched(path: Path, shown: Times, tolerance: int) -> Iterator[tuple[int, An
 def _decode(path: Path, start: int | None) -> Iterator[tuple[Any, int]]:
     """Frames in order, each with when it is shown (ns); from a key frame at or before `start`."""
     av = require("av", "video", "video")
-    with reading(path, "a video", av.FFmpegError), av.open(str(path)) as container:
+    with _reading(path), av.open(str(path)) as container:
         if not container.streams.video:
             raise RecordingError(f"{path}: expected a video, got a file without a video track")
         track = container.streams.video[0]
@@ -126,4 +133,9 @@ def _decode(path: Path, start: int | None) -> Iterator[tuple[Any, int]]:
                 raise RecordingError(
                     f"{path}: expected frames with presentation times, got one without"
                 )
-            yield frame, round(frame.pts * unit)
+            time = round(frame.pts * unit)
+            if frame.is_corrupt:  # FFmpeg makes up what it cannot decode
+                raise RecordingError(
+                    f"{path}: expected a video, got a damaged frame at {time / 1e9:.6f} s"
+                )
+            yield frame, time
