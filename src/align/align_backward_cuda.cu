@@ -10,18 +10,11 @@
 #include "align/contribute.h"
 #include "align/episode.h"
 #include "align/search_cuda.h"
-#include "core/cuda_error.h"
+#include "core/launch_cuda.h"
 
 namespace robocache {
 namespace cuda {
 namespace {
-
-// Independent threads; 256 fill an SM whatever their registers.
-constexpr unsigned kThreads = 256;
-
-unsigned blocks_for(std::int64_t threads) {
-  return static_cast<unsigned>((threads + kThreads - 1) / kThreads);
-}
 
 /// The scratch of one call, cut from one block. Each array starts on a multiple of 256 bytes, as CUB
 /// asks.
@@ -79,7 +72,7 @@ struct Workspace {
 template <typename Compute>
 __global__ void __launch_bounds__(kThreads) record_kernel(const __grid_constant__ BackwardPlan plan,
                                                           const __grid_constant__ Workspace work) {
-  const std::int64_t target = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
+  const std::int64_t target = thread_index();
   if (target >= work.targets) return;
   const StreamPlan& forward = plan.forward;
   const std::int64_t b = target / forward.targets;
@@ -111,7 +104,7 @@ __global__ void __launch_bounds__(kThreads) span_kernel(std::int64_t* span) { *s
 __global__ void __launch_bounds__(kThreads)
     starts_kernel(const std::int64_t* sorted_row_keys, std::int64_t targets, std::int64_t* starts,
                   std::int64_t rows) {
-  const std::int64_t row = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
+  const std::int64_t row = thread_index();
   if (row > rows) return;
   std::int64_t low = 0;
   std::int64_t high = targets;
@@ -142,7 +135,7 @@ template <typename Compute>
 __global__ void __launch_bounds__(kThreads)
     gather_kernel(const __grid_constant__ BackwardPlan plan, const __grid_constant__ Runs given,
                   const __grid_constant__ Workspace work) {
-  const std::int64_t index = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
+  const std::int64_t index = thread_index();
   if (index >= work.rows * given.units) return;
   const std::int64_t row = index / given.units;
   const std::int64_t unit = index - row * given.units;
@@ -157,32 +150,20 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-/// Launches a kernel of at least one thread. A status of the launch alone: what others left pending is
-/// theirs to find.
-template <typename... Parameters, typename... Arguments>
-void launch(const char* what, void (*kernel)(Parameters...), std::int64_t threads,
-            cudaStream_t stream, const Arguments&... arguments) {
-  cudaLaunchConfig_t config{};
-  config.gridDim = blocks_for(threads);
-  config.blockDim = kThreads;
-  config.stream = stream;
-  check_cuda(cudaLaunchKernelEx(&config, kernel, arguments...), what);
-}
-
 template <typename Compute>
 void align_backward(const BackwardPlan& plan, const RunTable& runs, Workspace& work,
                     cudaStream_t stream) {
   launch("alignment backward, beginning", span_kernel, 1, stream, work.span);
   if (work.targets > 0) {
-    launch("alignment backward, locating targets", record_kernel<Compute>, work.targets, stream,
-           plan, work);
+    launch("alignment backward, locating targets", record_kernel<Compute>, blocks_for(work.targets),
+           stream, plan, work);
     check_cuda(work.sort(work.sort_storage, stream), "alignment backward, sorting targets");
   }
-  launch("alignment backward, finding rows", starts_kernel, work.rows + 1, stream,
+  launch("alignment backward, finding rows", starts_kernel, blocks_for(work.rows + 1), stream,
          static_cast<const std::int64_t*>(work.sorted_row_keys), work.targets, work.starts,
          work.rows);
-  launch("alignment backward, gathering", gather_kernel<Compute>, work.rows * runs.units, stream,
-         plan, Runs(runs), work);
+  launch("alignment backward, gathering", gather_kernel<Compute>,
+         blocks_for(work.rows * runs.units), stream, plan, Runs(runs), work);
 }
 
 }  // namespace

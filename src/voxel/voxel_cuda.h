@@ -5,22 +5,11 @@
 
 #include <cstdint>
 
-#include "core/cuda_error.h"
+#include "core/launch_cuda.h"
 #include "voxel/backends.h"
 #include "voxel/cell.h"
 
 namespace robocache::cuda {
-
-// Independent threads; 256 fill an SM whatever their registers.
-inline constexpr int kThreads = 256;
-
-inline unsigned blocks_for(std::int64_t threads) {
-  return static_cast<unsigned>((threads + kThreads - 1) / kThreads);
-}
-
-__device__ __forceinline__ std::int64_t thread_index() {
-  return std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
-}
 
 /// Cuts arrays from one block of memory. Each starts on a multiple of 256 bytes, as CUB asks.
 class Cutter {

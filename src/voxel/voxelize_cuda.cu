@@ -189,13 +189,12 @@ void occupy_or_count(const DensePlan& plan, void* workspace, cudaStream_t stream
   if (!is_elsewhere) return;
   const auto* const counts = static_cast<const std::int32_t*>(workspace);
   if (plan.features.out_type == DataType::kFloat32) {
-    convert_kernel<<<blocks_for(cells), kThreads, 0, stream>>>(
-        counts, static_cast<float*>(plan.out), cells);
+    launch("voxelization, writing counts", convert_kernel<float>, blocks_for(cells), stream, counts,
+           static_cast<float*>(plan.out), cells);
   } else {
-    convert_kernel<<<blocks_for(cells), kThreads, 0, stream>>>(
-        counts, static_cast<double*>(plan.out), cells);
+    launch("voxelization, writing counts", convert_kernel<double>, blocks_for(cells), stream,
+           counts, static_cast<double*>(plan.out), cells);
   }
-  check_cuda(cudaGetLastError(), "voxelization, writing counts");
 }
 
 }  // namespace
@@ -209,9 +208,8 @@ void fill_with_zeros(void* memory, std::int64_t bytes, std::int64_t* dropped, st
       std::int64_t{kZeroBlocksPerSm} * attribute(cudaDevAttrMultiProcessorCount);
   const std::int64_t work = std::max<std::int64_t>({1, vectors, dropped == nullptr ? 0 : batch});
   const auto blocks = static_cast<unsigned>(std::min<std::int64_t>(most, blocks_for(work)));
-  zeros_kernel<<<blocks, kThreads, 0, stream>>>(static_cast<char*>(memory), head, vectors, bytes,
-                                                dropped, batch);
-  check_cuda(cudaGetLastError(), "voxelization, clearing the grid");
+  launch("voxelization, clearing the grid", zeros_kernel, blocks, stream,
+         static_cast<char*>(memory), head, vectors, bytes, dropped, batch);
 }
 
 void count_points(const CloudPlan& cloud, const GridPlan& grid, std::int32_t* counts,

@@ -96,10 +96,9 @@ __global__ void __launch_bounds__(kThreads)
 template <typename Key>
 void sort_by_cell(const CloudPlan& cloud, const GridPlan& grid, std::int64_t* dropped,
                   const SortedByKey& sorted, cudaStream_t stream) {
-  keys_kernel<Key><<<blocks_for(cloud.count), kThreads, 0, stream>>>(
-      cloud, grid, static_cast<Key>(sorted.limit), static_cast<Key*>(sorted.keys), sorted.points,
-      dropped);
-  check_cuda(cudaGetLastError(), "voxelization, finding cells");
+  launch("voxelization, finding cells", keys_kernel<Key>, blocks_for(cloud.count), stream, cloud,
+         grid, static_cast<Key>(sorted.limit), static_cast<Key*>(sorted.keys), sorted.points,
+         dropped);
   sorted.sort(stream);
 }
 
@@ -107,11 +106,10 @@ template <typename Key, typename Compute>
 void reduce_as(const DensePlan& plan, const SortedByKey& sorted, cudaStream_t stream) {
   sort_by_cell<Key>(plan.cloud, plan.grid, plan.dropped, sorted, stream);
   const dim3 blocks(blocks_for(plan.cloud.count), channel_blocks(plan.features.channels));
-  reduce_kernel<Key, Compute><<<blocks, kThreads, 0, stream>>>(
-      plan.features, static_cast<const Key*>(sorted.sorted_keys), sorted.sorted_points,
-      plan.cloud.count, static_cast<Key>(sorted.limit),
-      FeatureOutput{plan.out, plan.grid.cells, plan.features.channels});
-  check_cuda(cudaGetLastError(), "voxelization, reducing features");
+  launch("voxelization, reducing features", reduce_kernel<Key, Compute>, blocks, stream,
+         plan.features, static_cast<const Key*>(sorted.sorted_keys), sorted.sorted_points,
+         plan.cloud.count, static_cast<Key>(sorted.limit),
+         FeatureOutput{plan.out, plan.grid.cells, plan.features.channels});
 }
 
 template <typename Key>
@@ -124,19 +122,17 @@ void scatter_to_winners(const GradientPlan& plan, const SortedByKey& sorted, cud
                     static_cast<unsigned>(channels < 65535 ? channels : 65535));
   const auto kernel =
       computes_in_double(plan.features) ? winners_kernel<Key, double> : winners_kernel<Key, float>;
-  kernel<<<blocks, kThreads, 0, stream>>>(plan, static_cast<const Key*>(sorted.sorted_keys),
-                                          sorted.sorted_points, plan.points,
-                                          static_cast<Key>(sorted.limit));
-  check_cuda(cudaGetLastError(), "voxelization backward, finding winners");
+  launch("voxelization backward, finding winners", kernel, blocks, stream, plan,
+         static_cast<const Key*>(sorted.sorted_keys), sorted.sorted_points, plan.points,
+         static_cast<Key>(sorted.limit));
 }
 
 void gather(const GradientPlan& plan, const std::int64_t* voxels, const std::int32_t* counts,
             cudaStream_t stream) {
   const auto kernel =
       computes_in_double(plan.features) ? gather_kernel<double> : gather_kernel<float>;
-  kernel<<<blocks_for(plan.points * plan.features.channels), kThreads, 0, stream>>>(plan, voxels,
-                                                                                    counts);
-  check_cuda(cudaGetLastError(), "voxelization backward, gathering");
+  launch("voxelization backward, gathering", kernel,
+         blocks_for(plan.points * plan.features.channels), stream, plan, voxels, counts);
 }
 
 bool has_winners(const GradientPlan& plan) {
@@ -211,9 +207,8 @@ void voxelize_backward_on_cuda(const DenseGradientPlan& plan, void* workspace,
     return;
   }
   const cuda::GatherWorkspace work(gradient, workspace);
-  cuda::cells_kernel<<<cuda::blocks_for(gradient.points), cuda::kThreads, 0, stream>>>(
-      plan.cloud, plan.grid, work.voxels);
-  check_cuda(cudaGetLastError(), "voxelization backward, finding cells");
+  cuda::launch("voxelization backward, finding cells", cuda::cells_kernel,
+               cuda::blocks_for(gradient.points), stream, plan.cloud, plan.grid, work.voxels);
   if (gradient.features.mode == VoxelMode::kMean) {
     cuda::fill_with_zeros(work.counts, gradient.cells * size_of(DataType::kInt32), nullptr, 0,
                           stream);
@@ -236,10 +231,10 @@ void voxelize_sparse_backward_on_cuda(const SparseGradientPlan& plan, void* work
   }
   // There are no more voxels than points, so their keys are narrow.
   const cuda::SortWorkspace work(gradient.points, gradient.cells, workspace);
-  cuda::voxel_keys_kernel<<<cuda::blocks_for(gradient.points), cuda::kThreads, 0, stream>>>(
-      plan.point_to_voxel, gradient.points, static_cast<std::uint32_t>(gradient.cells),
-      static_cast<std::uint32_t*>(work.sorted.keys), work.sorted.points);
-  check_cuda(cudaGetLastError(), "voxelization backward, taking voxels");
+  cuda::launch("voxelization backward, taking voxels", cuda::voxel_keys_kernel,
+               cuda::blocks_for(gradient.points), stream, plan.point_to_voxel, gradient.points,
+               static_cast<std::uint32_t>(gradient.cells),
+               static_cast<std::uint32_t*>(work.sorted.keys), work.sorted.points);
   work.sorted.sort(stream);
   cuda::scatter_to_winners<std::uint32_t>(gradient, work.sorted, stream);
 }

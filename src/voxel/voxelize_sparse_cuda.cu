@@ -239,28 +239,24 @@ std::size_t voxelize_sparse_workspace_bytes_on_cuda(const CloudPlan& cloud) {
 std::int64_t voxelize_sparse_index_on_cuda(const SparsePlan& plan, void* workspace,
                                            CUstream_st* stream) {
   using cuda::blocks_for;
-  using cuda::kThreads;
+  using cuda::launch;
   const CloudPlan& cloud = plan.cloud;
   cuda::SparseWorkspace work(cloud, workspace);
   const std::int64_t count = cloud.count;
-  cuda::begin_kernel<<<blocks_for(cloud.batch + 1), kThreads, 0, stream>>>(
-      work.findings, plan.dropped, cloud.batch);
-  check_cuda(cudaGetLastError(), "voxelization, beginning");
+  launch("voxelization, beginning", cuda::begin_kernel, blocks_for(cloud.batch + 1), stream,
+         work.findings, plan.dropped, cloud.batch);
   if (count > 0) {
-    cuda::bounds_kernel<<<blocks_for(count), kThreads, 0, stream>>>(cloud, plan.geometry,
-                                                                    work.findings, plan.dropped);
-    check_cuda(cudaGetLastError(), "voxelization, finding the box");
-    cuda::keys_kernel<<<blocks_for(count), kThreads, 0, stream>>>(
-        cloud, plan.geometry, work.findings, static_cast<std::uint64_t*>(work.sorted.keys),
-        work.sorted.points);
-    check_cuda(cudaGetLastError(), "voxelization, finding keys");
+    launch("voxelization, finding the box", cuda::bounds_kernel, blocks_for(count), stream, cloud,
+           plan.geometry, work.findings, plan.dropped);
+    launch("voxelization, finding keys", cuda::keys_kernel, blocks_for(count), stream, cloud,
+           plan.geometry, work.findings, static_cast<std::uint64_t*>(work.sorted.keys),
+           work.sorted.points);
     work.sorted.sort(stream);
     check_cuda(work.scan(work.scan_storage, stream), "voxelization, numbering voxels");
   }
-  cuda::number_kernel<<<blocks_for(cloud.batch + 1 + count), kThreads, 0, stream>>>(
-      work.sorted_keys(), work.sorted.sorted_points, work.begun, count, cloud.batch, work.findings,
-      plan.offsets, plan.point_to_voxel, work.starts);
-  check_cuda(cudaGetLastError(), "voxelization, assigning points");
+  launch("voxelization, assigning points", cuda::number_kernel, blocks_for(cloud.batch + 1 + count),
+         stream, work.sorted_keys(), work.sorted.sorted_points, work.begun, count, cloud.batch,
+         work.findings, plan.offsets, plan.point_to_voxel, work.starts);
   cuda::Findings findings;
   check_cuda(
       cudaMemcpyAsync(&findings, work.findings, sizeof(findings), cudaMemcpyDeviceToHost, stream),
@@ -276,8 +272,8 @@ void voxelize_sparse_write_on_cuda(const SparseWritePlan& plan, const void* work
   const dim3 blocks(cuda::blocks_for(plan.voxels), cuda::channel_blocks(plan.features.channels));
   const auto kernel =
       computes_in_double(plan.features) ? cuda::write_kernel<double> : cuda::write_kernel<float>;
-  kernel<<<blocks, cuda::kThreads, 0, stream>>>(plan, work.sorted.sorted_points, work.starts);
-  check_cuda(cudaGetLastError(), "voxelization, writing voxels");
+  cuda::launch("voxelization, writing voxels", kernel, blocks, stream, plan,
+               work.sorted.sorted_points, work.starts);
 }
 
 }  // namespace robocache
