@@ -3,6 +3,7 @@
 // runs_cuda.h's. Streams of very large sizes or strides are align_wide_cuda.cu's.
 #include <cuda_runtime.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 

@@ -2,7 +2,6 @@
 #include <cuda_runtime.h>
 
 #include <cstdint>
-#include <type_traits>
 
 #include "voxel/gradient.h"
 #include "voxel/reduce_cuda.h"
