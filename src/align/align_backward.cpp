@@ -57,15 +57,13 @@ void align_backward(const Stream& stream, const ConstTensorView& target_times,
       grad_values.dtype == stream.values.dtype && grad_values.dtype != DataType::kUInt8,
       name_of(stream.values.dtype));
   bool fits = grad_values.rank == stream.values.rank && is_contiguous(grad_values);
-  std::int64_t elements = 1;
   for (int axis = 0; fits && axis < grad_values.rank; ++axis) {
     fits = grad_values.shape[axis] == stream.values.shape[axis];
-    elements *= grad_values.shape[axis];
   }
   result.expect_shape(fits, [&] { return "contiguous " + shape_text(stream.values); });
   result.expect_device(context.device);
   plan.grad_values = grad_values.data;
-  if (elements == 0) return;
+  if (has_no_elements(grad_values)) return;
   for (int run = 0; run < runs.count; ++run) {
     if (is_slerp(runs[run].method) && stream.values.data == nullptr) {
       throw_value_error("values", "the data, which the gradient of slerp depends on", "none");

@@ -54,24 +54,27 @@ inline std::string bracket(std::initializer_list<std::string> dimensions) {
   return text + "]";
 }
 
+inline bool has_no_elements(const ConstTensorView& view) {
+  for (int axis = 0; axis < view.rank; ++axis) {
+    if (view.shape[axis] == 0) return true;
+  }
+  return false;
+}
+
 /// The stride along an axis, which is counted from the last, 1. It is 0 where the argument has no
 /// such axis, and where it has no elements: its pointer may be null then, and must not be moved.
 inline std::int64_t stride_along(const ConstTensorView& view, int axis_from_last) {
-  for (int axis = 0; axis < view.rank; ++axis) {
-    if (view.shape[axis] == 0) return 0;
-  }
+  if (has_no_elements(view)) return 0;
   return axis_from_last <= view.rank ? view.strides[view.rank - axis_from_last] : 0;
 }
 
 /// Whether elements lie one after another in row-major order.
 inline bool is_contiguous(const ConstTensorView& view) {
-  std::int64_t elements = 1;
-  for (int axis = 0; axis < view.rank; ++axis) elements *= view.shape[axis];
-  if (elements == 0) return true;
+  if (has_no_elements(view)) return true;
   std::int64_t stride = 1;
   for (int axis = view.rank - 1; axis >= 0; --axis) {
     if (view.shape[axis] != 1 && view.strides[axis] != stride) return false;
-    stride *= view.shape[axis];
+    if (axis > 0) stride *= view.shape[axis];  // the product of all need not fit
   }
   return true;
 }

@@ -21,12 +21,6 @@ std::string numbers_text(const double (&x)[3]) {
   return bracket({number_text(x[0]), number_text(x[1]), number_text(x[2])});
 }
 
-/// The product of two sizes; INT64_MAX where it does not fit.
-std::int64_t product(std::int64_t a, std::int64_t b) {
-  std::int64_t result = 0;
-  return __builtin_mul_overflow(a, b, &result) ? std::numeric_limits<std::int64_t>::max() : result;
-}
-
 void check_points(const Argument& points, bool has_offsets) {
   const ConstTensorView& view = points.view;
   points.expect_type(is_floating_type(view.dtype), kFloatingTypes);
@@ -54,6 +48,11 @@ void check_features(const Argument& features, const ConstTensorView& points) {
 }
 
 }  // namespace
+
+std::int64_t product(std::int64_t a, std::int64_t b) {
+  std::int64_t result = 0;
+  return __builtin_mul_overflow(a, b, &result) ? std::numeric_limits<std::int64_t>::max() : result;
+}
 
 const char* mode_text(VoxelMode mode) {
   switch (mode) {

@@ -17,6 +17,9 @@ struct CheckedCloud {
   bool has_features;
 };
 
+/// The product of two sizes; INT64_MAX where it does not fit.
+std::int64_t product(std::int64_t a, std::int64_t b);
+
 /// That this build has the backend that the context asks for.
 void check_backend(const ExecutionContext& context);
 

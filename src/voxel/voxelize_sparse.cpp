@@ -116,7 +116,7 @@ GradientPlan check_assignment(const ConstTensorView& features, const SparseAssig
   plan.features.rows = rows_of(features);
   plan.features.channels = features.shape[features.rank - 1];
   plan.features.mode = reduce;
-  plan.points = features.shape[0] * (features.rank == 3 ? features.shape[1] : 1);
+  plan.points = product(features.shape[0], features.rank == 3 ? features.shape[1] : 1);
   plan.cells = counts.shape[0];
   check_count(plan.points, "sparse voxels");
   if (plan.cells > plan.points) {

@@ -342,6 +342,17 @@ TEST(VoxelErrors, TooManyPointsToCount) {
             }),
             "ValueError points: expected at most 2147483647 points for sparse voxels, got "
             "2147483648");
+  // More than 64 bits count.
+  ConstTensorView features = any_view(DataType::kFloat32, {1, 4, 1});
+  ConstTensorView voxels = any_view(DataType::kInt64, {1, 4});
+  features.shape[0] = voxels.shape[0] = std::int64_t{1} << 62;
+  EXPECT_EQ(error_of([&] {
+              voxelize_sparse_backward_workspace_bytes(features,
+                                                       {voxels, any_view(DataType::kInt32, {0})},
+                                                       VoxelMode::kSum, call.context);
+            }),
+            "ValueError points: expected at most 2147483647 points for sparse voxels, got "
+            "9223372036854775807");
 }
 
 #if !defined(ROBOCACHE_HAS_CUDA)
