@@ -11,16 +11,17 @@
 #include "align/episode.h"
 #include "align/search_cuda.h"
 #include "core/launch_cuda.h"
+#include "core/workspace.h"
 
 namespace robocache {
 namespace cuda {
 namespace {
 
-/// The scratch of one call, cut from one block. Each array starts on a multiple of 256 bytes, as CUB
-/// asks.
+/// The scratch of one call.
 struct Workspace {
   std::int64_t targets;  // over the batch
   std::int64_t rows;     // over the value batch
+  std::size_t bytes;
   TargetRecord* records;
   WindowRecord* windows;  // null where the stream has no means or sums
   std::int64_t* span;
@@ -29,22 +30,23 @@ struct Workspace {
   std::int64_t* starts;  // [rows + 1]
   void* sort_storage;
   std::size_t sort_bytes = 0;
-  std::size_t bytes = 0;
 
   Workspace(const BackwardPlan& plan, void* workspace)
       : targets(plan.forward.batch * plan.forward.targets),
         rows(plan.value_batch * plan.forward.rows) {
     const bool has_windows = plan.forward.row_kinds & (kReadsWindow | kReadsInterval);
-    records = cut<TargetRecord>(workspace, targets);
-    windows = has_windows ? cut<WindowRecord>(workspace, targets) : nullptr;
-    span = cut<std::int64_t>(workspace, 1);
-    row_keys = cut<std::int64_t>(workspace, targets);
-    sorted_row_keys = cut<std::int64_t>(workspace, targets);
-    targets_in_order = cut<std::int64_t>(workspace, targets);
-    sorted_targets = cut<std::int64_t>(workspace, targets);
-    starts = cut<std::int64_t>(workspace, rows + 1);
+    WorkspaceCutter cutter(workspace, DeviceType::kCuda);
+    records = cutter.cut<TargetRecord>(targets);
+    windows = has_windows ? cutter.cut<WindowRecord>(targets) : nullptr;
+    span = cutter.cut<std::int64_t>(1);
+    row_keys = cutter.cut<std::int64_t>(targets);
+    sorted_row_keys = cutter.cut<std::int64_t>(targets);
+    targets_in_order = cutter.cut<std::int64_t>(targets);
+    sorted_targets = cutter.cut<std::int64_t>(targets);
+    starts = cutter.cut<std::int64_t>(rows + 1);
     check_cuda(sort(nullptr, nullptr), "backward workspace");
-    sort_storage = cut<char>(workspace, static_cast<std::int64_t>(sort_bytes));
+    sort_storage = cutter.cut<char>(static_cast<std::int64_t>(sort_bytes));
+    bytes = cutter.bytes();
   }
 
   __host__ __device__ SortedTargets sorted() const {
@@ -58,14 +60,6 @@ struct Workspace {
     return cub::DeviceRadixSort::SortPairs(storage, sort_bytes, row_keys, sorted_row_keys,
                                            targets_in_order, sorted_targets, targets, 0, bits,
                                            stream);
-  }
-
- private:
-  template <typename T>
-  T* cut(void* workspace, std::int64_t count) {
-    char* const start = static_cast<char*>(workspace) + bytes;
-    bytes += (static_cast<std::size_t>(count) * sizeof(T) + 255) / 256 * 256;
-    return reinterpret_cast<T*>(start);
   }
 };
 

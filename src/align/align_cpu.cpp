@@ -11,6 +11,7 @@
 #include "core/check.h"
 #include "core/cpu_target.h"
 #include "core/parallel.h"
+#include "core/workspace.h"
 
 namespace robocache {
 namespace {
@@ -165,33 +166,24 @@ struct BackwardWorkspace {
   std::int64_t targets;  // over the batch
   std::int64_t rows;     // over the value batch
   std::int64_t span = 2;
+  WorkspaceCutter cutter;
   std::int64_t* order;    // [targets], by row, then by target
   std::int64_t* starts;   // [rows + 2]
   TargetRecord* records;  // [targets]
   WindowRecord* windows;  // [targets], or none and null
-  std::size_t bytes = 0;
 
   BackwardWorkspace(const BackwardPlan& plan, void* workspace)
       : targets(plan.forward.batch * plan.forward.targets),
-        rows(plan.value_batch * plan.forward.rows) {
+        rows(plan.value_batch * plan.forward.rows),
+        cutter(workspace, DeviceType::kCpu),
+        order(cutter.cut<std::int64_t>(targets)),
+        starts(cutter.cut<std::int64_t>(rows + 2)),
+        records(cutter.cut<TargetRecord>(targets)) {
     const bool has_windows = plan.forward.row_kinds & (kReadsWindow | kReadsInterval);
-    order = cut<std::int64_t>(workspace, targets);
-    starts = cut<std::int64_t>(workspace, rows + 2);
-    records = cut<TargetRecord>(workspace, targets);
-    windows = has_windows ? cut<WindowRecord>(workspace, targets) : nullptr;
+    windows = has_windows ? cutter.cut<WindowRecord>(targets) : nullptr;
   }
 
   SortedTargets sorted() const { return {records, windows, order, starts, &span}; }
-
- private:
-  /// The next `count` elements of the block; every type here is a multiple of 8 bytes.
-  template <typename T>
-  T* cut(void* workspace, std::int64_t count) {
-    const std::size_t start = bytes;
-    bytes += static_cast<std::size_t>(count) * sizeof(T);
-    return workspace == nullptr ? nullptr
-                                : reinterpret_cast<T*>(static_cast<char*>(workspace) + start);
-  }
 };
 
 /// A counting sort of the targets by row; stable, so each row's are in ascending order.
@@ -210,7 +202,7 @@ void sort_by_row(const BackwardWorkspace& work) {
 }  // namespace
 
 std::size_t backward_workspace_bytes_on_cpu(const BackwardPlan& plan) {
-  return BackwardWorkspace(plan, nullptr).bytes;
+  return BackwardWorkspace(plan, nullptr).cutter.bytes();
 }
 
 void align_backward_on_cpu(const BackwardPlan& plan, const RunTable& runs, void* workspace,

@@ -103,15 +103,13 @@ std::int64_t find_starts(const KeyedPoint* points, const Parts& parts, std::uint
 
 }  // namespace
 
-SortWorkspace::SortWorkspace(std::int64_t count, void* workspace)
+SortWorkspace::SortWorkspace(std::int64_t count, WorkspaceCutter cutter)
     : count(count),
-      points(static_cast<KeyedPoint*>(workspace)),
-      spare(points + count),
-      starts(reinterpret_cast<std::int64_t*>(spare + count)),
-      tallies(starts + count + 1),
-      bytes(static_cast<std::size_t>(2 * count) * sizeof(KeyedPoint) +
-            static_cast<std::size_t>(count + 1 + Parts(count).parts * kMaxDigits) *
-                sizeof(std::int64_t)) {}
+      points(cutter.cut<KeyedPoint>(count)),
+      spare(cutter.cut<KeyedPoint>(count)),
+      starts(cutter.cut<std::int64_t>(count + 1)),
+      tallies(cutter.cut<std::int64_t>(Parts(count).parts * kMaxDigits)),
+      bytes(cutter.bytes()) {}
 
 std::int64_t sort_into_voxels(const SortWorkspace& work, std::uint64_t limit, SortedPoints& sorted,
                               const ExecutionContext& context) {

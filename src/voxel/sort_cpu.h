@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "core/workspace.h"
 #include "robocache/execution.h"
 #include "voxel/voxelize_cpu_kernels.h"
 
@@ -16,9 +17,11 @@ struct SortWorkspace {
   KeyedPoint* spare;
   std::int64_t* starts;   // [count + 1]
   std::int64_t* tallies;  // for the sort's own use
-  std::size_t bytes;
+  std::size_t bytes;      // of these, and of what was cut before them
 
-  SortWorkspace(std::int64_t count, void* workspace);
+  SortWorkspace(std::int64_t count, WorkspaceCutter cutter);
+  SortWorkspace(std::int64_t count, void* workspace)
+      : SortWorkspace(count, WorkspaceCutter(workspace, DeviceType::kCpu)) {}
 };
 
 /// Sorts `work.points` by their keys, stably; keys are at most `limit`, which is that of points in

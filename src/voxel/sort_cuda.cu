@@ -39,7 +39,7 @@ cudaError_t sort_any(void* storage, std::size_t& bytes, const SortedByKey& sorte
 
 }  // namespace
 
-SortedByKey::SortedByKey(std::int64_t count, std::uint64_t limit, Cutter& cutter)
+SortedByKey::SortedByKey(std::int64_t count, std::uint64_t limit, WorkspaceCutter& cutter)
     : count(count),
       is_wide(bits_of(limit) > 32),
       is_merged(bits_of(limit) >= kLeastBitsToMerge && count <= kMostPointsToMerge),

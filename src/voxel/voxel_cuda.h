@@ -6,29 +6,11 @@
 #include <cstdint>
 
 #include "core/launch_cuda.h"
+#include "core/workspace.h"
 #include "voxel/backends.h"
 #include "voxel/cell.h"
 
 namespace robocache::cuda {
-
-/// Cuts arrays from one block of memory. Each starts on a multiple of 256 bytes, as CUB asks.
-class Cutter {
- public:
-  explicit Cutter(void* workspace) : workspace_(static_cast<char*>(workspace)) {}
-
-  template <typename T>
-  T* cut(std::int64_t count) {
-    char* const start = workspace_ + bytes_;
-    bytes_ += (static_cast<std::size_t>(count) * sizeof(T) + 255) / 256 * 256;
-    return reinterpret_cast<T*>(start);
-  }
-
-  std::size_t bytes() const { return bytes_; }
-
- private:
-  char* workspace_;
-  std::size_t bytes_ = 0;
-};
 
 /// Of any floating type, as the double that the formula of cells takes.
 __device__ __forceinline__ Point load_any_point(const RowPlan& rows, std::int64_t i) {
@@ -80,7 +62,7 @@ struct SortedByKey {
   std::size_t storage_bytes;
 
   /// Lays itself out for so many points and keys up to `limit`.
-  SortedByKey(std::int64_t count, std::uint64_t limit, Cutter& cutter);
+  SortedByKey(std::int64_t count, std::uint64_t limit, WorkspaceCutter& cutter);
   /// Sorts `keys` and `points`, which have been filled, stably.
   void sort(cudaStream_t stream) const;
 };

@@ -199,17 +199,14 @@ namespace {
 
 /// The scratch of the dense backward pass of mean and sum.
 struct GatherWorkspace {
+  WorkspaceCutter cutter;
   std::int64_t* voxels;  // [points]
   std::int32_t* counts;  // [cells of all clouds], for mean
-  std::size_t bytes;
 
   GatherWorkspace(const GradientPlan& plan, void* workspace)
-      : voxels(static_cast<std::int64_t*>(workspace)),
-        counts(reinterpret_cast<std::int32_t*>(voxels + plan.points)),
-        bytes(static_cast<std::size_t>(plan.points) * sizeof(std::int64_t) +
-              (plan.features.mode == VoxelMode::kMean
-                   ? static_cast<std::size_t>(plan.cells) * sizeof(std::int32_t)
-                   : 0)) {}
+      : cutter(workspace, DeviceType::kCpu),
+        voxels(cutter.cut<std::int64_t>(plan.points)),
+        counts(cutter.cut<std::int32_t>(plan.features.mode == VoxelMode::kMean ? plan.cells : 0)) {}
 };
 
 void gather(const GradientPlan& plan, const std::int64_t* voxels, const std::int32_t* counts,
@@ -238,7 +235,7 @@ bool has_winners(const GradientPlan& plan) {
 
 std::size_t voxelize_backward_workspace_bytes_on_cpu(const DenseGradientPlan& plan) {
   return has_winners(plan.gradient) ? SortWorkspace(plan.cloud.count, nullptr).bytes
-                                    : GatherWorkspace(plan.gradient, nullptr).bytes;
+                                    : GatherWorkspace(plan.gradient, nullptr).cutter.bytes();
 }
 
 void voxelize_backward_on_cpu(const DenseGradientPlan& plan, void* workspace,

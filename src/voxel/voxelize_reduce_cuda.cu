@@ -140,21 +140,22 @@ bool has_winners(const GradientPlan& plan) {
 
 /// The scratch of a sort of `count` points by cells below `limit`.
 struct SortWorkspace {
-  Cutter cutter;
+  WorkspaceCutter cutter;
   SortedByKey sorted;
 
   SortWorkspace(std::int64_t count, std::int64_t limit, void* workspace)
-      : cutter(workspace), sorted(count, static_cast<std::uint64_t>(limit), cutter) {}
+      : cutter(workspace, DeviceType::kCuda),
+        sorted(count, static_cast<std::uint64_t>(limit), cutter) {}
 };
 
 /// The scratch of the dense backward pass of mean and sum.
 struct GatherWorkspace {
-  Cutter cutter;
+  WorkspaceCutter cutter;
   std::int64_t* voxels;
   std::int32_t* counts;
 
   GatherWorkspace(const GradientPlan& plan, void* workspace)
-      : cutter(workspace),
+      : cutter(workspace, DeviceType::kCuda),
         voxels(cutter.cut<std::int64_t>(plan.points)),
         counts(cutter.cut<std::int32_t>(plan.features.mode == VoxelMode::kMean ? plan.cells : 0)) {}
 };

@@ -11,13 +11,14 @@ namespace {
 /// The scratch that the two steps share: which of the sort's halves holds the result, then the
 /// sort's.
 struct SparseWorkspace {
+  WorkspaceCutter cutter;
   std::int64_t* is_in_spare;
   SortWorkspace sort;
 
   SparseWorkspace(std::int64_t points, void* workspace)
-      : is_in_spare(static_cast<std::int64_t*>(workspace)), sort(points, is_in_spare + 1) {}
-
-  std::size_t bytes() const { return sizeof(std::int64_t) + sort.bytes; }
+      : cutter(workspace, DeviceType::kCpu),
+        is_in_spare(cutter.cut<std::int64_t>(1)),
+        sort(points, cutter) {}
 };
 
 void lower(std::int64_t& shared, std::int64_t x) {
@@ -76,7 +77,7 @@ void find_offsets(const SortedPoints& sorted, std::int64_t voxels, const SparseB
 }  // namespace
 
 std::size_t voxelize_sparse_workspace_bytes_on_cpu(const CloudPlan& cloud) {
-  return SparseWorkspace(cloud.count, nullptr).bytes();
+  return SparseWorkspace(cloud.count, nullptr).sort.bytes;
 }
 
 std::int64_t voxelize_sparse_index_on_cpu(const SparsePlan& plan, void* workspace,

@@ -44,7 +44,7 @@ struct BeginsVoxel {
 
 /// The scratch of both steps.
 struct SparseWorkspace {
-  Cutter cutter;
+  WorkspaceCutter cutter;
   std::int64_t count;
   Findings* findings;
   SortedByKey sorted;
@@ -54,7 +54,7 @@ struct SparseWorkspace {
   void* scan_storage;
 
   SparseWorkspace(const CloudPlan& cloud, void* workspace)
-      : cutter(workspace),
+      : cutter(workspace, DeviceType::kCuda),
         count(cloud.count),
         findings(cutter.cut<Findings>(1)),
         sorted(count, kHighestKey, cutter),
