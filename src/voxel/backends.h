@@ -23,6 +23,12 @@ struct DensePlan {
   std::int64_t* dropped;  // may be null
 };
 
+/// Whether points are counted in the workspace, as int32, since the output is of a floating type.
+inline bool counts_elsewhere(const DensePlan& plan) {
+  return plan.features.mode == VoxelMode::kCount && (plan.features.out_type == DataType::kFloat32 ||
+                                                     plan.features.out_type == DataType::kFloat64);
+}
+
 /// The first step of a sparse voxelization.
 struct SparsePlan {
   CloudPlan cloud;

@@ -249,8 +249,7 @@ GradientPlan check_gradients(const FeaturePlan& features, std::int64_t points,
                       [&] { return "contiguous " + shape_text(features_view); });
   result.expect_device(device);
   const VoxelMode mode = features.mode;
-  const bool needs_data = mode == VoxelMode::kMax || mode == VoxelMode::kMin;
-  if (needs_data && points > 0 && features.channels > 0 && features_view.data == nullptr) {
+  if (picks_one(mode) && points > 0 && features.channels > 0 && features_view.data == nullptr) {
     throw_value_error(
         "features",
         std::string("the data, which the gradient of ") + mode_text(mode) + " depends on", "none");

@@ -78,6 +78,11 @@ struct GridPlan {
   VoxelGeometry geometry;
 };
 
+/// Whether a voxel's channel is that of one of its points: the others have no share of its gradient.
+ROBOCACHE_CONSTEXPR bool picks_one(VoxelMode mode) {
+  return mode == VoxelMode::kMax || mode == VoxelMode::kMin;
+}
+
 /// Features of the points, and how they are reduced.
 struct FeaturePlan {
   RowPlan rows;

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "core/target.h"
-#include "robocache/voxel.h"
+#include "voxel/plan.h"
 
 namespace robocache::ROBOCACHE_TARGET {
 
@@ -22,7 +22,7 @@ struct Reduction {
   Compute value = 0;
 
   ROBOCACHE_HOST_DEVICE void add(VoxelMode mode, bool is_first, Compute x) {
-    if (mode == VoxelMode::kMax || mode == VoxelMode::kMin) {
+    if (picks_one(mode)) {
       if (is_first || wins(mode, x, value)) value = x;
     } else {
       value += x;

@@ -14,18 +14,7 @@
 namespace robocache {
 
 const VoxelCpuKernels& voxel_kernels() {
-  static const VoxelCpuKernels& chosen = []() -> const VoxelCpuKernels& {
-    switch (cpu_target()) {
-#if defined(ROBOCACHE_X86_TARGETS)
-      case CpuTarget::kAvx512:
-        return avx512::voxel_cpu_kernels();
-      case CpuTarget::kAvx2:
-        return avx2::voxel_cpu_kernels();
-#endif
-      default:
-        return baseline::voxel_cpu_kernels();
-    }
-  }();
+  static const VoxelCpuKernels& chosen = ROBOCACHE_FOR_CPU(voxel_cpu_kernels)();
   return chosen;
 }
 
@@ -118,11 +107,6 @@ void write_counts(const std::int32_t* counts, void* out, std::int64_t cells,
                    static_cast<Out*>(out)[i] = static_cast<Out>(counts[i]);
                  }
                });
-}
-
-bool counts_elsewhere(const DensePlan& plan) {
-  return plan.features.mode == VoxelMode::kCount && (plan.features.out_type == DataType::kFloat32 ||
-                                                     plan.features.out_type == DataType::kFloat64);
 }
 
 void count(const DensePlan& plan, void* workspace, const ExecutionContext& context) {
@@ -227,20 +211,17 @@ void scatter_to_winners(const GradientPlan& plan, const SortedPoints& sorted, st
                });
 }
 
-bool has_winners(const GradientPlan& plan) {
-  return plan.features.mode == VoxelMode::kMax || plan.features.mode == VoxelMode::kMin;
-}
-
 }  // namespace
 
 std::size_t voxelize_backward_workspace_bytes_on_cpu(const DenseGradientPlan& plan) {
-  return has_winners(plan.gradient) ? SortWorkspace(plan.cloud.count, nullptr).bytes
-                                    : GatherWorkspace(plan.gradient, nullptr).cutter.bytes();
+  return picks_one(plan.gradient.features.mode)
+             ? SortWorkspace(plan.cloud.count, nullptr).bytes
+             : GatherWorkspace(plan.gradient, nullptr).cutter.bytes();
 }
 
 void voxelize_backward_on_cpu(const DenseGradientPlan& plan, void* workspace,
                               const ExecutionContext& context) {
-  if (has_winners(plan.gradient)) {
+  if (picks_one(plan.gradient.features.mode)) {
     SortedPoints sorted{};
     const std::int64_t voxels =
         sort_by_cell(plan.cloud, plan.grid, nullptr, SortWorkspace(plan.cloud.count, workspace),
@@ -263,12 +244,12 @@ void voxelize_backward_on_cpu(const DenseGradientPlan& plan, void* workspace,
 }
 
 std::size_t voxelize_sparse_backward_workspace_bytes_on_cpu(const GradientPlan& plan) {
-  return has_winners(plan) ? SortWorkspace(plan.points, nullptr).bytes : 0;
+  return picks_one(plan.features.mode) ? SortWorkspace(plan.points, nullptr).bytes : 0;
 }
 
 void voxelize_sparse_backward_on_cpu(const SparseGradientPlan& plan, void* workspace,
                                      const ExecutionContext& context) {
-  if (!has_winners(plan.gradient)) {
+  if (!picks_one(plan.gradient.features.mode)) {
     return gather(plan.gradient, plan.point_to_voxel, plan.counts, context);
   }
   const SortWorkspace work(plan.gradient.points, workspace);

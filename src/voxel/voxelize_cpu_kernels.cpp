@@ -2,6 +2,7 @@
 // namespace that ROBOCACHE_CPU_TARGET names; see core/target.h for what that asks of the code.
 #include "voxel/voxelize_cpu_kernels.h"
 
+#include "core/dispatch.h"
 #include "core/number.h"
 #include "voxel/cell.h"
 #include "voxel/gradient.h"
@@ -10,38 +11,16 @@
 namespace robocache::ROBOCACHE_TARGET {
 namespace {
 
-template <typename T>
-struct Type {
-  using type = T;
-};
-
 template <bool kFlag>
 struct Flag {
   static constexpr bool kValue = kFlag;
 };
 
-/// Calls `body` with the Type<> that `type` stands for.
-template <typename Body>
-inline void with_value_type(DataType type, const Body& body) {
-  switch (type) {
-    case DataType::kFloat16:
-      return body(Type<Float16>{});
-    case DataType::kBFloat16:
-      return body(Type<BFloat16>{});
-    case DataType::kFloat32:
-      return body(Type<float>{});
-    case DataType::kFloat64:
-      return body(Type<double>{});
-    default:
-      return body(Type<std::uint8_t>{});
-  }
-}
-
 /// Calls `use(i, point)` for the points [begin, end).
 template <typename Use>
 inline void for_each_point(const CloudPlan& cloud, std::int64_t begin, std::int64_t end,
                            const Use& use) {
-  const auto loop = [&](auto tag) {
+  with_floating_type(cloud.points.type, [&](auto tag) {
     using T = typename decltype(tag)::type;
     const RowPlan& rows = cloud.points;
     while (begin < end) {
@@ -57,17 +36,7 @@ inline void for_each_point(const CloudPlan& cloud, std::int64_t begin, std::int6
       }
       begin = stop;
     }
-  };
-  switch (cloud.points.type) {
-    case DataType::kFloat16:
-      return loop(Type<Float16>{});
-    case DataType::kBFloat16:
-      return loop(Type<BFloat16>{});
-    case DataType::kFloat64:
-      return loop(Type<double>{});
-    default:
-      return loop(Type<float>{});
-  }
+  });
 }
 
 void dense_cells(const CloudPlan& cloud, const GridPlan& grid, std::int64_t begin, std::int64_t end,
@@ -117,7 +86,7 @@ inline void ask_for(const RowPlan& rows, const SortedPoints& sorted, std::int64_
 void coordinates(const CloudPlan& cloud, const VoxelGeometry& geometry, const SortedPoints& sorted,
                  std::int64_t begin, std::int64_t end, std::int32_t* coordinates) {
   const RowPlan& rows = cloud.points;
-  with_value_type(rows.type, [&](auto tag) {
+  with_floating_type(rows.type, [&](auto tag) {
     using T = typename decltype(tag)::type;
     for (std::int64_t voxel = begin; voxel < end; ++voxel) {
       const std::int64_t first = sorted.starts[voxel];
@@ -160,10 +129,10 @@ inline void reduce_channels(const FeaturePlan& features, const SortedPoints& sor
       }
     }
   };
-  if (mode == VoxelMode::kMean || mode == VoxelMode::kSum) {
-    reduce_as(Flag<true>{});
-  } else {
+  if (picks_one(mode)) {
     reduce_as(Flag<false>{});
+  } else {
+    reduce_as(Flag<true>{});
   }
 }
 

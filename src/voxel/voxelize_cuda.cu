@@ -161,11 +161,6 @@ void launch_marks(const MarkPlan& plan, cudaStream_t stream) {
       "voxelization, marking cells");
 }
 
-bool counts_elsewhere(const DensePlan& plan) {
-  return plan.features.mode == VoxelMode::kCount && (plan.features.out_type == DataType::kFloat32 ||
-                                                     plan.features.out_type == DataType::kFloat64);
-}
-
 void occupy_or_count(const DensePlan& plan, void* workspace, cudaStream_t stream) {
   const std::int64_t cells = plan.cloud.batch * plan.grid.cells;
   const bool is_elsewhere = counts_elsewhere(plan);
@@ -229,7 +224,7 @@ void voxelize_on_cuda(const DensePlan& plan, void* workspace, CUstream_st* strea
 
 std::size_t voxelize_workspace_bytes_on_cuda(const DensePlan& plan) {
   if (plan.features.mode >= VoxelMode::kMean) return cuda::reduce_workspace_bytes(plan);
-  return cuda::counts_elsewhere(plan)
+  return counts_elsewhere(plan)
              ? static_cast<std::size_t>(plan.cloud.batch * plan.grid.cells) * sizeof(std::int32_t)
              : 0;
 }

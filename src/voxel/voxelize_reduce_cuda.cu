@@ -134,10 +134,6 @@ void gather(const GradientPlan& plan, const std::int64_t* voxels, const std::int
          blocks_for(plan.points * plan.features.channels), stream, plan, voxels, counts);
 }
 
-bool has_winners(const GradientPlan& plan) {
-  return plan.features.mode == VoxelMode::kMax || plan.features.mode == VoxelMode::kMin;
-}
-
 /// The scratch of a sort of `count` points by cells below `limit`.
 struct SortWorkspace {
   WorkspaceCutter cutter;
@@ -187,7 +183,7 @@ void reduce(const DensePlan& plan, void* workspace, cudaStream_t stream) {
 
 std::size_t voxelize_backward_workspace_bytes_on_cuda(const DenseGradientPlan& plan) {
   const GradientPlan& gradient = plan.gradient;
-  return cuda::has_winners(gradient)
+  return picks_one(gradient.features.mode)
              ? cuda::SortWorkspace(gradient.points, gradient.cells, nullptr).cutter.bytes()
              : cuda::GatherWorkspace(gradient, nullptr).cutter.bytes();
 }
@@ -195,7 +191,7 @@ std::size_t voxelize_backward_workspace_bytes_on_cuda(const DenseGradientPlan& p
 void voxelize_backward_on_cuda(const DenseGradientPlan& plan, void* workspace,
                                CUstream_st* stream) {
   const GradientPlan& gradient = plan.gradient;
-  if (cuda::has_winners(gradient)) {
+  if (picks_one(gradient.features.mode)) {
     const cuda::SortWorkspace work(gradient.points, gradient.cells, workspace);
     if (work.sorted.is_wide) {
       cuda::sort_by_cell<std::uint64_t>(plan.cloud, plan.grid, nullptr, work.sorted, stream);
@@ -218,7 +214,7 @@ void voxelize_backward_on_cuda(const DenseGradientPlan& plan, void* workspace,
 }
 
 std::size_t voxelize_sparse_backward_workspace_bytes_on_cuda(const GradientPlan& plan) {
-  return cuda::has_winners(plan)
+  return picks_one(plan.features.mode)
              ? cuda::SortWorkspace(plan.points, plan.cells, nullptr).cutter.bytes()
              : 0;
 }
@@ -226,7 +222,7 @@ std::size_t voxelize_sparse_backward_workspace_bytes_on_cuda(const GradientPlan&
 void voxelize_sparse_backward_on_cuda(const SparseGradientPlan& plan, void* workspace,
                                       CUstream_st* stream) {
   const GradientPlan& gradient = plan.gradient;
-  if (!cuda::has_winners(gradient)) {
+  if (!picks_one(gradient.features.mode)) {
     return cuda::gather(gradient, plan.point_to_voxel, plan.counts, stream);
   }
   // There are no more voxels than points, so their keys are narrow.

@@ -1,0 +1,46 @@
+// Types that are known at run time, as types that code is compiled for.
+#pragma once
+
+#include <cstdint>
+
+#include "core/number.h"
+#include "core/target.h"
+
+namespace robocache::ROBOCACHE_TARGET {
+
+/// Stands for a type where there is no value of it.
+template <typename T>
+struct Type {
+  using type = T;
+};
+
+// Each calls `body` with the Type<> that `type`, which is one of its kind, stands for.
+
+template <typename Body>
+inline void with_floating_type(DataType type, const Body& body) {
+  switch (type) {
+    case DataType::kFloat16:
+      return body(Type<Float16>{});
+    case DataType::kBFloat16:
+      return body(Type<BFloat16>{});
+    case DataType::kFloat64:
+      return body(Type<double>{});
+    default:
+      return body(Type<float>{});
+  }
+}
+
+template <typename Body>
+inline void with_value_type(DataType type, const Body& body) {
+  if (type == DataType::kUInt8) return body(Type<std::uint8_t>{});
+  with_floating_type(type, body);
+}
+
+template <typename Body>
+inline void with_time_type(DataType type, const Body& body) {
+  if (type == DataType::kInt64) return body(Type<std::int64_t>{});
+  if (type == DataType::kFloat64) return body(Type<double>{});
+  body(Type<float>{});
+}
+
+}  // namespace robocache::ROBOCACHE_TARGET
