@@ -11,6 +11,7 @@ add_library(
   src/core/tensor_view.cpp
   src/align/align.cpp
   src/align/align_backward.cpp
+  src/align/align_backward_cpu.cpp
   src/align/align_cpu.cpp
   src/align/checks.cpp
   src/align/planner.cpp
@@ -62,6 +63,7 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
 endif()
 foreach(target IN LISTS robocache_cpu_targets)
   add_library(robocache_cpu_${target} OBJECT src/align/align_cpu_kernels.cpp
+                                            src/align/align_backward_cpu_kernels.cpp
                                             src/voxel/voxelize_cpu_kernels.cpp)
   target_compile_definitions(robocache_cpu_${target} PRIVATE ROBOCACHE_CPU_TARGET=${target})
   target_compile_options(robocache_cpu_${target} PRIVATE ${robocache_flags_${target}})

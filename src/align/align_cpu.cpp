@@ -11,32 +11,13 @@
 #include "core/check.h"
 #include "core/cpu_target.h"
 #include "core/parallel.h"
-#include "core/workspace.h"
 
 namespace robocache {
 namespace {
 
 const AlignCpuKernels& kernels() {
-  static const AlignCpuKernels& chosen = []() -> const AlignCpuKernels& {
-    switch (cpu_target()) {
-#if defined(ROBOCACHE_X86_TARGETS)
-      case CpuTarget::kAvx512:
-        return avx512::align_cpu_kernels();
-      case CpuTarget::kAvx2:
-        return avx2::align_cpu_kernels();
-#endif
-      default:
-        return baseline::align_cpu_kernels();
-    }
-  }();
+  static const AlignCpuKernels& chosen = ROBOCACHE_FOR_CPU(align_cpu_kernels)();
   return chosen;
-}
-
-/// A part worth waking a thread for, in bytes of output.
-constexpr std::int64_t kGrainBytes = 64 << 10;
-
-std::int64_t grain(std::int64_t bytes_each) {
-  return std::max<std::int64_t>(1, kGrainBytes / std::max<std::int64_t>(1, bytes_each));
 }
 
 std::string index_text(std::int64_t b, bool is_batched) {
@@ -129,7 +110,7 @@ void check_on_cpu(const StreamPlan& plan, const AlignOptions& options, BatchedAr
   const bool is_shared = !batched.times && plan.lengths_stride == 0 && plan.begins == nullptr;
   const std::int64_t count = is_shared ? std::min<std::int64_t>(plan.batch, 1) : plan.batch;
   std::atomic<std::int64_t> first_faulty{std::numeric_limits<std::int64_t>::max()};
-  parallel_for(context, count, grain(plan.rows * size_of(plan.time_type)),
+  parallel_for(context, count, grain_of(plan.rows * size_of(plan.time_type)),
                [&](std::int64_t begin, std::int64_t end) {
                  for (std::int64_t b = begin; b < end; ++b) {
                    if (kernels().first_unordered(plan, b) < 0) continue;
@@ -155,74 +136,8 @@ void check_on_cpu(const StreamPlan& plan, const AlignOptions& options, BatchedAr
 
 void align_on_cpu(const StreamPlan& plan, const RunTable& runs, const ExecutionContext& context) {
   parallel_for(
-      context, plan.batch * plan.targets, grain(plan.channels * size_of(plan.out_type)),
+      context, plan.batch * plan.targets, grain_of(plan.channels * size_of(plan.out_type)),
       [&](std::int64_t begin, std::int64_t end) { kernels().align(plan, runs, begin, end); });
-}
-
-namespace {
-
-/// The scratch of the backward pass, laid out in one block.
-struct BackwardWorkspace {
-  std::int64_t targets;  // over the batch
-  std::int64_t rows;     // over the value batch
-  std::int64_t span = 2;
-  WorkspaceCutter cutter;
-  std::int64_t* order;    // [targets], by row, then by target
-  std::int64_t* starts;   // [rows + 2]
-  TargetRecord* records;  // [targets]
-  WindowRecord* windows;  // [targets], or none and null
-
-  BackwardWorkspace(const BackwardPlan& plan, void* workspace)
-      : targets(plan.forward.batch * plan.forward.targets),
-        rows(plan.value_batch * plan.forward.rows),
-        cutter(workspace, DeviceType::kCpu),
-        order(cutter.cut<std::int64_t>(targets)),
-        starts(cutter.cut<std::int64_t>(rows + 2)),
-        records(cutter.cut<TargetRecord>(targets)) {
-    const bool has_windows = plan.forward.row_kinds & (kReadsWindow | kReadsInterval);
-    windows = has_windows ? cutter.cut<WindowRecord>(targets) : nullptr;
-  }
-
-  SortedTargets sorted() const { return {records, windows, order, starts, &span}; }
-};
-
-/// A counting sort of the targets by row; stable, so each row's are in ascending order.
-void sort_by_row(const BackwardWorkspace& work) {
-  std::fill(work.starts, work.starts + work.rows + 2, 0);
-  std::int64_t* next = work.starts + 1;  // where row r's next target goes; becomes starts[r + 1]
-  for (std::int64_t i = 0; i < work.targets; ++i) {
-    if (work.records[i].row >= 0) ++next[work.records[i].row + 1];
-  }
-  for (std::int64_t row = 0; row < work.rows; ++row) next[row + 1] += next[row];
-  for (std::int64_t i = 0; i < work.targets; ++i) {
-    if (work.records[i].row >= 0) work.order[next[work.records[i].row]++] = i;
-  }
-}
-
-}  // namespace
-
-std::size_t backward_workspace_bytes_on_cpu(const BackwardPlan& plan) {
-  return BackwardWorkspace(plan, nullptr).cutter.bytes();
-}
-
-void align_backward_on_cpu(const BackwardPlan& plan, const RunTable& runs, void* workspace,
-                           const ExecutionContext& context) {
-  const StreamPlan& forward = plan.forward;
-  BackwardWorkspace work(plan, workspace);
-  const std::int64_t row_bytes = forward.channels * size_of(forward.value_type);
-  parallel_for(context, work.targets, grain(row_bytes), [&](std::int64_t begin, std::int64_t end) {
-    kernels().record(plan, work.records, work.windows, begin, end);
-  });
-  if (work.windows != nullptr) {
-    for (std::int64_t i = 0; i < work.targets; ++i) {
-      if (work.records[i].row < 0) continue;
-      work.span = std::max(work.span, work.windows[i].end - work.records[i].row);
-    }
-  }
-  sort_by_row(work);
-  parallel_for(context, work.rows, grain(row_bytes), [&](std::int64_t begin, std::int64_t end) {
-    kernels().gather(plan, runs, work.sorted(), begin, end);
-  });
 }
 
 }  // namespace robocache

@@ -3,44 +3,15 @@
 #include "align/align_cpu_kernels.h"
 
 #include "align/combine.h"
-#include "align/contribute.h"
 #include "align/episode.h"
 #include "align/locate.h"
+#include "align/search_cpu.h"
 #include "align/window.h"
+#include "core/dispatch.h"
 #include "core/number.h"
 
 namespace robocache::ROBOCACHE_TARGET {
 namespace {
-
-template <typename T>
-struct Type {
-  using type = T;
-};
-
-// Run-time types to compile-time ones: calls `body` with the Type<> that `type` stands for.
-
-template <typename Body>
-inline void with_time_type(DataType type, const Body& body) {
-  if (type == DataType::kInt64) return body(Type<std::int64_t>{});
-  if (type == DataType::kFloat64) return body(Type<double>{});
-  body(Type<float>{});
-}
-
-template <typename Body>
-inline void with_value_type(DataType type, const Body& body) {
-  switch (type) {
-    case DataType::kFloat16:
-      return body(Type<Float16>{});
-    case DataType::kBFloat16:
-      return body(Type<BFloat16>{});
-    case DataType::kFloat32:
-      return body(Type<float>{});
-    case DataType::kFloat64:
-      return body(Type<double>{});
-    default:
-      return body(Type<std::uint8_t>{});
-  }
-}
 
 std::int64_t first_unordered(const StreamPlan& plan, std::int64_t b) {
   std::int64_t found = -1;
@@ -66,33 +37,6 @@ std::int64_t first_unordered(const StreamPlan& plan, std::int64_t b) {
     }
   });
   return found;
-}
-
-/// Calls `use(i, b, t, episode, times, time, bracket)` for the targets [begin, end). Targets mostly
-/// ascend, so each search starts where the last one ended.
-template <typename Time, typename Use>
-inline void for_each_bracket(const StreamPlan& plan, std::int64_t begin, std::int64_t end,
-                             const Use& use) {
-  std::int64_t b = begin / plan.targets;
-  std::int64_t t = begin % plan.targets;
-  Episode<std::int64_t> episode = episode_of(plan, b);
-  auto times = times_of<Time>(plan, b, episode);
-  std::int64_t not_after = 0;
-  for (std::int64_t i = begin; i < end; ++i) {
-    const Time time = target_time<Time>(plan, b, t);
-    if (episode.count > 0 && !is_nan(time)) {
-      const std::int64_t guess = not_after > 0 ? not_after - 1 : 0;
-      not_after = rows_not_after(times, time, guess);
-    }
-    use(i, b, t, episode, times, time, bracket_of(times, not_after));
-    if (++t == plan.targets && i + 1 < end) {
-      t = 0;
-      ++b;
-      episode = episode_of(plan, b);
-      times = times_of<Time>(plan, b, episode);
-      not_after = 0;
-    }
-  }
 }
 
 template <typename A, typename B>
@@ -448,69 +392,10 @@ void align(const StreamPlan& plan, const RunTable& runs, std::int64_t begin, std
   }
 }
 
-template <typename Compute>
-void record_targets(const BackwardPlan& plan, TargetRecord* records, WindowRecord* windows,
-                    std::int64_t begin, std::int64_t end) {
-  const StreamPlan& forward = plan.forward;
-  with_time_type(forward.time_type, [&](auto tag) {
-    using Time = typename decltype(tag)::type;
-    for_each_bracket<Time>(
-        forward, begin, end,
-        [&](std::int64_t i, std::int64_t b, std::int64_t t, const Episode<std::int64_t>& episode,
-            const EpisodeTimes<Time, std::int64_t>& times, Time time,
-            const Bracket<Time, std::int64_t>& bracket) {
-          if (windows == nullptr) {
-            records[i] = make_record(plan, b, episode.first_row,
-                                     locate<Compute>(forward, times, time, bracket));
-            return;
-          }
-          const auto located = locate_all<Compute>(forward, times, b, t, time, bracket);
-          records[i] = make_record(plan, b, episode.first_row, located.location);
-          windows[i] = make_window_record(plan, b, episode.first_row, located, records[i]);
-        });
-  });
-}
-
-void record(const BackwardPlan& plan, TargetRecord* records, WindowRecord* windows,
-            std::int64_t begin, std::int64_t end) {
-  if (computes_in_double(plan.forward.value_type, plan.forward.out_type)) {
-    record_targets<double>(plan, records, windows, begin, end);
-  } else {
-    record_targets<float>(plan, records, windows, begin, end);
-  }
-}
-
-template <typename Compute>
-void gather_rows(const BackwardPlan& plan, const RunTable& runs, const SortedTargets& sorted,
-                 std::int64_t begin, std::int64_t end) {
-  for (std::int64_t row = begin; row < end; ++row) {
-    const RowTargets targets = targets_of_row(sorted, row);
-    for (int run = 0; run < runs.count; ++run) {
-      const std::int64_t first = runs[run].first_channel;
-      if (is_slerp(runs[run].method)) {
-        gather_quaternion<Compute>(plan, targets, row, first);
-        continue;
-      }
-      for (std::int64_t c = first; c < runs.end_channel(run, plan.forward.channels); ++c) {
-        gather_channel<Compute>(plan, targets, runs[run].method, row, c);
-      }
-    }
-  }
-}
-
-void gather(const BackwardPlan& plan, const RunTable& runs, const SortedTargets& sorted,
-            std::int64_t begin, std::int64_t end) {
-  if (computes_in_double(plan.forward.value_type, plan.forward.out_type)) {
-    gather_rows<double>(plan, runs, sorted, begin, end);
-  } else {
-    gather_rows<float>(plan, runs, sorted, begin, end);
-  }
-}
-
 }  // namespace
 
 const AlignCpuKernels& align_cpu_kernels() {
-  static constexpr AlignCpuKernels kKernels{first_unordered, align, record, gather};
+  static constexpr AlignCpuKernels kKernels{first_unordered, align};
   return kKernels;
 }
 

@@ -20,4 +20,10 @@ void parallel_for(const ExecutionContext& context, std::int64_t count, std::int6
       const_cast<Body*>(&body));
 }
 
+/// As many items as are worth waking a thread for, each so many bytes of output.
+inline std::int64_t grain_of(std::int64_t bytes_each) {
+  constexpr std::int64_t kBytes = 64 << 10;
+  return bytes_each < kBytes ? kBytes / (bytes_each > 0 ? bytes_each : 1) : 1;
+}
+
 }  // namespace robocache

@@ -48,9 +48,10 @@ class CpuEngine : public Engine {
 /// One instruction set's kernels, in one thread, whichever set the library chose.
 class KernelsEngine : public Engine {
  public:
-  /// `kernels` is called only where the CPU has what `needs` asks for.
-  KernelsEngine(const std::string& target, const AlignCpuKernels& (*kernels)(), CpuTarget needs)
-      : Engine("cpu_" + target), kernels_(kernels), needs_(needs) {}
+  /// `kernels` and `backward` are called only where the CPU has what `needs` asks for.
+  KernelsEngine(const std::string& target, const AlignCpuKernels& (*kernels)(),
+                const AlignBackwardCpuKernels& (*backward)(), CpuTarget needs)
+      : Engine("cpu_" + target), kernels_(kernels), backward_(backward), needs_(needs) {}
 
   std::string problem() const override {
     if (cpu_target() >= needs_) return "";
@@ -93,7 +94,7 @@ class KernelsEngine : public Engine {
     std::vector<WindowRecord> windows;
     if (plan.forward.row_kinds & (kReadsWindow | kReadsInterval)) windows.resize(records.size());
     WindowRecord* const window_records = windows.empty() ? nullptr : windows.data();
-    if (targets > 0) kernels_().record(plan, records.data(), window_records, 0, targets);
+    if (targets > 0) backward_().record(plan, records.data(), window_records, 0, targets);
     // Targets by row, then by number; starts[row] is where a row's begin. Any span that is long
     // enough will do: all rows.
     const std::int64_t span = std::max<std::int64_t>(rows, 2);
@@ -106,13 +107,14 @@ class KernelsEngine : public Engine {
       }
     }
     starts[rows] = static_cast<std::int64_t>(order.size());
-    kernels_().gather(plan, call.runs(0),
-                      {records.data(), window_records, order.data(), starts.data(), &span}, 0,
-                      rows);
+    backward_().gather(plan, call.runs(0),
+                       {records.data(), window_records, order.data(), starts.data(), &span}, 0,
+                       rows);
   }
 
  private:
   const AlignCpuKernels& (*kernels_)();
+  const AlignBackwardCpuKernels& (*backward_)();
   CpuTarget needs_;
 };
 
@@ -218,11 +220,13 @@ const std::vector<const Engine*>& engines() {
     std::vector<const Engine*> found{&cpu};
 #if defined(ROBOCACHE_TEST_KERNELS)
     static const KernelsEngine baseline("baseline", baseline::align_cpu_kernels,
-                                        CpuTarget::kBaseline);
+                                        baseline::align_backward_cpu_kernels, CpuTarget::kBaseline);
     found.push_back(&baseline);
 #if defined(ROBOCACHE_TEST_X86_KERNELS)
-    static const KernelsEngine avx2("avx2", avx2::align_cpu_kernels, CpuTarget::kAvx2);
-    static const KernelsEngine avx512("avx512", avx512::align_cpu_kernels, CpuTarget::kAvx512);
+    static const KernelsEngine avx2("avx2", avx2::align_cpu_kernels,
+                                    avx2::align_backward_cpu_kernels, CpuTarget::kAvx2);
+    static const KernelsEngine avx512("avx512", avx512::align_cpu_kernels,
+                                      avx512::align_backward_cpu_kernels, CpuTarget::kAvx512);
     found.push_back(&avx2);
     found.push_back(&avx512);
 #endif
