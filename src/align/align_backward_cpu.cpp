@@ -21,12 +21,12 @@ const AlignBackwardCpuKernels& kernels() {
 struct BackwardWorkspace {
   std::int64_t targets;  // over the batch
   std::int64_t rows;     // over the value batch
-  std::int64_t span = 2;
   WorkspaceCutter cutter;
   std::int64_t* order;    // [targets], by row, then by target
   std::int64_t* starts;   // [rows + 2]
   TargetRecord* records;  // [targets]
-  WindowRecord* windows;  // [targets], or none and null
+  WindowRecord* windows;  // [targets], or null where the stream has no means or sums
+  std::int64_t* begins;   // [rows], likewise
 
   BackwardWorkspace(const BackwardPlan& plan, void* workspace)
       : targets(plan.forward.batch * plan.forward.targets),
@@ -37,9 +37,10 @@ struct BackwardWorkspace {
         records(cutter.cut<TargetRecord>(targets)) {
     const bool has_windows = plan.forward.row_kinds & (kReadsWindow | kReadsInterval);
     windows = has_windows ? cutter.cut<WindowRecord>(targets) : nullptr;
+    begins = has_windows ? cutter.cut<std::int64_t>(rows) : nullptr;
   }
 
-  SortedTargets sorted() const { return {records, windows, order, starts, &span}; }
+  SortedTargets sorted() const { return {records, windows, order, starts, begins}; }
 };
 
 /// A counting sort of the targets by row; stable, so each row's are in ascending order.
@@ -55,6 +56,15 @@ void sort_by_row(const BackwardWorkspace& work) {
   }
 }
 
+/// Sets `begins`, of targets that have been sorted.
+void find_begins(const BackwardWorkspace& work) {
+  std::int64_t begin = 0;
+  for (std::int64_t row = 0; row < work.rows; ++row) {
+    while (begin < work.starts[work.rows] && work.windows[work.order[begin]].end <= row) ++begin;
+    work.begins[row] = begin;
+  }
+}
+
 }  // namespace
 
 std::size_t backward_workspace_bytes_on_cpu(const BackwardPlan& plan) {
@@ -64,19 +74,14 @@ std::size_t backward_workspace_bytes_on_cpu(const BackwardPlan& plan) {
 void align_backward_on_cpu(const BackwardPlan& plan, const RunTable& runs, void* workspace,
                            const ExecutionContext& context) {
   const StreamPlan& forward = plan.forward;
-  BackwardWorkspace work(plan, workspace);
+  const BackwardWorkspace work(plan, workspace);
   const std::int64_t row_bytes = forward.channels * size_of(forward.value_type);
   parallel_for(context, work.targets, grain_of(row_bytes),
                [&](std::int64_t begin, std::int64_t end) {
                  kernels().record(plan, work.records, work.windows, begin, end);
                });
-  if (work.windows != nullptr) {
-    for (std::int64_t i = 0; i < work.targets; ++i) {
-      if (work.records[i].row < 0) continue;
-      work.span = std::max(work.span, work.windows[i].end - work.records[i].row);
-    }
-  }
   sort_by_row(work);
+  if (work.begins != nullptr) find_begins(work);
   parallel_for(context, work.rows, grain_of(row_bytes), [&](std::int64_t begin, std::int64_t end) {
     kernels().gather(plan, runs, work.sorted(), begin, end);
   });

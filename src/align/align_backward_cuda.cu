@@ -1,7 +1,10 @@
 // The CUDA backend's backward pass: locate every target, sort the targets by their first row, and let
 // each source row gather from its own. See contribute.h for why it gathers.
 #include <cuda_runtime.h>
+#include <thrust/iterator/counting_iterator.h>
+#include <thrust/iterator/transform_iterator.h>
 #include <cub/device/device_radix_sort.cuh>
+#include <cub/device/device_scan.cuh>
 
 #include <algorithm>
 #include <cstdint>
@@ -11,11 +14,26 @@
 #include "align/episode.h"
 #include "align/search_cuda.h"
 #include "core/launch_cuda.h"
+#include "core/lower_bound_cuda.h"
 #include "core/workspace.h"
 
 namespace robocache {
 namespace cuda {
 namespace {
+
+/// The row after the last one of the target at a place in the order.
+struct EndOfTarget {
+  const WindowRecord* windows;
+  const std::int64_t* sorted_targets;
+
+  __device__ std::int64_t operator()(std::int64_t place) const {
+    return windows[sorted_targets[place]].end;
+  }
+};
+
+struct Larger {
+  __device__ std::int64_t operator()(std::int64_t a, std::int64_t b) const { return max(a, b); }
+};
 
 /// The scratch of one call.
 struct Workspace {
@@ -23,13 +41,15 @@ struct Workspace {
   std::int64_t rows;     // over the value batch
   std::size_t bytes;
   TargetRecord* records;
-  WindowRecord* windows;  // null where the stream has no means or sums
-  std::int64_t* span;
+  WindowRecord* windows;  // null where the stream has no means or sums, as `reach` and `begins` are
   std::int64_t *row_keys, *sorted_row_keys;  // [targets]; `rows` where there is no gradient to give
   std::int64_t *targets_in_order, *sorted_targets;
   std::int64_t* starts;  // [rows + 1]
-  void* sort_storage;
-  std::size_t sort_bytes = 0;
+  std::int64_t*
+      reach;  // [targets]: the row after the last that those up to a place in the order help
+  std::int64_t* begins;       // [rows]
+  std::size_t storage_bytes;  // for the sort and the scan, which take turns
+  void* storage;
 
   Workspace(const BackwardPlan& plan, void* workspace)
       : targets(plan.forward.batch * plan.forward.targets),
@@ -38,28 +58,41 @@ struct Workspace {
     WorkspaceCutter cutter(workspace, DeviceType::kCuda);
     records = cutter.cut<TargetRecord>(targets);
     windows = has_windows ? cutter.cut<WindowRecord>(targets) : nullptr;
-    span = cutter.cut<std::int64_t>(1);
     row_keys = cutter.cut<std::int64_t>(targets);
     sorted_row_keys = cutter.cut<std::int64_t>(targets);
     targets_in_order = cutter.cut<std::int64_t>(targets);
     sorted_targets = cutter.cut<std::int64_t>(targets);
     starts = cutter.cut<std::int64_t>(rows + 1);
-    check_cuda(sort(nullptr, nullptr), "backward workspace");
-    sort_storage = cutter.cut<char>(static_cast<std::int64_t>(sort_bytes));
+    reach = has_windows ? cutter.cut<std::int64_t>(targets) : nullptr;
+    begins = has_windows ? cutter.cut<std::int64_t>(rows) : nullptr;
+    std::size_t sort_bytes = 0;
+    std::size_t scan_bytes = 0;
+    check_cuda(sort(nullptr, sort_bytes, nullptr), "backward workspace");
+    if (has_windows) check_cuda(scan(nullptr, scan_bytes, nullptr), "backward workspace");
+    storage_bytes = std::max(sort_bytes, scan_bytes);
+    storage = cutter.cut<char>(static_cast<std::int64_t>(storage_bytes));
     bytes = cutter.bytes();
   }
 
   __host__ __device__ SortedTargets sorted() const {
-    return {records, windows, sorted_targets, starts, span};
+    return {records, windows, sorted_targets, starts, begins};
   }
 
-  /// Sorts the targets by row, stably; without storage, only sets `sort_bytes`.
-  cudaError_t sort(void* storage, cudaStream_t stream) {
+  /// Sorts the targets by row, stably; without memory, only sets `its_bytes`, as `scan` does.
+  cudaError_t sort(void* memory, std::size_t& its_bytes, cudaStream_t stream) const {
     int bits = 1;
     while (bits < 63 && (std::int64_t{1} << bits) <= rows) ++bits;
-    return cub::DeviceRadixSort::SortPairs(storage, sort_bytes, row_keys, sorted_row_keys,
+    return cub::DeviceRadixSort::SortPairs(memory, its_bytes, row_keys, sorted_row_keys,
                                            targets_in_order, sorted_targets, targets, 0, bits,
                                            stream);
+  }
+
+  /// Fills `reach`.
+  cudaError_t scan(void* memory, std::size_t& its_bytes, cudaStream_t stream) const {
+    const auto ends = thrust::make_transform_iterator(
+        thrust::make_counting_iterator<std::int64_t>(0), EndOfTarget{windows, sorted_targets});
+    return cub::DeviceScan::InclusiveScan(memory, its_bytes, ends, reach, Larger{}, targets,
+                                          stream);
   }
 };
 
@@ -79,38 +112,21 @@ __global__ void __launch_bounds__(kThreads) record_kernel(const __grid_constant_
   } else {
     const auto located = locate_target_all<Compute>(forward, b, t, episode);
     record = make_record(plan, b, episode.first_row, located.location);
-    const WindowRecord window = make_window_record(plan, b, episode.first_row, located, record);
-    work.windows[target] = window;
-    if (record.row >= 0) {
-      atomicMax(reinterpret_cast<long long*>(work.span),
-                static_cast<long long>(window.end - record.row));
-    }
+    work.windows[target] = make_window_record(plan, b, episode.first_row, located, record);
   }
   work.records[target] = record;
   work.row_keys[target] = record.row < 0 ? work.rows : record.row;
   work.targets_in_order[target] = target;
 }
 
-/// Before `record_kernel` raises it: a pair's span.
-__global__ void __launch_bounds__(kThreads) span_kernel(std::int64_t* span) { *span = 2; }
-
-/// starts[r] becomes the number of targets whose first row is before r.
-__global__ void __launch_bounds__(kThreads)
-    starts_kernel(const std::int64_t* sorted_row_keys, std::int64_t targets, std::int64_t* starts,
-                  std::int64_t rows) {
+/// starts[r] becomes the number of targets whose first row is before r, and begins[r] that of those
+/// before the first one that reaches r.
+__global__ void __launch_bounds__(kThreads) rows_kernel(const __grid_constant__ Workspace work) {
   const std::int64_t row = thread_index();
-  if (row > rows) return;
-  std::int64_t low = 0;
-  std::int64_t high = targets;
-  while (low < high) {
-    const std::int64_t middle = low + (high - low) / 2;
-    if (sorted_row_keys[middle] < row) {
-      low = middle + 1;
-    } else {
-      high = middle;
-    }
-  }
-  starts[row] = low;
+  if (row > work.rows) return;
+  work.starts[row] = lower_bound(work.sorted_row_keys, work.targets, row);
+  if (work.begins == nullptr || row == work.rows) return;
+  work.begins[row] = lower_bound(work.reach, work.targets, row + 1);
 }
 
 /// A stream's runs, as the kernel's parameters hold them.
@@ -145,17 +161,20 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 template <typename Compute>
-void align_backward(const BackwardPlan& plan, const RunTable& runs, Workspace& work,
+void align_backward(const BackwardPlan& plan, const RunTable& runs, const Workspace& work,
                     cudaStream_t stream) {
-  launch("alignment backward, beginning", span_kernel, 1, stream, work.span);
   if (work.targets > 0) {
     launch("alignment backward, locating targets", record_kernel<Compute>, blocks_for(work.targets),
            stream, plan, work);
-    check_cuda(work.sort(work.sort_storage, stream), "alignment backward, sorting targets");
+    std::size_t storage_bytes = work.storage_bytes;
+    check_cuda(work.sort(work.storage, storage_bytes, stream),
+               "alignment backward, sorting targets");
+    if (work.windows != nullptr) {
+      check_cuda(work.scan(work.storage, storage_bytes, stream),
+                 "alignment backward, finding what targets reach");
+    }
   }
-  launch("alignment backward, finding rows", starts_kernel, blocks_for(work.rows + 1), stream,
-         static_cast<const std::int64_t*>(work.sorted_row_keys), work.targets, work.starts,
-         work.rows);
+  launch("alignment backward, finding rows", rows_kernel, blocks_for(work.rows + 1), stream, work);
   launch("alignment backward, gathering", gather_kernel<Compute>,
          blocks_for(work.rows * runs.units), stream, plan, Runs(runs), work);
 }
@@ -169,7 +188,7 @@ std::size_t backward_workspace_bytes_on_cuda(const BackwardPlan& plan) {
 
 void align_backward_on_cuda(const BackwardPlan& plan, const RunTable& runs, void* workspace,
                             CUstream_st* stream) {
-  cuda::Workspace work(plan, workspace);
+  const cuda::Workspace work(plan, workspace);
   if (computes_in_double(plan.forward.value_type, plan.forward.out_type)) {
     cuda::align_backward<double>(plan, runs, work, stream);
   } else {

@@ -45,7 +45,8 @@ struct SortedTargets {
   const WindowRecord* windows;  // null where the stream has no means or sums
   const std::int64_t* order;    // targets, by first row and then by target
   const std::int64_t* starts;   // [rows + 1]: where in `order` a row's begin
-  const std::int64_t* span;     // the most rows, from the first to the last, that one is made from
+  const std::int64_t*
+      begins;  // [rows]: where the first that reaches a row is; null as `windows` is
 };
 
 /// Which arguments have a batch dimension of their own: what the indices in messages go by.

@@ -3,10 +3,14 @@
 // order and so the same bits on every run and every backend, and nothing needs an atomic.
 //
 //   targets      t0   t1   t2   t3          each has a first row, `record.row`
-//   sorted by row                           made of at most `span` rows, it helps rows up to `span` - 1
-//   |--- r-1 ---|--- r ---|--- r+1 ---|     on; so row r gathers from r - span + 1 up to its own
+//   sorted by row
+//   |--- r-1 ---|--- r ---|--- r+1 ---|     a pair helps two rows; so row r gathers from r - 1 and its own
 //
-// A pair spans 2 rows, a mean or a sum as many as it adds.
+// A mean or a sum helps any number of rows. There, row r gathers from the first target of the order that
+// reaches it (`begins`) up to the last of its own. What lies between reaches it too, where windows are
+// of one length or, as those of sums, do not overlap: a first target with thousands of rows costs the
+// later rows nothing. It may not reach it, and is passed over, only in batch rows that share their
+// values and have timelines of their own, and where a stream has both means and sums.
 #pragma once
 
 #include <cstdint>
@@ -62,8 +66,7 @@ ROBOCACHE_HOST_DEVICE WindowRecord make_window_record(const BackwardPlan& plan, 
   return made;
 }
 
-/// The targets that a row may have helped to make: `order[begin, end)`, which have this row or one of
-/// the `span` - 1 before it as their first.
+/// The targets that a row may have helped to make: `order[begin, end)`.
 struct RowTargets {
   const TargetRecord* records;
   const WindowRecord* windows;  // null where the stream has no means or sums
@@ -72,9 +75,9 @@ struct RowTargets {
 };
 
 ROBOCACHE_HOST_DEVICE RowTargets targets_of_row(const SortedTargets& sorted, std::int64_t row) {
-  const std::int64_t first = row - *sorted.span + 1;
-  return {sorted.records, sorted.windows, sorted.order, sorted.starts[first > 0 ? first : 0],
-          sorted.starts[row + 1]};
+  const std::int64_t begin =
+      sorted.begins != nullptr ? sorted.begins[row] : sorted.starts[row > 0 ? row - 1 : 0];
+  return {sorted.records, sorted.windows, sorted.order, begin, sorted.starts[row + 1]};
 }
 
 /// The gradient of the loss with respect to one channel of a target, before the scale.

@@ -14,6 +14,7 @@
 
 #include <cstdint>
 
+#include "core/lower_bound_cuda.h"
 #include "voxel/reduce_cuda.h"
 #include "voxel/voxel_cuda.h"
 
@@ -161,17 +162,8 @@ __global__ void __launch_bounds__(kThreads)
 __device__ __forceinline__ std::int64_t voxels_before(const std::uint64_t* keys,
                                                       const std::uint32_t* begun,
                                                       std::int64_t count, std::uint64_t first_key) {
-  std::int64_t low = 0;
-  std::int64_t high = count;
-  while (low < high) {
-    const std::int64_t middle = low + (high - low) / 2;
-    if (keys[middle] < first_key) {
-      low = middle + 1;
-    } else {
-      high = middle;
-    }
-  }
-  return low == 0 ? 0 : begun[low - 1];
+  const std::int64_t points = lower_bound(keys, count, first_key);
+  return points == 0 ? 0 : begun[points - 1];
 }
 
 /// The first threads make offsets, one a cloud and one for the end; the others have a place in the

@@ -95,9 +95,9 @@ class KernelsEngine : public Engine {
     if (plan.forward.row_kinds & (kReadsWindow | kReadsInterval)) windows.resize(records.size());
     WindowRecord* const window_records = windows.empty() ? nullptr : windows.data();
     if (targets > 0) backward_().record(plan, records.data(), window_records, 0, targets);
-    // Targets by row, then by number; starts[row] is where a row's begin. Any span that is long
-    // enough will do: all rows.
-    const std::int64_t span = std::max<std::int64_t>(rows, 2);
+    // Targets by row, then by number; starts[row] is where a row's begin. As the place of the first that
+    // reaches a row any before it will do: that of the first of all.
+    const std::vector<std::int64_t> begins(static_cast<std::size_t>(rows));
     std::vector<std::int64_t> order;
     std::vector<std::int64_t> starts(static_cast<std::size_t>(rows) + 1);
     for (std::int64_t row = 0; row < rows; ++row) {
@@ -108,8 +108,9 @@ class KernelsEngine : public Engine {
     }
     starts[rows] = static_cast<std::int64_t>(order.size());
     backward_().gather(plan, call.runs(0),
-                       {records.data(), window_records, order.data(), starts.data(), &span}, 0,
-                       rows);
+                       {records.data(), window_records, order.data(), starts.data(),
+                        windows.empty() ? nullptr : begins.data()},
+                       0, rows);
   }
 
  private:
