@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "align/align_cuda.h"
 #include "align/backends.h"
 #include "align/contribute.h"
 #include "align/episode.h"
@@ -129,28 +130,18 @@ __global__ void __launch_bounds__(kThreads) rows_kernel(const __grid_constant__ 
   work.begins[row] = lower_bound(work.reach, work.targets, row + 1);
 }
 
-/// A stream's runs, as the kernel's parameters hold them.
-struct Runs {
-  PlannedRun runs[kMaxRuns];
-  int count;
-  std::int64_t units;
-
-  explicit Runs(const RunTable& table) : count(table.count), units(table.units) {
-    std::copy_n(table.runs, table.count, runs);
-  }
-};
-
 /// One thread makes one unit, a channel or a quaternion, of one source row.
 template <typename Compute>
 __global__ void __launch_bounds__(kThreads)
-    gather_kernel(const __grid_constant__ BackwardPlan plan, const __grid_constant__ Runs given,
+    gather_kernel(const __grid_constant__ BackwardPlan plan,
+                  const __grid_constant__ RunsParameter given,
                   const __grid_constant__ Workspace work) {
   const std::int64_t index = thread_index();
   if (index >= work.rows * given.units) return;
   const std::int64_t row = index / given.units;
   const std::int64_t unit = index - row * given.units;
   const RowTargets targets = targets_of_row(work.sorted(), row);
-  const RunTable runs{given.runs, given.count, given.units};
+  const RunTable runs = given.table();
   const PlannedRun run = runs[run_of_unit(runs, unit)];
   if (is_slerp(run.method)) {
     gather_quaternion<Compute>(plan, targets, row, run.first_channel);
@@ -176,7 +167,7 @@ void align_backward(const BackwardPlan& plan, const RunTable& runs, const Worksp
   }
   launch("alignment backward, finding rows", rows_kernel, blocks_for(work.rows + 1), stream, work);
   launch("alignment backward, gathering", gather_kernel<Compute>,
-         blocks_for(work.rows * runs.units), stream, plan, Runs(runs), work);
+         blocks_for(work.rows * runs.units), stream, plan, RunsParameter(runs), work);
 }
 
 }  // namespace

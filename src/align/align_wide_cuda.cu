@@ -19,22 +19,12 @@ constexpr int kWarpsPerBlock = 4;
 // Units of a row that one warp makes; blockIdx.y counts these stretches of wider rows.
 constexpr std::int64_t kMaxRowUnits = 128;
 
-/// A stream's runs, as the kernel's parameters hold them.
-struct Runs {
-  PlannedRun runs[kMaxRuns];
-  int count;
-  std::int64_t units;
-
-  explicit Runs(const RunTable& table) : count(table.count), units(table.units) {
-    std::copy_n(table.runs, table.count, runs);
-  }
-};
-
 template <typename Compute>
 __global__ void __launch_bounds__(kWarp* kWarpsPerBlock)
-    align_wide_kernel(const __grid_constant__ StreamPlan plan, const __grid_constant__ Runs given) {
+    align_wide_kernel(const __grid_constant__ StreamPlan plan,
+                      const __grid_constant__ RunsParameter given) {
   __shared__ RunsTarget<Compute, std::int64_t> shared[kWarpsPerBlock][kWarp];
-  const RunTable runs{given.runs, given.count, given.units};
+  const RunTable runs = given.table();
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   const std::int64_t first = (std::int64_t{blockIdx.x} * kWarpsPerBlock + warp) * kWarp;
@@ -72,7 +62,7 @@ void launch_wide(const StreamPlan& plan, const RunTable& runs, cudaStream_t stre
   config.stream = stream;
   const auto kernel = computes_in_double(plan.value_type, plan.out_type) ? align_wide_kernel<double>
                                                                          : align_wide_kernel<float>;
-  check_cuda(cudaLaunchKernelEx(&config, kernel, plan, Runs(runs)), "align_wide_kernel");
+  check_cuda(cudaLaunchKernelEx(&config, kernel, plan, RunsParameter(runs)), "align_wide_kernel");
 }
 
 }  // namespace robocache::cuda
