@@ -206,11 +206,6 @@ void scale_stretch(const StreamPlan& plan, std::int64_t first, std::int64_t coun
   }
 }
 
-/// The windows of a target whose stream has means or sums.
-struct Windows {
-  Window<std::int64_t> mean, sum;
-};
-
 /// A stretch of a mean or a sum of the rows [begin, end) of a window, row after row.
 template <typename Compute>
 void add_stretch(const StreamPlan& plan, const Conversion<Compute>& conversion,
@@ -260,7 +255,7 @@ Location<Compute> location_of_window(const Window<std::int64_t>& window,
 template <typename Compute>
 bool write_target(const StreamPlan& plan, const RunTable& runs,
                   const Conversion<Compute>& conversion, const LocatedTarget<Compute>& target,
-                  const Windows* windows) {
+                  const Windows<std::int64_t>* windows) {
   alignas(64) Compute buffer_a[kStretch], buffer_b[kStretch], buffer_out[kStretch];
   const std::int64_t row_0 =
       target.b * plan.values_batch_stride + target.first_row * plan.values_row_stride;
@@ -273,7 +268,7 @@ bool write_target(const StreamPlan& plan, const RunTable& runs,
     Location<Compute> location = target.location;
     const Window<std::int64_t>* window = nullptr;
     if (adds_rows(method)) {
-      window = method == Method::kMean ? &windows->mean : &windows->sum;
+      window = &windows->of(method);
       if (window->source != WindowSource::kRows) {
         location = location_of_window(*window, location);
         method = Method::kLinear;
@@ -319,9 +314,11 @@ bool write_target(const StreamPlan& plan, const RunTable& runs,
 // Targets are located a block at a time, so that the search is compiled once per type of times.
 constexpr std::int64_t kBlock = 128;
 
-template <typename Compute>
+/// `windows` is written where the stream has means or sums. The others' loop is apart from it: beside
+/// that search it would be slower.
+template <bool kHasWindows, typename Compute>
 void locate_block(const StreamPlan& plan, std::int64_t begin, std::int64_t end,
-                  LocatedTarget<Compute>* located) {
+                  LocatedTarget<Compute>* located, Windows<std::int64_t>* windows) {
   with_time_type(plan.time_type, [&](auto tag) {
     using Time = typename decltype(tag)::type;
     for_each_bracket<Time>(
@@ -329,29 +326,17 @@ void locate_block(const StreamPlan& plan, std::int64_t begin, std::int64_t end,
         [&](std::int64_t i, std::int64_t b, std::int64_t t, const Episode<std::int64_t>& episode,
             const EpisodeTimes<Time, std::int64_t>& times, Time time,
             const Bracket<Time, std::int64_t>& bracket) {
-          const auto location = locate<Compute>(plan, times, time, bracket);
-          located[i - begin] = {location, b, t, episode.first_row};
-          if (plan.out_age != nullptr) {
-            write_age(plan, times, b, t, time, newest_row(plan.row_kinds, location));
+          if constexpr (kHasWindows) {
+            const auto all = locate_all<Compute>(plan, times, b, t, time, bracket);
+            located[i - begin] = {all.location, b, t, episode.first_row};
+            windows[i - begin] = all.windows;
+          } else {
+            const auto location = locate<Compute>(plan, times, time, bracket);
+            located[i - begin] = {location, b, t, episode.first_row};
+            if (plan.out_age != nullptr) {
+              write_age(plan, times, b, t, time, newest_row(plan.row_kinds, location));
+            }
           }
-        });
-  });
-}
-
-/// The same where there are means or sums.
-template <typename Compute>
-void locate_block(const StreamPlan& plan, std::int64_t begin, std::int64_t end,
-                  LocatedTarget<Compute>* located, Windows* windows) {
-  with_time_type(plan.time_type, [&](auto tag) {
-    using Time = typename decltype(tag)::type;
-    for_each_bracket<Time>(
-        plan, begin, end,
-        [&](std::int64_t i, std::int64_t b, std::int64_t t, const Episode<std::int64_t>& episode,
-            const EpisodeTimes<Time, std::int64_t>& times, Time time,
-            const Bracket<Time, std::int64_t>& bracket) {
-          const auto all = locate_all<Compute>(plan, times, b, t, time, bracket);
-          located[i - begin] = {all.location, b, t, episode.first_row};
-          windows[i - begin] = {all.mean, all.sum};
         });
   });
 }
@@ -362,13 +347,13 @@ void align_values(const StreamPlan& plan, const RunTable& runs, std::int64_t beg
   const Conversion<Compute> conversion = conversion_of<Compute>(plan, runs);
   const bool has_windows = plan.row_kinds & (kReadsWindow | kReadsInterval);
   LocatedTarget<Compute> located[kBlock];
-  Windows windows[kBlock];
+  Windows<std::int64_t> windows[kBlock];
   for (std::int64_t block = begin; block < end; block += kBlock) {
     const std::int64_t count = end - block < kBlock ? end - block : kBlock;
     if (has_windows) {
-      locate_block(plan, block, block + count, located, windows);
+      locate_block<true>(plan, block, block + count, located, windows);
     } else {
-      locate_block(plan, block, block + count, located);
+      locate_block<false>(plan, block, block + count, located, windows);
     }
     if (conversion.lerp_targets != nullptr) conversion.lerp_targets(plan, located, count);
     if (conversion.lerp_targets != nullptr && plan.out_valid == nullptr) continue;

@@ -61,8 +61,8 @@ ROBOCACHE_HOST_DEVICE WindowRecord make_window_record(const BackwardPlan& plan, 
     }
     return rows;
   };
-  if (kinds & kReadsWindow) made.mean = keep(located.mean);
-  if (kinds & kReadsInterval) made.sum = keep(located.sum);
+  if (kinds & kReadsWindow) made.mean = keep(located.windows.mean);
+  if (kinds & kReadsInterval) made.sum = keep(located.windows.sum);
   return made;
 }
 

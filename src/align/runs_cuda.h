@@ -137,7 +137,7 @@ __device__ void make_unit(const BasicStreamPlan<Index>& plan, const BasicPlanned
   if (!adds_rows(method)) {
     x[0] = make_channel(plan, method, location, column);
   } else {
-    const Window<Index>& window = window_of(target.located, method);
+    const Window<Index>& window = target.located.windows.of(method);
     Location<Compute> held{window.begin, Compute(0), Source::kRow, false, false};
     if (window.source == WindowSource::kZero) held.source = Source::kZero;
     if (window.source == WindowSource::kNan) held.source = Source::kNan;

@@ -121,11 +121,22 @@ ROBOCACHE_HOST_DEVICE Window<Index> locate_sum(const BasicStreamPlan<Index>& pla
   return window;
 }
 
+/// The windows of a target, each only where its stream has such a run.
+template <typename Index>
+struct Windows {
+  Window<Index> mean, sum;
+
+  /// Of a method that adds rows.
+  ROBOCACHE_HOST_DEVICE const Window<Index>& of(Method method) const {
+    return method == Method::kMean ? mean : sum;
+  }
+};
+
 /// Where a target stands, for all kinds of runs that its stream has.
 template <typename Compute, typename Index>
 struct Located {
   Location<Compute> location;  // its mask is that of all runs
-  Window<Index> mean, sum;     // each only where the stream has such a run
+  Windows<Index> windows;
 };
 
 /// Locates target `index` of batch row `b`, which stands at `t`, and writes its age if that is asked for.
@@ -145,23 +156,16 @@ ROBOCACHE_HOST_DEVICE Located<Compute, Index> locate_all(
     if (window.newest > newest) newest = window.newest;
   };
   if (kinds & kReadsWindow) {
-    located.mean = locate_mean(plan, episode, t, bracket, location);
-    join(located.mean);
+    located.windows.mean = locate_mean(plan, episode, t, bracket, location);
+    join(located.windows.mean);
   }
   if (kinds & kReadsInterval) {
-    located.sum = locate_sum(plan, episode, b, index, t, bracket);
-    join(located.sum);
+    located.windows.sum = locate_sum(plan, episode, b, index, t, bracket);
+    join(located.windows.sum);
   }
   location.valid = valid;
   if (plan.out_age != nullptr) write_age(plan, episode, b, index, t, newest);
   return located;
-}
-
-/// The rows of a method that adds rows.
-template <typename Compute, typename Index>
-ROBOCACHE_HOST_DEVICE const Window<Index>& window_of(const Located<Compute, Index>& located,
-                                                     Method method) {
-  return method == Method::kMean ? located.mean : located.sum;
 }
 
 }  // namespace robocache::ROBOCACHE_TARGET
