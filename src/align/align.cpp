@@ -1,8 +1,6 @@
 // Entry points of alignment: checks a call, and hands its plans to a backend.
 #include "robocache/align.h"
 
-#include <string>
-
 #include "align/backends.h"
 #include "align/planner.h"
 
@@ -23,7 +21,7 @@ void align_on_cuda(const CallPlan&, CUstream_st*) {}
 void align(const Stream* streams, std::size_t count, const ConstTensorView& target_times,
            const AlignOptions& options, const TensorView& values_out, const TensorView& valid_out,
            const TensorView& age_out, const ExecutionContext& context) {
-  const Argument out{"", "values_out", values_out};
+  const Argument out{"values_out", values_out};
   out.expect_type(is_value_type(values_out.dtype), kValueTypes);
   CallPlan call(streams, count, target_times, options, values_out.dtype, context);
   call.set_outputs(values_out, valid_out, age_out);
@@ -32,12 +30,7 @@ void align(const Stream* streams, std::size_t count, const ConstTensorView& targ
     return;
   }
   for (std::size_t i = 0; i < count; ++i) {
-    AlignOptions named = options;
-    const std::string times_name = call.checked(i).prefix + options.names.times;
-    const std::string lengths_name = call.checked(i).prefix + options.names.lengths;
-    named.names.times = times_name.c_str();
-    named.names.lengths = lengths_name.c_str();
-    check_on_cpu(call.plan(i), named,
+    check_on_cpu(call.plan(i), call.checked(i).number, options.names,
                  {streams[i].times.rank == 2, streams[i].lengths.rank == 1, target_times.rank == 2},
                  context);
   }

@@ -40,7 +40,7 @@ void align_backward(const Stream& stream, const ConstTensorView& target_times,
                     const AlignOptions& options, const ConstTensorView& grad_output,
                     const TensorView& grad_values, void* workspace,
                     const ExecutionContext& context) {
-  const Argument grad{"", "grad_output", grad_output};
+  const Argument grad{"grad_output", grad_output};
   grad.expect_type(is_value_type(grad_output.dtype) && grad_output.dtype != DataType::kUInt8,
                    "float16, bfloat16, float32 or float64");
   const CallPlan call(&stream, 1, target_times, options, grad_output.dtype, context);
@@ -52,7 +52,7 @@ void align_backward(const Stream& stream, const ConstTensorView& target_times,
   plan.grad_target_stride = stride_along(grad_output, 2);
   plan.grad_channel_stride = stride_along(grad_output, 1);
 
-  const Argument result{"", "grad_values", grad_values};
+  const Argument result{"grad_values", grad_values};
   result.expect_type(
       grad_values.dtype == stream.values.dtype && grad_values.dtype != DataType::kUInt8,
       name_of(stream.values.dtype));

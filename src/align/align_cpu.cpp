@@ -30,12 +30,13 @@ std::int64_t length_of(const StreamPlan& plan, std::int64_t b) {
                                 : static_cast<const std::int64_t*>(plan.lengths)[index];
 }
 
-void check_extents(const StreamPlan& plan, const AlignOptions& options, bool lengths_are_batched) {
+void check_extents(const StreamPlan& plan, StreamNumber number, const ArgumentNames& names,
+                   bool lengths_are_batched) {
   if (plan.lengths == nullptr) return;
   for (std::int64_t b = 0; b < plan.batch; ++b) {
     const std::int64_t begin = plan.begins == nullptr ? 0 : plan.begins[b * plan.begins_stride];
     if (begin < 0 || begin > plan.rows) {
-      throw_value_error("begins", "0 to " + dimension("N", plan.rows),
+      throw_value_error(number.name("begins"), "0 to " + dimension("N", plan.rows),
                         std::to_string(begin) + " at " + index_text(b, true));
     }
     const std::int64_t length = length_of(plan, b);
@@ -43,7 +44,7 @@ void check_extents(const StreamPlan& plan, const AlignOptions& options, bool len
       const std::string most =
           plan.begins == nullptr ? dimension("S", plan.rows)
                                  : std::to_string(plan.rows - begin) + " (rows from its begin on)";
-      throw_value_error(options.names.lengths, "0 to " + most,
+      throw_value_error(number.name(names.lengths), "0 to " + most,
                         std::to_string(length) + " at " + index_text(b, lengths_are_batched));
     }
   }
@@ -61,7 +62,7 @@ std::string time_text(const StreamPlan& plan, const void* times, std::int64_t in
   return text;
 }
 
-[[noreturn]] void throw_unordered(const StreamPlan& plan, const AlignOptions& options,
+[[noreturn]] void throw_unordered(const StreamPlan& plan, const std::string& name,
                                   bool times_are_batched, std::int64_t b, std::int64_t row) {
   const std::int64_t first = plan.begins == nullptr ? 0 : plan.begins[b * plan.begins_stride];
   const std::int64_t index = b * plan.times_batch_stride + (first + row) * plan.times_row_stride;
@@ -71,14 +72,14 @@ std::string time_text(const StreamPlan& plan, const void* times, std::int64_t in
                              : "[" + std::to_string(first + row) + "]";
   const bool after = row > 0 && got.find("nan") == std::string::npos;
   throw_value_error(
-      options.names.times, "ascending times",
+      name, "ascending times",
       got + (after ? " after " + time_text(plan, plan.times, index - plan.times_row_stride) : "") +
           " at " + at);
 }
 
 /// A sum's targets ascend, but for NaN ones, which are passed over.
 template <typename Time>
-void check_target_order(const StreamPlan& plan, const AlignOptions& options, bool are_batched) {
+void check_target_order(const StreamPlan& plan, const char* name, bool are_batched) {
   const auto index_of = [&](std::int64_t b, std::int64_t t) {
     return b * plan.target_times_batch_stride + t * plan.target_times_stride;
   };
@@ -92,7 +93,7 @@ void check_target_order(const StreamPlan& plan, const AlignOptions& options, boo
       if (before >= 0 && time < times[index_of(b, before)]) {
         const std::string at = are_batched ? "[" + std::to_string(b) + "," + std::to_string(t) + "]"
                                            : "[" + std::to_string(t) + "]";
-        throw_value_error(options.names.target_times, "ascending times for method 'sum'",
+        throw_value_error(name, "ascending times for method 'sum'",
                           time_text(plan, times, index_of(b, t)) + " after " +
                               time_text(plan, times, index_of(b, before)) + " at " + at);
       }
@@ -103,9 +104,9 @@ void check_target_order(const StreamPlan& plan, const AlignOptions& options, boo
 
 }  // namespace
 
-void check_on_cpu(const StreamPlan& plan, const AlignOptions& options, BatchedArguments batched,
-                  const ExecutionContext& context) {
-  check_extents(plan, options, batched.lengths);
+void check_on_cpu(const StreamPlan& plan, StreamNumber number, const ArgumentNames& names,
+                  BatchedArguments batched, const ExecutionContext& context) {
+  check_extents(plan, number, names, batched.lengths);
   // Times that all batch rows share need one look, unless each has rows of its own.
   const bool is_shared = !batched.times && plan.lengths_stride == 0 && plan.begins == nullptr;
   const std::int64_t count = is_shared ? std::min<std::int64_t>(plan.batch, 1) : plan.batch;
@@ -122,15 +123,16 @@ void check_on_cpu(const StreamPlan& plan, const AlignOptions& options, BatchedAr
                });
   const std::int64_t b = first_faulty.load();
   if (b < count) {
-    throw_unordered(plan, options, batched.times, b, kernels().first_unordered(plan, b));
+    throw_unordered(plan, number.name(names.times), batched.times, b,
+                    kernels().first_unordered(plan, b));
   }
   if (!(plan.row_kinds & kReadsInterval)) return;
   if (plan.time_type == DataType::kInt64) {
-    check_target_order<std::int64_t>(plan, options, batched.target_times);
+    check_target_order<std::int64_t>(plan, names.target_times, batched.target_times);
   } else if (plan.time_type == DataType::kFloat32) {
-    check_target_order<float>(plan, options, batched.target_times);
+    check_target_order<float>(plan, names.target_times, batched.target_times);
   } else {
-    check_target_order<double>(plan, options, batched.target_times);
+    check_target_order<double>(plan, names.target_times, batched.target_times);
   }
 }
 

@@ -301,7 +301,8 @@ auto plain_kernel_of(Access access) {
 
 template <typename Out>
 void (*single_kernel(const NarrowStream& stream))(SingleLaunch) {
-  const bool is_bare = stream.plan.out_age == nullptr && stream.plan.clock_offset.i64 == 0;
+  const bool is_bare = stream.plan.out_age == nullptr &&
+                       is_zero_time(stream.plan.clock_offset, stream.plan.time_type);
   if (stream.columns.access == Access::kRuns || !is_bare) return align_kernel<Out, SingleLaunch>;
   switch (stream.plan.value_type) {
     case DataType::kFloat16:

@@ -56,8 +56,8 @@ struct BatchedArguments {
 
 // Throws ValueError where source times do not ascend, target times do not although there is a sum, or
 // a length is out of range.
-void check_on_cpu(const StreamPlan& plan, const AlignOptions& options, BatchedArguments batched,
-                  const ExecutionContext& context);
+void check_on_cpu(const StreamPlan& plan, StreamNumber number, const ArgumentNames& names,
+                  BatchedArguments batched, const ExecutionContext& context);
 void align_on_cpu(const StreamPlan& plan, const RunTable& runs, const ExecutionContext& context);
 std::size_t backward_workspace_bytes_on_cpu(const BackwardPlan& plan);
 void align_backward_on_cpu(const BackwardPlan& plan, const RunTable& runs, void* workspace,

@@ -1,7 +1,5 @@
 #include "align/checks.h"
 
-#include <utility>
-
 #include "align/plan.h"
 
 namespace robocache {
@@ -106,13 +104,13 @@ void check_scale(const Argument& scale, const CheckedStream& stream, DataType co
 
 }  // namespace
 
-CheckedStream check_stream(const Stream& stream, std::string prefix, const Argument& targets,
+CheckedStream check_stream(const Stream& stream, StreamNumber number, const Argument& targets,
                            const ArgumentNames& names, DataType out_type, Sizes& sizes) {
   CheckedStream checked;
-  checked.prefix = std::move(prefix);
-  const Argument values{checked.prefix, names.values, stream.values};
-  const Argument times{checked.prefix, names.times, stream.times};
-  const Argument lengths{checked.prefix, names.lengths, stream.lengths};
+  checked.number = number;
+  const Argument values{names.values, stream.values, checked.number};
+  const Argument times{names.times, stream.times, checked.number};
+  const Argument lengths{names.lengths, stream.lengths, checked.number};
   const bool ragged = stream.begins.present();
 
   check_values(values, checked, sizes, ragged);
@@ -120,22 +118,22 @@ CheckedStream check_stream(const Stream& stream, std::string prefix, const Argum
   check_rows(times, checked, sizes, ragged);
   check_target_times(targets, times, sizes);
   check_lengths(lengths, sizes);
-  check_begins({checked.prefix, "begins", stream.begins}, lengths, sizes);
+  check_begins({"begins", stream.begins, checked.number}, lengths, sizes);
   if (stream.valid.present()) {
-    const Argument valid{checked.prefix, names.valid, stream.valid};
+    const Argument valid{names.valid, stream.valid, checked.number};
     valid.expect_type(stream.valid.dtype == DataType::kBool, "bool");
     check_rows(valid, checked, sizes, ragged);
   }
   const DataType scale_type = compute_type(stream.values.dtype, out_type);
-  check_scale({checked.prefix, "subtract", stream.subtract}, checked, scale_type);
-  check_scale({checked.prefix, "multiply", stream.multiply}, checked, scale_type);
+  check_scale({"subtract", stream.subtract, checked.number}, checked, scale_type);
+  check_scale({"multiply", stream.multiply, checked.number}, checked, scale_type);
   return checked;
 }
 
 void check_device(const Stream& stream, const CheckedStream& checked, const ArgumentNames& names,
                   DeviceType device) {
   const auto check = [&](const char* label, const ConstTensorView& view) {
-    if (view.present()) Argument{checked.prefix, label, view}.expect_device(device);
+    if (view.present()) Argument{label, view, checked.number}.expect_device(device);
   };
   check(names.values, stream.values);
   check(names.times, stream.times);

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 
 #include "core/argument.h"
 #include "robocache/align.h"
@@ -15,18 +14,15 @@ struct Sizes {
   std::int64_t targets = -1;
 };
 
-/// One stream's own dimensions, and what stands before the names of its arguments in messages.
+/// One stream's own dimensions, and its number in messages.
 struct CheckedStream {
-  std::string prefix;
+  StreamNumber number;
   std::int64_t rows = 0;
   std::int64_t channels = 0;
-
-  std::string method_name() const { return prefix + "method"; }
 };
 
-/// Checks the types and shapes of a stream against those seen so far, which it adds to. `prefix` names
-/// the stream where there are several.
-CheckedStream check_stream(const Stream& stream, std::string prefix, const Argument& targets,
+/// Checks the types and shapes of a stream against those seen so far, which it adds to.
+CheckedStream check_stream(const Stream& stream, StreamNumber number, const Argument& targets,
                            const ArgumentNames& names, DataType out_type, Sizes& sizes);
 
 /// Checks that all of a stream's tensors are on a device.

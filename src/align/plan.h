@@ -16,6 +16,13 @@ union TimeValue {
   float f32;
 };
 
+/// Whether it is 0; of times of a type.
+inline bool is_zero_time(TimeValue value, DataType time_type) {
+  return time_type == DataType::kInt64     ? value.i64 == 0
+         : time_type == DataType::kFloat32 ? value.f32 == 0
+                                           : value.f64 == 0;
+}
+
 /// A run of a layout. A unit is what one thread makes: one channel, or one quaternion.
 template <typename Index>
 struct BasicPlannedRun {

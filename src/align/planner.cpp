@@ -3,7 +3,6 @@
 #include <cmath>
 #include <limits>
 #include <string>
-#include <utility>
 
 #include "robocache/build_info.h"
 
@@ -32,47 +31,55 @@ const char* method_text(Method method) {
   return "an unknown method";
 }
 
-void check_run(const Run& run, const std::string& name) {
+void check_run(const Run& run, StreamNumber stream) {
   if (run.method > Method::kSum) {
-    throw_value_error(name, "a method", std::to_string(static_cast<int>(run.method)));
+    throw_value_error(stream.name("method"), "a method",
+                      std::to_string(static_cast<int>(run.method)));
   }
   if (is_slerp(run.method) && run.channels != 4) {
-    throw_value_error(name, std::string("a run of 4 channels for ") + method_text(run.method),
+    throw_value_error(stream.name("method"),
+                      std::string("a run of 4 channels for ") + method_text(run.method),
                       std::to_string(run.channels));
   }
 }
 
-/// A duration as the times' type has it; zero where there is none.
-TimeValue make_duration(const std::optional<Duration>& duration, DataType time_type,
-                        const std::string& name, bool may_be_negative = false) {
-  const bool integer = time_type == DataType::kInt64;
+/// So many nanoseconds or seconds, as times of a type have them.
+TimeValue make_time(DataType time_type, std::int64_t nanoseconds, double seconds) {
   TimeValue value;
-  value.i64 = 0;
-  if (!duration) return value;
-  if (duration->is_nanoseconds() != integer) {
-    throw_type_error(name, integer ? "nanoseconds for int64 times" : "seconds for floating times",
-                     integer ? "seconds" : "nanoseconds");
-  }
-  if (integer) {
-    if (duration->nanoseconds() < 0 && !may_be_negative) {
-      throw_value_error(name, "0 or more", std::to_string(duration->nanoseconds()));
-    }
-    value.i64 = duration->nanoseconds();
-    return value;
-  }
-  const double seconds = duration->seconds();
-  if (may_be_negative && !std::isfinite(seconds)) {
-    throw_value_error(name, "a finite number", std::to_string(seconds));
-  }
-  if (!may_be_negative && !(seconds >= 0)) {
-    throw_value_error(name, "0 or more", std::to_string(seconds));
-  }
-  if (time_type == DataType::kFloat32) {
+  if (time_type == DataType::kInt64) {
+    value.i64 = nanoseconds;
+  } else if (time_type == DataType::kFloat32) {
     value.f32 = static_cast<float>(seconds);
   } else {
     value.f64 = seconds;
   }
   return value;
+}
+
+/// A duration as the times' type has it; zero where there is none.
+TimeValue make_duration(const std::optional<Duration>& duration, DataType time_type,
+                        StreamNumber stream, const char* label, bool may_be_negative = false) {
+  if (!duration) return make_time(time_type, 0, 0);
+  const bool integer = time_type == DataType::kInt64;
+  if (duration->is_nanoseconds() != integer) {
+    throw_type_error(stream.name(label),
+                     integer ? "nanoseconds for int64 times" : "seconds for floating times",
+                     integer ? "seconds" : "nanoseconds");
+  }
+  if (integer) {
+    if (duration->nanoseconds() < 0 && !may_be_negative) {
+      throw_value_error(stream.name(label), "0 or more", std::to_string(duration->nanoseconds()));
+    }
+    return make_time(time_type, duration->nanoseconds(), 0);
+  }
+  const double seconds = duration->seconds();
+  if (may_be_negative && !std::isfinite(seconds)) {
+    throw_value_error(stream.name(label), "a finite number", std::to_string(seconds));
+  }
+  if (!may_be_negative && !(seconds >= 0)) {
+    throw_value_error(stream.name(label), "0 or more", std::to_string(seconds));
+  }
+  return make_time(time_type, 0, seconds);
 }
 
 TimeValue halved(TimeValue duration, DataType time_type) {
@@ -92,7 +99,7 @@ CallPlan::CallPlan(const Stream* streams, std::size_t count, const ConstTensorVi
                    const AlignOptions& options, DataType out_type, const ExecutionContext& context)
     : options_(options),
       target_times_(target_times),
-      targets_{"", options.names.target_times, target_times_},
+      targets_{options.names.target_times, target_times_},
       out_type_(out_type),
       device_(context.device) {
 #if !defined(ROBOCACHE_HAS_CUDA)
@@ -120,9 +127,9 @@ void CallPlan::check(const Stream* streams, std::size_t count) {
   checked_.reserve(count);
   const bool are_numbered = count > 1 || options_.names.streams_are_numbered;
   for (std::size_t i = 0; i < count; ++i) {
-    std::string prefix = are_numbered ? "streams[" + std::to_string(i) + "]." : "";
+    const StreamNumber number{are_numbered ? static_cast<std::int64_t>(i) : -1};
     checked_.push_back(
-        check_stream(streams[i], std::move(prefix), targets_, options_.names, out_type_, sizes_));
+        check_stream(streams[i], number, targets_, options_.names, out_type_, sizes_));
     columns_ += checked_.back().channels;
   }
   if (!is_value_type(out_type_)) throw_type_error("out_dtype", kValueTypes, name_of(out_type_));
@@ -141,6 +148,7 @@ RunTable CallPlan::runs(std::size_t stream) const {
 void CallPlan::add_runs(const Stream& stream, const CheckedStream& checked) {
   RunRange range{runs_.size(), 0, 0};
   std::int64_t channel = 0;
+  const auto name = [&] { return checked.number.name("method"); };
   const auto add = [&](Method method, std::int64_t channels) {
     if (range.count == 0 || is_slerp(method) || runs_.back().method != method) {
       runs_.push_back({channel, range.units, method});
@@ -150,7 +158,7 @@ void CallPlan::add_runs(const Stream& stream, const CheckedStream& checked) {
     range.units += is_slerp(method) ? 1 : channels;
   };
   if (stream.layout.empty()) {
-    check_run({stream.method, checked.channels}, checked.method_name());
+    check_run({stream.method, checked.channels}, checked.number);
     add(stream.method, checked.channels);
     run_ranges_.push_back(range);
     return;
@@ -158,21 +166,20 @@ void CallPlan::add_runs(const Stream& stream, const CheckedStream& checked) {
   std::int64_t sum = 0;
   for (const Run& run : stream.layout) {
     if (run.channels < 1) {
-      throw_value_error(checked.method_name(), "runs of at least 1 channel",
-                        std::to_string(run.channels));
+      throw_value_error(name(), "runs of at least 1 channel", std::to_string(run.channels));
     }
-    check_run(run, checked.method_name());
+    check_run(run, checked.number);
     if (__builtin_add_overflow(sum, run.channels, &sum)) {
       sum = std::numeric_limits<std::int64_t>::max();
     }
   }
   if (sum != checked.channels) {
-    throw_value_error(checked.method_name(), "runs that sum to " + dimension("D", checked.channels),
+    throw_value_error(name(), "runs that sum to " + dimension("D", checked.channels),
                       std::to_string(sum));
   }
   for (const Run& run : stream.layout) add(run.method, run.channels);
   if (range.count > kMaxRuns) {
-    throw_value_error(checked.method_name(), "at most " + std::to_string(kMaxRuns) + " runs",
+    throw_value_error(name(), "at most " + std::to_string(kMaxRuns) + " runs",
                       std::to_string(range.count));
   }
   run_ranges_.push_back(range);
@@ -235,21 +242,21 @@ void CallPlan::add_plan(const Stream& stream, const CheckedStream& checked) {
     plan.row_kinds |= row_kinds(runs_[range.first + static_cast<std::size_t>(run)].method);
   }
   const auto duration = [&](const std::optional<Duration>& from, const char* name) {
-    return make_duration(from, plan.time_type, checked.prefix + name);
+    return make_duration(from, plan.time_type, checked.number, name);
   };
   plan.has_max_gap = stream.max_gap.has_value();
   plan.max_gap = duration(stream.max_gap, "max_gap");
   plan.tolerance = duration(stream.tolerance, "tolerance");
   if ((plan.row_kinds & kReadsWindow) && !stream.mean_window) {
-    throw_value_error(checked.prefix + "mean_window", "a duration for method 'mean'", "None");
+    throw_value_error(checked.number.name("mean_window"), "a duration for method 'mean'", "None");
   }
   plan.half_mean_window = halved(duration(stream.mean_window, "mean_window"), plan.time_type);
   if (!(plan.row_kinds & kReadsWindow) && stream.mean_window) {
-    throw_value_error(checked.prefix + "mean_window", "None without a run of method 'mean'",
+    throw_value_error(checked.number.name("mean_window"), "None without a run of method 'mean'",
                       "a duration");
   }
-  plan.clock_offset = make_duration(stream.clock_offset, plan.time_type,
-                                    checked.prefix + "clock_offset", /*may_be_negative=*/true);
+  plan.clock_offset = make_duration(stream.clock_offset, plan.time_type, checked.number,
+                                    "clock_offset", /*may_be_negative=*/true);
   plans_.push_back(plan);
 }
 
@@ -269,19 +276,19 @@ void CallPlan::check_output(const Argument& out, std::int64_t columns,
 
 void CallPlan::set_outputs(const TensorView& values_out, const TensorView& valid_out,
                            const TensorView& age_out) {
-  check_output({"", "values_out", values_out}, columns_, "D");
+  check_output({"values_out", values_out}, columns_, "D");
   const int last = values_out.rank - 1;
   if (values_out.shape[last] > 1 && values_out.strides[last] != 1) {
     throw_value_error("values_out", "a last stride of 1", std::to_string(values_out.strides[last]));
   }
   const auto streams = static_cast<std::int64_t>(count());
   if (valid_out.present()) {
-    const Argument mask{"", "valid_out", valid_out};
+    const Argument mask{"valid_out", valid_out};
     mask.expect_type(valid_out.dtype == DataType::kBool, "bool");
     check_output(mask, streams, "streams");
   }
   if (age_out.present()) {
-    const Argument age{"", "age_out", age_out};
+    const Argument age{"age_out", age_out};
     age.expect_type(age_out.dtype == targets_.view.dtype, name_of(targets_.view.dtype));
     check_output(age, streams, "streams");
   }

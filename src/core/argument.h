@@ -9,13 +9,23 @@
 
 namespace robocache {
 
+/// The stream whose argument it is, where streams are numbered.
+struct StreamNumber {
+  std::int64_t value = -1;  // -1: of a call's own argument, or of the one stream's
+
+  /// "streams[2].times", or "times" alone.
+  std::string name(const char* label) const {
+    return value < 0 ? label : "streams[" + std::to_string(value) + "]." + label;
+  }
+};
+
 /// Names are put together, and what was expected is described, on failure only.
 struct Argument {
-  std::string prefix;  // of a stream's arguments, where there are several streams
   const char* label;
   const ConstTensorView& view;  // outlives this, as a temporary in its braces does
+  StreamNumber stream = {};
 
-  std::string name() const { return prefix + label; }
+  std::string name() const { return stream.name(label); }
 
   void expect_type(bool accepted, const char* expected) const {
     if (!accepted) throw_type_error(name(), expected, name_of(view.dtype));

@@ -99,9 +99,9 @@ void check_backend([[maybe_unused]] const ExecutionContext& context) {
 
 CheckedCloud check_cloud(const PointCloud& cloud, const ExecutionContext& context) {
   check_backend(context);
-  const Argument points{"", "points", cloud.points};
-  const Argument features{"", "features", cloud.features};
-  const Argument offsets{"", "offsets", cloud.offsets};
+  const Argument points{"points", cloud.points};
+  const Argument features{"features", cloud.features};
+  const Argument offsets{"offsets", cloud.offsets};
   CheckedCloud checked{};
   CloudPlan& plan = checked.plan;
   const bool has_offsets = cloud.offsets.present();
@@ -205,7 +205,7 @@ GridPlan check_grid(const VoxelGrid& grid, const CheckedCloud& cloud, VoxelMode 
 
 void check_contiguous(const char* name, const ConstTensorView& view, DataType type,
                       std::initializer_list<std::int64_t> shape, DeviceType device) {
-  const Argument argument{"", name, view};
+  const Argument argument{name, view};
   argument.expect_type(view.dtype == type, name_of(type));
   bool fits = view.rank == static_cast<int>(shape.size());
   for (int axis = 0; fits && axis < view.rank; ++axis) {
@@ -234,10 +234,10 @@ GradientPlan check_gradients(const FeaturePlan& features, std::int64_t points,
                              const ConstTensorView& features_view,
                              const ConstTensorView& grad_output, const TensorView& grad_features,
                              DeviceType device) {
-  const Argument grad{"", "grad_output", grad_output};
+  const Argument grad{"grad_output", grad_output};
   grad.expect_type(is_floating_type(grad_output.dtype), kFloatingTypes);
   grad.expect_device(device);
-  const Argument result{"", "grad_features", grad_features};
+  const Argument result{"grad_features", grad_features};
   result.expect_type(
       grad_features.dtype == features_view.dtype && is_floating_type(grad_features.dtype),
       is_floating_type(features_view.dtype) ? name_of(features_view.dtype) : kFloatingTypes);

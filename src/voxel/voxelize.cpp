@@ -12,7 +12,7 @@ bool is_one_of(DataType type, std::initializer_list<DataType> types) {
 }
 
 void check_out_type(VoxelMode mode, DataType type, const char* name) {
-  const Argument out{"", name, {nullptr, type, {}}};
+  const Argument out{name, {nullptr, type, {}}};
   if (mode == VoxelMode::kOccupancy) {
     out.expect_type(is_floating_type(type) ||
                         is_one_of(type, {DataType::kUInt8, DataType::kInt32, DataType::kBool}),
@@ -102,7 +102,7 @@ void voxelize(const PointCloud& cloud, const VoxelGrid& grid, VoxelMode mode,
               const TensorView& grid_out, const TensorView& dropped_out, void* workspace,
               const ExecutionContext& context) {
   Checked checked = check(cloud, grid, mode, grid_out.dtype, "grid_out", context);
-  const Argument out{"", "grid_out", grid_out};
+  const Argument out{"grid_out", grid_out};
   check_grid_shape(out, checked.shape, checked.plan.grid, "contiguous ");
   out.expect_shape(is_contiguous(grid_out), "contiguous elements");
   out.expect_device(context.device);
@@ -167,7 +167,7 @@ void voxelize_backward(const PointCloud& cloud, const VoxelGrid& grid, VoxelMode
                        void* workspace, const ExecutionContext& context) {
   CheckedBackward checked = check_backward(cloud, grid, mode, grad_output.dtype, context);
   DenseGradientPlan& plan = checked.plan;
-  const Argument grad{"", "grad_output", grad_output};
+  const Argument grad{"grad_output", grad_output};
   check_grid_shape(grad, checked.forward.shape, plan.grid, "");
   plan.gradient = check_gradients(plan.gradient.features, plan.cloud.count, cloud.features,
                                   grad_output, grad_features, context.device);

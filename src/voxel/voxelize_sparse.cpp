@@ -78,7 +78,7 @@ void voxelize_sparse_write(const PointCloud& cloud, const VoxelGeometry& geometr
   plan.counts = static_cast<std::int32_t*>(counts_out.data);
   if (checked.has_features) {
     check_reduce(reduce, "reduce");
-    const Argument out{"", "features_out", features_out};
+    const Argument out{"features_out", features_out};
     out.expect_type(is_value_type(features_out.dtype), kValueTypes);
     check_contiguous("features_out", features_out, features_out.dtype,
                      {voxels, checked.features.channels}, context.device);
@@ -104,7 +104,7 @@ GradientPlan check_assignment(const ConstTensorView& features, const SparseAssig
                               VoxelMode reduce, const ExecutionContext& context) {
   check_backend(context);
   check_reduce(reduce, "reduce");
-  const Argument rows{"", "features", features};
+  const Argument rows{"features", features};
   rows.expect_type(is_floating_type(features.dtype), kFloatingTypes);
   rows.expect_shape(features.rank == 2 || features.rank == 3, "[B,N,C] or [P,C]");
   if (features.data != nullptr) rows.expect_device(context.device);
@@ -148,7 +148,7 @@ void voxelize_sparse_backward(const ConstTensorView& features, const SparseAssig
   SparseGradientPlan plan{};
   plan.gradient = check_gradients(checked.features, checked.points, features, grad_output,
                                   grad_features, context.device);
-  const Argument grad{"", "grad_output", grad_output};
+  const Argument grad{"grad_output", grad_output};
   grad.expect_shape(
       grad_output.rank == 2 && grad_output.shape[0] == voxels && grad_output.shape[1] == channels,
       [&] { return bracket({dimension("V", voxels), dimension("C", channels)}); });

@@ -64,6 +64,14 @@ TEST(Errors, OneStreamMayBeNumbered) {
   const Tensor lengths(DataType::kInt64, {2}, {0, 9});
   expect_numbered("ValueError streams[0].lengths: expected 0 to S=3, got 9 at [1]",
                   [&](Call& call) { call.streams[0].lengths = lengths.view(); });
+  const Tensor begins(DataType::kInt64, {2}, {0, 9});
+  const Tensor ragged_times(DataType::kInt64, {6});
+  expect_numbered("ValueError streams[0].begins: expected 0 to N=6, got 9 at [1]", [&](Call& call) {
+    call.streams[0].values = any_view(DataType::kFloat32, {6, 2});
+    call.streams[0].times = ragged_times.view();
+    call.streams[0].begins = begins.view();
+    call.streams[0].lengths = any_view(DataType::kInt64, {2});
+  });
 }
 
 TEST(Errors, OfSeveralStreamsTheOneIsNamed) {
