@@ -143,7 +143,8 @@ ROBOCACHE_API AlignedShape aligned_shape(const Stream* streams, std::size_t coun
 ///
 /// On the CPU, source times that do not ascend, target times that do not where there is a sum, and
 /// lengths outside [0,S] are errors. On CUDA none is looked at: lengths are clamped, and unordered
-/// times give unspecified values. Throws ValueError or TypeError before anything is written, and DeviceError where a launch fails.
+/// times give unspecified values. Throws ValueError or TypeError before anything is written, and
+/// DeviceError where a launch fails: if others went before it, part of the output is written.
 ROBOCACHE_API void align(const Stream* streams, std::size_t count,
                          const ConstTensorView& target_times, const AlignOptions& options,
                          const TensorView& values_out, const TensorView& valid_out,
