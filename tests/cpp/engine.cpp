@@ -6,7 +6,6 @@
 #include <memory>
 #include <stdexcept>
 
-#include "environment.h"
 #include "robocache/build_info.h"
 #if defined(ROBOCACHE_TEST_KERNELS)
 #include "align/align_cpu_kernels.h"
@@ -243,11 +242,6 @@ const Engine& engine(const std::string& name) {
     if (candidate->name() == name) return *candidate;
   }
   throw std::logic_error("there is no engine " + name);
-}
-
-bool is_required(const Engine& engine) {
-  const std::string list = "," + environment("ROBOCACHE_TEST_BACKENDS") + ",";
-  return list.find("," + engine.name() + ",") != std::string::npos;
 }
 
 }  // namespace robocache::testing

@@ -41,8 +41,4 @@ const std::vector<const Engine*>& engines();
 
 const Engine& engine(const std::string& name);
 
-/// Whether ROBOCACHE_TEST_BACKENDS, a list of names between commas, has this one: it must then be able
-/// to run, where it would be left out otherwise.
-bool is_required(const Engine& engine);
-
 }  // namespace robocache::testing

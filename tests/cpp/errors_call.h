@@ -5,18 +5,15 @@
 
 #include <cstdint>
 #include <functional>
-#include <initializer_list>
 #include <string>
 #include <vector>
 
+#include "error_of.h"
 #include "problem.h"
 #include "robocache/align.h"
-#include "robocache/error.h"
 #include "tensor.h"
 
 namespace robocache::testing {
-
-inline constexpr unsigned char kUntouched = 0x5A;
 
 /// A call that is right, of shapes B=2, S=3, T=4 and D=2; its arguments may be replaced one by one.
 struct Call {
@@ -82,26 +79,6 @@ struct Call {
            age.is_untouched(kUntouched) && grad_values.is_untouched(kUntouched);
   }
 };
-
-/// A view of a type and shape, of some memory that nobody is to look at.
-inline TensorView any_view(DataType type, std::initializer_list<std::int64_t> shape) {
-  static std::int64_t memory[4096];
-  return {memory, type, shape};
-}
-
-/// The error that `call` throws: its class and its message.
-inline std::string error_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const ValueError& error) {
-    return std::string("ValueError ") + error.what();
-  } catch (const TypeError& error) {
-    return std::string("TypeError ") + error.what();
-  } catch (const DeviceError& error) {
-    return std::string("DeviceError ") + error.what();
-  }
-  return "no error";
-}
 
 inline void expect_error(const std::string& expected, const std::function<void(Call&)>& spoil) {
   Call call;

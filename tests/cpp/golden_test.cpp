@@ -57,6 +57,16 @@ void set_layout(StreamData& data, const Json& layout) {
   }
 }
 
+/// What both kinds of cases say of a stream, whose values and times are there already.
+void set_options(StreamData& data, const Json& json, DataType out_type) {
+  const DataType compute = wider(data.values.type(), out_type, DataType::kFloat32);
+  data.subtract = tensor_of(json.at("subtract"), compute);
+  data.multiply = tensor_of(json.at("multiply"), compute);
+  set_layout(data, json.at("layout"));
+  data.max_gap = duration_of(json.at("max_gap"), data.times.type());
+  data.tolerance = duration_of(json.at("tolerance"), data.times.type());
+}
+
 /// A case of cases.json.
 Problem resampling_problem(const Json& json) {
   Problem problem;
@@ -69,12 +79,7 @@ Problem resampling_problem(const Json& json) {
   data.lengths = tensor_of(json.at("source_lengths"));
   data.valid = tensor_of(json.at("source_valid"));
   const DataType out_type = type_of(json, "expected");
-  const DataType compute = wider(data.values.type(), out_type, DataType::kFloat32);
-  data.subtract = tensor_of(json.at("subtract"), compute);
-  data.multiply = tensor_of(json.at("multiply"), compute);
-  set_layout(data, json.at("layout"));
-  data.max_gap = duration_of(json.at("max_gap"), time_type);
-  data.tolerance = duration_of(json.at("tolerance"), time_type);
+  set_options(data, json, out_type);
   problem.options.outside = outside_of(json);
   problem.streams.push_back(data);
 
@@ -101,12 +106,7 @@ Problem fusion_problem(const Json& json) {
     data.times = tensor_of(stream.at("times"), time_type);
     data.lengths = tensor_of(stream.at("lengths"));
     data.valid = tensor_of(stream.at("valid"));
-    const DataType compute = wider(data.values.type(), out_type, DataType::kFloat32);
-    data.subtract = tensor_of(stream.at("subtract"), compute);
-    data.multiply = tensor_of(stream.at("multiply"), compute);
-    set_layout(data, stream.at("layout"));
-    data.max_gap = duration_of(stream.at("max_gap"), time_type);
-    data.tolerance = duration_of(stream.at("tolerance"), time_type);
+    set_options(data, stream, out_type);
     data.mean_window = duration_of(stream.at("mean_window"), time_type);
     data.clock_offset = duration_of(stream.at("clock_offset"), time_type);
   }

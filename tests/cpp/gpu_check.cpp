@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine.h"
+#include "environment.h"
 #include "numbers.h"
 #include "problem.h"
 #include "random_problem.h"
@@ -321,6 +322,45 @@ void check_voxelization() {
   }
 }
 
+/// Voxelizations of B=0; and points that belong to none of no clouds, which CUDA does not look at.
+void check_no_clouds() {
+  const VoxelEngine& cpu = voxel_engine("cpu");
+  const VoxelEngine& cuda = voxel_engine("cuda");
+  for (const VoxelMode mode : kFeatureModes) {
+    const std::string what = "no clouds, mode " + std::to_string(static_cast<int>(mode));
+    VoxelProblem problem;
+    problem.mode = mode;
+    problem.points = Tensor(DataType::kFloat32, {0, 7, 3});
+    problem.features = Tensor(DataType::kFloat32, {0, 7, 2});
+    const Tensor grad = problem.make_grid();
+    const SparseResult sparse = cpu.sparse(problem);
+    try {
+      for (const std::string& wrong :
+           {difference_of("grid", cpu.dense(problem).grid, cuda.dense(problem).grid),
+            difference_of("gradient", cpu.dense_gradient(problem, grad),
+                          cuda.dense_gradient(problem, grad)),
+            difference_of(sparse, cuda.sparse(problem)),
+            difference_of("gradient", cpu.sparse_gradient(problem, sparse, sparse.features),
+                          cuda.sparse_gradient(problem, sparse, sparse.features))}) {
+        ++comparisons;
+        if (!wrong.empty()) fail(what, wrong);
+      }
+      problem.points = Tensor(DataType::kFloat32, {7, 3});
+      problem.features = Tensor(DataType::kFloat32, {7, 2});
+      problem.offsets = Tensor(DataType::kInt64, {1});
+      cuda.dense(problem);
+      cuda.sparse(problem);
+      const std::string wrong =
+          difference_of("gradient of points in no cloud", Tensor(DataType::kFloat32, {7, 2}),
+                        cuda.dense_gradient(problem, problem.make_grid()));
+      ++comparisons;
+      if (!wrong.empty()) fail(what, wrong);
+    } catch (const std::exception& error) {
+      fail(what, error.what());
+    }
+  }
+}
+
 /// Offsets in no order and out of range, which CUDA does not look at.
 void check_bad_offsets() {
   constexpr std::int64_t kLowest = std::numeric_limits<std::int64_t>::min();
@@ -360,7 +400,7 @@ int main() {
   if (!problem.empty()) {
     std::printf("robocache_gpu_check: skipped, as there is no GPU that it can use: %s\n",
                 problem.c_str());
-    return is_required(engine("cuda")) ? 1 : 0;
+    return is_required("cuda") ? 1 : 0;
   }
   check_plain_kernels();
   check_runs_kernels();
@@ -369,6 +409,7 @@ int main() {
   check_random_problems();
   check_bad_input();
   check_voxelization();
+  check_no_clouds();
   check_bad_offsets();
   std::printf("robocache_gpu_check: %d comparisons with the CPU, %d failures\n", comparisons,
               failures);

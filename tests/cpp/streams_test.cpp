@@ -65,9 +65,10 @@ TEST_P(Streams, EachIsAsItWouldBeAlone) {
           own.is_batched ? std::vector<std::int64_t>{own.batch, own.targets, own.channels}
                          : std::vector<std::int64_t>{own.targets, own.channels};
       alone.values_out = Tensor(DataType::kFloat32, own_shape);
-      std::vector<std::int64_t> age_shape = own_shape;
-      age_shape.back() = 1;
-      alone.age_out = Tensor(alone.target_times.type(), age_shape);
+      std::vector<std::int64_t> column_shape = own_shape;
+      column_shape.back() = 1;
+      alone.age_out = Tensor(alone.target_times.type(), column_shape);
+      alone.valid_out = Tensor(DataType::kBool, column_shape);
       run(alone);
       for (std::int64_t b = 0; b < batch; ++b) {
         for (std::int64_t t = 0; t < own.targets; ++t) {
@@ -82,18 +83,21 @@ TEST_P(Streams, EachIsAsItWouldBeAlone) {
           }
         }
       }
-      Tensor& ages = together.age_out;
-      if (ages.present()) {
-        const auto count = static_cast<std::int64_t>(together.streams.size());
-        for (std::int64_t row = 0; row < batch * own.targets; ++row) {
-          const std::int64_t own_row = own.is_batched ? row : row % own.targets;
-          const auto index = row * count + static_cast<std::int64_t>(i);
-          if (ages.type() == DataType::kInt64) {
-            ASSERT_EQ(alone.age_out.get_int(own_row), ages.get_int(index)) << "stream " << i;
-          } else {
-            ASSERT_TRUE(is_same_number(alone.age_out.get(own_row), ages.get(index)))
-                << "stream " << i;
-          }
+      const Tensor& masks = together.valid_out;
+      const Tensor& ages = together.age_out;
+      const auto count = static_cast<std::int64_t>(together.streams.size());
+      for (std::int64_t row = 0; row < batch * own.targets; ++row) {
+        const std::int64_t own_row = own.is_batched ? row : row % own.targets;
+        const auto index = row * count + static_cast<std::int64_t>(i);
+        if (masks.present()) {
+          ASSERT_EQ(alone.valid_out.get(own_row), masks.get(index)) << "stream " << i;
+        }
+        if (!ages.present()) continue;
+        if (ages.type() == DataType::kInt64) {
+          ASSERT_EQ(alone.age_out.get_int(own_row), ages.get_int(index)) << "stream " << i;
+        } else {
+          ASSERT_TRUE(is_same_number(alone.age_out.get(own_row), ages.get(index)))
+              << "stream " << i;
         }
       }
       column += own.channels;

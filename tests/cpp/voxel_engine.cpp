@@ -5,7 +5,6 @@
 #include <memory>
 #include <stdexcept>
 
-#include "environment.h"
 #include "robocache/build_info.h"
 #if defined(ROBOCACHE_HAS_CUDA)
 #include "device.h"
@@ -254,11 +253,6 @@ const VoxelEngine& voxel_engine(const std::string& name) {
     if (candidate->name() == name) return *candidate;
   }
   throw std::logic_error("there is no engine " + name);
-}
-
-bool is_required(const VoxelEngine& engine) {
-  const std::string list = "," + environment("ROBOCACHE_TEST_BACKENDS") + ",";
-  return list.find("," + engine.name() + ",") != std::string::npos;
 }
 
 }  // namespace robocache::testing

@@ -38,7 +38,4 @@ const std::vector<const VoxelEngine*>& voxel_engines();
 
 const VoxelEngine& voxel_engine(const std::string& name);
 
-/// Whether ROBOCACHE_TEST_BACKENDS has this one; see engine.h.
-bool is_required(const VoxelEngine& engine);
-
 }  // namespace robocache::testing

@@ -7,15 +7,13 @@
 #include <string>
 #include <vector>
 
+#include "error_of.h"
 #include "robocache/build_info.h"
-#include "robocache/error.h"
 #include "robocache/voxel.h"
 #include "tensor.h"
 
 namespace robocache::testing {
 namespace {
-
-constexpr unsigned char kUntouched = 0x5A;
 
 /// Dense and sparse calls that are right, of shapes B=2, N=3, C=4, X=2, Y=3 and Z=5; their
 /// arguments may be replaced one by one.
@@ -78,25 +76,6 @@ struct Call {
            offset_memory.is_untouched(kUntouched);
   }
 };
-
-/// A view of a type and shape, of some memory that nobody is to look at.
-TensorView any_view(DataType type, std::initializer_list<std::int64_t> shape) {
-  static std::int64_t memory[4096];
-  return {memory, type, shape};
-}
-
-std::string error_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const ValueError& error) {
-    return std::string("ValueError ") + error.what();
-  } catch (const TypeError& error) {
-    return std::string("TypeError ") + error.what();
-  } catch (const DeviceError& error) {
-    return std::string("DeviceError ") + error.what();
-  }
-  return "no error";
-}
 
 using Operation = void (Call::*)() const;
 

@@ -5,8 +5,8 @@
 #include <map>
 #include <string>
 
+#include "engine_test.h"
 #include "golden.h"
-#include "voxel_engine_test.h"
 
 namespace robocache::testing {
 namespace {

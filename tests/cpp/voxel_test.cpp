@@ -8,11 +8,11 @@
 #include <limits>
 #include <string>
 
+#include "engine_test.h"
 #include "environment.h"
 #include "random.h"
 #include "random_problem.h"
 #include "robocache/error.h"
-#include "voxel_engine_test.h"
 
 namespace robocache::testing {
 namespace {
@@ -190,6 +190,36 @@ TEST_P(Voxel, NothingToVoxelize) {
     if (mode >= VoxelMode::kMean) problem.features = Tensor(DataType::kFloat32, {2, 3, 2});
     check_dense(problem, "all dropped");
     if (mode >= VoxelMode::kMean) check_sparse(problem, "all dropped");
+  }
+}
+
+TEST_P(Voxel, NoClouds) {
+  for (const VoxelMode mode : kVoxelModes) {
+    const bool has_features = mode >= VoxelMode::kMean;
+    VoxelProblem batch;
+    batch.mode = mode;
+    batch.out_type = mode == VoxelMode::kCount ? DataType::kInt32 : DataType::kFloat32;
+    batch.points = Tensor(DataType::kFloat32, {0, 7, 3});
+    VoxelProblem ragged = batch;
+    ragged.points = Tensor(DataType::kFloat32, {0, 3});
+    ragged.offsets = Tensor(DataType::kInt64, {1});
+    if (has_features) {
+      batch.features = Tensor(DataType::kFloat32, {0, 7, 2});
+      ragged.features = Tensor(DataType::kFloat32, {0, 2});
+    }
+    for (const VoxelProblem& problem : {batch, ragged}) {
+      check_dense(problem, "no clouds");
+      if (!has_features) continue;
+      check_sparse(problem, "no clouds");
+      const Tensor grad = problem.make_grid();
+      EXPECT_EQ(difference_of("gradient", reference_gradient(problem, grad, nullptr),
+                              engine().dense_gradient(problem, grad)),
+                "");
+      const SparseResult forward = reference_sparse(problem);
+      EXPECT_EQ(difference_of("gradient", reference_gradient(problem, forward.features, &forward),
+                              engine().sparse_gradient(problem, forward, forward.features)),
+                "");
+    }
   }
 }
 
