@@ -38,7 +38,11 @@ STABLE_TORCH_LIBRARY(robocache, library) {
       "Tensor counts, int options) -> Tensor");
 }
 
-STABLE_TORCH_LIBRARY_IMPL(robocache, CPU, library) {
+namespace {
+
+/// One implementation for both devices: it asks the tensors where they are.
+template <typename Library>
+void implement(Library& library) {
   library.impl("align", TORCH_BOX(&align));
   library.impl("align_backward", TORCH_BOX(&align_backward));
   library.impl("voxelize", TORCH_BOX(&voxelize));
@@ -48,15 +52,10 @@ STABLE_TORCH_LIBRARY_IMPL(robocache, CPU, library) {
   library.impl("voxelize_sparse_backward", TORCH_BOX(&voxelize_sparse_backward));
 }
 
-STABLE_TORCH_LIBRARY_IMPL(robocache, CUDA, library) {
-  library.impl("align", TORCH_BOX(&align));
-  library.impl("align_backward", TORCH_BOX(&align_backward));
-  library.impl("voxelize", TORCH_BOX(&voxelize));
-  library.impl("voxelize_dropped", TORCH_BOX(&voxelize_dropped));
-  library.impl("voxelize_backward", TORCH_BOX(&voxelize_backward));
-  library.impl("voxelize_sparse", TORCH_BOX(&voxelize_sparse));
-  library.impl("voxelize_sparse_backward", TORCH_BOX(&voxelize_sparse_backward));
-}
+}  // namespace
+
+STABLE_TORCH_LIBRARY_IMPL(robocache, CPU, library) { implement(library); }
+STABLE_TORCH_LIBRARY_IMPL(robocache, CUDA, library) { implement(library); }
 
 extern "C" {
 
