@@ -1,0 +1,208 @@
+"""Export to LeRobot: aligned by this library, and what LeRobot itself reads."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import robocache as rc
+from robocache.readers import ReadOptions, open_recording
+
+pytest.importorskip("pyarrow", reason="LeRobot's files need pyarrow")
+
+MS = 1_000_000
+START = 1_700_000_000_000_000_000
+RATE = 20
+
+
+def grey(row: Any) -> Any:
+    """The brightness of a frame says which it is."""
+    return 7 * row % 250
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three episodes: an arm at 100 Hz, a quaternion, a gripper, flags, a camera at 15 Hz."""
+    path = tmp_path_factory.mktemp("export") / "store"
+    rng = np.random.default_rng(0)
+    with rc.StoreWriter(path) as writer:
+        writer.declare("action", channels=("a", "b"))
+        writer.declare("hand", method="slerp_xyzw")
+        for number in range(3):
+            n = 200 + 20 * number
+            times = START + np.arange(n) * 10 * MS + rng.integers(0, 2 * MS, n)
+            t = (times - START) / 1e9
+            with writer.episode(f"task {number % 2}", f"made#{number}") as episode:
+                episode.add("action", times, np.stack([np.sin(t), t], 1).astype(np.float32))
+                half = t / 2
+                q = np.stack([0 * t, 0 * t, np.sin(half), np.cos(half)], 1)
+                episode.add("hand", times, q * rng.choice([-1, 1], (n, 1)))
+                episode.add("gripper", times, np.arange(n) // 50)
+                episode.add("flag", times, np.arange(n) % 40 < 20)
+                episode.add("tactile/left", times, rng.normal(size=(n, 2, 3)).astype(np.float16))
+                frames = 30 + 2 * number
+                pictures = np.zeros((frames, 48, 64, 3), np.uint8)
+                pictures[:] = grey(np.arange(frames))[:, None, None, None]
+                episode.add("camera", START + np.arange(frames) * 66 * MS, pictures)
+    return path
+
+
+@pytest.fixture(scope="module")
+def exported(store: Path) -> Path:
+    path = store.parent / "set"
+    streams = ["action", "hand", "gripper", "flag", "tactile/left"]
+    report = rc.export_lerobot(store, path, RATE, streams=streams, robot_type="arm")
+    assert (report.episodes, report.skipped, report.frames_across_gaps) == (3, [], 0)
+    return path
+
+
+def table_of(path: Path, pattern: str) -> dict[str, Any]:
+    import pyarrow.parquet as pq  # type: ignore[import-untyped]
+
+    table = pq.read_table(path / pattern)
+    columns: dict[str, Any] = table.to_pydict()
+    return columns
+
+
+def test_frames_are_aligned(exported: Path) -> None:
+    """By time, each stream by its own method; not the nearest row of each."""
+    data = table_of(exported, "data/chunk-000/file-000.parquet")
+    frame = np.array(data["frame_index"])
+    episode = np.array(data["episode_index"])
+    assert np.array_equal(data["index"], np.arange(len(frame)))
+    np.testing.assert_allclose(data["timestamp"], frame / RATE, atol=1e-6)
+    action, hand = np.array(data["action"]), np.array(data["hand"])
+    t = action[:, 1].astype(np.float64)  # channel b is the time itself
+    for number in range(3):
+        steps = np.diff(t[episode == number])
+        np.testing.assert_allclose(steps, 1 / RATE, atol=1e-6)
+    np.testing.assert_allclose(action[:, 0], np.sin(t), atol=1e-4)
+    np.testing.assert_allclose(np.linalg.norm(hand, axis=1), 1, atol=1e-6)
+    np.testing.assert_allclose(np.abs(hand[:, 2]), np.abs(np.sin(t / 2)), atol=1e-4)
+    assert set(data["gripper"]) == {0, 1, 2, 3, 4} and set(data["flag"]) == {True, False}
+
+
+def test_what_the_set_says_of_itself(exported: Path) -> None:
+    info = json.loads((exported / "meta" / "info.json").read_text())
+    frames = len(table_of(exported, "data/chunk-000/file-000.parquet")["index"])
+    assert info["codebase_version"] == "v3.0" and info["fps"] == RATE
+    assert (info["total_episodes"], info["total_frames"], info["total_tasks"]) == (3, frames, 2)
+    assert info["robot_type"] == "arm" and info["video_path"] is None
+    assert info["features"]["action"] == {"dtype": "float32", "shape": [2], "names": ["a", "b"]}
+    assert info["features"]["tactile.left"]["dtype"] == "float32", "half floats are widened"
+    episodes = table_of(exported, "meta/episodes/chunk-000/file-000.parquet")
+    assert episodes["dataset_from_index"][1:] == episodes["dataset_to_index"][:-1]
+    assert episodes["dataset_to_index"][-1] == frames
+    assert episodes["tasks"] == [["task 0"], ["task 1"], ["task 0"]]
+    statistics = json.loads((exported / "meta" / "stats.json").read_text())
+    action = np.array(table_of(exported, "data/chunk-000/file-000.parquet")["action"])
+    np.testing.assert_allclose(statistics["action"]["mean"], action.mean(0), rtol=1e-5)
+    np.testing.assert_allclose(statistics["action"]["q50"], np.median(action, 0), rtol=1e-5)
+    assert np.shape(statistics["tactile.left"]["std"]) == (2, 3)
+
+
+def test_read_back_by_our_own_reader(store: Path, exported: Path) -> None:
+    with open_recording(exported, ReadOptions()) as recording:
+        episodes = recording.episodes()
+        assert [episode.task for episode in episodes] == ["task 0", "task 1", "task 0"]
+        streams = {rows.stream for rows in episodes[0].read()}
+    assert {"action", "hand", "gripper", "flag", "tactile.left"} <= streams
+
+
+def test_gaps_are_counted(tmp_path: Path) -> None:
+    times = START + np.concatenate([np.arange(100), np.arange(150, 250)]) * 10 * MS
+    with rc.StoreWriter(tmp_path / "s") as writer, writer.episode() as episode:
+        episode.add("action", times, np.zeros((200, 1), np.float32))
+    report = rc.export_lerobot(tmp_path / "s", tmp_path / "set", 10)
+    assert (report.frames, report.frames_across_gaps) == (25, 5)
+
+
+def test_an_episode_without_a_stream_is_left_out(tmp_path: Path) -> None:
+    with rc.StoreWriter(tmp_path / "s") as writer:
+        for names in (("a", "b"), ("a",)):
+            with writer.episode() as episode:
+                for name in names:
+                    episode.add(name, START + np.arange(100) * 10 * MS, np.zeros((100, 1)))
+    report = rc.export_lerobot(tmp_path / "s", tmp_path / "set", 10)
+    assert report.episodes == 1
+    assert report.skipped == [(1, "expected all streams, got none of b")]
+    assert rc.export_lerobot(tmp_path / "s", tmp_path / "a", 10, streams=["a"]).episodes == 2
+
+
+def test_errors(store: Path, exported: Path, tmp_path: Path) -> None:
+    with pytest.raises(FileExistsError, match="expected no file or folder there, got one"):
+        rc.export_lerobot(store, exported, RATE)
+    with pytest.raises(ValueError, match="rate: expected frames per second above 0, got 0"):
+        rc.export_lerobot(store, tmp_path / "set", 0)
+    with pytest.raises(ValueError, match=r"streams: expected some of action, .* got 'arm'"):
+        rc.export_lerobot(store, tmp_path / "set", 5, streams=["arm"])
+    with rc.StoreWriter(tmp_path / "s") as writer, writer.episode() as episode:
+        episode.add("index", [0, MS], [[1.0], [2.0]])
+    with pytest.raises(ValueError, match="expected a name that LeRobot does not have, got 'index'"):
+        rc.export_lerobot(tmp_path / "s", tmp_path / "set", 5)
+    assert [path.name for path in tmp_path.iterdir()] == ["s"], "nothing half-written is left"
+
+
+def test_video_has_the_frames_of_their_times(store: Path, tmp_path: Path) -> None:
+    """Each frame of the file is the one that was shown at its time: no off-by-one."""
+    av = pytest.importorskip("av", reason="video needs av")
+    rc.export_lerobot(store, tmp_path / "set", RATE, streams=["action", "camera"])
+    episodes = table_of(tmp_path / "set", "meta/episodes/chunk-000/file-000.parquet")
+    data = table_of(tmp_path / "set", "data/chunk-000/file-000.parquet")
+    seconds = np.array(data["action"])[:, 1]  # since START
+    with av.open(str(tmp_path / "set/videos/camera/chunk-000/file-000.mp4")) as file:
+        shown = {
+            round(frame.time * RATE): frame.to_ndarray(format="rgb24").mean()
+            for frame in file.decode(video=0)
+        }
+    assert len(shown) == len(seconds)
+    for frame, begin in zip(
+        episodes["dataset_from_index"], episodes["videos/camera/from_timestamp"], strict=True
+    ):
+        assert begin == pytest.approx(frame / RATE)
+    expected = grey((seconds * 1e3 + 1e-3).astype(int) // 66)
+    got = np.array([shown[frame] for frame in range(len(seconds))])
+    np.testing.assert_allclose(got, expected, atol=3)
+
+
+def test_lerobot_opens_it(store: Path, tmp_path: Path) -> None:
+    module = pytest.importorskip("lerobot.datasets.lerobot_dataset", reason="needs lerobot")
+    for video in (True, False):
+        path = tmp_path / f"set-{video}"
+        rc.export_lerobot(store, path, RATE, video=video)
+        offsets = {"action": [0, 1 / RATE, 2 / RATE], "camera": [-1 / RATE, 0]}
+        dataset = module.LeRobotDataset(
+            "made/here", root=path, delta_timestamps=offsets, video_backend="pyav"
+        )
+        assert dataset.num_episodes == 3 and dataset.fps == RATE
+        for index in (0, 1, 30, len(dataset) - 1):
+            item = dataset[index]
+            seconds = float(item["action"][0, 1])
+            assert float(item["camera"][1].mean()) * 255 == pytest.approx(
+                grey(int(seconds * 1e3 + 1e-3) // 66), abs=3
+            )
+            assert (
+                item["tactile.left"].shape == (2, 3)
+                and item["flag"].dtype.is_floating_point is False
+            )
+            assert item["task"] in ("task 0", "task 1")
+        assert dataset.meta.stats["camera"]["mean"].shape == (3, 1, 1)
+
+
+def test_the_command(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from robocache.cli import main
+
+    arguments = ["export", str(store), str(tmp_path / "set"), "--rate", "20", "--stream", "action"]
+    monkeypatch.setattr(sys, "argv", ["robocache", *arguments, "--json"])
+    with pytest.raises(SystemExit) as stop:
+        main()
+    assert stop.value.code == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["episodes"] == 3 and report["features"] == ["action"]
