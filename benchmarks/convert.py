@@ -1,8 +1,9 @@
 """Measure conversion to a store beside the libraries that read the recordings.
 
-The recordings are those of readers.py, each several times over. Their library reads the same columns
-and does nothing with them, in one process; `rc.convert` makes a store of them. The two take turns, the
-best of the repeats counts, and what is read is in the page cache. Starting the workers counts too.
+The recordings are those of readers.py, each several times over. Their library reads the same
+columns and does nothing with them, in one process; `rc.convert` makes a store of them on the disk,
+with statistics and checksums. The two take turns, the best of the repeats counts, and what is read
+is in the page cache. Starting the workers counts too.
 
 Examples:
     python benchmarks/convert.py

@@ -20,7 +20,7 @@ from robocache.conversion.work import (
     make_shards,
     source_of,
 )
-from robocache.doctor.data import is_store, size_of
+from robocache.doctor.data import is_store
 from robocache.readers import ReadOptions, RecordingError, find_recordings
 from robocache.readers.recording import note_lines
 from robocache.store.errors import StoreError
@@ -30,7 +30,9 @@ from robocache.store.writer import SHARD_BYTES, StoreWriter
 # A group of episodes is converted by one worker into shards of its own. Its size is that of the
 # recordings: small enough to keep many workers busy, large enough that a store has few shards.
 GROUPS = 16
-LEAST_GROUP_BYTES, MOST_GROUP_BYTES = 2 << 20, 256 << 20
+LEAST_GROUP_BYTES, MOST_GROUP_BYTES = 8 << 20, 256 << 20
+VIDEO = (".mp4", ".mkv", ".webm", ".avi", ".mov")
+VIDEO_FACTOR = 32  # by which a video grows when it is decoded, about
 
 PathLike = str | os.PathLike[str]
 
@@ -227,8 +229,14 @@ def _groups(listings: Sequence[tuple[str, Listing]]) -> list[list[Span]]:
 
 
 def _size(path: str) -> int:
+    """About the bytes of its rows."""
     try:
-        return size_of(Path(path))
+        files = [Path(path)]
+        if files[0].is_dir():
+            files = [file for file in files[0].rglob("*") if file.is_file()]
+        return sum(
+            file.stat().st_size * (VIDEO_FACTOR if file.suffix in VIDEO else 1) for file in files
+        )
     except OSError:  # it will be skipped, and the reason said
         return 0
 
