@@ -17,6 +17,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import robocache as rc
@@ -57,7 +58,7 @@ def measure(case: Case, folder: Path, arguments: argparse.Namespace) -> str:
     for _ in range(arguments.repeats):
         library = min(library, seconds(read))
         for workers in best:
-            best[workers] = min(best[workers], seconds(lambda workers=workers: convert(workers)))
+            best[workers] = min(best[workers], seconds(partial(convert, workers)))
     columns = "".join(f"{size / s / 1e6:10,.0f} {library / s:8.2f}" for s in best.values())
     return f"{case.name:<14} {size / 1e6:8.1f} {size / library / 1e6:10,.0f}{columns}"
 
