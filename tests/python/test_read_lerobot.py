@@ -106,6 +106,17 @@ def test_packing_makes_no_difference(tmp_path: Path, per_file: int, group: int) 
     check(write_v3(tmp_path / "a", lengths, per_file, group), lengths)
 
 
+def test_packed_tables_with_other_rows_too(tmp_path: Path) -> None:
+    """Episodes in another order, and one that the index does not have any more."""
+    root = write_v3(tmp_path / "a", [4, 3, 5], per_file=3)
+    path = root / "data/chunk-000/file-000.parquet"
+    parts = [table_of(episode, count) for episode, count in ((2, 5), (7, 6), (0, 4), (1, 3))]
+    pq.write_table(pa.concat_tables(parts), path)
+    check(root, [4, 3, 5])
+    pq.write_table(pa.concat_tables([parts[0], parts[2], parts[3]]), path)
+    check(root, [4, 3, 5])
+
+
 def test_images_may_be_left_out_or_resized(tmp_path: Path) -> None:
     root = write_v3(tmp_path / "a", [3, 4])
     notes = check(root, [3, 4], WITHOUT_IMAGES)

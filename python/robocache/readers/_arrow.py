@@ -87,7 +87,7 @@ class ParquetRows:
         pq = require("pyarrow.parquet", "Parquet", "parquet")
         self.path = path
         with self._reading():
-            self._file = pq.ParquetFile(path, memory_map=True)
+            self._file = pq.ParquetFile(path)
         metadata = self._file.metadata
         groups = [metadata.row_group(g) for g in range(metadata.num_row_groups)]
         counts = np.array([group.num_rows for group in groups], np.int64)

@@ -55,6 +55,8 @@ class LeRobot(Recording):
         self._file: tuple[Path, ParquetRows] | None = None
         self._kinds: dict[str, str] = {}
         self._episodes: list[_Episode] | None = None
+        self.row_counts: dict[Path, int] = {}
+        """How many rows a table should have, if its episodes follow each other without others."""
         names = [name for name in self.info.features if name not in BOOKKEEPING]
         for name in options.select(names):
             self._add_stream(name, self.info.features[name])
@@ -95,7 +97,10 @@ class LeRobot(Recording):
         if self._episodes is not None:
             return self._episodes
         found = []
+        self.row_counts.clear()
         for entry in lerobot_index.read_entries(self.info, cameras):
+            first = self.row_counts.get(entry.table, 0)
+            self.row_counts[entry.table] = first + entry.length
             if entry.length == 0:
                 self.notes["episodes without rows, skipped"] += 1
             elif not is_there(entry.table):
@@ -105,7 +110,7 @@ class LeRobot(Recording):
             else:
                 if len(entry.tasks) > 1:
                     self.notes["episodes of several tasks, the first is kept"] += 1
-                found.append(_Episode(self, entry))
+                found.append(_Episode(self, entry, first))
         self._episodes = found
         return found
 
@@ -137,6 +142,8 @@ class LeRobot(Recording):
 class _Episode:
     recording: LeRobot
     entry: Entry
+    first: int
+    """Its first row in its table, if the episodes before it are all there."""
 
     @property
     def key(self) -> str:
@@ -153,9 +160,8 @@ class _Episode:
     def read(self) -> Iterator[Rows]:
         recording, entry = self.recording, self.entry
         file = recording.file(entry.table)
-        first = self._first_row(file)
+        first, table = self._find(file)
         stop = first + entry.length
-        table = file.read([*recording.columns, "timestamp"], first, stop)
         times = self._times(array_of(table["timestamp"], f"{entry.table}, column timestamp"))
         for name in recording.columns:
             values = array_of(table[name], f"{entry.table}, column {name}")
@@ -168,16 +174,22 @@ class _Episode:
             tolerance = round(1e9 / rate / 4)
             yield from video_rows(name, video, times, start + times, tolerance, recording.options)
 
-    def _first_row(self, file: ParquetRows) -> int:
-        """Where the episode begins in its file; all of its rows are there, and no other's."""
+    def _find(self, file: ParquetRows) -> tuple[int, Any]:
+        """The episode's first row in its file, and the columns of numbers of all its rows."""
         entry = self.entry
+        columns = [*self.recording.columns, "timestamp", "episode_index"]
+        if len(file) == self.recording.row_counts[entry.table]:
+            table = file.read(columns, self.first, self.first + entry.length)
+            numbers = array_of(table["episode_index"], f"{entry.table}, column episode_index")
+            if numbers is not None and (numbers == entry.index).all():
+                return self.first, table
         begin, end = file.run_of("episode_index", entry.index)
         if end - begin != entry.length:
             raise RecordingError(
                 f"{entry.table}: expected {entry.length} rows of episode {entry.index}, "
                 f"got {end - begin}"
             )
-        return begin
+        return begin, file.read(columns, begin, end)
 
     def _times(self, stamps: NDArray[Any] | None) -> Times:
         if stamps is None:

@@ -44,7 +44,7 @@ CSV, PARQUET = "CSV", "Parquet"
 WHOLE_BYTES = 256 << 20
 """Files up to this size are read at once, so that rows that are out of order can be sorted."""
 
-BLOCK_BYTES = 8 << 20
+BLOCK_BYTES = 2 << 20
 """How much of a larger CSV file is read at once."""
 
 _DELIMITERS = ",;\t"
@@ -187,7 +187,7 @@ class ParquetTable(Table):
     def _schema(self) -> Any:
         pq = require("pyarrow.parquet", PARQUET, "parquet")
         with self._reading():
-            self._file = pq.ParquetFile(self.path, memory_map=True)
+            self._file = pq.ParquetFile(self.path)
         empty = self._file.schema_arrow.empty_table()
         refuse_twice(self.path, "columns", empty.schema.names)
         self._tops = {
