@@ -151,6 +151,15 @@ def test_a_bad_file_is_reported_and_skipped(recordings: Path, tmp_path: Path, wo
     assert report["skipped"][0]["source"].startswith(f"{recordings}/r3.npz")
 
 
+def test_names_are_printed_as_they_are(recordings: Path, tmp_path: Path) -> None:
+    """Brackets are no markup."""
+    (recordings / "r3.npz").rename(recordings / "r [bold]3.npz")
+    os.truncate(recordings / "r [bold]3.npz", 3000)
+    done = robocache("convert", recordings, tmp_path / "[s]")
+    assert f"skipped {recordings}/r [bold]3.npz" in done.stdout
+    assert done.stdout.startswith(f"{tmp_path}/[s]: 7 episodes added")
+
+
 def test_strict_stops(recordings: Path, tmp_path: Path) -> None:
     spoil(recordings)
     done = robocache("convert", recordings, tmp_path / "s", "--strict")
@@ -242,13 +251,13 @@ def test_one_writer_at_a_time(recordings: Path, tmp_path: Path) -> None:
 KILLS = 50
 
 
-def convert_and_kill(recordings: Path, store: Path, seconds: float) -> bool:
+def convert_and_kill(recordings: Path, store: Path, seconds: float, append: bool) -> bool:
     """Converts in a copy of this process, which is killed after a while; whether it was."""
     child = os.fork()
     if child == 0:  # no pytest, no torch here: a conversion and nothing else
         code = 1
         try:
-            rc.convert(recordings, store)
+            rc.convert(recordings, store, append=append)
             code = 0
         finally:
             os._exit(code)
@@ -260,7 +269,14 @@ def convert_and_kill(recordings: Path, store: Path, seconds: float) -> bool:
 
 
 def test_killed_at_any_instant(recordings: Path, tmp_path: Path, small_groups: None) -> None:
-    """What a killed conversion leaves opens, and converting again gives what it would have been."""
+    """What a killed conversion leaves opens, and converting again gives what it would have been.
+
+    Every other one appends to a store of another recording.
+    """
+    other = write_recording(tmp_path / "other.npz", 9)
+    rc.convert(other, tmp_path / "appended")
+    rc.convert(recordings, tmp_path / "appended", append=True)
+    appended = content(tmp_path / "appended")
     whole_s = 9.0
     for number in range(3):
         begin = time.perf_counter()
@@ -271,14 +287,20 @@ def test_killed_at_any_instant(recordings: Path, tmp_path: Path, small_groups: N
     killed, partly = 0, 0
     for number, share in enumerate(rng.permutation(KILLS) / KILLS):
         store = tmp_path / f"s{number}"
-        killed += convert_and_kill(recordings, store, whole_s * (share + rng.uniform(0, 0.02)))
-        if (store / "manifest.json").exists():
+        append = number % 2 == 1
+        expected = appended if append else whole
+        if append:
+            rc.convert(other, store)
+        seconds = whole_s * (share + rng.uniform(0, 0.02))
+        killed += convert_and_kill(recordings, store, seconds, append)
+        if append or (store / "manifest.json").exists():
             there = content(store)["episodes"]
-            assert there == whole["episodes"][: len(there)]
-            partly += 0 < len(there) < len(whole["episodes"])
-        report = rc.convert(recordings, store)
+            assert there == expected["episodes"][: len(there)]
+            assert len(there) >= append, "what was there is lost"
+            partly += append < len(there) < len(expected["episodes"])
+        report = rc.convert(recordings, store, append=append)
         assert report.skipped == []
-        assert content(store) == whole, f"kill {number}"
+        assert content(store) == expected, f"kill {number}"
         assert not list(store.glob(".tmp-*"))
     assert killed > KILLS / 3 and partly > 3, (killed, partly)
 

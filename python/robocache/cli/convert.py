@@ -7,11 +7,13 @@ import re
 from pathlib import Path
 from typing import Any
 
+from rich.markup import escape
+
 from robocache.cli.console import byte_count, out, print_json, progress
 from robocache.conversion import Conversion, convert
 
 MOST_WORKERS = 4  # by default: each takes some 250 MB, and all together are to stay under 1 GiB
-MOST_NOTES = 20  # that are printed
+MOST_NOTES, MOST_SKIPPED = 20, 50  # that are printed
 
 
 def run(
@@ -65,7 +67,16 @@ def print_report(report: Conversion) -> None:
         console.print(f"  note: {note}", markup=False, style="dim")
     if len(report.notes) > MOST_NOTES:
         console.print(f"  and {len(report.notes) - MOST_NOTES:,} more notes (--json has all)")
+    alike: dict[tuple[str, str], list[str]] = {}
     for skipped in report.skipped:
-        console.print(f"[yellow]skipped[/] {skipped.source}: {skipped.reason}", soft_wrap=True)
+        path, _, key = skipped.source.partition("#")
+        alike.setdefault((path, skipped.reason), []).append(key)
+    for (path, reason), keys in list(alike.items())[:MOST_SKIPPED]:
+        source = f"{path}#{keys[0]}" if keys[0] else path
+        more = f" (and {len(keys) - 1:,} more of its episodes)" if len(keys) > 1 else ""
+        text = escape(f"{source}{more}: {reason}")
+        console.print(f"[yellow]skipped[/] {text}", soft_wrap=True)
+    if len(alike) > MOST_SKIPPED:
+        console.print(f"and {len(alike) - MOST_SKIPPED:,} more (--json has all)", style="yellow")
     if report.skipped:
         console.print(f"{len(report.skipped):,} skipped", style="yellow")

@@ -105,6 +105,7 @@ class Processes:
         self.window = 2 * workers
         self._workers = workers
         self._executor = self._start()
+        self._running: set[Future[Any]] = set()
 
     def _start(self) -> ProcessPoolExecutor:
         return ProcessPoolExecutor(
@@ -114,11 +115,14 @@ class Processes:
     def submit(self, function: Callable[..., Any], task: Task) -> Future[Any]:
         """Queues a call."""
         try:
-            return self._executor.submit(function, *task)
+            handle = self._executor.submit(function, *task)
         except BrokenProcessPool:
             self._executor.shutdown(wait=True)
             self._executor = self._start()
-            return self._executor.submit(function, *task)
+            handle = self._executor.submit(function, *task)
+        self._running.add(handle)
+        handle.add_done_callback(self._running.discard)
+        return handle
 
     def result(self, handle: Future[Any]) -> Any:
         """Waits for it; a pool that broke is started again by the next call."""
@@ -134,6 +138,9 @@ class Processes:
 
     def close(self) -> None:
         """Ends the processes, also where they are busy."""
+        if not self._running:
+            self._executor.shutdown(wait=True)
+            return
         processes = list((self._executor._processes or {}).values())
         self._executor.shutdown(wait=False, cancel_futures=True)
         for process in processes:

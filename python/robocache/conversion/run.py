@@ -34,6 +34,8 @@ LEAST_GROUP_BYTES, MOST_GROUP_BYTES = 8 << 20, 256 << 20
 VIDEO = (".mp4", ".mkv", ".webm", ".avi", ".mov")
 VIDEO_FACTOR = 32  # by which a video grows when it is decoded, about
 
+DIED = "its worker died twice (out of memory? a script that does not guard its start?)"
+
 PathLike = str | os.PathLike[str]
 
 
@@ -270,7 +272,7 @@ class _Run:
         tasks = [(self._job, path, self._options) for path in paths]
         for (_, path, _), listing in run_in_order(self._pool, list_recording, tasks):
             if listing is None:
-                listing = Listing(problem="the process that read it died (memory?)")
+                listing = Listing(problem=DIED)
             if listing.problem is not None:
                 self._skip(path, listing.problem)
             else:
@@ -292,7 +294,7 @@ class _Run:
             spans: list[Span] = task[2]
             if made is None:
                 for span in spans:
-                    self._skip(span.path, "the process that converted it died (memory?)")
+                    self._skip(span.path, DIED)
             else:
                 self._commit(made, spans)
             done += sum(len(span.keys) for span in spans)

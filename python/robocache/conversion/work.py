@@ -129,8 +129,8 @@ def _convert_span(maker: _Maker, job: str, span: Span, options: ReadOptions, str
             if key not in opened.episodes:
                 raise RecordingError("expected an episode that was there a moment ago, got none")
             maker.add(opened.recording, opened.episodes[key], source)
-        except (ValueError, TypeError) as error:  # it can't be read, or does not fit
-            skipped.append((source, _reason(error, span.path)))
+        except (ValueError, TypeError, ImportError) as error:  # it can't be read, or does not fit
+            skipped.append((source, _reason(error, source, span.path)))
             if strict:
                 break
     maker.made.notes.update(opened.recording.notes - before)
@@ -240,9 +240,11 @@ def _read(reader: EpisodeReader) -> Iterator[Rows]:
         raise RecordingError(f"{type(error).__name__}: {' '.join(str(error).split())}") from error
 
 
-def _reason(error: Exception, path: str) -> str:
-    """What an error says, without the path that is printed before it."""
+def _reason(error: Exception, *names: str) -> str:
+    """What an error says, without the name that is printed before it."""
     text = " ".join(str(error).split()) or type(error).__name__
     if not isinstance(error, (ValueError, TypeError, OSError, ImportError)):
         text = f"{type(error).__name__}: {text}"
-    return text.removeprefix(f"{path}: ")
+    for name in names:
+        text = text.removeprefix(f"{name}: ")
+    return text
