@@ -203,7 +203,7 @@ void write_table(const std::string& path, const std::vector<std::string>& names,
 }
 
 void resample(const Arguments& arguments) {
-  using robocache::DataType;
+  using robocache::array;
   check_files(arguments.input, arguments.output);
   const Table table = read_table(arguments.input);
   const auto rows = static_cast<std::int64_t>(table.times.size());
@@ -214,8 +214,8 @@ void resample(const Arguments& arguments) {
   const auto targets = static_cast<std::int64_t>(timeline.size());
 
   robocache::Stream stream;
-  stream.values = {table.values.data(), DataType::kFloat64, {rows, channels}};
-  stream.times = {table.times.data(), DataType::kFloat64, {rows}};
+  stream.values = array(table.values.data(), {rows, channels});
+  stream.times = array(table.times.data(), {rows});
   stream.method = arguments.method;
   if (!std::isinf(arguments.max_gap)) {
     stream.max_gap = robocache::Duration::seconds(arguments.max_gap);
@@ -223,10 +223,9 @@ void resample(const Arguments& arguments) {
 
   std::vector<double> values(timeline.size() * table.channels());
   const auto valid = std::make_unique<bool[]>(timeline.size());
-  robocache::align(
-      &stream, 1, {timeline.data(), DataType::kFloat64, {targets}}, robocache::AlignOptions{},
-      {values.data(), DataType::kFloat64, {targets, channels}},
-      {valid.get(), DataType::kBool, {targets, 1}}, robocache::TensorView{}, robocache::on_cpu());
+  robocache::align(&stream, 1, array(timeline.data(), {targets}), robocache::AlignOptions{},
+                   array(values.data(), {targets, channels}), array(valid.get(), {targets, 1}),
+                   robocache::TensorView{}, robocache::on_cpu());
 
   write_table(arguments.output, table.names, timeline, values, valid.get());
   std::cout << arguments.output << ": " << targets << " rows from " << rows << '\n';

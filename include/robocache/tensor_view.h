@@ -112,4 +112,38 @@ struct BasicTensorView {
 using TensorView = BasicTensorView<void>;
 using ConstTensorView = BasicTensorView<const void>;
 
+/// The DataType of a C++ type; kOther for those that have none.
+template <typename T>
+inline constexpr DataType kDataTypeOf = DataType::kOther;
+template <>
+inline constexpr DataType kDataTypeOf<float> = DataType::kFloat32;
+template <>
+inline constexpr DataType kDataTypeOf<double> = DataType::kFloat64;
+template <>
+inline constexpr DataType kDataTypeOf<bool> = DataType::kBool;
+template <>
+inline constexpr DataType kDataTypeOf<std::uint8_t> = DataType::kUInt8;
+template <>
+inline constexpr DataType kDataTypeOf<std::int32_t> = DataType::kInt32;
+template <>
+inline constexpr DataType kDataTypeOf<std::int64_t> = DataType::kInt64;
+
+/// A view of a contiguous (row-major) array of `extents` at `elements`, of the type that these have.
+///
+///     std::vector<float> joints(100 * 7);
+///     stream.values = array(joints.data(), {100, 7});
+///
+/// Types that C++ has no name for (the half types) take the constructor, which is told the type.
+template <typename T>
+auto array(T* elements, std::initializer_list<std::int64_t> extents,
+           DeviceType where = DeviceType::kCpu) {
+  constexpr DataType type = kDataTypeOf<std::remove_const_t<T>>;
+  static_assert(
+      type != DataType::kOther,
+      "no operation takes this type; TensorView(elements, DataType, extents) is for types "
+      "that C++ has no name for");
+  return BasicTensorView<std::conditional_t<std::is_const_v<T>, const void, void>>(elements, type,
+                                                                                   extents, where);
+}
+
 }  // namespace robocache

@@ -79,6 +79,20 @@ TEST(TensorView, IsThereWithoutElementsButNotWithoutRank) {
   EXPECT_TRUE(ConstTensorView(&number, DataType::kInt64, {}).present());
 }
 
+TEST(TensorView, TakesTheTypeOfItsElements) {
+  const double values[6] = {};
+  std::int32_t counts[2];
+  const ConstTensorView read = array(values, {3, 2});
+  EXPECT_EQ(read.data, values);
+  EXPECT_EQ(read.dtype, DataType::kFloat64);
+  EXPECT_EQ(read.strides[0], 2);
+  const TensorView written = array(counts, {2}, DeviceType::kCuda);
+  EXPECT_EQ(written.dtype, DataType::kInt32);
+  EXPECT_EQ(written.device, DeviceType::kCuda);
+  static_assert(std::is_same_v<decltype(array(values, {6})), ConstTensorView>);
+  static_assert(kDataTypeOf<bool> == DataType::kBool && kDataTypeOf<char> == DataType::kOther);
+}
+
 TEST(DataType, HasANameAndASize) {
   EXPECT_STREQ(name_of(DataType::kBFloat16), "bfloat16");
   EXPECT_STREQ(name_of(DataType::kInt16), "int16");

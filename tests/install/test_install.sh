@@ -122,6 +122,22 @@ time,a,valid
 1,3,1
 CSV
 
+# The README's program does what it says beside it.
+mkdir -p "$work/readme"
+sed -n '/^```cpp$/,/^```$/p' "$source/README.md" | sed '/^```/d' >"$work/readme/main.cpp"
+cat >"$work/readme/CMakeLists.txt" <<'CMAKE'
+cmake_minimum_required(VERSION 3.24)
+project(readme LANGUAGES CXX)
+find_package(robocache 0.1 CONFIG REQUIRED)
+add_executable(app main.cpp)
+target_link_libraries(app PRIVATE robocache::robocache)
+CMAKE
+configure -S "$work/readme" -B "$work/readme/build" -DCMAKE_PREFIX_PATH="$prefix.moved"
+"$cmake" --build "$work/readme/build" >"$work/readme/build.log" || fail "$(cat "$work/readme/build.log")"
+expected=$(sed -n 's|.*std::printf.*;  // ||p' "$work/readme/main.cpp" | sed 's/, /\n/g')
+[[ $("$work/readme/build/app") == "$expected" ]] ||
+  fail "README.md: expected '$expected', got '$("$work/readme/build/app")'"
+
 # Another major version is refused, and while the major version is 0, another minor one.
 mkdir -p "$work/version"
 cat >"$work/version/CMakeLists.txt" <<'CMAKE'
