@@ -163,11 +163,11 @@ ROBOCACHE_API std::size_t align_backward_workspace_bytes(const Stream& stream,
 ///
 /// `stream.values` gives shape and type; its data are read for slerp runs only and may be null
 /// otherwise. `grad_output`: [B,T,D] or [T,D], any strides. `grad_values`: shaped and typed as the
-/// values, contiguous. `workspace`: at least the bytes asked for above, aligned to 256 on
-/// CUDA and to 8 on the CPU. Throws as `align` does.
+/// values, contiguous. `workspace`: at least the bytes asked for above. Throws as
+/// `align` does.
 ROBOCACHE_API void align_backward(const Stream& stream, const ConstTensorView& target_times,
                                   const AlignOptions& options, const ConstTensorView& grad_output,
-                                  const TensorView& grad_values, void* workspace,
+                                  const TensorView& grad_values, const Workspace& workspace,
                                   const ExecutionContext& context);
 
 }  // namespace robocache

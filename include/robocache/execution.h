@@ -1,6 +1,7 @@
 // Where an operation runs: on the CPU, spread over the caller's threads, or on a CUDA stream.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "robocache/export.h"
@@ -53,5 +54,12 @@ inline ExecutionContext on_cuda(CUstream_st* stream) {
   context.stream = stream;
   return context;
 }
+
+/// Scratch memory that the caller lends to an operation for one call, in the context's memory. How many
+/// bytes are needed, the operation's `..._workspace_bytes` says; where these are 0, none need be given.
+struct Workspace {
+  void* data = nullptr;  // aligned to 256 bytes on CUDA, to 8 on the CPU
+  std::size_t bytes = 0;
+};
 
 }  // namespace robocache

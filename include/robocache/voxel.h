@@ -97,13 +97,13 @@ ROBOCACHE_API std::size_t voxelize_workspace_bytes(const PointCloud& cloud, cons
 /// `grid_out`: contiguous, of the shape that `voxelized_shape` tells.
 /// `dropped_out`: absent, or int64 [B] ([] without B), contiguous: how many points of each cloud
 /// were dropped.
-/// `workspace`: at least the bytes asked for above, aligned to 256; null where these are 0.
+/// `workspace`: at least the bytes asked for above.
 ///
 /// Enqueues only, on CUDA. Throws ValueError or TypeError before anything is written, and
 /// DeviceError where a launch fails.
 ROBOCACHE_API void voxelize(const PointCloud& cloud, const VoxelGrid& grid, VoxelMode mode,
                             const TensorView& grid_out, const TensorView& dropped_out,
-                            void* workspace, const ExecutionContext& context);
+                            const Workspace& workspace, const ExecutionContext& context);
 
 /// Bytes of scratch, in the context's memory, that `voxelize_backward` needs for these arguments.
 ROBOCACHE_API std::size_t voxelize_backward_workspace_bytes(const PointCloud& cloud,
@@ -121,7 +121,7 @@ ROBOCACHE_API std::size_t voxelize_backward_workspace_bytes(const PointCloud& cl
 /// `grad_features`: shaped and typed as the features, contiguous. `workspace`: as above.
 ROBOCACHE_API void voxelize_backward(const PointCloud& cloud, const VoxelGrid& grid, VoxelMode mode,
                                      const ConstTensorView& grad_output,
-                                     const TensorView& grad_features, void* workspace,
+                                     const TensorView& grad_features, const Workspace& workspace,
                                      const ExecutionContext& context);
 
 /// Bytes of scratch, in the context's memory, that the two steps of a sparse voxelization share.
@@ -137,17 +137,15 @@ ROBOCACHE_API std::size_t voxelize_sparse_workspace_bytes(const PointCloud& clou
 /// `offsets_out`: int64 [B+1] ([2] without B), contiguous: the voxels of cloud b are those from
 /// offsets_out[b] up to offsets_out[b+1].
 /// `dropped_out`: absent, or int64 [B] ([] without B), contiguous.
-/// `workspace`: at least the bytes asked for above, aligned to 256. The second step reads it.
+/// `workspace`: at least the bytes asked for above. The second step reads it.
 ///
 /// Waits for the context's stream, once, at the end. Throws ValueError as `voxelize` does, and
 /// after waiting where a voxel's coordinate does not fit int32, or where the number of clouds times
 /// the cells of the box around all points exceeds 2^63 - 1; outputs are then unspecified.
-ROBOCACHE_API std::int64_t voxelize_sparse_index(const PointCloud& cloud,
-                                                 const VoxelGeometry& geometry,
-                                                 const TensorView& point_to_voxel_out,
-                                                 const TensorView& offsets_out,
-                                                 const TensorView& dropped_out, void* workspace,
-                                                 const ExecutionContext& context);
+ROBOCACHE_API std::int64_t voxelize_sparse_index(
+    const PointCloud& cloud, const VoxelGeometry& geometry, const TensorView& point_to_voxel_out,
+    const TensorView& offsets_out, const TensorView& dropped_out, const Workspace& workspace,
+    const ExecutionContext& context);
 
 /// The second step: writes what the first has found.
 ///
@@ -162,7 +160,7 @@ ROBOCACHE_API void voxelize_sparse_write(const PointCloud& cloud, const VoxelGeo
                                          VoxelMode reduce, std::int64_t voxels,
                                          const TensorView& coordinates_out,
                                          const TensorView& counts_out,
-                                         const TensorView& features_out, const void* workspace,
+                                         const TensorView& features_out, const Workspace& workspace,
                                          const ExecutionContext& context);
 
 /// What `voxelize_sparse_backward` takes from the forward pass.
@@ -181,12 +179,12 @@ ROBOCACHE_API std::size_t voxelize_sparse_backward_workspace_bytes(
 ///
 /// `features`: [B,N,C] or [P,C]; its data are read for max and min only and may be null otherwise.
 /// `grad_output`: [V,C], any strides; float16, bfloat16, float32 or float64. `grad_features`:
-/// shaped and typed as the features, contiguous. `workspace`: at least the bytes asked for above,
-/// aligned to 256.
+/// shaped and typed as the features, contiguous. `workspace`: at least the bytes asked for above.
 ROBOCACHE_API void voxelize_sparse_backward(const ConstTensorView& features,
                                             const SparseAssignment& assignment, VoxelMode reduce,
                                             const ConstTensorView& grad_output,
-                                            const TensorView& grad_features, void* workspace,
+                                            const TensorView& grad_features,
+                                            const Workspace& workspace,
                                             const ExecutionContext& context);
 
 }  // namespace robocache

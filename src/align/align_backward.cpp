@@ -3,6 +3,7 @@
 
 #include "align/backends.h"
 #include "align/planner.h"
+#include "core/workspace.h"
 #include "robocache/align.h"
 
 namespace robocache {
@@ -22,6 +23,11 @@ BackwardPlan backward_plan(const CallPlan& call, const Stream& stream) {
   return plan;
 }
 
+std::size_t workspace_bytes(const BackwardPlan& plan, const ExecutionContext& context) {
+  return context.device == DeviceType::kCuda ? backward_workspace_bytes_on_cuda(plan)
+                                             : backward_workspace_bytes_on_cpu(plan);
+}
+
 }  // namespace
 
 std::size_t align_backward_workspace_bytes(const Stream& stream,
@@ -31,14 +37,12 @@ std::size_t align_backward_workspace_bytes(const Stream& stream,
   unscaled.subtract = {};
   unscaled.multiply = {};
   const CallPlan call(&unscaled, 1, target_times, AlignOptions{}, stream.values.dtype, context);
-  const BackwardPlan plan = backward_plan(call, unscaled);
-  return context.device == DeviceType::kCuda ? backward_workspace_bytes_on_cuda(plan)
-                                             : backward_workspace_bytes_on_cpu(plan);
+  return workspace_bytes(backward_plan(call, unscaled), context);
 }
 
 void align_backward(const Stream& stream, const ConstTensorView& target_times,
                     const AlignOptions& options, const ConstTensorView& grad_output,
-                    const TensorView& grad_values, void* workspace,
+                    const TensorView& grad_values, const Workspace& workspace,
                     const ExecutionContext& context) {
   const Argument grad{"grad_output", grad_output};
   grad.expect_type(is_value_type(grad_output.dtype) && grad_output.dtype != DataType::kUInt8,
@@ -70,10 +74,11 @@ void align_backward(const Stream& stream, const ConstTensorView& target_times,
     }
   }
 
+  void* const memory = check_workspace(workspace, workspace_bytes(plan, context), context.device);
   if (context.device == DeviceType::kCuda) {
-    align_backward_on_cuda(plan, runs, workspace, context.stream);
+    align_backward_on_cuda(plan, runs, memory, context.stream);
   } else {
-    align_backward_on_cpu(plan, runs, workspace, context);
+    align_backward_on_cpu(plan, runs, memory, context);
   }
 }
 

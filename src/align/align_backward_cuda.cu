@@ -37,7 +37,7 @@ struct Larger {
 };
 
 /// The scratch of one call.
-struct Workspace {
+struct BackwardWorkspace {
   std::int64_t targets;  // over the batch
   std::int64_t rows;     // over the value batch
   std::size_t bytes;
@@ -52,7 +52,7 @@ struct Workspace {
   std::size_t storage_bytes;  // for the sort and the scan, which take turns
   void* storage;
 
-  Workspace(const BackwardPlan& plan, void* workspace)
+  BackwardWorkspace(const BackwardPlan& plan, void* workspace)
       : targets(plan.forward.batch * plan.forward.targets),
         rows(plan.value_batch * plan.forward.rows) {
     const bool has_windows = plan.forward.row_kinds & (kReadsWindow | kReadsInterval);
@@ -98,8 +98,9 @@ struct Workspace {
 };
 
 template <typename Compute>
-__global__ void __launch_bounds__(kThreads) record_kernel(const __grid_constant__ BackwardPlan plan,
-                                                          const __grid_constant__ Workspace work) {
+__global__ void __launch_bounds__(kThreads)
+    record_kernel(const __grid_constant__ BackwardPlan plan,
+                  const __grid_constant__ BackwardWorkspace work) {
   const std::int64_t target = thread_index();
   if (target >= work.targets) return;
   const StreamPlan& forward = plan.forward;
@@ -122,7 +123,8 @@ __global__ void __launch_bounds__(kThreads) record_kernel(const __grid_constant_
 
 /// starts[r] becomes the number of targets whose first row is before r, and begins[r] that of those
 /// before the first one that reaches r.
-__global__ void __launch_bounds__(kThreads) rows_kernel(const __grid_constant__ Workspace work) {
+__global__ void __launch_bounds__(kThreads)
+    rows_kernel(const __grid_constant__ BackwardWorkspace work) {
   const std::int64_t row = thread_index();
   if (row > work.rows) return;
   work.starts[row] = lower_bound(work.sorted_row_keys, work.targets, row);
@@ -135,7 +137,7 @@ template <typename Compute>
 __global__ void __launch_bounds__(kThreads)
     gather_kernel(const __grid_constant__ BackwardPlan plan,
                   const __grid_constant__ RunsParameter given,
-                  const __grid_constant__ Workspace work) {
+                  const __grid_constant__ BackwardWorkspace work) {
   const std::int64_t index = thread_index();
   if (index >= work.rows * given.units) return;
   const std::int64_t row = index / given.units;
@@ -152,7 +154,7 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 template <typename Compute>
-void align_backward(const BackwardPlan& plan, const RunTable& runs, const Workspace& work,
+void align_backward(const BackwardPlan& plan, const RunTable& runs, const BackwardWorkspace& work,
                     cudaStream_t stream) {
   if (work.targets > 0) {
     launch("alignment backward, locating targets", record_kernel<Compute>, blocks_for(work.targets),
@@ -174,12 +176,12 @@ void align_backward(const BackwardPlan& plan, const RunTable& runs, const Worksp
 }  // namespace cuda
 
 std::size_t backward_workspace_bytes_on_cuda(const BackwardPlan& plan) {
-  return cuda::Workspace(plan, nullptr).bytes;
+  return cuda::BackwardWorkspace(plan, nullptr).bytes;
 }
 
 void align_backward_on_cuda(const BackwardPlan& plan, const RunTable& runs, void* workspace,
                             CUstream_st* stream) {
-  const cuda::Workspace work(plan, workspace);
+  const cuda::BackwardWorkspace work(plan, workspace);
   if (computes_in_double(plan.forward.value_type, plan.forward.out_type)) {
     cuda::align_backward<double>(plan, runs, work, stream);
   } else {

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <initializer_list>
 
+#include "core/workspace.h"
 #include "voxel/checks.h"
 
 namespace robocache {
@@ -90,16 +91,28 @@ VoxelizedShape voxelized_shape(const PointCloud& cloud, const VoxelGrid& grid, V
   return check(cloud, grid, mode, out_type, "out_dtype", context).shape;
 }
 
+namespace {
+
+std::size_t workspace_bytes(const DensePlan& plan, const ExecutionContext& context) {
+  if (plan.cloud.batch == 0) return 0;
+  return context.device == DeviceType::kCuda ? voxelize_workspace_bytes_on_cuda(plan)
+                                             : voxelize_workspace_bytes_on_cpu(plan);
+}
+
+std::size_t workspace_bytes(const DenseGradientPlan& plan, const ExecutionContext& context) {
+  return context.device == DeviceType::kCuda ? voxelize_backward_workspace_bytes_on_cuda(plan)
+                                             : voxelize_backward_workspace_bytes_on_cpu(plan);
+}
+
+}  // namespace
+
 std::size_t voxelize_workspace_bytes(const PointCloud& cloud, const VoxelGrid& grid, VoxelMode mode,
                                      DataType out_type, const ExecutionContext& context) {
-  const Checked checked = check(cloud, grid, mode, out_type, "out_dtype", context);
-  if (checked.shape.batch == 0) return 0;
-  return context.device == DeviceType::kCuda ? voxelize_workspace_bytes_on_cuda(checked.plan)
-                                             : voxelize_workspace_bytes_on_cpu(checked.plan);
+  return workspace_bytes(check(cloud, grid, mode, out_type, "out_dtype", context).plan, context);
 }
 
 void voxelize(const PointCloud& cloud, const VoxelGrid& grid, VoxelMode mode,
-              const TensorView& grid_out, const TensorView& dropped_out, void* workspace,
+              const TensorView& grid_out, const TensorView& dropped_out, const Workspace& workspace,
               const ExecutionContext& context) {
   Checked checked = check(cloud, grid, mode, grid_out.dtype, "grid_out", context);
   const Argument out{"grid_out", grid_out};
@@ -111,10 +124,11 @@ void voxelize(const PointCloud& cloud, const VoxelGrid& grid, VoxelMode mode,
   plan.dropped = check_dropped(dropped_out, checked.cloud, context.device);
   if (context.device == DeviceType::kCpu) check_offsets_on_cpu(plan.cloud);
   if (plan.cloud.batch == 0) return;
+  void* const memory = check_workspace(workspace, workspace_bytes(plan, context), context.device);
   if (context.device == DeviceType::kCuda) {
-    voxelize_on_cuda(plan, workspace, context.stream);
+    voxelize_on_cuda(plan, memory, context.stream);
   } else {
-    voxelize_on_cpu(plan, workspace, context);
+    voxelize_on_cpu(plan, memory, context);
   }
 }
 
@@ -157,14 +171,12 @@ std::size_t voxelize_backward_workspace_bytes(const PointCloud& cloud, const Vox
                                               VoxelMode mode, const ExecutionContext& context) {
   // Scratch does not depend on the type of the gradient.
   const CheckedBackward checked = check_backward(cloud, grid, mode, DataType::kFloat32, context);
-  return context.device == DeviceType::kCuda
-             ? voxelize_backward_workspace_bytes_on_cuda(checked.plan)
-             : voxelize_backward_workspace_bytes_on_cpu(checked.plan);
+  return workspace_bytes(checked.plan, context);
 }
 
 void voxelize_backward(const PointCloud& cloud, const VoxelGrid& grid, VoxelMode mode,
                        const ConstTensorView& grad_output, const TensorView& grad_features,
-                       void* workspace, const ExecutionContext& context) {
+                       const Workspace& workspace, const ExecutionContext& context) {
   CheckedBackward checked = check_backward(cloud, grid, mode, grad_output.dtype, context);
   DenseGradientPlan& plan = checked.plan;
   const Argument grad{"grad_output", grad_output};
@@ -174,10 +186,11 @@ void voxelize_backward(const PointCloud& cloud, const VoxelGrid& grid, VoxelMode
   place_gradient(grad_output, plan.grid, plan.cloud.batch, plan.gradient);
   if (context.device == DeviceType::kCpu) check_offsets_on_cpu(plan.cloud);
   if (plan.cloud.count == 0 || plan.gradient.features.channels == 0) return;
+  void* const memory = check_workspace(workspace, workspace_bytes(plan, context), context.device);
   if (context.device == DeviceType::kCuda) {
-    voxelize_backward_on_cuda(plan, workspace, context.stream);
+    voxelize_backward_on_cuda(plan, memory, context.stream);
   } else {
-    voxelize_backward_on_cpu(plan, workspace, context);
+    voxelize_backward_on_cpu(plan, memory, context);
   }
 }
 

@@ -1,6 +1,7 @@
 // Checks a sparse voxelization, turns each step into a plan, and hands this to a backend.
 #include <string>
 
+#include "core/workspace.h"
 #include "voxel/checks.h"
 
 namespace robocache {
@@ -34,17 +35,30 @@ std::size_t voxelize_sparse_backward_workspace_bytes_on_cuda(const GradientPlan&
 void voxelize_sparse_backward_on_cuda(const SparseGradientPlan&, void*, CUstream_st*) {}
 #endif
 
+namespace {
+
+std::size_t workspace_bytes(const CloudPlan& plan, const ExecutionContext& context) {
+  return context.device == DeviceType::kCuda ? voxelize_sparse_workspace_bytes_on_cuda(plan)
+                                             : voxelize_sparse_workspace_bytes_on_cpu(plan);
+}
+
+std::size_t workspace_bytes(const GradientPlan& plan, const ExecutionContext& context) {
+  return context.device == DeviceType::kCuda
+             ? voxelize_sparse_backward_workspace_bytes_on_cuda(plan)
+             : voxelize_sparse_backward_workspace_bytes_on_cpu(plan);
+}
+
+}  // namespace
+
 std::size_t voxelize_sparse_workspace_bytes(const PointCloud& cloud, const VoxelGeometry& geometry,
                                             const ExecutionContext& context) {
-  const CheckedCloud checked = check(cloud, geometry, context);
-  return context.device == DeviceType::kCuda ? voxelize_sparse_workspace_bytes_on_cuda(checked.plan)
-                                             : voxelize_sparse_workspace_bytes_on_cpu(checked.plan);
+  return workspace_bytes(check(cloud, geometry, context).plan, context);
 }
 
 std::int64_t voxelize_sparse_index(const PointCloud& cloud, const VoxelGeometry& geometry,
                                    const TensorView& point_to_voxel_out,
                                    const TensorView& offsets_out, const TensorView& dropped_out,
-                                   void* workspace, const ExecutionContext& context) {
+                                   const Workspace& workspace, const ExecutionContext& context) {
   const CheckedCloud checked = check(cloud, geometry, context);
   check_point_to_voxel("point_to_voxel_out", point_to_voxel_out, cloud.points, context.device);
   check_contiguous("offsets_out", offsets_out, DataType::kInt64, {checked.plan.batch + 1},
@@ -55,17 +69,19 @@ std::int64_t voxelize_sparse_index(const PointCloud& cloud, const VoxelGeometry&
   plan.point_to_voxel = static_cast<std::int64_t*>(point_to_voxel_out.data);
   plan.offsets = static_cast<std::int64_t*>(offsets_out.data);
   plan.dropped = check_dropped(dropped_out, checked, context.device);
+  void* const memory =
+      check_workspace(workspace, workspace_bytes(plan.cloud, context), context.device);
   if (context.device == DeviceType::kCuda) {
-    return voxelize_sparse_index_on_cuda(plan, workspace, context.stream);
+    return voxelize_sparse_index_on_cuda(plan, memory, context.stream);
   }
   check_offsets_on_cpu(plan.cloud);
-  return voxelize_sparse_index_on_cpu(plan, workspace, context);
+  return voxelize_sparse_index_on_cpu(plan, memory, context);
 }
 
 void voxelize_sparse_write(const PointCloud& cloud, const VoxelGeometry& geometry, VoxelMode reduce,
                            std::int64_t voxels, const TensorView& coordinates_out,
                            const TensorView& counts_out, const TensorView& features_out,
-                           const void* workspace, const ExecutionContext& context) {
+                           const Workspace& workspace, const ExecutionContext& context) {
   const CheckedCloud checked = check(cloud, geometry, context);
   check_contiguous("coordinates_out", coordinates_out, DataType::kInt32, {voxels, 3},
                    context.device);
@@ -90,10 +106,12 @@ void voxelize_sparse_write(const PointCloud& cloud, const VoxelGeometry& geometr
     throw_value_error("features_out", "none without features", shape_text(features_out));
   }
   if (voxels == 0) return;
+  const void* const memory =
+      check_workspace(workspace, workspace_bytes(plan.cloud, context), context.device);
   if (context.device == DeviceType::kCuda) {
-    voxelize_sparse_write_on_cuda(plan, workspace, context.stream);
+    voxelize_sparse_write_on_cuda(plan, memory, context.stream);
   } else {
-    voxelize_sparse_write_on_cpu(plan, workspace, context);
+    voxelize_sparse_write_on_cpu(plan, memory, context);
   }
 }
 
@@ -132,15 +150,12 @@ std::size_t voxelize_sparse_backward_workspace_bytes(const ConstTensorView& feat
                                                      const SparseAssignment& assignment,
                                                      VoxelMode reduce,
                                                      const ExecutionContext& context) {
-  const GradientPlan plan = check_assignment(features, assignment, reduce, context);
-  return context.device == DeviceType::kCuda
-             ? voxelize_sparse_backward_workspace_bytes_on_cuda(plan)
-             : voxelize_sparse_backward_workspace_bytes_on_cpu(plan);
+  return workspace_bytes(check_assignment(features, assignment, reduce, context), context);
 }
 
 void voxelize_sparse_backward(const ConstTensorView& features, const SparseAssignment& assignment,
                               VoxelMode reduce, const ConstTensorView& grad_output,
-                              const TensorView& grad_features, void* workspace,
+                              const TensorView& grad_features, const Workspace& workspace,
                               const ExecutionContext& context) {
   const GradientPlan checked = check_assignment(features, assignment, reduce, context);
   const std::int64_t voxels = checked.cells;
@@ -164,10 +179,12 @@ void voxelize_sparse_backward(const ConstTensorView& features, const SparseAssig
   plan.point_to_voxel = static_cast<const std::int64_t*>(assignment.point_to_voxel.data);
   plan.counts = static_cast<const std::int32_t*>(assignment.counts.data);
   if (gradient.points == 0 || channels == 0) return;
+  void* const memory =
+      check_workspace(workspace, workspace_bytes(gradient, context), context.device);
   if (context.device == DeviceType::kCuda) {
-    voxelize_sparse_backward_on_cuda(plan, workspace, context.stream);
+    voxelize_sparse_backward_on_cuda(plan, memory, context.stream);
   } else {
-    voxelize_sparse_backward_on_cpu(plan, workspace, context);
+    voxelize_sparse_backward_on_cpu(plan, memory, context);
   }
 }
 

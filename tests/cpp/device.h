@@ -9,6 +9,7 @@
 #include <memory>
 #include <stdexcept>
 
+#include "robocache/execution.h"
 #include "robocache/tensor_view.h"
 
 namespace robocache::testing {
@@ -27,6 +28,21 @@ inline DeviceMemory device_memory(std::size_t bytes) {
   expect_success(cudaMalloc(&memory, std::max<std::size_t>(bytes, 1)));
   return DeviceMemory(memory);
 }
+
+/// The workspace of a call under test, not zeros.
+class DeviceScratch {
+ public:
+  explicit DeviceScratch(std::size_t bytes) : memory_(device_memory(bytes)), bytes_(bytes) {
+    expect_success(cudaMemset(memory_.get(), 0xA5, bytes));
+    expect_success(cudaDeviceSynchronize());
+  }
+
+  operator Workspace() const { return {memory_.get(), bytes_}; }
+
+ private:
+  DeviceMemory memory_;
+  std::size_t bytes_;
+};
 
 /// A copy on the device of everything between a view's first and last byte. It starts as far from a
 /// multiple of 16 bytes as the original does: kernels choose by that.

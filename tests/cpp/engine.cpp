@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "robocache/build_info.h"
+#include "scratch.h"
 #if defined(ROBOCACHE_TEST_KERNELS)
 #include "align/align_cpu_kernels.h"
 #include "align/planner.h"
@@ -33,12 +34,9 @@ class CpuEngine : public Engine {
   void align_backward(const Stream& stream, const ConstTensorView& target_times,
                       const AlignOptions& options, const ConstTensorView& grad_output,
                       const TensorView& grad_values) const override {
-    const std::size_t bytes = align_backward_workspace_bytes(stream, target_times, on_cpu());
-    // Exactly as much as was asked for, and not zeros: a sanitizer sees one byte too far.
-    const std::unique_ptr<unsigned char[]> workspace(new unsigned char[bytes]);
-    std::fill_n(workspace.get(), bytes, static_cast<unsigned char>(0xA5));
-    robocache::align_backward(stream, target_times, options, grad_output, grad_values,
-                              workspace.get(), on_cpu());
+    const Scratch workspace(align_backward_workspace_bytes(stream, target_times, on_cpu()));
+    robocache::align_backward(stream, target_times, options, grad_output, grad_values, workspace,
+                              on_cpu());
   }
 };
 
@@ -183,10 +181,10 @@ class CudaEngine : public Engine {
     const DeviceCopy<void> result(grad_values);
     const CudaStream cuda_stream;
     const ExecutionContext context = on_cuda(cuda_stream.get());
-    const DeviceMemory workspace =
-        device_memory(align_backward_workspace_bytes(on_device.stream, targets.view(), context));
+    const DeviceScratch workspace(
+        align_backward_workspace_bytes(on_device.stream, targets.view(), context));
     robocache::align_backward(on_device.stream, targets.view(), options, grad.view(), result.view(),
-                              workspace.get(), context);
+                              workspace, context);
     cuda_stream.wait();
     result.copy_back();
   }

@@ -24,6 +24,8 @@ struct Call {
   std::vector<Stream> streams;
   ConstTensorView target_times, grad_output_view;
   TensorView values_out, valid_out, age_out, grad_values_view;
+  std::vector<std::int64_t> scratch = std::vector<std::int64_t>(1000);
+  Workspace workspace{scratch.data(), 8000};
   ExecutionContext context = on_cpu();
 
   Call() {
@@ -70,9 +72,8 @@ struct Call {
                      age_out, context);
   }
   void align_backward() const {
-    std::vector<std::int64_t> workspace(1000);
     robocache::align_backward(streams[0], target_times, options, grad_output_view, grad_values_view,
-                              workspace.data(), context);
+                              workspace, context);
   }
   bool is_untouched() const {
     return out.is_untouched(kUntouched) && mask.is_untouched(kUntouched) &&

@@ -22,6 +22,21 @@ TEST(Errors, TheCallThatIsSpoiledIsRight) {
   EXPECT_FALSE(call.is_untouched());
 }
 
+TEST(Errors, Workspace) {
+  Call call;
+  const std::size_t needed =
+      align_backward_workspace_bytes(call.streams[0], call.target_times, call.context);
+  call.workspace.bytes = needed - 1;
+  EXPECT_EQ(error_of([&] { call.align_backward(); }),
+            "ValueError workspace: expected " + std::to_string(needed) +
+                " bytes aligned to 8, got " + std::to_string(needed - 1) + " bytes");
+  call.workspace = {};
+  EXPECT_EQ(
+      error_of([&] { call.align_backward(); }),
+      "ValueError workspace: expected " + std::to_string(needed) + " bytes aligned to 8, got none");
+  EXPECT_TRUE(call.is_untouched());
+}
+
 TEST(Errors, Backward) {
   expect_backward_error(
       "TypeError grad_output: expected float16, bfloat16, float32 or float64, got uint8",

@@ -17,6 +17,7 @@
 #include "random_problem.h"
 #include "robocache/error.h"
 #include "robocache/execution.h"
+#include "scratch.h"
 
 namespace robocache::testing {
 namespace {
@@ -127,9 +128,9 @@ TEST(CustomPool, RunsEverythingWithTheSameBits) {
     fill_at_random(grad_output, random, 1);
     const auto gradient_on = [&](const ExecutionContext& context) {
       Tensor grad_values(problem.streams[0].values.type(), problem.streams[0].values.shape());
-      std::vector<char> workspace(align_backward_workspace_bytes(streams[0], targets, context));
+      const Scratch workspace(align_backward_workspace_bytes(streams[0], targets, context));
       align_backward(streams[0], targets, problem.options, grad_output.view(), grad_values.view(),
-                     workspace.data(), context);
+                     workspace, context);
       return grad_values.bytes();
     };
     for (const std::int64_t part_size : {1, 5, 1000}) {

@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "robocache/build_info.h"
+#include "scratch.h"
 #if defined(ROBOCACHE_HAS_CUDA)
 #include "device.h"
 #endif
@@ -39,20 +40,20 @@ class CpuVoxelEngine : public VoxelEngine {
     DenseResult result{problem.make_grid(), problem.make_dropped()};
     result.grid.fill_bytes(0x5A);
     result.dropped.fill_bytes(0x5A);
-    const auto workspace = scratch(voxelize_workspace_bytes(
-        problem.cloud(), problem.grid, problem.mode, problem.out_type, context_));
+    const Scratch workspace(voxelize_workspace_bytes(problem.cloud(), problem.grid, problem.mode,
+                                                     problem.out_type, context_));
     voxelize(problem.cloud(), problem.grid, problem.mode, result.grid.view(), result.dropped.view(),
-             workspace.get(), context_);
+             workspace, context_);
     return result;
   }
 
   Tensor dense_gradient(const VoxelProblem& problem, const Tensor& grad_output) const override {
     Tensor gradient(problem.features.type(), problem.features.shape());
     gradient.fill_bytes(0x5A);
-    const auto workspace = scratch(
+    const Scratch workspace(
         voxelize_backward_workspace_bytes(problem.cloud(), problem.grid, problem.mode, context_));
     voxelize_backward(problem.cloud(), problem.grid, problem.mode, grad_output.view(),
-                      gradient.view(), workspace.get(), context_);
+                      gradient.view(), workspace, context_);
     return gradient;
   }
 
@@ -60,13 +61,13 @@ class CpuVoxelEngine : public VoxelEngine {
     SparseResult result = make_sparse(problem);
     const PointCloud cloud = problem.cloud();
     const VoxelGeometry& geometry = problem.grid.geometry;
-    const auto workspace = scratch(voxelize_sparse_workspace_bytes(cloud, geometry, context_));
+    const Scratch workspace(voxelize_sparse_workspace_bytes(cloud, geometry, context_));
     result.voxels =
         voxelize_sparse_index(cloud, geometry, result.point_to_voxel.view(), result.offsets.view(),
-                              result.dropped.view(), workspace.get(), context_);
+                              result.dropped.view(), workspace, context_);
     make_voxels(problem, result);
     voxelize_sparse_write(cloud, geometry, problem.mode, result.voxels, result.coordinates.view(),
-                          result.counts.view(), result.features.view(), workspace.get(), context_);
+                          result.counts.view(), result.features.view(), workspace, context_);
     return result;
   }
 
@@ -76,21 +77,14 @@ class CpuVoxelEngine : public VoxelEngine {
     gradient.fill_bytes(0x5A);
     const SparseAssignment assignment{forward.point_to_voxel.view(), forward.counts.view()};
     const ConstTensorView features = problem.features.view();
-    const auto workspace = scratch(
+    const Scratch workspace(
         voxelize_sparse_backward_workspace_bytes(features, assignment, problem.mode, context_));
     voxelize_sparse_backward(features, assignment, problem.mode, grad_output.view(),
-                             gradient.view(), workspace.get(), context_);
+                             gradient.view(), workspace, context_);
     return gradient;
   }
 
  private:
-  /// Exactly as much as was asked for, and not zeros: a sanitizer sees one byte too far.
-  static std::unique_ptr<unsigned char[]> scratch(std::size_t bytes) {
-    std::unique_ptr<unsigned char[]> memory(new unsigned char[bytes]);
-    std::fill_n(memory.get(), bytes, static_cast<unsigned char>(0xA5));
-    return memory;
-  }
-
   ExecutionContext context_;
 };
 
@@ -123,9 +117,9 @@ class CudaVoxelEngine : public VoxelEngine {
     const DeviceCopy<void> dropped(result.dropped.view());
     const CudaStream stream;
     const ExecutionContext context = on_cuda(stream.get());
-    const DeviceMemory workspace = scratch(voxelize_workspace_bytes(
-        cloud.cloud, problem.grid, problem.mode, problem.out_type, context));
-    voxelize(cloud.cloud, problem.grid, problem.mode, grid.view(), dropped.view(), workspace.get(),
+    const DeviceScratch workspace(voxelize_workspace_bytes(cloud.cloud, problem.grid, problem.mode,
+                                                           problem.out_type, context));
+    voxelize(cloud.cloud, problem.grid, problem.mode, grid.view(), dropped.view(), workspace,
              context);
     stream.wait();
     grid.copy_back();
@@ -141,10 +135,10 @@ class CudaVoxelEngine : public VoxelEngine {
     const DeviceCopy<void> result(gradient.view());
     const CudaStream stream;
     const ExecutionContext context = on_cuda(stream.get());
-    const DeviceMemory workspace = scratch(
+    const DeviceScratch workspace(
         voxelize_backward_workspace_bytes(cloud.cloud, problem.grid, problem.mode, context));
     voxelize_backward(cloud.cloud, problem.grid, problem.mode, grad.view(), result.view(),
-                      workspace.get(), context);
+                      workspace, context);
     stream.wait();
     result.copy_back();
     return gradient;
@@ -159,16 +153,15 @@ class CudaVoxelEngine : public VoxelEngine {
     const DeviceCopy<void> dropped(result.dropped.view());
     const CudaStream stream;
     const ExecutionContext context = on_cuda(stream.get());
-    const DeviceMemory workspace =
-        scratch(voxelize_sparse_workspace_bytes(cloud.cloud, geometry, context));
+    const DeviceScratch workspace(voxelize_sparse_workspace_bytes(cloud.cloud, geometry, context));
     result.voxels = voxelize_sparse_index(cloud.cloud, geometry, point_to_voxel.view(),
-                                          offsets.view(), dropped.view(), workspace.get(), context);
+                                          offsets.view(), dropped.view(), workspace, context);
     make_voxels(problem, result);
     const DeviceCopy<void> coordinates(result.coordinates.view());
     const DeviceCopy<void> counts(result.counts.view());
     const DeviceCopy<void> features(result.features.view());
     voxelize_sparse_write(cloud.cloud, geometry, problem.mode, result.voxels, coordinates.view(),
-                          counts.view(), features.view(), workspace.get(), context);
+                          counts.view(), features.view(), workspace, context);
     stream.wait();
     for (const DeviceCopy<void>* copy :
          {&point_to_voxel, &offsets, &dropped, &coordinates, &counts, &features}) {
@@ -189,10 +182,10 @@ class CudaVoxelEngine : public VoxelEngine {
     const CudaStream stream;
     const ExecutionContext context = on_cuda(stream.get());
     const SparseAssignment assignment{point_to_voxel.view(), counts.view()};
-    const DeviceMemory workspace = scratch(voxelize_sparse_backward_workspace_bytes(
+    const DeviceScratch workspace(voxelize_sparse_backward_workspace_bytes(
         features.view(), assignment, problem.mode, context));
     voxelize_sparse_backward(features.view(), assignment, problem.mode, grad.view(), result.view(),
-                             workspace.get(), context);
+                             workspace, context);
     stream.wait();
     result.copy_back();
     return gradient;
@@ -209,14 +202,6 @@ class CudaVoxelEngine : public VoxelEngine {
           offsets(problem.offsets.view()),
           cloud{points.view(), features.view(), offsets.view()} {}
   };
-
-  /// Not zeros.
-  static DeviceMemory scratch(std::size_t bytes) {
-    DeviceMemory memory = device_memory(bytes);
-    expect_success(cudaMemset(memory.get(), 0xA5, bytes));
-    expect_success(cudaDeviceSynchronize());
-    return memory;
-  }
 };
 
 #else

@@ -35,6 +35,8 @@ struct Call {
   VoxelMode mode = VoxelMode::kMean;
   TensorView grid_out, dropped_out, grad_features, point_to_voxel, offsets_out;
   ConstTensorView grad_output = static_cast<const Tensor&>(grid_memory).view();
+  std::vector<std::int64_t> scratch = std::vector<std::int64_t>(10'000);
+  Workspace workspace{scratch.data(), 80'000};
   ExecutionContext context = on_cpu();
 
   Call() {
@@ -57,18 +59,13 @@ struct Call {
     point_to_voxel = {voxel_memory.view().data, DataType::kInt64, {6}};
   }
 
-  void dense() const {
-    std::vector<std::int64_t> workspace(10'000);
-    voxelize(cloud, grid, mode, grid_out, dropped_out, workspace.data(), context);
-  }
+  void dense() const { voxelize(cloud, grid, mode, grid_out, dropped_out, workspace, context); }
   void backward() const {
-    std::vector<std::int64_t> workspace(10'000);
-    voxelize_backward(cloud, grid, mode, grad_output, grad_features, workspace.data(), context);
+    voxelize_backward(cloud, grid, mode, grad_output, grad_features, workspace, context);
   }
   void sparse() const {
-    std::vector<std::int64_t> workspace(10'000);
-    voxelize_sparse_index(cloud, grid.geometry, point_to_voxel, offsets_out, dropped_out,
-                          workspace.data(), context);
+    voxelize_sparse_index(cloud, grid.geometry, point_to_voxel, offsets_out, dropped_out, workspace,
+                          context);
   }
   bool is_untouched() const {
     return grid_memory.is_untouched(kUntouched) && dropped_memory.is_untouched(kUntouched) &&
@@ -332,6 +329,31 @@ TEST(VoxelErrors, TooManyPointsToCount) {
             }),
             "ValueError points: expected at most 2147483647 points for sparse voxels, got "
             "9223372036854775807");
+}
+
+TEST(VoxelErrors, Workspace) {
+  const auto with = [](Workspace workspace, const auto& run) {
+    Call call;
+    call.workspace = workspace;
+    const std::string error = error_of([&] { run(call); });
+    EXPECT_TRUE(call.is_untouched()) << error;
+    return error;
+  };
+  const Call call;
+  const std::string needed = std::to_string(
+      voxelize_workspace_bytes(call.cloud, call.grid, call.mode, DataType::kFloat32, call.context));
+  const auto dense = [](const Call& each) { each.dense(); };
+  EXPECT_EQ(with({}, dense),
+            "ValueError workspace: expected " + needed + " bytes aligned to 8, got none");
+  EXPECT_EQ(with({const_cast<std::int64_t*>(call.scratch.data()), 16}, dense),
+            "ValueError workspace: expected " + needed + " bytes aligned to 8, got 16 bytes");
+  const Workspace odd{reinterpret_cast<char*>(const_cast<std::int64_t*>(call.scratch.data())) + 3,
+                      70'000};
+  EXPECT_EQ(with(odd, dense), "ValueError workspace: expected " + needed +
+                                  " bytes aligned to 8, got an address that is 3 past that");
+  const std::string none = "bytes aligned to 8, got none";
+  EXPECT_NE(with({}, [](const Call& each) { each.backward(); }).find(none), std::string::npos);
+  EXPECT_NE(with({}, [](const Call& each) { each.sparse(); }).find(none), std::string::npos);
 }
 
 #if !defined(ROBOCACHE_HAS_CUDA)
