@@ -130,6 +130,17 @@ ROBOCACHE_API AlignedShape aligned_shape(const Stream* streams, std::size_t coun
 
 /// Aligns `count` streams to `target_times` and writes them side by side.
 ///
+///     const float values[] = {0, 1, 2, 9};           // [S=4,D=1]
+///     const std::int64_t times[] = {0, 10, 20, 90};  // [S], ns
+///     const std::int64_t targets[] = {5, 20, 55};    // [T=3]
+///     Stream stream;
+///     stream.values = array(values, {4, 1});
+///     stream.times = array(times, {4});
+///     float out[3];
+///     align(&stream, 1, array(targets, {3}), {}, array(out, {3, 1}), {}, {}, on_cpu());
+///     // out: 0.5, 2, 5.5
+///
+/// `streams`: `count` of them, at most kMaxStreams. `options`: what holds for all of them.
 /// `target_times`: [B,T] or [T], of the streams' time type, in any order.
 /// `values_out`: [B,T,sum of D], its last stride 1, any of the five value types; [T,sum of D] if
 /// nothing has a B.
@@ -138,13 +149,15 @@ ROBOCACHE_API AlignedShape aligned_shape(const Stream* streams, std::size_t coun
 /// the newest row that its value is made from, negative where that row is later; 0 for a NaN target
 /// and an empty episode. Of int64 times it wraps where it does not fit.
 ///
-/// On CUDA this is one launch, but for streams with sizes or strides past 2^30,
-/// negative strides, 2^29 targets or an output with gaps between batch rows, which take one each.
+/// `context`: where all tensors are and the work is done.
 ///
 /// On the CPU, source times that do not ascend, target times that do not where there is a sum, and
 /// lengths outside [0,S] are errors. On CUDA none is looked at: lengths are clamped, and unordered
 /// times give unspecified values. Throws ValueError or TypeError before anything is written, and
 /// DeviceError where a launch fails: if others went before it, part of the output is written.
+///
+/// On CUDA this is one launch, but for streams with sizes or strides past 2^30, negative strides, 2^29
+/// targets or an output with gaps between batch rows, which take one each.
 ROBOCACHE_API void align(const Stream* streams, std::size_t count,
                          const ConstTensorView& target_times, const AlignOptions& options,
                          const TensorView& values_out, const TensorView& valid_out,

@@ -58,13 +58,13 @@ struct BasicStreamPlan {
   // Sizes. `rows` bounds a batch row's source rows; lengths[b] cuts them down.
   Index batch, rows, targets, channels;
 
-  const void* lengths;  // may be null, as may begins
+  const void* lengths;  // [B]; may be null, as may begins
   Index lengths_stride;
-  const std::int64_t* begins;
+  const std::int64_t* begins;  // [B]
   Index begins_stride;
-  const void* times;
+  const void* times;  // [B,S]
   Index times_batch_stride, times_row_stride;
-  const void* target_times;
+  const void* target_times;  // [B,T]
   Index target_times_batch_stride, target_times_stride;
 
   TimeValue max_gap, tolerance;
@@ -74,20 +74,20 @@ struct BasicStreamPlan {
   Method method;           // where the stream has no layout
   std::uint8_t row_kinds;  // RowKind flags of all methods in use
 
-  const void* values;
+  const void* values;  // [B,S,D]
   Index values_batch_stride, values_row_stride, values_channel_stride;
-  const bool* valid;  // may be null, as all below but the output
+  const bool* valid;  // [B,S]; may be null, as all below but the output
   Index valid_batch_stride, valid_row_stride;
-  const void* subtract;  // in the compute type
+  const void* subtract;  // [D], in the compute type
   Index subtract_stride;
-  const void* multiply;
+  const void* multiply;  // [D], likewise
   Index multiply_stride;
 
-  void* out;  // this stream's first channel; the channel stride is 1
+  void* out;  // [B,T,D] from this stream's first channel on; the channel stride is 1
   Index out_batch_stride, out_target_stride;
-  bool* out_valid;
+  bool* out_valid;  // [B,T]
   Index out_valid_batch_stride, out_valid_target_stride;
-  void* out_age;  // of the times' type
+  void* out_age;  // [B,T], of the times' type
   Index out_age_batch_stride, out_age_target_stride;
 
   TimeValue half_mean_window, clock_offset;

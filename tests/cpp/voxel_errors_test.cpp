@@ -267,7 +267,7 @@ TEST(VoxelErrors, SparseWriteAndItsGradient) {
                          const TensorView& to_features) {
     return error_of([&] {
       voxelize_sparse_write(call.cloud, call.grid.geometry, reduce, 1, to_coordinates, counts,
-                            to_features, nullptr, call.context);
+                            to_features, call.workspace, call.context);
     });
   };
   EXPECT_EQ(write(VoxelMode::kMean, any_view(DataType::kInt32, {2, 3}), features),
