@@ -282,9 +282,9 @@ Tensor align_backward(Tensor grad, std::optional<Tensor> values, std::vector<Ten
     const AlignOptions align_options = call.align_options();
     const ConstTensorView targets = view_of("target_times", target_times);
     const ExecutionContext context = device.context();
-    const Workspace workspace(device, align_backward_workspace_bytes(stream, targets, context));
+    const Scratch scratch(device, align_backward_workspace_bytes(stream, targets, context));
     robocache::align_backward(stream, targets, align_options, grad_output, grad_view,
-                              workspace.data(), context);
+                              scratch.workspace(), context);
     return grad_values;
   });
 }

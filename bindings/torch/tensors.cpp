@@ -190,14 +190,15 @@ Tensor Device::empty(const std::int64_t* size, int rank, DataType dtype) const {
   return Tensor(handle);
 }
 
-Workspace::Workspace(const Device& device, std::size_t bytes) {
+Scratch::Scratch(const Device& device, std::size_t bytes) {
   if (bytes == 0) return;
   constexpr std::size_t kAlignment = 256;
   const auto size = static_cast<std::int64_t>(bytes + kAlignment - 1);
   memory_ = device.empty(&size, 1, DataType::kUInt8);
   char* const start = static_cast<char*>(memory_->mutable_data_ptr());
   const std::size_t past = reinterpret_cast<std::uintptr_t>(start) % kAlignment;
-  data_ = start + (past == 0 ? 0 : kAlignment - past);  // torch aligns less on a CPU
+  // torch aligns less on a CPU.
+  workspace_ = {start + (past == 0 ? 0 : kAlignment - past), bytes};
 }
 
 Tensor converted(const Tensor& tensor, DataType dtype) {

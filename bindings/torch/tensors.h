@@ -53,15 +53,15 @@ class Device {
 };
 
 /// Scratch memory of a call, aligned as every operation of the library asks for it; null for 0 bytes.
-class Workspace {
+class Scratch {
  public:
-  Workspace(const Device& device, std::size_t bytes);
+  Scratch(const Device& device, std::size_t bytes);
 
-  void* data() const { return data_; }
+  const Workspace& workspace() const { return workspace_; }
 
  private:
   std::optional<Tensor> memory_;
-  void* data_ = nullptr;
+  Workspace workspace_;
 };
 
 /// A view of a tensor that `Device::empty` made.

@@ -110,10 +110,10 @@ Voxelized voxelize_checked(const Tensor& points, const std::optional<Tensor>& fe
     result.dropped = batch.empty(device, DataType::kInt64);
     dropped = mutable_view_of(*result.dropped);
   }
-  const Workspace workspace(device,
-                            voxelize_workspace_bytes(cloud, grid, options.mode, out_type, context));
+  const Scratch scratch(device,
+                        voxelize_workspace_bytes(cloud, grid, options.mode, out_type, context));
   robocache::voxelize(cloud, grid, options.mode, mutable_view_of(result.grid), dropped,
-                      workspace.data(), context);
+                      scratch.workspace(), context);
   return result;
 }
 
@@ -181,10 +181,10 @@ Tensor voxelize_backward(Tensor grad, Tensor points, std::optional<Tensor> featu
     device.expect("offsets", offsets, "grad");
     const VoxelGrid grid = grid_of(grid_size, geometry);
     const ExecutionContext context = device.context();
-    const Workspace workspace(
-        device, voxelize_backward_workspace_bytes(cloud, grid, options.mode, context));
+    const Scratch scratch(device,
+                          voxelize_backward_workspace_bytes(cloud, grid, options.mode, context));
     robocache::voxelize_backward(cloud, grid, options.mode, grad_output,
-                                 mutable_view_of(result.tensor), workspace.data(), context);
+                                 mutable_view_of(result.tensor), scratch.workspace(), context);
     return result.tensor;
   });
 }
@@ -211,10 +211,10 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor> voxelize_sparse(
     const Tensor point_to_voxel = rows.empty(device, DataType::kInt64);
     const Tensor voxel_offsets = bounds.empty(device, DataType::kInt64);
     const Tensor dropped = batch.empty(device, DataType::kInt64);
-    const Workspace workspace(device, bytes);
+    const Scratch scratch(device, bytes);
     const std::int64_t voxels = voxelize_sparse_index(
         cloud, geometry, mutable_view_of(point_to_voxel), mutable_view_of(voxel_offsets),
-        mutable_view_of(dropped), workspace.data(), context);
+        mutable_view_of(dropped), scratch.workspace(), context);
 
     Size voxel_rows;
     voxel_rows.push(voxels);
@@ -226,7 +226,7 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor> voxelize_sparse(
         voxel_rows.empty(device, features ? cloud.features.dtype : DataType::kFloat32);
     voxelize_sparse_write(cloud, geometry, options.mode, voxels, mutable_view_of(coordinates),
                           mutable_view_of(counts),
-                          features ? mutable_view_of(reduced) : TensorView{}, workspace.data(),
+                          features ? mutable_view_of(reduced) : TensorView{}, scratch.workspace(),
                           context);
     return std::make_tuple(coordinates, counts, reduced, point_to_voxel, voxel_offsets, dropped);
   });
@@ -251,10 +251,11 @@ Tensor voxelize_sparse_backward(Tensor grad, std::optional<Tensor> features, Ten
     const SparseAssignment assignment{view_of("point_to_voxel", point_to_voxel),
                                       view_of("counts", counts)};
     const ExecutionContext context = device.context();
-    const Workspace workspace(device, voxelize_sparse_backward_workspace_bytes(
-                                          values, assignment, options.mode, context));
+    const Scratch scratch(device, voxelize_sparse_backward_workspace_bytes(values, assignment,
+                                                                           options.mode, context));
     robocache::voxelize_sparse_backward(values, assignment, options.mode, grad_output,
-                                        mutable_view_of(result.tensor), workspace.data(), context);
+                                        mutable_view_of(result.tensor), scratch.workspace(),
+                                        context);
     return result.tensor;
   });
 }
