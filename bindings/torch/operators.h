@@ -12,16 +12,20 @@ namespace robocache::torch_binding {
 
 using torch::stable::Tensor;
 
-/// Values; then the mask and the age, each where `options` asks for it.
+/// tensors: of each stream, values [B,S,D] or [S,D], times [B,S] or [S], and what else it has.
+/// target_times: [B,T] or [T]. Gives values [B,T,sum of D]; then the mask and the age, [B,T,streams]
+/// ([B,T] without IS_FUSION), each where `options` asks for it.
 std::vector<Tensor> align(std::vector<Tensor> tensors, Tensor target_times,
                           std::vector<int64_t> integers, int64_t options);
 
 /// The gradient of one stream's values. `tensors` are the stream's but for its values, which are given
-/// where the gradient depends on them; `integers` are the stream's.
+/// where the gradient depends on them; `integers` are the stream's. grad: [B,T,D].
 Tensor align_backward(Tensor grad, std::optional<Tensor> values, std::vector<Tensor> tensors,
                       Tensor target_times, std::vector<int64_t> integers, int64_t options,
                       std::vector<int64_t> values_shape);
 
+/// points: [B,N,3] or [P,3]; features: [...,C]; offsets: [B+1]. geometry: voxel_size and origin, six
+/// numbers. Gives the grid, [B,X,Y,Z] or [B,C,X,Y,Z]; voxelize_dropped also gives dropped, [B].
 Tensor voxelize(Tensor points, std::optional<Tensor> features, std::optional<Tensor> offsets,
                 std::vector<int64_t> grid_size, std::vector<double> geometry, int64_t options);
 
@@ -30,14 +34,18 @@ std::tuple<Tensor, Tensor> voxelize_dropped(Tensor points, std::optional<Tensor>
                                             std::vector<int64_t> grid_size,
                                             std::vector<double> geometry, int64_t options);
 
+/// The gradient of the features. grad: shaped like the grid.
 Tensor voxelize_backward(Tensor grad, Tensor points, std::optional<Tensor> features,
                          std::optional<Tensor> offsets, std::vector<int64_t> grid_size,
                          std::vector<double> geometry, int64_t options);
 
+/// coordinates [V,3], counts [V], features [V,C] (C = 0 without), point_to_voxel [B,N] or [P],
+/// offsets [B+1], dropped [B] or [].
 std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor> voxelize_sparse(
     Tensor points, std::optional<Tensor> features, std::optional<Tensor> offsets,
     std::vector<double> geometry, int64_t options);
 
+/// The gradient of the features. grad: [V,C]; point_to_voxel and counts are the forward's.
 Tensor voxelize_sparse_backward(Tensor grad, std::optional<Tensor> features, Tensor point_to_voxel,
                                 Tensor counts, int64_t options);
 

@@ -11,6 +11,9 @@ namespace robocache {
 namespace cuda {
 namespace {
 
+// Throughout: keys [P], a point's cell counted over all clouds, the limit for dropped points; points [P],
+// their indices; dropped [B], or null. Once sorted, points of a cell stand together, in ascending order.
+
 template <typename Key>
 __global__ void __launch_bounds__(kThreads)
     keys_kernel(const __grid_constant__ CloudPlan cloud, const __grid_constant__ GridPlan grid,
@@ -63,7 +66,7 @@ __global__ void __launch_bounds__(kThreads)
 /// The cell of each point, counted over all clouds.
 __global__ void __launch_bounds__(kThreads)
     cells_kernel(const __grid_constant__ CloudPlan cloud, const __grid_constant__ GridPlan grid,
-                 std::int64_t* cells) {
+                 std::int64_t* cells) {  // [P], -1 where dropped
   const std::int64_t i = thread_index();
   if (i >= cloud.count) return;
   const std::int64_t cell = dense_cell(grid, load_any_point(cloud.points, i));
@@ -74,8 +77,9 @@ __global__ void __launch_bounds__(kThreads)
 /// One thread makes one channel of one point.
 template <typename Compute>
 __global__ void __launch_bounds__(kThreads)
-    gather_kernel(const __grid_constant__ GradientPlan plan, const std::int64_t* voxels,
-                  const std::int32_t* counts) {
+    gather_kernel(const __grid_constant__ GradientPlan plan,
+                  const std::int64_t* voxels,    // [P]: each point's, -1 where dropped
+                  const std::int32_t* counts) {  // [V]: points of each, for the mean
   const std::int64_t i = thread_index();
   if (i >= plan.points * plan.features.channels) return;
   const std::int64_t point = i / plan.features.channels;
@@ -83,8 +87,9 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 __global__ void __launch_bounds__(kThreads)
-    voxel_keys_kernel(const std::int64_t* voxels, std::int64_t count, std::uint32_t limit,
-                      std::uint32_t* keys, std::uint32_t* points) {
+    voxel_keys_kernel(const std::int64_t* voxels,  // [P]
+                      std::int64_t count, std::uint32_t limit, std::uint32_t* keys,
+                      std::uint32_t* points) {
   const std::int64_t i = thread_index();
   if (i >= count) return;
   const std::int64_t voxel = voxels[i];

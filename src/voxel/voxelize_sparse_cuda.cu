@@ -6,6 +6,11 @@
 //   scan     how many voxels begin at or before each place in the order
 //   number   each point's voxel, each voxel's first place, each cloud's first voxel
 //
+//     keys     3  3  7  9  9  limit     sorted; the limit: dropped, or in no cloud
+//     begun    1  1  2  3  3  3         how many begin at or before each place
+//     starts   0     2  3     5         where voxels 0, 1 and 2 begin, and where the last ends
+//     voxel    0  0  1  2  2  -1        of the point in each place
+//
 // and then the number of voxels and the box come to the host, which waits for them.
 #include <cuda_runtime.h>
 #include <thrust/iterator/counting_iterator.h>
@@ -169,10 +174,13 @@ __device__ __forceinline__ std::int64_t voxels_before(const std::uint64_t* keys,
 /// The first threads make offsets, one a cloud and one for the end; the others have a place in the
 /// order each.
 __global__ void __launch_bounds__(kThreads)
-    number_kernel(const std::uint64_t* keys, const std::uint32_t* points,
-                  const std::uint32_t* begun, std::int64_t count, std::int64_t batch,
-                  Findings* findings, std::int64_t* offsets, std::int64_t* point_to_voxel,
-                  std::uint32_t* starts) {
+    number_kernel(const std::uint64_t* keys,    // [P], ascending
+                  const std::uint32_t* points,  // [P]: the point in each place
+                  const std::uint32_t* begun,   // [P]
+                  std::int64_t count, std::int64_t batch, Findings* findings,
+                  std::int64_t* offsets,         // [B+1]
+                  std::int64_t* point_to_voxel,  // [P]
+                  std::uint32_t* starts) {       // [V+1]
   const std::int64_t b = thread_index();
   if (b <= batch) {
     const std::int64_t voxels = count == 0 ? 0 : begun[count - 1];
