@@ -18,6 +18,7 @@ import robocache as rc
 from clock import Call, Inputs
 from harness import Case
 from machine import free_bytes
+from robocache.names import Backend
 
 # B, [(S, D) of each stream], T
 SHAPES: list[tuple[int, list[tuple[int, int]], int]] = [
@@ -114,7 +115,7 @@ def footprint(
     return batch * sum((S + targets) * D * values.itemsize + 8 * S for S, D in streams)
 
 
-def fused(window: float | None, backend: str, *inputs: Tensor) -> Tensor:
+def fused(window: float | None, backend: Backend, *inputs: Tensor) -> Tensor:
     """The call as users write it, the making of its streams included."""
     a, a_times, b, b_times, c, c_times, targets = inputs
     if window is None:
@@ -131,7 +132,7 @@ def make_case(
     times: torch.dtype,
     averages: bool,
     device: torch.device,
-    backend: str,
+    backend: Backend,
 ) -> Case:
     batch, streams, targets = shape
     window: float | None = None
@@ -165,7 +166,9 @@ def make_case(
     )
 
 
-def cases(device: torch.device, dtypes: list[torch.dtype], quick: bool, backend: str) -> list[Case]:
+def cases(
+    device: torch.device, dtypes: list[torch.dtype], quick: bool, backend: Backend
+) -> list[Case]:
     """The first type with float32 and int64 times and a mean, others with float32 times."""
     room = free_bytes(device) // 8
     shapes = [s for s in SHAPES[: 1 if quick else None] if footprint(*s, dtypes[0]) <= room]

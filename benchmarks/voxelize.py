@@ -17,6 +17,7 @@ from torch import Tensor
 import robocache as rc
 from clock import Call, Inputs
 from harness import Case
+from robocache.names import Backend, VoxelMode
 
 # B, N: clouds and points of each; cells along each axis
 DENSE_SHAPES = [(4, 100_000, 128), (1, 500_000, 128)]
@@ -220,7 +221,7 @@ def sparse_bytes(inputs: Inputs) -> int:
     return sum(tensor.nbytes for tensor in inputs) + returned
 
 
-def dense_case(shape: tuple[int, int, int], mode: str, backend: str) -> Case:
+def dense_case(shape: tuple[int, int, int], mode: VoxelMode, backend: Backend) -> Case:
     B, N, n = shape
     channels = CHANNELS if mode == "mean" else 0
     eager: dict[str, Call] = {name: partial(peer, n) for name, peer in DENSE_PEERS[mode].items()}
@@ -247,7 +248,7 @@ def dense_case(shape: tuple[int, int, int], mode: str, backend: str) -> Case:
     )
 
 
-def sparse_case(count: int, has_features: bool, device: torch.device, backend: str) -> Case:
+def sparse_case(count: int, has_features: bool, device: torch.device, backend: Backend) -> Case:
     channels = CHANNELS if has_features else 0
     eager: dict[str, Call]
     if has_features:
@@ -279,7 +280,9 @@ def sparse_case(count: int, has_features: bool, device: torch.device, backend: s
     )
 
 
-def cases(device: torch.device, dtypes: list[torch.dtype], quick: bool, backend: str) -> list[Case]:
+def cases(
+    device: torch.device, dtypes: list[torch.dtype], quick: bool, backend: Backend
+) -> list[Case]:
     """float32 whatever the other operations' types."""
     declared = [
         dense_case(shape, mode, backend)

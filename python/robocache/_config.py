@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from types import TracebackType
+from typing import get_args
 
-BACKENDS = ("auto", "cuda", "cpu", "pytorch")
+from robocache.names import Backend
+
+BACKENDS: tuple[str, ...] = get_args(Backend)
 
 backend = "auto"
 validate = False
@@ -36,7 +39,7 @@ class config:  # noqa: N801 - reads as a function, and is one when called plainl
         ...     pass  # calls in here are checked
     """
 
-    def __init__(self, *, backend: str | None = None, validate: bool | None = None) -> None:
+    def __init__(self, *, backend: Backend | None = None, validate: bool | None = None) -> None:
         if backend is not None:
             check_backend(backend)
         if validate is not None:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Literal, TypeAlias, overload
+from typing import Any, Literal, overload
 
 import torch
 from torch import Tensor
 
 from robocache import _backends, _config, _ops, _options
 from robocache._call import pack_call, pack_stream
-
-Method: TypeAlias = str | Sequence[tuple[str, int]]
+from robocache.names import Backend, Method, Outside
 
 MAX_STREAMS = 64
 _PREFIXES = tuple(f"streams[{i}]." for i in range(MAX_STREAMS))
@@ -65,65 +64,65 @@ def fuse(
     streams: Sequence[Stream],
     target_times: Tensor,
     *,
-    outside: str = ...,
+    outside: Outside = ...,
     out_dtype: torch.dtype | None = ...,
     return_valid: Literal[False] = ...,
     return_age: Literal[False] = ...,
-    backend: str = ...,
+    backend: Backend = ...,
 ) -> Tensor: ...
 @overload
 def fuse(
     streams: Sequence[Stream],
     target_times: Tensor,
     *,
-    outside: str = ...,
+    outside: Outside = ...,
     out_dtype: torch.dtype | None = ...,
     return_valid: Literal[True],
     return_age: Literal[False] = ...,
-    backend: str = ...,
+    backend: Backend = ...,
 ) -> tuple[Tensor, Tensor]: ...
 @overload
 def fuse(
     streams: Sequence[Stream],
     target_times: Tensor,
     *,
-    outside: str = ...,
+    outside: Outside = ...,
     out_dtype: torch.dtype | None = ...,
     return_valid: Literal[False] = ...,
     return_age: Literal[True],
-    backend: str = ...,
+    backend: Backend = ...,
 ) -> tuple[Tensor, Tensor]: ...
 @overload
 def fuse(
     streams: Sequence[Stream],
     target_times: Tensor,
     *,
-    outside: str = ...,
+    outside: Outside = ...,
     out_dtype: torch.dtype | None = ...,
     return_valid: Literal[True],
     return_age: Literal[True],
-    backend: str = ...,
+    backend: Backend = ...,
 ) -> tuple[Tensor, Tensor, Tensor]: ...
 @overload
 def fuse(
     streams: Sequence[Stream],
     target_times: Tensor,
     *,
-    outside: str = ...,
+    outside: Outside = ...,
     out_dtype: torch.dtype | None = ...,
     return_valid: bool = ...,
     return_age: bool = ...,
-    backend: str = ...,
+    backend: Backend = ...,
 ) -> Tensor | tuple[Tensor, ...]: ...
 def fuse(
     streams: Sequence[Stream],
     target_times: Tensor,
     *,
-    outside: str = "hold",
+    outside: Outside = "hold",
     out_dtype: torch.dtype | None = None,
     return_valid: bool = False,
     return_age: bool = False,
-    backend: str = "auto",
+    backend: Backend = "auto",
 ) -> Tensor | tuple[Tensor, ...]:
     """Many streams, each with its own rate, aligned to one timeline and written side by side.
 
@@ -281,11 +280,11 @@ def fuse_multimodal(
     subtract: Tensor | Sequence[Tensor | None] | None = None,
     multiply: Tensor | Sequence[Tensor | None] | None = None,
     clock_offset: float | Sequence[float] = 0,
-    outside: str = "hold",
+    outside: Outside = "hold",
     out_dtype: torch.dtype | None = None,
     return_valid: bool = False,
     return_age: bool = False,
-    backend: str = "auto",
+    backend: Backend = "auto",
 ) -> Tensor | tuple[Tensor, ...]:
     """:func:`fuse` of three streams: vision, proprioception and force, in this order.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Literal, overload
 
 import torch
@@ -10,6 +9,7 @@ from torch import Tensor
 
 from robocache import _backends, _ops, _options
 from robocache._call import pack_call, pack_stream
+from robocache.names import Backend, Method, Outside
 
 
 @overload
@@ -18,8 +18,8 @@ def resample_trajectories(
     source_times: Tensor,
     target_times: Tensor,
     *,
-    method: str | Sequence[tuple[str, int]] = ...,
-    outside: str = ...,
+    method: Method = ...,
+    outside: Outside = ...,
     max_gap: float | None = ...,
     tolerance: float = ...,
     mean_window: float | None = ...,
@@ -29,7 +29,7 @@ def resample_trajectories(
     multiply: Tensor | None = ...,
     out_dtype: torch.dtype | None = ...,
     return_valid: Literal[False] = ...,
-    backend: str = ...,
+    backend: Backend = ...,
 ) -> Tensor: ...
 @overload
 def resample_trajectories(
@@ -37,8 +37,8 @@ def resample_trajectories(
     source_times: Tensor,
     target_times: Tensor,
     *,
-    method: str | Sequence[tuple[str, int]] = ...,
-    outside: str = ...,
+    method: Method = ...,
+    outside: Outside = ...,
     max_gap: float | None = ...,
     tolerance: float = ...,
     mean_window: float | None = ...,
@@ -48,7 +48,7 @@ def resample_trajectories(
     multiply: Tensor | None = ...,
     out_dtype: torch.dtype | None = ...,
     return_valid: Literal[True],
-    backend: str = ...,
+    backend: Backend = ...,
 ) -> tuple[Tensor, Tensor]: ...
 @overload
 def resample_trajectories(
@@ -56,8 +56,8 @@ def resample_trajectories(
     source_times: Tensor,
     target_times: Tensor,
     *,
-    method: str | Sequence[tuple[str, int]] = ...,
-    outside: str = ...,
+    method: Method = ...,
+    outside: Outside = ...,
     max_gap: float | None = ...,
     tolerance: float = ...,
     mean_window: float | None = ...,
@@ -67,15 +67,15 @@ def resample_trajectories(
     multiply: Tensor | None = ...,
     out_dtype: torch.dtype | None = ...,
     return_valid: bool,
-    backend: str = ...,
+    backend: Backend = ...,
 ) -> Tensor | tuple[Tensor, Tensor]: ...
 def resample_trajectories(
     data: Tensor,
     source_times: Tensor,
     target_times: Tensor,
     *,
-    method: str | Sequence[tuple[str, int]] = "linear",
-    outside: str = "hold",
+    method: Method = "linear",
+    outside: Outside = "hold",
     max_gap: float | None = None,
     tolerance: float = 0,
     mean_window: float | None = None,
@@ -85,7 +85,7 @@ def resample_trajectories(
     multiply: Tensor | None = None,
     out_dtype: torch.dtype | None = None,
     return_valid: bool = False,
-    backend: str = "auto",
+    backend: Backend = "auto",
 ) -> Tensor | tuple[Tensor, Tensor]:
     """Values with their own timestamps in, values on a requested timeline out.
 

@@ -18,6 +18,7 @@ from robocache import (
     _voxel_pytorch,
 )
 from robocache._voxel_options import Array
+from robocache.names import Backend, Reduction, VoxelMode
 
 # Looked up once: every call asks it.
 _is_compiling = torch.compiler.is_compiling
@@ -52,12 +53,12 @@ def voxelize_point_cloud(
     voxel_size: float | Sequence[float] | Array = ...,
     *,
     origin: Sequence[float] | Array | None = ...,
-    mode: str = ...,
+    mode: VoxelMode = ...,
     features: Tensor | None = ...,
     offsets: Tensor | None = ...,
     out_dtype: torch.dtype | None = ...,
     return_dropped: Literal[False] = ...,
-    backend: str = ...,
+    backend: Backend = ...,
 ) -> Tensor: ...
 @overload
 def voxelize_point_cloud(
@@ -66,12 +67,12 @@ def voxelize_point_cloud(
     voxel_size: float | Sequence[float] | Array = ...,
     *,
     origin: Sequence[float] | Array | None = ...,
-    mode: str = ...,
+    mode: VoxelMode = ...,
     features: Tensor | None = ...,
     offsets: Tensor | None = ...,
     out_dtype: torch.dtype | None = ...,
     return_dropped: Literal[True],
-    backend: str = ...,
+    backend: Backend = ...,
 ) -> tuple[Tensor, Tensor]: ...
 @overload
 def voxelize_point_cloud(
@@ -80,12 +81,12 @@ def voxelize_point_cloud(
     voxel_size: float | Sequence[float] | Array = ...,
     *,
     origin: Sequence[float] | Array | None = ...,
-    mode: str = ...,
+    mode: VoxelMode = ...,
     features: Tensor | None = ...,
     offsets: Tensor | None = ...,
     out_dtype: torch.dtype | None = ...,
     return_dropped: bool,
-    backend: str = ...,
+    backend: Backend = ...,
 ) -> Tensor | tuple[Tensor, Tensor]: ...
 def voxelize_point_cloud(
     points: Tensor,
@@ -93,12 +94,12 @@ def voxelize_point_cloud(
     voxel_size: float | Sequence[float] | Array = 0.1,
     *,
     origin: Sequence[float] | Array | None = None,
-    mode: str = "occupancy",
+    mode: VoxelMode = "occupancy",
     features: Tensor | None = None,
     offsets: Tensor | None = None,
     out_dtype: torch.dtype | None = None,
     return_dropped: bool = False,
-    backend: str = "auto",
+    backend: Backend = "auto",
 ) -> Tensor | tuple[Tensor, Tensor]:
     """Points in, a dense grid out.
 
@@ -201,9 +202,9 @@ def voxelize_sparse(
     *,
     origin: Sequence[float] | Array = (0, 0, 0),
     features: Tensor | None = None,
-    reduce: str = "mean",
+    reduce: Reduction = "mean",
     offsets: Tensor | None = None,
-    backend: str = "auto",
+    backend: Backend = "auto",
 ) -> SparseVoxels:
     """Points in, a list of the voxels that hold points out.
 

@@ -6,7 +6,7 @@ import doctest
 import inspect
 import subprocess
 import sys
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -14,6 +14,7 @@ import torch
 from support import Backend, find_backends
 
 import robocache as rc
+from robocache import _config, _options, _voxel_options, names
 
 FUNCTIONS = (
     rc.resample_trajectories,
@@ -89,6 +90,14 @@ def test_importing_fusion_hides_nothing() -> None:
     """No module has the name of a function: importing one would put it in the function's place."""
     code = "import robocache as rc; rc.Stream; rc.SparseVoxels; print(callable(rc.fuse))"
     assert python(code) == "True"
+
+
+def test_names_for_type_checkers_are_those_that_functions_take() -> None:
+    assert get_args(names.MethodName) == _options.METHOD_NAMES
+    assert get_args(names.Outside) == tuple(_options.OUTSIDES)
+    assert get_args(names.Backend) == _config.BACKENDS
+    assert get_args(names.VoxelMode) == _voxel_options.MODE_NAMES
+    assert get_args(names.Reduction) == _voxel_options.REDUCTIONS
 
 
 def test_defaults() -> None:

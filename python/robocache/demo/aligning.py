@@ -8,12 +8,10 @@ from numpy.typing import NDArray
 
 import robocache as rc
 from robocache.demo.recording import Floats, Recording, Stream, Times
+from robocache.names import Method
 
 TARGET_HZ = 50
 MS = 1_000_000  # ns
-
-# A method for all channels, or for runs of them.
-Method = str | list[tuple[str, int]]
 
 
 @dataclass(frozen=True)

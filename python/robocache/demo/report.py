@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import torch
 
 import robocache as rc
+from robocache.names import Backend
 
 CALLS_A_TURN = 4  # of each code that is timed
 
@@ -28,7 +29,7 @@ def name_of(device: torch.device) -> str:
     return f"CPU ({torch.get_num_threads()} threads)"
 
 
-def problem_with(backend: str, device: torch.device) -> str | None:
+def problem_with(backend: Backend, device: torch.device) -> str | None:
     """Why a backend can't be used on a device, None if it can."""
     times = torch.zeros(1, dtype=torch.int64, device=device)
     try:

@@ -17,11 +17,12 @@ from numpy.typing import NDArray
 
 import robocache as rc
 from robocache.demo import recording, voxels
-from robocache.demo.aligning import MS, TARGET_HZ, Aligned, Method, align, make_targets
+from robocache.demo.aligning import MS, TARGET_HZ, Aligned, align, make_targets
 from robocache.demo.drawing import draw
 from robocache.demo.recording import Floats, Times
 from robocache.demo.report import CALLS_A_TURN, best_ms, name_of, print_table, problem_with
 from robocache.demo.storing import read_back, write_store
+from robocache.names import Backend, Method
 
 LONGEST_S = 120
 EPISODES = 64  # in the batch that is timed
@@ -153,7 +154,9 @@ def print_times(
         tensors = [torch.from_numpy(array).contiguous().to(device) for array in arrays]
         single = [tensor[:1] for tensor in tensors]
         contenders: dict[str, Callable[..., torch.Tensor]] = {"usual torch": usual_torch_code}
-        for backend in ("pytorch", device.type):
+        native: Backend = "cuda" if device.type == "cuda" else "cpu"
+        backends: tuple[Backend, ...] = ("pytorch", native)
+        for backend in backends:
             if problem_with(backend, device) is None:
                 contenders[f"robocache, {backend}"] = functools.partial(
                     rc.resample_trajectories, backend=backend

@@ -16,6 +16,7 @@ import robocache as rc
 from robocache.demo import scene
 from robocache.demo.report import CALLS_A_TURN, best_ms, print_table, problem_with
 from robocache.demo.scene import Floats, Scene
+from robocache.names import Backend
 
 GRID = (70, 45, 32)
 SIZE = 0.02  # m
@@ -83,11 +84,11 @@ def usual_sparse(points: torch.Tensor, colours: torch.Tensor) -> torch.Tensor:
     return mean
 
 
-def robocache_dense(backend: str, points: torch.Tensor) -> torch.Tensor:
+def robocache_dense(backend: Backend, points: torch.Tensor) -> torch.Tensor:
     return rc.voxelize_point_cloud(points, GRID, SIZE, origin=ORIGIN, backend=backend)
 
 
-def robocache_sparse(backend: str, points: torch.Tensor, colours: torch.Tensor) -> torch.Tensor:
+def robocache_sparse(backend: Backend, points: torch.Tensor, colours: torch.Tensor) -> torch.Tensor:
     voxels = rc.voxelize_sparse(points, SIZE, origin=ORIGIN, features=colours, backend=backend)
     assert voxels.features is not None
     return voxels.features
@@ -104,7 +105,9 @@ def print_times(view: Scene, devices: Sequence[torch.device]) -> None:
                 functools.partial(usual_sparse, points, colours),
             ]
         }
-        for backend in ("pytorch", device.type):
+        native: Backend = "cuda" if device.type == "cuda" else "cpu"
+        backends: tuple[Backend, ...] = ("pytorch", native)
+        for backend in backends:
             if problem_with(backend, device) is None:
                 contenders[f"robocache, {backend}"] = [
                     functools.partial(robocache_dense, backend, points),

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from robocache.doctor.finding import Times, usual_ns
 from robocache.doctor.times import GAP_PERIODS
-from robocache.fusion import Method, Stream, fuse
+from robocache.fusion import Stream, fuse
+from robocache.names import Method
 from robocache.store.episode_store import EpisodeStore
 from robocache.store.rows import Episode, StreamRows
 

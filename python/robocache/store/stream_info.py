@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from robocache.names import MethodName
 from robocache.store.dtypes import STORAGE
 
 
@@ -47,7 +48,7 @@ class StreamInfo:
     """The type of its elements as safetensors names it: "F32"."""
     shape: tuple[int, ...]
     """Of one row: () for a number, (H, W, C) for an image."""
-    method: str | tuple[tuple[str, int], ...]
+    method: MethodName | tuple[tuple[str, int], ...]
     """How alignment combines its rows by default: a method, or runs of channels with one each."""
     units: str | None
     """Of its values."""
@@ -93,6 +94,12 @@ class StreamInfo:
         return f"{self.name} {self.type_name}{shape}{rate}"
 
 
+def _method(stored: Any) -> MethodName | tuple[tuple[str, int], ...]:
+    if isinstance(stored, str):
+        return cast(MethodName, stored)
+    return tuple((name, channels) for name, channels in stored)
+
+
 def stream_infos(manifest: Mapping[str, Any], rows: list[int]) -> dict[str, StreamInfo]:
     """The streams of a manifest by name, in its order, with the rows that each of them has."""
     summaries = (manifest.get("statistics") or {}).get("streams", {})
@@ -103,7 +110,7 @@ def stream_infos(manifest: Mapping[str, Any], rows: list[int]) -> dict[str, Stre
             name=name,
             type_name=stream["dtype"],
             shape=tuple(stream["shape"]),
-            method=method if isinstance(method, str) else tuple((m, n) for m, n in method),
+            method=_method(method),
             units=stream.get("units"),
             channels=None if channels is None else tuple(channels),
             rate=stream.get("rate"),
