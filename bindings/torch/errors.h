@@ -18,6 +18,8 @@ auto translate_errors(const Body& body) {
     throw std::runtime_error(std::string("robocache.TypeError: ") + error.what());
   } catch (const ValueError& error) {
     throw std::runtime_error(std::string("robocache.ValueError: ") + error.what());
+  } catch (const DeviceError& error) {
+    throw std::runtime_error(std::string("robocache.RuntimeError: ") + error.what());
   }
 }
 

@@ -10,8 +10,8 @@ import torch
 
 # The operators name the class in the text, since torch versions differ in the class that they make
 # of a C++ exception; some add text before it or a C++ stack after it.
-_NAMED = re.compile(r"robocache\.(ValueError|TypeError): ([^\n]*)")
-_CLASSES = {"ValueError": ValueError, "TypeError": TypeError}
+_NAMED = re.compile(r"robocache\.(ValueError|TypeError|RuntimeError): ([^\n]*)")
+_CLASSES = {"ValueError": ValueError, "TypeError": TypeError, "RuntimeError": RuntimeError}
 
 
 def translated(
@@ -23,9 +23,11 @@ def translated(
     """
     text = str(error)
     named = _NAMED.search(text)
+    device = arguments[0].device
+    if named and named[1] == "RuntimeError" and "out of memory" in named[2]:
+        return torch.OutOfMemoryError(f"CUDA out of memory on {device}: {named[2]}")
     if named:
         return _CLASSES[named[1]](named[2])
-    device = arguments[0].device
     if isinstance(error, torch.OutOfMemoryError):
         return None
     if device.type == "cpu" and "aoti_torch_empty_strided" in text:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import ctypes
 import functools
 import json
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -38,7 +40,7 @@ def load() -> ctypes.CDLL:
     """Loads the library into torch, once.
 
     Raises:
-        ImportError: If the library is missing or does not load.
+        ImportError: If the library is missing, does not load, or is of another version.
     """
     import torch
 
@@ -53,9 +55,23 @@ def load() -> ctypes.CDLL:
         ) from None
     library.robocache_build_info.argtypes = []
     library.robocache_build_info.restype = ctypes.c_char_p
+    _check_version(path, json.loads(library.robocache_build_info())["version"])
     library.robocache_cuda_problem.argtypes = [ctypes.c_int]
     library.robocache_cuda_problem.restype = ctypes.c_char_p
     return library
+
+
+def _check_version(path: Path, built: str) -> None:
+    # Options reach the library as bits of integers: one of another version would read them otherwise.
+    try:
+        package = metadata.version("robocache")
+    except metadata.PackageNotFoundError:  # a source tree that was never installed
+        return
+    if not re.match(re.escape(built) + r"(\D|$)", package):
+        raise ImportError(
+            f"robocache: {path} is of version {built}, the Python package of {package}; "
+            "`pip install .` in the source tree installs both anew"
+        )
 
 
 def find(file_name: str) -> Path:

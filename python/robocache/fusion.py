@@ -163,6 +163,7 @@ def fuse(
             and for lengths outside [0,S].
         TypeError: For an argument of a wrong type, and a dtype that is not listed above.
         torch.OutOfMemoryError: If the result does not fit in memory.
+        RuntimeError: If the GPU refuses a launch, as after a fault in another kernel.
 
     Example:
         >>> import torch, robocache as rc
@@ -322,6 +323,7 @@ def fuse_multimodal(
         ValueError: As :func:`fuse`, and for a list of options that has not three.
         TypeError: As :func:`fuse`.
         torch.OutOfMemoryError: If the result does not fit in memory.
+        RuntimeError: If the GPU refuses a launch, as after a fault in another kernel.
 
     Example:
         >>> import torch, robocache as rc

@@ -156,6 +156,7 @@ def resample_trajectories(
             and for lengths outside [0,S].
         TypeError: For an argument of a wrong type, and a dtype that is not listed above.
         torch.OutOfMemoryError: If the result does not fit in memory.
+        RuntimeError: If the GPU refuses a launch, as after a fault in another kernel.
 
     Example:
         >>> import torch, robocache as rc

@@ -157,6 +157,7 @@ def voxelize_point_cloud(
         TypeError: For an argument of a wrong type, and a dtype that is not listed above.
         torch.OutOfMemoryError: If the grid is larger than the memory of the device, before anything
             is allocated, or does not fit beside what is there.
+        RuntimeError: If the GPU refuses a launch, as after a fault in another kernel.
 
     Example:
         >>> import torch, robocache as rc
@@ -239,6 +240,7 @@ def voxelize_sparse(
             not fit 63 bits.
         TypeError: For an argument of a wrong type, and a dtype that is not listed above.
         torch.OutOfMemoryError: If the voxels do not fit into the memory of the device.
+        RuntimeError: If the GPU refuses a launch, as after a fault in another kernel.
 
     Example:
         >>> import torch, robocache as rc

@@ -289,7 +289,7 @@ void launch_streams(const std::vector<NarrowStream>& streams, void (*kernel)(Lau
   config.blockDim = kThreads;
   config.dynamicSmemBytes = shared;
   config.stream = stream;
-  check_cuda(cudaLaunchKernelEx(&config, kernel, launch), "align_kernel");
+  check_cuda(cudaLaunchKernelEx(&config, kernel, launch), "alignment");
 }
 
 /// The kernel for a launch of one stream, if there is one that knows its types.

@@ -6,6 +6,7 @@ import doctest
 import inspect
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
@@ -14,7 +15,7 @@ import torch
 from support import Backend, find_backends
 
 import robocache as rc
-from robocache import _config, _options, _voxel_options, names
+from robocache import _config, _errors, _library, _options, _voxel_options, names
 
 FUNCTIONS = (
     rc.resample_trajectories,
@@ -195,6 +196,20 @@ def test_auto_is_the_best_backend(native: Backend) -> None:
         assert rc.resample_trajectories(*arguments).is_cuda
 
 
+def test_what_the_gpu_refuses_has_a_class_of_its_own() -> None:
+    def never(*_: object) -> None:
+        raise AssertionError("an operator whose context is lost must not run again")
+
+    def translated(text: str) -> Exception | None:
+        return _errors.translated(RuntimeError(text), never, (torch.zeros(1),), {})
+
+    failed = translated("x\nrobocache.RuntimeError: alignment: cudaErrorIllegalAddress (700)\ny")
+    assert type(failed) is RuntimeError
+    assert str(failed) == "alignment: cudaErrorIllegalAddress (700)"
+    full = translated("robocache.RuntimeError: alignment: out of memory")
+    assert isinstance(full, torch.OutOfMemoryError)
+
+
 def test_build_info(native: Backend) -> None:
     info = rc.build_info()
     assert info.version and info.compiler
@@ -211,6 +226,13 @@ def test_without_the_library_it_says_so() -> None:
         pytest.skip("the library is there")
     with pytest.raises(ImportError, match="pip install"):
         rc.build_info()
+
+
+def test_a_library_of_another_version_is_refused(native: Backend) -> None:
+    build = rc.build_info().version
+    _library._check_version(Path("x.so"), build)
+    with pytest.raises(ImportError, match=rf"x\.so is of version 9\.9\.9, .* of {build}"):
+        _library._check_version(Path("x.so"), "9.9.9")
 
 
 def test_output_is_contiguous(backend: Backend) -> None:
