@@ -62,7 +62,7 @@ def load() -> ctypes.CDLL:
 
 
 def _check_version(path: Path, built: str) -> None:
-    # Options reach the library as bits of integers: one of another version would read them otherwise.
+    # Options reach the library as bits of integers: one of another version may read others.
     try:
         package = metadata.version("robocache")
     except metadata.PackageNotFoundError:  # a source tree that was never installed
