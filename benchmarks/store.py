@@ -25,7 +25,7 @@ from clock import Call, Inputs
 from harness import Case
 
 OPEN_EPISODES = 100_000
-SHARDS = 10
+SHARDS = 400  # of 256 MB, where an episode has 1 MB
 # episodes, rows of each, float32 channels: much data in each episode; an arm's usual episodes
 READ_SHAPES = [(128, 2000, 256), (5000, 500, 14)]
 MS = 1_000_000

@@ -1,7 +1,6 @@
 #include "store/json.h"
 
 #include <cstddef>
-#include <set>
 #include <utility>
 
 #include "robocache/error.h"
@@ -11,8 +10,8 @@ namespace {
 
 // What is printed of a value that is not as it should be.
 constexpr std::size_t kQuoted = 80;
-// The deepest that a manifest goes is 5.
-constexpr int kDeepest = 16;
+// A manifest is 6 deep.
+constexpr std::size_t kDeepest = 16;
 
 std::string shortened(std::string text) {
   if (text.size() <= kQuoted) return text;
@@ -27,31 +26,77 @@ std::string dumped(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-/// Refuses nesting and names that come twice, while a text is parsed.
-class Guard {
+/// Makes values of what the library's parser finds: it would take names that come twice, and any depth.
+/// The functions are its interface for this.
+class Builder {
  public:
-  explicit Guard(const std::string& name) : name_(name) {}
+  Builder(Json* root, const std::string& name) : root_(root), name_(name) {}
 
-  bool operator()(int depth, Json::parse_event_t event, const Json& parsed) {
-    if (depth > kDeepest) {
-      throw_store_error(name_, "JSON at most " + std::to_string(kDeepest) + " levels deep", "more");
+  bool null() { return add(nullptr); }
+  bool boolean(bool value) { return add(value); }
+  bool number_integer(std::int64_t value) { return add(value); }
+  bool number_unsigned(std::uint64_t value) { return add(value); }
+  bool number_float(double value, const std::string& /*text*/) { return add(value); }
+  bool string(std::string& value) { return add(std::move(value)); }
+  bool binary(Json::binary_t& /*value*/) { return false; }  // JSON has none
+  bool start_object(std::size_t /*size*/) { return open(Json::object()); }
+  bool start_array(std::size_t /*size*/) { return open(Json::array()); }
+  bool end_object() { return close(); }
+  bool end_array() { return close(); }
+
+  bool key(std::string& key) {
+    auto& members = open_.back()->get_ref<Json::object_t&>();
+    const auto [member, is_new] = members.emplace(std::move(key), nullptr);
+    if (!is_new) {
+      throw_store_error(name_, "each name once in an object", quote(member->first) + " twice");
     }
-    if (event == Json::parse_event_t::object_start) {
-      keys_.emplace_back();
-    } else if (event == Json::parse_event_t::object_end) {
-      keys_.pop_back();
-    } else if (event == Json::parse_event_t::key) {
-      const auto& key = parsed.get_ref<const std::string&>();
-      if (!keys_.back().insert(key).second) {
-        throw_store_error(name_, "each name once in an object", quote(key) + " twice");
-      }
-    }
+    member_ = &member->second;
     return true;
   }
 
+  bool parse_error(std::size_t position, const std::string& /*token*/,
+                   const Json::exception& error) {
+    if (dynamic_cast<const Json::out_of_range*>(&error) != nullptr) {
+      throw_store_error(name_, "JSON", "a number out of range");
+    }
+    throw_store_error(name_, "JSON", "something else at byte " + std::to_string(position));
+  }
+
  private:
+  template <typename T>
+  bool add(T&& value) {
+    *place() = std::forward<T>(value);
+    return true;
+  }
+
+  bool open(Json container) {
+    if (open_.size() > kDeepest) {
+      throw_store_error(name_, "JSON at most " + std::to_string(kDeepest) + " levels deep", "more");
+    }
+    Json* where = place();
+    *where = std::move(container);
+    open_.push_back(where);
+    return true;
+  }
+
+  bool close() {
+    open_.pop_back();
+    return true;
+  }
+
+  /// Where the next value goes. What is open stays where it is: a list grows only when the values within it
+  /// are closed.
+  Json* place() {
+    if (open_.empty()) return root_;
+    if (open_.back()->is_object()) return member_;
+    auto& items = open_.back()->get_ref<Json::array_t&>();
+    return &items.emplace_back();
+  }
+
+  Json* root_;
   const std::string& name_;
-  std::vector<std::set<std::string>> keys_;  // of each object that is open
+  std::vector<Json*> open_;  // the objects and lists around what is read, the outermost first
+  Json* member_ = nullptr;   // of the object that is open, the one whose name was last
 };
 
 }  // namespace
@@ -65,19 +110,35 @@ std::string quote(std::string_view text) { return shortened(dumped(std::string(t
 
 Json parse_object(std::string_view text, const std::string& name) {
   Json json;
-  try {
-    json = Json::parse(text.begin(), text.end(), Guard(name));
-  } catch (const Json::parse_error& error) {
-    throw_store_error(name, "JSON", "something else at byte " + std::to_string(error.byte));
-  } catch (const Json::exception&) {
-    throw_store_error(name, "JSON", "a number out of range");
-  }
+  Builder builder(&json, name);
+  Json::sax_parse(text.begin(), text.end(), &builder);
   if (!json.is_object()) throw_store_error(name, "a JSON object", shortened(dumped(json)));
   return json;
 }
 
+std::string Value::name() const {
+  std::string name = *path_ + ": ";
+  for (std::size_t i = 0; i < step_count_; ++i) {
+    const Step& step = steps_[i];
+    if (step.key == nullptr && step.entry == nullptr) {
+      name += "[" + std::to_string(step.index) + "]";
+    } else {
+      name +=
+          (i > 0 ? "." : "") + (step.key != nullptr ? std::string(step.key) : quote(*step.entry));
+    }
+  }
+  return name;
+}
+
 void Value::refuse(const std::string& expected) const {
-  throw_store_error(name_, expected, json_ == nullptr ? "none" : shortened(dumped(*json_)));
+  throw_store_error(name(), expected, json_ == nullptr ? "none" : shortened(dumped(*json_)));
+}
+
+Value Value::step(const Json* json, const Step& step) const {
+  Value value = *this;
+  value.json_ = json;
+  if (step_count_ < kMaxSteps) value.steps_[value.step_count_++] = step;
+  return value;
 }
 
 const Json::object_t& Value::object() const {
@@ -88,18 +149,18 @@ const Json::object_t& Value::object() const {
 Value Value::member(const char* key) const {
   const Json::object_t& members = object();
   const auto found = members.find(key);
-  // A path begins after the file's name: "manifest.json: streams".
-  const bool is_file = name_.empty() || name_.back() == ' ';
-  return {found == members.end() ? nullptr : &found->second, name_ + (is_file ? "" : ".") + key};
+  return step(found == members.end() ? nullptr : &found->second, {key, nullptr, 0});
+}
+
+Value Value::entry(const Json::object_t::value_type& member) const {
+  return step(&member.second, {nullptr, &member.first, 0});
 }
 
 std::vector<Value> Value::items() const {
   if (json_ == nullptr || !json_->is_array()) refuse("a list");
   std::vector<Value> values;
   values.reserve(json_->size());
-  for (const Json& item : *json_) {
-    values.emplace_back(&item, name_ + "[" + std::to_string(values.size()) + "]");
-  }
+  for (const Json& item : *json_) values.push_back(step(&item, {nullptr, nullptr, values.size()}));
   return values;
 }
 
@@ -151,10 +212,9 @@ std::optional<std::uint32_t> parse_checksum(std::string_view digits) {
   if (digits.size() != 8) return std::nullopt;
   std::uint32_t checksum = 0;
   for (const char digit : digits) {
-    const bool is_decimal = digit >= '0' && digit <= '9';
-    if (!is_decimal && !(digit >= 'a' && digit <= 'f')) return std::nullopt;
-    checksum =
-        checksum << 4 | static_cast<std::uint32_t>(is_decimal ? digit - '0' : digit - 'a' + 10);
+    const std::size_t value = std::string_view("0123456789abcdef").find(digit);
+    if (value == std::string_view::npos) return std::nullopt;
+    checksum = checksum << 4 | static_cast<std::uint32_t>(value);
   }
   return checksum;
 }

@@ -1,6 +1,7 @@
 // JSON from a file that may be anybody's: parsing it, and taking values out of it by type.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -23,23 +24,27 @@ std::string quote(std::string_view text);
 /// two members of one name: the library would silently take the last.
 Json parse_object(std::string_view text, const std::string& name);
 
-/// A value and what messages call it: "/data/store/manifest.json: streams[3].dtype".
+/// A value and what messages call it: "/data/store/manifest.json: streams[3].dtype". That name is put
+/// together on failure only; until then it is a list of steps.
 ///
 /// Every function throws a StoreError that says so where the value is not what was asked for.
 class Value {
  public:
-  /// `json` is null for what is absent; it outlives this.
-  Value(const Json* json, std::string name) : json_(json), name_(std::move(name)) {}
+  /// The whole of a file; the path and the JSON outlive this and what is taken out of it.
+  Value(const Json& json, const std::string& path) : json_(&json), path_(&path) {}
 
-  const std::string& name() const { return name_; }
+  std::string name() const;
   const Json* json() const { return json_; }
   bool is_null() const { return json_ == nullptr || json_->is_null(); }
   bool is_text() const { return json_ != nullptr && json_->is_string(); }
 
-  /// A member of an object, which may be absent; taking something out of that is an error.
+  /// A member of an object, which may be absent; taking something out of that is an error. The key is a
+  /// literal.
   Value member(const char* key) const;
   std::vector<Value> items() const;
   const Json::object_t& object() const;
+  /// One of `object()`'s members, whose key is anything.
+  Value entry(const Json::object_t::value_type& member) const;
   const std::string& text() const;
   std::optional<std::string> optional_text() const;
   std::vector<std::string> texts() const;
@@ -52,8 +57,21 @@ class Value {
   [[noreturn]] void refuse(const std::string& expected) const;
 
  private:
+  /// A literal key, or a key from the file, or else an index.
+  struct Step {
+    const char* key = nullptr;
+    const std::string* entry = nullptr;
+    std::size_t index = 0;
+  };
+  // The longest way is statistics.streams.NAME.quantiles.NUMBER.
+  static constexpr std::size_t kMaxSteps = 6;
+
+  Value step(const Json* json, const Step& step) const;
+
   const Json* json_;
-  std::string name_;
+  const std::string* path_;
+  Step steps_[kMaxSteps];
+  std::size_t step_count_ = 0;
 };
 
 /// "1a2b3c4d", as checksums are written.

@@ -198,7 +198,8 @@ void check_numbers(const Value& value, std::size_t count) {
     value.refuse("a list of " + std::to_string(count) + " numbers");
   }
   for (const Json& number : *value.json()) {
-    if (!number.is_number() && !number.is_null()) value.refuse("numbers or null");
+    const bool is_good = number.is_number() || number.is_null();
+    if (!is_good) value.refuse("numbers or null");
   }
 }
 
@@ -210,14 +211,16 @@ void check_summary(const Value& value) {
     check_numbers(value.member(key), counts.size());
   }
   const Value quantiles = value.member("quantiles");
-  for (const auto& [key, numbers] : quantiles.object()) {
+  for (const auto& member : quantiles.object()) {
+    const std::string& key = member.first;
     double quantile = -1;
     const char* end = key.data() + key.size();
     const auto parsed = std::from_chars(key.data(), end, quantile);
-    if (parsed.ec != std::errc() || parsed.ptr != end || !(quantile >= 0 && quantile <= 1)) {
+    const bool is_quantile = quantile >= 0 && quantile <= 1;  // and not NaN
+    if (parsed.ec != std::errc() || parsed.ptr != end || !is_quantile) {
       throw_store_error(quantiles.name(), "quantiles from 0 to 1", quote(key));
     }
-    check_numbers({&numbers, quantiles.name() + "." + quote(key)}, counts.size());
+    check_numbers(quantiles.entry(member), counts.size());
   }
   const Value is_exact = value.member("exact_quantiles");
   if (is_exact.json() == nullptr || !is_exact.json()->is_boolean())
@@ -227,11 +230,11 @@ void check_summary(const Value& value) {
 FileEntry read_statistics(const Value& value, const std::set<std::string>& streams) {
   FileEntry entry = read_file(value, "statistics-");
   const Value summaries = value.member("streams");
-  for (const auto& [name, summary] : summaries.object()) {
-    if (streams.count(name) == 0) {
-      throw_store_error(summaries.name(), "streams of the store", quote(name));
+  for (const auto& member : summaries.object()) {
+    if (streams.count(member.first) == 0) {
+      throw_store_error(summaries.name(), "streams of the store", quote(member.first));
     }
-    check_summary({&summary, summaries.name() + "." + quote(name)});
+    check_summary(summaries.entry(member));
   }
   return entry;
 }
@@ -260,7 +263,7 @@ void check_manifest_checksum(std::string_view text, const std::string& path) {
 
 Manifest parse_manifest(std::string_view text, const std::string& path) {
   const Json json = parse_object(text, path);
-  const Value root(&json, path + ": ");
+  const Value root(json, path);
   const Value format = root.member("format");
   if (!format.is_text() || format.text() != "robocache-store") {
     format.refuse("\"robocache-store\"");

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <limits>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "store/json.h"
@@ -39,7 +40,6 @@ TensorEntry read_entry(const Value& value, const std::string& name, std::int64_t
   }
   const auto bytes = elements ? product(*elements, size_of(entry.dtype)) : std::nullopt;
   if (!bytes) shape.refuse("at most " + std::to_string(kHighest) + " bytes");
-  entry.elements = *elements;
 
   const Value offsets = value.member("data_offsets");
   const std::vector<Value> ends = offsets.items();
@@ -73,41 +73,44 @@ std::vector<TensorEntry> parse_header(const std::byte* file, std::size_t size,
   const std::string_view text(reinterpret_cast<const char*>(file) + kLengthBytes,
                               data - kLengthBytes);
   const Json json = parse_object(text, path + ": header");
-  const Value root(&json, path + ": ");
+  const Value root(json, path);
 
   const auto data_bytes = static_cast<std::int64_t>(size - data);
-  std::vector<std::pair<Extent, TensorEntry>> found;
-  for (const auto& [name, tensor] : root.object()) {
-    const Value value(&tensor, path + ": " + quote(name));
-    if (name == "__metadata__") {  // texts for whoever likes to read them
-      for (const auto& [key, text_value] : value.object()) Value(&text_value, value.name()).text();
+  std::vector<TensorEntry> tensors;
+  std::vector<std::pair<Extent, std::size_t>> extents;  // and whose they are
+  for (const auto& member : root.object()) {
+    const Value value = root.entry(member);
+    if (member.first == "__metadata__") {  // texts for whoever likes to read them
+      for (const auto& note : value.object()) {
+        if (!note.second.is_string()) value.refuse("texts");
+      }
       continue;
     }
     Extent extent{};
-    TensorEntry entry = read_entry(value, name, data_bytes, &extent);
-    found.emplace_back(extent, std::move(entry));
+    tensors.push_back(read_entry(value, member.first, data_bytes, &extent));
+    extents.emplace_back(extent, tensors.size() - 1);
   }
   // One without elements comes before the one that begins where it does.
-  std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) {
-    return std::pair(a.first.begin, a.first.end) < std::pair(b.first.begin, b.first.end);
+  std::sort(extents.begin(), extents.end(), [](const auto& a, const auto& b) {
+    return std::tuple(a.first.begin, a.first.end, a.second) <
+           std::tuple(b.first.begin, b.first.end, b.second);
   });
 
-  std::vector<TensorEntry> tensors;
   std::int64_t end = 0;
-  for (auto& [extent, entry] : found) {
-    const std::string name = path + ": " + quote(entry.name);
+  for (const auto& [extent, number] : extents) {
+    TensorEntry& entry = tensors[number];
     if (extent.begin != end) {
-      throw_store_error(name,
+      throw_store_error(path + ": " + quote(entry.name),
                         "data from byte " + std::to_string(end) + " on, where the ones before end",
                         std::to_string(extent.begin));
     }
     end = extent.end;
     entry.offset = data + static_cast<std::size_t>(extent.begin);
     if (entry.offset % static_cast<std::size_t>(size_of(entry.dtype)) != 0) {
-      throw_store_error(name, "data at a multiple of " + std::to_string(size_of(entry.dtype)),
+      throw_store_error(path + ": " + quote(entry.name),
+                        "data at a multiple of " + std::to_string(size_of(entry.dtype)),
                         "byte " + std::to_string(entry.offset) + " of the file");
     }
-    tensors.push_back(std::move(entry));
   }
   if (end != data_bytes) {
     throw_store_error(path,

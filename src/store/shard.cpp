@@ -4,7 +4,6 @@
 #include <functional>
 #include <initializer_list>
 #include <limits>
-#include <map>
 #include <utility>
 
 #include "store/json.h"
@@ -23,24 +22,22 @@ std::string text_of(const std::vector<std::int64_t>& shape) {
 class Tensors {
  public:
   Tensors(const std::byte* file, std::size_t size, const std::string& path)
-      : file_(file), path_(path) {
-    for (TensorEntry& entry : parse_header(file, size, path)) {
-      std::string name = entry.name;
-      entries_.emplace(std::move(name), std::move(entry));
-    }
-  }
+      : file_(file),
+        path_(path),
+        entries_(parse_header(file, size, path)),
+        taken_(entries_.size()) {}
 
-  bool has(const std::string& name) const { return entries_.count(name) != 0; }
+  bool has(const std::string& name) const { return find(name) < entries_.size(); }
 
   /// A tensor of a type and shape; the first size may be -1, for any, which `rows` is then set to.
   const std::byte* take(const std::string& name, DataType dtype, std::vector<std::int64_t> shape,
                         std::int64_t* rows = nullptr) {
-    const auto found = entries_.find(name);
-    if (found == entries_.end()) {
+    const std::size_t number = find(name);
+    if (number == entries_.size()) {
       throw_store_error(path_, "a tensor " + quote(name), "none of that name");
     }
-    const TensorEntry entry = std::move(found->second);
-    entries_.erase(found);
+    const TensorEntry& entry = entries_[number];
+    taken_[number] = true;
     const bool is_any = shape[0] < 0;
     if (is_any && !entry.shape.empty()) shape[0] = entry.shape[0];
     if (entry.dtype != dtype || entry.shape != shape) {
@@ -60,15 +57,27 @@ class Tensors {
   }
 
   void expect_none_left() const {
-    if (entries_.empty()) return;
-    throw_store_error(path_ + ": " + quote(entries_.begin()->first),
-                      "tensors of the manifest's streams", "another one");
+    for (std::size_t i = 0; i < entries_.size(); ++i) {
+      if (taken_[i]) continue;
+      throw_store_error(path_ + ": " + quote(entries_[i].name), "tensors of the manifest's streams",
+                        "another one");
+    }
   }
 
  private:
+  /// The number of a tensor; as many as there are where there is none of that name.
+  std::size_t find(const std::string& name) const {
+    const auto at = std::lower_bound(
+        entries_.begin(), entries_.end(), name,
+        [](const TensorEntry& entry, const std::string& wanted) { return entry.name < wanted; });
+    const bool is_there = at != entries_.end() && at->name == name;
+    return is_there ? static_cast<std::size_t>(at - entries_.begin()) : entries_.size();
+  }
+
   const std::byte* file_;
   const std::string& path_;
-  std::map<std::string, TensorEntry> entries_;
+  std::vector<TensorEntry> entries_;  // in order of their names
+  std::vector<bool> taken_;
 };
 
 ConstTensorView vector_view(const void* data, DataType type, std::int64_t size) {

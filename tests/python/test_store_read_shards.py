@@ -185,7 +185,7 @@ FILES: list[tuple[bytes, str]] = [
     (raw({}), 'expected a tensor "episode/start_ns", got none of that name'),
     (raw({"__metadata__": {"a": "b"}}),
      'expected a tensor "episode/start_ns", got none of that name'),
-    (raw({"__metadata__": {"a": 1}}), '"__metadata__": expected a text, got 1'),
+    (raw({"__metadata__": {"a": 1}}), '"__metadata__": expected texts, got {"a":1}'),
     (raw({"__metadata__": 3}), '"__metadata__": expected an object, got 3'),
     (raw({"a": 3}), '"a": expected an object, got 3'),
     (raw({"a": tensor("F8_E4M3", [1], 0, 1)}, b"x"),
