@@ -114,17 +114,17 @@ class ROBOCACHE_API EpisodeStore {
   /// The shard that has an episode. Throws ValueError for an index out of range.
   std::int64_t shard_of(std::int64_t episode) const;
 
-  /// The numbers of all episodes at once, for each an array of as many elements, or null where it is
-  /// not wanted. Throws StoreError as `episode` does.
+  /// The numbers of all episodes at once, for each an array of as many elements, or null where it
+  /// is not wanted. Throws StoreError as `episode` does.
   void episode_columns(std::int64_t* lengths, std::int64_t* starts_ns, std::int64_t* ends_ns,
                        std::int64_t* tasks) const;
 
   /// An episode's rows of a stream, possibly none. Throws as `episode` does.
   StreamRows rows(std::int64_t episode, std::int64_t stream) const;
 
-  /// A shard as it is mapped, and all it has of a stream: to copy it elsewhere whole. Of the offsets
-  /// only the number is checked here; `check_offsets` looks at them. Throw ValueError for an index
-  /// out of range.
+  /// A shard as it is mapped, and all it has of a stream: to copy it elsewhere whole. Of the
+  /// offsets only the number is checked here; `check_offsets` looks at them. Throw ValueError for
+  /// an index out of range.
   ShardView shard(std::int64_t shard) const;
   ShardStream shard_stream(std::int64_t shard, std::int64_t stream) const;
 

@@ -7,8 +7,9 @@
 namespace robocache::store {
 namespace {
 
-// Bytes that are looked up at once, each in a table of its own, so that the look-ups do not wait for
-// each other ("slicing", Kounavis and Berry, 2005). It is some 2.5 GB/s; a file system rarely gives more.
+// Bytes that are looked up at once, each in a table of its own, so that the look-ups do not wait
+// for each other ("slicing", Kounavis and Berry, 2005). It is some 2.5 GB/s; a file system rarely
+// gives more.
 constexpr std::size_t kSlices = 16;
 
 using Tables = std::array<std::array<std::uint32_t, 256>, kSlices>;

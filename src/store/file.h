@@ -45,8 +45,8 @@ class MappedFile {
 
 /// A folder, kept open: its files are found in it though it be moved or another take its name.
 ///
-/// Its files are plain ones: a symbolic link, a device or a pipe is refused. Every function throws a
-/// StoreError that names the file.
+/// Its files are plain ones: a symbolic link, a device or a pipe is refused. Every function throws
+/// a StoreError that names the file.
 class Folder {
  public:
   explicit Folder(const std::string& path);

@@ -26,8 +26,8 @@ std::string dumped(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-/// Makes values of what the library's parser finds: it would take names that come twice, and any depth.
-/// The functions are its interface for this.
+/// Makes values of what the library's parser finds: it would take names that come twice, and any
+/// depth. The functions are its interface for this.
 class Builder {
  public:
   Builder(Json* root, const std::string& name) : root_(root), name_(name) {}
@@ -84,8 +84,8 @@ class Builder {
     return true;
   }
 
-  /// Where the next value goes. What is open stays where it is: a list grows only when the values within it
-  /// are closed.
+  /// Where the next value goes. What is open stays where it is: a list grows only when the values
+  /// within it are closed.
   Json* place() {
     if (open_.empty()) return root_;
     if (open_.back()->is_object()) return member_;

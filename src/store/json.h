@@ -20,12 +20,12 @@ using Json = nlohmann::json;
 /// A text as messages quote it: in JSON's way, and cut where it is long.
 std::string quote(std::string_view text);
 
-/// Parses an object. Throws StoreError for what is not JSON, not an object, nested more than 16 deep, or has
-/// two members of one name: the library would silently take the last.
+/// Parses an object. Throws StoreError for what is not JSON, not an object, nested more than 16
+/// deep, or has two members of one name: the library would silently take the last.
 Json parse_object(std::string_view text, const std::string& name);
 
-/// A value and what messages call it: "/data/store/manifest.json: streams[3].dtype". That name is put
-/// together on failure only; until then it is a list of steps.
+/// A value and what messages call it: "/data/store/manifest.json: streams[3].dtype". That name is
+/// put together on failure only; until then it is a list of steps.
 ///
 /// Every function throws a StoreError that says so where the value is not what was asked for.
 class Value {
@@ -38,8 +38,8 @@ class Value {
   bool is_null() const { return json_ == nullptr || json_->is_null(); }
   bool is_text() const { return json_ != nullptr && json_->is_string(); }
 
-  /// A member of an object, which may be absent; taking something out of that is an error. The key is a
-  /// literal.
+  /// A member of an object, which may be absent; taking something out of that is an error. The key
+  /// is a literal.
   Value member(const char* key) const;
   std::vector<Value> items() const;
   const Json::object_t& object() const;

@@ -37,8 +37,8 @@ struct Manifest {
   std::optional<FileEntry> statistics;
 };
 
-/// Checks the checksum at the end of a manifest's text. Throws StoreError; `path` is the file's, for
-/// messages.
+/// Checks the checksum at the end of a manifest's text. Throws StoreError; `path` is the file's,
+/// for messages.
 void check_manifest_checksum(std::string_view text, const std::string& path);
 
 /// Reads the text of a manifest, whatever its checksum. Throws StoreError.

@@ -1,5 +1,5 @@
-// Small episode stores made by hand, for tests and as seeds of the fuzzers: what docs/store.md says,
-// written a second time.
+// Small episode stores made by hand, for tests and as seeds of the fuzzers: what docs/store.md
+// says, written a second time.
 #pragma once
 
 #include <cstdint>
@@ -31,12 +31,12 @@ std::string safetensors_header(const std::vector<FileTensor>& tensors);
 std::string safetensors_file(const std::string& header, const std::string& data);
 std::string safetensors_file(const std::vector<FileTensor>& tensors);
 
-/// A shard of two episodes, larger elements first. "action", F32 rows of [2]: rows 0 and 1, then row 2.
-/// "flag", BOOL numbers, with `received` and `valid`: one row, of the second episode.
+/// A shard of two episodes, larger elements first. "action", F32 rows of [2]: rows 0 and 1, then
+/// row 2. "flag", BOOL numbers, with `received` and `valid`: one row, of the second episode.
 std::vector<FileTensor> example_shard();
 
-/// The manifest of the example: its streams, two tasks, a subset, statistics, and shards of these bytes, each
-/// with two episodes.
+/// The manifest of the example: its streams, two tasks, a subset, statistics, and shards of these
+/// bytes, each with two episodes.
 nlohmann::json example_manifest(const std::vector<std::string>& shards);
 
 /// A manifest's text with its checksum.

@@ -3,7 +3,7 @@
 //
 //   robocache_fuzz_X --runs N [--seed S]          so many inputs; the same for the same seed
 //   robocache_fuzz_X --seconds N [--seed S]       for so long
-//   robocache_fuzz_X FILE                         this input: what a failure left in fuzz-failure.bin
+//   robocache_fuzz_X FILE                         this input: a failure leaves fuzz-failure.bin
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
