@@ -18,7 +18,7 @@ COLOURS = {"error": "bold red", "warning": "yellow", "info": "cyan"}
 
 def run(path: Path, options: ReadOptions, strict: bool, as_json: bool) -> bool:
     """Prints the findings; whether there are none that fail the command."""
-    with progress("checking episodes", quiet=as_json) as update:
+    with progress("checking", quiet=as_json) as update:
         found = examine(path, options, update)
     if as_json:
         print_json(found.as_json())

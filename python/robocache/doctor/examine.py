@@ -24,7 +24,7 @@ from robocache.readers import ReadOptions
 from robocache.readers.recording import note_lines
 
 Progress = Callable[[int, int], None]
-"""Called with how many episodes are done, and how many there are."""
+"""Called with how much is done, and of how much: of a store's bytes, then of the episodes."""
 
 
 @dataclass
@@ -65,7 +65,7 @@ def examine(
     Args:
         path: A store, or any recording that a reader knows.
         options: How to read a recording; None: the defaults, without images.
-        progress: Called after each episode.
+        progress: Called after each file of a store, then after each episode.
 
     Raises:
         StoreError: For a store that does not open.
@@ -75,7 +75,7 @@ def examine(
     options = options or ReadOptions(images=False)
     with open_data(path, options) as data:
         diagnosis = Diagnosis(data.path, data.format, len(data.episodes))
-        _check_bytes(data, diagnosis)
+        _check_bytes(data, diagnosis, progress)
         together = _Together()
         for index, episode in enumerate(data.episodes):
             try:
@@ -121,11 +121,11 @@ def check_episode(streams: Sequence[Series], index: int | None = None) -> list[F
     ]
 
 
-def _check_bytes(data: Data, diagnosis: Diagnosis) -> None:
+def _check_bytes(data: Data, diagnosis: Diagnosis, progress: Progress | None) -> None:
     if data.store is None:
         return
     try:
-        data.store.verify()
+        data.store.verify(progress)
     except ValueError as error:
         diagnosis.findings.append(
             Finding(
