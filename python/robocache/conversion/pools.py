@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -150,7 +151,11 @@ class Processes:
 
 
 def _end_with_parent() -> None:
-    """A worker whose parent was killed must not go on writing into the store's folder."""
+    """A worker whose parent was killed must not go on writing into the store's folder.
+
+    Ctrl-C is the parent's to act upon.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     assert parent is not None
 
