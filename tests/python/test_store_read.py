@@ -10,8 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import safetensors.numpy
-from stores import NAMES, HandEpisode, HandStore
+from stores import NAMES, HandEpisode, HandStore, safetensors
 
 import robocache as rc
 
@@ -153,7 +152,7 @@ def test_indexing(folder: Path) -> None:
 def test_rows(folder: Path) -> None:
     store = rc.EpisodeStore(folder)
     whole = {
-        number: safetensors.numpy.load_file(folder / f"shard-{number:05}.safetensors")
+        number: safetensors.load_file(folder / f"shard-{number:05}.safetensors")
         for number in (0, 1)
     }
     begin = dict.fromkeys(store.streams, 0)
