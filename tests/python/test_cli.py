@@ -210,6 +210,7 @@ def test_check_of_a_store_that_does_not_open(run: Any, tmp_path: Path) -> None:
 # ---- view ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.filterwarnings("error")
 def test_view(run: Any, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     store = write_store(tmp_path / "s", gap=True)

@@ -58,6 +58,8 @@ def draw_timeline(
         _draw_lanes(axes[0], streams, findings, start)
         for axis, series in zip(axes[1:], drawn, strict=True):
             _draw_values(axis, episode, series, start)
+        length = (max(int(series.times[-1]) for series in streams) - start) / 1e9
+        axes[0].set_xlim(-0.01 * length, 1.01 * length or 1.0)  # pictures have set their own
         axes[-1].set_xlabel("time since the episode's start, s")
         figure.suptitle(title, fontsize=11)
         path.parent.mkdir(parents=True, exist_ok=True)
