@@ -136,7 +136,7 @@ class Runner:
         self.progress = progress
         self.problems: list[str] = []
         # The compiled peer that won in the first variant of a shape, tried alone in later ones.
-        self._winners: dict[tuple[str, str], tuple[str, str]] = {}
+        self._winners: dict[tuple[str, ...], tuple[str, str]] = {}
         self.ceiling: Ceiling | None = None
         if not options.wall_only:
             progress.case("streaming ceiling")
@@ -215,7 +215,8 @@ class Runner:
     def _measure_compiled(
         self, case: Case, sets: list[Inputs], expected: dict[int, Tensor], result: Result
     ) -> None:
-        known = self._winners.get((case.operation, case.shape))
+        forms = (case.operation, case.shape, *case.compiled)
+        known = self._winners.get(forms)
         if not case.compiled:
             return
         plan = [known] if known else [(name, "default") for name in case.compiled]
@@ -244,7 +245,7 @@ class Runner:
         # Within two percent the mode that compiles in a fraction of the time is as good.
         default, best = min(plan, key=device_s), min(timings, key=device_s)
         near = device_s(default) <= 1.02 * device_s(best)
-        self._winners[case.operation, case.shape] = default if near else best
+        self._winners[forms] = default if near else best
 
     def _time(
         self,

@@ -40,7 +40,7 @@ static_assert(!kAlignTakes<TensorView, TensorView, ConstTensorView>);
 template <typename GradValues>
 constexpr bool kBackwardTakes =
     std::is_invocable_v<decltype(&align_backward), Stream, ConstTensorView, AlignOptions,
-                        ConstTensorView, GradValues, void*, ExecutionContext>;
+                        ConstTensorView, GradValues, Workspace, ExecutionContext>;
 static_assert(kBackwardTakes<TensorView>);
 static_assert(!kBackwardTakes<ConstTensorView>);
 
