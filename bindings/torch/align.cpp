@@ -175,6 +175,27 @@ void expect_on(const Device& device, const StreamTensors& tensors) {
   device.expect("multiply", tensors.multiply, "the first tensor");
 }
 
+/// The shape of a call's values, if its arguments fit each other: `robocache::align` sees to that before
+/// it writes. `robocache::aligned_shape` would do so too, and every call would be checked twice.
+AlignedShape shape_of(const std::vector<Stream>& streams, const ConstTensorView& target_times) {
+  AlignedShape shape;
+  const auto look = [&shape](const ConstTensorView& view, int rank_without_batch) {
+    if (view.rank <= rank_without_batch || shape.is_batched) return;
+    shape.is_batched = true;
+    shape.batch = view.shape[0];
+  };
+  look(target_times, 1);
+  if (target_times.rank > 0) shape.targets = target_times.shape[target_times.rank - 1];
+  for (const Stream& stream : streams) {
+    look(stream.values, 2);
+    look(stream.times, 1);
+    look(stream.lengths, 0);
+    look(stream.valid, 1);
+    if (stream.values.rank > 0) shape.channels += stream.values.shape[stream.values.rank - 1];
+  }
+  return shape;
+}
+
 /// An output of one column a stream. resample_trajectories has one stream and no such dimension, so the
 /// library's view of it has one dimension more than the tensor.
 TensorView column_view(const Tensor& tensor, bool is_fusion) {
@@ -221,8 +242,7 @@ std::vector<Tensor> align(std::vector<Tensor> tensors, Tensor target_times,
     const AlignOptions align_options = call.align_options();
     const ConstTensorView targets = view_of("target_times", target_times);
     const ExecutionContext context = device.context();
-    const AlignedShape shape = aligned_shape(stream_views.data(), stream_views.size(), targets,
-                                             align_options, out_type, context);
+    const AlignedShape shape = shape_of(stream_views, targets);
 
     const auto count = static_cast<std::int64_t>(given.size());
     std::int64_t size[] = {shape.batch, shape.targets, shape.channels};
