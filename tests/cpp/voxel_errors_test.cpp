@@ -288,7 +288,7 @@ TEST(VoxelErrors, SparseWriteAndItsGradient) {
     return error_of([&] {
       voxelize_sparse_backward(any_view(DataType::kFloat32, {6, 4}), {point_to_voxel, voxel_counts},
                                VoxelMode::kMean, grad, any_view(DataType::kFloat32, {6, 4}),
-                               nullptr, call.context);
+                               call.workspace, call.context);
     });
   };
   const TensorView voxels = any_view(DataType::kInt64, {6});
