@@ -32,8 +32,18 @@ inline void with_floating_type(DataType type, const Body& body) {
 
 template <typename Body>
 inline void with_value_type(DataType type, const Body& body) {
-  if (type == DataType::kUInt8) return body(Type<std::uint8_t>{});
-  with_floating_type(type, body);
+  switch (type) {
+    case DataType::kFloat16:
+      return body(Type<Float16>{});
+    case DataType::kBFloat16:
+      return body(Type<BFloat16>{});
+    case DataType::kFloat32:
+      return body(Type<float>{});
+    case DataType::kFloat64:
+      return body(Type<double>{});
+    default:
+      return body(Type<std::uint8_t>{});
+  }
 }
 
 template <typename Body>
