@@ -137,12 +137,12 @@ inline constexpr DataType kDataTypeOf<std::int64_t> = DataType::kInt64;
 template <typename T>
 auto array(T* elements, std::initializer_list<std::int64_t> extents,
            DeviceType where = DeviceType::kCpu) {
-  constexpr DataType type = kDataTypeOf<std::remove_const_t<T>>;
+  constexpr DataType kType = kDataTypeOf<std::remove_const_t<T>>;
   static_assert(
-      type != DataType::kOther,
+      kType != DataType::kOther,
       "no operation takes this type; TensorView(elements, DataType, extents) is for types "
       "that C++ has no name for");
-  return BasicTensorView<std::conditional_t<std::is_const_v<T>, const void, void>>(elements, type,
+  return BasicTensorView<std::conditional_t<std::is_const_v<T>, const void, void>>(elements, kType,
                                                                                    extents, where);
 }
 
