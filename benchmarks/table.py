@@ -176,7 +176,7 @@ def markdown(report: Mapping[str, Any], only: str = "") -> str:
         lines.append("| " + " | ".join(rows[0]) + " |")
         lines.append("|---|" + "---:|" * (len(rows[0]) - 1))
         lines += ["| " + " | ".join(row.values()) + " |" for row in rows]
-    problems = report["problems"]
+    problems = [each for each in report["problems"] if re.search(only, each)]
     lines += ["", f"`{report['command']}` (seed {report['seed']}, {report['seconds']:.0f} s)"]
     lines += [""] * bool(problems) + [f"- problem: {problem}" for problem in problems]
     return "\n".join(lines) + "\n"

@@ -37,7 +37,8 @@ class Backend:
             return x.to(self.device)
         storage = torch.empty(0, dtype=x.dtype).set_(x.untyped_storage())
         moved = storage.to(self.device).as_strided(x.size(), x.stride(), x.storage_offset())
-        return moved.requires_grad_(x.requires_grad)
+        # torch.func's transforms let no tensor be told whether it requires grad.
+        return moved.requires_grad_() if x.requires_grad else moved
 
     def resample(self, data: Any, source_times: Any, target_times: Any, **options: Any) -> Any:
         """resample_trajectories on this backend; the results are wherever it puts them."""
