@@ -69,7 +69,8 @@ struct BackwardWorkspace {
     std::size_t sort_bytes = 0;
     std::size_t scan_bytes = 0;
     check_cuda(sort(nullptr, sort_bytes, nullptr), "alignment backward, workspace");
-    if (has_windows) check_cuda(scan(nullptr, scan_bytes, nullptr), "alignment backward, workspace");
+    if (has_windows)
+      check_cuda(scan(nullptr, scan_bytes, nullptr), "alignment backward, workspace");
     storage_bytes = std::max(sort_bytes, scan_bytes);
     storage = cutter.cut<char>(static_cast<std::int64_t>(storage_bytes));
     bytes = cutter.bytes();

@@ -62,7 +62,8 @@ void launch_wide(const StreamPlan& plan, const RunTable& runs, cudaStream_t stre
   config.stream = stream;
   const auto kernel = computes_in_double(plan.value_type, plan.out_type) ? align_wide_kernel<double>
                                                                          : align_wide_kernel<float>;
-  check_cuda(cudaLaunchKernelEx(&config, kernel, plan, RunsParameter(runs)), "alignment of a wide stream");
+  check_cuda(cudaLaunchKernelEx(&config, kernel, plan, RunsParameter(runs)),
+             "alignment of a wide stream");
 }
 
 }  // namespace robocache::cuda
