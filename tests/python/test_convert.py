@@ -120,6 +120,29 @@ def test_several_sources_each_once(recordings: Path, tmp_path: Path) -> None:
     assert "r1.npz" in rc.EpisodeStore(tmp_path / "s")[0].source, "in the order given"
 
 
+def test_a_recording_of_the_same_name_in_another_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for day in ("monday", "tuesday"):
+        (tmp_path / day).mkdir()
+        monkeypatch.chdir(tmp_path / day)
+        np.savez("demo.npz", times_ns=np.arange(3), x=np.zeros((3, 2), np.float32))
+        rc.convert("demo.npz", tmp_path / "s", append=True)
+        assert rc.convert(f"../{day}/demo.npz", tmp_path / "s", append=True).episodes == 0
+    assert [Path(one.source).parent.name for one in rc.EpisodeStore(tmp_path / "s")] == [
+        "monday",
+        "tuesday",
+    ]
+
+
+def test_an_array_of_no_elements_is_left_out(tmp_path: Path) -> None:
+    times = np.arange(3)
+    np.savez(tmp_path / "r.npz", times_ns=times, x=np.zeros((3, 2)), empty=np.zeros((3, 0)))
+    report = rc.convert(tmp_path / "r.npz", tmp_path / "s")
+    assert list(rc.EpisodeStore(tmp_path / "s").streams) == ["x"]
+    assert any("empty: left out" in note for note in report.notes)
+
+
 def test_a_bounded_shard(recordings: Path, tmp_path: Path) -> None:
     rc.convert(recordings, tmp_path / "s", shard_bytes=80_000)  # of two recordings
     shards = list((tmp_path / "s").glob("shard-*"))

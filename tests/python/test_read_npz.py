@@ -75,6 +75,11 @@ def test_dates(tmp_path: Path) -> None:
     stamps[1] = "NaT"
     path = write(tmp_path / "a", x=np.zeros(2), t=stamps)
     assert message_of(path) == f"{path}, t: expected a time in every row, got none in row 1"
+    far = np.array(["3000-01-02", "9999-12-31"], "datetime64[D]")
+    path = write(tmp_path / "a", x=np.zeros(2), t=far)
+    assert message_of(path) == (
+        f"{path}, t: expected times within 292 years of 1970, got 3000-01-02 to 9999-12-31"
+    )
 
 
 def test_rows_out_of_order_are_sorted(tmp_path: Path) -> None:

@@ -612,7 +612,7 @@ def test_a_shard_that_is_not_there(tmp_path: Path) -> None:
         with pytest.raises(rc.StoreError, match=f"expected {shard.bytes} bytes, got"):
             writer.commit_shard(shard)
         (tmp_path / shard.file).unlink()
-        with pytest.raises(FileNotFoundError):
+        with pytest.raises(rc.StoreError, match="expected the shard's file, got none"):
             writer.commit_shard(shard)
     with pytest.raises(ValueError, match="shard: expected at least 1 episode, got none"):
         rc.ShardWriter(tmp_path).close()
@@ -631,3 +631,42 @@ assert "torch" not in sys.modules
 """
     subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=True)
     assert len(read_store(tmp_path)) == 1
+
+
+FORKS = """
+import os, signal, sys, time
+import robocache as rc
+writer = rc.StoreWriter(sys.argv[1])
+child = os.fork()
+if child == 0:
+    time.sleep(60)
+try:
+    writer.close()
+    rc.StoreWriter(sys.argv[1], append=True).close()
+finally:
+    os.kill(child, signal.SIGKILL)
+"""
+
+
+def test_a_lock_ends_with_its_writer_though_a_fork_lives_on(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", FORKS, str(tmp_path / "store")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=50)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_lock_that_cannot_be_written_is_given_back(tmp_path: Path) -> None:
+    script = f"""
+import resource, signal
+import robocache as rc
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+try:
+    rc.StoreWriter({str(tmp_path)!r})
+except OSError as error:
+    print(error)
+resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
+rc.StoreWriter({str(tmp_path)!r}).close()
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip().endswith(f"File too large: {str(tmp_path / '.lock')!r}")

@@ -181,7 +181,9 @@ def _find(sources: Sequence[PathLike]) -> list[str]:
                 "stores together)"
             )
         for path in find_recordings(source):
-            found.setdefault(os.path.realpath(path), str(path))
+            # Absolute: the same words in another folder mean another recording.
+            absolute = os.path.abspath(path)  # noqa: PTH100 - resolve() follows links
+            found.setdefault(os.path.realpath(path), absolute)
     if not found:
         listed = ", ".join(str(source) for source in sources) or "no source"
         raise RecordingError(f"{listed}: expected a recording of a known format, got none")
@@ -218,7 +220,7 @@ def _groups(listings: Sequence[tuple[str, Listing]]) -> list[list[Span]]:
     for path, listing in listings:
         keys, each = listing.keys, sizes.get(path, 0) / max(1, len(listing.keys))
         while keys:
-            fits = len(keys) if each * len(keys) <= room else int(room / each)
+            fits = len(keys) if each * len(keys) <= max(room, 0) else int(max(room, 0) / each)
             if fits == 0 and not groups[-1]:
                 fits = 1  # larger than a group
             if fits:

@@ -191,6 +191,9 @@ class _Maker:
         rows_added = 0
         with self._shard.new_episode(self._keep, reader.task, source, reader.subsets) as episode:
             for rows in _read(reader):
+                if 0 in rows.values.shape[1:]:
+                    self.made.notes.setdefault(f"{rows.stream}: left out, rows of no elements", 1)
+                    continue
                 if rows.stream not in entries:
                     entries[rows.stream] = self._entry(recording, rows, source)
                 episode.add(rows.stream, rows.times, rows.values, rows.received, rows.valid)

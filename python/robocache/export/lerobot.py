@@ -11,6 +11,7 @@ videos/KEY/chunk-000/file-000.mp4        frames of many episodes, one after the 
 from __future__ import annotations
 
 import json
+import math
 import os
 import shutil
 from collections.abc import Callable, Sequence
@@ -104,7 +105,7 @@ def export_lerobot(
         FileExistsError: If the destination is there.
         MissingLibrary: If pyarrow is not installed; for images PyAV or Pillow.
     """
-    if not rate > 0:
+    if not 0 < rate < math.inf:
         raise ValueError(f"rate: expected frames per second above 0, got {rate}")
     if not isinstance(store, EpisodeStore):
         store = EpisodeStore(store)

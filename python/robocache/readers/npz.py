@@ -150,6 +150,12 @@ class Npz(Recording):
                 raise RecordingError(
                     f"{self.path}, {clock}: expected a time in every row, got none in row {row}"
                 )
+            seconds = values.astype("datetime64[s]").astype(np.int64)
+            if seconds.size and max(-int(seconds.min()), int(seconds.max())) >= 2**63 // 10**9:
+                raise RecordingError(
+                    f"{self.path}, {clock}: expected times within 292 years of 1970, got "
+                    f"{values.min()} to {values.max()}"
+                )
             return values.astype("datetime64[ns]").astype(np.int64)
         if values.dtype.kind not in "iuf":
             raise RecordingError(f"{self.path}: expected numbers in {clock}, got {values.dtype}")

@@ -12,6 +12,7 @@ import socket
 from pathlib import Path
 
 from robocache.store.errors import StoreError
+from robocache.store.files import naming
 
 
 class StoreLock:
@@ -35,12 +36,23 @@ class StoreLock:
         except BaseException:
             os.close(self._file)
             raise
-        os.ftruncate(self._file, 0)
-        os.pwrite(self._file, f"process {os.getpid()} on {socket.gethostname()}\n".encode(), 0)
+        try:
+            with naming(folder / ".lock"):
+                os.ftruncate(self._file, 0)
+                holder = f"process {os.getpid()} on {socket.gethostname()}\n"
+                os.pwrite(self._file, holder.encode(), 0)
+        except BaseException:
+            self.release()
+            raise
 
     def release(self) -> None:
         """Gives the lock back. The file stays: removing it would let two writers lock two files."""
-        if self._file >= 0:
-            os.ftruncate(self._file, 0)
-            os.close(self._file)
-            self._file = -1
+        if self._file < 0:
+            return
+        file, self._file = self._file, -1
+        try:
+            os.ftruncate(file, 0)
+        finally:
+            # Closing alone would not do: a process forked meanwhile has the file open too.
+            fcntl.flock(file, fcntl.LOCK_UN)
+            os.close(file)

@@ -34,9 +34,10 @@ def merge_stores(
             episodes may be there.
 
     Raises:
-        StoreError: A source is no store or damaged, is named twice, or has a stream of another
-            type, shape, method, units, channels or timeline than one before it; or there is a store
-            already. Nothing is written then.
+        StoreError: A source is no store or damaged (data is read, and so checked, only where it has
+            to be copied; ``verify`` checks what was linked), is named twice, or has a stream of
+            another type, shape, method, units, channels or timeline than one before it; or there is
+            a store already. Nothing is written then.
         OSError: The disk is full, or the like. The destination has no episodes then.
 
     Example:

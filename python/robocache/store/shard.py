@@ -79,7 +79,8 @@ class ShardWriter:
     """Gathers episodes for one shard. It needs no lock: many may write in a store's folder at once.
 
     A process that is killed leaves nothing of it but files that the next writer of the store
-    removes.
+    removes. That is why the StoreWriter which is to commit the shard opens the store first, and
+    keeps it open until then.
 
     Args:
         folder: The store's, which has to exist.

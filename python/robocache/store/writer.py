@@ -119,6 +119,8 @@ class StoreWriter:
         for entry in self.path.iterdir():
             name = entry.name
             is_ours = SHARD.fullmatch(name) or STATISTICS.fullmatch(name)
+            if entry.is_dir():
+                continue  # no writer made it
             if name.startswith(TEMPORARY) or (is_ours and name not in named):
                 entry.unlink(missing_ok=True)
 
@@ -302,6 +304,11 @@ class StoreWriter:
         path = self.path / shard.file
         if not shard.file.startswith(TEMPORARY) or path.name != shard.file:
             raise StoreError(f"shard: expected a file of {self.path}, got {shard.file!r}")
+        if not path.is_file():
+            raise StoreError(
+                f"{path}: expected the shard's file, got none (a StoreWriter removes what others "
+                "left in the folder when it opens: open it before any ShardWriter)"
+            )
         size = path.stat().st_size
         if size != shard.bytes:
             raise StoreError(f"{path}: expected {shard.bytes} bytes, got {size}")
