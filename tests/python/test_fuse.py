@@ -214,6 +214,31 @@ def test_wide_and_narrow(backend: Backend) -> None:
     assert_same_bits(out[:, 1:-1], second.cpu())
 
 
+def test_many_targets(backend: Backend) -> None:
+    """So many that a GPU takes several streams, each cut up in another way, in several sweeps."""
+    targets = torch.arange(20_000) * 7 + 3
+    layout = [("linear", 64), ("angle", 1)]
+    kinds: list[tuple[int, Any]] = [(1, "nearest"), (512, "linear"), (65, layout)]
+    streams = [
+        rc.Stream(torch.randn(500, width), torch.arange(500) * 300, method=method, max_gap=299 + i)
+        for i, (width, method) in enumerate(kinds)
+    ]
+    values, valid, age = backend.fuse(streams, targets, return_valid=True, return_age=True)
+    column = 0
+    for i, stream in enumerate(streams):
+        one = backend.fuse([stream], targets, return_valid=True, return_age=True)
+        width = stream.values.size(1)
+        assert_same_bits(values[:, column : column + width], one[0], f"values of stream {i}")
+        assert_same_bits(valid[:, i : i + 1], one[1], f"mask of stream {i}")
+        assert_same_bits(age[:, i : i + 1], one[2], f"age of stream {i}")
+        column += width
+    alone = backend.resample(
+        streams[1].values, streams[1].times, targets, max_gap=300, return_valid=True
+    )
+    assert_same_bits(values[:, 1:513], alone[0], "resampling")
+    assert alone[1].any() and valid[:, 0].any()
+
+
 def test_clock_offset(backend: Backend) -> None:
     """A camera whose clock is 3 ms behind; exact on Unix time."""
     start = 1_700_000_000_000_000_000

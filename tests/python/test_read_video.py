@@ -299,6 +299,10 @@ def test_pictures_are_decoded() -> None:
     assert found.dtype == np.uint16 and (found == depth).all()
     grey = np.full((20, 30, 3), 90, np.uint8)
     assert np.abs(images.decode(encoded(grey, "JPEG"), "a").astype(int) - 90).max() <= 1
+    with pytest.raises(RecordingError, match="pixels from 70000 to 70000, beyond 16 bits"):
+        images.decode(encoded(np.full((2, 2), 70000, np.int32), "TIFF"), "a")
+    with pytest.raises(RecordingError, match="floating pixels"):
+        images.decode(encoded(np.full((2, 2), 0.25, np.float32), "TIFF"), "a")
 
 
 @pytest.mark.parametrize("kind", ["PNG", "JPEG"])

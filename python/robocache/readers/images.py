@@ -80,7 +80,12 @@ def decode(data: bytes, name: str) -> Pixels:
     try:
         with image_module.open(io.BytesIO(data)) as image:
             if image.mode in ("I;16", "I;16B", "I;16L", "I"):
-                pixels = np.asarray(image).astype(np.uint16)
+                wide = np.asarray(image)
+                if wide.size and (wide.min() < 0 or wide.max() > np.iinfo(np.uint16).max):
+                    raise ValueError(f"pixels from {wide.min()} to {wide.max()}, beyond 16 bits")
+                pixels = wide.astype(np.uint16)
+            elif image.mode == "F":
+                raise ValueError("floating pixels, which a stream of numbers would hold")
             elif image.mode in ("L", "1"):
                 pixels = np.asarray(image.convert("L"))
             elif image.mode in ("RGBA", "LA", "PA"):
