@@ -143,6 +143,14 @@ def test_an_array_of_no_elements_is_left_out(tmp_path: Path) -> None:
     assert any("empty: left out" in note for note in report.notes)
 
 
+def test_rows_beside_one_that_does_not_fit_are_counted(tmp_path: Path) -> None:
+    for i, width in enumerate((2, 3, 2)):
+        x = np.zeros((5000, width), np.float32)
+        np.savez(tmp_path / f"{i}.npz", times_ns=np.arange(5000), x=x)
+    report = rc.convert(tmp_path, tmp_path / "s", shard_bytes=1000)
+    assert (report.episodes, report.rows, len(report.skipped)) == (2, 10_000, 1)
+
+
 def test_a_bounded_shard(recordings: Path, tmp_path: Path) -> None:
     rc.convert(recordings, tmp_path / "s", shard_bytes=80_000)  # of two recordings
     shards = list((tmp_path / "s").glob("shard-*"))

@@ -25,6 +25,7 @@ from robocache.readers import ReadOptions, RecordingError, find_recordings
 from robocache.readers.recording import note_lines
 from robocache.store.errors import StoreError
 from robocache.store.files import TEMPORARY
+from robocache.store.shard import Shard
 from robocache.store.writer import SHARD_BYTES, StoreWriter
 
 # A group of episodes is converted by one worker into shards of its own. Its size is that of the
@@ -317,22 +318,22 @@ class _Run:
                     (self._writer.path / rest.file).unlink(missing_ok=True)
                 self._commit_fitting(spans, {s for done in made.shards[:i] for s in done.sources})
                 return
-            self._count(shard.episodes, shard.bytes)
+            self._count(shard, made)
         self._finish(made)
 
     def _commit_fitting(self, spans: list[Span], there: set[str]) -> None:
         made = make_shards(*self._task(_without(spans, there)), self._writer.streams)
         for shard in made.shards:
             self._writer.commit_shard(shard)
-            self._count(shard.episodes, shard.bytes)
+            self._count(shard, made)
         self._finish(made)
 
-    def _count(self, episodes: int, size: int) -> None:
-        self._report.episodes += episodes
-        self._report.bytes += size
+    def _count(self, shard: Shard, made: Made) -> None:
+        self._report.episodes += shard.episodes
+        self._report.bytes += shard.bytes
+        self._report.rows += sum(made.rows[source] for source in shard.sources)
 
     def _finish(self, made: Made) -> None:
-        self._report.rows += made.rows
         self.notes.update(made.notes)
         for source, reason in made.skipped:
             self._skip(source, reason)

@@ -56,7 +56,8 @@ class Made:
     skipped: list[tuple[str, str]] = field(default_factory=list)
     """Source and reason."""
     notes: Counter[str] = field(default_factory=Counter)
-    rows: int = 0
+    rows: dict[str, int] = field(default_factory=dict)
+    """How many each source has."""
 
 
 def source_of(path: str, key: str) -> str:
@@ -202,7 +203,7 @@ class _Maker:
         for entry in entries.values():
             if entry.name in self._known.entries:
                 self._known.keep(entry)
-        self.made.rows += rows_added
+        self.made.rows[source] = rows_added
 
     def _entry(self, recording: Recording, rows: Rows, source: str) -> StreamEntry:
         """The stream as the store is to have it."""
