@@ -145,8 +145,8 @@ void promote_times(std::vector<StreamTensors>& streams, Tensor& target_times) {
   for (StreamTensors& stream : streams) widen(stream.times);
 }
 
-/// The view of `subtract` or `multiply` in the compute type, into which it is taken if it is floating at
-/// all.
+/// The view of `subtract` or `multiply` in the compute type, into which it is taken if it is
+/// floating at all.
 ConstTensorView scale_view(const char* name, std::optional<Tensor>& scale, DataType values,
                            DataType out) {
   if (!scale) return {};
@@ -175,8 +175,9 @@ void expect_on(const Device& device, const StreamTensors& tensors) {
   device.expect("multiply", tensors.multiply, "the first tensor");
 }
 
-/// The shape of a call's values, if its arguments fit each other: `robocache::align` sees to that before
-/// it writes. `robocache::aligned_shape` would do so too, and every call would be checked twice.
+/// The shape of a call's values, if its arguments fit each other: `robocache::align` sees to that
+/// before it writes. `robocache::aligned_shape` would do so too, and every call would be checked
+/// twice.
 AlignedShape shape_of(const std::vector<Stream>& streams, const ConstTensorView& target_times) {
   AlignedShape shape;
   const auto look = [&shape](const ConstTensorView& view, int rank_without_batch) {
@@ -196,8 +197,8 @@ AlignedShape shape_of(const std::vector<Stream>& streams, const ConstTensorView&
   return shape;
 }
 
-/// An output of one column a stream. resample_trajectories has one stream and no such dimension, so the
-/// library's view of it has one dimension more than the tensor.
+/// An output of one column a stream. resample_trajectories has one stream and no such dimension, so
+/// the library's view of it has one dimension more than the tensor.
 TensorView column_view(const Tensor& tensor, bool is_fusion) {
   TensorView view = mutable_view_of(tensor);
   if (!is_fusion) {

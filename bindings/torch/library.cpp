@@ -64,8 +64,8 @@ __attribute__((visibility("default"))) const char* robocache_build_info() {
   return robocache::build_info().c_str();
 }
 
-/// Why CUDA cannot be used on `device`, in words that stay until this thread's next call; null if it
-/// can.
+/// Why CUDA cannot be used on `device`, in words that stay until this thread's next call; null if
+/// it can.
 __attribute__((visibility("default"))) const char* robocache_cuda_problem(int device) {
   static thread_local std::string problem;
   problem = robocache::cuda_problem(device);

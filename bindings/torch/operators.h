@@ -13,19 +13,19 @@ namespace robocache::torch_binding {
 using torch::stable::Tensor;
 
 /// tensors: of each stream, values [B,S,D] or [S,D], times [B,S] or [S], and what else it has.
-/// target_times: [B,T] or [T]. Gives values [B,T,sum of D]; then the mask and the age, [B,T,streams]
-/// ([B,T] without IS_FUSION), each where `options` asks for it.
+/// target_times: [B,T] or [T]. Gives values [B,T,sum of D]; then the mask and the age,
+/// [B,T,streams] ([B,T] without IS_FUSION), each where `options` asks for it.
 std::vector<Tensor> align(std::vector<Tensor> tensors, Tensor target_times,
                           std::vector<int64_t> integers, int64_t options);
 
-/// The gradient of one stream's values. `tensors` are the stream's but for its values, which are given
-/// where the gradient depends on them; `integers` are the stream's. grad: [B,T,D].
+/// The gradient of one stream's values. `tensors` are the stream's but for its values, which are
+/// given where the gradient depends on them; `integers` are the stream's. grad: [B,T,D].
 Tensor align_backward(Tensor grad, std::optional<Tensor> values, std::vector<Tensor> tensors,
                       Tensor target_times, std::vector<int64_t> integers, int64_t options,
                       std::vector<int64_t> values_shape);
 
-/// points: [B,N,3] or [P,3]; features: [...,C]; offsets: [B+1]. geometry: voxel_size and origin, six
-/// numbers. Gives the grid, [B,X,Y,Z] or [B,C,X,Y,Z]; voxelize_dropped also gives dropped, [B].
+/// points: [B,N,3] or [P,3]; features: [...,C]; offsets: [B+1]. geometry: voxel_size and origin,
+/// six numbers. Gives the grid, [B,X,Y,Z] or [B,C,X,Y,Z]; voxelize_dropped also gives dropped, [B].
 Tensor voxelize(Tensor points, std::optional<Tensor> features, std::optional<Tensor> offsets,
                 std::vector<int64_t> grid_size, std::vector<double> geometry, int64_t options);
 

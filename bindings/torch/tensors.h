@@ -17,15 +17,15 @@ using torch::stable::Tensor;
 
 DataType dtype_of(const Tensor& tensor);
 
-/// A tensor's view. Throws ValueError, under the argument's name, if it has more dimensions than any
-/// operation takes.
+/// A tensor's view. Throws ValueError, under the argument's name, if it has more dimensions than
+/// any operation takes.
 ConstTensorView view_of(const char* name, const Tensor& tensor);
 
 /// The same, absent where the tensor is.
 ConstTensorView view_of(const char* name, const std::optional<Tensor>& tensor);
 
-/// The type that a number in an operator's `options` stands for, as python/robocache/_options.py counts
-/// them; absent for 0.
+/// The type that a number in an operator's `options` stands for, as python/robocache/_options.py
+/// counts them; absent for 0.
 std::optional<DataType> data_type_of_code(std::int64_t code);
 
 /// Where a call runs: the first tensor's device, and its current stream in torch's view. Makes that
@@ -34,8 +34,8 @@ class Device {
  public:
   explicit Device(const Tensor& first);
 
-  /// Throws ValueError unless the tensor is on this device. `first_name` is what the caller calls the
-  /// tensor that decided.
+  /// Throws ValueError unless the tensor is on this device. `first_name` is what the caller calls
+  /// the tensor that decided.
   void expect(const char* name, const Tensor& tensor, const char* first_name) const;
   void expect(const char* name, const std::optional<Tensor>& tensor, const char* first_name) const {
     if (tensor) expect(name, *tensor, first_name);
@@ -52,7 +52,8 @@ class Device {
   std::optional<torch::stable::accelerator::DeviceGuard> guard_;
 };
 
-/// Scratch memory of a call, aligned as every operation of the library asks for it; null for 0 bytes.
+/// Scratch memory of a call, aligned as every operation of the library asks for it; null for 0
+/// bytes.
 class Scratch {
  public:
   Scratch(const Device& device, std::size_t bytes);

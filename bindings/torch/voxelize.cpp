@@ -1,5 +1,5 @@
-// Voxelization as torch operators: unpacks the arguments, lets the library check them, and allocates
-// what it writes.
+// Voxelization as torch operators: unpacks the arguments, lets the library check them, and
+// allocates what it writes.
 #include "robocache/voxel.h"
 
 #include <torch/csrc/stable/tensor.h>
@@ -48,8 +48,8 @@ VoxelGrid grid_of(const std::vector<int64_t>& grid_size, const std::vector<doubl
   return grid;
 }
 
-/// The clouds of a call. Says of all tensors that they are where the points are: the library tells a CPU
-/// from a GPU, and which GPU is for `expect_one_device` to say, once shapes are right.
+/// The clouds of a call. Says of all tensors that they are where the points are: the library tells
+/// a CPU from a GPU, and which GPU is for `expect_one_device` to say, once shapes are right.
 PointCloud cloud_of(const Tensor& points, const std::optional<Tensor>& features,
                     const std::optional<Tensor>& offsets) {
   PointCloud cloud;
@@ -117,8 +117,8 @@ Voxelized voxelize_checked(const Tensor& points, const std::optional<Tensor>& fe
   return result;
 }
 
-/// What the gradient of features [B,N,C] or [P,C] is written to; and a view of its shape and type alone,
-/// which stands for features whose values do not matter.
+/// What the gradient of features [B,N,C] or [P,C] is written to; and a view of its shape and type
+/// alone, which stands for features whose values do not matter.
 struct FeatureGradient {
   Tensor tensor;
   ConstTensorView shape_only;

@@ -112,8 +112,8 @@ struct AlignOptions {
   ArgumentNames names;
 };
 
-/// The shape of what `align` writes: [batch, targets, channels], or [targets, channels] where nothing
-/// has a B.
+/// The shape of what `align` writes: [batch, targets, channels], or [targets, channels] where
+/// nothing has a B.
 struct AlignedShape {
   bool is_batched = false;
   std::int64_t batch = 1;
@@ -121,8 +121,8 @@ struct AlignedShape {
   std::int64_t channels = 0;
 };
 
-/// Checks the arguments of `align` as it does, and says how large an output of type `out_type` is to
-/// be. Reads shapes and types only.
+/// Checks the arguments of `align` as it does, and says how large an output of type `out_type` is
+/// to be. Reads shapes and types only.
 ROBOCACHE_API AlignedShape aligned_shape(const Stream* streams, std::size_t count,
                                          const ConstTensorView& target_times,
                                          const AlignOptions& options, DataType out_type,
@@ -156,8 +156,8 @@ ROBOCACHE_API AlignedShape aligned_shape(const Stream* streams, std::size_t coun
 /// times give unspecified values. Throws ValueError or TypeError before anything is written, and
 /// DeviceError where a launch fails: if others went before it, part of the output is written.
 ///
-/// On CUDA this is one launch, but for streams with sizes or strides past 2^30, negative strides, 2^29
-/// targets or an output with gaps between batch rows, which take one each.
+/// On CUDA this is one launch, but for streams with sizes or strides past 2^30, negative strides,
+/// 2^29 targets or an output with gaps between batch rows, which take one each.
 ROBOCACHE_API void align(const Stream* streams, std::size_t count,
                          const ConstTensorView& target_times, const AlignOptions& options,
                          const TensorView& values_out, const TensorView& valid_out,

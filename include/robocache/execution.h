@@ -27,9 +27,9 @@ ROBOCACHE_API void parallel_for_threads(void* pool, std::int64_t count, std::int
 
 /// Made by one of the functions below, and passed as the last argument of an operation.
 ///
-/// Operations keep no state: any threads may call them at once. Whatever of the arguments lies in host
-/// memory (views, options, streams, and the elements of CPU tensors) has been read when a call returns;
-/// device memory that views point to must live until the CUDA stream has passed the call.
+/// Operations keep no state: any threads may call them at once. Whatever of the arguments lies in
+/// host memory (views, options, streams, and the elements of CPU tensors) has been read when a call
+/// returns; device memory that views point to must live until the CUDA stream has passed the call.
 struct ExecutionContext {
   DeviceType device = DeviceType::kCpu;
   ParallelFor parallel_for = parallel_for_threads;  // CPU
@@ -55,8 +55,9 @@ inline ExecutionContext on_cuda(CUstream_st* stream) {
   return context;
 }
 
-/// Scratch memory that the caller lends to an operation for one call, in the context's memory. How many
-/// bytes are needed, the operation's `..._workspace_bytes` says; where these are 0, none need be given.
+/// Scratch memory that the caller lends to an operation for one call, in the context's memory. How
+/// many bytes are needed, the operation's `..._workspace_bytes` says; where these are 0, none need
+/// be given.
 struct Workspace {
   void* data = nullptr;  // aligned to 256 bytes on CUDA, to 8 on the CPU
   std::size_t bytes = 0;

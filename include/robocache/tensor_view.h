@@ -128,7 +128,8 @@ inline constexpr DataType kDataTypeOf<std::int32_t> = DataType::kInt32;
 template <>
 inline constexpr DataType kDataTypeOf<std::int64_t> = DataType::kInt64;
 
-/// A view of a contiguous (row-major) array of `extents` at `elements`, of the type that these have.
+/// A view of a contiguous (row-major) array of `extents` at `elements`, of the type that these
+/// have.
 ///
 ///     std::vector<float> joints(100 * 7);
 ///     stream.values = array(joints.data(), {100, 7});

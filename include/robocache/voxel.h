@@ -129,8 +129,8 @@ ROBOCACHE_API std::size_t voxelize_sparse_workspace_bytes(const PointCloud& clou
                                                           const VoxelGeometry& geometry,
                                                           const ExecutionContext& context);
 
-/// The first step of a sparse voxelization, of two, since how many voxels there are must be known before
-/// there can be memory for them:
+/// The first step of a sparse voxelization, of two, since how many voxels there are must be known
+/// before there can be memory for them:
 ///
 ///     const float points[] = {0.25f, 0, 0, -0.1f, 0, 0, 0.3f, 0.05f, 0};  // [P=3,3]
 ///     PointCloud cloud;

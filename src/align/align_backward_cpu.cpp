@@ -1,5 +1,5 @@
-// The CPU backend's backward pass: locate every target, sort the targets by their first row, and let
-// each source row gather from its own. See contribute.h for why it gathers.
+// The CPU backend's backward pass: locate every target, sort the targets by their first row, and
+// let each source row gather from its own. See contribute.h for why it gathers.
 #include <algorithm>
 #include <cstdint>
 

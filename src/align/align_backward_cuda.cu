@@ -1,5 +1,5 @@
-// The CUDA backend's backward pass: locate every target, sort the targets by their first row, and let
-// each source row gather from its own. See contribute.h for why it gathers.
+// The CUDA backend's backward pass: locate every target, sort the targets by their first row, and
+// let each source row gather from its own. See contribute.h for why it gathers.
 #include <cuda_runtime.h>
 #include <thrust/iterator/counting_iterator.h>
 #include <thrust/iterator/transform_iterator.h>

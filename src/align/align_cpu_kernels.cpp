@@ -98,8 +98,8 @@ struct LocatedTarget {
   std::int64_t b, t, first_row;
 };
 
-/// Targets of a stream that is one linear, previous or nearest run, all in the usual case: what has to
-/// be looked at once is not looked at for every target.
+/// Targets of a stream that is one linear, previous or nearest run, all in the usual case: what has
+/// to be looked at once is not looked at for every target.
 template <typename Compute, typename Value>
 void lerp_targets(const StreamPlan& plan, const LocatedTarget<Compute>* targets,
                   std::int64_t count) {
@@ -314,8 +314,8 @@ bool write_target(const StreamPlan& plan, const RunTable& runs,
 // Targets are located a block at a time, so that the search is compiled once per type of times.
 constexpr std::int64_t kBlock = 128;
 
-/// `windows` is written where the stream has means or sums. The others' loop is apart from it: beside
-/// that search it would be slower.
+/// `windows` is written where the stream has means or sums. The others' loop is apart from it:
+/// beside that search it would be slower.
 template <bool kHasWindows, typename Compute>
 void locate_block(const StreamPlan& plan, std::int64_t begin, std::int64_t end,
                   LocatedTarget<Compute>* located, Windows<std::int64_t>* windows) {

@@ -1,5 +1,5 @@
-// What `align_cpu_kernels.cpp` and `align_backward_cpu_kernels.cpp` define, once for every instruction
-// set.
+// What `align_cpu_kernels.cpp` and `align_backward_cpu_kernels.cpp` define, once for every
+// instruction set.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// The CUDA backend: any number of streams in one launch that searches, combines and masks. How blocks
-// share out the work is drawn in tiling_cuda.h; what they do with a stream is plain_cuda.h's or
-// runs_cuda.h's. Streams of very large sizes or strides are align_wide_cuda.cu's.
+// The CUDA backend: any number of streams in one launch that searches, combines and masks. How
+// blocks share out the work is drawn in tiling_cuda.h; what they do with a stream is plain_cuda.h's
+// or runs_cuda.h's. Streams of very large sizes or strides are align_wide_cuda.cu's.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -18,8 +18,8 @@ namespace robocache {
 namespace cuda {
 namespace {
 
-/// A launch, as the kernel's parameters hold it: in constant memory, which takes 32,764 bytes of them.
-/// Small launches have small parameters, since every launch copies them.
+/// A launch, as the kernel's parameters hold it: in constant memory, which takes 32,764 bytes of
+/// them. Small launches have small parameters, since every launch copies them.
 template <int kStreams_, int kRuns_>
 struct Launch {
   static constexpr int kStreams = kStreams_;
@@ -57,7 +57,8 @@ __device__ void combine_either_way(const NarrowPlan& plan, const Columns& column
   }
 }
 
-/// The same, by the type of the stream's values. The compute type leaves out those that it is not for.
+/// The same, by the type of the stream's values. The compute type leaves out those that it is not
+/// for.
 template <typename Compute, typename Out>
 __device__ void combine_stream(const NarrowPlan& plan, const Columns& columns, int stretch,
                                const void* made, int count) {
@@ -80,7 +81,8 @@ __device__ void combine_stream(const NarrowPlan& plan, const Columns& columns, i
   }
 }
 
-/// A tile of a stream that is copied and interpolated. `combine(plan, columns, made, count)` is step 2.
+/// A tile of a stream that is copied and interpolated. `combine(plan, columns, made, count)` is
+/// step 2.
 template <typename Compute, bool kIsBare, typename Launch, typename Combine>
 __device__ void make_plain_tile(const Launch& launch, int stream, const Tile& tile, void* shared,
                                 const Combine& combine) {
@@ -162,8 +164,8 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerSm)
   });
 }
 
-/// Several streams like that, all of one type, which is the output's too: what a policy's observations
-/// usually are.
+/// Several streams like that, all of one type, which is the output's too: what a policy's
+/// observations usually are.
 template <typename Value, typename Launch>
 __global__ void __launch_bounds__(kThreads, kBlocksPerSm)
     plain_streams_kernel(const __grid_constant__ Launch launch) {

@@ -54,8 +54,8 @@ struct BatchedArguments {
   bool times, lengths, target_times;
 };
 
-// Throws ValueError where source times do not ascend, target times do not although there is a sum, or
-// a length is out of range.
+// Throws ValueError where source times do not ascend, target times do not although there is a sum,
+// or a length is out of range.
 void check_on_cpu(const StreamPlan& plan, StreamNumber number, const ArgumentNames& names,
                   BatchedArguments batched, const ExecutionContext& context);
 void align_on_cpu(const StreamPlan& plan, const RunTable& runs, const ExecutionContext& context);

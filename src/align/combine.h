@@ -92,8 +92,8 @@ ROBOCACHE_HOST_DEVICE Arc<Compute> make_arc(const Quaternion<Compute>& a,
   return arc;
 }
 
-/// Spherical linear interpolation, `w` of the way from `a` to `b` or, where that is shorter, -b. The
-/// inputs need not be unit quaternions, the output is one; zero if either input is.
+/// Spherical linear interpolation, `w` of the way from `a` to `b` or, where that is shorter, -b.
+/// The inputs need not be unit quaternions, the output is one; zero if either input is.
 /// Source: Shoemake, "Animating rotation with quaternion curves", SIGGRAPH 1985.
 template <typename Compute>
 ROBOCACHE_HOST_DEVICE Quaternion<Compute> slerp(const Quaternion<Compute>& a,

@@ -6,11 +6,12 @@
 //   sorted by row
 //   |--- r-1 ---|--- r ---|--- r+1 ---|     a pair helps two rows; so row r gathers from r - 1 and its own
 //
-// A mean or a sum helps any number of rows. There, row r gathers from the first target of the order that
-// reaches it (`begins`) up to the last of its own. What lies between reaches it too, where windows are
-// of one length or, as those of sums, do not overlap: a first target with thousands of rows costs the
-// later rows nothing. It may not reach it, and is passed over, only in batch rows that share their
-// values and have timelines of their own, and where a stream has both means and sums.
+// A mean or a sum helps any number of rows. There, row r gathers from the first target of the order
+// that reaches it (`begins`) up to the last of its own. What lies between reaches it too, where
+// windows are of one length or, as those of sums, do not overlap: a first target with thousands of
+// rows costs the later rows nothing. It may not reach it, and is passed over, only in batch rows
+// that share their values and have timelines of their own, and where a stream has both means and
+// sums.
 #pragma once
 
 #include <cstdint>
@@ -37,8 +38,8 @@ ROBOCACHE_HOST_DEVICE TargetRecord make_record(const BackwardPlan& plan, std::in
           location.nearest_is_later};
 }
 
-/// The same for a stream with means or sums; `record` is what `make_record` gave, and is moved to the
-/// first row of all.
+/// The same for a stream with means or sums; `record` is what `make_record` gave, and is moved to
+/// the first row of all.
 template <typename Compute>
 ROBOCACHE_HOST_DEVICE WindowRecord make_window_record(const BackwardPlan& plan, std::int64_t b,
                                                       std::int64_t first_row,
@@ -111,8 +112,9 @@ ROBOCACHE_HOST_DEVICE bool row_is_valid(const BackwardPlan& plan, std::int64_t t
                        row % forward.rows * forward.valid_row_stride];
 }
 
-/// Calls `add(target, location, is_pair, step)` for the targets that a method makes from this row: from
-/// it alone or, if the target's rows are a pair, from it as the first (`step` 0) or the second (1).
+/// Calls `add(target, location, is_pair, step)` for the targets that a method makes from this row:
+/// from it alone or, if the target's rows are a pair, from it as the first (`step` 0) or the second
+/// (1).
 template <typename Compute, typename Add>
 ROBOCACHE_HOST_DEVICE void for_each_target(const RowTargets& targets, Method method,
                                            std::int64_t row, const Add& add) {

@@ -55,7 +55,8 @@ ROBOCACHE_HOST_DEVICE double offset_target_time(double time, TimeValue) { return
 ROBOCACHE_HOST_DEVICE float offset_target_time(float time, TimeValue) { return time; }
 
 /// The rows of one episode, as far as time goes. Index is wide enough to count them. Without
-/// kIsOffset, the stream is known to have no clock offset: a search on the GPU feels even an addition.
+/// kIsOffset, the stream is known to have no clock offset: a search on the GPU feels even an
+/// addition.
 template <typename Time, typename Index, bool kIsOffset = true>
 struct EpisodeTimes {
   const Time* times;
@@ -120,9 +121,9 @@ struct DurationOf<float> {
   ROBOCACHE_HOST_DEVICE static float from(TimeValue value) { return value.f32; }
 };
 
-/// The number of rows for which `is_before(time)` holds; those come first. Gallops from `guess`, a row
-/// in [0, count), then halves: about 2 log2(distance) reads. Times that do not ascend give some number
-/// in [0, count], in as many steps.
+/// The number of rows for which `is_before(time)` holds; those come first. Gallops from `guess`, a
+/// row in [0, count), then halves: about 2 log2(distance) reads. Times that do not ascend give some
+/// number in [0, count], in as many steps.
 /// Source: Bentley and Yao, "An almost optimal algorithm for unbounded searching", 1976.
 template <typename Time, typename Index, typename IsBefore, bool kIsOffset>
 ROBOCACHE_HOST_DEVICE Index rows_before(const EpisodeTimes<Time, Index, kIsOffset>& episode,
@@ -202,8 +203,8 @@ ROBOCACHE_HOST_DEVICE Location<Compute> locate_outside(
   return location;
 }
 
-/// Whether the two rows of a pair, or the one of them that a method reads, are real and near enough,
-/// for all methods of `kinds`.
+/// Whether the two rows of a pair, or the one of them that a method reads, are real and near
+/// enough, for all methods of `kinds`.
 template <typename Time, typename Index, bool kIsOffset>
 ROBOCACHE_HOST_DEVICE bool pair_is_valid(const BasicStreamPlan<Index>& plan,
                                          const EpisodeTimes<Time, Index, kIsOffset>& episode,
@@ -230,8 +231,9 @@ ROBOCACHE_HOST_DEVICE bool pair_is_valid(const BasicStreamPlan<Index>& plan,
   return valid;
 }
 
-/// The rows that make the target at `t`, given its bracket (of any content where the episode is empty
-/// or `t` NaN). `plan` says how gaps, outside and tolerance are meant. Means and sums are window.h's.
+/// The rows that make the target at `t`, given its bracket (of any content where the episode is
+/// empty or `t` NaN). `plan` says how gaps, outside and tolerance are meant. Means and sums are
+/// window.h's.
 template <typename Compute, typename Time, typename Index, bool kIsOffset>
 ROBOCACHE_HOST_DEVICE Location<Compute> locate(const BasicStreamPlan<Index>& plan,
                                                const EpisodeTimes<Time, Index, kIsOffset>& episode,
@@ -295,8 +297,8 @@ ROBOCACHE_HOST_DEVICE MethodRows rows_for(Method method, const Location<Compute>
   return {takes_later ? 1 : 0, is_pair};
 }
 
-/// The newest row that methods of `kinds` read at a location (means and sums apart), or that they would
-/// if the target were held; the episode has rows.
+/// The newest row that methods of `kinds` read at a location (means and sums apart), or that they
+/// would if the target were held; the episode has rows.
 template <typename Compute>
 ROBOCACHE_HOST_DEVICE std::int64_t newest_row(std::uint8_t kinds,
                                               const Location<Compute>& location) {

@@ -1,5 +1,5 @@
-// Streams of one linear, previous or nearest run on the GPU: their values are copied or interpolated, in
-// vectors where memory allows.
+// Streams of one linear, previous or nearest run on the GPU: their values are copied or
+// interpolated, in vectors where memory allows.
 #pragma once
 
 #include <cstdint>

@@ -48,7 +48,8 @@ using PlannedRun = BasicPlannedRun<std::int64_t>;
 using RunTable = BasicRunTable<std::int64_t>;
 
 /// One stream, its targets and its share of the output. Strides are in elements, and 0 along a
-/// dimension that is shared. Index is wide enough for every size and stride, not for their products.
+/// dimension that is shared. Index is wide enough for every size and stride, not for their
+/// products.
 template <typename Index_>
 struct BasicStreamPlan {
   using Index = Index_;
@@ -100,8 +101,8 @@ ROBOCACHE_CONSTEXPR std::int64_t offset(std::int64_t position, std::int64_t stri
   return position * stride;
 }
 
-/// The same, of narrow ones: a single instruction on the GPU, where the compiler would spend four on
-/// the product of two widened numbers.
+/// The same, of narrow ones: a single instruction on the GPU, where the compiler would spend four
+/// on the product of two widened numbers.
 ROBOCACHE_HOST_DEVICE_INLINE std::int64_t offset(std::int32_t position, std::int32_t stride) {
 #if defined(__CUDA_ARCH__)
   std::int64_t product;

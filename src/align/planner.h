@@ -1,4 +1,5 @@
-// A call's arguments, checked and turned into plans: what every entry point of alignment begins with.
+// A call's arguments, checked and turned into plans: what every entry point of alignment begins
+// with.
 #pragma once
 
 #include <cstddef>
@@ -30,8 +31,8 @@ class CallPlan {
 
   std::size_t count() const { return plans_.size(); }
   const CheckedStream& checked(std::size_t stream) const { return checked_[stream]; }
-  /// Checks the outputs of `align` and makes the plans write to them. `valid_out` and `age_out` may be
-  /// absent.
+  /// Checks the outputs of `align` and makes the plans write to them. `valid_out` and `age_out` may
+  /// be absent.
   void set_outputs(const TensorView& values_out, const TensorView& valid_out,
                    const TensorView& age_out);
   const StreamPlan& plan(std::size_t stream) const { return plans_[stream]; }

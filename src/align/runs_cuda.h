@@ -1,5 +1,5 @@
-// Streams of any layout on the GPU: several runs, slerp, angle, means and sums. Types are looked at as
-// elements are loaded and stored, so that this is compiled once for each compute type.
+// Streams of any layout on the GPU: several runs, slerp, angle, means and sums. Types are looked at
+// as elements are loaded and stored, so that this is compiled once for each compute type.
 #pragma once
 
 #include <cstdint>
@@ -76,8 +76,8 @@ __device__ void write(const BasicStreamPlan<Index>& plan, std::int64_t out, Inde
   }
 }
 
-/// A channel of the mean or the sum of a window's rows, row after row. `column` is where the channel
-/// is in the episode's first row.
+/// A channel of the mean or the sum of a window's rows, row after row. `column` is where the
+/// channel is in the episode's first row.
 template <typename Compute, typename Index>
 __device__ Compute add_rows(const BasicStreamPlan<Index>& plan,
                             const RunsTarget<Compute, Index>& target, const Window<Index>& window,

@@ -1,4 +1,5 @@
-// What the forward and the backward kernels of the CPU share: the search for the rows of many targets.
+// What the forward and the backward kernels of the CPU share: the search for the rows of many
+// targets.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// What the forward and the backward kernels share: the search for a target's rows on the GPU, and the
-// run that a unit belongs to.
+// What the forward and the backward kernels share: the search for a target's rows on the GPU, and
+// the run that a unit belongs to.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@
 
 namespace robocache::cuda {
 
-// Rows read at once around a guess. The times of a steady recording stray from an even spacing by less
-// than a row or so, and then these hold the bracket: one trip to memory in place of several.
+// Rows read at once around a guess. The times of a steady recording stray from an even spacing by
+// less than a row or so, and then these hold the bracket: one trip to memory in place of several.
 constexpr int kWindow = 4;
 
 /// Looks for the bracket of `t` in the rows around `guess`; false if it is not there. NaN is before
@@ -44,8 +44,8 @@ __device__ bool look_around(const EpisodeTimes<Time, Index, kIsOffset>& episode,
 }
 
 /// The bracket of `t`, NaN or not, in an episode that has rows. Looks first around `first_guess`,
-/// which does not wait for `t` to be read, then where `t` would be if the rows were evenly spaced, and
-/// then gallops from there.
+/// which does not wait for `t` to be read, then where `t` would be if the rows were evenly spaced,
+/// and then gallops from there.
 template <typename Time, typename Index, bool kIsOffset>
 __device__ Bracket<Time, Index> find_bracket(const EpisodeTimes<Time, Index, kIsOffset>& episode,
                                              Time t, Index first_guess) {
@@ -100,8 +100,8 @@ __device__ void search(const BasicStreamPlan<Index>& plan, Index b, Index t,
   }
 }
 
-/// The location of target t of batch row b, whose stream has neither means nor sums. Writes its age if
-/// that is asked for. A stream known to be `kIsBare` has no clock offset and wants no age.
+/// The location of target t of batch row b, whose stream has neither means nor sums. Writes its age
+/// if that is asked for. A stream known to be `kIsBare` has no clock offset and wants no age.
 template <typename Compute, bool kIsBare = false, typename Index>
 __device__ Location<Compute> locate_target(const BasicStreamPlan<Index>& plan, Index b, Index t,
                                            const Episode<Index>& episode) {

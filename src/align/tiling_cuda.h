@@ -15,15 +15,15 @@
 //
 // A stream wider than a block takes a stretch of its row to a block.
 //
-// A tile is not a run of neighbours, once it is larger than what a block has in flight, but chunks taken
-// in turn with the other tiles of a sweep (about as many as run at once):
+// A tile is not a run of neighbours, once it is larger than what a block has in flight, but chunks
+// taken in turn with the other tiles of a sweep (about as many as run at once):
 //
 //   targets     | 0 1 2 3 | 4 5 6 7 | ... |        |        | ...
 //   tile of        0         1               0        1           (chunks of 4)
 //
-// All blocks then read and write the same few megabytes at any moment, which DRAM likes. All streams have
-// their share in each sweep, so that blocks that wait for memory run beside others that search, and the
-// pieces of an output row are written at about the same time:
+// All blocks then read and write the same few megabytes at any moment, which DRAM likes. All
+// streams have their share in each sweep, so that blocks that wait for memory run beside others
+// that search, and the pieces of an output row are written at about the same time:
 //
 //   blocks      | sweep 0: stream 0's tiles | stream 1's | ... | sweep 1: stream 0's tiles | ...
 #pragma once
@@ -35,24 +35,25 @@
 
 namespace robocache::cuda {
 
-// Threads of a block, which is also the most targets in a tile: few enough that a block waits for few
-// others' searches, enough that one warp's searches serve four.
+// Threads of a block, which is also the most targets in a tile: few enough that a block waits for
+// few others' searches, enough that one warp's searches serve four.
 constexpr int kThreads = 128;
-// Pieces that a thread makes in one go, their loads in flight together, and blocks that an SM holds,
-// which sets how many registers a thread may have for them.
+// Pieces that a thread makes in one go, their loads in flight together, and blocks that an SM
+// holds, which sets how many registers a thread may have for them.
 constexpr int kPiecesAtOnce = 2;
 constexpr int kBlocksPerSm = 8;
 
-// How large a tile grows. A search costs as many instructions as five pieces, so threads are first given
-// pieces for one go, while there are four blocks for each SM; beyond that, more pieces for each search.
+// How large a tile grows. A search costs as many instructions as five pieces, so threads are first
+// given pieces for one go, while there are four blocks for each SM; beyond that, more pieces for
+// each search.
 constexpr int kEnoughTiles = 512;
 constexpr int kManyTiles = 2048;
 constexpr int kMaxPiecesPerThread = 16;
-// Pieces that a thread makes before its tile goes on elsewhere: enough that a row which two neighbouring
-// targets read is seldom fetched by two blocks.
+// Pieces that a thread makes before its tile goes on elsewhere: enough that a row which two
+// neighbouring targets read is seldom fetched by two blocks.
 constexpr int kPiecesPerChunk = 2 * kPiecesAtOnce;
-// Tiles of a sweep, of the stream that has most: half as many blocks as an H200 holds at once, so that
-// those of several streams and sweeps run side by side.
+// Tiles of a sweep, of the stream that has most: half as many blocks as an H200 holds at once, so
+// that those of several streams and sweeps run side by side.
 constexpr int kTilesPerSweep = 512;
 
 /// Division of numbers below 2^31 by a number that all threads share.

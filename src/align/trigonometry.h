@@ -2,8 +2,8 @@
 // IEEE machine, so that slerp has the same bits on the CPU and the GPU, which their own libraries
 // do not promise.
 //
-// Both are Taylor series about 0, summed by Horner's rule, on ranges on which the terms left out are
-// below half a unit in the last place of 1.
+// Both are Taylor series about 0, summed by Horner's rule, on ranges on which the terms left out
+// are below half a unit in the last place of 1.
 #pragma once
 
 #include "core/target.h"

@@ -97,8 +97,8 @@ ROBOCACHE_HOST_DEVICE Window<Index> locate_mean(const BasicStreamPlan<Index>& pl
   return window;
 }
 
-/// The rows of a sum: those after the target before target `index` of batch row `b`, which stands at
-/// `t`, and not after `t`.
+/// The rows of a sum: those after the target before target `index` of batch row `b`, which stands
+/// at `t`, and not after `t`.
 template <typename Time, typename Index, bool kIsOffset>
 ROBOCACHE_HOST_DEVICE Window<Index> locate_sum(const BasicStreamPlan<Index>& plan,
                                                const EpisodeTimes<Time, Index, kIsOffset>& episode,
@@ -139,7 +139,8 @@ struct Located {
   Windows<Index> windows;
 };
 
-/// Locates target `index` of batch row `b`, which stands at `t`, and writes its age if that is asked for.
+/// Locates target `index` of batch row `b`, which stands at `t`, and writes its age if that is
+/// asked for.
 template <typename Compute, typename Time, typename Index, bool kIsOffset>
 ROBOCACHE_HOST_DEVICE Located<Compute, Index> locate_all(
     const BasicStreamPlan<Index>& plan, const EpisodeTimes<Time, Index, kIsOffset>& episode,

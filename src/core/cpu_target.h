@@ -26,7 +26,8 @@ T choose_for_cpu(T baseline, T avx2, T avx512) {
 
 }  // namespace robocache
 
-/// That copy of a function that stands in the namespace of each instruction set: ROBOCACHE_FOR_CPU(f)().
+/// That copy of a function that stands in the namespace of each instruction set:
+/// ROBOCACHE_FOR_CPU(f)().
 #if defined(ROBOCACHE_X86_TARGETS)
 #define ROBOCACHE_FOR_CPU(function) \
   ::robocache::choose_for_cpu(baseline::function, avx2::function, avx512::function)

@@ -25,7 +25,8 @@ void parallel_for_threads(void* /*pool*/, std::int64_t count, std::int64_t grain
   try {
     for (; started < parts; ++started) threads.emplace_back(run_part, started);
   } catch (...) {
-    // The system gives no more threads, or no memory for one: this one does the parts that are left.
+    // The system gives no more threads, or no memory for one: this one does the parts that are
+    // left.
   }
   for (std::int64_t part = started; part < parts; ++part) run_part(part);
   run_part(0);

@@ -20,8 +20,8 @@ __device__ __forceinline__ std::int64_t thread_index() {
   return std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
 }
 
-/// Launches a kernel on `blocks` of kThreads, at least one; throws DeviceError, which calls it `what`.
-/// The status is the launch's alone: what others left pending is theirs to find.
+/// Launches a kernel on `blocks` of kThreads, at least one; throws DeviceError, which calls it
+/// `what`. The status is the launch's alone: what others left pending is theirs to find.
 template <typename... Parameters, typename... Arguments>
 void launch(const char* what, void (*kernel)(Parameters...), dim3 blocks, cudaStream_t stream,
             const Arguments&... arguments) {

@@ -11,8 +11,8 @@
 
 namespace robocache {
 
-/// What a block is aligned to, and with it the arrays in it: 256 bytes on CUDA, as CUB asks, and 8 on the
-/// CPU, where no type that is kept in one needs more.
+/// What a block is aligned to, and with it the arrays in it: 256 bytes on CUDA, as CUB asks, and 8
+/// on the CPU, where no type that is kept in one needs more.
 constexpr std::size_t workspace_alignment(DeviceType device) {
   return device == DeviceType::kCuda ? 256 : 8;
 }

@@ -78,7 +78,8 @@ struct GridPlan {
   VoxelGeometry geometry;
 };
 
-/// Whether a voxel's channel is that of one of its points: the others have no share of its gradient.
+/// Whether a voxel's channel is that of one of its points: the others have no share of its
+/// gradient.
 ROBOCACHE_CONSTEXPR bool picks_one(VoxelMode mode) {
   return mode == VoxelMode::kMax || mode == VoxelMode::kMin;
 }

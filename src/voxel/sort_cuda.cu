@@ -8,8 +8,8 @@
 namespace robocache::cuda {
 namespace {
 
-// Where merging is faster than a radix sort, as seen on an H200: a radix sort takes one more pass for
-// every 8 bits, a merge one more for every doubling of the points.
+// Where merging is faster than a radix sort, as seen on an H200: a radix sort takes one more pass
+// for every 8 bits, a merge one more for every doubling of the points.
 constexpr int kLeastBitsToMerge = 49;
 constexpr std::int64_t kMostPointsToMerge = std::int64_t{1} << 19;
 

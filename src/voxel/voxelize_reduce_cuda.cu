@@ -11,8 +11,9 @@ namespace robocache {
 namespace cuda {
 namespace {
 
-// Throughout: keys [P], a point's cell counted over all clouds, the limit for dropped points; points [P],
-// their indices; dropped [B], or null. Once sorted, points of a cell stand together, in ascending order.
+// Throughout: keys [P], a point's cell counted over all clouds, the limit for dropped points;
+// points [P], their indices; dropped [B], or null. Once sorted, points of a cell stand together, in
+// ascending order.
 
 template <typename Key>
 __global__ void __launch_bounds__(kThreads)

@@ -148,8 +148,8 @@ TEST_P(Align, BothEndsOfAMeanWindowCount) {
   }
 }
 
-// Targets that descend are an error of the CPU backend; elsewhere nobody looks, and such a target has
-// no rows of its own.
+// Targets that descend are an error of the CPU backend; elsewhere nobody looks, and such a target
+// has no rows of its own.
 TEST_P(Align, ASumBetweenDescendingTargetsIsZero) {
   if (engine().name() == "cpu") return;
   Problem problem = small_problem(DataType::kInt64, {1, 2, 4, 8, 16}, 5);

@@ -114,8 +114,8 @@ TEST_P(Backward, DifferencesOfTheForwardPass) {
   }
 }
 
-// Of a row's targets some have it as their first row and some as their second: float32 sums depend on
-// the order in which they are taken.
+// Of a row's targets some have it as their first row and some as their second: float32 sums depend
+// on the order in which they are taken.
 TEST_P(Backward, SumsAreTakenInOrderOfTargets) {
   Problem problem;
   StreamData data;

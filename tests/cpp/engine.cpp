@@ -92,8 +92,8 @@ class KernelsEngine : public Engine {
     if (plan.forward.row_kinds & (kReadsWindow | kReadsInterval)) windows.resize(records.size());
     WindowRecord* const window_records = windows.empty() ? nullptr : windows.data();
     if (targets > 0) backward_().record(plan, records.data(), window_records, 0, targets);
-    // Targets by row, then by number; starts[row] is where a row's begin. As the place of the first that
-    // reaches a row any before it will do: that of the first of all.
+    // Targets by row, then by number; starts[row] is where a row's begin. As the place of the first
+    // that reaches a row any before it will do: that of the first of all.
     const std::vector<std::int64_t> begins(static_cast<std::size_t>(rows));
     std::vector<std::int64_t> order;
     std::vector<std::int64_t> starts(static_cast<std::size_t>(rows) + 1);

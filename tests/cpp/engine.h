@@ -1,6 +1,6 @@
-// Everything that can run an alignment here, behind one face: the CPU backend as the library runs it,
-// each instruction set's kernels by themselves, and the CUDA backend. All take host memory; the CUDA
-// engine copies it to the device and back, gaps between elements included.
+// Everything that can run an alignment here, behind one face: the CPU backend as the library runs
+// it, each instruction set's kernels by themselves, and the CUDA backend. All take host memory; the
+// CUDA engine copies it to the device and back, gaps between elements included.
 #pragma once
 
 #include <string>

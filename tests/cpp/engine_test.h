@@ -1,5 +1,5 @@
-// Tests that run once per engine, of alignment or of voxelization, and skip with the reason where one
-// cannot run.
+// Tests that run once per engine, of alignment or of voxelization, and skip with the reason where
+// one cannot run.
 #pragma once
 
 #include <gtest/gtest.h>

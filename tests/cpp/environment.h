@@ -12,8 +12,8 @@ inline std::string environment(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-/// Whether ROBOCACHE_TEST_BACKENDS, a list of names between commas, has this engine: it must then be
-/// able to run, where it would be left out otherwise.
+/// Whether ROBOCACHE_TEST_BACKENDS, a list of names between commas, has this engine: it must then
+/// be able to run, where it would be left out otherwise.
 inline bool is_required(const std::string& engine) {
   const std::string list = "," + environment("ROBOCACHE_TEST_BACKENDS") + ",";
   return list.find("," + engine + ",") != std::string::npos;

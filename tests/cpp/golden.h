@@ -1,5 +1,5 @@
-// Reads the golden cases of tests/golden, which every backend of the project does: its README says the
-// format.
+// Reads the golden cases of tests/golden, which every backend of the project does: its README says
+// the format.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@ namespace robocache::testing {
 
 using Json = nlohmann::json;
 
-/// The cases of a file in the folder that the environment names, for a build that has moved to another
-/// machine, or in this tree's.
+/// The cases of a file in the folder that the environment names, for a build that has moved to
+/// another machine, or in this tree's.
 inline Json cases_of(const std::string& file_name) {
   const std::string folder = environment("ROBOCACHE_GOLDEN_CASES");
   const std::string path = (folder.empty() ? ROBOCACHE_GOLDEN_CASES : folder) + "/" + file_name;

@@ -25,8 +25,8 @@ std::optional<Duration> duration_of(const Json& json, DataType time_type) {
                                        : Duration::seconds(number_of(json));
 }
 
-/// The type of a pair of types that C++ callers convert to themselves: of times, or of the values and
-/// the output.
+/// The type of a pair of types that C++ callers convert to themselves: of times, or of the values
+/// and the output.
 DataType wider(DataType a, DataType b, DataType narrow) {
   return a == DataType::kFloat64 || b == DataType::kFloat64 ? DataType::kFloat64 : narrow;
 }

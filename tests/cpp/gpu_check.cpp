@@ -1,6 +1,7 @@
 // Every CUDA kernel on small data, compared with the CPU backend: a program of a few seconds for
-// compute-sanitizer, which tests/gpu.sh runs it under. Bad input that CUDA does not look at, lengths
-// out of range, times and offsets in any order, must stay within bounds; what it gives is not compared.
+// compute-sanitizer, which tests/gpu.sh runs it under. Bad input that CUDA does not look at,
+// lengths out of range, times and offsets in any order, must stay within bounds; what it gives is
+// not compared.
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
@@ -61,8 +62,8 @@ std::string compare_ages(const Tensor& expected, const Tensor& got) {
   return "";
 }
 
-/// Units in the last place of 1 by which slerp and angle may differ, times what the scale of a random
-/// problem may make of it.
+/// Units in the last place of 1 by which slerp and angle may differ, times what the scale of a
+/// random problem may make of it.
 double slack_of(const Problem& problem, DataType out_type) {
   if (is_exact(problem)) return 0;
   if (out_type == DataType::kUInt8) return 1;

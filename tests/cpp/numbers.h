@@ -8,7 +8,8 @@
 
 namespace robocache::testing {
 
-/// What the bits of a 16-bit floating type stand for: sign, exponent and fraction, as IEEE has them.
+/// What the bits of a 16-bit floating type stand for: sign, exponent and fraction, as IEEE has
+/// them.
 double value_of_half(std::uint16_t bits);
 double value_of_bfloat16(std::uint16_t bits);
 

@@ -8,8 +8,8 @@
 
 namespace robocache::testing {
 
-/// Random choices that are the same on every machine, which the standard library's distributions are
-/// not.
+/// Random choices that are the same on every machine, which the standard library's distributions
+/// are not.
 class Random {
  public:
   explicit Random(std::uint64_t seed) : bits_(seed) {}

@@ -37,8 +37,8 @@ std::vector<Run> random_layout(std::int64_t channels, Random& random) {
   return layout;
 }
 
-/// Numbers that suit each run: quaternions some of which are zero, angles some of which are far from
-/// (-pi, pi], and anything at all elsewhere.
+/// Numbers that suit each run: quaternions some of which are zero, angles some of which are far
+/// from (-pi, pi], and anything at all elsewhere.
 void fill_values(Tensor& values, const std::vector<Run>& runs, bool is_plain, Random& random) {
   const std::int64_t channels = values.shape().back();
   const std::int64_t rows = channels == 0 ? 0 : values.size() / channels;

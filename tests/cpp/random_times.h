@@ -47,8 +47,8 @@ struct Usage {
 void fill_times(Tensor& times, std::int64_t first, const Usage& usage, const Clock& clock,
                 Random& random);
 
-/// Targets for recordings of up to `rows` rows; those of a batch row ascend if `are_ordered`, but for
-/// NaN ones.
+/// Targets for recordings of up to `rows` rows; those of a batch row ascend if `are_ordered`, but
+/// for NaN ones.
 void fill_targets(Tensor& targets, std::int64_t rows, bool are_ordered, const Clock& clock,
                   Random& random);
 

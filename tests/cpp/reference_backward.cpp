@@ -14,8 +14,8 @@ namespace {
 
 using namespace reference;
 
-/// What the gradient of a loss with respect to a quaternion of a target says about element `i` of row
-/// a or b: the loss's difference over a small step of it.
+/// What the gradient of a loss with respect to a quaternion of a target says about element `i` of
+/// row a or b: the loss's difference over a small step of it.
 template <typename Compute>
 long double slerp_share(const std::array<Compute, 4>& row_a, const std::array<Compute, 4>& row_b,
                         bool two, long double w, const Quaternion& gradient, bool of_a, int i) {

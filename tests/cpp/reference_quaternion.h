@@ -54,8 +54,8 @@ bool is_zero(const std::array<Compute, 4>& q) {
   return q[0] == 0 && q[1] == 0 && q[2] == 0 && q[3] == 0;
 }
 
-/// Whether the short way from a to b is to -b. Decided in the compute type, as rows at a right angle
-/// would go either way otherwise.
+/// Whether the short way from a to b is to -b. Decided in the compute type, as rows at a right
+/// angle would go either way otherwise.
 template <typename Compute>
 bool flips(const std::array<Compute, 4>& a, const std::array<Compute, 4>& b) {
   Compute dot = a[0] * b[0];

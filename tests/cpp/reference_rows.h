@@ -62,8 +62,8 @@ struct Episode {
   Outside outside;
 };
 
-/// A clock offset moves floating rows, each sum rounded; and integer targets the other way, up to the
-/// ends of int64.
+/// A clock offset moves floating rows, each sum rounded; and integer targets the other way, up to
+/// the ends of int64.
 inline std::int64_t moved_row(std::int64_t time, Int128) { return time; }
 inline float moved_row(float time, float by) { return time + by; }
 inline double moved_row(double time, double by) { return time + by; }

@@ -1,5 +1,5 @@
-// The CPU kernels of the baseline give what the reference does, and those of every other instruction set
-// the same bits as they.
+// The CPU kernels of the baseline give what the reference does, and those of every other
+// instruction set the same bits as they.
 #if defined(ROBOCACHE_TEST_KERNELS)
 #include <gtest/gtest.h>
 
