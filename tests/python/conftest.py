@@ -62,3 +62,26 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             why = "; ".join(f"{n}: {left_out[n]}" for n in fits if n in left_out)
             none = pytest.param(None, id="none", marks=pytest.mark.skip(reason=why))
             metafunc.parametrize(name, params or [none])
+
+
+@pytest.fixture(params=["bag", "db3", "mcap"])
+def storage(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def recordings(tmp_path: Path) -> Path:
+    """A folder of eight recordings to convert."""
+    from conversions import write_recording
+
+    for seed in range(8):
+        write_recording(tmp_path / "recordings" / f"r{seed}.npz", seed)
+    return tmp_path / "recordings"
+
+
+@pytest.fixture
+def small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A group for every two of these recordings, so that there are several commits."""
+    from robocache.conversion import run as conversion
+
+    monkeypatch.setattr(conversion, "LEAST_GROUP_BYTES", 90_000)

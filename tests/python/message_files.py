@@ -169,3 +169,14 @@ def read(path: Path, **options: Any) -> tuple[dict[str, Rows], Recording]:
 def error_of(path: Path, **options: Any) -> str:
     """What reading a recording says is wrong."""
     return message_of(path, ReadOptions(**options))
+
+
+def messages_for(storage: str, **definitions: str) -> Messages:
+    return Messages(1 if storage == "bag" else 2, definitions)
+
+
+def imus(robot: Messages, stamps: list[int]) -> list[Any]:
+    return [
+        ("/imu", "sensor_msgs/msg/Imu", START + i * MS, robot.imu(at, i))
+        for i, at in enumerate(stamps)
+    ]

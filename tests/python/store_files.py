@@ -16,6 +16,9 @@ from safetensors import safe_open
 
 import robocache as rc
 
+TIMES = np.arange(5, dtype=np.int64) * 20_000_000
+VALUES = np.arange(10, dtype=np.float32).reshape(5, 2)
+
 
 @dataclass
 class EpisodeOnDisk:
@@ -133,3 +136,10 @@ def read_store(path: Path) -> list[EpisodeOnDisk]:
 
 def file_names(path: Path) -> list[str]:
     return sorted(entry.name for entry in path.iterdir())
+
+
+def write_episodes(path: Path, count: int, append: bool = False, **options: int) -> None:
+    with rc.StoreWriter(path, append=append, **options) as writer:
+        for i in range(count):
+            with writer.episode(task=f"task {i % 2}", source=f"file#{i}") as episode:
+                episode.add("action", TIMES, VALUES + i)

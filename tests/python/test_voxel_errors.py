@@ -475,29 +475,3 @@ def test_offsets_unchecked(backend: Backend, offsets: list[int], message: str) -
 def test_return_dropped_is_a_bool(backend: Backend) -> None:
     with pytest.raises(TypeError, match=r"^return_dropped: expected a bool, got int$"):
         backend.voxelize(zeros(P, 3), return_dropped=1)
-
-
-@pytest.mark.parametrize("array", [np.array, torch.tensor])
-def test_numbers_in_arrays(backend: Backend, array: Any) -> None:
-    """NumPy's arrays and tensors on the CPU are numbers too, of no dimension or three."""
-    points = backend.put(torch.tensor([[0.5, 0.5, 0.5]]))
-    grid = rc.voxelize_point_cloud(
-        points, array([2, 2, 2]), array(0.5), origin=array([0, 0, 0]), mode="count",
-        backend=backend.backend,
-    )  # fmt: skip
-    assert grid[1, 1, 1] == 1
-    sizes = array([1.0, 0.25, 1])
-    voxels = rc.voxelize_sparse(points, sizes, origin=list(sizes), backend=backend.backend)
-    assert voxels.coordinates.tolist() == [[-1, 1, -1]]
-
-
-def test_numbers_of_numpy(backend: Backend) -> None:
-    """NumPy's numbers and arrays are numbers too."""
-    points = torch.tensor([[0.5, 0.5, 0.5]])
-    grid = backend.voxelize(
-        points, np.array([2, 2, 2]), np.float32(0.5), origin=np.zeros(3), mode="count"
-    )
-    assert grid[1, 1, 1] == 1
-    assert backend.voxelize_sparse(points, np.ones(3), origin=[0, np.int64(1), 0]).coordinates[
-        0
-    ].tolist() == [0, -1, 0]

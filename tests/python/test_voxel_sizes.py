@@ -15,6 +15,8 @@ import pytest
 import torch
 from support import Backend, assert_near, assert_same_bits
 
+import robocache as rc
+
 FLOATING = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
@@ -298,3 +300,32 @@ def test_threads(native: Backend) -> None:
     with ThreadPoolExecutor(8) as pool:
         for result in pool.map(call, range(24)):
             assert_same_bits(result, want)
+
+
+# ---- what numbers come in ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("array", [np.array, torch.tensor])
+def test_numbers_in_arrays(backend: Backend, array: Any) -> None:
+    """NumPy's arrays and tensors on the CPU are numbers too, of no dimension or three."""
+    points = backend.put(torch.tensor([[0.5, 0.5, 0.5]]))
+    grid = rc.voxelize_point_cloud(
+        points, array([2, 2, 2]), array(0.5), origin=array([0, 0, 0]), mode="count",
+        backend=backend.backend,
+    )  # fmt: skip
+    assert grid[1, 1, 1] == 1
+    sizes = array([1.0, 0.25, 1])
+    voxels = rc.voxelize_sparse(points, sizes, origin=list(sizes), backend=backend.backend)
+    assert voxels.coordinates.tolist() == [[-1, 1, -1]]
+
+
+def test_numbers_of_numpy(backend: Backend) -> None:
+    """NumPy's numbers and arrays are numbers too."""
+    points = torch.tensor([[0.5, 0.5, 0.5]])
+    grid = backend.voxelize(
+        points, np.array([2, 2, 2]), np.float32(0.5), origin=np.zeros(3), mode="count"
+    )
+    assert grid[1, 1, 1] == 1
+    assert backend.voxelize_sparse(points, np.ones(3), origin=[0, np.int64(1), 0]).coordinates[
+        0
+    ].tolist() == [0, -1, 0]
