@@ -89,6 +89,7 @@ def test_killed_with_workers(tmp_path: Path) -> None:
     deadline = time.monotonic() + 60
     while not list((tmp_path / "s").glob(".tmp-*")) and time.monotonic() < deadline:
         time.sleep(0.01)
+    process.send_signal(signal.SIGSTOP)  # so that no worker starts unseen
     children = children_of(process.pid)
     process.kill()
     process.wait()
