@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeGuard
 
 import torch
 
@@ -105,9 +105,9 @@ def outside_code(outside: str) -> int:
 def out_dtype_code(dtype: torch.dtype) -> int:
     code = DTYPE_CODES.get(dtype) if isinstance(dtype, torch.dtype) else None
     if code is None:
-        got = dtype_name(dtype) if isinstance(dtype, torch.dtype) else type(dtype).__name__
         raise TypeError(
-            f"out_dtype: expected float16, bfloat16, float32, float64 or uint8, got {got}"
+            "out_dtype: expected float16, bfloat16, float32, float64 or uint8, "
+            f"got {dtype_text(dtype)}"
         )
     return code
 
@@ -121,7 +121,7 @@ def pack_duration(
             raise TypeError(
                 f"{name}: expected an int (nanoseconds) for int64 times, got {type(value).__name__}"
             )
-        nanoseconds: int = int(value)  # type: ignore[call-overload]
+        nanoseconds = int(value)
         if nanoseconds < 0 and not may_be_negative:
             raise ValueError(f"{name}: expected 0 or more, got {number_text(value)}")
         if nanoseconds > MAX_INT64:
@@ -190,7 +190,7 @@ def seconds_of_bits(bits: int) -> float:
     return math.ldexp(mantissa + (1 << 52), biased - 1075)
 
 
-def _is_integer(value: object) -> bool:
+def _is_integer(value: object) -> TypeGuard[int]:
     # The first test is the fast one; the others are for NumPy's integers.
     return type(value) is int or (
         isinstance(value, numbers.Integral) and not isinstance(value, bool)
@@ -220,3 +220,8 @@ def compute_dtype(values_dtype: torch.dtype, out_dtype: torch.dtype) -> torch.dt
 
 def dtype_name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
+
+
+def dtype_text(value: object) -> str:
+    """The name of a dtype; of what is none, that of its type."""
+    return dtype_name(value) if isinstance(value, torch.dtype) else type(value).__name__

@@ -69,10 +69,8 @@ def pack_mode(mode: object, out_dtype: object) -> int:
     if out_dtype is None:
         return _DEFAULTS[code]
     if not isinstance(out_dtype, torch.dtype) or out_dtype not in _OUT_DTYPES[code]:
-        is_dtype = isinstance(out_dtype, torch.dtype)
-        got = _options.dtype_name(out_dtype) if is_dtype else type(out_dtype).__name__  # type: ignore[arg-type]
         expected = _one_of([_options.dtype_name(dtype) for dtype in _OUT_DTYPES[code]])
-        raise TypeError(f"out_dtype: expected {expected}, got {got}")
+        raise TypeError(f"out_dtype: expected {expected}, got {_options.dtype_text(out_dtype)}")
     return code | _CODES[out_dtype] << OUT_DTYPE_SHIFT
 
 

@@ -215,7 +215,8 @@ def _point_text(number: int, cloud: Tensor, points: Tensor, offsets: Tensor | No
 def _compiled_index(
     points: Tensor, offsets: Tensor | None, geometry: Sequence[float]
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    return tuple(sparse_index(points, offsets, geometry))  # type: ignore[return-value]
+    coordinates, counts, voxel, voxel_offsets, dropped = sparse_index(points, offsets, geometry)
+    return coordinates, counts, voxel, voxel_offsets, dropped
 
 
 @_compiled_index.register_fake
