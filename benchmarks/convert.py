@@ -21,7 +21,7 @@ from functools import partial
 from pathlib import Path
 
 import robocache as rc
-from readers import CASES, Case
+from readers import CASES, FPS, Case
 
 
 def seconds(call: Callable[[], object]) -> float:
@@ -51,7 +51,7 @@ def measure(case: Case, folder: Path, arguments: argparse.Namespace) -> str:
     def convert(workers: int) -> None:
         nonlocal size
         shutil.rmtree(store, ignore_errors=True)
-        size = rc.convert(paths, store, workers=workers, rate=case.options.rate).bytes
+        size = rc.convert(paths, store, workers=workers, rate=FPS).bytes
 
     library = float("inf")
     best = dict.fromkeys(arguments.workers, float("inf"))

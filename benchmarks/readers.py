@@ -26,6 +26,7 @@ import numpy as np
 from robocache.readers import ReadOptions, open_recording
 
 FPS = 30
+OPTIONS = ReadOptions(rate=FPS)  # of which the formats that have times or a rate need nothing
 EPISODES, ROWS = 200, 500
 IMAGE = (96, 96, 3)
 
@@ -37,7 +38,6 @@ class Case:
     name: str
     write: Callable[[Path], Path]
     read: Callable[[Path], Any]
-    options: ReadOptions = ReadOptions(rate=FPS)  # noqa: RUF009 (it is frozen)
 
 
 def load(module: str) -> Any:
@@ -241,6 +241,7 @@ def read_npz(path: Path) -> None:
 def write_video(root: Path) -> Path:
     """A LeRobot set of one episode with a video, 640x480, H.264."""
     av = load("av")
+    pq = load("pyarrow.parquet")
 
     frames = 200
     write_info(root, "v2.1")
@@ -253,8 +254,6 @@ def write_video(root: Path) -> Path:
     video = root / "videos/chunk-000/camera/episode_000000.mp4"
     for path in (data, video):
         path.parent.mkdir(parents=True)
-    pq = load("pyarrow.parquet")
-
     pq.write_table(episode_table(0).slice(0, frames), data)
     scene = np.random.default_rng(0).integers(0, 256, (60, 80, 3), np.uint8)
     scene = scene.repeat(8, 0).repeat(8, 1)
@@ -290,9 +289,9 @@ CASES = (
 )
 
 
-def read_all(path: Path, options: ReadOptions) -> int:
+def read_all(path: Path) -> int:
     """Every chunk of every episode: bytes of values."""
-    with open_recording(path, options) as recording:
+    with open_recording(path, OPTIONS) as recording:
         return sum(
             rows.values.nbytes for episode in recording.episodes() for rows in episode.read()
         )
@@ -300,13 +299,13 @@ def read_all(path: Path, options: ReadOptions) -> int:
 
 def measure(case: Case, folder: Path, repeats: int) -> str:
     path = case.write(folder / case.name.replace(" ", "_"))
-    size = read_all(path, case.options)
+    size = read_all(path)
     library = reader = float("inf")
     for _ in range(repeats):
         start = time.perf_counter()
         case.read(path)
         middle = time.perf_counter()
-        read_all(path, case.options)
+        read_all(path)
         library = min(library, middle - start)
         reader = min(reader, time.perf_counter() - middle)
     speeds = f"{size / library / 1e6:10,.0f} {size / reader / 1e6:10,.0f}"
