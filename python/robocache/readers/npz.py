@@ -29,6 +29,7 @@ from robocache.readers.recording import (
     Rows,
     StreamFacts,
     Times,
+    WholeRecording,
     chunks,
     head,
     in_order,
@@ -132,18 +133,34 @@ class Npz(Recording):
     def episodes(self) -> Sequence[EpisodeReader]:
         """The one episode of the file, if it has rows."""
         if any(self._arrays[name].shape[0] for name in self.streams):
-            return [_Episode(self)]
+            return [WholeRecording(self.read)]
         self.notes["episodes without rows, skipped"] = 1
         return []
 
-    def times(self, file: zipfile.ZipFile, name: str) -> Times:
+    def read(self) -> Iterator[Rows]:
+        """The rows of the one episode, an array after the other."""
+        path = self.path
+        with reading(path, "an NPZ file", *ARRAY_ERRORS), zipfile.ZipFile(path) as file:
+            for name in self.streams:
+                times = self._times(file, name)
+                parts = self._parts(file, name)
+                if (np.diff(times) < 0).any():  # in order only as a whole
+                    values = np.concatenate([part for _, part in parts])
+                    rows = in_order(Rows(name, times, values), self.notes)
+                    times, parts = rows.times, iter([(0, rows.values)])
+                for a, part in parts:
+                    if images.is_image(part.shape[1:], part.dtype):
+                        part = images.fit_all(part, self.options)
+                    yield from chunks(Rows(name, times[a : a + len(part)], part))
+
+    def _times(self, file: zipfile.ZipFile, name: str) -> Times:
         """[n] nanoseconds of an array's rows."""
         found = self._clocks[name]
         if found is None:
             rate = need_rate(self.path, None, self.options)
             return row_times(0, self._arrays[name].shape[0], rate)
         clock, called = found
-        values = np.concatenate([part for _, part in self.parts(file, clock)] or [np.empty(0)])
+        values = np.concatenate([part for _, part in self._parts(file, clock)] or [np.empty(0)])
         if values.dtype.kind == "M":
             if np.isnat(values).any():
                 row = int(np.flatnonzero(np.isnat(values))[0])
@@ -168,7 +185,7 @@ class Npz(Recording):
             )
         return table_columns.scale_times(values, unit or TIME_UNITS["s"], f"{self.path}, {clock}")
 
-    def parts(self, file: zipfile.ZipFile, name: str) -> Iterator[tuple[int, NDArray[Any]]]:
+    def _parts(self, file: zipfile.ZipFile, name: str) -> Iterator[tuple[int, NDArray[Any]]]:
         """An array in parts of bounded size: the number of a row, and rows from there on."""
         array = self._arrays[name]
         with file.open(f"{name}.npy") as stream:
@@ -181,30 +198,6 @@ class Npz(Recording):
                 shape = (count, *array.shape[1:])
                 order: Any = "C" if array.in_rows else "F"
                 yield a, native(np.frombuffer(data, array.dtype).reshape(shape, order=order))
-
-
-@dataclass(frozen=True)
-class _Episode:
-    recording: Npz
-    key: str = "0"
-    task: str | None = None
-    subsets: tuple[str, ...] = ()
-
-    def read(self) -> Iterator[Rows]:
-        recording = self.recording
-        path = recording.path
-        with reading(path, "an NPZ file", *ARRAY_ERRORS), zipfile.ZipFile(path) as file:
-            for name in recording.streams:
-                times = recording.times(file, name)
-                parts = recording.parts(file, name)
-                if (np.diff(times) < 0).any():  # in order only as a whole
-                    values = np.concatenate([part for _, part in parts])
-                    rows = in_order(Rows(name, times, values), recording.notes)
-                    times, parts = rows.times, iter([(0, rows.values)])
-                for a, part in parts:
-                    if images.is_image(part.shape[1:], part.dtype):
-                        part = images.fit_all(part, recording.options)
-                    yield from chunks(Rows(name, times[a : a + len(part)], part))
 
 
 def _read_header(stream: IO[bytes]) -> _Array:

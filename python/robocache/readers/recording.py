@@ -18,7 +18,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -183,13 +182,18 @@ class Recording(ABC):
     def __enter__(self) -> Recording:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
+
+
+@dataclass(frozen=True)
+class WholeRecording:
+    """The one episode of a recording that has no more, without a task."""
+
+    read: Callable[[], Iterator[Rows]]
+    key: str = "0"
+    task: str | None = None
+    subsets: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from robocache.readers.recording import (
     Recording,
     RecordingError,
     Rows,
+    WholeRecording,
 )
 from robocache.readers.ros_library import TypeLibrary
 from robocache.readers.ros_source import (
@@ -79,7 +80,7 @@ class MessageRecording(Recording):
 
     def episodes(self) -> Sequence[EpisodeReader]:
         """The one episode."""
-        return [_Messages(self)]
+        return [WholeRecording(self.read)]
 
     # ---- what is read
 
@@ -212,20 +213,6 @@ class MessageRecording(Recording):
             name = f"{self.path}, an image of {channel.topic}"
             image = images.decode(bytes(message.data), name)
         return image if isinstance(image, str) else images.fit(image, self.options)
-
-
-class _Messages:
-    """All messages of a recording, as its one episode."""
-
-    key = "0"
-    task = None
-    subsets = ()
-
-    def __init__(self, recording: MessageRecording) -> None:
-        self._recording = recording
-
-    def read(self) -> Iterator[Rows]:
-        return self._recording.read()
 
 
 def _reader(

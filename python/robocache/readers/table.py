@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import contextlib
 import csv
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ from robocache.readers.recording import (
     Rows,
     StreamFacts,
     Times,
+    WholeRecording,
     chunks,
     head,
     in_order,
@@ -89,21 +90,63 @@ class Table(Recording):
         if self._is_empty():
             self.notes["episodes without rows, skipped"] = 1
             return []
-        return [_Episode(self)]
+        return [WholeRecording(self.read)]
 
-    def batches(self) -> Iterator[Any]:
-        """The file's rows as tables (pyarrow.Table), the whole of a small file in one."""
-        raise NotImplementedError
+    def read(self) -> Iterator[Rows]:
+        """The rows of the one episode; streams take turns."""
+        first = 0
+        latest: int | None = None
+        for batch in self._batches():
+            times = self._times(batch, first)
+            if len(times):
+                if latest is not None and times.min() < latest:
+                    raise RecordingError(
+                        f"{self.path}: expected ascending times in a file above "
+                        f"{WHOLE_BYTES >> 20} MiB, got an earlier one after row {first}"
+                    )
+                latest = int(times.max())
+            for group in self.groups:
+                rows = self._rows(group, batch, times)
+                yield from chunks(in_order(rows, self.notes))
+            first += len(times)
 
+    def _times(self, batch: Any, first: int) -> Times:
+        if self.clock is None:
+            assert self.rate is not None
+            return row_times(first, batch.num_rows, self.rate)
+        return self.clock.read(self.path, batch[self.clock.column], first)
+
+    def _rows(self, group: table_columns.Group, batch: Any, times: Times) -> Rows:
+        columns = [one_array(batch[name]) for name in group.columns]
+        empty = np.logical_and.reduce([_nulls(column) for column in columns])
+        if empty.any():
+            batch_rows = np.flatnonzero(~empty)
+            columns = [column.take(_indices(batch_rows)) for column in columns]
+            times = times[batch_rows]
+        arrays: list[NDArray[Any]] = []
+        for name, column in zip(group.columns, columns, strict=True):
+            values = array_of(column, f"{self.path}, column {name}")
+            assert values is not None  # of a type that is_numeric
+            arrays.append(values)
+        if group.channels is None:
+            return Rows(group.stream, times, arrays[0])
+        return Rows(group.stream, times, np.stack(arrays, axis=1))
+
+    @abstractmethod
     def _schema(self) -> Any:
-        raise NotImplementedError
+        """The file's columns, a pyarrow.Schema."""
+
+    @abstractmethod
+    def _batches(self) -> Iterator[Any]:
+        """The file's rows as tables (pyarrow.Table), the whole of a small file in one."""
+
+    @abstractmethod
+    def _is_empty(self) -> bool:
+        """Whether it is known to have no rows."""
 
     def _time_sample(self, schema: Any) -> str:
         """Where times are read as text, the longest of the first ones."""
         return ""
-
-    def _is_empty(self) -> bool:
-        raise NotImplementedError
 
     def _reading(self) -> contextlib.AbstractContextManager[None]:
         return reading_arrow(self.path, self.format)
@@ -126,8 +169,7 @@ class CsvTable(Table):
         with self._stream() as stream:
             return stream.schema
 
-    def batches(self) -> Iterator[Any]:
-        """See `Table`."""
+    def _batches(self) -> Iterator[Any]:
         if self._whole is not None:
             yield self._whole
             return
@@ -197,8 +239,7 @@ class ParquetTable(Table):
         }
         return _flat(empty).schema
 
-    def batches(self) -> Iterator[Any]:
-        """See `Table`."""
+    def _batches(self) -> Iterator[Any]:
         metadata = self._file.metadata
         sizes = [metadata.row_group(g).total_byte_size for g in range(metadata.num_row_groups)]
         names = [column for group in self.groups for column in group.columns]
@@ -226,56 +267,6 @@ def _flat(table: Any) -> Any:
     while any(pa.types.is_struct(field.type) for field in table.schema):
         table = table.flatten()
     return table
-
-
-@dataclass(frozen=True)
-class _Episode:
-    table: Table
-    key: str = "0"
-    task: str | None = None
-    subsets: tuple[str, ...] = ()
-
-    def read(self) -> Iterator[Rows]:
-        table = self.table
-        first = 0
-        latest: int | None = None
-        for batch in table.batches():
-            times = self._times(batch, first)
-            if len(times):
-                if latest is not None and times.min() < latest:
-                    raise RecordingError(
-                        f"{table.path}: expected ascending times in a file above "
-                        f"{WHOLE_BYTES >> 20} MiB, got an earlier one after row {first}"
-                    )
-                latest = int(times.max())
-            for group in table.groups:
-                rows = self._rows(group, batch, times, first)
-                yield from chunks(in_order(rows, table.notes))
-            first += len(times)
-
-    def _times(self, batch: Any, first: int) -> Times:
-        table = self.table
-        if table.clock is None:
-            assert table.rate is not None
-            return row_times(first, batch.num_rows, table.rate)
-        return table.clock.read(table.path, batch[table.clock.column], first)
-
-    def _rows(self, group: table_columns.Group, batch: Any, times: Times, first: int) -> Rows:
-        path = self.table.path
-        columns = [one_array(batch[name]) for name in group.columns]
-        empty = np.logical_and.reduce([_nulls(column) for column in columns])
-        if empty.any():
-            batch_rows = np.flatnonzero(~empty)
-            columns = [column.take(_indices(batch_rows)) for column in columns]
-            times = times[batch_rows]
-        arrays: list[NDArray[Any]] = []
-        for name, column in zip(group.columns, columns, strict=True):
-            values = array_of(column, f"{path}, column {name}")
-            assert values is not None  # of a type that is_numeric
-            arrays.append(values)
-        if group.channels is None:
-            return Rows(group.stream, times, arrays[0])
-        return Rows(group.stream, times, np.stack(arrays, axis=1))
 
 
 def _nulls(column: Any) -> NDArray[np.bool_]:

@@ -29,6 +29,7 @@ from robocache.readers.recording import (
     Rows,
     StreamFacts,
     Times,
+    WholeRecording,
     head,
     reading,
     refuse_twice,
@@ -157,7 +158,7 @@ class UlogRecording(Recording):
 
     def episodes(self) -> Sequence[EpisodeReader]:
         """The one episode."""
-        return [_Flight(self)]
+        return [WholeRecording(self.read)]
 
     def read(self) -> Iterator[Rows]:
         """The rows of the one episode, topic by topic."""
@@ -294,20 +295,6 @@ def _is_stamped_once(data: Any) -> bool:
 def stream_name(topic: str, instance: int) -> str:
     """What an instance of a topic is called: the first by the topic's own name."""
     return topic if instance == 0 else f"{topic}.{instance}"
-
-
-class _Flight:
-    """The one episode of a log."""
-
-    key = "0"
-    task = None
-    subsets = ()
-
-    def __init__(self, recording: UlogRecording) -> None:
-        self._recording = recording
-
-    def read(self) -> Iterator[Rows]:
-        return self._recording.read()
 
 
 def _recognises(path: Path) -> bool:
