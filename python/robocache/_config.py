@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import TracebackType
 from typing import get_args
 
 from robocache.names import Backend
@@ -55,12 +54,7 @@ class config:  # noqa: N801 - reads as a function, and is one when called plainl
         self._before.append(self._made_from if at_once else found)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         _set(*self._before.pop())
 
 
