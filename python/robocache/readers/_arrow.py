@@ -38,7 +38,7 @@ def array_of(column: Any, name: str) -> NDArray[Any] | None:
     if isinstance(column.type, pa.ExtensionType):  # such as Array2D of Hugging Face's datasets
         column = column.storage
     shape = [len(column)]
-    while pa.types.is_list(column.type) or _is_other_list(pa, column.type):
+    while is_list(column.type):
         if column.null_count:
             raise RecordingError(
                 f"{name}: expected a list in every row, got none in {column.null_count:,}"
@@ -55,10 +55,9 @@ def array_of(column: Any, name: str) -> NDArray[Any] | None:
                 )
         shape.append(width)
         column = column.flatten()
-    kind = column.type
-    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
+    if not is_number(column.type):
         return None
-    if column.null_count and not pa.types.is_floating(kind):
+    if column.null_count and not pa.types.is_floating(column.type):
         raise RecordingError(
             f"{name}: expected a number in every row, got none in {column.null_count:,}"
         )
@@ -66,8 +65,16 @@ def array_of(column: Any, name: str) -> NDArray[Any] | None:
     return numbers.reshape(shape)
 
 
-def _is_other_list(pa: Any, kind: Any) -> bool:
-    return bool(pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
+def is_list(kind: Any) -> bool:
+    """Whether rows of an Arrow type are lists."""
+    types = require("pyarrow", "columns", "lerobot").types
+    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
+
+
+def is_number(kind: Any) -> bool:
+    """Whether rows of an Arrow type are numbers or flags."""
+    types = require("pyarrow", "columns", "lerobot").types
+    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind))
 
 
 def one_array(column: Any) -> Any:

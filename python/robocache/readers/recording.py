@@ -130,6 +130,16 @@ class Rows:
     valid: NDArray[np.bool_] | None = None
     """[n]: which rows are real."""
 
+    def pick(self, rows: slice | NDArray[np.intp]) -> Rows:
+        """Some of the rows, by a slice or their numbers."""
+        return Rows(
+            self.stream,
+            self.times[rows],
+            self.values[rows],
+            None if self.received is None else self.received[rows],
+            None if self.valid is None else self.valid[rows],
+        )
+
 
 class EpisodeReader(Protocol):
     """One episode of a recording, not read yet."""
@@ -312,14 +322,7 @@ def chunks(rows: Rows) -> Iterator[Rows]:
     count = len(rows.times)
     step = rows_per_chunk(rows.values.nbytes // max(1, count))
     for a in range(0, count, step):
-        part = slice(a, a + step)
-        yield Rows(
-            rows.stream,
-            rows.times[part],
-            rows.values[part],
-            None if rows.received is None else rows.received[part],
-            None if rows.valid is None else rows.valid[part],
-        )
+        yield rows.pick(slice(a, a + step))
 
 
 def in_order(rows: Rows, notes: Counter[str]) -> Rows:
@@ -328,14 +331,7 @@ def in_order(rows: Rows, notes: Counter[str]) -> Rows:
     if back == 0:
         return rows
     notes[f"rows of {rows.stream} earlier than the row before them, sorted by time"] += back
-    order = np.argsort(rows.times, kind="stable")
-    return Rows(
-        rows.stream,
-        rows.times[order],
-        rows.values[order],
-        None if rows.received is None else rows.received[order],
-        None if rows.valid is None else rows.valid[order],
-    )
+    return rows.pick(np.argsort(rows.times, kind="stable"))
 
 
 def note_lines(notes: Counter[str]) -> list[str]:

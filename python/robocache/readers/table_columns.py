@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from robocache.readers._arrow import array_of, one_array
+from robocache.readers._arrow import array_of, is_list, is_number, one_array
 from robocache.readers.recording import (
     TIME_UNITS,
     ReadOptions,
@@ -74,14 +74,9 @@ def _counts(numbers: Sequence[str]) -> bool:
 
 def is_numeric(kind: Any) -> bool:
     """Whether an Arrow type is numbers, or lists of numbers."""
-    pa = require("pyarrow", "tables", "parquet")
-    while (
-        pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
-    ):
+    while is_list(kind):
         kind = kind.value_type
-    return bool(
-        pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
-    )
+    return is_number(kind)
 
 
 # ---- time ----------------------------------------------------------------------------------------
