@@ -3,9 +3,9 @@
 Only this file is loaded for `--help`: what a command needs, its function imports.
 """
 
-from __future__ import annotations
-
+import inspect
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
@@ -58,11 +58,38 @@ TimeUnit = Annotated[
 ]
 
 
-def read_options(topics: list[str] | None, **options: Any) -> ReadOptions:
-    """The options of a command as readers take them."""
+def read_options(
+    rate: Rate = None,
+    images: Images = False,
+    topic: Topics = None,
+    stamp: Stamp = "header",
+    time_column: TimeColumn = None,
+    time_unit: TimeUnit = None,
+) -> "ReadOptions":
+    """How a recording is looked at, as readers take it."""
     from robocache.readers import ReadOptions
 
-    return ReadOptions(topics=tuple(topics) if topics else None, **options)
+    topics = tuple(topic) if topic else None
+    return ReadOptions(
+        rate, images, topics=topics, stamp=stamp, time_column=time_column, time_unit=time_unit
+    )
+
+
+def reads(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with the options of `read_options` in place of its parameter `options`."""
+    options = inspect.signature(read_options).parameters
+
+    def run(**given: Any) -> None:
+        """Makes the options of what was given for them."""
+        made = read_options(**{name: given.pop(name) for name in options})
+        command(**given, options=made)
+
+    parameters: list[inspect.Parameter] = []
+    for parameter in inspect.signature(command).parameters.values():
+        parameters += options.values() if parameter.name == "options" else [parameter]
+    run.__name__, run.__doc__ = command.__name__, command.__doc__
+    run.__dict__["__signature__"] = inspect.Signature(parameters)  # where typer looks
+    return run
 
 
 # ---- looking at data -----------------------------------------------------------------------------
@@ -71,14 +98,10 @@ def read_options(topics: list[str] | None, **options: Any) -> ReadOptions:
 @app.command(
     epilog="Example: robocache info flight.ulg", short_help="What is in a store or a recording."
 )
+@reads
 def info(
     path: AnyPath,
-    rate: Rate = None,
-    images: Images = False,
-    topic: Topics = None,
-    stamp: Stamp = "header",
-    time_column: TimeColumn = None,
-    time_unit: TimeUnit = None,
+    options: "ReadOptions",
     episodes: Annotated[
         int, typer.Option(metavar="N", min=1, help="Measure at most so many episodes.")
     ] = 100,
@@ -90,23 +113,16 @@ def info(
     """
     from robocache.cli.info import run
 
-    options = read_options(
-        topic, rate=rate, images=images, stamp=stamp, time_column=time_column, time_unit=time_unit
-    )
     run(path, options, episodes, json)
 
 
 @app.command(
     epilog="Example: robocache check store --strict", short_help="What is wrong with the data."
 )
+@reads
 def check(
     path: AnyPath,
-    rate: Rate = None,
-    images: Images = False,
-    topic: Topics = None,
-    stamp: Stamp = "header",
-    time_column: TimeColumn = None,
-    time_unit: TimeUnit = None,
+    options: "ReadOptions",
     strict: Annotated[
         bool, typer.Option("--strict", help="Warnings fail the command too.")
     ] = False,
@@ -122,9 +138,6 @@ def check(
     """
     from robocache.cli.check import run
 
-    options = read_options(
-        topic, rate=rate, images=images, stamp=stamp, time_column=time_column, time_unit=time_unit
-    )
     if not run(path, options, strict, json):
         raise typer.Exit(EXIT_FOUND)
 
@@ -133,6 +146,7 @@ def check(
     epilog="Example: robocache view store --episode 3 --output episode.png",
     short_help="A picture of an episode.",
 )
+@reads
 def view(
     path: AnyPath,
     episode: Annotated[int, typer.Option(metavar="N", help="Which; -1 is the last.")] = 0,
@@ -140,12 +154,8 @@ def view(
         Path,
         typer.Option(metavar="FILE", help="A picture (.png, .svg, .pdf), or .rrd for Rerun."),
     ] = Path("episode.png"),
-    rate: Rate = None,
-    images: Images = False,
-    topic: Topics = None,
-    stamp: Stamp = "header",
-    time_column: TimeColumn = None,
-    time_unit: TimeUnit = None,
+    *,
+    options: "ReadOptions",
 ) -> None:
     """A picture of an episode: when each stream has rows, its rate, its gaps, its values.
 
@@ -154,9 +164,6 @@ def view(
     """
     from robocache.cli.view import run
 
-    options = read_options(
-        topic, rate=rate, images=images, stamp=stamp, time_column=time_column, time_unit=time_unit
-    )
     run(path, options, episode, output)
 
 
