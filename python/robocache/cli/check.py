@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rich.markup import escape
 
-from robocache.cli.console import out, print_json, progress
+from robocache.cli.console import counted, out, print_json, progress
 from robocache.doctor import Diagnosis, Finding, examine
 from robocache.doctor.finding import SEVERITIES
 from robocache.readers import ReadOptions
@@ -52,13 +52,12 @@ def print_findings(found: Diagnosis) -> None:
         console.print(f"        {text}", markup=False)
         console.print(f"        -> {streams[0][0].advice}", markup=False, style="dim")
     counts = ", ".join(
-        f"{found.count(severity):,} {severity}{'s' * (found.count(severity) != 1)}"
+        counted(found.count(severity), severity)
         for severity in SEVERITIES
         if severity != "info" or found.count(severity)
     )
     console.print(
-        f"{found.path}: {found.format}, {found.episodes:,} "
-        f"episode{'s' * (found.episodes != 1)}: {counts}",
+        f"{found.path}: {found.format}, {counted(found.episodes, 'episode')}: {counts}",
         markup=False,
     )
 
@@ -73,5 +72,5 @@ def where(group: Sequence[Finding]) -> str:
     if first.time_s is not None:
         text += f" at {first.time_s:.3f} s"
     if len(episodes) > 1:
-        text += f", and {len(episodes) - 1:,} more episode{'s' * (len(episodes) > 2)}"
+        text += f", and {counted(len(episodes) - 1, 'more episode')}"
     return text

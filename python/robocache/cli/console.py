@@ -44,6 +44,11 @@ def number(value: float | None, digits: int = 4) -> str:
     return "-" if value is None or not math.isfinite(value) else f"{value:.{digits}g}"
 
 
+def counted(count: int, what: str) -> str:
+    """So many of something, as people say it: ``1 episode``, ``2,000 episodes``."""
+    return f"{count:,} {what}{'s' * (count != 1)}"
+
+
 def byte_count(count: float) -> str:
     """Bytes in the unit that suits them."""
     for unit in ("B", "KiB", "MiB", "GiB"):

@@ -9,7 +9,7 @@ from typing import Any
 
 from rich.markup import escape
 
-from robocache.cli.console import byte_count, out, print_json, progress
+from robocache.cli.console import byte_count, counted, out, print_json, progress
 from robocache.conversion import Conversion, convert
 
 MOST_WORKERS = 4  # by default: each takes some 250 MB, and all together are to stay under 1 GiB
@@ -57,10 +57,9 @@ def print_report(report: Conversion) -> None:
     formats = ", ".join(f"{count:,} {name}" for name, count in sorted(report.formats.items()))
     there = f" ({report.already_there:,} were there)" if report.already_there else ""
     console.print(
-        f"{report.destination}: {report.episodes:,} episode{'s' * (report.episodes != 1)} added"
-        f"{there}, {report.rows:,} rows, {byte_count(report.bytes)}, from "
-        f"{report.recordings:,} recording{'s' * (report.recordings != 1)}"
-        + (f" ({formats})" if formats else ""),
+        f"{report.destination}: {counted(report.episodes, 'episode')} added{there}, "
+        f"{report.rows:,} rows, {byte_count(report.bytes)}, from "
+        f"{counted(report.recordings, 'recording')}" + (f" ({formats})" if formats else ""),
         markup=False,
     )
     for note in report.notes[:MOST_NOTES]:

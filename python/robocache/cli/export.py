@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from robocache.cli.console import out, print_json, progress
+from robocache.cli.console import counted, out, print_json, progress
 from robocache.export import export_lerobot
 
 
@@ -29,8 +29,8 @@ def run(
         return not report.skipped
     console = out()
     console.print(
-        f"{destination}: LeRobot v3.0, {report.episodes:,} episodes, {report.frames:,} frames at "
-        f"{rate:g} Hz, {', '.join(report.features)}",
+        f"{destination}: LeRobot v3.0, {counted(report.episodes, 'episode')}, "
+        f"{counted(report.frames, 'frame')} at {rate:g} Hz, {', '.join(report.features)}",
         markup=False,
     )
     if report.frames_across_gaps:

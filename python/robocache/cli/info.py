@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from robocache.cli.console import byte_count, number, out, print_json, print_table, progress
+from robocache.cli.console import (
+    byte_count,
+    counted,
+    number,
+    out,
+    print_json,
+    print_table,
+    progress,
+)
 from robocache.doctor.finding import duration
 from robocache.doctor.overview import Overview, StreamOverview, overview
 from robocache.readers import ReadOptions
@@ -21,14 +29,15 @@ def run(path: Path, options: ReadOptions, most: int, as_json: bool) -> None:
         return
     console = out()
     seconds = duration(found.duration_s * 1e9)
-    of = "" if found.measured == found.episodes else f" of {found.episodes:,}"
     console.print(
-        f"{found.path}: {found.format}, {byte_count(found.bytes)}, {found.episodes:,} "
-        f"episode{'s' * (found.episodes != 1)}, {seconds}",
+        f"{found.path}: {found.format}, {byte_count(found.bytes)}, "
+        f"{counted(found.episodes, 'episode')}, {seconds}",
         markup=False,
     )
-    if of:
-        console.print(f"Measured on {found.measured:,}{of} episodes.", style="dim")
+    if found.measured != found.episodes:
+        console.print(
+            f"Measured on {found.measured:,} of {found.episodes:,} episodes.", style="dim"
+        )
     console.print()
     print_streams(found)
     if found.tasks:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from robocache.cli.console import out, print_json
+from robocache.cli.console import counted, out, print_json
 from robocache.store.episode_store import EpisodeStore
 from robocache.store.merge import merge_stores
 
@@ -22,7 +22,7 @@ def run(sources: Sequence[Path], destination: Path, as_json: bool) -> None:
         )
         return
     out().print(
-        f"{destination}: {len(store):,} episodes of {len(sources)} stores, "
-        f"{len(store.streams)} streams",
+        f"{destination}: {counted(len(store), 'episode')} of {len(sources)} stores, "
+        f"{counted(len(store.streams), 'stream')}",
         markup=False,
     )

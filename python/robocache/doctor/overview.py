@@ -150,9 +150,9 @@ class _Measured:
 
 def _describe(series: Series) -> StreamOverview:
     facts = series.facts
-    method = facts.method if facts.method is None or isinstance(facts.method, str) else list(
-        facts.method
-    )  # fmt: skip
+    method = facts.method
+    if method is not None and not isinstance(method, str):
+        method = list(method)
     return StreamOverview(
         name=series.name,
         dtype=str(series.values.dtype),
@@ -168,7 +168,7 @@ def _describe(series: Series) -> StreamOverview:
 def _measure(series: Series) -> _Measured:
     steps = np.diff(series.times)
     period, usual = period_ns(series.times), usual_ns(series.times)
-    gaps = gap_rows(series) if len(steps) >= 3 else np.empty(0, np.int64)
+    gaps = gap_rows(series)
     regular = steps[steps <= GAP_PERIODS * usual]
     return _Measured(
         rows=len(series.times),

@@ -77,7 +77,9 @@ def far_time(series: Series) -> Finding | None:
 
 
 def gap_rows(series: Series) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """The rows [G] that a gap comes after."""
+    """The rows [G] that a gap comes after; none of a stream with fewer than 4 rows."""
+    if len(series.times) < 4:
+        return np.empty(0, np.int64)
     steps = np.diff(series.times)
     return np.flatnonzero((steps > GAP_PERIODS * usual_ns(series.times)) & (steps <= DAY_NS))
 
@@ -85,7 +87,7 @@ def gap_rows(series: Series) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
 def gap(series: Series) -> Finding | None:
     """No rows for many periods."""
     rows = gap_rows(series)
-    if len(rows) == 0 or len(series.times) < 4:
+    if len(rows) == 0:
         return None
     lengths = np.diff(series.times)[rows]
     usual = usual_ns(series.times)

@@ -78,7 +78,7 @@ def _draw_lanes(
     marks = {series.name: lane for lane, series in enumerate(streams)}
     for lane, series in enumerate(streams):
         t = seconds(series.times, start)
-        gaps = gap_rows(series) if len(t) >= 4 else np.empty(0, np.int64)
+        gaps = gap_rows(series)
         begins, ends = np.append(t[0], t[gaps + 1]), np.append(t[gaps], t[-1])
         axis.broken_barh(
             list(zip(begins, ends - begins, strict=True)), (lane - 0.3, 0.6),
@@ -111,7 +111,7 @@ def _draw_lanes(
 def _draw_values(axis: Axes, episode: EpisodeData, series: Series, start: int) -> None:
     t = seconds(series.times, start)
     axis.set_title(_title(series), loc="left", fontsize=9)
-    for row in gap_rows(series) if len(t) >= 4 else ():
+    for row in gap_rows(series):
         axis.axvspan(float(t[row]), float(t[row + 1]), color=GAP, alpha=0.15, lw=0)
     if series.is_image:
         _draw_frames(axis, episode, series, t)
