@@ -335,10 +335,10 @@ def test_missing_streams() -> None:
 
 def test_constant_channels() -> None:
     least, most = np.array([0.0, -1.0, 2.0]), np.array([0.0, 1.0, 2.0])
-    facts = StreamFacts(channels=("x", "y", "z"))
-    (found,) = constant_channels("arm", facts, least, most, 10)
+    arm = clean(channels=("x", "y", "z"))
+    (found,) = constant_channels(arm, least, most, 10)
     assert found.text == "channels x, z are constant (0, 2)"
-    assert constant_channels("arm", facts, least, most + 1, 10) == []
-    assert constant_channels("arm", facts, least, most, 1) == []
-    (found,) = constant_channels("arm", StreamFacts(), np.zeros(3), np.zeros(3), 10)
+    assert constant_channels(arm, least, most + 1, 10) == []
+    assert constant_channels(arm, least, most, 1) == []
+    (found,) = constant_channels(clean(), np.zeros(3), np.zeros(3), 10)
     assert found.text == "all channels are constant (0, 0, 0)"

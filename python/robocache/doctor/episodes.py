@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from robocache.doctor.finding import Facts, Finding, Floats, Series, duration, times_word, usual_ns
+from robocache.doctor.finding import Finding, Floats, Series, duration, times_word, usual_ns
 from robocache.doctor.times import gap_rows
 
 OUTSIDE_NS = 1_000_000_000  # a stream may begin or end so much after or before the episode
@@ -208,14 +206,11 @@ def missing_streams(present: Sequence[frozenset[str]]) -> list[Finding]:
     return found
 
 
-def constant_channels(
-    name: str, facts: Facts, least: NDArray[Any] | Floats, most: NDArray[Any] | Floats, rows: int
-) -> list[Finding]:
+def constant_channels(series: Series, least: Floats, most: Floats, rows: int) -> list[Finding]:
     """Channels that have one value in all rows of all episodes.
 
     Args:
-        name: The stream's.
-        facts: What is known of it.
+        series: Of the stream, whose name and facts count.
         least: [D], the smallest finite value of each channel; NaN where there is none.
         most: [D], the largest.
         rows: How many there are.
@@ -223,19 +218,18 @@ def constant_channels(
     channels = np.flatnonzero(least == most)
     if rows < 2 or len(channels) == 0:
         return []
-    shape = Series(name, np.empty(0, np.int64), np.empty((0, len(least))), facts)
     values = ", ".join(f"{least[channel]:g}" for channel in channels[:4])
-    every = len(channels) == len(least)
-    what = "all channels are" if every and len(channels) > 1 else (
-        f"{shape.channels(channels.tolist())} {'are' if len(channels) > 1 else 'is'}"
-    )  # fmt: skip
+    if len(channels) == len(least) > 1:
+        what = "all channels are"
+    else:
+        what = f"{series.channels(channels.tolist())} {'are' if len(channels) > 1 else 'is'}"
     return [
         Finding(
             "constant",
             "info",
             f"{what} constant ({values}{', ...' if len(channels) > 4 else ''})",
             "leave them out, or keep them: normalisation does not divide by their spread of zero",
-            name,
+            series.name,
             count=len(channels),
         )
     ]

@@ -183,6 +183,6 @@ class _Together:
 
     def findings(self) -> list[Finding]:
         found = short_episodes(self.lengths) + missing_streams(self.present)
-        for name, (series, least, most, rows) in self.ranges.items():
-            found += constant_channels(name, series.facts, least, most, rows)
+        for series, least, most, rows in self.ranges.values():
+            found += constant_channels(series, least, most, rows)
         return found
