@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from robocache.doctor.data import EpisodeData
 from robocache.doctor.finding import Series
 from robocache.readers.recording import require
 
-UNIX_NS = (
-    100_000_000_000_000_000  # later times (1973) are taken for Unix time, others for durations
-)
+UNIX_NS = 100_000_000_000_000_000  # later times (1973) are Unix time, others durations
 QUALITY = 90  # of JPEG
 
 
@@ -45,7 +44,7 @@ def write_rerun(episode: EpisodeData, streams: Sequence[Series], title: str, pat
         recording.log(entity, rr.SeriesLines(names=names), static=True)
         recording.send_columns(
             entity,
-            indexes=[_time_column(rr, series)],
+            indexes=[rr.TimeColumn("time", **_timeline(series))],
             columns=rr.Scalars.columns(scalars=series.values.astype(np.float64)),
         )
     recording.flush()
@@ -53,24 +52,17 @@ def write_rerun(episode: EpisodeData, streams: Sequence[Series], title: str, pat
 
 
 def _log_frames(rr: Any, recording: Any, entity: str, episode: EpisodeData, series: Series) -> None:
-    for row, time in enumerate(_moments(series)):
+    ((kind, times),) = _timeline(series).items()
+    for row, time in enumerate(times):
         frames = episode.frames(series.name, [row])
         if frames is None:
             return
-        recording.set_time("time", **time)
+        recording.set_time("time", **{kind: time})
         recording.log(entity, rr.Image(frames[0]).compress(jpeg_quality=QUALITY))
 
 
-def _moments(series: Series) -> Iterator[dict[str, Any]]:
-    is_unix = int(series.times[0]) > UNIX_NS
-    for time in series.times:
-        if is_unix:
-            yield {"timestamp": np.datetime64(int(time), "ns")}
-        else:
-            yield {"duration": np.timedelta64(int(time), "ns")}
-
-
-def _time_column(rr: Any, series: Series) -> Any:
+def _timeline(series: Series) -> dict[str, NDArray[Any]]:
+    """The times by what Rerun calls their kind."""
     if int(series.times[0]) > UNIX_NS:
-        return rr.TimeColumn("time", timestamp=series.times.astype("datetime64[ns]"))
-    return rr.TimeColumn("time", duration=series.times.astype("timedelta64[ns]"))
+        return {"timestamp": series.times.astype("datetime64[ns]")}
+    return {"duration": series.times.astype("timedelta64[ns]")}
