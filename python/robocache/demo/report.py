@@ -39,6 +39,22 @@ def problem_with(backend: Backend, device: torch.device) -> str | None:
     return None
 
 
+def backends_for(device: torch.device) -> list[Backend]:
+    """Those that work on a device: plain torch, and the library's own."""
+    native: Backend = "cuda" if device.type == "cuda" else "cpu"
+    both: tuple[Backend, ...] = ("pytorch", native)
+    return [backend for backend in both if problem_with(backend, device) is None]
+
+
+def time_cells(mine: Sequence[float], theirs: Sequence[float]) -> list[str]:
+    """Each of my times (ms), and the speed beside theirs."""
+    cells = []
+    for my_ms, their_ms in zip(mine, theirs, strict=True):
+        ratio = their_ms / my_ms
+        cells += [f"{my_ms:.3f}", f"{ratio:.1f} x" if ratio >= 1 else f"{ratio:.2f} x"]
+    return cells
+
+
 def best_ms(calls: Sequence[Callable[[], object]], device: torch.device, turns: int) -> list[float]:
     """The least wall time of each call, its work on the GPU included.
 

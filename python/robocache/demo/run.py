@@ -20,9 +20,17 @@ from robocache.demo import recording, voxels
 from robocache.demo.aligning import MS, TARGET_HZ, Aligned, align, make_targets
 from robocache.demo.drawing import draw
 from robocache.demo.recording import Floats, Times
-from robocache.demo.report import CALLS_A_TURN, best_ms, name_of, print_table, problem_with
+from robocache.demo.report import (
+    CALLS_A_TURN,
+    backends_for,
+    best_ms,
+    name_of,
+    print_table,
+    problem_with,
+    time_cells,
+)
 from robocache.demo.storing import read_back, write_store
-from robocache.names import Backend, Method
+from robocache.names import Method
 
 LONGEST_S = 120
 EPISODES = 64  # in the batch that is timed
@@ -154,13 +162,10 @@ def print_times(
         tensors = [torch.from_numpy(array).contiguous().to(device) for array in arrays]
         single = [tensor[:1] for tensor in tensors]
         contenders: dict[str, Callable[..., torch.Tensor]] = {"usual torch": usual_torch_code}
-        native: Backend = "cuda" if device.type == "cuda" else "cpu"
-        backends: tuple[Backend, ...] = ("pytorch", native)
-        for backend in backends:
-            if problem_with(backend, device) is None:
-                contenders[f"robocache, {backend}"] = functools.partial(
-                    rc.resample_trajectories, backend=backend
-                )
+        for backend in backends_for(device):
+            contenders[f"robocache, {backend}"] = functools.partial(
+                rc.resample_trajectories, backend=backend
+            )
         differences = []
         for name, call in contenders.items():
             difference = float(np.abs(call(*tensors).cpu().numpy() - want).max())
@@ -174,11 +179,8 @@ def print_times(
         ]
         best = best_ms(calls, device, TURNS)
         for i, (name, difference) in enumerate(zip(contenders, differences, strict=True)):
-            row = [device.type, name]
-            for mine, theirs in zip(best[2 * i : 2 * i + 2], best[:2], strict=True):
-                ratio = theirs / mine
-                row += [f"{mine:.3f}", f"{ratio:.1f} x" if ratio >= 1 else f"{ratio:.2f} x"]
-            rows.append([*row, f"{difference:.0e}"])
+            cells = time_cells(best[2 * i : 2 * i + 2], best[:2])
+            rows.append([device.type, name, *cells, f"{difference:.0e}"])
 
     print(
         f"Joints 1 to 6, linear, {arrays[1].shape[1]} -> {len(targets)} rows an episode: the wall "

@@ -98,9 +98,9 @@ def make_scene(rng: np.random.Generator) -> Scene:
     return Scene(points.astype(np.float32), colours.astype(np.float32))
 
 
-def _axes() -> tuple[Floats, Floats, Floats]:
-    """The camera's: to the right, down, and along its view."""
-    forward = (TARGET - CAMERA) / np.linalg.norm(TARGET - CAMERA)
+def axes_of(camera: Floats, target: Floats) -> tuple[Floats, Floats, Floats]:
+    """The axes of a camera that looks at a target: to the right, down, and along its view."""
+    forward = (target - camera) / np.linalg.norm(target - camera)
     right = np.cross(forward, [0.0, 0.0, 1.0])
     right /= np.linalg.norm(right)
     return right, np.cross(forward, right), forward
@@ -108,7 +108,7 @@ def _axes() -> tuple[Floats, Floats, Floats]:
 
 def _rays() -> Floats:
     """[P,3], row by row of the picture; 1 long along the camera's view."""
-    right, down, forward = _axes()
+    right, down, forward = axes_of(CAMERA, TARGET)
     v, u = np.mgrid[0:HEIGHT, 0:WIDTH].reshape(2, -1, 1)
     x, y = (u + 0.5 - WIDTH / 2) / FOCAL, (v + 0.5 - HEIGHT / 2) / FOCAL
     rays: Floats = forward + x * right + y * down
@@ -117,7 +117,7 @@ def _rays() -> Floats:
 
 def _lit_by_projector(points: Floats) -> NDArray[np.bool_]:
     """Whether the pattern falls on them: beside things that stand out there are shadows."""
-    projector = CAMERA + BASELINE * _axes()[0]
+    projector = CAMERA + BASELINE * axes_of(CAMERA, TARGET)[0]
     depth, _, _ = cast(projector, points - projector)
     lit: NDArray[np.bool_] = depth > 0.995
     return lit

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 import robocache as rc
 from robocache.demo import scene
-from robocache.demo.report import CALLS_A_TURN, best_ms, print_table, problem_with
+from robocache.demo.report import CALLS_A_TURN, backends_for, best_ms, print_table, time_cells
 from robocache.demo.scene import Floats, Scene
 from robocache.names import Backend
 
@@ -105,21 +105,14 @@ def print_times(view: Scene, devices: Sequence[torch.device]) -> None:
                 functools.partial(usual_sparse, points, colours),
             ]
         }
-        native: Backend = "cuda" if device.type == "cuda" else "cpu"
-        backends: tuple[Backend, ...] = ("pytorch", native)
-        for backend in backends:
-            if problem_with(backend, device) is None:
-                contenders[f"robocache, {backend}"] = [
-                    functools.partial(robocache_dense, backend, points),
-                    functools.partial(robocache_sparse, backend, points, colours),
-                ]
+        for backend in backends_for(device):
+            contenders[f"robocache, {backend}"] = [
+                functools.partial(robocache_dense, backend, points),
+                functools.partial(robocache_sparse, backend, points, colours),
+            ]
         best = best_ms([call for both in contenders.values() for call in both], device, TURNS)
         for i, name in enumerate(contenders):
-            row = [device.type, name]
-            for mine, theirs in zip(best[2 * i : 2 * i + 2], best[:2], strict=True):
-                ratio = theirs / mine
-                row += [f"{mine:.3f}", f"{ratio:.1f} x" if ratio >= 1 else f"{ratio:.2f} x"]
-            rows.append(row)
+            rows.append([device.type, name, *time_cells(best[2 * i : 2 * i + 2], best[:2])])
     print(
         "Occupancy in the dense grid, and the mean colour of sparse voxels: the wall time of a\n"
         f"call (best of {TURNS * CALLS_A_TURN}), and the speed beside the usual torch code\n"
@@ -155,12 +148,10 @@ def draw(view: Scene, cells: NDArray[np.int32], grid: NDArray[np.float32], folde
 
 def project(points: Floats) -> tuple[Floats, Floats]:
     """On the picture's plane [P,2], and how far from the eye [P]."""
-    forward = (LOOK_AT - EYE) / np.linalg.norm(LOOK_AT - EYE)
-    right = np.cross(forward, [0.0, 0.0, 1.0])
-    right /= np.linalg.norm(right)
+    right, down, forward = scene.axes_of(EYE, LOOK_AT)
     relative = points - EYE
     distance = relative @ forward
-    plane = np.stack([relative @ right, relative @ np.cross(right, forward)], axis=-1)
+    plane = np.stack([relative @ right, relative @ -down], axis=-1)
     return plane / distance[..., None], distance
 
 
