@@ -10,6 +10,7 @@ videos/KEY/chunk-000/file-000.mp4        frames of many episodes, one after the 
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import os
@@ -227,7 +228,6 @@ class _Writer:
 
     def _own_columns(self, count: int, task: int) -> dict[str, Any]:
         pa, _ = _arrow()
-
         frame = np.arange(count)
         return {
             "timestamp": pa.array((frame / self._rate).astype(np.float32)),
@@ -240,7 +240,6 @@ class _Writer:
     def _column(self, name: str, column: Column, statistics: FeatureStatistics) -> Any:
         """A stream's frames as a column of parquet."""
         pa, _ = _arrow()
-
         pieces = []
         for values in column.frames(FRAMES_AT_A_TIME if name in self._images else 1 << 16):
             statistics.add(values)
@@ -250,7 +249,6 @@ class _Writer:
     def finish(self, robot_type: str | None) -> None:
         """Writes what is known at the end."""
         pa, pq = _arrow()
-
         self._data.close()
         for videos in self._videos.values():
             videos.close()
@@ -320,7 +318,6 @@ class _DataFiles:
     def add(self, columns: dict[str, Any]) -> dict[str, int]:
         """Writes the frames of an episode; says where they are."""
         pa, pq = _arrow()
-
         table = pa.table(columns)
         if self._writer is not None and self._bytes + table.nbytes > DATA_BYTES:
             self.close()
@@ -399,7 +396,6 @@ def _exported(dtype: np.dtype[Any]) -> np.dtype[Any]:
 def _numbers(values: NDArray[Any]) -> Any:
     """[n,...] as a column: numbers, lists of equal length, or lists of lists."""
     pa, _ = _arrow()
-
     values = np.ascontiguousarray(values.astype(_exported(values.dtype), copy=False))
     if values.ndim == 1 or values.shape[1:] == (1,):
         return pa.array(values.reshape(len(values)))
@@ -422,10 +418,7 @@ def _rgb(pictures: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 def _pictures(pictures: NDArray[np.uint8]) -> Any:
     """Pictures as PNG files in a column, as the datasets library has them."""
-    import io
-
     pa, _ = _arrow()
-
     image = require("PIL.Image", "(writing) images", "export")
     rows = []
     for picture in pictures:

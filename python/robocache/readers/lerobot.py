@@ -7,6 +7,7 @@ files are stands in ``meta/info.json``; :mod:`.lerobot_index` lists the episodes
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -63,7 +64,8 @@ class LeRobot(Recording):
 
     def _add_stream(self, name: str, feature: dict[str, Any]) -> None:
         kind = feature["dtype"]
-        if kind in ("image", "video"):
+        is_image = kind in ("image", "video")
+        if is_image:
             if not self.options.images:
                 images.leave_out(name, self.notes)
                 return
@@ -74,7 +76,6 @@ class LeRobot(Recording):
         elif not lerobot_index.is_number(kind):
             self.notes[f"streams of type {kind} left out ({name})"] = 1
             return
-        is_image = kind in ("image", "video")
         self._kinds[name] = kind
         self.streams[name] = StreamFacts(
             method="previous" if is_image else None,
@@ -86,19 +87,14 @@ class LeRobot(Recording):
 
     def episodes(self) -> Sequence[EpisodeReader]:
         """The episodes whose files are here; the others are noted."""
-        cameras = [name for name, kind in self._kinds.items() if kind == "video"]
-        there: dict[Path, bool] = {}
+        if self._episodes is None:
+            self.row_counts.clear()
+            self._episodes = list(self._list())
+        return self._episodes
 
-        def is_there(path: Path) -> bool:
-            if path not in there:
-                there[path] = path.is_file()
-            return there[path]
-
-        if self._episodes is not None:
-            return self._episodes
-        found = []
-        self.row_counts.clear()
-        for entry in lerobot_index.read_entries(self.info, cameras):
+    def _list(self) -> Iterator[_Episode]:
+        is_there = functools.cache(Path.is_file)
+        for entry in lerobot_index.read_entries(self.info, self._of_kind("video")):
             first = self.row_counts.get(entry.table, 0)
             self.row_counts[entry.table] = first + entry.length
             if entry.length == 0:
@@ -110,9 +106,7 @@ class LeRobot(Recording):
             else:
                 if len(entry.tasks) > 1:
                     self.notes["episodes of several tasks, the first is kept"] += 1
-                found.append(_Episode(self, entry, first))
-        self._episodes = found
-        return found
+                yield _Episode(self, entry, first)
 
     def close(self) -> None:
         """Closes the file that the last episode was read from."""
@@ -130,12 +124,15 @@ class LeRobot(Recording):
     @property
     def columns(self) -> list[str]:
         """The streams that are columns of numbers."""
-        return [n for n, kind in self._kinds.items() if kind not in ("image", "video")]
+        return [name for name, kind in self._kinds.items() if kind not in ("image", "video")]
 
     @property
     def pictures(self) -> list[str]:
         """The streams that are columns of encoded images."""
-        return [name for name, kind in self._kinds.items() if kind == "image"]
+        return self._of_kind("image")
+
+    def _of_kind(self, wanted: str) -> list[str]:
+        return [name for name, kind in self._kinds.items() if kind == wanted]
 
 
 @dataclass(frozen=True)
