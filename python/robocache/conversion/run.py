@@ -20,11 +20,11 @@ from robocache.conversion.work import (
     make_shards,
     source_of,
 )
-from robocache.doctor.data import is_store
 from robocache.readers import ReadOptions, RecordingError, find_recordings
 from robocache.readers.recording import note_lines
 from robocache.store.errors import StoreError
 from robocache.store.files import TEMPORARY
+from robocache.store.manifest import is_store
 from robocache.store.shard import Shard
 from robocache.store.writer import SHARD_BYTES, StoreWriter
 

@@ -22,6 +22,7 @@ from robocache.readers import (
     find_recordings,
     open_recording,
 )
+from robocache.store.manifest import is_store
 
 if TYPE_CHECKING:
     from robocache.readers import EpisodeReader, Recording, Rows
@@ -60,11 +61,6 @@ class Data:
     notes: Counter[str]
     """What a reader left out or changed; reading episodes adds to it."""
     store: EpisodeStore | None
-
-
-def is_store(path: str | os.PathLike[str]) -> bool:
-    """Whether a folder has a store's manifest."""
-    return (Path(path) / "manifest.json").is_file()
 
 
 @contextmanager

@@ -10,6 +10,7 @@ docs/store.md describes every field.
 from __future__ import annotations
 
 import json
+import os
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,6 +23,11 @@ from robocache.store.streams import StreamEntry, make_facts
 NAME = "manifest.json"
 FORMAT = "robocache-store"
 VERSION = 1
+
+
+def is_store(path: str | os.PathLike[str]) -> bool:
+    """Whether a folder has a store's manifest."""
+    return (Path(path) / NAME).is_file()
 
 
 @dataclass(frozen=True)
