@@ -180,9 +180,12 @@ def test_second_derivatives(backend: Backend) -> None:
     out = backend.fuse([stream], times).square().sum()
     with pytest.raises(ValueError, match=r"^backend: expected 'pytorch' for second derivatives"):
         torch.autograd.grad(out, leaf, create_graph=True)
+    # Of the second of two streams. All but `x` is on its device before torch.func looks.
+    first = backend.stream(torch.zeros(2, 1), times[:2])
+    times = backend.put(times)
     with pytest.raises(ValueError, match=r"^backend: expected 'pytorch' for torch\.func's"):
         torch.func.jvp(
-            lambda x: backend.fuse([rc.Stream(torch.zeros(2, 1), times[:2]), rc.Stream(x, times)],
-                                   times),
-            (leaf.detach(),), (leaf.detach(),),
-        )  # fmt: skip
+            lambda x: backend.fuse([first, rc.Stream(x, times)], times),
+            (leaf.detach(),),
+            (leaf.detach(),),
+        )
