@@ -80,6 +80,7 @@ def cpu_row(case: Mapping[str, Any]) -> dict[str, str]:
         "torch eager": microseconds(eager),
         "its best form": formulation,
         "times faster": ratio(eager, ours),
+        "than with gather": ratio(case["eager"].get("gather", {}).get("wall_s"), ours),
     }
 
 
