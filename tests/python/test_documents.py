@@ -1,8 +1,9 @@
-"""The README's examples and the sessions in docs/ run as they stand, and give what they say."""
+"""Examples in the README and in docs/ run as they stand; HACKING.md names files that exist."""
 
 from __future__ import annotations
 
 import doctest
+import fnmatch
 import re
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ README = ROOT / "README.md"
 SESSIONS = [page for page in sorted((ROOT / "docs").glob("*.md")) if "\n>>> " in page.read_text()]
 
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.M | re.S)
+SOURCE = re.compile(r"[\w*./-]+\.(?:py|h|cpp|cu|sh)\b")
 PRINTED = re.compile(r"^print\(.*\)  # (.*)$", re.M)
 
 
@@ -41,6 +43,15 @@ def test_readme(capsys: pytest.CaptureFixture[str]) -> None:
         line = text.count("\n", 0, block.start(1))
         exec(compile("\n" * line + block[1], str(README), "exec"), names)
         assert capsys.readouterr().out.splitlines() == PRINTED.findall(block[1])
+
+
+def test_files_that_are_named() -> None:
+    """Each source file that HACKING.md names is there, a * standing for anything."""
+    folders = [folder for folder in ROOT.glob("[!.]*/") if folder.name != "build"]
+    files = [str(file) for folder in folders for file in folder.rglob("*.*")]
+    named = set(SOURCE.findall((ROOT / "HACKING.md").read_text())) - {"Python.h"}
+    assert len(named) > 100
+    assert {name for name in named if not fnmatch.filter(files, f"*/{name}")} == set()
 
 
 def test_voxels_in_a_file(tmp_path: Path) -> None:
