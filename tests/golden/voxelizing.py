@@ -7,6 +7,7 @@ in which each operation of the formula is rounded once to float64.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -47,9 +48,9 @@ def dense(
     clouds = cells if isinstance(cells, list) else [cells]
     channels = 1 if f is None else f.shape[-1]
 
-    corner = origin
+    corner: Sequence[float] | None = origin
     if corner is None:
-        corner = tuple(-n * s / 2 for n, s in zip(grid_size, sizes, strict=True))  # type: ignore[assignment]
+        corner = [-n * s / 2 for n, s in zip(grid_size, sizes, strict=True)]
     if isinstance(cells, dict):
         assert cells_of(p, sizes, corner, grid_size) == set(cells), name
 
@@ -165,12 +166,12 @@ def cells_of(points: Tensor, sizes: Any, origin: Any, grid_size: Any) -> set[Cel
         point = points.data[i : i + 3]
         if any(isinstance(x, str) for x in point):
             continue
-        cell = tuple(
+        x, y, z = (
             math.floor(
-                rounded(rounded(Fraction(x) - Fraction(o), "float64") / Fraction(s), "float64")
+                rounded(rounded(Fraction(p) - Fraction(o), "float64") / Fraction(s), "float64")
             )
-            for x, o, s in zip(point, origin, sizes, strict=True)
+            for p, o, s in zip(point, origin, sizes, strict=True)
         )
-        if grid_size is None or all(0 <= c < n for c, n in zip(cell, grid_size, strict=True)):
-            cells.add(cell)  # type: ignore[arg-type]
+        if grid_size is None or all(0 <= c < n for c, n in zip((x, y, z), grid_size, strict=True)):
+            cells.add((x, y, z))
     return cells

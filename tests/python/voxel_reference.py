@@ -56,6 +56,11 @@ def steps_from_origin(
         ]
 
 
+def cell_of(steps: Sequence[float]) -> Cell:
+    x, y, z = (math.floor(step) for step in steps)
+    return x, y, z
+
+
 def three(voxel_size: float | Sequence[float]) -> list[float]:
     return [voxel_size] * 3 if isinstance(voxel_size, (int, float)) else list(voxel_size)
 
@@ -115,12 +120,11 @@ def voxelize(
     for i, b in enumerate(clouds.cloud):
         steps = steps_from_origin(clouds.points[i], sizes, origin)
         if all(0 <= s < n for s, n in zip(steps, grid_size, strict=True)):
-            cell = tuple(math.floor(s) for s in steps)
-            voxels.setdefault((b, cell), []).append(i)  # type: ignore[arg-type]
+            voxels.setdefault((b, cell_of(steps)), []).append(i)
         else:
             dropped[b] += 1
 
-    if features is None:
+    if clouds.features is None:
         grid = torch.zeros([clouds.batch, *grid_size], dtype=torch.float64)
         for (b, (x, y, z)), members in voxels.items():
             grid[b, x, y, z] = 1 if mode == "occupancy" else len(members)
@@ -128,7 +132,7 @@ def voxelize(
     else:
         grid = torch.zeros([clouds.batch, clouds.channels, *grid_size], dtype=compute)
         for (b, (x, y, z)), members in voxels.items():
-            rows = [clouds.features[i] for i in members]  # type: ignore[index]
+            rows = [clouds.features[i] for i in members]
             row = combined(rows, mode, clouds.channels, compute)
             grid[b, :, x, y, z] = torch.from_numpy(row)
         accepted = reference.rounded(grid, out_dtype)
@@ -158,8 +162,7 @@ def voxelize_sparse(
             dropped[b] += 1
             continue
         steps = steps_from_origin(clouds.points[i], sizes, origin)
-        cell = tuple(math.floor(s) for s in steps)
-        voxels.setdefault((b, cell), []).append(i)  # type: ignore[arg-type]
+        voxels.setdefault((b, cell_of(steps)), []).append(i)
 
     order = sorted(voxels)
     point_to_voxel = torch.full([len(clouds.cloud)], -1, dtype=torch.int64)
