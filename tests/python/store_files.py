@@ -41,8 +41,27 @@ def read_manifest(path: Path) -> dict[str, Any]:
 
 def read_shard(path: Path, manifest: dict[str, Any], shard: dict[str, Any]) -> list[EpisodeOnDisk]:
     """The episodes of a shard, everything about its file checked."""
-    file = path / shard["file"]
-    data = file.read_bytes()
+    data = (path / shard["file"]).read_bytes()
+    header, header_end = read_header(data, shard)
+    arrays: dict[str, np.ndarray] = {}
+    with safe_open(path / shard["file"], "np") as tensors:
+        for name, entry in header.items():
+            if entry["dtype"] == "BF16":
+                begin, stop = (header_end + offset for offset in entry["data_offsets"])
+                arrays[name] = np.frombuffer(data[begin:stop], "<u2").reshape(entry["shape"])
+            else:
+                arrays[name] = tensors.get_tensor(name)
+    types = {stream["name"]: stream for stream in manifest["streams"]}
+    names = {name.rsplit("/", 1)[0] for name in header} - {"episode"}
+    for name in names:
+        assert header[f"{name}/values"]["dtype"] == types[name]["dtype"]
+        assert header[f"{name}/values"]["shape"][1:] == types[name]["shape"]
+        assert len(arrays[f"{name}/values"]) > 0
+    return [take_episode(manifest, shard, arrays, names, i) for i in range(shard["episodes"])]
+
+
+def read_header(data: bytes, shard: dict[str, Any]) -> tuple[dict[str, Any], int]:
+    """The header of a shard and where it ends; sizes, checksums and places of tensors checked."""
     assert len(data) == shard["bytes"]
     assert f"{zlib.crc32(data):08x}" == shard["crc32"]
     header_end = 8 + int.from_bytes(data[:8], "little")
@@ -58,56 +77,49 @@ def read_shard(path: Path, manifest: dict[str, Any], shard: dict[str, Any]) -> l
         assert stop - begin == size * int(np.prod(entry["shape"], dtype=np.int64))
         end = stop
     assert header_end + end == len(data)
-    types = {stream["name"]: stream for stream in manifest["streams"]}
-    arrays: dict[str, np.ndarray] = {}
-    with safe_open(file, "np") as tensors:
-        for name, entry in header.items():
-            if entry["dtype"] == "BF16":
-                begin, stop = (header_end + offset for offset in entry["data_offsets"])
-                arrays[name] = np.frombuffer(data[begin:stop], "<u2").reshape(entry["shape"])
-            else:
-                arrays[name] = tensors.get_tensor(name)
-    names = {name.rsplit("/", 1)[0] for name in header} - {"episode"}
+    return header, header_end
+
+
+def take_episode(
+    manifest: dict[str, Any],
+    shard: dict[str, Any],
+    arrays: dict[str, np.ndarray],
+    names: set[str],
+    i: int,
+) -> EpisodeOnDisk:
+    """Episode i of a shard with these tensors and streams, its facts checked."""
+    streams = {}
     for name in names:
-        assert header[f"{name}/values"]["dtype"] == types[name]["dtype"]
-        assert header[f"{name}/values"]["shape"][1:] == types[name]["shape"]
-        assert len(arrays[f"{name}/values"]) > 0
-    episodes = []
-    for i in range(shard["episodes"]):
-        streams = {}
-        for name in names:
-            begin, stop = arrays[f"{name}/offsets"][i : i + 2]
-            if begin < stop:
-                streams[name] = {
-                    column: arrays[f"{name}/{column}"][begin:stop]
-                    for column in ("values", "times", "received", "valid")
-                    if f"{name}/{column}" in arrays
-                }
-                times = streams[name]["times"]
-                assert (times[1:] >= times[:-1]).all()
-        task = arrays["episode/task"][i]
-        begin, stop = arrays["episode/source_offsets"][i : i + 2]
-        bits = int(arrays["episode/subsets"][i])
-        episodes.append(
-            EpisodeOnDisk(
-                None if task < 0 else manifest["tasks"][shard["tasks"][task]],
-                arrays["episode/source"][begin:stop].tobytes().decode(),
-                tuple(
-                    manifest["subsets"][number]
-                    for bit, number in enumerate(shard["subsets"])
-                    if bits >> bit & 1
-                ),
-                int(arrays["episode/start_ns"][i]),
-                int(arrays["episode/end_ns"][i]),
-                int(arrays["episode/length"][i]),
-                streams,
-            )
-        )
-        rows = episodes[-1].streams.values()
-        assert episodes[-1].start_ns == min(r["times"][0] for r in rows)
-        assert episodes[-1].end_ns == max(r["times"][-1] for r in rows)
-        assert episodes[-1].length == max(len(r["times"]) for r in rows)
-    return episodes
+        begin, stop = arrays[f"{name}/offsets"][i : i + 2]
+        if begin < stop:
+            streams[name] = {
+                column: arrays[f"{name}/{column}"][begin:stop]
+                for column in ("values", "times", "received", "valid")
+                if f"{name}/{column}" in arrays
+            }
+            times = streams[name]["times"]
+            assert (times[1:] >= times[:-1]).all()
+    task = arrays["episode/task"][i]
+    begin, stop = arrays["episode/source_offsets"][i : i + 2]
+    bits = int(arrays["episode/subsets"][i])
+    episode = EpisodeOnDisk(
+        None if task < 0 else manifest["tasks"][shard["tasks"][task]],
+        arrays["episode/source"][begin:stop].tobytes().decode(),
+        tuple(
+            manifest["subsets"][number]
+            for bit, number in enumerate(shard["subsets"])
+            if bits >> bit & 1
+        ),
+        int(arrays["episode/start_ns"][i]),
+        int(arrays["episode/end_ns"][i]),
+        int(arrays["episode/length"][i]),
+        streams,
+    )
+    rows = streams.values()
+    assert episode.start_ns == min(r["times"][0] for r in rows)
+    assert episode.end_ns == max(r["times"][-1] for r in rows)
+    assert episode.length == max(len(r["times"]) for r in rows)
+    return episode
 
 
 def read_store(path: Path) -> list[EpisodeOnDisk]:

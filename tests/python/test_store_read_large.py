@@ -14,7 +14,8 @@ ROWS = 2**31 + 5
 FIRST = 2**31 + 1  # rows of the first episode
 
 
-def test_more_rows_than_31_bits_count(tmp_path: Path) -> None:
+def write_shard(path: Path) -> tuple[int, int]:
+    """A shard of two episodes, sparse; where its data begin, and its size."""
     facts = {
         "episode/start_ns": np.array([0, 0]),
         "episode/end_ns": np.array([0, 9]),
@@ -45,7 +46,6 @@ def test_more_rows_than_31_bits_count(tmp_path: Path) -> None:
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 64 + 56)
     data = 8 + len(text)
-    path = tmp_path / "shard-00000.safetensors"
     with path.open("wb") as file:
         file.write(len(text).to_bytes(8, "little") + text)
         for name, array in (facts | small).items():
@@ -56,7 +56,12 @@ def test_more_rows_than_31_bits_count(tmp_path: Path) -> None:
         file.seek(data + values + 3 * (ROWS - 1))
         file.write(bytes([1, 2, 3]))
         file.truncate(data + begin)
+    return data, data + begin
 
+
+def test_more_rows_than_31_bits_count(tmp_path: Path) -> None:
+    path = tmp_path / "shard-00000.safetensors"
+    data, size = write_shard(path)
     hand = HandStore(tmp_path)
     hand.write([])
     stream = {
@@ -67,7 +72,7 @@ def test_more_rows_than_31_bits_count(tmp_path: Path) -> None:
         "timeline": "time",
     }
     shard = {"file": path.name, "episodes": 2, "tasks": [], "subsets": [], "crc32": "00000000"}
-    sizes = checksums(path.open("rb").read(data)) | {"bytes": data + begin, "crc32": "00000000"}
+    sizes = checksums(path.open("rb").read(data)) | {"bytes": size, "crc32": "00000000"}
     hand.write_manifest(hand.changed(streams=[stream], shards=[shard | sizes]))
 
     store = rc.EpisodeStore(tmp_path)
