@@ -155,12 +155,11 @@ class Runner:
             options.device,
             options.repeats,
         )
-        moved = case.bytes_moved(sets[0])
         result = Result(
             operation=case.operation,
             shape=case.shape,
             variant=case.variant,
-            bytes=moved,
+            bytes=case.bytes_moved(sets[0]),
             sets=1,
             bandwidth=None,
             floor_s=None,
@@ -171,36 +170,21 @@ class Runner:
         if self.ceiling is None:
             return result
 
-        result.bandwidth = self.ceiling.bandwidth
-        if (
-            options.device.type == "cpu"
-        ):  # calls on one set are served by the caches: so is the copy
-            result.bandwidth = copy_bandwidth_cpu(moved, options.repeats)
-        else:
+        if options.device.type == "cuda":
             cache = torch.cuda.get_device_properties(options.device).L2_cache_size
             count = max(2, math.ceil(ROTATION_IN_CACHES * cache / case.footprint))
             sets += [case.make_inputs(generator) for _ in range(count - 1)]
         result.sets = len(sets)
-        result.floor_s = max(moved / result.bandwidth, self.ceiling.launch_s)
-        if case.sort_bytes is not None:
-            sorted_too = moved + case.sort_bytes(sets[0])
-            result.sort_floor_s = max(sorted_too / result.bandwidth, self.ceiling.launch_s)
+        self._set_floors(case, self.ceiling, sets[0], result)
 
-        # The first eager formulation is what robocache is checked against, robocache's own result
-        # what every peer is.
         formulation, reference = next(iter(case.eager.items()))
-        first = case.to_tensor(poisoned_call(reference, sets[0], None))
-        expected = {0: case.to_tensor(poisoned_call(case.robocache, sets[0], first))}
         try:
-            require_close(case, expected[0], first)
+            expected = expect(case, reference, sets)
         except WrongResultError as error:
             message = f"robocache against torch eager, {formulation}: {error}"
             self._problem(case, message)
             result.robocache = Timing(error=message)
             return result
-        if len(sets) > 1:
-            expected[len(sets) - 1] = case.to_tensor(case.robocache(*sets[-1]))
-        del first
 
         result.robocache = self._time(case, "robocache", case.robocache, sets, expected, ours)
         result.memory_bytes = case.memory() if case.memory else None
@@ -211,6 +195,16 @@ class Runner:
         if options.device.type == "cuda":
             self._measure_compiled(case, sets, expected, result)
         return result
+
+    def _set_floors(self, case: Case, ceiling: Ceiling, inputs: Inputs, result: Result) -> None:
+        result.bandwidth = ceiling.bandwidth
+        if self.options.device.type == "cpu":
+            # Calls on one set are served by the caches: so is this copy.
+            result.bandwidth = copy_bandwidth_cpu(result.bytes, self.options.repeats)
+        result.floor_s = max(result.bytes / result.bandwidth, ceiling.launch_s)
+        if case.sort_bytes is not None:
+            sorted_too = result.bytes + case.sort_bytes(inputs)
+            result.sort_floor_s = max(sorted_too / result.bandwidth, ceiling.launch_s)
 
     def _measure_compiled(
         self, case: Case, sets: list[Inputs], expected: dict[int, Tensor], result: Result
@@ -286,6 +280,20 @@ class Runner:
 
 class WrongResultError(Exception):
     """A peer's result and robocache's differ."""
+
+
+def expect(case: Case, reference: Call, sets: list[Inputs]) -> dict[int, Tensor]:
+    """RoboCache's results for the first and the last set, which those of every peer must match.
+
+    Raises:
+        WrongResultError: If the first is not that of `reference`, the first eager formulation.
+    """
+    first = case.to_tensor(poisoned_call(reference, sets[0], None))
+    expected = {0: case.to_tensor(poisoned_call(case.robocache, sets[0], first))}
+    require_close(case, expected[0], first)
+    if len(sets) > 1:
+        expected[len(sets) - 1] = case.to_tensor(case.robocache(*sets[-1]))
+    return expected
 
 
 def require_close(case: Case, ours: Tensor, other: Tensor) -> None:
