@@ -74,22 +74,44 @@ def parse_arguments() -> argparse.Namespace:
     return arguments
 
 
-def main() -> int:
-    arguments = parse_arguments()
-    start = time.perf_counter()
-    device = torch.device("cuda", 0) if arguments.device == "cuda" else torch.device("cpu")
-    if arguments.threads:
-        torch.set_num_threads(arguments.threads)
-    memory_kept = device.type == "cpu" and machine.keep_freed_memory()
-
+def select_cases(arguments: argparse.Namespace, device: torch.device) -> list[harness.Case]:
     default_dtypes = DEFAULT_DTYPES[arguments.device][: 1 if arguments.quick else None]
     dtypes = [DTYPES[name] for name in arguments.dtype or default_dtypes]
-    cases = [
+    return [
         case
         for operation in OPERATIONS
         for case in operation.cases(device, dtypes, arguments.quick, arguments.backend)
         if re.search(arguments.only, case.name)
     ]
+
+
+def measure_all(
+    runner: harness.Runner, cases: list[harness.Case], report: dict[str, Any], output: Path
+) -> None:
+    """Measures one case after the other; the report is written after each."""
+    for number, case in enumerate(cases, 1):
+        runner.progress.case(f"{number}/{len(cases)} {case.name}")
+        room = machine.free_bytes(runner.options.device)
+        if 8 * case.footprint > room:
+            runner.progress.note(f"skipped: needs {8 * case.footprint:,} bytes, {room:,} are free")
+            continue
+        try:
+            report["cases"].append(asdict(runner.measure(case)))
+        except Exception as error:  # the other cases may still be worth their time on the machine
+            traceback.print_exc()
+            runner.problems.append(f"{case.name}: {type(error).__name__}: {error}")
+        report["seconds"] = time.perf_counter() - runner.progress.start
+        machine.write_report(output, report)
+
+
+def main() -> int:
+    arguments = parse_arguments()
+    device = torch.device("cuda", 0) if arguments.device == "cuda" else torch.device("cpu")
+    if arguments.threads:
+        torch.set_num_threads(arguments.threads)
+    memory_kept = device.type == "cpu" and machine.keep_freed_memory()
+
+    cases = select_cases(arguments, device)
     if arguments.list:
         print("\n".join(case.name for case in cases))
         return 0
@@ -127,19 +149,7 @@ def main() -> int:
         "problems": runner.problems,
         "cases": [],
     }
-    for number, case in enumerate(cases, 1):
-        progress.case(f"{number}/{len(cases)} {case.name}")
-        room = machine.free_bytes(device)
-        if 8 * case.footprint > room:
-            progress.note(f"skipped: needs {8 * case.footprint:,} bytes, {room:,} are free")
-            continue
-        try:
-            report["cases"].append(asdict(runner.measure(case)))
-        except Exception as error:  # the other cases may still be worth their time on the machine
-            traceback.print_exc()
-            runner.problems.append(f"{case.name}: {type(error).__name__}: {error}")
-        report["seconds"] = time.perf_counter() - start
-        machine.write_report(output, report)
+    measure_all(runner, cases, report, output)
 
     if not report["cases"]:
         return 1
