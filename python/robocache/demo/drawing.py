@@ -142,6 +142,7 @@ def draw(episode: Recording, aligned: Sequence[Aligned], targets: Times, folder:
 
 
 def draw_whole(axis: Axes, panel: Panel, item: Aligned, source_t: Floats, t: Floats) -> None:
+    """The rows of a whole stream, what was aligned as lines, what is not valid as crosses."""
     style = "steps-post" if item.plan.method == "previous" else "default"
     for channel, (name, colour) in panel.channels.items():
         axis.plot(source_t, item.source.values[:, channel], ".", ms=2, color=colour, alpha=0.25)
@@ -163,6 +164,7 @@ def draw_whole(axis: Axes, panel: Panel, item: Aligned, source_t: Floats, t: Flo
 
 
 def draw_moment(axis: Axes, panel: Panel, item: Aligned, source_t: Floats, t: Floats) -> None:
+    """The zoom: rows, targets, what was aligned, and what linear would have given."""
     low, high = panel.centre_s - panel.width_s / 2, panel.centre_s + panel.width_s / 2
     near = (t >= low) & (t <= high)
     near_source = (source_t >= low) & (source_t <= high)

@@ -24,6 +24,7 @@ def print_table(header: list[str], rows: list[list[str]], left: Sequence[int]) -
 
 
 def name_of(device: torch.device) -> str:
+    """A device as people know it."""
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
     return f"CPU ({torch.get_num_threads()} threads)"

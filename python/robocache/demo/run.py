@@ -38,6 +38,11 @@ TURNS = 50  # of timing
 
 
 def run(output: Path, seed: int, duration_s: float) -> None:
+    """Runs the demo; pictures and the store go into `output`.
+
+    Raises:
+        ValueError: For an option out of its range, by its name on the command line.
+    """
     if seed < 0:
         raise ValueError(f"--seed: expected 0 or more, got {seed}")
     if not recording.CYCLE_S <= duration_s <= LONGEST_S:
@@ -85,6 +90,7 @@ def run(output: Path, seed: int, duration_s: float) -> None:
 
 
 def print_streams(aligned: Sequence[Aligned]) -> None:
+    """A line for each stream: its rows, and how it was aligned."""
     rows = []
     for item in aligned:
         times = item.source.times
@@ -110,6 +116,7 @@ def print_streams(aligned: Sequence[Aligned]) -> None:
 
 
 def describe_method(method: Method) -> str:
+    """A method or layout in words."""
     if isinstance(method, str):
         return method
     return ", ".join(f"{name} {width}" for name, width in method)

@@ -25,6 +25,8 @@ TABLE_TOP = 0.75
 
 @dataclass(frozen=True)
 class Box:
+    """Upright, turned about the vertical."""
+
     centre: tuple[float, float, float]
     size: tuple[float, float, float]
     colour: tuple[float, float, float]
@@ -33,6 +35,8 @@ class Box:
 
 @dataclass(frozen=True)
 class Ball:
+    """A ball."""
+
     centre: tuple[float, float, float]
     radius: float
     colour: tuple[float, float, float]
@@ -75,11 +79,14 @@ THINGS: list[Box | Ball | Cylinder] = [
 
 @dataclass(frozen=True)
 class Scene:
+    """What the camera gives: a point and a colour for each of P pixels."""
+
     points: NDArray[np.float32]  # [P,3]; NaN where a pixel has no depth
     colours: NDArray[np.float32]  # [P,3], red, green and blue in [0,1]
 
 
 def make_scene(rng: np.random.Generator) -> Scene:
+    """The scene as the camera sees it, its noise drawn from `rng`."""
     directions = _rays()
     depth, normals, colours = cast(CAMERA, directions)
     hits = CAMERA + depth[:, None] * directions

@@ -85,16 +85,19 @@ def usual_sparse(points: torch.Tensor, colours: torch.Tensor) -> torch.Tensor:
 
 
 def robocache_dense(backend: Backend, points: torch.Tensor) -> torch.Tensor:
+    """As `usual_dense`, by this library."""
     return rc.voxelize_point_cloud(points, GRID, SIZE, origin=ORIGIN, backend=backend)
 
 
 def robocache_sparse(backend: Backend, points: torch.Tensor, colours: torch.Tensor) -> torch.Tensor:
+    """As `usual_sparse`, by this library."""
     voxels = rc.voxelize_sparse(points, SIZE, origin=ORIGIN, features=colours, backend=backend)
     assert voxels.features is not None
     return voxels.features
 
 
 def print_times(view: Scene, devices: Sequence[torch.device]) -> None:
+    """Times the library beside the usual code on each device."""
     rows = []
     for device in devices:
         points = torch.from_numpy(view.points).to(device)
@@ -156,6 +159,7 @@ def project(points: Floats) -> tuple[Floats, Floats]:
 
 
 def draw_points(axes: Axes, view: Scene) -> int:
+    """The points inside the grid, in their colours; returns how many."""
     low, high = np.array(ORIGIN), np.array(ORIGIN) + np.array(GRID) * SIZE
     points = view.points.astype(float)
     inside = ((points >= low) & (points < high)).all(axis=1)
