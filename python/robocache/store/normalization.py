@@ -23,7 +23,7 @@ class Normalization(NamedTuple):
 def normalization(
     statistics: StatisticsSummary, mode: Literal["mean_std", "min_max", "quantiles"]
 ) -> Normalization:
-    """How a stream is normalised. The formulas are those of LeRobot's normalisation modes:
+    """How a stream is normalised, by the formulas of LeRobot's normalisation modes.
 
     - "mean_std": `(x - mean) / (std + 1e-8)`.
     - "min_max": `2 * (x - min) / (max - min) - 1`, which is from -1 to 1.
@@ -44,7 +44,7 @@ def normalization(
     Example:
         >>> subtract, multiply = rc.normalization(store.statistics["action"], "min_max")
         >>> y = (store[0]["action"].values - subtract) * multiply
-    """  # noqa: D415
+    """
     if mode not in MODES:
         raise ValueError(f"mode: expected mean_std, min_max or quantiles, got {mode!r}")
     if mode == "mean_std":
