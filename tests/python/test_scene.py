@@ -30,7 +30,7 @@ def test_points(scene: Any, view: Any) -> None:
     assert 0.005 < bad.any(1).mean() < 0.1
     assert (view.colours >= 0).all() and (view.colours <= 1).all()
     points = view.points[~bad.any(1)].astype(np.float64)
-    along = (points - scene.CAMERA) @ scene._axes()[2]
+    along = (points - scene.CAMERA) @ scene.axes_of(scene.CAMERA, scene.TARGET)[2]
     assert along.min() > scene.NEAREST - 0.02 and along.max() < scene.FARTHEST + 0.1
     np.testing.assert_allclose(along * 1000, np.rint(along * 1000), atol=1e-3)  # millimetres
 
