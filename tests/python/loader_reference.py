@@ -1,0 +1,257 @@
+"""A plain sequential loader: what the design says of a batch, one sample after the other.
+
+It shares nothing with the library but the store's reader, whose arrays it looks at, and takes
+windows by time from the plain alignment of reference.py. Times are Python integers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import reference
+import torch
+
+import robocache as rc
+
+VALUE_TYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.uint8)
+MASK64, MASK32 = 2**64 - 1, 2**32 - 1
+LATEST = 2**63 - 1
+
+
+# ---- the order of samples ------------------------------------------------------------------------
+
+
+def mix64(x: int) -> int:
+    """The finalizer of SplitMix64 (Steele, Lea, Flood, 2014)."""
+    x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9 & MASK64
+    x = (x ^ (x >> 27)) * 0x94D049BB133111EB & MASK64
+    return x ^ (x >> 31)
+
+
+def mix32(x: int) -> int:
+    """The finalizer of MurmurHash3 (Appleby, 2011)."""
+    x = (x ^ (x >> 16)) * 0x85EBCA6B & MASK32
+    x = (x ^ (x >> 13)) * 0xC2B2AE35 & MASK32
+    return x ^ (x >> 16)
+
+
+def permute(seed: int, epoch: int, count: int, place: int) -> int:
+    """The sample at a place of an epoch's order of `count`.
+
+    A Feistel network whose halves may differ by a bit (Luby and Rackoff, 1988), walked until it
+    ends below `count` (Black and Rogaway, 2002).
+    """
+    key = mix64((mix64((seed + 0x9E3779B97F4A7C15) & MASK64) + epoch) & MASK64)
+    low, high = key & MASK32, (key >> 32) | 1
+    bits = max(2, (count - 1).bit_length())
+    x = place
+    while True:
+        left_bits, right_bits = bits // 2, bits - bits // 2
+        left, right = x >> right_bits, x & (2**right_bits - 1)
+        for turn in range(8):
+            mixed = mix32((right + low + turn * high) & MASK32)
+            left, right = right, (left ^ mixed) & (2**left_bits - 1)
+            left_bits, right_bits = right_bits, left_bits
+        x = left << right_bits | right
+        if x < count:
+            return x
+
+
+class Drawn(NamedTuple):
+    """A batch of one rank, before anything was read for it."""
+
+    epoch: int
+    position: int  # of the global batch that it is a part of
+    indices: list[int]
+
+
+def draw(
+    samples: int,
+    batch_size: int,
+    *,
+    seed: int = 0,
+    shuffle: bool = True,
+    drop_last: bool = False,
+    rank: int = 0,
+    ranks: int = 1,
+    epoch: int = 0,
+    position: int = 0,
+) -> Iterator[Drawn]:
+    """The batches of a rank from a position on, without end."""
+    while True:
+        places = range(position + rank, min(position + ranks * batch_size, samples), ranks)
+        yield Drawn(
+            epoch, position, [permute(seed, epoch, samples, p) if shuffle else p for p in places]
+        )
+        position += ranks * batch_size
+        if samples - position < (ranks * batch_size if drop_last else ranks):
+            epoch, position = epoch + 1, 0
+
+
+# ---- anchors -------------------------------------------------------------------------------------
+
+
+class Anchor(NamedTuple):
+    """Where a sample stands."""
+
+    episode: int  # its index in the store
+    frame: int
+    time: int  # ns
+
+
+def row_anchors(
+    store: rc.EpisodeStore, stream: str, episodes: Sequence[int] | None = None
+) -> list[Anchor]:
+    """Each row of a stream, in order."""
+    chosen = range(len(store)) if episodes is None else episodes
+    return [
+        Anchor(episode, frame, int(time))
+        for episode in chosen
+        for frame, time in enumerate(store[episode][stream].times)
+    ]
+
+
+# ---- windows -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Window:
+    """What a sample gets of a stream. `steps` and durations are ns, or rows with `by_rows`."""
+
+    stream: str
+    steps: Sequence[int]
+    by_rows: bool = False
+    layout: Sequence[tuple[str, int]] | None = None  # None: "linear" of floats, else "previous"
+    causal: bool = True
+    latency: int = 0
+    outside: str = "hold"
+    max_gap: int | None = None
+    tolerance: int = 100_000
+    mean_window: int | None = None
+    subtract: Any = None  # [D]
+    multiply: Any = None
+    dtype: torch.dtype | None = None
+
+
+class Made(NamedTuple):
+    """K steps of a window."""
+
+    values: torch.Tensor  # [K, the row's shape...]
+    is_pad: torch.Tensor  # [K]
+    age: torch.Tensor  # [K] ns
+
+
+class Rows(NamedTuple):
+    """Rows of an episode."""
+
+    values: torch.Tensor  # [n,D]
+    times: list[int]
+    valid: list[bool]
+
+
+def make(store: rc.EpisodeStore, window: Window, anchor: Anchor) -> Made:
+    """A window of one sample."""
+    shape = store.streams[window.stream].shape
+    rows = rows_of(store, window.stream, anchor.episode)
+    if window.by_rows:
+        made = by_rows(rows, window, anchor)
+    else:
+        if window.causal and max(window.steps) <= 0:
+            rows = known_at(store, rows, window, anchor)
+        made = by_time(rows, window, anchor)
+    return made._replace(values=made.values.reshape(len(window.steps), *shape))
+
+
+def rows_of(store: rc.EpisodeStore, stream: str, episode: int) -> Rows:
+    found = store[episode][stream]
+    n = len(found)
+    if store.streams[stream].type_name == "BF16":
+        values = torch.from_numpy(found.values.view(np.uint16).copy()).view(torch.bfloat16)
+    else:
+        values = torch.from_numpy(found.values.copy())
+    valid = [True] * n if found.valid is None else [bool(v) for v in found.valid]
+    width = int(np.prod(store.streams[stream].shape, dtype=np.int64))
+    return Rows(values.reshape(n, width), [int(t) for t in found.times], valid)
+
+
+def known_at(store: rc.EpisodeStore, rows: Rows, window: Window, anchor: Anchor) -> Rows:
+    """The rows that somebody who acts at the anchor's time has: as if the recording ended there."""
+    received = store[anchor.episode][window.stream].received
+    n = 0
+    for time in rows.times:
+        arrival = time + window.latency if received is None else int(received[n])
+        if time > anchor.time or arrival > anchor.time:
+            break
+        n += 1
+    return Rows(rows.values[:n], rows.times[:n], rows.valid[:n])
+
+
+def by_time(rows: Rows, window: Window, anchor: Anchor) -> Made:
+    """Alignment of the rows to the anchor's time plus the steps."""
+    values = rows.values
+    targets = [max(-LATEST - 1, min(anchor.time + step, LATEST)) for step in window.steps]
+    out_dtype = window.dtype or values.dtype
+    is_copied = values.dtype not in VALUE_TYPES
+    if is_copied:  # align the numbers of rows, from 1 on; 0 is a literal zero
+        source = torch.arange(1, len(rows.times) + 1, dtype=torch.float64).reshape(-1, 1)
+    else:
+        source = values
+    default = "linear" if values.is_floating_point() else "previous"
+    layout = window.layout or [(default, values.shape[1])]
+    aligned = reference.align(
+        source,
+        torch.tensor(rows.times, dtype=torch.int64),
+        torch.tensor(targets, dtype=torch.int64),
+        layout=[(layout[0][0], 1)] if is_copied else layout,
+        outside=window.outside,
+        max_gap=window.max_gap,
+        tolerance=window.tolerance,
+        mean_window=window.mean_window,
+        source_valid=torch.tensor(rows.valid, dtype=torch.bool),
+        subtract=None if window.subtract is None else torch.as_tensor(window.subtract),
+        multiply=None if window.multiply is None else torch.as_tensor(window.multiply),
+        out_dtype=None if is_copied else out_dtype,
+    )
+    if is_copied:
+        zeros = torch.zeros(1, values.shape[1], dtype=values.dtype)
+        made = torch.cat([zeros, values])[aligned.values[:, 0].long()]
+    else:
+        made = reference.rounded(aligned.values, out_dtype)[0]
+    return Made(made, ~aligned.valid, aligned.age)
+
+
+def by_rows(rows: Rows, window: Window, anchor: Anchor) -> Made:
+    """Rows counted from the anchor's, those outside the episode in place of its first or last."""
+    n, steps = len(rows.times), len(window.steps)
+    out_dtype = window.dtype or rows.values.dtype
+    values = torch.zeros(steps, rows.values.shape[1], dtype=out_dtype)
+    is_pad = torch.ones(steps, dtype=torch.bool)
+    age = torch.zeros(steps, dtype=torch.int64)
+    for k, step in enumerate(window.steps):
+        if n == 0:
+            continue
+        row = anchor.frame + step
+        inside = min(max(row, 0), n - 1)
+        x = rows.values[inside]
+        if x.dtype in VALUE_TYPES:
+            x = x.to(reference.compute_dtype(x.dtype, out_dtype))
+            if window.subtract is not None:
+                x = x - torch.as_tensor(window.subtract).to(x.dtype)
+            if window.multiply is not None:
+                x = x * torch.as_tensor(window.multiply).to(x.dtype)
+            x = reference.rounded(x, out_dtype)[0]
+        values[k] = x
+        is_pad[k] = inside != row or not rows.valid[inside]
+        age[k] = anchor.time - rows.times[inside]
+    return Made(values, is_pad, age)
+
+
+def batch(
+    store: rc.EpisodeStore, window: Window, anchors: Sequence[Anchor], indices: Sequence[int]
+) -> Made:
+    """A window of several samples: [B,K,...], [B,K], [B,K]."""
+    made = [make(store, window, anchors[i]) for i in indices]
+    return Made(*(torch.stack(parts) for parts in zip(*made, strict=True)))
