@@ -60,23 +60,7 @@ class Npz(Recording):
 
     def __init__(self, path: Path, options: ReadOptions) -> None:
         super().__init__(path, options)
-        self._arrays: dict[str, _Array] = {}
-        with reading(path, "an NPZ file", *ARRAY_ERRORS), zipfile.ZipFile(path) as file:
-            members = [n for n in file.namelist() if n.endswith(".npy")]
-            refuse_twice(path, "arrays", members)
-            for member in members:
-                with file.open(member) as stream:
-                    array = _read_header(stream)
-                    found = file.getinfo(member).file_size - stream.tell()
-                if (
-                    found != math.prod(array.shape) * array.dtype.itemsize
-                    and not array.dtype.hasobject
-                ):
-                    raise RecordingError(
-                        f"{path}: expected {array.dtype} {list(array.shape)} in {member}, "
-                        f"got {found:,} bytes"
-                    )
-                self._arrays[member.removesuffix(".npy")] = array
+        self._arrays = _read_headers(path)
         if options.time_column is not None and options.time_column not in self._arrays:
             raise RecordingError(
                 f"{path}: expected an array of times {options.time_column}, "
@@ -162,18 +146,7 @@ class Npz(Recording):
         clock, called = found
         values = np.concatenate([part for _, part in self._parts(file, clock)] or [np.empty(0)])
         if values.dtype.kind == "M":
-            if np.isnat(values).any():
-                row = int(np.flatnonzero(np.isnat(values))[0])
-                raise RecordingError(
-                    f"{self.path}, {clock}: expected a time in every row, got none in row {row}"
-                )
-            seconds = values.astype("datetime64[s]").astype(np.int64)
-            if seconds.size and max(-int(seconds.min()), int(seconds.max())) >= 2**63 // 10**9:
-                raise RecordingError(
-                    f"{self.path}, {clock}: expected times within 292 years of 1970, got "
-                    f"{values.min()} to {values.max()}"
-                )
-            return values.astype("datetime64[ns]").astype(np.int64)
+            return _dates(values, f"{self.path}, {clock}")
         if values.dtype.kind not in "iuf":
             raise RecordingError(f"{self.path}: expected numbers in {clock}, got {values.dtype}")
         asked = self.options.time_unit
@@ -198,6 +171,40 @@ class Npz(Recording):
                 shape = (count, *array.shape[1:])
                 order: Any = "C" if array.in_rows else "F"
                 yield a, native(np.frombuffer(data, array.dtype).reshape(shape, order=order))
+
+
+def _dates(values: NDArray[Any], where: str) -> Times:
+    """[n] nanoseconds of an array of dates."""
+    if np.isnat(values).any():
+        row = int(np.flatnonzero(np.isnat(values))[0])
+        raise RecordingError(f"{where}: expected a time in every row, got none in row {row}")
+    seconds = values.astype("datetime64[s]").astype(np.int64)
+    if seconds.size and max(-int(seconds.min()), int(seconds.max())) >= 2**63 // 10**9:
+        raise RecordingError(
+            f"{where}: expected times within 292 years of 1970, got "
+            f"{values.min()} to {values.max()}"
+        )
+    return values.astype("datetime64[ns]").astype(np.int64)
+
+
+def _read_headers(path: Path) -> dict[str, _Array]:
+    """The arrays of a file, each as long as its header says."""
+    arrays: dict[str, _Array] = {}
+    with reading(path, "an NPZ file", *ARRAY_ERRORS), zipfile.ZipFile(path) as file:
+        members = [n for n in file.namelist() if n.endswith(".npy")]
+        refuse_twice(path, "arrays", members)
+        for member in members:
+            with file.open(member) as stream:
+                array = _read_header(stream)
+                found = file.getinfo(member).file_size - stream.tell()
+            expected = math.prod(array.shape) * array.dtype.itemsize
+            if found != expected and not array.dtype.hasobject:
+                raise RecordingError(
+                    f"{path}: expected {array.dtype} {list(array.shape)} in {member}, "
+                    f"got {found:,} bytes"
+                )
+            arrays[member.removesuffix(".npy")] = array
+    return arrays
 
 
 def _read_header(stream: IO[bytes]) -> _Array:
