@@ -14,7 +14,6 @@ from recordings import DATA, needs
 from store_files import file_names, read_manifest
 
 import robocache as rc
-from robocache.store import quantiles
 from robocache.store.quantiles import EXACT_ROWS, QUANTILES, RANK_ERROR, exact_rows
 from robocache.store.statistics import StreamStatistics, channels_of
 
@@ -206,7 +205,7 @@ def test_without_the_library_of_sketches(tmp_path: Path, monkeypatch) -> None:
 def test_rank_errors_of_long_streams(kind: str) -> None:
     """The stated rank error, in rows that are thinned too, and after merging."""
     rng = np.random.default_rng(8)
-    n = 4 * quantiles._THINNED_ROWS + 12_345
+    n = 536_633
     if kind == "noise":
         values = rng.standard_normal((n, 2))
     elif kind == "walk":
@@ -228,6 +227,28 @@ def test_rank_errors_of_long_streams(kind: str) -> None:
         # 99 of 100 stay below the stated error: these are 10, and sketches are random.
         assert sorted(errors)[-2] < RANK_ERROR and max(errors) < 2 * RANK_ERROR
         assert_summary(summary, numpy_summary(list(values.T)), with_quantiles=False)
+
+
+@pytest.mark.parametrize("channels", [20, 64, 300])
+def test_rank_errors_of_wide_streams(channels: int) -> None:
+    """Also just beyond the exact rows, where thinning tells most, and of channels with holes."""
+    rng = np.random.default_rng(11)
+    n = exact_rows(channels) + 1000
+    values = rng.standard_normal((n, channels)).astype(np.float32)
+    values[:, 1] = values[:, 1].cumsum()
+    values[rng.random(n) < 0.5, 2] = np.nan
+    values[100:, 3] = np.inf
+    parts = [StreamStatistics("F32", (channels,)) for _ in range(2)]
+    for i, chunk in enumerate(np.array_split(values, 30)):
+        parts[i % 2].update(chunk)
+    columns = [column[np.isfinite(column)] for column in values.T]
+    for statistics in (parts[0].merged(parts[1]), parts[1].merged(parts[0])):
+        summary = statistics.summary()
+        assert summary["exact_quantiles"] is False
+        assert summary["count"] == [len(column) for column in columns]
+        errors = rank_errors(summary, columns)
+        # A hundredth of the 100 rows of one channel is a row.
+        assert np.quantile(errors, 0.98) < RANK_ERROR and max(errors) < 0.011
 
 
 def test_state_goes_on(tmp_path: Path) -> None:

@@ -1,13 +1,22 @@
-"""Quantiles in one pass: all rows while they are few, a KLL sketch of each channel beyond.
+"""Quantiles in one pass: all rows while they are few, KLL sketches of each channel beyond.
 
 Sketches are those of the datasketches library (Karnin, Lang, Liberty: Optimal Quantile
 Approximation in Streams, 2016). They merge, and keep their rank error when they do.
+
+A sketch takes 10 to 30 ns a value, which is more than all else that is done with it. So what goes
+in is thinned: rows are cut into blocks of 256, each channel of a block is sorted, and one value of
+each `share` goes in, the first of them at a random place. That counts the values of a block up to x
+with an error of mean 0 and of a variance of at most share² / 4. Places of blocks are independent,
+so the rank of x among n rows has a standard error of at most share / 2 · √(n / 256) / n, which is
+share / (32 √n), and :func:`_level` keeps it below 0.001: 0.0026 in 99 of 100 cases. With the
+sketch's own 0.0014 that is 0.003.
 """
 
 from __future__ import annotations
 
 import copy
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -25,15 +34,20 @@ RANK_ERROR = 0.003
 """How far the rank of any quantile beyond that is from the wanted one: 99 of 100 stay below it."""
 _SKETCH_SIZE = 2048  # by itself a rank error of 0.0014
 
-# A sketch takes 30 ns a value, much more than all else that is done with it. Beyond so many rows it
-# gets one row of two, beyond twice as many one of four, and so on.
-_THINNED_ROWS = 1 << 17
-_BATCH_ROWS = 1 << 14  # sampled rows that go into a sketch together
+_BLOCK_ROWS = 256  # NumPy sorts so many at 1 ns a value, and 1024 at 6
+_LEVELS = 7  # of thinning: a share of 128 at most
+_BATCH_ROWS, _BATCH_ELEMENTS = 1 << 14, 1 << 20  # at most, that go into sketches together
 
 
 def exact_rows(channels: int) -> int:
     """How many rows of so many channels have exact quantiles."""
     return min(EXACT_ROWS, _EXACT_ELEMENTS // channels)
+
+
+def _level(channels: int, rows: int) -> int:
+    """One value of 2 ** level goes into a sketch where so many rows came before."""
+    n = max(rows, exact_rows(channels))
+    return min(int(math.log2(0.001 * 32 * math.sqrt(n))), _LEVELS)
 
 
 class Quantiles:
@@ -49,9 +63,12 @@ class Quantiles:
         self.dtype = dtype
         self.rows = 0
         self._kept: list[Array] = []  # while they are few
-        self._sketches: list[Any] = []  # C of them, from then on
-        self._sampled: list[Array] = []  # rows that are on their way into sketches
-        self._level = 0  # each of which stands for 2 ** level rows
+        # From then on C for each level: a value in those stands for 2 ** level rows. Flushing
+        # leaves those of level 0.
+        self._sketches: list[list[Any]] = []
+        self._waiting: list[Array] = []  # rows that go into sketches together
+        rows = min(_BATCH_ROWS, _BATCH_ELEMENTS // channels)
+        self._batch = rows // _BLOCK_ROWS * _BLOCK_ROWS
 
     @property
     def is_exact(self) -> bool:
@@ -70,34 +87,30 @@ class Quantiles:
                 self.rows += len(rows)
                 return
             self._start_sketches()
-        while len(rows):
-            level = (self.rows // _THINNED_ROWS).bit_length()
-            n = min(len(rows), (_THINNED_ROWS << level) - self.rows)
-            self._sample(rows[:n], level)
-            self.rows += n
-            rows = rows[n:]
+        self._add(rows)
+        self.rows += len(rows)
 
     def merged(self, other: Quantiles) -> Quantiles:
         """Quantiles of the rows of both."""
-        total = self.rows + other.rows
+        if self.is_exact and not other.is_exact:
+            return other.merged(self)
         result = self.copy()
-        if self.is_exact and other.is_exact and total <= exact_rows(self.channels):
-            result._kept += other._kept
-        else:
-            other = other.copy()
-            for side in (result, other):
-                side._start_sketches()
-                side._flush()
-            for mine, theirs in zip(result._sketches, other._sketches, strict=True):
-                mine.merge(theirs)
-        result.rows = total
+        if other.is_exact:
+            for rows in other._kept:
+                result.update(rows)
+            return result
+        result._flush()
+        other._flush()
+        for mine, new in zip(result._sketches[0], other._sketches[0], strict=True):
+            mine.merge(new)
+        result.rows += other.rows
         return result
 
     def copy(self) -> Quantiles:
         """One that changes by itself."""
         result = copy.copy(self)
-        result._kept, result._sampled = list(self._kept), list(self._sampled)
-        result._sketches = [copy.copy(sketch) for sketch in self._sketches]
+        result._kept, result._waiting = list(self._kept), list(self._waiting)
+        result._sketches = [[copy.copy(one) for one in sketches] for sketches in self._sketches]
         return result
 
     def at(self, ranks: Sequence[float]) -> Array:
@@ -116,7 +129,7 @@ class Quantiles:
                         found[:, channel] = np.quantile(values, ranks)
             return found
         self._flush()
-        for channel, sketch in enumerate(self._sketches):
+        for channel, sketch in enumerate(self._sketches[0]):
             if not sketch.is_empty():
                 found[:, channel] = sketch.get_quantiles(list(ranks))
         return found
@@ -128,7 +141,7 @@ class Quantiles:
         if self.is_exact:
             return {"rows": self._rows()}
         self._flush()
-        parts = [sketch.serialize() for sketch in self._sketches]
+        parts = [sketch.serialize() for sketch in self._sketches[0]]
         return {
             "sketches": np.frombuffer(b"".join(parts), np.uint8),
             "sketch_offsets": np.cumsum([0, *map(len, parts)], dtype=np.int64),
@@ -153,7 +166,7 @@ class Quantiles:
         data = tensors["sketches"].tobytes()
         kind = _kind(dtype)
         result._sketches = [
-            kind.deserialize(data[begin:end]) for begin, end in itertools.pairwise(offsets)
+            [kind.deserialize(data[begin:end]) for begin, end in itertools.pairwise(offsets)]
         ]
         result.rows = int(tensors["sketch_rows"][0])
         return result
@@ -168,42 +181,70 @@ class Quantiles:
         return self._kept[0]
 
     def _start_sketches(self) -> None:
-        if self.is_exact:
-            self._sketches = self._empty_sketches()
-            _feed(self._sketches, self._rows())
-            self._kept = []
+        self._at_level(0)
+        kept, self._kept, self.rows = self._rows(), [], 0
+        self._add(kept)
+        self.rows = len(kept)
 
-    def _empty_sketches(self) -> list[Any]:
-        return [_kind(self.dtype)(_SKETCH_SIZE) for _ in range(self.channels)]
+    def _at_level(self, level: int) -> list[Any]:
+        kind = _kind(self.dtype)
+        while len(self._sketches) <= level:
+            self._sketches.append([kind(_SKETCH_SIZE) for _ in range(self.channels)])
+        return self._sketches[level]
 
-    def _sample(self, rows: Array, level: int) -> None:
-        """One row of each 2 ** level, a random one: rows of a robot may well have a period."""
-        if level != self._level:
-            self._flush()
-            self._level = level
-        if level:
-            groups = np.arange(self.rows >> level, (self.rows + len(rows) - 1 >> level) + 1)
-            chosen = (groups << level) + _hash(groups) % (1 << level) - self.rows
-            rows = rows[chosen[(chosen >= 0) & (chosen < len(rows))]]
-        self._sampled.append(rows.astype(self.dtype))
-        if sum(map(len, self._sampled)) >= _BATCH_ROWS:
-            self._flush()
+    def _add(self, rows: Array) -> None:
+        """Feeds whole batches; the rest waits."""
+        waiting = sum(map(len, self._waiting))
+        start = 0
+        while waiting + len(rows) - start >= self._batch:
+            end = start + self._batch - waiting
+            self._feed(np.concatenate([*self._waiting, rows[start:end]]), self.rows + start)
+            self._waiting, waiting, start = [], 0, end
+        if start < len(rows):
+            self._waiting.append(rows[start:].astype(self.dtype))
 
     def _flush(self) -> None:
-        if not self._sampled:
+        if self._waiting:
+            rows = np.concatenate(self._waiting)
+            self._waiting = []
+            self._feed(rows, self.rows - len(rows))
+        while len(self._sketches) > 1:
+            for above, below in zip(self._sketches.pop(), self._sketches[-1], strict=True):
+                above.merge(copy.copy(above))  # with itself: all weights double
+                below.merge(above)
+
+    def _feed(self, rows: Array, before: int) -> None:
+        """Rows go into the sketches; `before` is about how many came before them."""
+        level = _level(self.channels, before)
+        places = _hash(before + np.arange(0, len(rows), _BLOCK_ROWS)) % (1 << level)
+        columns = rows.T.astype(self.dtype, order="C")
+        finite = np.isfinite(columns)
+        if finite.all():
+            self._feed_channels(slice(None), columns, level, places)
             return
-        rows = np.concatenate(self._sampled)
-        self._sampled = []
-        if self._level == 0:
-            _feed(self._sketches, rows)
-            return
-        sketches = self._empty_sketches()
-        _feed(sketches, rows)
-        for mine, sampled in zip(self._sketches, sketches, strict=True):
-            if not sampled.is_empty():
-                for _ in range(self._level):  # merged with itself, all weights double
-                    sampled.merge(copy.copy(sampled))
-                mine.merge(sampled)
+        for channel in range(self.channels):
+            values = columns[channel, finite[channel]]
+            self._feed_channels(slice(channel, channel + 1), values[None], level, places)
+
+    def _feed_channels(self, channels: slice, columns: Array, level: int, places: Array) -> None:
+        whole = columns.shape[1] // _BLOCK_ROWS * _BLOCK_ROWS
+        thinned = _thinned(columns[:, :whole], 1 << level, places)
+        for to, values in ((level, thinned), (0, columns[:, whole:])):
+            sketches = self._at_level(to)[channels]
+            # Sketches take values in ascending order twice as fast as others.
+            for sketch, ascending in zip(sketches, np.sort(values), strict=True):
+                sketch.update(ascending)
+
+
+def _thinned(columns: Array, share: int, places: Array) -> Array:
+    """One of each `share` values of the sorted blocks of [C, n], from `places` [blocks] on."""
+    if share == 1:
+        return columns
+    blocks = np.sort(columns.reshape(len(columns), -1, _BLOCK_ROWS))
+    first = np.arange(blocks.shape[1]) * _BLOCK_ROWS + places[: blocks.shape[1]]
+    chosen = first[:, None] + np.arange(0, _BLOCK_ROWS, share)
+    thinned: Array = blocks.reshape(columns.shape).take(chosen.ravel(), axis=1)
+    return thinned
 
 
 def _kind(dtype: np.dtype[Any]) -> Any:
@@ -217,13 +258,6 @@ def _kind(dtype: np.dtype[Any]) -> Any:
 
     is_double = dtype == np.float64
     return datasketches.kll_doubles_sketch if is_double else datasketches.kll_floats_sketch
-
-
-def _feed(sketches: list[Any], rows: Array) -> None:
-    for channel, sketch in enumerate(sketches):
-        values = rows[:, channel]
-        # Sketches take values in ascending order 1.6 times as fast as others.
-        sketch.update(np.sort(values[np.isfinite(values)]))
 
 
 def _hash(numbers: Array) -> Array:
