@@ -16,7 +16,6 @@ import struct
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import repeat
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -26,12 +25,12 @@ import numpy as np
 from robocache.store.dtypes import STORAGE
 from robocache.store.episode import MAX_SUBSETS, EpisodeWriter, Rows
 from robocache.store.files import NewFile
-from robocache.store.spool import Bytes, Column, Spool
+from robocache.store.spool import Bytes, Column, Memory, Reader, Spool
 from robocache.store.statistics import StreamStatistics
 from robocache.store.streams import StreamEntry, Streams, check_name, make_facts
 
-SPOOL_BYTES = 64 << 20
-_CHUNK_BYTES = 4 << 20  # in which finished columns are read again
+SPOOL_BYTES = 192 << 20
+_CHUNK_BYTES = 1 << 20  # in which finished columns are read again; it should stay in the cache
 
 
 @dataclass(frozen=True)
@@ -68,7 +67,7 @@ class _Tensor:
     name: str
     dtype: str
     shape: tuple[int, ...]
-    chunks: Iterable[bytes]
+    chunks: Iterable[Bytes]
 
     @property
     def bytes(self) -> int:
@@ -103,9 +102,8 @@ class ShardWriter:
     ) -> None:
         self._folder = Path(folder)
         self._known = Streams() if streams is None else streams
-        # Half for the episode that is written, half for those that are finished.
-        self._limit = spool_bytes // 2
-        self._spool = Spool(self._folder, self._limit)
+        self._memory = Memory(spool_bytes)  # of finished episodes, and of the one being written
+        self._spool = Spool(self._folder, self._memory)
         self._spools: list[Spool] = []  # of episodes, where rows of theirs lie in the file
         self._streams: dict[str, Rows] = {}
         self._lengths: dict[str, list[tuple[int, int]]] = {}  # (episode, rows)
@@ -160,7 +158,7 @@ class ShardWriter:
     ) -> EpisodeWriter:
         """A new episode that ends by a call of `keep`."""
         self._check_open()
-        spool = Spool(self._folder, self._limit)
+        spool = Spool(self._folder, self._memory)
         return EpisodeWriter(spool, self._known, keep, task, source, subsets)
 
     def has_room_for(self, subsets: Iterable[str]) -> bool:
@@ -209,10 +207,9 @@ class ShardWriter:
             self._lengths.setdefault(new.entry.name, []).append((self.episodes, new.rows))
         self._streams = streams
         self._note(episode)
+        self._spool.take_over(episode.spool)
         if episode.spool.is_on_disk:
             self._spools.append(episode.spool)
-        else:
-            episode.spool.close()
         self._is_whole = True
 
     def _note(self, episode: EpisodeWriter) -> None:
@@ -315,15 +312,14 @@ class ShardWriter:
         yield _Tensor("episode/source", "U8", (len(text),), [text])
 
 
-def _values(rows: Rows, statistics: StreamStatistics) -> Iterator[bytes]:
+def _values(rows: Rows, statistics: StreamStatistics) -> Iterator[Bytes]:
     entry = rows.entry
     n = max(1, _CHUNK_BYTES // entry.row_bytes)
-    valid = rows.columns["valid"].chunks(n) if "valid" in rows.columns else repeat(None)
-    for chunk, flags in zip(
-        rows.columns["values"].chunks(n * entry.row_bytes), valid, strict=False
-    ):
+    valid = Reader(rows.columns["valid"]) if "valid" in rows.columns else None
+    for chunk in rows.columns["values"].chunks(n * entry.row_bytes):
         values = np.frombuffer(chunk, STORAGE[entry.dtype]).reshape(-1, *entry.shape)
-        statistics.update(values, None if flags is None else np.frombuffer(flags, np.bool_))
+        flags = None if valid is None else np.frombuffer(valid.take(len(values)), np.bool_)
+        statistics.update(values, flags)
         yield chunk
 
 

@@ -1,10 +1,12 @@
 """Columns of bytes that grow in memory, and on disk above a limit.
 
-    Column  [ extent | extent | bytearray ]      a part is in a file, or in memory
+    Column  [ extent | extent | bytearray | bytearray ]   a part is in a file, or in memory
                  |        |
-    Spool    ....xxxx..xxxxxx....                one file without a name: it goes with its process
+    Spool    ....xxxx..xxxxxx....                         one file without a name: it goes with
+                                                          its process
 
-Whatever fails here (a full disk) fails before anything was changed.
+Small parts in memory are joined. Large ones are never copied again: a column that takes over what
+another one holds shares them. Whatever fails here (a full disk) fails before anything was changed.
 """
 
 from __future__ import annotations
@@ -19,6 +21,8 @@ from robocache.store.files import naming, temporary_path, write_all
 
 Bytes: TypeAlias = bytes | bytearray | memoryview
 
+_JOINED_BYTES = 1 << 20  # in memory; parts are joined up to this, and shared from there on
+
 
 @dataclass(frozen=True, slots=True)
 class Extent:
@@ -29,21 +33,29 @@ class Extent:
     size: int
 
 
+@dataclass(slots=True)
+class Memory:
+    """What some spools may hold in memory together, and what they do, in bytes."""
+
+    limit: int
+    held: int = 0
+
+
 class Spool:
     """Where columns keep what does not fit the memory that they are allowed together.
 
     Args:
         folder: Where the file goes, once there has to be one.
-        limit: Bytes that the columns of this spool hold in memory at most.
+        memory: Of the columns of this spool, and of those of other spools that share it.
     """
 
-    def __init__(self, folder: Path, limit: int) -> None:
+    def __init__(self, folder: Path, memory: Memory) -> None:
         self._folder = folder
-        self._limit = limit
+        self._memory = memory
         self._file = -1
         self._end = 0
         self._columns: list[Column] = []
-        self._held = 0
+        self._held = 0  # of the memory
 
     @property
     def is_on_disk(self) -> bool:
@@ -59,30 +71,54 @@ class Spool:
         """Adds to each column bytes, or what another column holds: to all of them, or to none.
 
         Bytes are copied. What lies in the file of another column's spool stays there: keep that
-        spool open.
+        spool open. Large parts of another column in memory are shared with it.
 
         Raises:
             OSError: The disk is full, or the like.
         """
-        parts: list[tuple[Column, Bytes | Extent]] = []
+        parts: list[tuple[Column, Bytes | Extent, bool]] = []
         for column, source in pairs:
-            for part in source.parts if isinstance(source, Column) else [source]:
-                parts.append((column, part))
-        held = sum(len(part) for _, part in parts if not isinstance(part, Extent))
-        if held > self._limit:  # too much to copy into memory first
-            parts = [(c, p if isinstance(p, Extent) else self._write(p)) for c, p in parts]
+            if isinstance(source, Column):
+                parts += [(column, part, True) for part in source.sealed()]
+            else:
+                parts.append((column, source, False))
+        held = sum(len(p) for _, p, s in parts if not isinstance(p, Extent) and not _stays(p, s))
+        memory = self._memory
+        if memory.held - self._held + held > memory.limit:  # also if all of this went to the file
+            parts = [(c, p if isinstance(p, Extent) else self._write(p), s) for c, p, s in parts]
             held = 0
-        elif self._held + held > self._limit:
+        elif memory.held + held > memory.limit:
             for column in self._columns:
                 column.spill(self._write)
-            self._held = 0
-        for column, part in parts:
-            column.add(part)
-        self._held += held
+            self._hold(-self._held)
+        for column, part, is_shared in parts:
+            column.add(part, is_shared)
+        self._hold(held)
+
+    def take_over(self, other: Spool) -> None:
+        """Answers for what columns here share with those of another one, which is not used again.
+
+        It stays open where there is a file, and is closed otherwise.
+        """
+        shared = sum(
+            len(part)
+            for column in other._columns
+            for part in column.sealed()
+            if not isinstance(part, Extent) and _stays(part, True)
+        )
+        other._hold(-other._held)
+        self._hold(shared)
+        if not other.is_on_disk:
+            other.close()
+
+    def _hold(self, more: int) -> None:
+        self._held += more
+        self._memory.held += more
 
     def close(self) -> None:
         """Frees the file. Columns of this spool are of no use then."""
         self._columns.clear()
+        self._hold(-self._held)
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
@@ -107,55 +143,76 @@ class Spool:
         return extent
 
 
+def _stays(part: Bytes, is_shared: bool) -> bool:
+    """Whether a column takes a part as it is; it copies others."""
+    return is_shared and len(part) >= _JOINED_BYTES
+
+
 class Column:
     """Bytes in the order in which a :class:`Spool` added them.
 
     Attributes:
         bytes: How many.
-        parts: Where they are.
+        parts: Where they are. Each has whole additions.
     """
 
     def __init__(self) -> None:
         self.bytes = 0
-        self.parts: list[Extent | bytearray] = []
+        self.parts: list[Extent | Bytes] = []
+        self._growing: bytearray | None = None  # the last part, as long as nobody else has it
 
-    def add(self, part: Bytes | Extent) -> None:
-        """Only for the spool of this column."""
+    def add(self, part: Bytes | Extent, is_shared: bool) -> None:
+        """Only for the spool of this column. What `is_shared` nobody changes any more."""
         if isinstance(part, Extent):
-            self.parts.append(part)
             self.bytes += part.size
+            self.parts.append(part)
+            self._growing = None
             return
-        if self.parts and isinstance(self.parts[-1], bytearray):
-            self.parts[-1] += part
-        else:
-            self.parts.append(bytearray(part))
         self.bytes += len(part)
+        if _stays(part, is_shared):
+            self.parts.append(part)
+            self._growing = None
+        elif self._growing is not None and len(self._growing) + len(part) <= _JOINED_BYTES:
+            self._growing += part
+        else:
+            self._growing = bytearray(part)
+            self.parts.append(self._growing)
+
+    def sealed(self) -> list[Extent | Bytes]:
+        """All parts, which stay as they are from here on."""
+        self._growing = None
+        return list(self.parts)
 
     def spill(self, write: Callable[[Bytes], Extent]) -> None:
         """Everything goes to a file. Only for the spool of this column."""
+        self._growing = None
         for i, part in enumerate(self.parts):
-            if isinstance(part, bytearray):
+            if not isinstance(part, Extent):
                 self.parts[i] = write(part)
 
-    def chunks(self, size: int) -> Iterator[bytes]:
-        """All bytes in pieces of `size`, the last one shorter."""
-        pending = bytearray()
-        for part in self.parts:
-            total = len(part) if isinstance(part, bytearray) else part.size
-            start = 0
-            while start < total:
-                take = min(size - len(pending), total - start)
-                if isinstance(part, bytearray):
-                    piece = bytes(memoryview(part)[start : start + take])
-                else:
-                    piece = part.spool.read(part.offset + start, take)
-                start += take
-                if take == size:
-                    yield piece
-                    continue
-                pending += piece
-                if len(pending) == size:
-                    yield bytes(pending)
-                    pending.clear()
-        if pending:
-            yield bytes(pending)
+    def chunks(self, size: int) -> Iterator[memoryview]:
+        """All bytes in pieces of at most `size`, each from one part."""
+        for part in self.sealed():
+            if isinstance(part, Extent):
+                for start in range(0, part.size, size):
+                    n = min(size, part.size - start)
+                    yield memoryview(part.spool.read(part.offset + start, n))
+            else:
+                view = memoryview(part)
+                for start in range(0, len(view), size):
+                    yield view[start : start + size]
+
+
+class Reader:
+    """Reads the bytes of a column from the first to the last."""
+
+    def __init__(self, column: Column) -> None:
+        self._chunks = column.chunks(1 << 16)
+        self._left = b""
+
+    def take(self, n: int) -> bytes:
+        """The next `n` bytes."""
+        while len(self._left) < n:
+            self._left += next(self._chunks)
+        taken, self._left = self._left[:n], self._left[n:]
+        return taken
