@@ -85,3 +85,4 @@ def small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     from robocache.conversion import run as conversion
 
     monkeypatch.setattr(conversion, "LEAST_GROUP_BYTES", 90_000)
+    monkeypatch.setattr(conversion, "COMMIT_SECONDS", 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -32,6 +33,7 @@ from robocache.store.writer import SHARD_BYTES, StoreWriter
 # recordings: small enough to keep many workers busy, large enough that a store has few shards.
 GROUPS = 16
 LEAST_GROUP_BYTES, MOST_GROUP_BYTES = 8 << 20, 256 << 20
+COMMIT_SECONDS = 2.0  # what is made in this time becomes part of the store together
 VIDEO = (".mp4", ".mkv", ".webm", ".avi", ".mov")
 VIDEO_FACTOR = 32  # by which a video grows when it is decoded, about
 
@@ -110,7 +112,7 @@ def convert(
         append: Add to a store that has other episodes too.
         strict: Stop at the first recording or episode that can't be converted. What came before
             it is in the store.
-        workers: Processes. Each takes up to some 250 MB. With more than one, a script must guard
+        workers: Processes. Each takes up to some 310 MB. With more than one, a script must guard
             its own start: ``if __name__ == "__main__":``.
         ray: The address of a Ray cluster that works instead, such as ``"auto"``; ``"local"`` starts
             one here. Its machines must share the recordings and the destination.
@@ -268,6 +270,8 @@ class _Run:
         self._strict = strict
         self._report = report
         self._progress = progress
+        self._waiting: list[tuple[Made, list[Span]]] = []  # for the next commit
+        self._committed = time.monotonic()
 
     def list_recordings(self, paths: Sequence[str]) -> list[tuple[str, Listing]]:
         """The episodes of each recording."""
@@ -293,16 +297,37 @@ class _Run:
         done = self._report.already_there = total - left
         if self._progress is not None:
             self._progress(done, total)
-        for task, made in run_in_order(self._pool, make_shards, tasks):
-            spans: list[Span] = task[2]
-            if made is None:
-                for span in spans:
-                    self._skip(span.path, DIED)
+        try:
+            for task, made in run_in_order(self._pool, make_shards, tasks):
+                self._take(made or Made(skipped=[(span.path, DIED) for span in task[2]]), task[2])
+                done += sum(len(span.keys) for span in task[2])
+                if self._progress is not None:
+                    self._progress(done, total)
+        finally:
+            self._commit_waiting()
+
+    def _take(self, made: Made, spans: list[Span]) -> None:
+        self._waiting.append((made, spans))
+        is_time = time.monotonic() - self._committed >= COMMIT_SECONDS
+        if is_time or (self._strict and made.skipped):
+            self._commit_waiting()
+
+    def _commit_waiting(self) -> None:
+        """Commits what was made, in one step where it fits the store."""
+        waiting, self._waiting = self._waiting, []
+        if len(waiting) > 1:
+            try:
+                self._writer.commit_shards([shard for made, _ in waiting for shard in made.shards])
+            except StoreError:
+                pass  # one at a time, to see which
             else:
-                self._commit(made, spans)
-            done += sum(len(span.keys) for span in spans)
-            if self._progress is not None:
-                self._progress(done, total)
+                for made, _ in waiting:
+                    self._count(made.shards, made)
+                    self._finish(made)
+                waiting = []
+        for made, spans in waiting:
+            self._commit(made, spans)
+        self._committed = time.monotonic()
 
     def _task(self, spans: list[Span]) -> tuple[str, Path, list[Span], ReadOptions, int, bool]:
         return (self._job, self._writer.path, spans, self._options, self._shard_bytes, self._strict)
@@ -318,20 +343,21 @@ class _Run:
                     (self._writer.path / rest.file).unlink(missing_ok=True)
                 self._commit_fitting(spans, {s for done in made.shards[:i] for s in done.sources})
                 return
-            self._count(shard, made)
+            self._count([shard], made)
         self._finish(made)
 
     def _commit_fitting(self, spans: list[Span], there: set[str]) -> None:
         made = make_shards(*self._task(_without(spans, there)), self._writer.streams)
         for shard in made.shards:
             self._writer.commit_shard(shard)
-            self._count(shard, made)
+            self._count([shard], made)
         self._finish(made)
 
-    def _count(self, shard: Shard, made: Made) -> None:
-        self._report.episodes += shard.episodes
-        self._report.bytes += shard.bytes
-        self._report.rows += sum(made.rows[source] for source in shard.sources)
+    def _count(self, shards: Iterable[Shard], made: Made) -> None:
+        for shard in shards:
+            self._report.episodes += shard.episodes
+            self._report.bytes += shard.bytes
+            self._report.rows += sum(made.rows[source] for source in shard.sources)
 
     def _finish(self, made: Made) -> None:
         self.notes.update(made.notes)

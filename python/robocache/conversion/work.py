@@ -185,6 +185,7 @@ class _Maker:
         for entry in known:
             self._known.keep(entry)
         self._shard = ShardWriter(folder, streams=self._known)
+        self._fitting: dict[str, tuple[object, ...]] = {}  # what changes nothing of a stream
 
     def add(self, recording: Recording, reader: EpisodeReader, source: str) -> None:
         """Converts an episode; what it raises but for OSError leaves the shard as it was."""
@@ -207,11 +208,20 @@ class _Maker:
 
     def _entry(self, recording: Recording, rows: Rows, source: str) -> StreamEntry:
         """The stream as the store is to have it."""
-        dtype, values = stored(f"{rows.stream}.values", rows.values)
-        facts = make_facts(rows.stream, **vars(recording.streams.get(rows.stream, StreamFacts())))
-        entry = StreamEntry(rows.stream, dtype, values.shape[1:]).with_facts(facts)
+        said = recording.streams.get(rows.stream, StreamFacts())
         known = self._known.entries.get(rows.stream)
-        return entry if known is None else joined(known, entry, source)
+        asked = (said, rows.values.dtype, rows.values.shape[1:], known)
+        if self._fitting.get(rows.stream) == asked:  # as in the episode before
+            assert known is not None
+            return known
+        dtype, values = stored(f"{rows.stream}.values", rows.values)
+        facts = make_facts(rows.stream, **vars(said))
+        entry = StreamEntry(rows.stream, dtype, values.shape[1:]).with_facts(facts)
+        if known is not None:
+            entry = joined(known, entry, source)
+            if entry == known:
+                self._fitting[rows.stream] = asked
+        return entry
 
     def _keep(self, episode: EpisodeWriter) -> None:
         shard = self._shard

@@ -103,6 +103,7 @@ class ParquetRows:
         # By columns: the row groups that were read last, and the number of their first row.
         self._spans: dict[tuple[str, ...], tuple[int, Any]] = {}
         self._runs: dict[str, NDArray[Any]] = {}
+        self._checked: set[str] = set()  # columns that are there
 
     @property
     def schema(self) -> Any:
@@ -181,12 +182,15 @@ class ParquetRows:
         return self._spans[columns]
 
     def _check(self, columns: Sequence[str]) -> None:
+        if self._checked.issuperset(columns):
+            return
         for name in columns:
             count = self.schema.names.count(name)
             if count != 1:
                 raise RecordingError(
                     f"{self.path}: expected one column {name}, got {count or 'none'}"
                 )
+        self._checked.update(columns)
 
     def _reading(self) -> contextlib.AbstractContextManager[None]:
         return reading_arrow(self.path, "a Parquet file")

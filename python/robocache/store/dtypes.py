@@ -49,6 +49,8 @@ def stored(name: str, values: object) -> tuple[str, Array]:
             return "BF16", bits
         values = tensor.numpy()
     array = np.asarray(values)
+    if array.dtype in _NAMES:  # nearly always
+        return _NAMES[array.dtype], _contiguous(array)
     if array.dtype.name == "bfloat16" and array.dtype.itemsize == 2:
         return "BF16", _contiguous(array).view(np.uint16)
     little = array.dtype.newbyteorder("<")

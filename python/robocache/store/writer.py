@@ -1,7 +1,7 @@
 """Writing a store: one writer, its lock, and commits that are whole or not there.
 
     .tmp-... (shard)  .tmp-... (statistics)  .tmp-... (manifest)      written and synced
-    shard-00007       statistics-00008                                renamed, folder synced
+    shard-00007       statistics-00007                                renamed, folder synced
     manifest.json                                                     renamed, folder synced
 
 Killed before the last rename, the store is as it was, and the files that its manifest does not name
@@ -35,7 +35,7 @@ from robocache.store.streams import (
     make_facts,
 )
 
-SHARD_BYTES = 256 << 20
+SHARD_BYTES = 128 << 20
 
 
 class StoreWriter:
@@ -290,7 +290,8 @@ class StoreWriter:
             (name, statistics[name].summary()) for name in statistics if name in changed
         )
         state = new_file(self.path, state_bytes(statistics))
-        name = f"statistics-{_next_number([old.file] if old else []):05d}.safetensors"
+        # As the newest shard, so that a store does not tell in how many commits it was made.
+        name = manifest.shards[-1].file.replace("shard", "statistics")
         entry = StatisticsEntry(name, state.bytes, f"{state.crc32:08x}", summaries)
         manifest = replace(manifest, statistics=entry)
         try:
