@@ -15,6 +15,9 @@ add_library(
   src/align/align_cpu.cpp
   src/align/checks.cpp
   src/align/planner.cpp
+  src/loader/batch.cpp
+  src/loader/batch_cpu.cpp
+  src/loader/prepare.cpp
   src/store/crc32.cpp
   src/store/file.cpp
   src/store/json.cpp
@@ -64,6 +67,7 @@ endif()
 foreach(target IN LISTS robocache_cpu_targets)
   add_library(robocache_cpu_${target} OBJECT src/align/align_cpu_kernels.cpp
                                             src/align/align_backward_cpu_kernels.cpp
+                                            src/loader/batch_cpu_kernels.cpp
                                             src/voxel/voxelize_cpu_kernels.cpp)
   target_compile_definitions(robocache_cpu_${target} PRIVATE ROBOCACHE_CPU_TARGET=${target})
   target_compile_options(robocache_cpu_${target} PRIVATE ${robocache_flags_${target}})

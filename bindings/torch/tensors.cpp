@@ -160,6 +160,10 @@ ExecutionContext Device::context() const {
     TORCH_ERROR_CODE_CHECK(aoti_torch_get_current_cuda_stream(index_, &stream));
     return on_cuda(static_cast<CUstream_st*>(stream));
   }
+  return on_torch_threads();
+}
+
+ExecutionContext on_torch_threads() {
   return on_cpu(
       [](void*, std::int64_t count, std::int64_t grain, ParallelBody body, void* body_data) {
         struct Call {

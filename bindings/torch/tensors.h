@@ -28,6 +28,9 @@ ConstTensorView view_of(const char* name, const std::optional<Tensor>& tensor);
 /// counts them; absent for 0.
 std::optional<DataType> data_type_of_code(std::int64_t code);
 
+/// On the CPU, on torch's own thread pool.
+ExecutionContext on_torch_threads();
+
 /// Where a call runs: the first tensor's device, and its current stream in torch's view. Makes that
 /// device current while it lives.
 class Device {

@@ -97,22 +97,20 @@ ROBOCACHE_HOST_DEVICE Window<Index> locate_mean(const BasicStreamPlan<Index>& pl
   return window;
 }
 
-/// The rows of a sum: those after the target before target `index` of batch row `b`, which stands
-/// at `t`, and not after `t`.
-template <typename Time, typename Index, bool kIsOffset>
+/// The rows of a sum: those after the target before the one at `t`, and not after `t`.
+/// `find_previous(time)` gives the time of that target; false if there is none.
+template <typename Time, typename Index, bool kIsOffset, typename FindPrevious>
 ROBOCACHE_HOST_DEVICE Window<Index> locate_sum(const BasicStreamPlan<Index>& plan,
                                                const EpisodeTimes<Time, Index, kIsOffset>& episode,
-                                               Index b, Index index, Time t,
-                                               const Bracket<Time, Index>& bracket) {
+                                               Time t, const Bracket<Time, Index>& bracket,
+                                               const FindPrevious& find_previous) {
   Window<Index> window;
   if (window_outside(plan, episode, t, bracket, window)) return window;
   window.source = WindowSource::kRows;
   window.end = bracket.not_after;
   window.newest = bracket.not_after - 1;
-  Index before = index - 1;
-  while (before >= 0 && is_nan(target_time<Time>(plan, b, before))) --before;
-  if (before >= 0) {
-    const Time previous = target_time<Time>(plan, b, before);
+  Time previous = Time(0);
+  if (find_previous(previous)) {
     const Index not_after_previous = rows_not_after(episode, previous, window.newest);
     window.begin = not_after_previous < window.end ? not_after_previous : window.end;
   }
@@ -139,19 +137,18 @@ struct Located {
   Windows<Index> windows;
 };
 
-/// Locates target `index` of batch row `b`, which stands at `t`, and writes its age if that is
-/// asked for.
-template <typename Compute, typename Time, typename Index, bool kIsOffset>
+/// Locates the target at `t`. `newest` becomes the row that its age goes by.
+template <typename Compute, typename Time, typename Index, bool kIsOffset, typename FindPrevious>
 ROBOCACHE_HOST_DEVICE Located<Compute, Index> locate_all(
-    const BasicStreamPlan<Index>& plan, const EpisodeTimes<Time, Index, kIsOffset>& episode,
-    Index b, Index index, Time t, const Bracket<Time, Index>& bracket) {
+    const BasicStreamPlan<Index>& plan, const EpisodeTimes<Time, Index, kIsOffset>& episode, Time t,
+    const Bracket<Time, Index>& bracket, const FindPrevious& find_previous, std::int64_t& newest) {
   Located<Compute, Index> located{};
   Location<Compute>& location = located.location;
   location = locate<Compute>(plan, episode, t, bracket);
   const std::uint8_t kinds = plan.row_kinds;
   const bool only_adds_rows = !(kinds & ~(kReadsWindow | kReadsInterval));
   bool valid = only_adds_rows || location.valid;
-  std::int64_t newest = only_adds_rows ? 0 : newest_row(kinds, location);
+  newest = only_adds_rows ? 0 : newest_row(kinds, location);
   const auto join = [&](const Window<Index>& window) {
     valid = valid && window.valid;
     if (window.newest > newest) newest = window.newest;
@@ -161,10 +158,29 @@ ROBOCACHE_HOST_DEVICE Located<Compute, Index> locate_all(
     join(located.windows.mean);
   }
   if (kinds & kReadsInterval) {
-    located.windows.sum = locate_sum(plan, episode, b, index, t, bracket);
+    located.windows.sum = locate_sum(plan, episode, t, bracket, find_previous);
     join(located.windows.sum);
   }
   location.valid = valid;
+  return located;
+}
+
+/// Locates target `index` of batch row `b`, which stands at `t`, and writes its age if that is
+/// asked for.
+template <typename Compute, typename Time, typename Index, bool kIsOffset>
+ROBOCACHE_HOST_DEVICE Located<Compute, Index> locate_all(
+    const BasicStreamPlan<Index>& plan, const EpisodeTimes<Time, Index, kIsOffset>& episode,
+    Index b, Index index, Time t, const Bracket<Time, Index>& bracket) {
+  const auto find_previous = [&](Time& previous) {
+    Index before = index - 1;
+    while (before >= 0 && is_nan(target_time<Time>(plan, b, before))) --before;
+    if (before < 0) return false;
+    previous = target_time<Time, kIsOffset>(plan, b, before);
+    return true;
+  };
+  std::int64_t newest = 0;
+  const Located<Compute, Index> located =
+      locate_all<Compute>(plan, episode, t, bracket, find_previous, newest);
   if (plan.out_age != nullptr) write_age(plan, episode, b, index, t, newest);
   return located;
 }

@@ -24,47 +24,6 @@ bool has_repeats(const ConstTensorView& view) {
   return false;
 }
 
-std::vector<Run> random_layout(std::int64_t channels, Random& random) {
-  std::vector<Run> layout;
-  while (channels > 0) {
-    const Method method = random.pick(kMethods);
-    if (is_slerp(method) && channels < 4) continue;
-    const std::int64_t width =
-        is_slerp(method) ? 4 : 1 + random.below(std::min<std::int64_t>(channels, 6));
-    layout.push_back({method, width});
-    channels -= width;
-  }
-  return layout;
-}
-
-/// Numbers that suit each run: quaternions some of which are zero, angles some of which are far
-/// from (-pi, pi], and anything at all elsewhere.
-void fill_values(Tensor& values, const std::vector<Run>& runs, bool is_plain, Random& random) {
-  const std::int64_t channels = values.shape().back();
-  const std::int64_t rows = channels == 0 ? 0 : values.size() / channels;
-  for (std::int64_t row = 0; row < rows; ++row) {
-    std::int64_t index = row * channels;
-    for (const Run& run : runs) {
-      const double size = run.method == Method::kAngle ? random.pick({3.141592, 3.141592, 20.0})
-                                                       : random.pick({1.0, 1.0, 300.0});
-      const bool is_zero = random.one_in(12);
-      for (const std::int64_t end = index + run.channels; index < end; ++index) {
-        double x = random.between(-size, size);
-        if (random.one_in(4)) x = std::nearbyint(x);
-        if (is_slerp(run.method)) {
-          if (is_zero) x = 0;
-        } else if (run.method != Method::kAngle && !is_plain && random.one_in(20)) {
-          x = random.pick({std::numeric_limits<double>::quiet_NaN(),
-                           std::numeric_limits<double>::infinity(), -0.0, 6e-8, 65504.0, 1e38,
-                           -std::numeric_limits<double>::infinity()});
-        }
-        if (values.type() == DataType::kUInt8) x = std::nearbyint(std::fabs(x));
-        values.set(index, x);
-      }
-    }
-  }
-}
-
 StreamData random_stream(Random& random, const Wanted& wanted, const Clock& clock,
                          DataType out_type, bool has_batch, std::int64_t batch) {
   StreamData data;
@@ -171,6 +130,47 @@ bool has_batch(const StreamData& data) {
 }
 
 }  // namespace
+
+std::vector<Run> random_layout(std::int64_t channels, Random& random) {
+  std::vector<Run> layout;
+  while (channels > 0) {
+    const Method method = random.pick(kMethods);
+    if (is_slerp(method) && channels < 4) continue;
+    const std::int64_t width =
+        is_slerp(method) ? 4 : 1 + random.below(std::min<std::int64_t>(channels, 6));
+    layout.push_back({method, width});
+    channels -= width;
+  }
+  return layout;
+}
+
+/// Numbers that suit each run: quaternions some of which are zero, angles some of which are far
+/// from (-pi, pi], and anything at all elsewhere.
+void fill_values(Tensor& values, const std::vector<Run>& runs, bool is_plain, Random& random) {
+  const std::int64_t channels = values.shape().back();
+  const std::int64_t rows = channels == 0 ? 0 : values.size() / channels;
+  for (std::int64_t row = 0; row < rows; ++row) {
+    std::int64_t index = row * channels;
+    for (const Run& run : runs) {
+      const double size = run.method == Method::kAngle ? random.pick({3.141592, 3.141592, 20.0})
+                                                       : random.pick({1.0, 1.0, 300.0});
+      const bool is_zero = random.one_in(12);
+      for (const std::int64_t end = index + run.channels; index < end; ++index) {
+        double x = random.between(-size, size);
+        if (random.one_in(4)) x = std::nearbyint(x);
+        if (is_slerp(run.method)) {
+          if (is_zero) x = 0;
+        } else if (run.method != Method::kAngle && !is_plain && random.one_in(20)) {
+          x = random.pick({std::numeric_limits<double>::quiet_NaN(),
+                           std::numeric_limits<double>::infinity(), -0.0, 6e-8, 65504.0, 1e38,
+                           -std::numeric_limits<double>::infinity()});
+        }
+        if (values.type() == DataType::kUInt8) x = std::nearbyint(std::fabs(x));
+        values.set(index, x);
+      }
+    }
+  }
+}
 
 Tensor random_tensor(DataType type, const std::vector<std::int64_t>& shape, Random& random,
                      bool is_output) {

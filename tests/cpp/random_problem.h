@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "problem.h"
 #include "random.h"
@@ -27,6 +28,13 @@ Problem random_problem(std::uint64_t seed, const Wanted& wanted = {});
 /// backwards, or expanded. An output keeps its last stride 1 and no element twice.
 Tensor random_tensor(DataType type, const std::vector<std::int64_t>& shape, Random& random,
                      bool is_output = false);
+
+/// Runs of any method that sum to so many channels.
+std::vector<Run> random_layout(std::int64_t channels, Random& random);
+
+/// Numbers that suit each run: quaternions some of which are zero, angles some of which are far
+/// from (-pi, pi], and anything at all elsewhere, but for `is_plain`.
+void fill_values(Tensor& values, const std::vector<Run>& runs, bool is_plain, Random& random);
 
 /// Random numbers of a tensor's type.
 void fill_at_random(Tensor& tensor, Random& random, double magnitude);

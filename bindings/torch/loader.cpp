@@ -1,0 +1,252 @@
+// The loader's batches as a flat C API, which python/robocache/loader/_plan.py declares to ctypes.
+// It is in this library, which has the kernels and torch's threads.
+//
+// A function that can fail returns a Status; robocache_batch_error() has the message. On CUDA the
+// caller makes the device current and gives the stream. Whoever opens a plan closes it, and keeps
+// its tensors until then.
+#include "robocache/loader.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "robocache/error.h"
+#include "tensors.h"
+
+using robocache::BatchPlan;
+using robocache::ConstTensorView;
+using robocache::DataType;
+using robocache::DeviceType;
+using robocache::Duration;
+using robocache::ExecutionContext;
+using robocache::Method;
+using robocache::WindowStream;
+
+// The structures are as ctypes lays them out.
+extern "C" {
+
+/// Absent where `data` is null and the rank is 0.
+struct RobocacheTensor {
+  void* data;
+  std::int32_t dtype;  // DataType's number
+  std::int32_t rank;   // at most 2
+  std::int64_t shape[2];
+  std::int64_t strides[2];
+};
+
+struct RobocacheRun {
+  std::int32_t method;
+  std::int32_t padding;
+  std::int64_t channels;
+};
+
+/// robocache::WindowStream; a duration of -1 is none.
+struct RobocacheWindowStream {
+  const char* name;
+  RobocacheTensor values, times, offsets, received, valid, steps, subtract, multiply;
+  const RobocacheRun* layout;
+  std::int32_t run_count;
+  std::int32_t timeline;  // 0: by time, 1: by row
+  std::int32_t is_causal;
+  std::int32_t outside;
+  std::int32_t out_type;
+  std::int32_t channels_first;
+  std::int64_t latency_ns, max_gap_ns, tolerance_ns, mean_window_ns, pixels, colours;
+};
+
+struct RobocacheWindowOutput {
+  void* values;
+  std::int64_t row_stride;
+  bool* is_pad;
+  std::int64_t* age_ns;
+};
+
+struct RobocacheBatchFacts {
+  std::int64_t *index, *episode_index, *frame_index, *task_index, *timestamp_ns;
+  float* timestamp;
+};
+
+struct RobocacheBatchOrder {
+  std::uint64_t seed;
+  std::int64_t rank, ranks, batch_size;
+  std::int32_t shuffle, drop_last;
+};
+
+}  // extern "C"
+
+namespace {
+
+enum Status : int { kOk, kValueError, kTypeError, kDeviceError, kOutOfMemory, kOtherError };
+
+thread_local std::string error_message;
+
+/// Runs `body`; nothing is thrown through the C API.
+template <typename Body>
+int status_of(const Body& body) noexcept {
+  try {
+    try {
+      body();
+      return kOk;
+    } catch (const robocache::ValueError& error) {
+      error_message = error.what();
+      return kValueError;
+    } catch (const robocache::TypeError& error) {
+      error_message = error.what();
+      return kTypeError;
+    } catch (const robocache::DeviceError& error) {
+      error_message = error.what();
+      return kDeviceError;
+    } catch (const std::bad_alloc&) {
+      error_message.clear();
+      return kOutOfMemory;
+    } catch (const std::exception& error) {
+      error_message = error.what();
+      return kOtherError;
+    }
+  } catch (...) {  // no memory for the message
+    return kOutOfMemory;
+  }
+}
+
+struct OpenPlan {
+  BatchPlan plan;
+  bool is_cuda;
+  std::size_t streams;
+
+  ExecutionContext context(void* cuda_stream) const {
+    return is_cuda ? robocache::on_cuda(static_cast<CUstream_st*>(cuda_stream))
+                   : robocache::torch_binding::on_torch_threads();
+  }
+};
+
+ConstTensorView view_of(const RobocacheTensor& tensor, DeviceType device) {
+  ConstTensorView view;
+  view.data = tensor.data;
+  view.dtype = static_cast<DataType>(tensor.dtype);
+  view.device = device;
+  view.rank = tensor.rank;
+  for (int axis = 0; axis < tensor.rank; ++axis) {
+    view.shape[axis] = tensor.shape[axis];
+    view.strides[axis] = tensor.strides[axis];
+  }
+  return view;
+}
+
+std::optional<Duration> duration_of(std::int64_t nanoseconds) {
+  if (nanoseconds == -1) return std::nullopt;
+  return Duration::nanoseconds(nanoseconds);
+}
+
+WindowStream stream_of(const RobocacheWindowStream& from, DeviceType device) {
+  WindowStream stream;
+  stream.name = from.name;
+  stream.values = view_of(from.values, device);
+  stream.times = view_of(from.times, device);
+  stream.offsets = view_of(from.offsets, device);
+  stream.received = view_of(from.received, device);
+  stream.valid = view_of(from.valid, device);
+  stream.steps = view_of(from.steps, device);
+  stream.subtract = view_of(from.subtract, device);
+  stream.multiply = view_of(from.multiply, device);
+  for (std::int32_t run = 0; run < from.run_count; ++run) {
+    stream.layout.push_back(
+        {static_cast<Method>(from.layout[run].method), from.layout[run].channels});
+  }
+  stream.timeline = from.timeline == 0 ? robocache::Timeline::kTime : robocache::Timeline::kRows;
+  stream.is_causal = from.is_causal != 0;
+  stream.outside = static_cast<robocache::Outside>(from.outside);
+  stream.out_type = static_cast<DataType>(from.out_type);
+  stream.channels_first = from.channels_first != 0;
+  stream.latency_ns = from.latency_ns;
+  stream.max_gap = duration_of(from.max_gap_ns);
+  if (from.tolerance_ns != 0) stream.tolerance = duration_of(from.tolerance_ns);
+  stream.mean_window = duration_of(from.mean_window_ns);
+  stream.pixels = from.pixels;
+  stream.colours = from.colours;
+  return stream;
+}
+
+/// Calls `make(outputs, facts, context)` with a call's own.
+template <typename Make>
+int make_batch(const OpenPlan& open, const RobocacheWindowOutput* outputs,
+               const RobocacheBatchFacts* facts, void* cuda_stream, const Make& make) {
+  return status_of([&] {
+    std::vector<robocache::WindowOutput> windows(open.streams);
+    for (std::size_t i = 0; i < open.streams; ++i) {
+      windows[i] = {outputs[i].values, outputs[i].row_stride, outputs[i].is_pad, outputs[i].age_ns};
+    }
+    robocache::BatchFacts wanted;
+    if (facts != nullptr) {
+      wanted = {facts->index,      facts->episode_index, facts->frame_index,
+                facts->task_index, facts->timestamp_ns,  facts->timestamp};
+    }
+    make(windows.data(), wanted, open.context(cuda_stream));
+  });
+}
+
+}  // namespace
+
+extern "C" {
+
+#define ROBOCACHE_C_API __attribute__((visibility("default")))
+
+/// What the last failure in this thread was.
+ROBOCACHE_C_API const char* robocache_batch_error() { return error_message.c_str(); }
+
+/// `streams`: `count` of them. A stream without a layout is linear.
+ROBOCACHE_C_API int robocache_batch_plan_open(const RobocacheWindowStream* streams,
+                                              std::int64_t count, const RobocacheTensor* anchors,
+                                              const RobocacheTensor* episodes,
+                                              const RobocacheBatchOrder* order,
+                                              std::int32_t is_cuda, void** plan) {
+  return status_of([&] {
+    const DeviceType device = is_cuda != 0 ? DeviceType::kCuda : DeviceType::kCpu;
+    std::vector<WindowStream> windows;
+    windows.reserve(static_cast<std::size_t>(count));
+    for (std::int64_t i = 0; i < count; ++i) windows.push_back(stream_of(streams[i], device));
+    const robocache::BatchOrder drawing{order->seed,  order->shuffle != 0, order->rank,
+                                        order->ranks, order->batch_size,   order->drop_last != 0};
+    const ExecutionContext context =
+        is_cuda != 0 ? robocache::on_cuda(nullptr) : robocache::torch_binding::on_torch_threads();
+    *plan = new OpenPlan{
+        BatchPlan(windows, view_of(*anchors, device), view_of(*episodes, device), drawing, context),
+        is_cuda != 0, windows.size()};
+  });
+}
+
+ROBOCACHE_C_API void robocache_batch_plan_close(void* plan) { delete static_cast<OpenPlan*>(plan); }
+
+/// `facts` may be null.
+ROBOCACHE_C_API int robocache_batch_plan_gather(void* plan, const std::int64_t* indices,
+                                                std::int64_t size,
+                                                const RobocacheWindowOutput* outputs,
+                                                const RobocacheBatchFacts* facts,
+                                                void* cuda_stream) {
+  const OpenPlan& open = *static_cast<OpenPlan*>(plan);
+  return make_batch(open, outputs, facts, cuda_stream,
+                    [&](const auto* windows, const auto& wanted, const auto& context) {
+                      open.plan.gather(indices, size, windows, wanted, context);
+                    });
+}
+
+ROBOCACHE_C_API int robocache_batch_plan_next(void* plan, std::int64_t* state, std::int64_t size,
+                                              const RobocacheWindowOutput* outputs,
+                                              const RobocacheBatchFacts* facts, void* cuda_stream) {
+  const OpenPlan& open = *static_cast<OpenPlan*>(plan);
+  return make_batch(open, outputs, facts, cuda_stream,
+                    [&](const auto* windows, const auto& wanted, const auto& context) {
+                      open.plan.next(state, size, windows, wanted, context);
+                    });
+}
+
+/// The anchor at a place of an epoch's order; -1 where there is none.
+ROBOCACHE_C_API std::int64_t robocache_permute(std::uint64_t seed, std::int64_t epoch,
+                                               std::int64_t count, std::int64_t place) {
+  std::int64_t anchor = -1;
+  status_of([&] { anchor = robocache::permuted(seed, epoch, count, place); });
+  return anchor;
+}
+}

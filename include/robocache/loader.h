@@ -1,0 +1,166 @@
+// Batches for training: samples of recordings, drawn in an order that a seed decides, each with its
+// windows of any number of streams. The meaning of every option is in docs/meaning.md.
+//
+// Shapes: A anchors, E episodes, N rows of one stream in all episodes, K steps of its window, D
+// channels of it; B samples of a batch.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "robocache/align.h"
+#include "robocache/execution.h"
+#include "robocache/export.h"
+#include "robocache/store.h"
+#include "robocache/tensor_view.h"
+
+namespace robocache {
+
+/// Where a sample stands: 16 bytes, as a row of an int64 [A,2] tensor holds it.
+struct Anchor {
+  std::int32_t episode;  // a row of the plan's `episodes`
+  std::int32_t frame;    // the anchor's row in it; or its number, where anchors have a rate
+  std::int64_t time_ns;
+};
+
+/// A stream's rows of all episodes, one after the other, and the window of it that a sample gets:
+/// K rows of the output, each made at a step away from the sample's anchor.
+///
+/// By time (Timeline::kTime), step k stands at the anchor's time plus `steps[k]`, as far as int64
+/// goes, and is what `align` gives there from the episode's rows. The target before it, which a sum
+/// begins at, is step k - 1.
+///
+/// By row (Timeline::kRows), step k is a copy of the row `steps[k]` after the anchor's frame, or of
+/// the episode's first or last row where that lies outside; these, and rows that are not valid, are
+/// padding. Methods say nothing there; subtract, multiply and the output's type apply.
+///
+/// An episode that has no rows gives zeros, all padding.
+struct WindowStream {
+  std::string name;  // what errors call it
+
+  // All contiguous, but that values may have gaps between rows.
+  ConstTensorView values;    // [N,D]: float16, bfloat16, float32, float64 or uint8
+  ConstTensorView times;     // [N] int64 ns, ascending in an episode; by row it may be absent
+  ConstTensorView offsets;   // [E+1] int64: episode e has rows offsets[e] to offsets[e+1], < 2^30
+  ConstTensorView received;  // optional, [N] int64 ns: when rows arrived; ascending in an episode
+  ConstTensorView valid;     // optional, [N] bool: which rows are real
+  ConstTensorView steps;     // [K] int64: ns or rows from the anchor's; with a sum they ascend
+  Timeline timeline = Timeline::kTime;
+
+  // By time: whether rows that are later than the anchor, or arrive later, do not exist, as if the
+  // recording stopped there. Rows without `received` arrive `latency_ns` after their time.
+  bool is_causal = false;
+  std::int64_t latency_ns = 0;
+
+  // As in `Stream`; all but `layout` and `method` are for windows by time.
+  Method method = Method::kLinear;
+  std::vector<Run> layout;
+  std::optional<Duration> max_gap, tolerance, mean_window;
+  Outside outside = Outside::kHold;
+
+  // (x - subtract) * multiply, before rounding: optional, [D], of `compute_type(values, out_type)`.
+  ConstTensorView subtract;
+  ConstTensorView multiply;
+  DataType out_type = DataType::kFloat32;
+
+  // Images, D = pixels * colours, whose rows [pixels, colours] are written as [colours, pixels];
+  // subtract and multiply are [colours] then. Their runs are linear, previous or nearest.
+  bool channels_first = false;
+  std::int64_t pixels = 0, colours = 0;
+};
+
+/// Where a stream's windows are written.
+struct WindowOutput {
+  void* values = nullptr;       // D elements for step k of sample b, from (b*K + k) * row_stride on
+  std::int64_t row_stride = 0;  // in elements: D, or more where streams stand side by side
+  bool* is_pad = nullptr;       // optional, [B,K]: true where `align` says that it is not valid
+  // Optional, [B,K]: the target's time less that of the newest row that it is made from, as `align`
+  // has it; by row, the anchor's less the row's, and 0 where the stream has no times.
+  std::int64_t* age_ns = nullptr;
+};
+
+/// Where the facts of a batch's samples are written: [B] each, all optional.
+struct BatchFacts {
+  std::int64_t* index = nullptr;          // of the anchor
+  std::int64_t* episode_index = nullptr;  // in the store
+  std::int64_t* frame_index = nullptr;    // the anchor's frame
+  std::int64_t* task_index = nullptr;
+  std::int64_t* timestamp_ns = nullptr;  // the anchor's time
+  float* timestamp = nullptr;            // seconds since the episode's start
+};
+
+/// How `BatchPlan::next` draws anchors: each once an epoch.
+///
+/// The epoch's order is a permutation of the anchors that `seed` and the epoch decide (see
+/// `permuted`), or theirs. Of `ranks` that train side by side, number `rank` takes every
+/// `ranks`-th place of it.
+struct BatchOrder {
+  std::uint64_t seed = 0;
+  bool shuffle = true;
+  std::int64_t rank = 0, ranks = 1;
+  std::int64_t batch_size = 1;  // of each rank
+  bool drop_last = false;       // whether a batch of fewer samples is left out
+};
+
+/// The state of a drawing: so many numbers, in the context's memory. The epoch; the position, which
+/// is the number of places of the epoch's order that all ranks together have taken; and two of the
+/// library's own, which are 0 between calls. Other ranks, or another number of them, go on from the
+/// first two.
+inline constexpr int kBatchStateSize = 4;
+
+/// Makes batches from streams that are where the work is done. Built once, and checked then.
+///
+/// Copies share what they hold; all functions may be called by many threads at once. The memory of
+/// all tensors it is given must live, unchanged, as long as the plan is used.
+class ROBOCACHE_API BatchPlan {
+ public:
+  /// `streams`: at most kMaxStreams. `anchors`: [A,2] int64, each row an `Anchor`; A is 1 or more.
+  /// `episodes`: [E,3] int64: index in the store, task, start in ns. Both contiguous.
+  ///
+  /// On the CPU, times that do not ascend, offsets and anchors out of range are errors. On CUDA
+  /// none is looked at: they are cut to what there is, and such windows hold unspecified values.
+  /// Throws ValueError and TypeError, whose messages name the stream, and DeviceError where the
+  /// context is not to be had in this build.
+  BatchPlan(const std::vector<WindowStream>& streams, const ConstTensorView& anchors,
+            const ConstTensorView& episodes, const BatchOrder& order,
+            const ExecutionContext& context);
+
+  /// Writes the samples `indices` ([size] int64, in the context's memory), in that order.
+  /// `outputs`: one for each stream.
+  ///
+  /// An index outside [0,A) is an error on the CPU; on CUDA it gives zeros, all padding, and facts
+  /// of 0 with index -1. Throws ValueError before anything is written, and DeviceError where the
+  /// launch fails. On CUDA this is one launch.
+  void gather(const std::int64_t* indices, std::int64_t size, const WindowOutput* outputs,
+              const BatchFacts& facts, const ExecutionContext& context) const;
+
+  /// Writes the next `size` samples of this rank, and moves the state on: past a whole batch of
+  /// every rank, and into the next epoch where fewer places are left than make another batch
+  /// (`drop_last`) or than there are ranks. Every rank so has as many batches.
+  ///
+  /// Sample b has place `position + rank + ranks * b`. `size` is what `batch_size_at` says: the
+  /// batch size, or less at the end of an epoch. Another one is an error on the CPU; on CUDA, where
+  /// nobody looks, samples past the end are made as `gather` makes those out of range.
+  void next(std::int64_t* state, std::int64_t size, const WindowOutput* outputs,
+            const BatchFacts& facts, const ExecutionContext& context) const;
+
+  /// The size of the batch at a position, for this rank. Throws ValueError for a position that
+  /// `next` does not leave.
+  std::int64_t batch_size_at(std::int64_t position) const;
+
+ private:
+  struct Contents;
+  std::shared_ptr<const Contents> contents_;
+};
+
+/// The anchor at a place of an epoch's order: a permutation of [0, count), in a few operations and
+/// no memory. The same on every machine and backend.
+///
+/// Throws ValueError where `count` is not 1 to 2^62, or `place` outside it.
+ROBOCACHE_API std::int64_t permuted(std::uint64_t seed, std::int64_t epoch, std::int64_t count,
+                                    std::int64_t place);
+
+}  // namespace robocache

@@ -1,0 +1,288 @@
+// From located targets to values on the CPU: what alignment and the loader's windows share.
+#pragma once
+
+#include <cstdint>
+
+#include "align/combine.h"
+#include "align/locate.h"
+#include "align/plan.h"
+#include "align/window.h"
+#include "core/dispatch.h"
+#include "core/number.h"
+#include "core/target.h"
+
+namespace robocache::ROBOCACHE_TARGET {
+
+template <typename A, typename B>
+constexpr bool kIsSame = false;
+template <typename A>
+constexpr bool kIsSame<A, A> = true;
+
+// Values pass through the compute type a stretch of channels at a time, small enough for the first
+// cache, so that code is compiled per type of values and per type of output, not per pair of them,
+// and every loop is one that vectorises.
+constexpr std::int64_t kStretch = 256;
+
+/// Channels [first, first + count) of a row in the compute type: in `buffer`, or where they are.
+template <typename Compute, typename Value>
+const Compute* widen_stretch(const void* values, std::int64_t row, std::int64_t stride,
+                             std::int64_t first, std::int64_t count, Compute* __restrict buffer) {
+  const Value* from = static_cast<const Value*>(values) + row + first * stride;
+  if (stride == 1) {
+    if constexpr (kIsSame<Value, Compute>) {
+      return from;
+    } else {
+      for (std::int64_t i = 0; i < count; ++i) buffer[i] = Compute(widen(from[i]));
+    }
+  } else {
+    for (std::int64_t i = 0; i < count; ++i) buffer[i] = Compute(widen(from[i * stride]));
+  }
+  return buffer;
+}
+
+template <typename Compute, typename Out>
+void round_stretch(const Compute* __restrict from, std::int64_t count, void* out,
+                   std::int64_t first) {
+  Out* __restrict to = static_cast<Out*>(out) + first;
+  for (std::int64_t i = 0; i < count; ++i) to[i] = Round<Out>::from(from[i]);
+}
+
+/// A stretch from row `a`, or rows `a` and `b`, of values that are neighbours in memory, into an
+/// output of their own type, unscaled: the usual case, in one loop.
+template <typename Compute, typename Value>
+inline __attribute__((always_inline)) void lerp_stretch(const void* values, std::int64_t row_a,
+                                                        std::int64_t row_b, Compute w, bool is_pair,
+                                                        std::int64_t count, void* out,
+                                                        std::int64_t first) {
+  const Value* a = static_cast<const Value*>(values) + row_a;
+  const Value* b = static_cast<const Value*>(values) + row_b;
+  Value* __restrict to = static_cast<Value*>(out) + first;
+  if (is_pair) {
+    for (std::int64_t i = 0; i < count; ++i) {
+      to[i] = Round<Value>::from(lerp(Compute(widen(a[i])), Compute(widen(b[i])), w));
+    }
+  } else {
+    for (std::int64_t i = 0; i < count; ++i) to[i] = Round<Value>::from(Compute(widen(a[i])));
+  }
+}
+
+template <typename Compute>
+struct LocatedTarget {
+  Location<Compute> location;
+  std::int64_t b, t, first_row;
+};
+
+/// Targets of a stream that is one linear, previous or nearest run, all in the usual case: what has
+/// to be looked at once is not looked at for every target.
+template <typename Compute, typename Value>
+void lerp_targets(const StreamPlan& plan, const LocatedTarget<Compute>* targets,
+                  std::int64_t count) {
+  const Method method = plan.method;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const LocatedTarget<Compute>& target = targets[i];
+    const Location<Compute>& location = target.location;
+    const std::int64_t out = target.b * plan.out_batch_stride + target.t * plan.out_target_stride;
+    if (is_literal(location.source)) {
+      const Compute literal =
+          location.source == Source::kZero ? Compute(0) : not_a_number<Compute>();
+      Value* to = static_cast<Value*>(plan.out) + out;
+      for (std::int64_t c = 0; c < plan.channels; ++c) to[c] = Round<Value>::from(literal);
+      continue;
+    }
+    const MethodRows picked = rows_for(method, location);
+    const std::int64_t a = target.b * plan.values_batch_stride +
+                           (target.first_row + location.lo + picked.step) * plan.values_row_stride;
+    lerp_stretch<Compute, Value>(plan.values, a, a + plan.values_row_stride, location.weight,
+                                 picked.is_pair, plan.channels, plan.out, out);
+  }
+}
+
+/// The types of a plan's values and output, as what there is to do with them.
+template <typename Compute>
+struct Conversion {
+  const Compute* (*widen)(const void* values, std::int64_t row, std::int64_t stride,
+                          std::int64_t first, std::int64_t count, Compute* buffer);
+  void (*round)(const Compute* from, std::int64_t count, void* out, std::int64_t first);
+  bool is_needed_at_end;  // the output is not of the compute type
+  // Null where values cannot go the short way.
+  void (*lerp)(const void* values, std::int64_t row_a, std::int64_t row_b, Compute w, bool is_pair,
+               std::int64_t count, void* out, std::int64_t first);
+  // The same for all channels of many targets; null where there are several runs, too.
+  void (*lerp_targets)(const StreamPlan& plan, const LocatedTarget<Compute>* targets,
+                       std::int64_t count);
+};
+
+template <typename Compute>
+Conversion<Compute> conversion_of(const StreamPlan& plan, const RunTable& runs) {
+  Conversion<Compute> conversion{};
+  with_value_type(plan.value_type, [&](auto tag) {
+    using Value = typename decltype(tag)::type;
+    conversion.widen = widen_stretch<Compute, Value>;
+    if (plan.value_type == plan.out_type && plan.values_channel_stride == 1 &&
+        plan.subtract == nullptr && plan.multiply == nullptr) {
+      conversion.lerp = lerp_stretch<Compute, Value>;
+      if (runs.count == 1 && copies_or_lerps(plan.method)) {
+        conversion.lerp_targets = lerp_targets<Compute, Value>;
+      }
+    }
+  });
+  with_value_type(plan.out_type, [&](auto tag) {
+    using Out = typename decltype(tag)::type;
+    conversion.round = round_stretch<Compute, Out>;
+    conversion.is_needed_at_end = !kIsSame<Compute, Out>;
+  });
+  return conversion;
+}
+
+template <typename Compute>
+Quaternion<Compute> quaternion_at(const Compute* from) {
+  return {{from[0], from[1], from[2], from[3]}};
+}
+
+/// A stretch of channels that share a method, from row `a` or rows `a` and `b`; false if it is a
+/// quaternion made from a zero one. `out` may not overlap the rows.
+template <typename Compute>
+bool combine_stretch(Method method, const Compute* a, const Compute* b, Compute w, bool is_pair,
+                     std::int64_t count, Compute* __restrict out) {
+  if (is_slerp(method)) {
+    const Quaternion<Compute> qa = quaternion_at(a);
+    const Quaternion<Compute> qb = quaternion_at(b);
+    const Quaternion<Compute> q = is_pair ? slerp(qa, qb, w) : normalize(qa);
+    for (int i = 0; i < 4; ++i) out[i] = q.q[i];
+    return !is_zero(qa) && !is_zero(qb);
+  }
+  if (!copies_or_lerps(method)) {
+    for (std::int64_t i = 0; i < count; ++i) {
+      out[i] = combine_channel(method, a[i], b[i], w, is_pair);
+    }
+  } else if (is_pair) {
+    for (std::int64_t i = 0; i < count; ++i) out[i] = lerp(a[i], b[i], w);
+  } else {
+    for (std::int64_t i = 0; i < count; ++i) out[i] = a[i];
+  }
+  return true;
+}
+
+/// (x - subtract) * multiply, each where given, for channels [first, first + count).
+template <typename Compute>
+void scale_stretch(const StreamPlan& plan, std::int64_t first, std::int64_t count, Compute* out) {
+  if (plan.subtract != nullptr) {
+    const Compute* __restrict subtract = static_cast<const Compute*>(plan.subtract);
+    for (std::int64_t i = 0; i < count; ++i) {
+      out[i] = out[i] - subtract[(first + i) * plan.subtract_stride];
+    }
+  }
+  if (plan.multiply != nullptr) {
+    const Compute* __restrict multiply = static_cast<const Compute*>(plan.multiply);
+    for (std::int64_t i = 0; i < count; ++i) {
+      out[i] = out[i] * multiply[(first + i) * plan.multiply_stride];
+    }
+  }
+}
+
+/// A stretch of a mean or a sum of the rows [begin, end) of a window, row after row.
+template <typename Compute>
+void add_stretch(const StreamPlan& plan, const Conversion<Compute>& conversion,
+                 const LocatedTarget<Compute>& target, const Window<std::int64_t>& window,
+                 Method method, std::int64_t first, std::int64_t count, Compute* __restrict buffer,
+                 Compute* __restrict out) {
+  for (std::int64_t i = 0; i < count; ++i) out[i] = Compute(0);
+  const bool* valid = plan.valid;
+  if (valid != nullptr) {
+    valid += target.b * plan.valid_batch_stride + target.first_row * plan.valid_row_stride;
+  }
+  for (std::int64_t row = window.begin; row < window.end; ++row) {
+    if (valid != nullptr && !valid[row * plan.valid_row_stride]) continue;
+    const Compute* from = conversion.widen(
+        plan.values,
+        target.b * plan.values_batch_stride + (target.first_row + row) * plan.values_row_stride,
+        plan.values_channel_stride, first, count, buffer);
+    for (std::int64_t i = 0; i < count; ++i) out[i] = out[i] + from[i];
+  }
+  if (method == Method::kSum) return;
+  const Compute divisor = static_cast<Compute>(window.count);
+  for (std::int64_t i = 0; i < count; ++i) out[i] = out[i] / divisor;
+}
+
+/// A window that is a single row or a literal, as a location; `linear` if it is as linear.
+template <typename Compute>
+Location<Compute> location_of_window(const Window<std::int64_t>& window,
+                                     const Location<Compute>& linear) {
+  Location<Compute> location{window.begin, Compute(0), Source::kRow, false, window.valid};
+  switch (window.source) {
+    case WindowSource::kAsLinear:
+      return linear;
+    case WindowSource::kZero:
+      location.source = Source::kZero;
+      break;
+    case WindowSource::kNan:
+      location.source = Source::kNan;
+      break;
+    default:
+      break;
+  }
+  return location;
+}
+
+/// Writes one target's value; false if a quaternion that it is made from is zero. `windows` may be
+/// null where no run adds rows.
+template <typename Compute>
+bool write_target(const StreamPlan& plan, const RunTable& runs,
+                  const Conversion<Compute>& conversion, const LocatedTarget<Compute>& target,
+                  const Windows<std::int64_t>* windows) {
+  alignas(64) Compute buffer_a[kStretch], buffer_b[kStretch], buffer_out[kStretch];
+  const std::int64_t row_0 =
+      target.b * plan.values_batch_stride + target.first_row * plan.values_row_stride;
+  const std::int64_t out_0 = target.b * plan.out_batch_stride + target.t * plan.out_target_stride;
+  bool quaternions_exist = true;
+  for (int run = 0; run < runs.count; ++run) {
+    const std::int64_t begin = runs[run].first_channel;
+    const std::int64_t end = runs.end_channel(run, plan.channels);
+    Method method = runs[run].method;
+    Location<Compute> location = target.location;
+    const Window<std::int64_t>* window = nullptr;
+    if (adds_rows(method)) {
+      window = &windows->of(method);
+      if (window->source != WindowSource::kRows) {
+        location = location_of_window(*window, location);
+        method = Method::kLinear;
+        window = nullptr;
+      }
+    }
+    const MethodRows picked = rows_for(method, location);
+    const std::int64_t row_a = row_0 + (location.lo + picked.step) * plan.values_row_stride;
+    if (conversion.lerp != nullptr && !is_literal(location.source) && copies_or_lerps(method)) {
+      conversion.lerp(plan.values, row_a + begin, row_a + begin + plan.values_row_stride,
+                      location.weight, picked.is_pair, end - begin, plan.out, out_0 + begin);
+      continue;
+    }
+    for (std::int64_t first = begin; first < end; first += kStretch) {
+      const std::int64_t count = end - first < kStretch ? end - first : kStretch;
+      Compute* out = conversion.is_needed_at_end ? buffer_out
+                                                 : static_cast<Compute*>(plan.out) + out_0 + first;
+      if (window != nullptr) {
+        add_stretch(plan, conversion, target, *window, method, first, count, buffer_a, out);
+        scale_stretch(plan, first, count, out);
+      } else if (is_literal(location.source)) {
+        const Compute literal =
+            location.source == Source::kZero ? Compute(0) : not_a_number<Compute>();
+        for (std::int64_t i = 0; i < count; ++i) out[i] = literal;
+      } else {
+        const Compute* a = conversion.widen(plan.values, row_a, plan.values_channel_stride, first,
+                                            count, buffer_a);
+        const Compute* b =
+            picked.is_pair ? conversion.widen(plan.values, row_a + plan.values_row_stride,
+                                              plan.values_channel_stride, first, count, buffer_b)
+                           : a;
+        const bool exists =
+            combine_stretch(method, a, b, location.weight, picked.is_pair, count, out);
+        quaternions_exist = quaternions_exist && exists;
+        scale_stretch(plan, first, count, out);
+      }
+      if (conversion.is_needed_at_end) conversion.round(out, count, plan.out, out_0 + first);
+    }
+  }
+  return quaternions_exist;
+}
+
+}  // namespace robocache::ROBOCACHE_TARGET

@@ -1,0 +1,58 @@
+// Which anchor a sample stands at, on every backend.
+#pragma once
+
+#include <cstdint>
+
+#include "core/target.h"
+#include "loader/permutation.h"
+#include "loader/plan.h"
+
+namespace robocache::ROBOCACHE_TARGET {
+
+/// A sample's anchor; index -1 and nothing else where it has none.
+struct Sample {
+  std::int64_t index;
+  Anchor anchor;
+};
+
+/// The index of the anchor of sample b, not looked at whether there is one.
+ROBOCACHE_HOST_DEVICE std::int64_t index_of_sample(const DrawPlan& plan, std::int64_t b) {
+  if (plan.indices != nullptr) return plan.indices[b];
+  const std::int64_t place = plan.state[1] + plan.rank + plan.ranks * b;
+  if (!plan.is_shuffled || place < 0 || place >= plan.permutation.count) return place;
+  return permute(plan.permutation, plan.state[0], place);
+}
+
+ROBOCACHE_HOST_DEVICE Sample draw(const DrawPlan& plan, std::int64_t b) {
+  const std::int64_t index = index_of_sample(plan, b);
+  if (index < 0 || index >= plan.permutation.count) return {-1, {}};
+  const std::int64_t place = plan.anchors[2 * index];
+  const Anchor anchor{static_cast<std::int32_t>(place), static_cast<std::int32_t>(place >> 32),
+                      plan.anchors[2 * index + 1]};
+  // A GPU has not looked at the anchors before.
+  if (anchor.episode < 0 || anchor.episode >= plan.episode_count) return {-1, {}};
+  return {index, anchor};
+}
+
+/// Writes the facts of sample b, each where it is wanted.
+ROBOCACHE_HOST_DEVICE void write_facts(const DrawPlan& plan, const BatchFacts& facts,
+                                       const Sample& sample, std::int64_t b) {
+  const bool exists = sample.index >= 0;
+  const std::int64_t* const episode = plan.episodes + 3 * std::int64_t{sample.anchor.episode};
+  const auto write = [b](std::int64_t* to, std::int64_t fact) {
+    if (to != nullptr) to[b] = fact;
+  };
+  write(facts.index, sample.index);
+  write(facts.episode_index, exists ? episode[0] : 0);
+  write(facts.frame_index, sample.anchor.frame);
+  write(facts.task_index, exists ? episode[1] : 0);
+  write(facts.timestamp_ns, sample.anchor.time_ns);
+  if (facts.timestamp != nullptr) {
+    const auto since_start =
+        static_cast<std::int64_t>(static_cast<std::uint64_t>(sample.anchor.time_ns) -
+                                  static_cast<std::uint64_t>(exists ? episode[2] : 0));
+    facts.timestamp[b] = static_cast<float>(static_cast<double>(since_start) * 1e-9);
+  }
+}
+
+}  // namespace robocache::ROBOCACHE_TARGET

@@ -1,0 +1,144 @@
+// The CPU kernels. The build compiles this file once per instruction set, each time into the
+// namespace that ROBOCACHE_CPU_TARGET names; see core/target.h for what that asks of the code.
+#include "loader/batch_cpu_kernels.h"
+
+#include "align/combine_cpu.h"
+#include "loader/anchor.h"
+#include "loader/windows.h"
+
+namespace robocache::ROBOCACHE_TARGET {
+namespace {
+
+std::int64_t first_missing(const DrawPlan& plan, std::int64_t begin, std::int64_t end) {
+  for (std::int64_t b = begin; b < end; ++b) {
+    const std::int64_t index = index_of_sample(plan, b);
+    if (index < 0 || index >= plan.permutation.count) return b;
+  }
+  return -1;
+}
+
+/// The row at which `t` would stand if rows were evenly spaced.
+std::int64_t even_guess(const RowTimes<std::int64_t>& times, std::int64_t t) {
+  const std::int64_t last = times.count - 1;
+  const std::int64_t first_time = times[0];
+  const std::int64_t last_time = times[last];
+  if (t <= first_time) return 0;
+  if (t >= last_time) return last;
+  const double share = static_cast<double>(elapsed(first_time, t)) /
+                       static_cast<double>(elapsed(first_time, last_time));
+  const auto guess = static_cast<std::int64_t>(share * static_cast<double>(last));
+  return guess < last ? guess : last;
+}
+
+// Steps are located a block at a time, so that what has to be looked at once is not looked at for
+// every one of them.
+constexpr std::int64_t kBlock = 128;
+
+/// The window of sample b, of rows that begin at `first_row`. `locate_step(k)` says where a step
+/// stands.
+template <bool kAddsRows, typename Compute, typename LocateStep>
+void make_steps(const WindowPlan& window, const RunTable& runs,
+                const Conversion<Compute>& conversion, std::int64_t b, std::int64_t first_row,
+                const LocateStep& locate_step) {
+  const StreamPlan& plan = window.align;
+  auto* const ages = static_cast<std::int64_t*>(plan.out_age);
+  const bool goes_short = conversion.lerp_targets != nullptr;
+  LocatedTarget<Compute> located[kBlock];
+  [[maybe_unused]] Windows<std::int64_t> windows[kAddsRows ? kBlock : 1];
+  for (std::int64_t begin = 0; begin < plan.targets; begin += kBlock) {
+    const std::int64_t count = plan.targets - begin < kBlock ? plan.targets - begin : kBlock;
+    const std::int64_t out = b * plan.targets + begin;
+    for (std::int64_t i = 0; i < count; ++i) {
+      const auto step = locate_step(begin + i);
+      located[i] = {step.located.location, b, begin + i, first_row};
+      if constexpr (kAddsRows) windows[i] = step.located.windows;
+      if (ages != nullptr) ages[out + i] = step.age;
+    }
+    if (goes_short) conversion.lerp_targets(plan, located, count);
+    if (goes_short && plan.out_valid == nullptr) continue;
+    for (std::int64_t i = 0; i < count; ++i) {
+      const Windows<std::int64_t>* added = nullptr;
+      if constexpr (kAddsRows) added = &windows[i];
+      const bool exists = goes_short || write_target(plan, runs, conversion, located[i], added);
+      if (plan.out_valid != nullptr) {
+        plan.out_valid[out + i] = !(located[i].location.valid && exists);
+      }
+    }
+  }
+}
+
+/// One sample's window of a stream.
+template <typename Compute>
+void make_window(const WindowPlan& window, const RunTable& runs,
+                 const Conversion<Compute>& conversion, const Anchor& anchor, std::int64_t b) {
+  const auto rows = rows_of_episode(window, anchor.episode);
+  if (window.is_by_row) {
+    return make_steps<false>(window, runs, conversion, b, rows.first, [&](std::int64_t k) {
+      return locate_by_row<Compute>(window, rows, anchor, k);
+    });
+  }
+  RowTimes<std::int64_t> times = times_of_rows(window, rows);
+  std::int64_t guess = -1;  // none yet
+  if (window.is_causal) {
+    times.count = count_existing(window, rows, times, anchor,
+                                 [](const RowTimes<std::int64_t>& searched, std::int64_t t) {
+                                   return rows_not_after(searched, t, even_guess(searched, t));
+                                 });
+    guess = times.count - 1;
+  }
+  // Steps mostly ascend, so each search starts where the last one ended.
+  const auto find_bracket = [&guess](const RowTimes<std::int64_t>& searched, std::int64_t t) {
+    if (guess < 0) guess = even_guess(searched, t);
+    const std::int64_t not_after = rows_not_after(searched, t, guess);
+    guess = not_after > 0 ? not_after - 1 : 0;
+    return bracket_of(searched, not_after);
+  };
+  if (window.align.row_kinds & (kReadsWindow | kReadsInterval)) {
+    make_steps<true>(window, runs, conversion, b, rows.first, [&](std::int64_t k) {
+      return locate_by_time<Compute, true>(window, times, anchor, k, find_bracket);
+    });
+  } else {
+    make_steps<false>(window, runs, conversion, b, rows.first, [&](std::int64_t k) {
+      return locate_by_time<Compute, false>(window, times, anchor, k, find_bracket);
+    });
+  }
+}
+
+template <typename Compute>
+void make_windows(const WindowPlan& window, const RunTable& runs, const Sample* samples,
+                  std::int64_t begin, std::int64_t end) {
+  const Conversion<Compute> conversion = conversion_of<Compute>(window.align, runs);
+  for (std::int64_t b = begin; b < end; ++b) {
+    make_window(window, runs, conversion, samples[b - begin].anchor, b);
+  }
+}
+
+void make(const BatchCall& call, std::int64_t begin, std::int64_t end) {
+  // Few enough that a stream's rows and what is written stay in the second cache.
+  constexpr std::int64_t kSamples = 16;
+  Sample samples[kSamples];
+  for (std::int64_t first = begin; first < end; first += kSamples) {
+    const std::int64_t last = end - first < kSamples ? end : first + kSamples;
+    for (std::int64_t b = first; b < last; ++b) {
+      samples[b - first] = draw(call.draw, b);
+      write_facts(call.draw, call.facts, samples[b - first], b);
+    }
+    for (std::int64_t i = 0; i < call.count; ++i) {
+      const WindowPlan& window = call.windows[i];
+      if (computes_in_double(window.align.value_type, window.align.out_type)) {
+        make_windows<double>(window, call.runs[i], samples, first, last);
+      } else {
+        make_windows<float>(window, call.runs[i], samples, first, last);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+const BatchCpuKernels& batch_cpu_kernels() {
+  static constexpr BatchCpuKernels kKernels{first_missing, make};
+  return kKernels;
+}
+
+}  // namespace robocache::ROBOCACHE_TARGET

@@ -1,0 +1,86 @@
+// A permutation of [0, count) that a seed and an epoch decide, evaluated at one place at a time, on
+// every backend.
+//
+// A number x is cut in two, left * 2^right_bits + right, about equally large, and rounds change one
+// part by a hash of the other: a Feistel network, which can be undone and so is a permutation
+// (Luby and Rackoff, "How to construct pseudorandom permutations", 1988; Black and Rogaway,
+// "Ciphers with arbitrary finite domains", 2002, for parts of any size and for what comes next).
+// `lefts` is the least that covers all numbers, so a few x, about one of sqrt(count), end outside
+// [0, count): these take the rounds again until they are inside, which is still a permutation. With
+// a power of two in place of lefts it would be up to half of them, and the slowest of a batch's
+// samples would walk several times.
+#pragma once
+
+#include <cstdint>
+
+#include "core/target.h"
+
+namespace robocache {
+
+/// What a permutation knows before it sees an epoch.
+struct Permutation {
+  std::int64_t count;  // 1 to 2^62
+  std::uint64_t seed_key;
+  std::uint32_t lefts;       // at most 2^31
+  std::uint32_t right_bits;  // at most 31
+};
+
+inline constexpr int kPermutationRounds = 8;
+
+/// The finalizer of splitmix64. Source: Steele, Lea and Flood, "Fast splittable pseudorandom number
+/// generators", 2014, with the constants of Stafford's variant 13.
+ROBOCACHE_CONSTEXPR std::uint64_t mix64(std::uint64_t x) {
+  x ^= x >> 30;
+  x *= 0xBF58476D1CE4E5B9u;
+  x ^= x >> 27;
+  x *= 0x94D049BB133111EBu;
+  return x ^ (x >> 31);
+}
+
+/// The finalizer of MurmurHash3. Source: Appleby, 2011.
+ROBOCACHE_CONSTEXPR std::uint32_t mix32(std::uint32_t x) {
+  x ^= x >> 16;
+  x *= 0x85ebca6bu;
+  x ^= x >> 13;
+  x *= 0xc2b2ae35u;
+  return x ^ (x >> 16);
+}
+
+ROBOCACHE_CONSTEXPR Permutation make_permutation(std::uint64_t seed, std::int64_t count) {
+  std::uint32_t bits = 0;  // of the largest number
+  while ((static_cast<std::uint64_t>(count - 1) >> bits) != 0) ++bits;
+  const std::uint32_t right_bits = bits / 2;
+  const std::uint64_t rights = std::uint64_t{1} << right_bits;
+  const auto lefts =
+      static_cast<std::uint32_t>((static_cast<std::uint64_t>(count) + rights - 1) >> right_bits);
+  return {count, mix64(seed + 0x9E3779B97F4A7C15u), lefts, right_bits};
+}
+
+/// Where `place`, which is in [0, count), goes in an epoch.
+ROBOCACHE_CONSTEXPR std::int64_t permute(const Permutation& permutation, std::int64_t epoch,
+                                         std::int64_t place) {
+  const std::uint64_t key = mix64(permutation.seed_key + static_cast<std::uint64_t>(epoch));
+  const auto first_key = static_cast<std::uint32_t>(key);
+  const std::uint32_t key_step = static_cast<std::uint32_t>(key >> 32) | 1u;
+  const std::uint32_t lefts = permutation.lefts;
+  const std::uint32_t right_mask = (std::uint32_t{1} << permutation.right_bits) - 1;
+  auto x = static_cast<std::uint64_t>(place);
+  do {
+    auto left = static_cast<std::uint32_t>(x >> permutation.right_bits);
+    std::uint32_t right = static_cast<std::uint32_t>(x) & right_mask;
+    std::uint32_t round_key = first_key;
+    for (int round = 0; round < kPermutationRounds; round += 2) {
+      // A hash, scaled from [0, 2^32) to [0, lefts): below 2^31 each, so the sum fits.
+      left += static_cast<std::uint32_t>(
+          static_cast<std::uint64_t>(mix32(right + round_key)) * lefts >> 32);
+      if (left >= lefts) left -= lefts;
+      round_key += key_step;
+      right ^= mix32(left + round_key) & right_mask;
+      round_key += key_step;
+    }
+    x = static_cast<std::uint64_t>(left) << permutation.right_bits | right;
+  } while (x >= static_cast<std::uint64_t>(permutation.count));
+  return static_cast<std::int64_t>(x);
+}
+
+}  // namespace robocache

@@ -1,0 +1,45 @@
+// A checked batch, in the form the backends run on: plain data, copied into a CUDA kernel's
+// parameters as it is. `prepare.cpp` makes it; nothing after it checks a shape again.
+#pragma once
+
+#include <cstdint>
+
+#include "align/plan.h"
+#include "loader/permutation.h"
+#include "robocache/loader.h"
+
+namespace robocache {
+
+/// How a batch's samples are drawn.
+struct DrawPlan {
+  const std::int64_t* indices;  // [B]; null: by the state
+  std::int64_t* state;          // [kBatchStateSize]
+  const std::int64_t* anchors;  // [A,2]
+  Permutation permutation;      // of A numbers
+  bool is_shuffled, drops_last;
+  std::int64_t rank, ranks, batch_size;
+  const std::int64_t* episodes;  // [E,3]
+  std::int64_t episode_count;
+};
+
+/// One stream's windows. `align` has the values, how rows combine, and where windows are written:
+/// its batch is the samples, its targets the steps, and its mask is written as padding, the other
+/// way round. It knows rows by their number in the stream, not in an episode.
+template <typename Index>
+struct BasicWindowPlan {
+  BasicStreamPlan<Index> align;
+  const std::int64_t* offsets;   // [E+1]
+  const std::int64_t* steps;     // [K]
+  const std::int64_t* received;  // [N]; may be null
+  std::int64_t rows;             // N
+  std::int64_t latency;
+  std::int32_t colours;  // of images that are written channels first; else 0
+  bool is_by_row, is_causal;
+};
+
+using WindowPlan = BasicWindowPlan<std::int64_t>;
+
+/// The rows of an episode are counted by numbers below this, on every backend.
+inline constexpr std::int64_t kMaxEpisodeRows = (std::int64_t{1} << 30) - 1;
+
+}  // namespace robocache

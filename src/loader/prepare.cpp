@@ -1,0 +1,274 @@
+#include "loader/prepare.h"
+
+#include <limits>
+
+#include "align/checks.h"
+#include "loader/draw_state.h"
+#include "robocache/build_info.h"
+
+namespace robocache {
+namespace {
+
+// Kernels count targets over the batch in 32 bits, and keep some of these for themselves.
+constexpr std::int64_t kMaxTargets = (std::int64_t{1} << 29) - 1;
+
+/// A tensor that is laid out without gaps, of one type: under the name that messages call it by.
+void check_array(const std::string& name, const ConstTensorView& view, DataType type,
+                 std::int64_t columns, const std::string& shape, DeviceType device) {
+  const Argument argument{name.c_str(), view};
+  argument.expect_type(view.dtype == type, name_of(type));
+  const int rank = columns > 0 ? 2 : 1;
+  argument.expect_shape(view.rank == rank && (rank == 1 || view.shape[1] == columns),
+                        shape.c_str());
+  argument.expect_device(device);
+  if (!is_contiguous(view)) throw_value_error(name, "contiguous " + shape, "gaps between elements");
+}
+
+/// The same of a stream's array of one number a row, which is absent if `is_optional` lets it be.
+void check_rows(const std::string& name, const ConstTensorView& view, DataType type,
+                std::int64_t rows, DeviceType device, bool is_optional) {
+  if (!view.present() && is_optional) return;
+  const std::string shape = bracket({dimension("N", rows)});
+  if (!view.present()) throw_value_error(name, shape, "none");
+  const Argument argument{name.c_str(), view};
+  argument.expect_type(view.dtype == type, name_of(type));
+  argument.expect_shape(view.rank == 1 && view.shape[0] == rows, shape.c_str());
+  argument.expect_device(device);
+  if (!is_contiguous(view)) throw_value_error(name, "contiguous " + shape, "gaps between elements");
+}
+
+/// What a window by row must leave at its default.
+void check_options_by_row(const WindowStream& stream) {
+  const auto refuse = [&](bool is_given, const char* option) {
+    if (!is_given) return;
+    throw_value_error(stream.name + "." + option, "none for a window by row", "one");
+  };
+  refuse(stream.max_gap.has_value(), "max_gap");
+  refuse(stream.tolerance.has_value(), "tolerance");
+  refuse(stream.mean_window.has_value(), "mean_window");
+  if (stream.outside != Outside::kHold) {
+    throw_value_error(stream.name + ".outside", "hold for a window by row",
+                      std::to_string(static_cast<int>(stream.outside)));
+  }
+}
+
+/// The stream as `align` takes it: its targets are the steps, its batch the episodes.
+Stream aligned_stream(const WindowStream& stream) {
+  Stream aligned;
+  aligned.values = stream.values;
+  aligned.times = stream.times;
+  if (!stream.times.present()) {
+    aligned.times =
+        ConstTensorView(nullptr, DataType::kInt64, {stream.values.shape[0]}, stream.values.device);
+  }
+  // Only their shapes are looked at. With them rows are called N, as here.
+  aligned.begins = stream.offsets;
+  --aligned.begins.shape[0];
+  aligned.lengths = aligned.begins;
+  aligned.valid = stream.valid;
+  aligned.subtract = stream.subtract;
+  aligned.multiply = stream.multiply;
+  if (stream.timeline == Timeline::kRows) {
+    aligned.method = Method::kPrevious;
+  } else {
+    aligned.method = stream.method;
+    aligned.layout = stream.layout;
+    aligned.max_gap = stream.max_gap;
+    aligned.tolerance = stream.tolerance;
+    aligned.mean_window = stream.mean_window;
+  }
+  return aligned;
+}
+
+}  // namespace
+
+PreparedBatch::PreparedBatch(const std::vector<WindowStream>& streams,
+                             const ConstTensorView& anchors, const ConstTensorView& episodes,
+                             const BatchOrder& order, const ExecutionContext& context)
+    : device_(context.device) {
+#if !defined(ROBOCACHE_HAS_CUDA)
+  if (device_ == DeviceType::kCuda) {
+    throw DeviceError("context: expected the CPU, got CUDA in " + cuda_problem(0));
+  }
+#endif
+  if (streams.size() > std::size_t{kMaxStreams}) {
+    throw_value_error("streams", "at most " + std::to_string(kMaxStreams),
+                      std::to_string(streams.size()));
+  }
+  check_array("anchors", anchors, DataType::kInt64, 2, "[A,2]", device_);
+  check_array("episodes", episodes, DataType::kInt64, 3, "[E,3]", device_);
+  const std::int64_t most = std::numeric_limits<std::int32_t>::max();
+  if (episodes.shape[0] > most) {
+    throw_value_error("episodes", "at most " + std::to_string(most),
+                      std::to_string(episodes.shape[0]));
+  }
+  if (anchors.shape[0] < 1) throw_value_error("anchors", "one or more", "none");
+  draw_.anchors = static_cast<const std::int64_t*>(anchors.data);
+  draw_.episodes = static_cast<const std::int64_t*>(episodes.data);
+  draw_.episode_count = episodes.shape[0];
+  draw_.permutation = make_permutation(order.seed, anchors.shape[0]);
+  set_order(order);
+  std::size_t runs = 0;
+  for (const WindowStream& stream : streams) {
+    add_window(stream, context);
+    runs += windows_.back().runs.size();
+  }
+  if (runs > std::size_t{kMaxRunsInAll}) {
+    throw_value_error("streams", "at most " + std::to_string(kMaxRunsInAll) + " runs in all",
+                      std::to_string(runs));
+  }
+}
+
+void PreparedBatch::set_order(const BatchOrder& order) {
+  const std::int64_t count = draw_.permutation.count;
+  const auto expect = [](bool fits, const char* name, const std::string& expected,
+                         std::int64_t got) {
+    if (!fits) throw_value_error(name, expected, std::to_string(got));
+  };
+  expect(order.ranks >= 1 && order.ranks <= count, "ranks",
+         "1 to " + std::to_string(count) + " (one anchor for each)", order.ranks);
+  expect(order.rank >= 0 && order.rank < order.ranks, "rank",
+         "0 to " + std::to_string(order.ranks - 1), order.rank);
+  const std::int64_t most = order.drop_last ? count / order.ranks : kMaxTargets;
+  expect(order.batch_size >= 1 && order.batch_size <= most, "batch_size",
+         "1 to " + std::to_string(most) +
+             (order.drop_last ? " (the anchors of each rank, as drop_last leaves out smaller ones)"
+                              : ""),
+         order.batch_size);
+  draw_.is_shuffled = order.shuffle;
+  draw_.drops_last = order.drop_last;
+  draw_.rank = order.rank;
+  draw_.ranks = order.ranks;
+  draw_.batch_size = order.batch_size;
+}
+
+void PreparedBatch::add_window(const WindowStream& stream, const ExecutionContext& context) {
+  const bool is_by_row = stream.timeline == Timeline::kRows;
+  const auto name = [&](const char* argument) { return stream.name + "." + argument; };
+  const std::string offsets = bracket({dimension("E+1", draw_.episode_count + 1)});
+  check_array(name("offsets"), stream.offsets, DataType::kInt64, 0, offsets, device_);
+  if (stream.offsets.shape[0] != draw_.episode_count + 1) {
+    throw_value_error(name("offsets"), offsets, shape_text(stream.offsets));
+  }
+  check_array(name("steps"), stream.steps, DataType::kInt64, 0, "[K]", device_);
+  if (is_by_row) check_options_by_row(stream);
+  if (stream.channels_first) throw_value_error(name("channels_first"), "false", "true");
+  if (stream.latency_ns < 0) {
+    throw_value_error(name("latency"), "0 or more", std::to_string(stream.latency_ns));
+  }
+
+  // `align` checks what is its own, and plans it.
+  const auto plan_alignment = [&]() -> Window {
+    const Argument values{"values", stream.values};
+    values.expect_type(is_value_type(stream.values.dtype), kValueTypes);
+    values.expect_shape(stream.values.rank == 2, "[N,D]");
+    const Stream aligned = aligned_stream(stream);
+    AlignOptions options;
+    options.outside = stream.outside;
+    options.names.target_times = "steps";
+    const CallPlan plan(&aligned, 1, stream.steps, options, stream.out_type, context);
+    Window window{stream.name, {}, {}, plan.runs(0).units};
+    window.plan.align = plan.plan(0);
+    for (int run = 0; run < plan.runs(0).count; ++run) window.runs.push_back(plan.runs(0)[run]);
+    return window;
+  };
+  try {
+    windows_.push_back(plan_alignment());
+  } catch (const ValueError& error) {
+    throw ValueError(name(error.what()));
+  } catch (const TypeError& error) {
+    throw TypeError(name(error.what()));
+  }
+
+  WindowPlan& window = windows_.back().plan;
+  StreamPlan& align = window.align;
+  const std::int64_t rows = align.rows;
+  check_rows(name("times"), stream.times, DataType::kInt64, rows, device_, is_by_row);
+  check_rows(name("received"), stream.received, DataType::kInt64, rows, device_, true);
+  check_rows(name("valid"), stream.valid, DataType::kBool, rows, device_, true);
+  if (align.channels > 1 && align.values_channel_stride != 1 && rows > 0) {
+    throw_value_error(name("values"), "a last stride of 1",
+                      std::to_string(align.values_channel_stride));
+  }
+  align.values_channel_stride = 1;
+  align.begins = nullptr;  // the loader's own
+  align.lengths = nullptr;
+  align.begins_stride = align.lengths_stride = 0;
+  align.batch = 1;
+  window.offsets = static_cast<const std::int64_t*>(stream.offsets.data);
+  window.steps = static_cast<const std::int64_t*>(stream.steps.data);
+  window.received = static_cast<const std::int64_t*>(stream.received.data);
+  window.rows = rows;
+  window.latency = stream.latency_ns;
+  window.is_by_row = is_by_row;
+  window.is_causal = stream.is_causal && !is_by_row;
+}
+
+PreparedBatch::Call PreparedBatch::call(const std::int64_t* indices, std::int64_t* state,
+                                        std::int64_t size, const WindowOutput* outputs,
+                                        const BatchFacts& facts,
+                                        const ExecutionContext& context) const {
+  if (context.device != device_) {
+    throw_value_error("context", std::string("device ") + device_name(device_),
+                      device_name(context.device));
+  }
+  if (size < 0 || size > kMaxTargets) {
+    throw_value_error("size", "0 to " + std::to_string(kMaxTargets), std::to_string(size));
+  }
+  if (size > 0 && indices == nullptr && state == nullptr) {
+    throw_value_error("indices", "so many numbers", "none");
+  }
+  Call made{{}, {}, {draw_, facts, nullptr, nullptr, static_cast<std::int64_t>(count()), size}};
+  made.call.draw.indices = indices;
+  made.call.draw.state = state;
+  made.windows.reserve(count());
+  made.runs.reserve(count());
+  for (std::size_t i = 0; i < count(); ++i) {
+    const Window& window = windows_[i];
+    const WindowOutput& output = outputs[i];
+    WindowPlan& plan = made.windows.emplace_back(window.plan);
+    StreamPlan& align = plan.align;
+    const auto name = [&](const char* argument) { return window.name + "." + argument; };
+    if (align.targets > 0 && size > kMaxTargets / align.targets) {
+      throw_value_error(name("steps"), "at most " + std::to_string(kMaxTargets) + " in a batch",
+                        std::to_string(size) + " times " + std::to_string(align.targets));
+    }
+    if (align.channels > 0 && align.targets > 0 && size > 0 && output.values == nullptr) {
+      throw_value_error(name("output"), "memory for the values", "none");
+    }
+    if (output.row_stride < align.channels || output.row_stride > kMaxTargets) {
+      throw_value_error(name("row_stride"),
+                        std::to_string(align.channels) + " to " + std::to_string(kMaxTargets),
+                        std::to_string(output.row_stride));
+    }
+    align.batch = size;
+    align.out = output.values;
+    align.out_target_stride = output.row_stride;
+    align.out_batch_stride = output.row_stride * align.targets;
+    align.out_valid = output.is_pad;
+    align.out_valid_batch_stride = align.targets;
+    align.out_valid_target_stride = 1;
+    align.out_age = output.age_ns;
+    align.out_age_batch_stride = align.targets;
+    align.out_age_target_stride = 1;
+    if (output.is_pad == nullptr) {
+      align.has_max_gap =
+          false;  // of use to the mask alone, as is `valid` but where rows are added
+      if (!(align.row_kinds & (kReadsWindow | kReadsInterval))) align.valid = nullptr;
+    }
+    made.runs.push_back({window.runs.data(), static_cast<int>(window.runs.size()), window.units});
+  }
+  made.call.windows = made.windows.data();
+  made.call.runs = made.runs.data();
+  return made;
+}
+
+std::int64_t PreparedBatch::batch_size_at(std::int64_t position) const {
+  const std::int64_t anchors = draw_.permutation.count;
+  if (position < 0 || position >= anchors) {
+    throw_value_error("position", "0 to " + std::to_string(anchors - 1), std::to_string(position));
+  }
+  return size_at(draw_, position);
+}
+
+}  // namespace robocache

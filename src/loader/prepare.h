@@ -1,0 +1,61 @@
+// A plan's arguments and those of its calls, checked and turned into plain data.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "align/planner.h"
+#include "loader/backends.h"
+#include "loader/plan.h"
+#include "robocache/loader.h"
+
+namespace robocache {
+
+/// What a BatchPlan is made of.
+class PreparedBatch {
+ public:
+  /// Throws ValueError or TypeError if the arguments do not fit each other, and DeviceError if the
+  /// context is not to be had in this build. Reads shapes, types and options only.
+  PreparedBatch(const std::vector<WindowStream>& streams, const ConstTensorView& anchors,
+                const ConstTensorView& episodes, const BatchOrder& order,
+                const ExecutionContext& context);
+
+  const DrawPlan& draw() const { return draw_; }
+  DeviceType device() const { return device_; }
+  std::size_t count() const { return windows_.size(); }
+  const WindowPlan& window(std::size_t stream) const { return windows_[stream].plan; }
+  const std::string& name(std::size_t stream) const { return windows_[stream].name; }
+
+  /// A call, by `indices` or by `state`, whichever is not null, and the windows it points to.
+  struct Call {
+    std::vector<WindowPlan> windows;
+    std::vector<RunTable> runs;
+    BatchCall call;
+  };
+
+  /// Checks a call. What it returns refers to this.
+  Call call(const std::int64_t* indices, std::int64_t* state, std::int64_t size,
+            const WindowOutput* outputs, const BatchFacts& facts,
+            const ExecutionContext& context) const;
+
+  /// As `BatchPlan::batch_size_at`.
+  std::int64_t batch_size_at(std::int64_t position) const;
+
+ private:
+  struct Window {
+    std::string name;
+    WindowPlan plan;
+    std::vector<PlannedRun> runs;
+    std::int64_t units;
+  };
+
+  void set_order(const BatchOrder& order);
+  void add_window(const WindowStream& stream, const ExecutionContext& context);
+
+  DeviceType device_;
+  DrawPlan draw_{};
+  std::vector<Window> windows_;
+};
+
+}  // namespace robocache

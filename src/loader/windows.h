@@ -1,0 +1,145 @@
+// The rows of a stream that a sample sees, and where the steps of its window stand among them: on
+// every backend. What a target is made from once it stands somewhere is src/align's to say.
+#pragma once
+
+#include <cstdint>
+
+#include "align/locate.h"
+#include "align/window.h"
+#include "core/target.h"
+#include "loader/plan.h"
+
+namespace robocache::ROBOCACHE_TARGET {
+
+/// Times of one episode's rows, or of their arrivals. The loader knows no clock offsets.
+template <typename Index>
+using RowTimes = EpisodeTimes<std::int64_t, Index, false>;
+
+/// The rows of a stream that an episode has.
+template <typename Index>
+struct EpisodeRows {
+  std::int64_t first;  // of the stream's
+  Index count;
+};
+
+/// Offsets that are out of order or range, which a GPU has not looked at, give fewer rows.
+template <typename Index>
+ROBOCACHE_HOST_DEVICE EpisodeRows<Index> rows_of_episode(const BasicWindowPlan<Index>& window,
+                                                         std::int32_t episode) {
+  const std::int64_t begin = window.offsets[episode];
+  const std::int64_t end = window.offsets[std::int64_t{episode} + 1];
+  const bool is_inside = begin >= 0 && end > begin && end <= window.rows;
+  const std::int64_t count = is_inside ? end - begin : 0;
+  return {is_inside ? begin : 0,
+          static_cast<Index>(count < kMaxEpisodeRows ? count : kMaxEpisodeRows)};
+}
+
+/// Of a stream that has times.
+template <typename Index>
+ROBOCACHE_HOST_DEVICE RowTimes<Index> times_of_rows(const BasicWindowPlan<Index>& window,
+                                                    const EpisodeRows<Index>& rows) {
+  const bool* const valid = window.align.valid;
+  return {static_cast<const std::int64_t*>(window.align.times) + rows.first,
+          1,
+          rows.count,
+          {},
+          valid == nullptr ? nullptr : valid + rows.first,
+          1};
+}
+
+/// a + b, or the end of int64 that it is past.
+ROBOCACHE_HOST_DEVICE std::int64_t saturating_sum(std::int64_t a, std::int64_t b) {
+  const auto sum =
+      static_cast<std::int64_t>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
+  const bool overflows = b >= 0 ? sum < a : sum > a;
+  return !overflows ? sum : b >= 0 ? INT64_MAX : INT64_MIN;
+}
+
+/// The time of step k of a window by time.
+template <typename Index>
+ROBOCACHE_HOST_DEVICE std::int64_t step_time(const BasicWindowPlan<Index>& window,
+                                             const Anchor& anchor, Index k) {
+  return saturating_sum(anchor.time_ns, window.steps[k]);
+}
+
+/// How many rows of the episode exist for a causal window. `count_not_after(times, t)` searches:
+/// the number of times at or before `t`, of one row or more.
+template <typename Index, typename CountNotAfter>
+ROBOCACHE_HOST_DEVICE Index count_existing(const BasicWindowPlan<Index>& window,
+                                           const EpisodeRows<Index>& rows,
+                                           const RowTimes<Index>& times, const Anchor& anchor,
+                                           const CountNotAfter& count_not_after) {
+  if (rows.count == 0) return 0;
+  const std::int64_t now = anchor.time_ns;
+  if (window.received == nullptr) {
+    // A row has arrived if its time and the latency are not past the anchor's.
+    const auto latest = static_cast<std::int64_t>(static_cast<std::uint64_t>(now) -
+                                                  static_cast<std::uint64_t>(window.latency));
+    const bool fits = latest <= now;  // else it is before all times
+    return fits ? count_not_after(times, latest) : 0;
+  }
+  const RowTimes<Index> arrivals{window.received + rows.first, 1, rows.count, {}, nullptr, 1};
+  const Index recorded = count_not_after(times, now);
+  const Index arrived = count_not_after(arrivals, now);
+  return recorded < arrived ? recorded : arrived;
+}
+
+/// Where a step stands, for all kinds of runs of its stream, and how old it is.
+template <typename Compute, typename Index>
+struct LocatedStep {
+  Located<Compute, Index> located;
+  std::int64_t age;
+};
+
+/// Step k of a window by row.
+template <typename Compute, typename Index>
+ROBOCACHE_HOST_DEVICE LocatedStep<Compute, Index> locate_by_row(
+    const BasicWindowPlan<Index>& window, const EpisodeRows<Index>& rows, const Anchor& anchor,
+    Index k) {
+  LocatedStep<Compute, Index> step{};
+  Location<Compute>& location = step.located.location;
+  location = {0, Compute(0), Source::kZero, false, false};
+  if (rows.count == 0) return step;
+  const std::int64_t wanted = saturating_sum(anchor.frame, window.steps[k]);
+  const std::int64_t last = std::int64_t{rows.count} - 1;
+  location.lo = wanted < 0 ? 0 : wanted > last ? last : wanted;
+  location.source = Source::kRow;
+  const std::int64_t row = rows.first + location.lo;
+  const bool* const valid = window.align.valid;
+  location.valid = location.lo == wanted && (valid == nullptr || valid[row]);
+  if (window.align.out_age != nullptr && window.align.times != nullptr) {
+    step.age =
+        difference(anchor.time_ns, static_cast<const std::int64_t*>(window.align.times)[row]);
+  }
+  return step;
+}
+
+/// Step k of a window by time, among the rows that exist. `find_bracket(times, t)` searches, of one
+/// row or more.
+template <typename Compute, bool kAddsRows, typename Index, typename FindBracket>
+ROBOCACHE_HOST_DEVICE LocatedStep<Compute, Index> locate_by_time(
+    const BasicWindowPlan<Index>& window, const RowTimes<Index>& times, const Anchor& anchor,
+    Index k, const FindBracket& find_bracket) {
+  const std::int64_t t = step_time(window, anchor, k);
+  Bracket<std::int64_t, Index> bracket{};
+  if (times.count > 0) bracket = find_bracket(times, t);
+  LocatedStep<Compute, Index> step{};
+  std::int64_t newest = 0;
+  if constexpr (kAddsRows) {
+    const auto find_previous = [&](std::int64_t& previous) {
+      if (k == 0) return false;
+      previous = step_time(window, anchor, k - 1);
+      return true;
+    };
+    step.located = locate_all<Compute>(window.align, times, t, bracket, find_previous, newest);
+  } else {
+    step.located.location = locate<Compute>(window.align, times, t, bracket);
+    newest = newest_row(window.align.row_kinds, step.located.location);
+  }
+  if (window.align.out_age != nullptr && times.count > 0) {
+    step.age = difference(t, times[static_cast<Index>(newest)]);
+  }
+  return step;
+}
+
+}  // namespace robocache::ROBOCACHE_TARGET

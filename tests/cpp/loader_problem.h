@@ -1,0 +1,75 @@
+// Batches of the loader with all that they need, made at random from a seed or by hand.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "problem.h"
+#include "random.h"
+#include "robocache/loader.h"
+#include "tensor.h"
+
+namespace robocache::testing {
+
+/// A stream's windows and the memory of their arguments.
+struct WindowData {
+  WindowStream options;  // its tensors are those below
+  Tensor values, times, offsets, received, valid, steps, subtract, multiply;
+  std::int64_t gap = 0;  // elements between the rows of the output
+  bool wants_pad = true, wants_age = true;
+
+  WindowStream stream() const;
+  std::int64_t channels() const { return values.shape()[1]; }
+};
+
+struct LoaderProblem {
+  std::vector<WindowData> windows;
+  Tensor anchors, episodes;  // [A,2], [E,3]
+  BatchOrder order;
+  bool wants_facts = true;
+
+  std::vector<WindowStream> streams() const;
+  std::int64_t anchor_count() const { return anchors.shape()[0]; }
+  Anchor anchor(std::int64_t index) const;
+  std::string text() const;
+};
+
+/// What a batch is written to, and what was written.
+struct BatchResult {
+  struct Window {
+    Tensor values, is_pad, age;  // [B,K,D], [B,K], [B,K]; the last two may be absent
+  };
+  std::vector<Window> windows;
+  // [B] each, or absent
+  Tensor index, episode_index, frame_index, task_index, timestamp_ns, timestamp;
+
+  /// Of a problem's batch of so many samples, every byte kGap.
+  BatchResult(const LoaderProblem& problem, std::int64_t size);
+
+  static constexpr unsigned char kGap = 0xA5;
+
+  std::vector<WindowOutput> outputs();
+  BatchFacts facts();
+  /// Everything, whether it is wanted or not, in the order above.
+  std::vector<Tensor*> tensors();
+};
+
+/// What a random problem must be; the rest is left to chance.
+struct LoaderWanted {
+  std::optional<DataType> value_type, out_type;
+  std::optional<Timeline> timeline;
+  std::optional<Method> method;  // without a layout
+  std::optional<bool> is_causal;
+  bool is_image = false;
+  int streams = 0;  // 0: one to four
+};
+
+LoaderProblem random_loader_problem(std::uint64_t seed, const LoaderWanted& wanted = {});
+
+/// `size` indices of anchors, in any order, some of them twice.
+std::vector<std::int64_t> random_indices(const LoaderProblem& problem, std::int64_t size,
+                                         Random& random);
+
+}  // namespace robocache::testing

@@ -1,0 +1,262 @@
+#include "loader_reference.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <sstream>
+
+#include "numbers.h"
+#include "reference.h"
+
+namespace robocache::testing {
+namespace {
+
+using Int128 = __int128;
+
+std::int64_t integer_at(const ConstTensorView& view, std::int64_t index) {
+  return static_cast<const std::int64_t*>(view.data)[index];
+}
+
+std::int64_t saturated(Int128 x) {
+  return static_cast<std::int64_t>(std::clamp<Int128>(x, std::numeric_limits<std::int64_t>::min(),
+                                                      std::numeric_limits<std::int64_t>::max()));
+}
+
+/// Which element of a row is written as number `i` of the output's.
+std::int64_t channel_of(const WindowStream& stream, std::int64_t i) {
+  if (!stream.channels_first) return i;
+  return i % stream.pixels * stream.colours + i / stream.pixels;
+}
+
+/// The rows of an episode that exist for a sample, and how `align` is to treat them, with channels
+/// in the order of the output.
+struct ExistingRows {
+  Tensor values, times, valid, subtract, multiply;
+  std::int64_t count;
+
+  ExistingRows(const WindowStream& stream, const Anchor& anchor) {
+    const std::int64_t begin = integer_at(stream.offsets, anchor.episode);
+    const std::int64_t end = integer_at(stream.offsets, anchor.episode + 1);
+    count = end - begin;
+    const bool is_by_row = stream.timeline == Timeline::kRows;
+    if (stream.is_causal && !is_by_row) {
+      for (count = 0; begin + count < end; ++count) {
+        const Int128 time = integer_at(stream.times, begin + count);
+        const Int128 arrival = stream.received.present()
+                                   ? Int128{integer_at(stream.received, begin + count)}
+                                   : time + stream.latency_ns;
+        if (time > anchor.time_ns || arrival > anchor.time_ns) break;
+      }
+    }
+    const std::int64_t channels = stream.values.shape[1];
+    values = Tensor(stream.values.dtype, {count, channels});
+    times = Tensor(DataType::kInt64, {count});
+    valid = Tensor(DataType::kBool, {count});
+    for (std::int64_t row = 0; row < count; ++row) {
+      for (std::int64_t i = 0; i < channels; ++i) {
+        const std::int64_t place = (begin + row) * stream.values.strides[0] + channel_of(stream, i);
+        values.set(row * channels + i, load_number(stream.values.data, stream.values.dtype, place));
+      }
+      // Rows of a window by row stand at their own numbers.
+      times.set_int(row, is_by_row ? row : integer_at(stream.times, begin + row));
+      const bool is_valid =
+          !stream.valid.present() || static_cast<const bool*>(stream.valid.data)[begin + row];
+      valid.set(row, is_valid ? 1 : 0);
+    }
+    const auto copy_scale = [&](const ConstTensorView& from, Tensor& to) {
+      if (!from.present()) return;
+      to = Tensor(from.dtype, {channels});
+      for (std::int64_t i = 0; i < channels; ++i) {
+        to.set(i,
+               load_number(from.data, from.dtype, stream.channels_first ? i / stream.pixels : i));
+      }
+    };
+    copy_scale(stream.subtract, subtract);
+    copy_scale(stream.multiply, multiply);
+  }
+
+  Stream stream() const {
+    Stream stream;
+    stream.values = values.view();
+    stream.times = times.view();
+    stream.valid = valid.view();
+    stream.subtract = subtract.view();
+    stream.multiply = multiply.view();
+    return stream;
+  }
+};
+
+ExpectedWindow window_by_time(const WindowStream& stream, const Anchor& anchor) {
+  const ExistingRows rows(stream, anchor);
+  const std::int64_t steps = stream.steps.shape[0];
+  Tensor targets(DataType::kInt64, {steps});
+  for (std::int64_t k = 0; k < steps; ++k) {
+    targets.set_int(k, saturated(Int128{anchor.time_ns} + integer_at(stream.steps, k)));
+  }
+  Stream aligned = rows.stream();
+  aligned.method = stream.method;
+  aligned.layout = stream.layout;
+  aligned.max_gap = stream.max_gap;
+  aligned.tolerance = stream.tolerance;
+  aligned.mean_window = stream.mean_window;
+  const Expected expected =
+      expected_alignment({aligned}, targets.view(), stream.outside, stream.out_type);
+  ExpectedWindow window{expected.low, expected.high, {}, {}};
+  for (std::int64_t k = 0; k < steps; ++k) {
+    window.is_pad.push_back(!expected.valid[k]);
+    window.ages.push_back(expected.age.get_int(k));
+  }
+  return window;
+}
+
+ExpectedWindow window_by_row(const WindowStream& stream, const Anchor& anchor) {
+  const ExistingRows rows(stream, anchor);
+  const std::int64_t begin = integer_at(stream.offsets, anchor.episode);
+  const std::int64_t steps = stream.steps.shape[0];
+  Tensor targets(DataType::kInt64, {steps});
+  std::vector<bool> is_inside;
+  std::vector<std::int64_t> ages;
+  for (std::int64_t k = 0; k < steps; ++k) {
+    const Int128 wanted = Int128{anchor.frame} + integer_at(stream.steps, k);
+    const Int128 row = std::max<Int128>(std::min<Int128>(wanted, rows.count - 1), 0);
+    is_inside.push_back(row == wanted);
+    targets.set_int(k, static_cast<std::int64_t>(row));
+    const bool has_age = stream.times.present() && rows.count > 0;
+    ages.push_back(
+        has_age ? static_cast<std::int64_t>(Int128{anchor.time_ns} -
+                                            integer_at(stream.times, begin + targets.get_int(k)))
+                : 0);
+  }
+  Stream aligned = rows.stream();
+  aligned.method = Method::kPrevious;
+  const Expected expected =
+      expected_alignment({aligned}, targets.view(), Outside::kHold, stream.out_type);
+  ExpectedWindow window{expected.low, expected.high, {}, ages};
+  for (std::int64_t k = 0; k < steps; ++k) {
+    window.is_pad.push_back(!(is_inside[k] && expected.valid[k]));
+  }
+  return window;
+}
+
+template <typename Number>
+std::string difference(const std::string& what, std::int64_t b, std::int64_t k, Number expected,
+                       Number got) {
+  std::ostringstream text;
+  text.precision(17);
+  text << what << " of sample " << b << ", step " << k << ": expected " << expected << ", got "
+       << got;
+  return text.str();
+}
+
+std::string check_window(const WindowData& data, const BatchResult::Window& result, std::int64_t b,
+                         const ExpectedWindow& expected) {
+  const std::string& name = data.options.name;
+  const std::int64_t steps = data.steps.size();
+  const std::int64_t channels = data.channels();
+  for (std::int64_t i = 0; i < steps * channels; ++i) {
+    const double got = result.values.get(b * steps * channels + i);
+    const double low = expected.low[i];
+    const double high = expected.high[i];
+    const bool fits =
+        is_same_number(low, high) ? is_same_number(got, low) : low <= got && got <= high;
+    if (!fits) {
+      return difference(name + " channel " + std::to_string(i % channels), b, i / channels, low,
+                        got);
+    }
+  }
+  for (std::int64_t k = 0; k < steps; ++k) {
+    const std::int64_t i = b * steps + k;
+    if (result.is_pad.present() && result.is_pad.get(i) != (expected.is_pad[k] ? 1 : 0)) {
+      return difference<double>(name + " padding", b, k, expected.is_pad[k], result.is_pad.get(i));
+    }
+    if (result.age.present() && result.age.get_int(i) != expected.ages[k]) {
+      return difference(name + " age", b, k, expected.ages[k], result.age.get_int(i));
+    }
+  }
+  return "";
+}
+
+std::string check_facts(const LoaderProblem& problem, std::int64_t index, std::int64_t b,
+                        const BatchResult& result) {
+  const Anchor anchor = problem.anchor(index);
+  const std::int64_t start = problem.episodes.get_int(3 * std::int64_t{anchor.episode} + 2);
+  const auto since_start = static_cast<std::int64_t>(Int128{anchor.time_ns} - start);
+  const struct {
+    const char* name;
+    const Tensor& got;
+    std::int64_t expected;
+  } facts[] = {
+      {"index", result.index, index},
+      {"episode_index", result.episode_index,
+       problem.episodes.get_int(3 * std::int64_t{anchor.episode})},
+      {"frame_index", result.frame_index, anchor.frame},
+      {"task_index", result.task_index,
+       problem.episodes.get_int(3 * std::int64_t{anchor.episode} + 1)},
+      {"timestamp_ns", result.timestamp_ns, anchor.time_ns},
+  };
+  for (const auto& fact : facts) {
+    if (fact.got.get_int(b) != fact.expected) {
+      return difference(fact.name, b, 0, fact.expected, fact.got.get_int(b));
+    }
+  }
+  const double timestamp = rounded(static_cast<double>(since_start) * 1e-9, DataType::kFloat32);
+  if (result.timestamp.get(b) != timestamp) {
+    return difference("timestamp", b, 0, timestamp, result.timestamp.get(b));
+  }
+  return "";
+}
+
+}  // namespace
+
+ExpectedWindow expected_window(const WindowStream& stream, const Anchor& anchor) {
+  return stream.timeline == Timeline::kRows ? window_by_row(stream, anchor)
+                                            : window_by_time(stream, anchor);
+}
+
+std::vector<std::int64_t> expected_samples(const LoaderProblem& problem, std::int64_t epoch,
+                                           std::int64_t position) {
+  const BatchOrder& order = problem.order;
+  const std::int64_t count = problem.anchor_count();
+  std::vector<std::int64_t> samples;
+  for (std::int64_t b = 0; b < order.batch_size; ++b) {
+    const std::int64_t place = position + order.rank + order.ranks * b;
+    if (place >= count) break;
+    samples.push_back(order.shuffle ? permuted(order.seed, epoch, count, place) : place);
+  }
+  return samples;
+}
+
+Progress expected_progress(const LoaderProblem& problem, const Progress& before) {
+  const BatchOrder& order = problem.order;
+  const std::int64_t position = before.position + order.ranks * order.batch_size;
+  const std::int64_t left = problem.anchor_count() - position;
+  const std::int64_t needed = order.drop_last ? order.ranks * order.batch_size : order.ranks;
+  if (left < needed) return {before.epoch + 1, 0};
+  return {before.epoch, position};
+}
+
+std::string check_batch(const LoaderProblem& problem, const std::vector<std::int64_t>& indices,
+                        BatchResult& result) {
+  const std::vector<WindowStream> streams = problem.streams();
+  for (std::size_t b = 0; b < indices.size(); ++b) {
+    const auto sample = static_cast<std::int64_t>(b);
+    for (std::size_t i = 0; i < streams.size(); ++i) {
+      const std::string wrong =
+          check_window(problem.windows[i], result.windows[i], sample,
+                       expected_window(streams[i], problem.anchor(indices[b])));
+      if (!wrong.empty()) return wrong + problem.text();
+    }
+    if (!problem.wants_facts) continue;
+    const std::string wrong = check_facts(problem, indices[b], sample, result);
+    if (!wrong.empty()) return wrong + problem.text();
+  }
+  for (const Tensor* tensor : result.tensors()) {
+    if (!tensor->present() || tensor->size() == 0) continue;
+    if (!tensor->has_only_gaps_of(BatchResult::kGap)) {
+      return "wrote between the elements of an output" + problem.text();
+    }
+  }
+  return "";
+}
+
+}  // namespace robocache::testing

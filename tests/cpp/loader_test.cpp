@@ -1,0 +1,229 @@
+// The loader's batches against the sequential reference, on every engine: random streams, anchors
+// and orders. A failure names its seed; `random_loader_problem(seed, wanted)` makes the same
+// problem again.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine_test.h"
+#include "loader_engine.h"
+#include "loader_reference.h"
+
+namespace robocache::testing {
+namespace {
+
+class LoaderBatch : public TestOfEngines<LoaderEngine, loader_engine> {
+ protected:
+  std::uint64_t seed = 0;
+
+  /// So many problems of a kind; stops at the first that goes wrong.
+  void check(const LoaderWanted& wanted, std::uint64_t count) {
+    for (const std::uint64_t end = seed + count; seed < end && !HasFailure(); ++seed) {
+      const LoaderProblem problem = random_loader_problem(seed, wanted);
+      Random random(seed);
+      const std::vector<std::int64_t> indices =
+          random_indices(problem, random.one_in(16) ? 0 : 1 + random.below(20), random);
+      try {
+        BatchResult result = engine().gather(problem, indices);
+        EXPECT_EQ(check_batch(problem, indices, result), "") << "seed " << seed;
+      } catch (const std::exception& error) {
+        ADD_FAILURE() << "seed " << seed << " threw " << error.what() << problem.text();
+      }
+    }
+  }
+};
+
+TEST_P(LoaderBatch, AnyProblem) { check({}, 400); }
+
+TEST_P(LoaderBatch, EveryPairOfValueTypes) {
+  seed = 10'000;
+  for (const DataType value_type : kValueTypes) {
+    for (const DataType out_type : kValueTypes) {
+      LoaderWanted wanted;
+      wanted.value_type = value_type;
+      wanted.out_type = out_type;
+      check(wanted, 6);
+    }
+  }
+}
+
+TEST_P(LoaderBatch, EveryMethodByTime) {
+  seed = 20'000;
+  for (const Method method : kMethods) {
+    for (const bool is_causal : {false, true}) {
+      for (const DataType value_type : {DataType::kFloat32, DataType::kFloat64}) {
+        LoaderWanted wanted;
+        wanted.timeline = Timeline::kTime;
+        wanted.method = method;
+        wanted.is_causal = is_causal;
+        wanted.value_type = value_type;
+        wanted.out_type = value_type;
+        check(wanted, 12);
+      }
+    }
+  }
+}
+
+TEST_P(LoaderBatch, ByRow) {
+  seed = 30'000;
+  LoaderWanted wanted;
+  wanted.timeline = Timeline::kRows;
+  check(wanted, 150);
+}
+
+// What policies are mostly trained on, which has kernels of its own.
+TEST_P(LoaderBatch, AllOfFloat32) {
+  seed = 40'000;
+  LoaderWanted wanted;
+  wanted.value_type = DataType::kFloat32;
+  wanted.out_type = DataType::kFloat32;
+  check(wanted, 150);
+}
+
+TEST_P(LoaderBatch, ManyStreams) {
+  seed = 50'000;
+  for (const int streams : {7, 20, kMaxStreams}) {
+    LoaderWanted wanted;
+    wanted.streams = streams;
+    wanted.method = Method::kLinear;  // a call takes so many runs in all
+    check(wanted, 3);
+  }
+}
+
+/// Several epochs of a problem in the order of its drawing.
+TEST_P(LoaderBatch, DrawsTheOrderOfEveryEpoch) {
+  for (seed = 60'000; seed < 60'080 && !HasFailure(); ++seed) {
+    const LoaderProblem problem = random_loader_problem(seed);
+    const BatchPlan plan(problem.streams(), problem.anchors.view(), problem.episodes.view(),
+                         problem.order, on_cpu());
+    Progress progress;
+    std::vector<std::int64_t> sizes;
+    std::vector<std::vector<std::int64_t>> expected;
+    while (sizes.size() < 12) {
+      expected.push_back(expected_samples(problem, progress.epoch, progress.position));
+      sizes.push_back(static_cast<std::int64_t>(expected.back().size()));
+      EXPECT_EQ(plan.batch_size_at(progress.position), sizes.back());
+      progress = expected_progress(problem, progress);
+    }
+    std::vector<std::int64_t> state(kBatchStateSize);
+    std::vector<BatchResult> results = engine().next(problem, state, sizes);
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      EXPECT_EQ(check_batch(problem, expected[i], results[i]), "")
+          << "seed " << seed << ", batch " << i;
+    }
+    EXPECT_EQ(state, (std::vector<std::int64_t>{progress.epoch, progress.position, 0, 0}))
+        << "seed " << seed << problem.text();
+  }
+}
+
+INSTANTIATE_ENGINES_OF(LoaderBatch, loader_engines);
+
+/// The anchors that each rank takes in one epoch, in turn.
+std::vector<std::vector<std::int64_t>> epoch_of_ranks(LoaderProblem problem, std::int64_t ranks,
+                                                      std::int64_t epoch) {
+  problem.order.ranks = ranks;
+  std::vector<std::vector<std::int64_t>> taken(static_cast<std::size_t>(ranks));
+  for (std::int64_t rank = 0; rank < ranks; ++rank) {
+    problem.order.rank = rank;
+    for (Progress progress{epoch, 0}; progress.epoch == epoch;
+         progress = expected_progress(problem, progress)) {
+      for (const std::int64_t index :
+           expected_samples(problem, progress.epoch, progress.position)) {
+        taken[static_cast<std::size_t>(rank)].push_back(index);
+      }
+    }
+  }
+  return taken;
+}
+
+TEST(LoaderOrder, RanksShareOutAnEpoch) {
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    LoaderProblem problem = random_loader_problem(seed);
+    problem.order.drop_last = false;
+    for (std::int64_t ranks = 1; ranks <= std::min<std::int64_t>(problem.anchor_count(), 5);
+         ++ranks) {
+      std::vector<std::int64_t> all;
+      for (const std::vector<std::int64_t>& rank : epoch_of_ranks(problem, ranks, 3)) {
+        EXPECT_FALSE(rank.empty());
+        all.insert(all.end(), rank.begin(), rank.end());
+      }
+      std::sort(all.begin(), all.end());
+      EXPECT_EQ(std::adjacent_find(all.begin(), all.end()), all.end()) << "an anchor came twice";
+      const std::int64_t left_out = problem.anchor_count() - static_cast<std::int64_t>(all.size());
+      EXPECT_LT(left_out, ranks);
+    }
+  }
+}
+
+TEST(LoaderOrder, PermutesAnyNumber) {
+  std::vector<std::int64_t> counts;
+  for (std::int64_t count = 1; count <= 70; ++count) counts.push_back(count);
+  for (const std::int64_t power : {128, 1024, 4096, 65536}) {
+    counts.insert(counts.end(), {power - 1, power, power + 1});
+  }
+  for (const std::int64_t count : counts) {
+    std::vector<bool> seen(static_cast<std::size_t>(count));
+    for (std::int64_t place = 0; place < count; ++place) {
+      const std::int64_t anchor = permuted(17, 4, count, place);
+      ASSERT_GE(anchor, 0);
+      ASSERT_LT(anchor, count);
+      ASSERT_FALSE(seen[static_cast<std::size_t>(anchor)]) << count << " numbers";
+      seen[static_cast<std::size_t>(anchor)] = true;
+    }
+  }
+}
+
+// Worked with NumPy from the description in permutation.h.
+TEST(LoaderOrder, IsTheSameEverywhere) {
+  const auto first = [](std::uint64_t seed, std::int64_t epoch, std::int64_t count) {
+    std::vector<std::int64_t> anchors;
+    for (std::int64_t place = 0; place < 6; ++place) {
+      anchors.push_back(permuted(seed, epoch, count, place));
+    }
+    return anchors;
+  };
+  using Numbers = std::vector<std::int64_t>;
+  EXPECT_EQ(first(0, 0, 10), (Numbers{9, 4, 1, 8, 6, 3}));
+  EXPECT_EQ(first(7, 3, 1000), (Numbers{261, 844, 767, 655, 335, 93}));
+  EXPECT_EQ(first((std::uint64_t{1} << 63) + 5, 1, 100000),
+            (Numbers{94346, 20932, 40678, 98338, 67584, 79911}));
+  const std::int64_t many = (std::int64_t{1} << 40) + 12345;
+  EXPECT_EQ(permuted(1, 2, many, 0), 569372321040);
+  EXPECT_EQ(permuted(1, 2, many, std::int64_t{1} << 40), 614283173798);
+  const std::int64_t most = std::int64_t{1} << 62;
+  EXPECT_LT(permuted(1, 2, most, most - 1), most);
+}
+
+// Over many seeds, each anchor comes to each place about equally often: within six standard
+// deviations.
+TEST(LoaderOrder, SpreadsEvenly) {
+  constexpr std::int64_t kSeeds = 20'000;
+  for (const std::int64_t count : {2, 3, 7, 10, 16, 33}) {
+    std::vector<std::int64_t> times(static_cast<std::size_t>(count * count));
+    for (std::int64_t seed = 0; seed < kSeeds; ++seed) {
+      for (std::int64_t place = 0; place < count; ++place) {
+        ++times[static_cast<std::size_t>(
+            place * count + permuted(static_cast<std::uint64_t>(seed), 0, count, place))];
+      }
+    }
+    const double mean = static_cast<double>(kSeeds) / static_cast<double>(count);
+    for (const std::int64_t came : times) {
+      EXPECT_NEAR(static_cast<double>(came), mean, 6 * std::sqrt(mean)) << count << " anchors";
+    }
+  }
+}
+
+TEST(LoaderOrder, EpochsDiffer) {
+  std::int64_t same = 0;
+  for (std::int64_t place = 0; place < 1000; ++place) {
+    same += permuted(5, 0, 1000, place) == permuted(5, 1, 1000, place) ? 1 : 0;
+  }
+  EXPECT_LT(same, 10);
+}
+
+}  // namespace
+}  // namespace robocache::testing
