@@ -63,6 +63,17 @@ def test_streams_of_several_rates(tmp_path: Path) -> None:
         ("time", ["1700000000.123456789", "1700000001"], [1700000000123456789, 1700000001 * NS]),
         ("t", ["-0.5", "1e-3"], [-NS // 2, 1_000_000]),
         ("time", ["0", "0.5"], [0, NS // 2]),
+        # Digits below a nanosecond are rounded, a tie to the even one; all other rows stay exact.
+        ("time", ["1700000000.123456789", "1700000001.1234567894999999999999999999999999999999"],
+         [1700000000123456789, 1700000001123456789]),
+        ("time", ["1700000000.1234567885", "1.700000001123456789e9"],
+         [1700000000123456788, 1700000001123456789]),
+        ("time_us", ["1700000000000000.1239", "1700000000000001.9995"],
+         [1700000000000000124, 1700000000000002000]),
+        ("time_ns", ["1700000000123456789", "1700000000123456789.75"],
+         [1700000000123456789, 1700000000123456790]),
+        ("time", [" 1700000000.123456789", "\t1700000001.5 "],
+         [1700000000123456789, 1700000001 * NS + NS // 2]),
         ("timestamp_ns", ["1700000000123456789", "1700000000123456790"],
          [1700000000123456789, 1700000000123456790]),
         ("Time [us]", ["10", "12.5"], [10_000, 12_500]),
@@ -167,11 +178,14 @@ def test_csv_that_cannot_be_read(tmp_path: Path, text: str, message: str) -> Non
     ("text", "message"),
     [
         ("t,x\n0.5,1\n,2\n", "expected a time in every row, got none in row 1"),
-        ("t,x\n0.5,1\nabc,2\n", "expected times, got "),
-        ("t,x\n0.5,1\n1e30,2\n", "expected times within 292 years of 1970, got 1e+30 in row 1"),
+        ("t,x\n0.5,1\nabc,2\n", "expected times within 292 years of 1970, got 'abc' in row 1"),
+        ("t,x\n0.5,1\n1e30,2\n", "expected times within 292 years of 1970, got '1e30' in row 1"),
         ("t,x\n0.5,1\n99999999999999.5,2\n", "expected times within 292 years of 1970, got "),
+        ("t,x\n0.5,1\nnan,2\n", "expected times within 292 years of 1970, got 'nan' in row 1"),
+        ("t,x\n0.5,1\n1e999999999999999999999,2\n",
+         "expected times within 292 years of 1970, got '1e999999999999999999999' in row 1"),
     ],
-)
+)  # fmt: skip
 def test_times_that_cannot_be_read(tmp_path: Path, text: str, message: str) -> None:
     path = write(tmp_path / "a.csv", text)
     assert message_of(path).startswith(f"{path}, column t: {message}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -150,17 +151,39 @@ def _dates(pa: Any, column: Any) -> Times:
 def _decimals(pa: Any, column: Any, unit: int, where: str, first: int) -> Times:
     """Decimal text in a unit: exact, where a float64 of Unix time would be good for 0.2 us."""
     scale = len(str(unit)) - 1
+    column = require("pyarrow.compute", "tables", "parquet").utf8_trim_whitespace(column)
     try:
         exact = column.cast(pa.decimal128(38, scale))
     except pa.ArrowInvalid:  # an exponent, or digits below a nanosecond
-        return scale_times(column.cast(pa.float64()).to_numpy(), unit, where, first)
+        return _rounded(column.to_pylist(), scale, where, first)
     # An Arrow decimal is 16 bytes of the integer value * 10^scale: nanoseconds here.
     words = np.frombuffer(exact.buffers()[1], np.int64).reshape(-1, 2)
     words = words[exact.offset : exact.offset + len(exact)]
     low, high = words[:, 0], words[:, 1]
     if (high != low >> 63).any():  # more than 64 bits: refused, with its row
-        return scale_times(column.cast(pa.float64()).to_numpy(), unit, where, first)
+        return _rounded(column.to_pylist(), scale, where, first)
     times: Times = low.copy()
+    return times
+
+
+def _rounded(texts: Sequence[str], scale: int, where: str, first: int) -> Times:
+    """Decimal texts, times 10^scale, each to the nearest integer; a tie to the even one."""
+    times = np.empty(len(texts), np.int64)
+    digits = max((len(text) for text in texts), default=0) + 1
+    # Nothing is trapped: what is no number becomes NaN, which is out of range like infinity.
+    context = decimal.Context(
+        prec=digits, rounding=decimal.ROUND_HALF_EVEN,
+        Emin=decimal.MIN_EMIN, Emax=decimal.MAX_EMAX, traps=[],
+    )  # fmt: skip
+    with decimal.localcontext(context):
+        for row, text in enumerate(texts):
+            value = decimal.Decimal(text).scaleb(scale).to_integral_value()
+            if not -(2**63) <= value < 2**63:
+                raise RecordingError(
+                    f"{where}: expected times within 292 years of 1970, "
+                    f"got {text!r} in row {first + row}"
+                )
+            times[row] = int(value)
     return times
 
 
