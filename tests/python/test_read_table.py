@@ -124,6 +124,19 @@ def test_delimiters(tmp_path: Path, delimiter: str) -> None:
     assert read["0"]["c"].times.tolist() == [NS // 2, 3 * NS // 2]
 
 
+def test_spaces_around_names_and_numbers(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", "time, imu.x, imu.y, q_0, q_1, a b \n0.5, 1, 2, 3, 4, 5\n")
+    read, recording = read_all(path)
+    assert {name: rows.values.tolist() for name, rows in read["0"].items()} == {
+        "imu": [[1, 2]],
+        "q": [[3, 4]],
+        "a b": [5],
+    }
+    assert recording.streams["imu"].channels == ("x", "y")
+    write(path, "time,x, x\n0.5,1,2\n")
+    assert message_of(path) == f"{path}: expected streams of different names, got x twice"
+
+
 def test_whole_numbers_are_floats_too(tmp_path: Path) -> None:
     """A sensor that happens to give whole numbers has the type that it has in the next file."""
     path = write(tmp_path / "a.csv", "t,x,flag\n0.1,1,true\n0.2,2,false\n")
@@ -166,7 +179,7 @@ def test_large_files_are_read_in_blocks(tmp_path: Path, monkeypatch: pytest.Monk
          "(--time-unit says it, or a name such as time_ns)"),
         ("time,x,x\n0.5,1,2\n", "expected columns of different names, got x twice"),
         ("t,a.0,a.1,a_0,a_1\n0.5,1,2,3,4\n", "expected streams of different names, got a twice"),
-        ("t,name\n0.5,a\n", "expected columns of numbers beside the time, got none"),
+        ("t,name\n0.5,a\n", "expected columns of numbers beside the time, got others (name)"),
     ],
 )  # fmt: skip
 def test_csv_that_cannot_be_read(tmp_path: Path, text: str, message: str) -> None:

@@ -67,14 +67,17 @@ class Table(Recording):
         self.clock = clock
         self.rate = need_rate(path, None, options) if clock is None else None
         names = [n for n in schema.names if clock is None or n != clock.column]
-        numeric = [n for n in names if n and table_columns.is_numeric(schema.field(n).type)]
+        numeric = [n for n in names if n.strip() and table_columns.is_numeric(schema.field(n).type)]
         for name in names:
             if name not in numeric:
                 self.notes[f"columns that are not numbers left out ({name or 'no name'})"] = 1
         groups = table_columns.group(numeric, schema)
         refuse_twice(path, "streams", [group.stream for group in groups])
         if not groups:
-            raise RecordingError(f"{path}: expected columns of numbers beside the time, got none")
+            raise RecordingError(
+                f"{path}: expected columns of numbers beside the time, got "
+                + (f"others ({', '.join(names)})" if names else "none")
+            )
         wanted = options.select(group.stream for group in groups)
         self.groups = [group for group in groups if group.stream in wanted]
         for group in self.groups:

@@ -47,22 +47,23 @@ def group(names: Sequence[str], schema: Any) -> list[Group]:
     pa = require("pyarrow", "tables", "parquet")
     families: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for name in names:
-        key, channel = (name, "alone"), name
-        numbered = _NUMBERED.fullmatch(name)
-        cut = max(name.rfind("."), name.rfind("/"))
+        plain = name.strip()  # "time, x, y" of a CSV
+        key, channel = (plain, "alone"), plain
+        numbered = _NUMBERED.fullmatch(plain)
+        cut = max(plain.rfind("."), plain.rfind("/"))
         if not pa.types.is_nested(schema.field(name).type):
             if numbered:
                 kind = "brackets" if numbered[2] else "underscore"
                 key, channel = (numbered[1], kind), numbered[2] or numbered[3]
-            elif 0 < cut < len(name) - 1:
-                key, channel = (name[:cut], "parts"), name[cut + 1 :]
+            elif 0 < cut < len(plain) - 1:
+                key, channel = (plain[:cut], "parts"), plain[cut + 1 :]
         families.setdefault(key, []).append((name, channel))
     groups = []
     for (stream, kind), members in families.items():
         columns, channels = zip(*members, strict=True)
         counted = kind in ("brackets", "underscore")
         if kind == "alone" or len(members) == 1 or (counted and not _counts(channels)):
-            groups += [Group(name, (name,), None) for name in columns]
+            groups += [Group(name.strip(), (name,), None) for name in columns]
         else:
             groups.append(Group(stream, columns, channels))
     return groups
