@@ -122,6 +122,27 @@ def test_gaps_are_counted(tmp_path: Path) -> None:
     assert (report.frames, report.frames_across_gaps) == (25, 5)
 
 
+def test_channels_without_a_number(tmp_path: Path) -> None:
+    """JSON has no NaN; the frames keep it, and other channels their statistics."""
+    values = np.stack([np.full(50, np.nan), np.arange(50.0)], 1)
+    with rc.StoreWriter(tmp_path / "store") as writer, writer.episode() as episode:
+        episode.add("bad", np.arange(50) * 20 * MS, values)
+        episode.add("infinite", np.arange(50) * 20 * MS, np.full(50, np.inf))
+        episode.add("good", np.arange(50) * 20 * MS, values[:, 1])
+    report = rc.export_lerobot(tmp_path / "store", tmp_path / "set", 50)
+    assert report.without_statistics == ["bad", "infinite"]
+
+    def refuse(word: str) -> None:
+        raise AssertionError(word)
+
+    text = (tmp_path / "set/meta/stats.json").read_text()
+    statistics = json.loads(text, parse_constant=refuse)
+    assert statistics["bad"]["mean"] == [0, 24.5] and statistics["bad"]["max"] == [0, 49]
+    assert statistics["infinite"]["std"] == [0] and statistics["good"]["q50"] == [24.5]
+    data = table_of(tmp_path / "set", "data/chunk-000/file-000.parquet")
+    assert np.isnan(np.array(data["bad"])[:, 0]).all()
+
+
 def test_an_episode_without_a_stream_is_left_out(tmp_path: Path) -> None:
     with rc.StoreWriter(tmp_path / "s") as writer:
         for names in (("a", "b"), ("a",)):

@@ -39,6 +39,13 @@ def run(
             "valid; LeRobot has no mask for them",
             style="yellow",
         )
+    if report.without_statistics:
+        console.print(
+            "channels without a finite number, whose statistics are 0 in meta/stats.json: in "
+            + ", ".join(report.without_statistics),
+            style="yellow",
+            markup=False,
+        )
     for episode, reason in report.skipped:
         console.print(f"skipped episode {episode}: {reason}", style="yellow", markup=False)
     return not report.skipped

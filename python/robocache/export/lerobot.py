@@ -66,6 +66,8 @@ class Export:
     """Frames made from rows that are far apart or not valid: LeRobot has no mask for them."""
     skipped: list[tuple[int, str]] = field(default_factory=list)
     """Episodes that were left out, and why."""
+    without_statistics: list[str] = field(default_factory=list)
+    """Features with a channel that has no finite number; its statistics are 0."""
 
     def as_json(self) -> dict[str, Any]:
         """As `robocache export --json` prints it."""
@@ -138,6 +140,7 @@ def export_lerobot(
         raise
     report.episodes, report.frames = writer.episodes, writer.frames
     report.frames_across_gaps = writer.across_gaps
+    report.without_statistics = writer.without_statistics
     return report
 
 
@@ -174,6 +177,7 @@ class _Writer:
         self, store: EpisodeStore, names: Sequence[str], root: Path, rate: float, video: bool
     ) -> None:
         self.episodes = self.frames = self.across_gaps = 0
+        self.without_statistics: list[str] = []
         self._store = store
         self._names = names
         self._root = root
@@ -261,7 +265,10 @@ class _Writer:
         pq.write_table(tasks, meta / "tasks.parquet")
         _write_json(meta / "info.json", self._info(robot_type))
         statistics = {feature(name): one.as_json() for name, one in self._statistics.items()}
-        _write_json(meta / "stats.json", statistics)
+        # JSON has no NaN, and LeRobot takes numbers only.
+        finite = {name: _finite(numbers) for name, numbers in statistics.items()}
+        self.without_statistics = [name for name in finite if finite[name] != statistics[name]]
+        _write_json(meta / "stats.json", finite)
 
     def _info(self, robot_type: str | None) -> dict[str, Any]:
         rate = int(self._rate) if float(self._rate).is_integer() else self._rate
@@ -382,7 +389,16 @@ def _place(number: int) -> dict[str, int]:
 
 def _write_json(path: Path, value: Any) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(value, indent=4, ensure_ascii=False))
+    path.write_text(json.dumps(value, indent=4, ensure_ascii=False, allow_nan=False))
+
+
+def _finite(value: Any) -> Any:
+    """The same with 0 for each number that is not finite."""
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_finite(item) for item in value]
+    return value if math.isfinite(value) else 0.0
 
 
 # ---- values --------------------------------------------------------------------------------------
