@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import resource
 import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from conversions import robocache
 
 import robocache as rc
 from robocache.readers import ReadOptions, open_recording
@@ -143,6 +145,30 @@ def test_channels_without_a_number(tmp_path: Path) -> None:
     assert np.isnan(np.array(data["bad"])[:, 0]).all()
 
 
+def test_an_episode_whose_clock_was_set_is_left_out(tmp_path: Path) -> None:
+    """Frames across half a century are not made: they would not fit into memory."""
+    good = START + np.arange(100) * 10 * MS
+    with rc.StoreWriter(tmp_path / "s") as writer:
+        for times in ([0, *good[1:]], good, [-(2**63), *good[1:-1], 2**63 - 1]):
+            with writer.episode() as episode:
+                episode.add("a", times, np.zeros((100, 1)))
+    report = rc.export_lerobot(tmp_path / "s", tmp_path / "set", 10)
+    reason = "expected times without a jump of more than a day, got one in a"
+    assert (report.episodes, report.skipped) == (1, [(0, reason), (2, reason)])
+
+
+def test_a_full_disk(store: Path, tmp_path: Path) -> None:
+    """RLIMIT_FSIZE stands in: one line says so, and nothing half-written is left."""
+    result = robocache(
+        "export", store, tmp_path / "set", "--rate", RATE,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000)),
+    )  # fmt: skip
+    assert result.returncode == 2, result.stderr
+    assert result.stderr.startswith("robocache: ") and result.stderr.count("\n") == 1
+    assert "File too large" in result.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_an_episode_without_a_stream_is_left_out(tmp_path: Path) -> None:
     with rc.StoreWriter(tmp_path / "s") as writer:
         for names in (("a", "b"), ("a",)):
@@ -166,7 +192,16 @@ def test_errors(store: Path, exported: Path, tmp_path: Path) -> None:
         episode.add("index", [0, MS], [[1.0], [2.0]])
     with pytest.raises(ValueError, match="expected a name that LeRobot does not have, got 'index'"):
         rc.export_lerobot(tmp_path / "s", tmp_path / "set", 5)
-    assert [path.name for path in tmp_path.iterdir()] == ["s"], "nothing half-written is left"
+    rc.StoreWriter(tmp_path / "empty").close()
+    with pytest.raises(ValueError, match=r"empty: expected at least 1 episode, got none$"):
+        rc.export_lerobot(tmp_path / "empty", tmp_path / "set", 5)
+    with rc.StoreWriter(tmp_path / "apart") as writer, writer.episode() as episode:
+        episode.add("a", [0], [[1.0]])
+        episode.add("b", [MS], [[1.0]])
+    with pytest.raises(ValueError, match=r"got none; of episode 0: .* overlap in time, got none$"):
+        rc.export_lerobot(tmp_path / "apart", tmp_path / "set", 5)
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names == ["apart", "empty", "s"], "nothing half-written is left"
 
 
 def test_video_has_the_frames_of_their_times(store: Path, tmp_path: Path) -> None:

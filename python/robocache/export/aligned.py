@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from robocache.doctor.finding import Times, usual_ns
-from robocache.doctor.times import GAP_PERIODS
+from robocache.doctor.times import DAY_NS, GAP_PERIODS
 from robocache.fusion import Stream, fuse
 from robocache.names import Method
 from robocache.store.episode_store import EpisodeStore
@@ -53,6 +53,23 @@ def timeline(episode: Episode, streams: Sequence[str], rate: float) -> Times:
     steps = np.rint(np.arange(count) * (1e9 / rate)).astype(np.int64)
     targets: Times = first + steps[steps <= last - first]
     return targets
+
+
+def stream_with_far_time(episode: Episode, streams: Sequence[str]) -> str | None:
+    """A stream that is silent for more than a day while all are there; None if there is none.
+
+    That is a stamp of zero, or a clock that was set (the doctor's ``far_time``): frames across it
+    would be made of nothing, and could be more than memory holds.
+    """
+    first = max(int(episode[name].times[0]) for name in streams)
+    last = min(int(episode[name].times[-1]) for name in streams)
+    for name in streams:
+        times = episode[name].times
+        lo, hi = np.searchsorted(times, first, "right") - 1, np.searchsorted(times, last, "left")
+        # Unsigned, since ascending int64 may be further apart than int64 holds.
+        if (np.diff(times[lo : hi + 1].view(np.uint64)) > np.uint64(DAY_NS)).any():
+            return name
+    return None
 
 
 def align(store: EpisodeStore, episode: Episode, name: str, targets: Times) -> Column:

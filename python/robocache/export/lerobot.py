@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from robocache.export.aligned import Column, align, timeline
+from robocache.export.aligned import Column, align, stream_with_far_time, timeline
 from robocache.export.statistics import FeatureStatistics
 from robocache.export.video import VideoFile
 from robocache.readers.recording import require
@@ -112,6 +112,8 @@ def export_lerobot(
         raise ValueError(f"rate: expected frames per second above 0, got {rate}")
     if not isinstance(store, EpisodeStore):
         store = EpisodeStore(store)
+    if len(store) == 0:
+        raise ValueError(f"{store.path}: expected at least 1 episode, got none")
     names = _chosen(store, streams)
     _arrow()
     destination = Path(destination)
@@ -120,8 +122,8 @@ def export_lerobot(
     partial = destination.with_name(f".{destination.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
+    writer = _Writer(store, names, partial, rate, video)
     try:
-        writer = _Writer(store, names, partial, rate, video)
         report = Export(destination, rate, features=[feature(name) for name in names])
         for index, episode in enumerate(store.episodes):
             problem = writer.add(episode)
@@ -131,11 +133,13 @@ def export_lerobot(
                 progress(index + 1, len(store))
         if writer.episodes == 0:
             raise ValueError(
-                f"{store.path}: expected an episode with all streams at once, got none"
+                f"{store.path}: expected an episode that can be exported, got none; of episode 0: "
+                f"{report.skipped[0][1]}"
             )
         writer.finish(robot_type)
         partial.rename(destination)
     except BaseException:
+        writer.discard()
         shutil.rmtree(partial, ignore_errors=True)
         raise
     report.episodes, report.frames = writer.episodes, writer.frames
@@ -197,6 +201,9 @@ class _Writer:
         missing = [name for name in self._names if name not in episode]
         if missing:
             return f"expected all streams, got none of {', '.join(missing)}"
+        far = stream_with_far_time(episode, self._names)
+        if far is not None:
+            return f"expected times without a jump of more than a day, got one in {far}"
         targets = timeline(episode, self._names, self._rate)
         if len(targets) == 0:
             return "expected streams that overlap in time, got none"
@@ -269,6 +276,12 @@ class _Writer:
         finite = {name: _finite(numbers) for name, numbers in statistics.items()}
         self.without_statistics = [name for name in finite if finite[name] != statistics[name]]
         _write_json(meta / "stats.json", finite)
+
+    def discard(self) -> None:
+        """Lets go of files that will not be finished."""
+        self._data.discard()
+        for videos in self._videos.values():
+            videos.discard()
 
     def _info(self, robot_type: str | None) -> dict[str, Any]:
         rate = int(self._rate) if float(self._rate).is_integer() else self._rate
@@ -343,6 +356,11 @@ class _DataFiles:
             self._writer.close()
             self._writer = None
 
+    def discard(self) -> None:
+        if self._writer is not None:
+            self._writer.is_open = False  # else it ends the file when it is forgotten
+            self._writer = None
+
 
 class _Videos:
     """Video files of one feature."""
@@ -380,6 +398,11 @@ class _Videos:
     def close(self) -> None:
         if self._file is not None:
             self._file.close()
+            self._file = None
+
+    def discard(self) -> None:
+        if self._file is not None:
+            self._file.discard()
             self._file = None
 
 

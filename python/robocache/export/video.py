@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Sequence
 from fractions import Fraction
@@ -76,6 +77,13 @@ class VideoFile:
         """Everything is in the file."""
         self._mux(self._stream.encode())
         self._container.close()
+
+    def discard(self) -> None:
+        """Ends the encoder, which complains on stderr if it is forgotten; the file is not whole."""
+        with contextlib.suppress(Exception):
+            self._stream.encode()
+        with contextlib.suppress(Exception):
+            self._container.close()
 
     def _mux(self, packets: Sequence[Any]) -> None:
         self.bytes += sum(packet.size for packet in packets)
