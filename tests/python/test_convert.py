@@ -107,6 +107,24 @@ def test_a_bad_file_is_reported_and_skipped(recordings: Path, tmp_path: Path, wo
     assert report["skipped"][0]["source"].startswith(f"{recordings}/r3.npz")
 
 
+def test_what_is_no_recording_is_reported_where_its_name_promises_one(
+    recordings: Path, tmp_path: Path
+) -> None:
+    (recordings / "crashed.mcap").touch()
+    (recordings / "notes.txt").touch()
+    asked, folder = tmp_path / "asked.txt", tmp_path / "folder"
+    asked.write_text("text")
+    folder.mkdir()
+    report = rc.convert([asked, recordings, folder], tmp_path / "s")
+    assert report.episodes == 8
+    assert [one.source for one in report.skipped] == [
+        str(recordings / "crashed.mcap"),
+        str(asked),
+        str(folder),
+    ]
+    assert report.skipped[0].reason.endswith("MCAP (a .mcap file); got an empty file")
+
+
 def test_names_are_printed_as_they_are(recordings: Path, tmp_path: Path) -> None:
     """Brackets are no markup."""
     (recordings / "r3.npz").rename(recordings / "r [bold]3.npz")

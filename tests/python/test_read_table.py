@@ -209,10 +209,10 @@ def test_csv_that_is_cut_or_foreign(tmp_path: Path) -> None:
     assert message_of(path).startswith(f"{path}: expected CSV, got ArrowInvalid: ")
     for text in ("", "one line\n", "1,2\n3,4\n", "a,b,c\n1,2\n"):
         write(path, text)
-        assert message_of(path).startswith(f"{path}: expected a recording: ")
+        assert message_of(path).startswith(f"{path}: expected a recording: CSV (")
     path.write_bytes(b"\xff\xfe,\x00\n,")
-    assert message_of(path).startswith(f"{path}: expected a recording: ")
-    assert find_recordings(tmp_path) == []
+    assert message_of(path).startswith(f"{path}: expected a recording: CSV (")
+    assert find_recordings(tmp_path) == [path], "its name says what it was to be"
     read, recording = read_all(write(path, "t,x\n"))
     assert read == {} and recording.notes["episodes without rows, skipped"] == 1
 

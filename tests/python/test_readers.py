@@ -85,6 +85,31 @@ def test_a_foreign_folder(letters: Reader, tmp_path: Path) -> None:
         open_recording(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("a.bag", "ROS 1 bag (a .bag file of version 2.0)"),
+        ("a.db3", "ROS 2 bag (a folder with metadata.yaml, or a .db3 file)"),
+        ("a.mcap", "MCAP (a .mcap file)"),
+        ("a.ulg", "PX4 ULog (a .ulg file)"),
+        ("a.HDF5", "robomimic HDF5 (an HDF5 file)"),
+        ("a.h5", "robomimic HDF5 (an HDF5 file)"),
+        ("a.npz", "NPZ (an .npz file of arrays)"),
+        ("a.parquet", "Parquet (a Parquet file)"),
+        ("a.csv", "CSV (a .csv or .tsv file with a line of names)"),
+    ],
+)
+def test_a_file_that_is_named_as_a_recording(tmp_path: Path, name: str, expected: str) -> None:
+    """A recorder that crashed leaves such a file: it is not passed over in silence."""
+    path = tmp_path / name
+    path.touch()
+    (tmp_path / "notes.txt").touch()
+    assert find_recordings(tmp_path) == [path]
+    with pytest.raises(RecordingError) as error:
+        open_recording(path)
+    assert str(error.value) == f"{path}: expected a recording: {expected}; got an empty file"
+
+
 def test_no_such_file(tmp_path: Path) -> None:
     path = tmp_path / "a"
     with pytest.raises(RecordingError) as error:

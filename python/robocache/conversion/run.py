@@ -177,20 +177,25 @@ def convert(
 def _find(sources: Sequence[PathLike]) -> list[str]:
     """The recordings, each once, in order."""
     found: dict[str, str] = {}
+    others: list[PathLike] = []
     for source in sources:
         if is_store(source):
             raise RecordingError(
                 f"{source}: expected recordings, got an episode store (`robocache merge` puts "
                 "stores together)"
             )
-        for path in find_recordings(source):
+        paths = find_recordings(source)
+        if not paths:
+            others.append(source)
+        for path in paths:
             # Absolute: the same words in another folder mean another recording.
             absolute = os.path.abspath(path)  # noqa: PTH100 - resolve() follows links
             found.setdefault(os.path.realpath(path), absolute)
     if not found:
         listed = ", ".join(str(source) for source in sources) or "no source"
         raise RecordingError(f"{listed}: expected a recording of a known format, got none")
-    return list(found.values())
+    # What was asked for by name is skipped with a word, not in silence.
+    return [*found.values(), *(os.path.abspath(other) for other in others)]  # noqa: PTH100
 
 
 def _sources_in(destination: PathLike) -> set[str]:

@@ -95,16 +95,23 @@ def open_recording(path: str | os.PathLike[str], options: ReadOptions | None = N
     path = Path(path)
     reader = find_reader(path)
     if reader is None:
-        known = "; ".join(f"{r.format} ({r.expects})" for r in READERS)
+        meant = _meant_for(path) or READERS
+        known = "; ".join(f"{r.format} ({r.expects})" for r in meant)
         raise RecordingError(f"{path}: expected a recording: {known}; got {describe(path)}")
     return reader.open(path, options or ReadOptions())
+
+
+def _meant_for(path: Path) -> tuple[Reader, ...]:
+    """The readers whose recordings are named like a file."""
+    return tuple(reader for reader in READERS if path.suffix.lower() in reader.suffixes)
 
 
 def find_recordings(path: str | os.PathLike[str]) -> list[Path]:
     """The recordings at or below a path, sorted by name; none inside a folder that is one.
 
     Hidden files and folders, and links to folders, are not looked at. A file or folder below `path`
-    that may not be read counts as a recording: opening it says what is wrong.
+    that may not be read counts as a recording, and so does a file that is named as one, though no
+    reader recognises it (empty, say, since the recorder crashed): opening it says what is wrong.
 
     Raises:
         RecordingError: If there is no such path, or it may not be read.
@@ -113,7 +120,7 @@ def find_recordings(path: str | os.PathLike[str]) -> list[Path]:
     if find_reader(path) is not None:
         return [path]
     if not path.is_dir():
-        return []
+        return [path] if _meant_for(path) else []
     found: list[Path] = []
     with reading(path, "a folder of recordings"):
         entries = sorted(path.iterdir())

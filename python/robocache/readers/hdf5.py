@@ -276,4 +276,4 @@ def recognises(path: Path) -> bool:
     return head(path, len(MAGIC)) == MAGIC
 
 
-READER = Reader(FORMAT, "hdf5", "an HDF5 file", recognises, Demonstrations)
+READER = Reader(FORMAT, "hdf5", "an HDF5 file", recognises, Demonstrations, (".hdf5", ".h5"))

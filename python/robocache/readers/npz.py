@@ -227,4 +227,4 @@ def recognises(path: Path) -> bool:
     return all(name.endswith(".npy") for name in names)
 
 
-READER = Reader(FORMAT, "images", "an .npz file of arrays", recognises, Npz)
+READER = Reader(FORMAT, "images", "an .npz file of arrays", recognises, Npz, (".npz",))

@@ -220,6 +220,8 @@ class Reader:
     """By content, without a library; may raise OSError."""
     open: Callable[[Path, ReadOptions], Recording]
     """Raises RecordingError and MissingLibrary."""
+    suffixes: tuple[str, ...] = ()
+    """Files that are named so, in small letters, are meant to be of this format."""
 
 
 # ---- what readers share --------------------------------------------------------------------------

@@ -221,15 +221,16 @@ def _reader(
     what: str,
     recognises: Callable[[Path], bool],
     opens: Callable[[Path], Source],
+    suffix: str,
 ) -> Reader:
     def open_recording(path: Path, options: ReadOptions) -> Recording:
         return MessageRecording(path, options, name, what, opens(path))
 
-    return Reader(name, "ros", expects, recognises, open_recording)
+    return Reader(name, "ros", expects, recognises, open_recording, (suffix,))
 
 
-ROS1_READER = _reader("ROS 1 bag", "a .bag file of version 2.0", ROS1, is_ros1, open_ros1)
+ROS1_READER = _reader("ROS 1 bag", "a .bag file of version 2.0", ROS1, is_ros1, open_ros1, ".bag")
 ROS2_READER = _reader(
-    "ROS 2 bag", "a folder with metadata.yaml, or a .db3 file", ROS2, is_ros2, open_ros2
+    "ROS 2 bag", "a folder with metadata.yaml, or a .db3 file", ROS2, is_ros2, open_ros2, ".db3"
 )
-MCAP_READER = _reader("MCAP", "a .mcap file", MCAP, is_mcap, McapSource)
+MCAP_READER = _reader("MCAP", "a .mcap file", MCAP, is_mcap, McapSource, ".mcap")

@@ -339,5 +339,9 @@ def is_parquet(path: Path) -> bool:
     return head(path, 4) == b"PAR1"
 
 
-CSV_READER = Reader(CSV, "parquet", "a .csv or .tsv file with a line of names", is_csv, CsvTable)
-PARQUET_READER = Reader(PARQUET, "parquet", "a Parquet file", is_parquet, ParquetTable)
+CSV_READER = Reader(
+    CSV, "parquet", "a .csv or .tsv file with a line of names", is_csv, CsvTable, (".csv", ".tsv")
+)
+PARQUET_READER = Reader(
+    PARQUET, "parquet", "a Parquet file", is_parquet, ParquetTable, (".parquet",)
+)

@@ -301,4 +301,4 @@ def _recognises(path: Path) -> bool:
     return head(path).startswith(MAGIC)
 
 
-READER = Reader("PX4 ULog", "ulog", "a .ulg file", _recognises, UlogRecording)
+READER = Reader("PX4 ULog", "ulog", "a .ulg file", _recognises, UlogRecording, (".ulg",))
