@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -127,6 +128,18 @@ def test_a_step_that_is_damaged(tmp_path: Path) -> None:
 def test_a_list_of_another_kind(tmp_path: Path, ends: NDArray[Any], message: str) -> None:
     path = write(tmp_path / "a", ends, range(1))
     assert message_of(path) == f"{path / 'ep_start_end_ids.npy'}: {message}"
+
+
+def test_an_array_that_is_none(tmp_path: Path) -> None:
+    """NumPy hands out the bytes of an array whose first ones are damaged."""
+    path = write(tmp_path / "a", [[0, 2]], range(3))
+    step = path / "episode_0000001.npz"
+    with np.load(step) as file:
+        arrays = {name: file[name] for name in file.files}
+    with zipfile.ZipFile(step, "w") as file:
+        for name in arrays:
+            file.writestr(f"{name}.npy", b"\0" * 200)
+    assert message_of(path).startswith(f"{step}: expected an array ")
 
 
 def test_objects_are_not_unpickled(tmp_path: Path) -> None:

@@ -176,6 +176,28 @@ def test_truncated(tmp_path: Path) -> None:
         assert message_of(path, AT_20).startswith(f"{path}: expected HDF5, got OSError: ")
 
 
+def test_a_shape_that_promises_too_much(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    with h5py.File(path, "w") as file:
+        actions = file.create_dataset("data/demo_0/actions", (10**16, 7), "f4", chunks=(64, 7))
+        actions[:64] = 1
+    message = message_of(path, AT_20)
+    assert message.startswith(f"{path}: expected demo_0 to be readable, got ")
+    assert "Unable to allocate" in message
+
+
+def test_what_was_never_written_is_left_out(tmp_path: Path) -> None:
+    """A recorder that reserved the room and crashed: HDF5 reads that as zeros."""
+    path = write(tmp_path / "a", {"demo_0": 3})
+    with h5py.File(path, "a") as file:
+        file.create_dataset("data/demo_0/force", (3, 2), "f4", chunks=(1, 2))
+        file.create_dataset("data/demo_0/zeros", data=np.zeros((3, 2)))
+    read, recording = read_all(path, AT_20)
+    assert "force" not in read["demo_0"] and "zeros" in read["demo_0"]
+    note = "datasets left out that were declared and never written (force)"
+    assert recording.notes[note] == 1
+
+
 def test_another_layout(tmp_path: Path) -> None:
     path = tmp_path / "a"
     with h5py.File(path, "w") as file:

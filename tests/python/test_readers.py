@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,9 @@ import pytest
 from recordings import folder_for_all, without_privileges
 
 from robocache import readers
+from robocache.conversion import convert
+from robocache.doctor import examine
+from robocache.doctor.overview import overview
 from robocache.readers import (
     EpisodeReader,
     MissingLibrary,
@@ -40,6 +44,18 @@ class Letters(Recording):
 
     def episodes(self) -> Sequence[EpisodeReader]:
         return ()
+
+
+@dataclass(frozen=True)
+class FaultyEpisode:
+    """Its library raises what nobody foresaw."""
+
+    key: str = "0"
+    task: str | None = None
+    subsets: tuple[str, ...] = ()
+
+    def read(self) -> Iterator[Rows]:
+        raise AttributeError("no attribute\n'velocity'")
 
 
 @pytest.fixture
@@ -139,6 +155,20 @@ def test_permission_denied(letters: Reader) -> None:
             found = find_recordings(folder)
     assert str(error.value) == f"{closed}: expected a recording, got permission denied"
     assert found == [closed, good]
+
+
+def test_what_a_library_raises(letters: Reader, tmp_path: Path, monkeypatch: Any) -> None:
+    """An error that nobody foresaw is one of the recording, to whoever looks at it."""
+    monkeypatch.setattr(Letters, "episodes", lambda _: (FaultyEpisode(),))
+    path = tmp_path / "a"
+    path.write_bytes(b"ABC")
+    text = "expected episode 0 to be readable, got AttributeError: no attribute 'velocity'"
+    finding = next(one for one in examine(path).findings if one.kind == "unreadable")
+    assert f"{path}: {text}" in finding.text
+    with pytest.raises(RecordingError, match=text):
+        overview(path)
+    (skipped,) = convert(path, tmp_path / "store", workers=1).skipped
+    assert (skipped.source, skipped.reason) == (f"{path}#0", text)
 
 
 # ---- options -------------------------------------------------------------------------------------

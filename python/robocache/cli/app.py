@@ -321,6 +321,9 @@ def main() -> NoReturn:
     except (ValueError, OSError, ImportError) as error:
         print(f"robocache: {error or type(error).__name__}", file=sys.stderr)
         raise SystemExit(EXIT_FAILED) from None
+    except MemoryError as error:
+        print(f"robocache: not enough memory: {error or 'no more is given'}", file=sys.stderr)
+        raise SystemExit(EXIT_FAILED) from None
     except KeyboardInterrupt:
         raise SystemExit(130) from None
     raise SystemExit(0)

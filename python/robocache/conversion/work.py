@@ -7,20 +7,20 @@ can be pickled. They change nothing but files with temporary names in the store'
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from robocache.readers import (
     EpisodeReader,
-    MissingLibrary,
     ReadOptions,
     Recording,
     RecordingError,
     Rows,
     StreamFacts,
     open_recording,
+    read_rows,
 )
 from robocache.store.dtypes import stored
 from robocache.store.episode import EpisodeWriter
@@ -192,7 +192,7 @@ class _Maker:
         entries: dict[str, StreamEntry] = {}
         rows_added = 0
         with self._shard.new_episode(self._keep, reader.task, source, reader.subsets) as episode:
-            for rows in _read(reader):
+            for rows in read_rows(recording, reader):
                 if 0 in rows.values.shape[1:]:
                     self.made.notes.setdefault(f"{rows.stream}: left out, rows of no elements", 1)
                     continue
@@ -242,16 +242,6 @@ class _Maker:
         for shard in self.made.shards:
             with suppress(OSError):
                 (self._folder / shard.file).unlink(missing_ok=True)
-
-
-def _read(reader: EpisodeReader) -> Iterator[Rows]:
-    """The rows of an episode; whatever a library raises becomes a RecordingError."""
-    try:
-        yield from reader.read()
-    except (RecordingError, MissingLibrary, MemoryError):
-        raise
-    except Exception as error:
-        raise RecordingError(f"{type(error).__name__}: {' '.join(str(error).split())}") from error
 
 
 def _reason(error: Exception, *names: str) -> str:

@@ -21,6 +21,7 @@ from robocache.readers import (
     find_reader,
     find_recordings,
     open_recording,
+    read_rows,
 )
 from robocache.store.manifest import is_store
 
@@ -185,7 +186,7 @@ class _RecordedEpisode:
         chunks: dict[str, list[Rows]] = {}
         images: set[str] = set()
         shapes: dict[str, tuple[int, ...]] = {}
-        for rows in self.reader.read():
+        for rows in read_rows(self.recording, self.reader):
             shapes[rows.stream] = rows.values.shape[1:]
             rows.values, is_image = flat(rows.values)
             if is_image:

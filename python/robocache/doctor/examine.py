@@ -89,7 +89,7 @@ def examine(
                 progress(index + 1, len(data.episodes))
         diagnosis.findings += together.findings()
         diagnosis.findings += [
-            Finding("reader", "info", note, "see docs/cli.md: what readers leave out or change")
+            Finding("reader", "info", note, "see docs/readers.md: what readers leave out or change")
             for note in note_lines(data.notes)
         ]
     diagnosis.findings.sort(key=lambda finding: SEVERITIES.index(finding.severity))

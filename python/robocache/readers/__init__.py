@@ -30,6 +30,7 @@ from robocache.readers.recording import (
     Rows,
     StreamFacts,
     describe,
+    read_rows,
     reading,
 )
 
@@ -46,6 +47,7 @@ __all__ = [
     "find_reader",
     "find_recordings",
     "open_recording",
+    "read_rows",
 ]
 
 # The first that recognises a path reads it.

@@ -102,7 +102,11 @@ class Calvin(Recording):
         """All arrays of a step, images fitted."""
         path = self.file(step)
         with reading(path, "the arrays of a step", *ARRAY_ERRORS), np.load(path) as file:
-            found = {name: native(file[name]) for name in self.names or file.files}
+            arrays = {name: file[name] for name in self.names or file.files}
+        for name, values in arrays.items():
+            if not isinstance(values, np.ndarray):  # bytes: its header is damaged
+                raise RecordingError(f"{path}: expected an array {name}, got other bytes")
+        found = {name: native(values) for name, values in arrays.items()}
         for name, values in found.items():
             if _is_image(name):
                 pixels = values[:, :, None] if values.ndim == 2 else values

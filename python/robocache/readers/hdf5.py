@@ -40,7 +40,13 @@ from robocache.readers.recording import (
 
 FORMAT = "robomimic HDF5"
 # What h5py raises for damaged files, besides OSError.
-_ERRORS = (KeyError, RuntimeError, TypeError, ValueError)
+_ERRORS = (
+    KeyError,
+    MemoryError,  # of a shape that promises too much
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
 
 MAGIC = b"\x89HDF\r\n\x1a\n"
 
@@ -123,6 +129,9 @@ class Demonstrations(Recording):
                 raise RecordingError(
                     f"{self.path}: expected {rows} rows in {dataset.name}, got {len(dataset)}"
                 )
+            if _is_unwritten(dataset):
+                self.notes[f"datasets left out that were declared and never written ({name})"] += 1
+                continue
             yield name, dataset
 
     def _why_not(self, name: str, item: Any, rows: int) -> str | None:
@@ -187,8 +196,8 @@ class _Episode:
     def read(self) -> Iterator[Rows]:
         recording = self.recording
         demo = recording._file["data"][self.key]
-        times = row_times(0, self.rows, recording.rate)
         with reading(recording.path, f"{self.key} to be readable", *_ERRORS):
+            times = row_times(0, self.rows, recording.rate)
             for name, dataset in recording._find(demo, self.rows):
                 for a, values in self._parts(dataset):
                     if images.is_image(values.shape[1:], values.dtype):
@@ -264,6 +273,12 @@ def _names(group: Any) -> list[str]:
     names: list[str] = []
     group.visit(names.append)
     return names
+
+
+def _is_unwritten(dataset: Any) -> bool:
+    """Whether it would read as zeros that nobody recorded."""
+    elsewhere = dataset.is_virtual or dataset.external
+    return bool(dataset.size and not elsewhere and dataset.id.get_storage_size() == 0)
 
 
 def _by_number(name: str) -> tuple[bool, int, str]:

@@ -206,6 +206,24 @@ class WholeRecording:
     subsets: tuple[str, ...] = ()
 
 
+def read_rows(recording: Recording, episode: EpisodeReader) -> Iterator[Rows]:
+    """The rows of an episode; what a library raises that nobody foresaw is a RecordingError, too.
+
+    Raises:
+        RecordingError: For an episode that cannot be read.
+        MissingLibrary: If a library is not installed that it needs.
+    """
+    try:
+        yield from episode.read()
+    except (RecordingError, MissingLibrary, MemoryError):
+        raise
+    except Exception as error:
+        text = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        raise RecordingError(
+            f"{recording.path}: expected episode {episode.key} to be readable, got {text}"
+        ) from error
+
+
 @dataclass(frozen=True)
 class Reader:
     """A format: how to recognise and how to open its recordings."""
