@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from recordings import folder_for_all, without_privileges
 
 import robocache as rc
 from robocache.cli import main
@@ -124,8 +125,33 @@ def test_errors_are_one_line(run: Any, tmp_path: Path) -> None:
     assert result.err.startswith(f"robocache: {tmp_path / 'absent'}: expected ")
     result = run("view", write_store(tmp_path / "s"), "--episode", "5")
     assert (result.code, result.err) == (2, "robocache: --episode: expected -2 to 1, got 5\n")
+    rc.StoreWriter(tmp_path / "none").close()
+    result = run("view", tmp_path / "none")
+    expected = f"robocache: {tmp_path / 'none'}: expected at least 1 episode, got none\n"
+    assert (result.code, result.err) == (2, expected)
     result = run("frobnicate")
     assert result.code == 2 and "frobnicate" in result.err
+
+
+def test_what_may_not_be_read(run: Any) -> None:
+    with folder_for_all() as folder:
+        path = folder / "a.csv"
+        path.write_text("t,x\n0.5,1\n")
+        path.chmod(0)
+        with without_privileges():
+            result = run("info", path)
+    expected = f"robocache: {path}: expected a recording, got permission denied\n"
+    assert (result.code, result.err) == (2, expected)
+
+
+def test_no_memory(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def load(*_: object) -> None:
+        raise MemoryError("Unable to allocate 7 TiB")
+
+    monkeypatch.setattr("robocache.doctor.data._StoredEpisode.load", load)
+    result = run("info", write_store(tmp_path / "s"))
+    expected = "robocache: not enough memory: Unable to allocate 7 TiB\n"
+    assert (result.code, result.err) == (2, expected)
 
 
 # ---- info ----------------------------------------------------------------------------------------
@@ -218,8 +244,11 @@ def test_view(run: Any, tmp_path: Path) -> None:
     result = run("view", store, "--episode", -1, "--output", picture)
     assert (result.code, result.out) == (0, f"wrote {picture}\n")
     assert picture.read_bytes().startswith(b"\x89PNG") and picture.stat().st_size > 20_000
-    result = run("view", store, "--output", tmp_path / "episode.xyz")
-    assert result.code == 2 and "xyz" in result.err
+    for name in ("episode.xyz", "new"):  # matplotlib would write new.png
+        result = run("view", store, "--output", tmp_path / name)
+        expected = f"--output: expected a name with .png, .svg, .pdf, .rrd, got {tmp_path / name}"
+        assert (result.code, result.err) == (2, f"robocache: {expected}\n")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["new", "s"]
 
 
 def test_view_for_rerun(run: Any, tmp_path: Path) -> None:

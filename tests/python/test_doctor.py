@@ -18,6 +18,7 @@ from robocache.doctor.episodes import (
     missing_streams,
     short_episodes,
 )
+from robocache.doctor.finding import duration
 from robocache.doctor.times import TIME_CHECKS
 from robocache.doctor.values import VALUE_CHECKS
 from robocache.readers import StreamFacts
@@ -206,6 +207,15 @@ def test_texts() -> None:
     assert found.text.startswith("times go back once, by up to 37")
     (found,) = check_episode([silent(clean())])
     assert found.text.startswith("silent once for more than 3 usual intervals, longest 607")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(1e-7, "100 ns"), (0.601, "601 ms"), (1234, "1,234 s"), (999.9, "1,000 s"), (7200, "2 h"),
+     (1.7e9, "19,676 d")],
+)  # fmt: skip
+def test_durations(seconds: float, words: str) -> None:
+    assert duration(1e9 * seconds) == words
 
 
 def test_rows_that_are_not_valid_are_left_out() -> None:

@@ -218,6 +218,8 @@ def test_rows_that_go_back_are_sorted_stably() -> None:
     assert ordered.valid is not None and ordered.valid.tolist() == [True, True, True, False, True]
     assert note_lines(notes) == ["rows of s earlier than the row before them, sorted by time: 2"]
     assert in_order(ordered, notes) is ordered
+    apart = Rows("s", np.array([2**63 - 1, -(2**63)]), np.arange(2))
+    assert in_order(apart, notes).times.tolist() == [-(2**63), 2**63 - 1]
 
 
 def test_times_from_a_rate_do_not_drift() -> None:

@@ -30,8 +30,13 @@ EXIT_FAILED = 2  # it could not
 
 # ---- options that commands share -----------------------------------------------------------------
 
-AnyPath = Annotated[Path, typer.Argument(metavar="PATH", help="A store, or any recording.")]
-StorePath = Annotated[Path, typer.Argument(metavar="STORE", help="An episode store.")]
+# Whether a path can be read its reader says, in the words of all errors.
+AnyPath = Annotated[
+    Path, typer.Argument(metavar="PATH", readable=False, help="A store, or any recording.")
+]
+StorePath = Annotated[
+    Path, typer.Argument(metavar="STORE", readable=False, help="An episode store.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 Rate = Annotated[
     float | None,
@@ -176,9 +181,12 @@ def view(
 )
 def convert(
     sources: Annotated[
-        list[Path], typer.Argument(metavar="SOURCE...", help="Recordings, or folders of them.")
+        list[Path],
+        typer.Argument(metavar="SOURCE...", readable=False, help="Recordings, or folders of them."),
     ],
-    destination: Annotated[Path, typer.Argument(metavar="STORE", help="The store's folder.")],
+    destination: Annotated[
+        Path, typer.Argument(metavar="STORE", readable=False, help="The store's folder.")
+    ],
     append: Annotated[
         bool, typer.Option("--append", help="Add to a store that has other episodes too.")
     ] = False,
@@ -236,8 +244,12 @@ def convert(
     short_help="Stores into one.",
 )
 def merge(
-    sources: Annotated[list[Path], typer.Argument(metavar="STORE...", help="Two or more.")],
-    destination: Annotated[Path, typer.Argument(metavar="NEW", help="The folder of the new one.")],
+    sources: Annotated[
+        list[Path], typer.Argument(metavar="STORE...", readable=False, help="Two or more.")
+    ],
+    destination: Annotated[
+        Path, typer.Argument(metavar="NEW", readable=False, help="The folder of the new one.")
+    ],
     json: Json = False,
 ) -> None:
     """Puts stores together into a new one; their statistics are merged, exactly for moments."""

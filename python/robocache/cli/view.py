@@ -10,11 +10,17 @@ from robocache.doctor.data import open_data
 from robocache.readers import ReadOptions
 from robocache.readers.recording import require
 
+SUFFIXES = (".png", ".svg", ".pdf", ".rrd")
+
 
 def run(path: Path, options: ReadOptions, index: int, output: Path) -> None:
     """Writes a picture of an episode, and prints its name."""
+    if output.suffix not in SUFFIXES:
+        raise ValueError(f"--output: expected a name with {', '.join(SUFFIXES)}, got {output}")
     with open_data(path, options) as data:
         count = len(data.episodes)
+        if count == 0:
+            raise ValueError(f"{data.path}: expected at least 1 episode, got none")
         if not -count <= index < count:
             raise ValueError(f"--episode: expected {-count} to {count - 1}, got {index}")
         index %= count

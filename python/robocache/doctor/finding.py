@@ -138,7 +138,8 @@ def duration(ns: float) -> str:
     """A time in words, in the unit that suits it."""
     for unit, size in (("d", 86400e9), ("h", 3600e9), ("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
         if abs(ns) >= size:
-            return f"{ns / size:.3g} {unit}"
+            value = ns / size
+            return f"{value:,.0f} {unit}" if abs(value) >= 999.5 else f"{value:.3g} {unit}"
     return f"{ns:.0f} ns"
 
 

@@ -347,7 +347,8 @@ def chunks(rows: Rows) -> Iterator[Rows]:
 
 def in_order(rows: Rows, notes: Counter[str]) -> Rows:
     """A stream's rows by ascending time; equal times keep their order. Moved rows are noted."""
-    back = int(np.count_nonzero(np.diff(rows.times) < 0))
+    # Compared, not subtracted: times may be further apart than int64 holds.
+    back = int(np.count_nonzero(rows.times[1:] < rows.times[:-1]))
     if back == 0:
         return rows
     notes[f"rows of {rows.stream} earlier than the row before them, sorted by time"] += back
