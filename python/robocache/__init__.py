@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from robocache.fusion import Stream as Stream
     from robocache.fusion import fuse as fuse
     from robocache.fusion import fuse_multimodal as fuse_multimodal
+    from robocache.loader.loader import Loader as Loader
+    from robocache.loader.loader import LoaderStats as LoaderStats
     from robocache.resample import resample_trajectories as resample_trajectories
     from robocache.store.episode_store import EpisodeStore as EpisodeStore
     from robocache.store.errors import StoreError as StoreError
@@ -38,6 +40,8 @@ __all__ = [
     "BuildInfo",
     "Conversion",
     "EpisodeStore",
+    "Loader",
+    "LoaderStats",
     "Metrics",
     "Normalization",
     "ShardWriter",
@@ -64,6 +68,8 @@ _HOME = {
     "BuildInfo": "robocache._library",
     "Conversion": "robocache.conversion",
     "EpisodeStore": "robocache.store.episode_store",
+    "Loader": "robocache.loader.loader",
+    "LoaderStats": "robocache.loader.loader",
     "Metrics": "robocache._metrics",
     "Normalization": "robocache.store.normalization",
     "ShardWriter": "robocache.store.shard",

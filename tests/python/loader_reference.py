@@ -41,21 +41,23 @@ def mix32(x: int) -> int:
 def permute(seed: int, epoch: int, count: int, place: int) -> int:
     """The sample at a place of an epoch's order of `count`.
 
-    A Feistel network whose halves may differ by a bit (Luby and Rackoff, 1988), walked until it
-    ends below `count` (Black and Rogaway, 2002).
+    A Feistel network (Luby and Rackoff, 1988) on numbers that are cut in two, one part of some bits
+    and the other as small as it can be, walked until it ends below `count` (Black and Rogaway,
+    2002).
     """
     key = mix64((mix64((seed + 0x9E3779B97F4A7C15) & MASK64) + epoch) & MASK64)
     low, high = key & MASK32, (key >> 32) | 1
-    bits = max(2, (count - 1).bit_length())
+    rights = 2 ** ((count - 1).bit_length() // 2)
+    lefts = -(-count // rights)
     x = place
     while True:
-        left_bits, right_bits = bits // 2, bits - bits // 2
-        left, right = x >> right_bits, x & (2**right_bits - 1)
-        for turn in range(8):
+        left, right = divmod(x, rights)
+        for turn in range(0, 8, 2):
             mixed = mix32((right + low + turn * high) & MASK32)
-            left, right = right, (left ^ mixed) & (2**left_bits - 1)
-            left_bits, right_bits = right_bits, left_bits
-        x = left << right_bits | right
+            left = (left + (mixed * lefts >> 32)) % lefts
+            mixed = mix32((left + low + (turn + 1) * high) & MASK32)
+            right ^= mixed % rights
+        x = left * rights + right
         if x < count:
             return x
 

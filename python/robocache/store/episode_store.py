@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any, overload
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robocache.store._library import OpenStore
-from robocache.store.rows import Episode, StreamRows, Tables, rows_of, unknown_stream
+from robocache.store.rows import Episode, StreamRows, Tables, merged, rows_of, unknown_stream
 from robocache.store.stream_info import StatisticsSummary, StreamInfo, stream_infos
 
 
@@ -156,6 +156,32 @@ class EpisodeStore(Sequence[Episode]):
         info = self.streams[name]
         places = (self._store.shard_rows(shard, number) for shard in range(len(self._shards)))
         return (rows_of(self._store, place, info) for place in places if place.rows > 0)
+
+    def pieces(
+        self, name: str, episodes: Iterable[int], dtype: np.dtype[Any] | None = None
+    ) -> tuple[NDArray[np.int64], list[StreamRows]]:
+        """Rows of a stream of some episodes, in as few pieces as the files have them in.
+
+        Args:
+            name: The stream.
+            episodes: Their indices.
+            dtype: What values are seen as, of the size of the stream's type; None: as that type.
+
+        Returns:
+            How many rows each episode has, and the rows of all of them, one after the other.
+
+        Raises:
+            KeyError: The store has no such stream.
+            StoreError: A shard contradicts itself.
+        """
+        number = self._tables.number_of_stream.get(name)
+        if number is None:
+            raise unknown_stream(self.streams, name)
+        info = self.streams[name]
+        places = [self._store.rows(int(episode), number) for episode in episodes]
+        lengths = np.array([place.rows for place in places], np.int64)
+        found = merged(places, info.row_bytes)
+        return lengths, [rows_of(self._store, place, info, dtype) for place in found]
 
     def __len__(self) -> int:
         return self._store.episodes

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from robocache.store.stream_info import StatisticsSummary
 
-MODES = ("mean_std", "min_max", "quantiles")
+NormalizationMode: TypeAlias = Literal["mean_std", "min_max", "quantiles", "quantile10", "identity"]
+MODES = ("mean_std", "min_max", "quantiles", "quantile10", "identity")
+_RANKS = {"quantiles": (0.01, 0.99), "quantile10": (0.1, 0.9)}
 _EPSILON = 1e-8  # LeRobot's
 
 
@@ -20,14 +22,14 @@ class Normalization(NamedTuple):
     multiply: NDArray[np.float64]
 
 
-def normalization(
-    statistics: StatisticsSummary, mode: Literal["mean_std", "min_max", "quantiles"]
-) -> Normalization:
+def normalization(statistics: StatisticsSummary, mode: NormalizationMode) -> Normalization:
     """How a stream is normalised, by the formulas of LeRobot's normalisation modes.
 
     - "mean_std": `(x - mean) / (std + 1e-8)`.
     - "min_max": `2 * (x - min) / (max - min) - 1`, which is from -1 to 1.
     - "quantiles": the same with the quantiles 0.01 and 0.99, so that outliers go beyond.
+    - "quantile10": the same with the quantiles 0.1 and 0.9.
+    - "identity": x.
 
     A channel without a spread (all values, or both quantiles, are equal) is only shifted to 0:
     `multiply` is 1 there. LeRobot divides by 1e-8, which makes 1e8 of a rounding error. A channel
@@ -46,15 +48,19 @@ def normalization(
         >>> y = (store[0]["action"].values - subtract) * multiply
     """
     if mode not in MODES:
-        raise ValueError(f"mode: expected mean_std, min_max or quantiles, got {mode!r}")
+        raise ValueError(
+            f"mode: expected mean_std, min_max, quantiles, quantile10 or identity, got {mode!r}"
+        )
+    if mode == "identity":
+        return Normalization(np.zeros(len(statistics.mean)), np.ones(len(statistics.mean)))
     if mode == "mean_std":
         subtract = statistics.mean
         is_constant = statistics.min == statistics.max  # the deviation may be a rounding error
         multiply = 1 / (statistics.std + _EPSILON)
     else:
         low, high = statistics.min, statistics.max
-        if mode == "quantiles":
-            low, high = _quantile(statistics, 0.01), _quantile(statistics, 0.99)
+        if mode in _RANKS:
+            low, high = (_quantile(statistics, rank) for rank in _RANKS[mode])
         subtract = low / 2 + high / 2  # the sum may not be finite
         is_constant = low == high
         with np.errstate(divide="ignore"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -72,13 +72,20 @@ def unknown_stream(streams: Mapping[str, StreamInfo], name: object) -> KeyError:
     return KeyError(f"expected a stream of the store ({', '.join(streams)}), got {name!r}")
 
 
-def rows_of(store: OpenStore, place: Rows, info: StreamInfo) -> StreamRows:
+def rows_of(store: OpenStore, place: Rows, info: StreamInfo, dtype: Any = None) -> StreamRows:
     """Views of the rows of a stream that are at a place.
 
+    Args:
+        store: The store.
+        place: Where they are.
+        info: The stream.
+        dtype: What the values are seen as; None: as the stream's type.
+
     Raises:
-        ImportError: A bfloat16 stream, and ml_dtypes is missing.
+        ImportError: A bfloat16 stream, no `dtype`, and ml_dtypes is missing.
     """
     file, count = store.file(place.shard), place.rows
+    dtype = info.dtype if dtype is None else dtype
 
     def view(offset: int, dtype: Any, shape: tuple[int, ...]) -> Any:
         if offset < 0:  # a shard without the stream
@@ -86,11 +93,29 @@ def rows_of(store: OpenStore, place: Rows, info: StreamInfo) -> StreamRows:
         return np.ndarray(shape, dtype, file, offset)
 
     return StreamRows(
-        view(place.values, info.dtype, (count, *info.shape)),
+        view(place.values, dtype, (count, *info.shape)),
         view(place.times, np.int64, (count,)),
         None if place.received < 0 else view(place.received, np.int64, (count,)),
         None if place.valid < 0 else view(place.valid, np.bool_, (count,)),
     )
+
+
+def merged(places: Iterable[Rows], row_bytes: int) -> list[Rows]:
+    """The same places, neighbours in one file as one; places without rows are left out."""
+    found: list[Rows] = []
+    for place in places:
+        if place.rows == 0:
+            continue
+        last = found[-1] if found else None
+        if (
+            last is not None
+            and last.shard == place.shard
+            and last.values + last.rows * row_bytes == place.values
+        ):
+            last.rows += place.rows  # all columns of a shard are in the same order
+        else:
+            found.append(place)
+    return found
 
 
 class Episode:

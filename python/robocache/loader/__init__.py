@@ -1,0 +1,1 @@
+"""The loader: whole training batches from an episode store, one launch each."""

@@ -1,0 +1,300 @@
+"""The C++ loader behind its flat C API, bindings/torch/loader.cpp: a plan makes whole batches."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import weakref
+from collections.abc import Sequence
+from ctypes import POINTER, byref, c_char_p, c_int, c_int32, c_int64, c_uint64, c_void_p
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from robocache import _library
+
+# Numbers of robocache::DataType, of what the plan takes.
+_DTYPES = {
+    dtype: number
+    for number, dtype in enumerate(
+        (
+            torch.float16,
+            torch.bfloat16,
+            torch.float32,
+            torch.float64,
+            torch.uint8,
+            torch.bool,
+            torch.int32,
+            torch.int64,
+        )
+    )
+}
+
+
+class _Tensor(ctypes.Structure):
+    """A tensor of up to two axes; without data, one that is absent."""
+
+    _fields_ = (
+        ("data", c_void_p),
+        ("dtype", c_int32),
+        ("rank", c_int32),
+        ("shape", c_int64 * 2),
+        ("strides", c_int64 * 2),
+    )
+
+
+class _Run(ctypes.Structure):
+    _fields_ = (("method", c_int32), ("padding", c_int32), ("channels", c_int64))
+
+
+class _WindowStream(ctypes.Structure):
+    _fields_ = (
+        ("name", c_char_p),
+        ("values", _Tensor),
+        ("times", _Tensor),
+        ("offsets", _Tensor),
+        ("received", _Tensor),
+        ("valid", _Tensor),
+        ("steps", _Tensor),
+        ("subtract", _Tensor),
+        ("multiply", _Tensor),
+        ("layout", POINTER(_Run)),
+        ("run_count", c_int32),
+        ("timeline", c_int32),
+        ("is_causal", c_int32),
+        ("outside", c_int32),
+        ("out_type", c_int32),
+        ("channels_first", c_int32),
+        ("latency_ns", c_int64),
+        ("max_gap_ns", c_int64),
+        ("tolerance_ns", c_int64),
+        ("mean_window_ns", c_int64),
+        ("pixels", c_int64),
+        ("colours", c_int64),
+    )
+
+
+class WindowOutput(ctypes.Structure):
+    """Where a window of a batch is written; addresses, null where it is not wanted."""
+
+    _fields_ = (
+        ("values", c_void_p),  # [B,K,...]; step k of sample b begins at (b * K + k) * row_stride
+        ("row_stride", c_int64),  # elements
+        ("is_pad", c_void_p),  # [B,K] bool
+        ("age_ns", c_void_p),  # [B,K] int64
+    )
+
+
+class BatchFacts(ctypes.Structure):
+    """Where the facts of each sample are written, [B] each; timestamp is float32, others int64."""
+
+    _fields_ = (
+        ("index", c_void_p),
+        ("episode_index", c_void_p),
+        ("frame_index", c_void_p),
+        ("task_index", c_void_p),
+        ("timestamp_ns", c_void_p),
+        ("timestamp", c_void_p),
+    )
+
+
+class _BatchOrder(ctypes.Structure):
+    _fields_ = (
+        ("seed", c_uint64),
+        ("rank", c_int64),
+        ("ranks", c_int64),
+        ("batch_size", c_int64),
+        ("shuffle", c_int32),
+        ("drop_last", c_int32),
+    )
+
+
+@functools.cache
+def _load() -> ctypes.CDLL:
+    library = _library.load()
+    with_status: dict[str, list[Any]] = {
+        "open": [
+            POINTER(_WindowStream),
+            c_int64,
+            POINTER(_Tensor),
+            POINTER(_Tensor),
+            POINTER(_BatchOrder),
+            c_int32,
+            POINTER(c_void_p),
+        ],
+        "gather": [c_void_p, c_void_p, c_int64, c_void_p, c_void_p, c_void_p],
+        "next": [c_void_p, c_void_p, c_int64, c_void_p, c_void_p, c_void_p],
+    }
+    for name, arguments in with_status.items():
+        function = getattr(library, f"robocache_batch_plan_{name}")
+        function.argtypes = arguments
+        function.restype = c_int
+    library.robocache_batch_plan_close.argtypes = [c_void_p]
+    library.robocache_batch_plan_close.restype = None
+    library.robocache_batch_error.argtypes = []
+    library.robocache_batch_error.restype = c_char_p
+    library.robocache_permute.argtypes = [c_uint64, c_int64, c_int64, c_int64]
+    library.robocache_permute.restype = c_int64
+    return library
+
+
+def _raise(status: int) -> None:
+    message = _load().robocache_batch_error().decode(errors="replace")
+    kinds = {1: ValueError, 2: TypeError, 4: torch.OutOfMemoryError}
+    raise kinds.get(status, RuntimeError)(message)
+
+
+def permute(seed: int, epoch: int, count: int, place: int) -> int:
+    """The sample at a place of an epoch's order of `count` samples."""
+    found: int = _load().robocache_permute(seed, epoch, count, place)
+    return found
+
+
+class PlanStream(NamedTuple):
+    """A stream of all episodes, and the window of it that a sample gets: a WindowStream of C++.
+
+    N rows of D columns in E episodes, K steps. Tensors are contiguous and on the plan's device.
+    """
+
+    name: str  # what errors call it
+    values: Tensor  # [N,D], one of the five value types
+    times: Tensor | None  # [N] int64 ns; None: rows are counted, and nobody asks for ages
+    offsets: Tensor  # [E+1] int64
+    received: Tensor | None  # [N] int64 ns
+    valid: Tensor | None  # [N] bool
+    steps: Tensor  # [K] int64: ns, or rows
+    subtract: Tensor | None  # [D], or [C] float64 of channels_first
+    multiply: Tensor | None
+    layout: Sequence[tuple[int, int]]  # (method, columns), summing to D
+    by_rows: bool
+    is_causal: bool
+    outside: int
+    out_dtype: torch.dtype
+    latency_ns: int
+    max_gap_ns: int | None
+    tolerance_ns: int
+    mean_window_ns: int | None
+    image: tuple[int, int] | None  # (pixels, colours), to be written colours first
+
+
+class BatchOrder(NamedTuple):
+    """How samples are drawn: robocache::BatchOrder."""
+
+    seed: int
+    shuffle: bool
+    rank: int
+    ranks: int
+    batch_size: int
+    drop_last: bool
+
+
+class BatchPlan:
+    """Makes batches from resident streams; everything is checked here, and nothing later.
+
+    The caller makes the device of the streams the current one, and hands over its stream.
+
+    Args:
+        streams: Of all episodes; kept alive by the plan.
+        anchors: [A,2] int64, each row the bytes of (episode int32, frame int32, time_ns int64).
+        episodes: [E,3] int64: index in the store, task, start_ns.
+        order: How :meth:`next` draws.
+
+    Raises:
+        ValueError, TypeError: What does not fit, in the library's words.
+    """
+
+    def __init__(
+        self, streams: Sequence[PlanStream], anchors: Tensor, episodes: Tensor, order: BatchOrder
+    ) -> None:
+        library = _load()
+        pointer = c_void_p()
+        status = library.robocache_batch_plan_open(
+            (_WindowStream * len(streams))(*map(_window_stream, streams)),
+            len(streams),
+            byref(_view(anchors)),
+            byref(_view(episodes)),
+            byref(
+                _BatchOrder(
+                    order.seed,
+                    order.rank,
+                    order.ranks,
+                    order.batch_size,
+                    order.shuffle,
+                    order.drop_last,
+                )
+            ),
+            anchors.is_cuda,
+            byref(pointer),
+        )
+        if status:
+            _raise(status)
+        self._tensors = (streams, anchors, episodes)
+        self._pointer = pointer
+        self._gather = library.robocache_batch_plan_gather
+        self._next = library.robocache_batch_plan_next
+        weakref.finalize(self, library.robocache_batch_plan_close, pointer).atexit = False
+
+    # Addresses are plain integers here: this is on the way of every batch.
+
+    def gather(self, indices: int, size: int, outputs: int, facts: int, stream: int) -> None:
+        """Writes the samples `indices` [size] int64.
+
+        Args:
+            indices: Their address, on the plan's device.
+            size: How many.
+            outputs: The address of a WindowOutput for each stream.
+            facts: The address of a BatchFacts.
+            stream: The CUDA stream; 0 on the CPU.
+        """
+        status = self._gather(self._pointer, indices, size, outputs, facts, stream)
+        if status:
+            _raise(status)
+
+    def next(self, state: int, size: int, outputs: int, facts: int, stream: int) -> None:
+        """Writes the next samples of `state` [4] int64, and moves it on; else as :meth:`gather`."""
+        status = self._next(self._pointer, state, size, outputs, facts, stream)
+        if status:
+            _raise(status)
+
+
+def _view(tensor: Tensor | None) -> _Tensor:
+    view = _Tensor()
+    if tensor is not None:
+        # Not data_ptr(): that is null where there are no elements, which would say "absent".
+        storage = tensor.untyped_storage().data_ptr()
+        view.data = storage + tensor.storage_offset() * tensor.itemsize
+        view.dtype = _DTYPES[tensor.dtype]
+        view.rank = tensor.dim()
+        for axis in range(tensor.dim()):
+            view.shape[axis], view.strides[axis] = tensor.size(axis), tensor.stride(axis)
+    return view
+
+
+def _window_stream(stream: PlanStream) -> _WindowStream:
+    runs = (_Run * len(stream.layout))(*(_Run(method, 0, n) for method, n in stream.layout))
+    pixels, colours = stream.image or (0, 0)
+    return _WindowStream(
+        name=stream.name.encode(),
+        values=_view(stream.values),
+        times=_view(stream.times),
+        offsets=_view(stream.offsets),
+        received=_view(stream.received),
+        valid=_view(stream.valid),
+        steps=_view(stream.steps),
+        subtract=_view(stream.subtract),
+        multiply=_view(stream.multiply),
+        layout=runs,
+        run_count=len(runs),
+        timeline=stream.by_rows,
+        is_causal=stream.is_causal,
+        outside=stream.outside,
+        out_type=_DTYPES[stream.out_dtype],
+        channels_first=stream.image is not None,
+        latency_ns=stream.latency_ns,
+        max_gap_ns=-1 if stream.max_gap_ns is None else stream.max_gap_ns,
+        tolerance_ns=stream.tolerance_ns,
+        mean_window_ns=-1 if stream.mean_window_ns is None else stream.mean_window_ns,
+        pixels=pixels,
+        colours=colours,
+    )

@@ -1,0 +1,46 @@
+"""The samples of a loader one by one, to look at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from robocache.loader.loader import Loader
+
+
+class Dataset:
+    """`dataset[i]` is sample i as a batch has it, without the axis of samples, on the same device.
+
+    Meant for looking: a batch of :meth:`Loader.gather` costs as much as one sample of these.
+    """
+
+    def __init__(self, loader: Loader, count: int) -> None:
+        self._loader = loader
+        self._count = count
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, index: int) -> dict[str, Tensor]:
+        """Sample `index`; negative ones count from the end.
+
+        Raises:
+            IndexError: There are not so many.
+            TypeError: It is no int.
+        """
+        try:
+            number = range(self._count)[index]
+        except IndexError:
+            raise IndexError(f"sample: expected below {self._count}, got {index}") from None
+        if not isinstance(number, int):
+            raise TypeError(f"sample: expected an int, got {type(index).__name__}")
+        return {key: values[0] for key, values in self._loader.gather([number]).items()}
+
+    def __iter__(self) -> Iterator[dict[str, Tensor]]:
+        return map(self.__getitem__, range(self._count))
+
+    def __repr__(self) -> str:
+        return f"<{self._count} samples of {self._loader!r}>"

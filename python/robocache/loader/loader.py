@@ -1,0 +1,559 @@
+"""`Loader`: whole training batches from an episode store, one launch each."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import IterableDataset, get_worker_info
+
+from robocache import _config, _library, _metrics
+from robocache.loader import anchors as _anchors
+from robocache.loader import samples as _samples
+from robocache.loader import windows as _windows
+from robocache.loader._plan import BatchOrder, BatchPlan
+from robocache.loader.anchors import Ranges, Split
+from robocache.loader.dataset import Dataset
+from robocache.loader.indices import check_indices
+from robocache.loader.order import Order, check_integer, make_order, position_of, state_of
+from robocache.loader.outputs import Batch, Outputs, check_concat
+from robocache.loader.residency import ResidentStream, find_rows
+from robocache.loader.samples import Samples
+from robocache.loader.scales import Statistics, make_scales
+from robocache.loader.windows import Images, Offsets, PerKey, Timeline, WindowOptions
+from robocache.names import Method, Outside
+from robocache.store.episode_store import EpisodeStore
+from robocache.store.normalization import Normalization, NormalizationMode
+from robocache.store.rows import Episode
+
+_forks = 0  # how often this process is the child of a fork
+
+
+def _note_fork() -> None:
+    global _forks
+    _forks += 1
+
+
+os.register_at_fork(after_in_child=_note_fork)
+
+
+@dataclass(frozen=True)
+class LoaderStats:
+    """What a loader has made so far, and what it holds."""
+
+    batches: int
+    """Batches of :meth:`Loader.next` and of iterating."""
+    samples: int
+    """Samples in them."""
+    gathered: int
+    """Samples of :meth:`Loader.gather`."""
+    bytes: int
+    """Bytes of all batches, masks and facts included."""
+    resident_bytes: Mapping[str, int]
+    """Bytes of streams and anchors, by where they live: "cuda" or "cpu"."""
+
+
+class Loader(IterableDataset[Batch]):
+    """Whole training batches of windows of recordings, from a store that lives on the device.
+
+    A sample stands at an *anchor*: a row of one stream, or a tick of a fixed rate. Of each stream
+    it has K steps, at offsets from there. One launch makes a batch: it draws the anchors, finds
+    episodes and rows, aligns, normalises, casts and writes values, masks and facts. The meaning of
+    alignment is that of :func:`robocache.fuse`; docs/loader.md has the rest.
+
+    ``for batch in loader`` gives what is left of an epoch; iterating again, the next one. A batch
+    is a dict of tensors on the device, B samples:
+
+    - ``<key>``: [B,K, the row's shape...] of each stream; without K where its offsets are None.
+    - ``<key>_is_pad``: [B,K] bool, True where the value is not valid: it lies outside the episode,
+      in a gap, or is made from rows that are not real.
+    - ``<key>_age``, with `with_age`: [B,K] int64 ns, the time of the step less that of the newest
+      row its value is made from; by row, the time of the anchor less that of the row.
+    - ``index`` (what :meth:`gather` takes), ``episode_index`` (in the store), ``frame_index`` (the
+      anchor's row or tick), ``task_index`` (-1: none), ``timestamp_ns``: [B] int64.
+      ``timestamp``: [B] float32, seconds from the episode's start.
+
+    Options that are *by key* take one value for all streams, or a mapping with a value for some.
+
+    Args:
+        store: An :class:`EpisodeStore`, or its folder. It is read whole, once.
+        batch_size: B, of each rank. The last batch of an epoch may be smaller.
+        delta_timestamps: Offsets in seconds for each stream of the batch, as LeRobot has them:
+            ``{"state": [-0.1, 0.0], "action": [0.0, 0.02, ...]}``. None in place of a list: at the
+            anchor, without an axis of steps. Without this and `delta_ns`, all streams so.
+        delta_ns: The same in nanoseconds, for keys that are not in `delta_timestamps`.
+        anchor: The stream whose rows are anchors. None: the first of the batch.
+        rate: Anchors at this rate in Hz, from each episode's start on, in place of rows.
+        timeline: By key: ``"time"``, rows are found by their times; or ``"rows"``, they are
+            counted: ``round(offset * rate)`` rows from the anchor's, those outside the episode
+            being its first or last, padded. None: as the store says of the stream.
+        method: By key, how rows combine, as in :func:`robocache.fuse`; None: as the store says.
+        outside: By key, ``"hold"``, ``"zero"``, ``"nan"`` or ``"extrapolate"``.
+        max_gap_s: By key: what is made from rows farther apart, or away, is padded. Seconds.
+        tolerance_s: By key: a row this close to a step is the answer alone. By rows: how far an
+            offset may be from a whole number of them.
+        mean_window_s: By key, the window of method ``"mean"``.
+        latency_s: By key, how long a row takes to arrive where the store has no ``received``.
+        causal: By key. True: a window by time whose offsets are all 0 or less sees the rows that
+            had arrived by the anchor's time, as if the recording ended there. False: all rows.
+        episodes: Indices of episodes, or a slice. These five choose together.
+        tasks: Names of tasks, or one.
+        subset: The name of a subset of the store.
+        predicate: Called with each :class:`Episode` that the others choose.
+        split: ``("train", 0.1)`` or ``("validation", 0.1)``: all but a tenth of the store's
+            episodes, or that tenth.
+        split_seed: Draws that tenth. It is not `seed`, so that both parts stay apart.
+        time_ranges: Anchors in these ranges only: (begin, end) in seconds from an episode's start,
+            the end left out, for all episodes or by the episode's index.
+        drop_n_first_frames: So many anchors at the start of each episode are left out.
+        drop_n_last_frames: So many at its end.
+        shuffle: Whether an epoch is a permutation of the samples, or their order.
+        seed: Decides the permutation, with the epoch's number.
+        drop_last: Whether a smaller last batch is left out.
+        normalize: A mode for each stream to be normalised, as :func:`normalization` takes it.
+        statistics: In place of the store's, by stream: ``mean``, ``std``, ``min``, ``max``,
+            ``q01`` and so on, as LeRobot has them; or a :class:`Normalization`.
+        dtype: By key, the type of the output: float16, bfloat16, float32, float64 or uint8. None:
+            the stream's.
+        images: By key: ``"stored"``, pictures as they are, uint8 [H,W,C]; ``"float"``, float32
+            [C,H,W] from 0 to 1.
+        concat: ``{"obs": ["joints", "gripper"]}``: these stand side by side under one key. Masks
+            keep their own.
+        with_age: Whether ages are wanted.
+        device: Where the store lives and batches are made. None: "cuda" where there is one.
+        rank: Which of several loaders this is, that share out an epoch. None: as torch.distributed
+            says, where it is initialised.
+        world_size: How many they are.
+        reuse_buffers: Whether a batch is overwritten by the next one, in place of new tensors; a
+            CUDA graph can hold :meth:`next` then.
+        transforms: Functions of a batch and a ``torch.Generator`` on its device, which return a
+            batch. The generator is seeded anew for each, by seed, epoch, position and rank.
+
+    Raises:
+        ValueError: For an option that does not fit the store, a stream it lacks, no samples, rows
+            that did not arrive in order for a causal window, a tolerance that spans rows.
+        TypeError: For an argument of a wrong type.
+        StoreError: For a folder that is no store.
+        torch.OutOfMemoryError: If the streams do not fit the device; before any is loaded.
+
+    Example:
+        >>> loader = rc.Loader(
+        ...     "robot.store",
+        ...     batch_size=256,
+        ...     delta_timestamps={"state": [-0.02, 0.0], "action": [i * 0.02 for i in range(100)]},
+        ...     normalize={"action": "min_max"},
+        ... )
+        >>> for batch in loader:
+        ...     loss = policy(batch["state"], batch["action"], batch["action_is_pad"])
+    """
+
+    def __init__(
+        self,
+        store: EpisodeStore | str | os.PathLike[str],
+        batch_size: int,
+        delta_timestamps: Mapping[str, Offsets] | None = None,
+        *,
+        delta_ns: Mapping[str, Sequence[int] | None] | None = None,
+        anchor: str | None = None,
+        rate: float | None = None,
+        timeline: PerKey[Timeline] | None = None,
+        method: PerKey[Method] | None = None,
+        outside: PerKey[Outside] = "hold",
+        max_gap_s: PerKey[float | None] = None,
+        tolerance_s: PerKey[float] = _windows.TOLERANCE_S,
+        mean_window_s: PerKey[float | None] = None,
+        latency_s: PerKey[float] = 0.0,
+        causal: PerKey[bool] = True,
+        episodes: Sequence[int] | slice | None = None,
+        tasks: str | Sequence[str] | None = None,
+        subset: str | None = None,
+        predicate: Callable[[Episode], bool] | None = None,
+        split: Split | None = None,
+        split_seed: int = 0,
+        time_ranges: Ranges | Mapping[int, Ranges] | None = None,
+        drop_n_first_frames: int = 0,
+        drop_n_last_frames: int = 0,
+        shuffle: bool = True,
+        seed: int = 0,
+        drop_last: bool = False,
+        normalize: Mapping[str, NormalizationMode] | None = None,
+        statistics: Mapping[str, Statistics] | None = None,
+        dtype: PerKey[torch.dtype | None] = None,
+        images: PerKey[Images] = "stored",
+        concat: Mapping[str, Sequence[str]] | None = None,
+        with_age: bool = False,
+        device: torch.device | str | None = None,
+        rank: int | None = None,
+        world_size: int | None = None,
+        reuse_buffers: bool = False,
+        transforms: Sequence[Callable[[Batch, torch.Generator], Batch]] = (),
+    ) -> None:
+        arguments = {name: value for name, value in locals().items() if name != "self"}
+        if not isinstance(store, EpisodeStore):
+            store = EpisodeStore(store)
+        arguments["store"] = store
+        for name in ("shuffle", "drop_last", "with_age", "reuse_buffers"):
+            _config.check_bool(name, arguments[name])
+
+        steps = _windows.all_steps(store.streams, delta_timestamps, delta_ns)
+        streams = {key: store.streams[key] for key in steps}
+        scales = make_scales(streams, normalize, statistics)
+        options = WindowOptions(
+            timeline,
+            method,
+            outside,
+            max_gap_s,
+            tolerance_s,
+            mean_window_s,
+            latency_s,
+            causal,
+            dtype,
+            images,
+        )
+        _windows.check_keys(tuple(streams), options)
+        windows = [
+            _windows.make_window(info, steps[key], options, scales.get(key), rate is None)
+            for key, info in streams.items()
+        ]
+        chosen = _anchors.choose_episodes(
+            store, episodes, tasks, subset, predicate, split, split_seed
+        )
+        if rate is None:
+            of_anchor = find_rows(store, _anchor_stream(store, anchor, streams), chosen)
+        else:
+            if anchor is not None:
+                raise ValueError(f"anchor: expected None with a rate, got {anchor!r}")
+            of_anchor, rate = None, _anchors.check_rate(rate)
+        found = _samples.find_anchors(
+            store, chosen, of_anchor, rate, drop_n_first_frames, drop_n_last_frames, time_ranges
+        )
+        order = make_order(len(found), batch_size, seed, shuffle, drop_last, rank, world_size)
+        groups = check_concat(concat, windows)
+        where = find_device(device)
+        resident = _samples.load_streams(store, chosen, windows, of_anchor, found, with_age, where)
+        table, identity = _samples.episode_table(store, chosen), _samples.identity(store)
+        made = Samples(windows, resident, found, table, identity)
+        self.store = store
+        """The store that it draws from."""
+        self._start(made, order, groups, with_age, where, reuse_buffers, transforms, arguments)
+
+    def _start(
+        self,
+        samples: Samples,
+        order: Order,
+        concat: Mapping[str, Sequence[str]],
+        with_age: bool,
+        device: torch.device,
+        reuse_buffers: bool,
+        transforms: Sequence[Callable[[Batch, torch.Generator], Batch]],
+        arguments: dict[str, Any],
+    ) -> None:
+        """What is left to do when it is known what batches are made of."""
+        windows = samples.windows
+        self.device = device
+        """Where batches are."""
+        self.normalization: Mapping[str, Normalization] = {
+            window.key: window.scale for window in windows if window.scale is not None
+        }
+        """Scale and offset of the streams that have some: ``x = y / multiply + subtract``."""
+        self._arguments = arguments
+        self._order = order
+        self._transforms = tuple(transforms)
+        self._generator = torch.Generator(device) if self._transforms else None
+        self._outputs = Outputs(windows, concat, with_age, device, reuse_buffers)
+        anchors = np.ascontiguousarray(samples.anchors).view(np.int64).reshape(-1, 2)
+        table = np.ascontiguousarray(samples.episodes)
+        self._fingerprint = _fingerprint(anchors.data, table.data, samples.identity)
+        self._index = device.index if device.type == "cuda" else None
+        with _on(self._index):
+            self._anchors = torch.from_numpy(anchors).to(device)
+            self._plan = BatchPlan(
+                [_samples.plan_stream(w, samples.streams[w.key], device) for w in windows],
+                self._anchors,
+                torch.from_numpy(table).to(device),
+                BatchOrder(
+                    order.seed,
+                    order.shuffle,
+                    order.rank,
+                    order.ranks,
+                    order.batch_size,
+                    order.drop_last,
+                ),
+            )
+            self._state = torch.zeros(4, dtype=torch.int64, device=device)
+            if self._index is not None:
+                # Whatever stream batches are made on, all of this is there by then.
+                torch.cuda.synchronize()
+        self._state_address = self._state.data_ptr()
+        self._resident_bytes = self._anchors.nbytes + sum(map(_nbytes, samples.streams.values()))
+        self._epoch = self._position = 0
+        self._is_captured = False  # a graph may have moved the device's state past the host's
+        self._batches = self._drawn = self._gathered = 0
+        self._forks = _forks
+        self.dataset = Dataset(self, len(anchors))
+        """Its samples one by one, to look at: ``loader.dataset[7]``."""
+
+    # ---- batches ---------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        """Batches of an epoch."""
+        return self._order.batches
+
+    def __iter__(self) -> Iterator[Batch]:
+        """The batches that are left of the epoch.
+
+        Raises:
+            RuntimeError: In a worker of a torch DataLoader, each of which would give all samples.
+        """
+        worker = get_worker_info()
+        if worker is not None:
+            raise RuntimeError(
+                "Loader: expected no worker processes (it makes whole batches by itself: iterate "
+                "over it, or give a DataLoader batch_size=None and num_workers=0), got worker "
+                f"{worker.id} of {worker.num_workers}"
+            )
+        if self._is_captured:
+            self._catch_up()
+        epoch = self._epoch
+        while self._epoch == epoch:
+            yield self.next()
+
+    def next(self) -> Batch:
+        """The next batch; after an epoch's last, the first of the next epoch.
+
+        Does not wait for the GPU, nor make it wait.
+
+        Raises:
+            RuntimeError: If the GPU refuses the launch; or in the child of a fork, on CUDA.
+            torch.OutOfMemoryError: If the batch does not fit.
+        """
+        if self._forks != _forks:
+            self._after_fork()
+        index = self._index
+        if index is not None:
+            if torch._C._cuda_getDevice() != index:
+                with torch.cuda.device(index):
+                    return self.next()
+            if torch._C._cuda_isCurrentStreamCapturing():
+                return self._draw(self._epoch, self._position, True)
+            if self._is_captured:
+                self._catch_up()
+        return self._draw(self._epoch, self._position, False)
+
+    def _draw(self, epoch: int, position: int, is_capturing: bool) -> Batch:
+        order, outputs, index = self._order, self._outputs, self._index
+        size = order.size(position)
+        stream = 0
+        if index is not None:
+            stream = torch._C._cuda_getCurrentRawStream(index)
+            torch._C._nvtx.rangePushA("robocache.Loader.next")
+        try:
+            batch = outputs.take(size)
+            self._plan.next(
+                self._state_address, size, outputs.windows_address, outputs.facts_address, stream
+            )
+        finally:
+            if index is not None:
+                torch._C._nvtx.rangePop()
+        if is_capturing:
+            self._is_captured = True  # nothing has run: replays will move the device's state
+        else:
+            self._epoch, self._position = order.after(epoch, position)
+            self._batches += 1
+            self._drawn += size
+            _metrics.calls["Loader.next", self.device.type] += 1
+        if self._generator is not None:
+            self._generator.manual_seed(_mixed(order.seed, epoch, position + order.rank))
+            for transform in self._transforms:
+                batch = transform(batch, self._generator)
+        return batch
+
+    def gather(self, indices: Sequence[int] | np.ndarray[Any, Any] | Tensor) -> Batch:
+        """The samples of these indices, in this order, without transforms.
+
+        Args:
+            indices: [B] integers from 0 to the number of samples less 1, in any order, also twice.
+                A tensor on the loader's GPU is taken as it is: an index out of range gives a sample
+                of zeros there, all padded, with index -1, since looking would mean waiting.
+
+        Raises:
+            TypeError: They are no integers.
+            ValueError: They are out of range (not so on a GPU), or have more than one axis.
+        """
+        if self._forks != _forks:
+            self._after_fork()
+        checked = check_indices(indices, len(self.dataset), self.device)
+        outputs, index = self._outputs, self._index
+        batch = outputs.take(checked.numel())
+        if checked.numel() == 0:
+            return batch
+        with _on(index):
+            stream = 0 if index is None else torch._C._cuda_getCurrentRawStream(index)
+            self._plan.gather(
+                checked.data_ptr(),
+                checked.numel(),
+                outputs.windows_address,
+                outputs.facts_address,
+                stream,
+            )
+        self._gathered += checked.numel()
+        _metrics.calls["Loader.gather", self.device.type] += 1
+        return batch
+
+    # ---- where it is -----------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, int]:
+        """Where it is: a few integers, of which :meth:`load_state_dict` goes on.
+
+        They say nothing of ranks and batch size: a run may go on with others. Waits for the GPU.
+        """
+        self._catch_up()
+        return state_of(self._order, self._epoch, self._position, self._fingerprint)
+
+    def load_state_dict(self, state: Mapping[str, int]) -> None:
+        """Goes on where a loader of the same samples and seed was.
+
+        The samples that follow are those that would have followed there, in the same order. Where
+        too few are left in the epoch for this number of ranks, or a whole batch under `drop_last`,
+        the next epoch begins.
+
+        Raises:
+            TypeError, ValueError: It is the state of other samples, another seed or order, or none.
+        """
+        self._move(*position_of(state, self._order, self._fingerprint))
+
+    def set_epoch(self, epoch: int) -> None:
+        """Goes to the start of an epoch; where it is in that epoch already, stays there.
+
+        Trainers that call this before each epoch may so resume in the middle of one.
+
+        Raises:
+            TypeError, ValueError: It is no int, or below 0.
+        """
+        number = check_integer("epoch", epoch, 0, 2**62)
+        if self._is_captured:
+            self._catch_up()
+        if number != self._epoch:
+            self._move(number, 0)
+
+    def _move(self, epoch: int, position: int) -> None:
+        self._state.copy_(torch.tensor([epoch, position, 0, 0]))
+        self._epoch, self._position = epoch, position
+
+    def _catch_up(self) -> None:
+        """The device's position, which replays of a graph move without the host."""
+        self._epoch, self._position, *_ = self._state.tolist()
+
+    def stats(self) -> LoaderStats:
+        """What it has made so far, and what it holds."""
+        made = self._drawn + self._gathered
+        return LoaderStats(
+            batches=self._batches,
+            samples=self._drawn,
+            gathered=self._gathered,
+            bytes=made * self._outputs.sample_bytes,
+            resident_bytes={self.device.type: self._resident_bytes},
+        )
+
+    # ---- other processes -------------------------------------------------------------------------
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The store opens again where it is loaded.
+        return _opened_again, (type(self), self._arguments, self.state_dict())
+
+    def _after_fork(self) -> None:
+        if self._index is not None:
+            raise RuntimeError(
+                "Loader: expected the process that made it, or one that was spawned, got the child "
+                "of a fork: CUDA does not survive that"
+            )
+        # The threads of the parent are gone, and OpenMP would wait for them.
+        torch.set_num_threads(1)
+        self._forks = _forks
+
+    def __repr__(self) -> str:
+        keys = ", ".join(key for key in self._outputs.keys)
+        return (
+            f"Loader({len(self.dataset)} samples, {len(self)} batches of "
+            f"{self._order.batch_size} on {self.device}: {keys})"
+        )
+
+
+def _opened_again(kind: type[Loader], arguments: dict[str, Any], state: dict[str, int]) -> Loader:
+    loader = kind(**arguments)
+    loader.load_state_dict(state)
+    return loader
+
+
+def _anchor_stream(store: EpisodeStore, anchor: object, streams: Mapping[str, object]) -> str:
+    if anchor is None:
+        return next(iter(streams))
+    if not isinstance(anchor, str) or anchor not in store.streams:
+        raise ValueError(
+            f"anchor: expected a stream of the store ({', '.join(store.streams)}), got {anchor!r}"
+        )
+    return anchor
+
+
+def find_device(device: torch.device | str | None) -> torch.device:
+    """The device of a loader: "cuda" where there is one that can be used, and nothing is said.
+
+    Raises:
+        ValueError: It is neither a CPU nor a GPU that can be used.
+        TypeError: It is no device.
+    """
+    if device is None:
+        usable = torch.cuda.is_available() and (
+            _library.cuda_problem(torch.cuda.current_device()) is None
+        )
+        device = "cuda" if usable else "cpu"
+    if not isinstance(device, (str, torch.device)):
+        raise TypeError(f"device: expected a torch.device or its name, got {type(device).__name__}")
+    try:
+        found = torch.device(device)
+    except RuntimeError:
+        raise ValueError(f"device: expected cpu or cuda, got {device!r}") from None
+    if found.type == "cpu":
+        return torch.device("cpu")
+    if found.type != "cuda":
+        raise ValueError(f"device: expected cpu or cuda, got {str(found)!r}")
+    if not torch.cuda.is_available():
+        raise ValueError("device: expected 'cpu' where torch finds no GPU, got 'cuda'")
+    index = torch.cuda.current_device() if found.index is None else found.index
+    if index >= torch.cuda.device_count():
+        raise ValueError(f"device: expected one of {torch.cuda.device_count()} GPUs, got {index}")
+    problem = _library.cuda_problem(index)
+    if problem is not None:
+        raise ValueError(f"device: expected a usable CUDA build for 'cuda', got {problem}")
+    return torch.device("cuda", index)
+
+
+def _on(index: int | None) -> Any:
+    """Makes a GPU the current one; of None, nothing."""
+    return contextlib.nullcontext() if index is None else torch.cuda.device(index)
+
+
+def _nbytes(stream: ResidentStream) -> int:
+    parts = (stream.values, stream.times, stream.offsets, stream.received, stream.valid)
+    return sum(part.nbytes for part in parts if part is not None)
+
+
+def _fingerprint(*parts: Any) -> int:
+    """63 bits that tell samples from others."""
+    digest = hashlib.blake2b(digest_size=8)
+    for part in parts:
+        digest.update(part)
+    return int.from_bytes(digest.digest(), "little") >> 1
+
+
+def _mixed(*numbers: int) -> int:
+    """A seed of several numbers; neighbours have seeds without a pattern."""
+    digest = hashlib.blake2b(repr(numbers).encode(), digest_size=8)
+    return int.from_bytes(digest.digest(), "little") >> 1

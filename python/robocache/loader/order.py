@@ -1,0 +1,181 @@
+"""Which samples come when: the host's knowledge of an order that the device keeps."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Order:
+    """How an epoch of samples is shared out into batches, over ranks.
+
+    A position counts samples of all ranks from the epoch's start. Of the places from there on, rank
+    r takes those at r, r + ranks, r + 2 ranks, and so on.
+
+    Attributes:
+        samples: A, of an epoch.
+        batch_size: Of a rank.
+        drop_last: Whether an epoch ends with its last full batch. Without it the last one is
+            smaller, and may have a sample more on some ranks than on others; only a rest of fewer
+            samples than ranks is left out, so that all ranks have as many batches.
+    """
+
+    samples: int
+    batch_size: int
+    seed: int = 0
+    shuffle: bool = True
+    drop_last: bool = False
+    rank: int = 0
+    ranks: int = 1
+
+    @property
+    def stride(self) -> int:
+        """Samples of a global batch."""
+        return self.ranks * self.batch_size
+
+    @property
+    def least(self) -> int:
+        """With fewer samples than these left, an epoch is over."""
+        return self.stride if self.drop_last else self.ranks
+
+    @property
+    def batches(self) -> int:
+        """Batches of an epoch."""
+        whole, rest = divmod(self.samples, self.stride)
+        return whole + (1 if rest >= self.least else 0)
+
+    def size(self, position: int) -> int:
+        """The samples of this rank's batch at a position."""
+        left = self.samples - position - self.rank
+        return min(self.batch_size, -(-left // self.ranks))
+
+    def after(self, epoch: int, position: int) -> tuple[int, int]:
+        """Epoch and position of the batch after that at a position."""
+        return self.rolled(epoch, position + self.stride)
+
+    def rolled(self, epoch: int, position: int) -> tuple[int, int]:
+        """The same position, or the next epoch's first where too few samples are left."""
+        if self.samples - position < self.least:
+            return epoch + 1, 0
+        return epoch, position
+
+
+def make_order(
+    samples: int,
+    batch_size: object,
+    seed: object,
+    shuffle: bool,
+    drop_last: bool,
+    rank: object,
+    world_size: object,
+) -> Order:
+    """Checks the options; without `rank` and `world_size` torch.distributed says them.
+
+    Raises:
+        TypeError, ValueError: `<option>: expected ..., got ...`.
+    """
+    if (rank is None) != (world_size is None):
+        raise ValueError(
+            f"rank: expected rank and world_size together, got rank={rank}, world_size={world_size}"
+        )
+    if rank is None:
+        rank, world_size = _distributed()
+    ranks = check_integer("world_size", world_size, 1)
+    order = Order(
+        samples,
+        check_integer("batch_size", batch_size, 1),
+        check_integer("seed", seed, 0, 2**64 - 1),
+        shuffle,
+        drop_last,
+        check_integer("rank", rank, 0, ranks - 1),
+        ranks,
+    )
+    if samples < order.least:
+        if drop_last:
+            raise ValueError(
+                f"batch_size: expected at most {samples // ranks} with drop_last=True, {samples} "
+                f"samples and {ranks} ranks, got {order.batch_size}"
+            )
+        raise ValueError(f"world_size: expected at most the {samples} samples, got {ranks}")
+    return order
+
+
+def _distributed() -> tuple[int, int]:
+    """Rank and number of ranks, as torch.distributed has them."""
+    distributed: Any = sys.modules.get("torch.distributed")
+    if distributed is not None and distributed.is_available() and distributed.is_initialized():
+        return distributed.get_rank(), distributed.get_world_size()
+    said = os.environ.get("WORLD_SIZE", "1")
+    if "RANK" in os.environ and said.isdecimal() and int(said) > 1:
+        # All ranks would train on the same samples, and nobody would notice.
+        raise ValueError(
+            f"world_size: expected torch.distributed.init_process_group() before the loader, or "
+            f"rank and world_size, got neither in a job with WORLD_SIZE={said}"
+        )
+    return 0, 1
+
+
+def check_integer(name: str, value: object, least: int, most: int | None = None) -> int:
+    """An int in a range; NumPy's are fine.
+
+    Raises:
+        TypeError, ValueError: `<name>: expected ..., got ...`.
+    """
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(f"{name}: expected an int, got {type(value).__name__}")
+    number: int = value.__index__()
+    if number < least or (most is not None and number > most):
+        limit = f"{least} or more" if most is None else f"{least} to {most}"
+        raise ValueError(f"{name}: expected {limit}, got {number}")
+    return number
+
+
+# ---- the state -----------------------------------------------------------------------------------
+
+_VERSION = 1
+
+
+def state_of(order: Order, epoch: int, position: int, fingerprint: int) -> dict[str, int]:
+    """Where a loader is, as a few integers.
+
+    Ranks and batch size are not among them: it goes on with others.
+    """
+    return {
+        "version": _VERSION,
+        "seed": order.seed,
+        "shuffle": int(order.shuffle),
+        "samples": order.samples,
+        "fingerprint": fingerprint,
+        "epoch": epoch,
+        "position": position,
+    }
+
+
+def position_of(state: object, order: Order, fingerprint: int) -> tuple[int, int]:
+    """Epoch and position of a state.
+
+    Raises:
+        TypeError, ValueError: It is no state, or that of another order.
+    """
+    if not isinstance(state, dict):
+        raise TypeError(f"state: expected a dict, got {type(state).__name__}")
+    own = state_of(order, 0, 0, fingerprint)
+    missing = [name for name in own if name not in state]
+    if missing:
+        raise ValueError(f"state: expected {', '.join(own)}, got none of {', '.join(missing)}")
+    reasons = {
+        "version": "",
+        "seed": "",
+        "shuffle": "",
+        "samples": " (another store, or other options that choose its samples)",
+        "fingerprint": " (another store, or other options that choose its samples)",
+    }
+    for name, reason in reasons.items():
+        if state[name] != own[name]:
+            raise ValueError(f"state[{name!r}]: expected {own[name]}, got {state[name]}{reason}")
+    epoch = check_integer("state['epoch']", state["epoch"], 0, 2**62)
+    position = check_integer("state['position']", state["position"], 0, order.samples)
+    return order.rolled(epoch, position)

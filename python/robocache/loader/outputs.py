@@ -1,0 +1,211 @@
+"""The tensors of a batch: allocated, or used again, and their addresses for the plan."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor
+
+from robocache import _options
+from robocache.loader._plan import BatchFacts, WindowOutput
+from robocache.loader.windows import Window
+
+Batch: TypeAlias = dict[str, Tensor]
+
+INTEGER_FACTS = ("index", "episode_index", "frame_index", "task_index", "timestamp_ns")
+FACTS = (*INTEGER_FACTS, "timestamp")
+PAD, AGE = "_is_pad", "_age"
+
+
+@dataclass(frozen=True)
+class _Values:
+    """A tensor of values of the batch: of one window, or of several side by side."""
+
+    key: str
+    shape: tuple[int, ...]  # of a sample
+    dtype: torch.dtype
+    members: tuple[tuple[Any, int], ...]  # (WindowOutput, bytes before its columns)
+
+
+class Outputs:
+    """Allocates batches, and knows where they are.
+
+    Args:
+        windows: In the plan's order, which is that of the batch.
+        concat: Keys of the batch that have several windows side by side.
+        with_age: Whether ages are wanted.
+        device: Where the batch is to be.
+        reuse: Whether batches of a size are the same tensors every time.
+
+    Attributes:
+        windows_address: Of the plan's array of WindowOutput; the last batch's addresses are in it.
+        facts_address: Of its BatchFacts.
+        sample_bytes: Bytes of one sample.
+    """
+
+    def __init__(
+        self,
+        windows: Sequence[Window],
+        concat: Mapping[str, Sequence[str]],
+        with_age: bool,
+        device: torch.device,
+        reuse: bool,
+    ) -> None:
+        self._array = (WindowOutput * len(windows))()
+        self._facts = BatchFacts()
+        self.windows_address = ctypes.addressof(self._array)
+        self.facts_address = ctypes.addressof(self._facts)
+        self._device = device
+        self._kept: dict[int, tuple[Batch, bytes, bytes]] | None = {} if reuse else None
+        slots = {w.key: self._array[i] for i, w in enumerate(windows)}
+        by_key = {window.key: window for window in windows}
+        group_of = {key: group for group, keys in concat.items() for key in keys}
+        self._values: list[_Values] = []
+        for group in dict.fromkeys(group_of.get(window.key, window.key) for window in windows):
+            members = [by_key[key] for key in concat.get(group, (group,))]
+            self._values.append(_side_by_side(group, members, slots, group in concat))
+        self._masks = [(w.key + PAD, slots[w.key], _steps_shape(w)) for w in windows]
+        self._ages = [(w.key + AGE, slots[w.key], _steps_shape(w)) for w in windows if with_age]
+        values_bytes = sum(math.prod(v.shape) * v.dtype.itemsize for v in self._values)
+        steps = sum(len(window.steps) for window in windows)
+        self.sample_bytes = values_bytes + steps * (9 if with_age else 1) + 5 * 8 + 4
+
+    @property
+    def keys(self) -> list[str]:
+        """Of values."""
+        return [values.key for values in self._values]
+
+    def take(self, size: int) -> Batch:
+        """A batch of so many samples, to be written next: its addresses are set."""
+        if self._kept is None:
+            return self._allocate(size)
+        kept = self._kept.get(size)
+        if kept is None:
+            batch = self._allocate(size)
+            self._kept[size] = (batch, bytes(self._array), bytes(self._facts))
+            return dict(batch)
+        batch, array, facts = kept
+        ctypes.memmove(self.windows_address, array, len(array))
+        ctypes.memmove(self.facts_address, facts, len(facts))
+        return dict(batch)
+
+    def _allocate(self, size: int) -> Batch:
+        # Short on purpose: this is most of what a small batch costs.
+        empty, device, facts = torch.empty, self._device, self._facts
+        batch: Batch = {}
+        for values in self._values:
+            tensor = empty((size, *values.shape), dtype=values.dtype, device=device)
+            address = tensor.data_ptr()
+            for slot, offset in values.members:
+                slot.values = address + offset
+            batch[values.key] = tensor
+        for key, slot, shape in self._masks:
+            tensor = empty((size, *shape), dtype=torch.bool, device=device)
+            slot.is_pad = tensor.data_ptr()
+            batch[key] = tensor
+        for key, slot, shape in self._ages:
+            tensor = empty((size, *shape), dtype=torch.int64, device=device)
+            slot.age_ns = tensor.data_ptr()
+            batch[key] = tensor
+        integers = empty((5, size), dtype=torch.int64, device=device)
+        address, step = integers.data_ptr(), 8 * size
+        facts.index = address
+        facts.episode_index = address + step
+        facts.frame_index = address + 2 * step
+        facts.task_index = address + 3 * step
+        facts.timestamp_ns = address + 4 * step
+        batch.update(zip(INTEGER_FACTS, integers.unbind(0), strict=True))
+        batch["timestamp"] = tensor = empty((size,), dtype=torch.float32, device=device)
+        facts.timestamp = tensor.data_ptr()
+        return batch
+
+
+def _steps_shape(window: Window) -> tuple[int, ...]:
+    return (len(window.steps),) if window.has_axis else ()
+
+
+def _side_by_side(
+    key: str, windows: Sequence[Window], slots: Mapping[str, Any], is_group: bool
+) -> _Values:
+    """One window as it is, or a group's, whose rows are vectors then."""
+    width = sum(window.elements for window in windows)
+    dtype = windows[0].out_dtype
+    members = []
+    column = 0
+    for window in windows:
+        slot = slots[window.key]
+        # The plan counts elements of what it writes, which are bytes of rows that it copies.
+        slot.row_stride = width * (dtype.itemsize if window.is_copied else 1)
+        members.append((slot, column * dtype.itemsize))
+        column += window.elements
+    shape = (*_steps_shape(windows[0]), width) if is_group else windows[0].out_shape
+    return _Values(key, shape, dtype, tuple(members))
+
+
+def check_concat(
+    concat: object, windows: Sequence[Window], facts: Sequence[str] = FACTS
+) -> dict[str, tuple[str, ...]]:
+    """That windows can stand side by side: vectors of a type, at the same offsets.
+
+    Raises:
+        TypeError, ValueError: `concat[<key>]: expected ..., got ...`.
+    """
+    if concat is None:
+        return {}
+    if not isinstance(concat, Mapping):
+        raise TypeError(
+            f"concat: expected streams for each key, as in {{'obs': ['joints', 'gripper']}}, "
+            f"got {type(concat).__name__}"
+        )
+    by_key = {window.key: window for window in windows}
+    taken: dict[str, str] = {}
+    groups: dict[str, tuple[str, ...]] = {}
+    for group, keys in concat.items():
+        name = f"concat[{group!r}]"
+        if isinstance(keys, str) or not isinstance(keys, Sequence) or not keys:
+            raise TypeError(f"{name}: expected a list of streams, got {keys!r}")
+        for key in keys:
+            if key not in by_key:
+                raise ValueError(
+                    f"{name}: expected streams of the batch ({', '.join(by_key)}), got {key!r}"
+                )
+            if key in taken:
+                raise ValueError(
+                    f"{name}: expected each stream once, got {key!r}, which concat[{taken[key]!r}] "
+                    "has"
+                )
+            taken[key] = group
+        _check_group(name, [by_key[key] for key in keys])
+        groups[group] = tuple(keys)
+    names = [window.key for window in windows if window.key not in taken]
+    reserved = {window.key + ending for window in windows for ending in (PAD, AGE)}
+    for group in groups:
+        if group in names or group in facts or group in reserved:
+            raise ValueError(f"concat: expected keys that the batch has not, got {group!r}")
+    return groups
+
+
+def _check_group(name: str, windows: Sequence[Window]) -> None:
+    first = windows[0]
+    for window in windows:
+        if len(window.shape) > 1:
+            raise ValueError(
+                f"{name}: expected rows that are vectors, got {window.key} of shape "
+                f"{list(window.shape)}"
+            )
+        if window.out_dtype != first.out_dtype:
+            raise ValueError(
+                f"{name}: expected {_options.dtype_name(first.out_dtype)} like {first.key}, got "
+                f"{_options.dtype_name(window.out_dtype)} of {window.key} (dtype= changes it)"
+            )
+        if (window.has_axis, window.by_rows, window.steps) != (
+            first.has_axis,
+            first.by_rows,
+            first.steps,
+        ):
+            raise ValueError(f"{name}: expected the offsets of {first.key} for {window.key} too")

@@ -1,0 +1,164 @@
+"""From a store and options to what a plan takes: windows, resident streams, anchors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from robocache import _options
+from robocache.loader import anchors as _anchors
+from robocache.loader import residency
+from robocache.loader._plan import PlanStream
+from robocache.loader.order import check_integer
+from robocache.loader.residency import FileRows, ResidentStream
+from robocache.loader.windows import Window
+from robocache.store.episode_store import EpisodeStore
+
+
+class Samples(NamedTuple):
+    """What batches are made of. E episodes, A anchors."""
+
+    windows: Sequence[Window]
+    streams: Mapping[str, ResidentStream]
+    anchors: NDArray[Any]  # [A] of anchors.ANCHOR
+    episodes: NDArray[np.int64]  # [E,3]: index in the store, task, start_ns
+    identity: bytes  # tells their store from others
+
+
+def find_anchors(
+    store: EpisodeStore,
+    episodes: NDArray[np.int64],
+    anchor: FileRows | None,
+    rate: float | None,
+    drop_n_first_frames: object,
+    drop_n_last_frames: object,
+    time_ranges: Any,
+) -> NDArray[Any]:
+    """The anchors of the chosen episodes.
+
+    Args:
+        store: The store.
+        episodes: [E], the indices of the chosen ones.
+        anchor: The stream whose rows they are; None: they have a rate.
+        rate: In Hz.
+        drop_n_first_frames: So many at the start of each episode are left out.
+        drop_n_last_frames: So many at the end.
+        time_ranges: As :func:`anchors.in_ranges` takes them; None: all times.
+
+    Raises:
+        TypeError, ValueError: An option that does not fit, or none is left.
+    """
+    first = check_integer("drop_n_first_frames", drop_n_first_frames, 0)
+    last = check_integer("drop_n_last_frames", drop_n_last_frames, 0)
+    starts = store.episodes.starts_ns[episodes]
+    if anchor is not None:
+        found = _anchors.row_anchors(anchor.times(), anchor.offsets, first, last)
+    else:
+        assert rate is not None
+        ends = store.episodes.ends_ns[episodes]
+        found = _anchors.tick_anchors(starts, ends, rate, first, last)
+    if time_ranges is not None:
+        found = _anchors.in_ranges(found, time_ranges, episodes, starts, len(store))
+    if not len(found):
+        of = f"rows of {anchor.info.name}" if anchor is not None else f"ticks of {rate:g} Hz"
+        raise ValueError(
+            f"anchor: expected at least 1 anchor, got none: {of} in {len(episodes)} episodes, "
+            f"less what drop_n_first_frames, drop_n_last_frames and time_ranges leave out"
+        )
+    return found
+
+
+def load_streams(
+    store: EpisodeStore,
+    episodes: NDArray[np.int64],
+    windows: Sequence[Window],
+    anchor: FileRows | None,
+    anchors: NDArray[Any],
+    with_age: bool,
+    device: torch.device,
+) -> dict[str, ResidentStream]:
+    """Checks windows against the rows that there are, and loads these onto a device.
+
+    Raises:
+        ValueError: Times, arrivals or rows are not what a window needs.
+        torch.OutOfMemoryError: The streams do not fit; said before any is loaded.
+    """
+    found: dict[str, FileRows] = {}
+    for window in windows:
+        rows = residency.find_rows(store, window.key, episodes)
+        found[window.key] = rows
+        if window.by_rows:
+            assert anchor is not None
+            residency.check_rows(rows, anchor, episodes)
+            continue
+        residency.check_tolerance(rows, window.tolerance_ns)
+        if window.is_causal:
+            residency.check_arrivals(rows)
+    with_times = {window.key: with_age or not window.by_rows for window in windows}
+    wanted = {name: rows.bytes(with_times[name]) for name, rows in found.items()}
+    residency.check_room({**wanted, "anchors": anchors.nbytes}, device)
+    return {name: residency.load(rows, device, with_times[name]) for name, rows in found.items()}
+
+
+def episode_table(store: EpisodeStore, episodes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """[E,3]: index in the store, task or -1, start in ns."""
+    columns = store.episodes
+    return np.stack([episodes, columns.task_indices[episodes], columns.starts_ns[episodes]], 1)
+
+
+def identity(store: EpisodeStore) -> bytes:
+    """What another store, or the same with other rows, has not."""
+    return "".join(shard["crc32"] for shard in store._shards).encode()
+
+
+def plan_stream(window: Window, stream: ResidentStream, device: torch.device) -> PlanStream:
+    """A window of a stream as the plan takes it: rows of D columns.
+
+    Rows of a type that alignment does not compute with are bytes, which it copies.
+    """
+    values = stream.values.view(stream.values.size(0), window.elements)
+    layout, out_dtype = window.layout, window.out_dtype
+    if window.is_copied:
+        size = window.dtype.itemsize
+        values, out_dtype = values.view(torch.uint8), torch.uint8
+        layout = tuple((method, width * size) for method, width in layout)
+        if window.by_rows:
+            layout = ((_options.PREVIOUS, window.elements * size),)
+    subtract = multiply = None
+    if window.scale is not None:
+        compute = _options.compute_dtype(window.dtype, out_dtype)
+        if window.is_colours_first:
+            compute = torch.float64  # x / 255, rounded once, as others divide
+        subtract = _vector(window.scale.subtract, compute, device)
+        multiply = _vector(window.scale.multiply, compute, device)
+    height, width, colours = window.shape if window.is_colours_first else (0, 0, 0)
+    return PlanStream(
+        name=window.key,
+        values=values,
+        times=stream.times,
+        offsets=stream.offsets,
+        received=stream.received if window.is_causal else None,
+        valid=stream.valid,
+        steps=torch.tensor(window.steps, dtype=torch.int64, device=device),
+        subtract=subtract,
+        multiply=multiply,
+        layout=layout,
+        by_rows=window.by_rows,
+        is_causal=window.is_causal,
+        outside=window.outside,
+        out_dtype=out_dtype,
+        latency_ns=window.latency_ns,
+        max_gap_ns=window.max_gap_ns,
+        tolerance_ns=window.tolerance_ns,
+        mean_window_ns=window.mean_window_ns,
+        image=(height * width, colours) if window.is_colours_first else None,
+    )
+
+
+def _vector(numbers: NDArray[np.float64], dtype: torch.dtype, device: torch.device) -> Tensor:
+    return torch.from_numpy(np.ascontiguousarray(numbers)).to(device, dtype)

@@ -1,0 +1,395 @@
+"""What a sample gets of each stream: offsets and options of users as windows, checked."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
+
+import numpy as np
+import torch
+
+from robocache import _options
+from robocache.loader.scales import spread
+from robocache.names import Method, Outside
+from robocache.store.normalization import Normalization
+from robocache.store.stream_info import StreamInfo
+
+T = TypeVar("T")
+PerKey: TypeAlias = T | Mapping[str, T]
+"""One value for all streams, or a mapping of some; what it leaves out has the default."""
+Timeline: TypeAlias = Literal["time", "rows"]
+Images: TypeAlias = Literal["stored", "float"]
+Offsets: TypeAlias = Sequence[float] | None
+
+TORCH_DTYPES = {
+    "BOOL": torch.bool, "U8": torch.uint8, "I8": torch.int8, "U16": torch.uint16,
+    "I16": torch.int16, "U32": torch.uint32, "I32": torch.int32, "U64": torch.uint64,
+    "I64": torch.int64, "F16": torch.float16, "BF16": torch.bfloat16, "F32": torch.float32,
+    "F64": torch.float64,
+}  # fmt: skip
+TOLERANCE_S = 1e-4  # LeRobot's
+_MAX_COLOURS = 4
+_COPIES = (_options.PREVIOUS, _options.NEAREST)  # methods that hand rows on as they are
+
+
+@dataclass(frozen=True)
+class Window:
+    """A window of a stream, as the plan takes it. D elements of a row, K steps."""
+
+    key: str  # the stream's name, and its key in the batch
+    dtype: torch.dtype  # of the stream
+    shape: tuple[int, ...]  # of its rows
+    steps: tuple[int, ...]  # ns from the anchor's time, or rows from the anchor's
+    has_axis: bool  # whether the batch has an axis of steps; else K is 1
+    by_rows: bool
+    is_causal: bool
+    layout: tuple[tuple[int, int], ...]  # (method, elements)
+    outside: int
+    max_gap_ns: int | None
+    tolerance_ns: int
+    mean_window_ns: int | None
+    latency_ns: int
+    out_dtype: torch.dtype
+    is_colours_first: bool = False  # an image [H,W,C] is written [C,H,W]
+    scale: Normalization | None = None  # [D] float64, or [C] of colours first
+
+    @property
+    def out_shape(self) -> tuple[int, ...]:
+        """Of a sample's values: [K, ...], or without the axis."""
+        row = (self.shape[2], *self.shape[:2]) if self.is_colours_first else self.shape
+        return (len(self.steps), *row) if self.has_axis else row
+
+    @property
+    def elements(self) -> int:
+        """D."""
+        return math.prod(self.shape)
+
+    @property
+    def is_copied(self) -> bool:
+        """Whether its type is none that alignment computes with: then rows are bytes."""
+        return self.dtype not in _options.DTYPE_CODES
+
+
+class WindowOptions(NamedTuple):
+    """Options of :class:`robocache.Loader` that say what windows are like."""
+
+    timeline: PerKey[Timeline] | None
+    method: PerKey[Method] | None
+    outside: PerKey[Outside]
+    max_gap_s: PerKey[float | None]
+    tolerance_s: PerKey[float]
+    mean_window_s: PerKey[float | None]
+    latency_s: PerKey[float]
+    causal: PerKey[bool]
+    dtype: PerKey[torch.dtype | None]
+    images: PerKey[Images]
+
+
+# What holds for a stream that a mapping leaves out.
+_DEFAULTS = WindowOptions(None, None, "hold", None, TOLERANCE_S, None, 0.0, True, None, "stored")
+
+
+class Steps(NamedTuple):
+    """Offsets of a key as users gave them; None: at the anchor, without an axis."""
+
+    name: str  # of the option and its key
+    offsets: Sequence[float] | None
+    is_ns: bool
+
+
+def all_steps(
+    streams: Mapping[str, StreamInfo],
+    delta_timestamps: Mapping[str, Offsets] | None,
+    delta_ns: Mapping[str, Sequence[int] | None] | None,
+) -> dict[str, Steps]:
+    """The keys of the batch, with their offsets; without any, every stream at the anchor.
+
+    Raises:
+        TypeError, ValueError: An unknown stream, one that is in both, or no offsets at all.
+    """
+    steps: dict[str, Steps] = {}
+    for option, given in (("delta_timestamps", delta_timestamps), ("delta_ns", delta_ns)):
+        if given is None:
+            continue
+        if not isinstance(given, Mapping):
+            raise TypeError(
+                f"{option}: expected offsets for each stream, as in {{'action': [0.0, 0.1]}}, "
+                f"got {type(given).__name__}"
+            )
+        for key, offsets in given.items():
+            if key not in streams:
+                raise ValueError(
+                    f"{option}: expected streams of the store ({', '.join(streams)}), got {key!r}"
+                )
+            if key in steps:
+                raise ValueError(
+                    f"delta_ns: expected keys that delta_timestamps has not, got {key!r}"
+                )
+            steps[key] = Steps(f"{option}[{key!r}]", offsets, option == "delta_ns")
+    if delta_timestamps is None and delta_ns is None:
+        steps = {key: Steps(key, None, True) for key in streams}
+    if not steps:
+        raise ValueError("delta_timestamps: expected at least 1 stream, got none")
+    return steps
+
+
+def make_window(
+    info: StreamInfo,
+    steps: Steps,
+    options: WindowOptions,
+    scale: Normalization | None,
+    has_rows: bool,
+) -> Window:
+    """One window.
+
+    Args:
+        info: The stream.
+        steps: Its offsets.
+        options: Those of all streams.
+        scale: How it is normalised: [C] of its channels, or None.
+        has_rows: Whether anchors are rows of a stream, and not ticks.
+
+    Raises:
+        TypeError, ValueError: `<option>: <stream>: expected ..., got ...`.
+    """
+    key = info.name
+    dtype = TORCH_DTYPES[info.type_name]
+    timeline = _of(options, "timeline", key)
+    if timeline is None:
+        timeline = info.timeline if has_rows else "time"
+    if timeline not in ("time", "rows"):
+        raise ValueError(f"timeline: {key}: expected time or rows, got {timeline!r}")
+    by_rows = timeline == "rows"
+    if by_rows and not has_rows:
+        raise ValueError(
+            f"timeline: {key}: expected time where anchors have a rate (rows are counted from an "
+            "anchor's row), got 'rows'"
+        )
+    if by_rows:
+        _refuse_named(options, key)
+    tolerance_ns = _duration("tolerance_s", key, _of(options, "tolerance_s", key))
+    is_causal = _of(options, "causal", key)
+    if type(is_causal) is not bool:
+        raise TypeError(f"causal: {key}: expected a bool, got {type(is_causal).__name__}")
+    offsets = _row_steps(info, steps, tolerance_ns) if by_rows else _time_steps(steps)
+    max_gap_s = _of(options, "max_gap_s", key)
+    colours_first, out_dtype, scale = _output(info, dtype, options, scale)
+    layout = _layout(info, _of(options, "method", key))
+    mean_window_ns = None
+    if any(method == _options.MEAN for method, _ in layout):
+        mean_window_ns = _mean_window(key, _of(options, "mean_window_s", key))
+    window = Window(
+        key=key,
+        dtype=dtype,
+        shape=info.shape,
+        steps=offsets,
+        has_axis=steps.offsets is not None,
+        by_rows=by_rows,
+        is_causal=is_causal and not by_rows and max(offsets) <= 0,
+        layout=layout,
+        outside=_options.outside_code(_of(options, "outside", key)),
+        max_gap_ns=None if by_rows or max_gap_s is None else _duration("max_gap_s", key, max_gap_s),
+        tolerance_ns=0 if by_rows else tolerance_ns,
+        mean_window_ns=None if by_rows else mean_window_ns,
+        latency_ns=_duration("latency_s", key, _of(options, "latency_s", key)),
+        out_dtype=out_dtype,
+        is_colours_first=colours_first,
+        scale=scale,
+    )
+    _check(window)
+    return window
+
+
+def check_keys(streams: Sequence[str], options: WindowOptions) -> None:
+    """That mappings name streams of the batch only.
+
+    Raises:
+        ValueError: `<option>: expected ..., got ...`.
+    """
+    for name, option in zip(options._fields, options, strict=True):
+        for key in option if isinstance(option, Mapping) else ():
+            if key not in streams:
+                raise ValueError(
+                    f"{name}: expected streams of the batch ({', '.join(streams)}), got {key!r}"
+                )
+
+
+def _of(options: WindowOptions, name: str, key: str) -> Any:
+    option = getattr(options, name)
+    return option.get(key, getattr(_DEFAULTS, name)) if isinstance(option, Mapping) else option
+
+
+def _refuse_named(options: WindowOptions, key: str) -> None:
+    """That options which say nothing of rows that are counted are not given to such a stream."""
+    for name in ("method", "max_gap_s", "mean_window_s", "latency_s", "causal"):
+        option = getattr(options, name)
+        if isinstance(option, Mapping) and key in option:
+            raise ValueError(f"{name}: {key}: expected none with timeline 'rows', got one")
+
+
+# ---- offsets -------------------------------------------------------------------------------------
+
+
+def _time_steps(steps: Steps) -> tuple[int, ...]:
+    if steps.offsets is None:
+        return (0,)
+    found = []
+    for offset in _numbers(steps):
+        ns = int(offset) if steps.is_ns else round(float(offset) * 1e9)
+        if abs(ns) > _options.MAX_INT64:
+            raise ValueError(f"{steps.name}: expected offsets within 2^63 ns, got {offset!r}")
+        found.append(ns)
+    return tuple(found)
+
+
+def _row_steps(info: StreamInfo, steps: Steps, tolerance_ns: int) -> tuple[int, ...]:
+    """Seconds as rows: `round(offset * rate)`, for offsets that are near a whole number of them."""
+    if steps.offsets is None:
+        return (0,)
+    rate = info.rate
+    if rate is None:
+        raise ValueError(
+            f"timeline: {info.name}: expected a stream with a nominal rate for 'rows', got one "
+            "without (StoreWriter.declare gives it one; timeline='time' needs none)"
+        )
+    found = []
+    for offset in _numbers(steps):
+        rows = float(offset) * (1e-9 if steps.is_ns else 1.0) * rate
+        if abs(rows - round(rows)) / rate * 1e9 > tolerance_ns:
+            raise ValueError(
+                f"{steps.name}: expected multiples of {1 / rate:g} s (rows of {rate:g} Hz) within "
+                f"tolerance_s={tolerance_ns * 1e-9:g}, got {offset!r}"
+            )
+        found.append(round(rows))
+    return tuple(found)
+
+
+def _numbers(steps: Steps) -> list[Any]:
+    """The offsets, at least one, each a finite number; integers where they are nanoseconds."""
+    given: Any = steps.offsets
+    if hasattr(given, "tolist"):  # an array or a tensor
+        given = given.tolist()
+    if isinstance(given, (str, bytes)) or not isinstance(given, Sequence):
+        raise TypeError(f"{steps.name}: expected a list of numbers, got {given!r}")
+    if not given:
+        raise ValueError(f"{steps.name}: expected at least 1 offset, got none")
+    kind = numbers.Integral if steps.is_ns else numbers.Real
+    for offset in given:
+        if not isinstance(offset, kind) or isinstance(offset, bool):
+            unit = "ints (nanoseconds)" if steps.is_ns else "numbers (seconds)"
+            raise TypeError(f"{steps.name}: expected {unit}, got {offset!r}")
+        if not math.isfinite(offset):
+            raise ValueError(f"{steps.name}: expected finite numbers, got {offset!r}")
+    return list(given)
+
+
+def _mean_window(key: str, seconds: object) -> int:
+    if seconds is None:
+        raise ValueError(f"mean_window_s: {key}: expected one for method mean, got None")
+    return _duration("mean_window_s", key, seconds)
+
+
+def _duration(name: str, key: str, seconds: object) -> int:
+    """Seconds as nanoseconds."""
+    if not isinstance(seconds, numbers.Real) or isinstance(seconds, bool):
+        raise TypeError(f"{name}: {key}: expected a number (s), got {type(seconds).__name__}")
+    if not 0 <= float(seconds) < 2**33:  # years
+        raise ValueError(f"{name}: {key}: expected 0 or more, got {seconds}")
+    return round(float(seconds) * 1e9)
+
+
+# ---- methods and types ---------------------------------------------------------------------------
+
+
+def _layout(info: StreamInfo, method: Any) -> tuple[tuple[int, int], ...]:
+    name, elements = f"method: {info.name}", math.prod(info.shape)
+    chosen: Any = info.method if method is None else method
+    if isinstance(chosen, str):
+        code = _options.METHODS.get(chosen)
+        if code is None:
+            _options.refuse_name(name, chosen)
+        return ((code, elements),)
+    packed = _options.pack_layout(name, chosen)
+    layout = tuple(zip(packed[::2], packed[1::2], strict=True))
+    if sum(width for _, width in layout) != elements:
+        raise ValueError(
+            f"{name}: expected runs that sum to {elements} for rows of shape {list(info.shape)}, "
+            f"got {sum(width for _, width in layout)}"
+        )
+    return layout
+
+
+def _output(
+    info: StreamInfo, dtype: torch.dtype, options: WindowOptions, scale: Normalization | None
+) -> tuple[bool, torch.dtype, Normalization | None]:
+    """Whether colours come first, the type of the output, and the scale that it needs."""
+    key = info.name
+    images = _of(options, "images", key)
+    if images not in ("stored", "float"):
+        raise ValueError(f"images: {key}: expected stored or float, got {images!r}")
+    is_float_image = images == "float" and is_image(info)
+    named = isinstance(options.images, Mapping) and key in options.images
+    if images == "float" and named and not is_float_image:
+        raise ValueError(
+            f"images: {key}: expected uint8 rows [H,W,C] of at most {_MAX_COLOURS} colours for "
+            f"'float', got {info}"
+        )
+    wanted = _of(options, "dtype", key)
+    if wanted is not None and wanted not in _options.DTYPE_CODES:
+        raise TypeError(
+            f"dtype: {key}: expected float16, bfloat16, float32, float64 or uint8, "
+            f"got {_options.dtype_text(wanted)}"
+        )
+    if dtype not in _options.DTYPE_CODES:
+        named = isinstance(options.dtype, Mapping) and key in options.dtype
+        if wanted is not None and named:
+            raise ValueError(f"dtype: {key}: expected none for {info}, which is copied as it is")
+        if scale is not None:
+            raise ValueError(f"normalize[{key!r}]: expected floats or uint8, got {info}")
+        return False, dtype, None
+    if is_float_image:
+        if wanted == torch.uint8:
+            raise ValueError(f"dtype: {key}: expected floats with images='float', got uint8")
+        if scale is None:
+            scale = Normalization(np.zeros(1), np.full(1, 1 / 255))
+        return True, wanted or torch.float32, spread(f"normalize[{key!r}]", scale, info.shape[2:])
+    if scale is not None and wanted is None and dtype == torch.uint8:
+        raise ValueError(f"dtype: {key}: expected one with normalize of uint8 values, got None")
+    if scale is not None:
+        scale = spread(f"normalize[{key!r}]", scale, info.shape)
+    return False, wanted or dtype, scale
+
+
+def is_image(info: StreamInfo) -> bool:
+    """Whether its rows are pictures: bytes [H,W,C] of at most four colours."""
+    return info.type_name == "U8" and len(info.shape) == 3 and info.shape[2] <= _MAX_COLOURS
+
+
+def _check(window: Window) -> None:
+    """What methods, types and the timeline ask of each other."""
+    key = window.key
+    if window.by_rows:
+        if window.outside != _options.HOLD:
+            got = list(_options.OUTSIDES)[window.outside]
+            raise ValueError(f"outside: {key}: expected hold with timeline 'rows', got {got!r}")
+        return
+    for method, width in window.layout:
+        name = _options.METHOD_NAMES[method]
+        if window.is_copied and method not in _COPIES:
+            raise ValueError(
+                f"method: {key}: expected previous or nearest for "
+                f"{_options.dtype_name(window.dtype)} values, got {name!r}"
+            )
+        if method in _options.SLERPS and width != 4:
+            raise ValueError(f"method: {key}: expected {name} of 4 channels, got {width}")
+    if window.outside == _options.NAN and not window.out_dtype.is_floating_point:
+        raise ValueError(
+            f"outside: {key}: expected hold, zero or extrapolate for "
+            f"{_options.dtype_name(window.out_dtype)} output, got 'nan'"
+        )
+    has_sum = any(method == _options.SUM for method, _ in window.layout)
+    if has_sum and list(window.steps) != sorted(window.steps):
+        raise ValueError(f"delta_timestamps[{key!r}]: expected ascending offsets for method sum")

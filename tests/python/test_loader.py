@@ -1,0 +1,432 @@
+"""Batches of the loader against the plain reference, and their shapes, types and keys."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import loader_reference as plain
+import numpy as np
+import pytest
+import torch
+from loader_reference import Window
+from loader_stores import MS, write_store
+from support import assert_near, assert_same_bits, find_backends
+
+import robocache as rc
+
+DEVICES = [b.device for b in find_backends()[0] if b.name in ("cpu", "cuda")]
+S = 1_000_000_000
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> rc.EpisodeStore:
+    return write_store(tmp_path_factory.mktemp("loader") / "store")
+
+
+@pytest.fixture(params=DEVICES)
+def device(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def to_cpu(batch: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    return {key: value.cpu() for key, value in batch.items()}
+
+
+def check(
+    store: rc.EpisodeStore,
+    loader: rc.Loader,
+    windows: dict[str, Window],
+    anchors: Sequence[plain.Anchor],
+    atol: float = 0.0,
+) -> None:
+    """Every sample of a loader, gathered in some order, against the reference."""
+    count = len(loader.dataset)
+    assert count == len(anchors)
+    indices = np.random.default_rng(1).permutation(count)[:200]
+    batch = to_cpu(loader.gather(indices))
+    for key, window in windows.items():
+        expected = plain.batch(store, window, anchors, indices.tolist())
+        if atol:
+            assert_near(batch[key], expected.values, atol, key)
+        else:
+            assert_same_bits(batch[key], expected.values, key)
+        assert_same_bits(batch[key + "_is_pad"], expected.is_pad, f"{key}_is_pad")
+        if key + "_age" in batch:
+            assert_same_bits(batch[key + "_age"], expected.age, f"{key}_age")
+
+
+PAST = [-0.05, -0.0123, 0.0]
+FUTURE = [i * 0.013 for i in range(20)]
+
+
+def ns(seconds: Sequence[float]) -> list[int]:
+    return [round(s * S) for s in seconds]
+
+
+# ---- windows by time -----------------------------------------------------------------------------
+
+TIME_CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
+    "linear past": ("joints", {"delta_timestamps": {"joints": PAST}}, {}),
+    "linear future": ("joints", {"delta_timestamps": {"joints": FUTURE}}, {}),
+    "all rows": (
+        "joints", {"delta_timestamps": {"joints": PAST}, "causal": False}, {"causal": False}
+    ),
+    "latency": (
+        "joints", {"delta_timestamps": {"joints": PAST}, "latency_s": 0.03}, {"latency": 30 * MS}
+    ),
+    "gaps": (
+        "joints", {"delta_timestamps": {"joints": FUTURE}, "max_gap_s": 0.02}, {"max_gap": 20 * MS}
+    ),
+    "tolerance": (
+        "joints",
+        {"delta_timestamps": {"joints": FUTURE}, "tolerance_s": 0.003},
+        {"tolerance": 3 * MS},
+    ),
+    "zero": ("joints", {"delta_timestamps": {"joints": FUTURE}, "outside": "zero"},
+             {"outside": "zero"}),
+    "nan": ("joints", {"delta_timestamps": {"joints": FUTURE}, "outside": "nan"},
+            {"outside": "nan"}),
+    "extrapolate": (
+        "joints",
+        {"delta_timestamps": {"joints": FUTURE}, "outside": "extrapolate"},
+        {"outside": "extrapolate"},
+    ),
+    "nearest": ("joints", {"delta_timestamps": {"joints": FUTURE}, "method": "nearest"},
+                {"layout": [("nearest", 7)]}),
+    "layout": (
+        "joints",
+        {"delta_timestamps": {"joints": FUTURE}, "method": [("linear", 4), ("previous", 3)]},
+        {"layout": [("linear", 4), ("previous", 3)]},
+    ),
+    "mean": (
+        "force",
+        {"delta_timestamps": {"force": FUTURE}, "method": "mean", "mean_window_s": 0.02},
+        {"layout": [("mean", 3)], "mean_window": 20 * MS},
+    ),
+    "sum": (
+        "force",
+        {"delta_timestamps": {"force": FUTURE}, "method": "sum"},
+        {"layout": [("sum", 3)]},
+    ),
+    "float64": ("force", {"delta_timestamps": {"force": PAST}}, {}),
+    "float64 to float32": (
+        "force", {"delta_timestamps": {"force": PAST}, "dtype": torch.float32},
+        {"dtype": torch.float32},
+    ),
+    "late images": ("camera", {"delta_timestamps": {"camera": PAST}}, {}),
+    "images": ("camera", {"delta_timestamps": {"camera": FUTURE}}, {}),
+    "bool": ("gripper", {"delta_timestamps": {"gripper": FUTURE}}, {}),
+    "int64": ("counter", {"delta_timestamps": {"counter": [*PAST, 0.1, 9.0]}}, {}),
+    "int64 nearest zero": (
+        "counter",
+        {"delta_timestamps": {"counter": FUTURE}, "method": "nearest", "outside": "zero"},
+        {"layout": [("nearest", 2)], "outside": "zero"},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", TIME_CASES)
+def test_windows_by_time(store: rc.EpisodeStore, device: str, case: str) -> None:
+    key, options, meant = TIME_CASES[case]
+    loader = rc.Loader(store, 8, anchor="joints", device=device, with_age=True, **options)
+    window = Window(key, ns(options["delta_timestamps"][key]), **meant)
+    check(store, loader, {key: window}, plain.row_anchors(store, "joints"))
+
+
+def test_quaternions(store: rc.EpisodeStore, device: str) -> None:
+    loader = rc.Loader(store, 8, {"pose": FUTURE}, anchor="joints", device=device)
+    window = Window("pose", ns(FUTURE), layout=[("slerp_xyzw", 4)])
+    check(store, loader, {"pose": window}, plain.row_anchors(store, "joints"), atol=5e-7)
+
+
+def test_many_streams_at_once(store: rc.EpisodeStore, device: str) -> None:
+    deltas = {"joints": PAST, "force": [0.0, 0.01], "camera": [-0.1, 0.0], "action": [0.0, 0.02]}
+    loader = rc.Loader(
+        store,
+        8,
+        deltas,
+        device=device,
+        timeline="time",
+        max_gap_s={"joints": 0.02},
+        causal={"camera": False},
+        dtype={"force": torch.float32},
+        with_age=True,
+    )
+    windows = {
+        "joints": Window("joints", ns(PAST), max_gap=20 * MS),
+        "force": Window("force", [0, 10 * MS], dtype=torch.float32),
+        "camera": Window("camera", [-100 * MS, 0], causal=False),
+        "action": Window("action", [0, 20 * MS]),
+    }
+    check(store, loader, windows, plain.row_anchors(store, "joints"))
+
+
+# ---- windows by rows -----------------------------------------------------------------------------
+
+
+def test_windows_by_rows(store: rc.EpisodeStore, device: str) -> None:
+    rows = list(range(-3, 40))
+    deltas = {"action": [r / 50 for r in rows], "state": [-0.04, 0.0], "step": [0.0, 0.02]}
+    loader = rc.Loader(store, 8, deltas, device=device, with_age=True)
+    windows = {
+        "action": Window("action", rows, by_rows=True),
+        "state": Window("state", [-2, 0], by_rows=True),
+        "step": Window("step", [0, 1], by_rows=True),
+    }
+    check(store, loader, windows, plain.row_anchors(store, "action"))
+
+
+def test_rows_that_are_not_real_are_padded(store: rc.EpisodeStore, device: str) -> None:
+    loader = rc.Loader(store, 8, {"joints": None}, timeline="rows", device=device)
+    batch = to_cpu(loader.gather(range(len(loader.dataset))))
+    valid = np.concatenate([episode["joints"].valid for episode in store])
+    assert_same_bits(batch["joints_is_pad"], torch.from_numpy(~valid))
+
+
+def test_an_episode_without_a_stream_gives_zeros(store: rc.EpisodeStore, device: str) -> None:
+    loader = rc.Loader(store, 8, {"camera": [0.0]}, anchor="joints", episodes=[2], device=device)
+    batch = to_cpu(loader.gather(range(len(loader.dataset))))
+    assert batch["camera"].shape[1:] == (1, 4, 6, 3)
+    assert not batch["camera"].any() and batch["camera_is_pad"].all()
+
+
+# ---- the batch -----------------------------------------------------------------------------------
+
+
+def test_shapes_types_and_order_of_keys(store: rc.EpisodeStore, device: str) -> None:
+    loader = rc.Loader(
+        store,
+        4,
+        {"joints": [0.0, 0.01], "gripper": None, "counter": [0.0], "camera": [0.0, 0.1, 0.2]},
+        device=device,
+        with_age=True,
+    )
+    batch = next(iter(loader))
+    got = {key: (tuple(x.shape), x.dtype) for key, x in batch.items()}
+    assert list(got.items()) == [
+        ("joints", ((4, 2, 7), torch.float32)),
+        ("gripper", ((4,), torch.bool)),
+        ("counter", ((4, 1, 2), torch.int64)),
+        ("camera", ((4, 3, 4, 6, 3), torch.uint8)),
+        ("joints_is_pad", ((4, 2), torch.bool)),
+        ("gripper_is_pad", ((4,), torch.bool)),
+        ("counter_is_pad", ((4, 1), torch.bool)),
+        ("camera_is_pad", ((4, 3), torch.bool)),
+        ("joints_age", ((4, 2), torch.int64)),
+        ("gripper_age", ((4,), torch.int64)),
+        ("counter_age", ((4, 1), torch.int64)),
+        ("camera_age", ((4, 3), torch.int64)),
+        ("index", ((4,), torch.int64)),
+        ("episode_index", ((4,), torch.int64)),
+        ("frame_index", ((4,), torch.int64)),
+        ("task_index", ((4,), torch.int64)),
+        ("timestamp_ns", ((4,), torch.int64)),
+        ("timestamp", ((4,), torch.float32)),
+    ]
+    assert all(x.device.type == device and x.is_contiguous() for x in batch.values())
+
+
+def test_facts(store: rc.EpisodeStore, device: str) -> None:
+    loader = rc.Loader(store, 8, {"joints": [0.0]}, episodes=[3, 1, 4], device=device)
+    anchors = plain.row_anchors(store, "joints", [1, 3, 4])
+    indices = [len(anchors) - 1, 0, 7, 7, len(store[1]["joints"]), 3]
+    batch = to_cpu(loader.gather(indices))
+    chosen = [anchors[i] for i in indices]
+    seconds = [float(a.time - store[a.episode].start_ns) * 1e-9 for a in chosen]
+    assert batch["index"].tolist() == indices
+    assert batch["episode_index"].tolist() == [a.episode for a in chosen]
+    assert batch["frame_index"].tolist() == [a.frame for a in chosen]
+    assert batch["timestamp_ns"].tolist() == [a.time for a in chosen]
+    assert batch["task_index"].tolist() == [
+        store.tasks.index(store[a.episode].task or "") for a in chosen
+    ]
+    assert_same_bits(batch["timestamp"], torch.tensor(seconds, dtype=torch.float64).float())
+
+
+def test_without_offsets_every_stream_is_there(store: rc.EpisodeStore, device: str) -> None:
+    loader = rc.Loader(store, 8, anchor="joints", timeline="time", device=device)
+    batch = loader.next()
+    assert set(store.streams) <= set(batch)
+    assert batch["pose"].shape == (8, 4) and batch["pose_is_pad"].shape == (8,)
+
+
+def test_one_sample(store: rc.EpisodeStore, device: str) -> None:
+    loader = rc.Loader(store, 8, {"joints": PAST}, device=device)
+    sample, batch = loader.dataset[-1], loader.gather([len(loader.dataset) - 1])
+    assert list(sample) == list(batch)
+    for key, value in sample.items():
+        assert_same_bits(value.cpu(), batch[key][0].cpu(), key)
+    with pytest.raises(IndexError, match="sample: expected below"):
+        loader.dataset[len(loader.dataset)]
+
+
+def test_gather_takes_any_integers(store: rc.EpisodeStore, device: str) -> None:
+    loader = rc.Loader(store, 8, {"joints": PAST}, device=device)
+    expected = to_cpu(loader.gather([3, 1, 2]))
+    for indices in (
+        np.array([3, 1, 2], np.uint16),
+        np.array([3, 9, 1, 9, 2])[::2],
+        torch.tensor([3, 1, 2], dtype=torch.int32),
+        torch.tensor([3, 1, 2], device=device),
+        (3, 1, 2),
+    ):
+        got = to_cpu(loader.gather(indices))
+        for key in expected:
+            assert_same_bits(got[key], expected[key], key)
+    empty = loader.gather([])
+    assert empty["joints"].shape == (0, 3, 7) and empty["index"].shape == (0,)
+
+
+def test_the_gpu_marks_indices_out_of_range(store: rc.EpisodeStore) -> None:
+    if "cuda" not in DEVICES:
+        pytest.skip("no GPU here")
+    loader = rc.Loader(store, 8, {"joints": PAST}, device="cuda")
+    batch = loader.gather(torch.tensor([0, -1, len(loader.dataset)], device="cuda"))
+    assert batch["index"].tolist() == [0, -1, -1]
+    assert not batch["joints"][1:].any() and batch["joints_is_pad"][1:].all()
+
+
+# ---- types, scales, side by side -----------------------------------------------------------------
+
+
+def scale_of(store: rc.EpisodeStore, key: str, mode: Any) -> dict[str, Any]:
+    subtract, multiply = rc.normalization(store.statistics[key], mode)
+    return {"subtract": subtract, "multiply": multiply}
+
+
+@pytest.mark.parametrize("mode", ["mean_std", "min_max", "quantiles", "quantile10"])
+def test_normalized(store: rc.EpisodeStore, device: str, mode: Any) -> None:
+    loader = rc.Loader(
+        store,
+        8,
+        {"joints": FUTURE, "action": [0.0]},
+        timeline="time",
+        normalize={"joints": mode, "action": "identity"},
+        device=device,
+    )
+    windows = {
+        "joints": Window("joints", ns(FUTURE), **scale_of(store, "joints", mode)),
+        "action": Window("action", [0]),
+    }
+    check(store, loader, windows, plain.row_anchors(store, "joints"))
+    scale = loader.normalization["joints"]
+    np.testing.assert_array_equal(scale.multiply, windows["joints"].multiply)
+
+
+def test_normalized_by_rows_to_half(store: rc.EpisodeStore, device: str) -> None:
+    loader = rc.Loader(
+        store, 8, {"action": [0.0, 0.02]}, normalize={"action": "min_max"},
+        dtype=torch.bfloat16, device=device,
+    )  # fmt: skip
+    window = Window("action", [0, 1], by_rows=True, dtype=torch.bfloat16,
+                    **scale_of(store, "action", "min_max"))  # fmt: skip
+    check(store, loader, {"action": window}, plain.row_anchors(store, "action"))
+
+
+def test_given_statistics(store: rc.EpisodeStore, device: str) -> None:
+    lerobot = {"mean": np.arange(7.0), "std": np.full(7, 2.0)}
+    loader = rc.Loader(
+        store, 8, {"joints": [0.0]}, normalize={"joints": "mean_std"},
+        statistics={"joints": lerobot}, device=device,
+    )  # fmt: skip
+    window = Window("joints", [0], subtract=np.arange(7.0), multiply=np.full(7, 1 / (2 + 1e-8)))
+    check(store, loader, {"joints": window}, plain.row_anchors(store, "joints"))
+
+
+def test_images_as_floats(store: rc.EpisodeStore, device: str) -> None:
+    stored = rc.Loader(store, 8, {"camera": FUTURE[:3]}, anchor="joints", device=device)
+    floats = rc.Loader(
+        store, 8, {"camera": FUTURE[:3]}, anchor="joints", images="float", device=device
+    )
+    indices = range(0, len(stored.dataset), 3)
+    bytes_ = stored.gather(indices)["camera"].cpu()  # [B,K,H,W,C]
+    got = floats.gather(indices)["camera"].cpu()
+    assert_same_bits(got, (bytes_.float() / 255).permute(0, 1, 4, 2, 3).contiguous())
+
+
+def test_normalized_images(store: rc.EpisodeStore, device: str) -> None:
+    stored = rc.Loader(store, 8, {"camera": [0.0]}, device=device)
+    floats = rc.Loader(
+        store, 8, {"camera": [0.0]}, images="float", normalize={"camera": "mean_std"},
+        device=device,
+    )  # fmt: skip
+    bytes_ = stored.gather(range(40))["camera"].cpu().double()
+    subtract, multiply = rc.normalization(store.statistics["camera"], "mean_std")
+    expected = (bytes_ - torch.from_numpy(subtract)) * torch.from_numpy(multiply)
+    got = floats.gather(range(40))["camera"].cpu()
+    assert_near(got, expected.permute(0, 1, 4, 2, 3).float(), 1e-6)
+
+
+def test_side_by_side(store: rc.EpisodeStore, device: str) -> None:
+    deltas = {"joints": PAST, "force": PAST, "pose": PAST, "action": [0.0]}
+    options: dict[str, Any] = {"timeline": "time", "device": device, "dtype": torch.float32}
+    apart = rc.Loader(store, 8, deltas, **options)
+    together = rc.Loader(store, 8, deltas, concat={"obs": ["pose", "joints", "force"]}, **options)
+    indices = range(0, len(apart.dataset), 2)
+    a, b = to_cpu(apart.gather(indices)), to_cpu(together.gather(indices))
+    assert_same_bits(b["obs"], torch.cat([a["pose"], a["joints"], a["force"]], -1))
+    assert set(a) - set(b) == {"joints", "force", "pose"}
+    for key in set(a) & set(b):
+        assert_same_bits(a[key], b[key], key)
+
+
+def test_integers_side_by_side(store: rc.EpisodeStore, device: str) -> None:
+    deltas = {"counter": [0.0, 0.1]}
+    one = rc.Loader(store, 8, deltas, device=device).gather([5, 0])["counter"]
+    two = rc.Loader(store, 8, deltas, concat={"c": ["counter"]}, device=device).gather([5, 0])["c"]
+    assert_same_bits(one.cpu(), two.cpu())
+
+
+# ---- buffers and transforms ----------------------------------------------------------------------
+
+
+def test_batches_are_safe_to_keep_or_overwritten(store: rc.EpisodeStore, device: str) -> None:
+    kept = list(rc.Loader(store, 16, {"joints": PAST}, device=device))
+    again = rc.Loader(store, 16, {"joints": PAST}, device=device, reuse_buffers=True)
+    addresses = set()
+    for batch, other in zip(kept, again, strict=True):
+        assert_same_bits(other["joints"].cpu(), batch["joints"].cpu())
+        if len(other["joints"]) == 16:
+            addresses.add(other["joints"].data_ptr())
+    assert len(addresses) == 1
+
+
+def add_noise(batch: Any, generator: torch.Generator) -> Any:
+    noise = torch.rand(batch["joints"].shape, generator=generator, device=generator.device)
+    return {**batch, "noisy": batch["joints"] + noise}
+
+
+def test_transforms_are_seeded_by_position(store: rc.EpisodeStore, device: str) -> None:
+    options: dict[str, Any] = {"transforms": [add_noise], "device": device}
+    loader = rc.Loader(store, 16, {"joints": PAST}, **options)
+    batches = [batch["noisy"].cpu() for batch in loader]
+    other = rc.Loader(store, 16, {"joints": PAST}, **options)
+    for _ in range(2):
+        other.next()
+    resumed = rc.Loader(store, 16, {"joints": PAST}, **options)
+    resumed.load_state_dict(other.state_dict())
+    assert_same_bits(resumed.next()["noisy"].cpu(), batches[2])
+    assert not torch.equal(batches[0], batches[1])
+    assert "noisy" not in loader.gather([0])
+
+
+def test_stats(store: rc.EpisodeStore, device: str) -> None:
+    loader = rc.Loader(store, 16, {"joints": PAST}, device=device)
+    before = rc.metrics().calls.get("Loader.next", {}).get(device, 0)
+    batches = list(loader)
+    loader.gather([1, 2])
+    stats = loader.stats()
+    assert (stats.batches, stats.samples, stats.gathered) == (len(batches), len(loader.dataset), 2)
+    sample = sum(value[:1].nbytes for value in batches[0].values())
+    assert stats.bytes == sample * (len(loader.dataset) + 2)
+    joints = store.streams["joints"]
+    assert stats.resident_bytes[device] >= joints.rows * (joints.row_bytes + 9)
+    assert rc.metrics().calls["Loader.next"][device] - before == len(batches)
+
+
+def test_a_path_is_a_store(store: rc.EpisodeStore) -> None:
+    loader = rc.Loader(Path(store.path), 4, {"joints": [0.0]}, device="cpu")
+    assert loader.store.path == store.path
+    assert str(loader).startswith("Loader(")

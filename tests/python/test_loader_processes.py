@@ -1,0 +1,100 @@
+"""The loader in other processes, and where torch's own loading is expected."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import pickle
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+import torch
+from loader_stores import write_store
+from support import assert_same_bits
+
+import robocache as rc
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> rc.EpisodeStore:
+    return write_store(tmp_path_factory.mktemp("processes") / "store", episodes=2)
+
+
+def make(store: rc.EpisodeStore, **options: Any) -> rc.Loader:
+    deltas = {"joints": [-0.05, 0.0], "action": [0.0, 0.02, 0.04]}
+    return rc.Loader(store, 8, deltas, device="cpu", timeline="time", **options)
+
+
+def test_pickled_with_its_state(store: rc.EpisodeStore) -> None:
+    loader = make(store, seed=9, normalize={"joints": "mean_std"})
+    loader.next()
+    copy = pickle.loads(pickle.dumps(loader))
+    for _ in range(3):
+        expected, got = loader.next(), copy.next()
+        assert list(expected) == list(got)
+        for key in expected:
+            assert_same_bits(got[key], expected[key], key)
+
+
+def send_next(loader: rc.Loader, results: Any) -> None:
+    results.put({key: value.numpy() for key, value in loader.next().items()})
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_survives(store: rc.EpisodeStore, method: str) -> None:
+    loader = make(store, seed=9)
+    torch.set_num_threads(2)
+    torch.rand(1 << 20).sum()  # threads of the parent, which a forked child has not
+    loader.next()
+    context = multiprocessing.get_context(method)
+    results = context.Queue()
+    process = context.Process(target=send_next, args=(loader, results))
+    process.start()
+    got = results.get(timeout=120)
+    process.join(timeout=60)
+    assert process.exitcode == 0
+    for key, expected in loader.next().items():
+        assert_same_bits(torch.from_numpy(got[key]), expected, key)
+
+
+def test_in_a_data_loader(store: rc.EpisodeStore) -> None:
+    loader = make(store, seed=9)
+    assert isinstance(loader, torch.utils.data.IterableDataset)
+    expected = [batch["index"].tolist() for batch in make(store, seed=9)]
+    wrapped = torch.utils.data.DataLoader(loader, batch_size=None, num_workers=0)
+    assert [batch["index"].tolist() for batch in wrapped] == expected
+    workers = torch.utils.data.DataLoader(loader, batch_size=None, num_workers=1)
+    with pytest.raises(RuntimeError, match=r"expected no worker processes .*, got worker 0 of 1"):
+        next(iter(workers))
+
+
+def test_ranks_come_from_torch_distributed(store: rc.EpisodeStore) -> None:
+    program = (
+        "import sys, torch.distributed as d, robocache as rc;"
+        "d.init_process_group('gloo', init_method=f'file://{sys.argv[2]}', rank=0, world_size=1);"
+        "print(len(rc.Loader(sys.argv[1], 8, {'joints': [0.0]}, device='cpu')));"
+        "d.destroy_process_group()"
+    )
+    arguments = [sys.executable, "-c", program, store.path, store.path + ".rendezvous"]
+    said = subprocess.run(arguments, capture_output=True, text=True, check=True).stdout
+    assert int(said) == len(rc.Loader(store, 8, {"joints": [0.0]}, device="cpu"))
+
+
+def test_a_job_of_many_ranks_without_a_group_is_refused(
+    store: rc.EpisodeStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(os.environ, "WORLD_SIZE", "4")
+    monkeypatch.setitem(os.environ, "RANK", "1")
+    with pytest.raises(ValueError, match=r"^world_size: expected torch\.distributed\."):
+        make(store)
+    assert make(store, rank=0, world_size=1).next()
+
+
+def test_importing_is_cheap() -> None:
+    program = "import robocache as rc, sys; print('torch' in sys.modules, rc.Loader.__name__)"
+    said = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    ).stdout
+    assert said.split() == ["False", "Loader"]
