@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,15 +12,24 @@ import torch
 from torch import Tensor
 from torch.utils.data import IterableDataset, get_worker_info
 
-from robocache import _config, _library, _metrics
+from robocache import _config, _metrics
 from robocache.loader import anchors as _anchors
 from robocache.loader import samples as _samples
 from robocache.loader import windows as _windows
 from robocache.loader._plan import BatchOrder, BatchPlan
 from robocache.loader.anchors import Ranges, Split
 from robocache.loader.dataset import Dataset
+from robocache.loader.device import find_device, on_device
 from robocache.loader.indices import check_indices
-from robocache.loader.order import Order, check_integer, make_order, position_of, state_of
+from robocache.loader.order import (
+    Order,
+    check_integer,
+    fingerprint,
+    make_order,
+    mixed,
+    position_of,
+    state_of,
+)
 from robocache.loader.outputs import Batch, Outputs, check_concat
 from robocache.loader.residency import ResidentStream, find_rows
 from robocache.loader.samples import Samples
@@ -270,9 +277,9 @@ class Loader(IterableDataset[Batch]):
         self._outputs = Outputs(windows, concat, with_age, device, reuse_buffers)
         anchors = np.ascontiguousarray(samples.anchors).view(np.int64).reshape(-1, 2)
         table = np.ascontiguousarray(samples.episodes)
-        self._fingerprint = _fingerprint(anchors.data, table.data, samples.identity)
+        self._fingerprint = fingerprint(anchors.data, table.data, samples.identity)
         self._index = device.index if device.type == "cuda" else None
-        with _on(self._index):
+        with on_device(self._index):
             self._anchors = torch.from_numpy(anchors).to(device)
             self._plan = BatchPlan(
                 [_samples.plan_stream(w, samples.streams[w.key], device) for w in windows],
@@ -370,7 +377,7 @@ class Loader(IterableDataset[Batch]):
             self._drawn += size
             _metrics.calls["Loader.next", self.device.type] += 1
         if self._generator is not None:
-            self._generator.manual_seed(_mixed(order.seed, epoch, position + order.rank))
+            self._generator.manual_seed(mixed(order.seed, epoch, position + order.rank))
             for transform in self._transforms:
                 batch = transform(batch, self._generator)
         return batch
@@ -394,7 +401,7 @@ class Loader(IterableDataset[Batch]):
         batch = outputs.take(checked.numel())
         if checked.numel() == 0:
             return batch
-        with _on(index):
+        with on_device(index):
             stream = 0 if index is None else torch._C._cuda_getCurrentRawStream(index)
             self._plan.gather(
                 checked.data_ptr(),
@@ -502,58 +509,6 @@ def _anchor_stream(store: EpisodeStore, anchor: object, streams: Mapping[str, ob
     return anchor
 
 
-def find_device(device: torch.device | str | None) -> torch.device:
-    """The device of a loader: "cuda" where there is one that can be used, and nothing is said.
-
-    Raises:
-        ValueError: It is neither a CPU nor a GPU that can be used.
-        TypeError: It is no device.
-    """
-    if device is None:
-        usable = torch.cuda.is_available() and (
-            _library.cuda_problem(torch.cuda.current_device()) is None
-        )
-        device = "cuda" if usable else "cpu"
-    if not isinstance(device, (str, torch.device)):
-        raise TypeError(f"device: expected a torch.device or its name, got {type(device).__name__}")
-    try:
-        found = torch.device(device)
-    except RuntimeError:
-        raise ValueError(f"device: expected cpu or cuda, got {device!r}") from None
-    if found.type == "cpu":
-        return torch.device("cpu")
-    if found.type != "cuda":
-        raise ValueError(f"device: expected cpu or cuda, got {str(found)!r}")
-    if not torch.cuda.is_available():
-        raise ValueError("device: expected 'cpu' where torch finds no GPU, got 'cuda'")
-    index = torch.cuda.current_device() if found.index is None else found.index
-    if index >= torch.cuda.device_count():
-        raise ValueError(f"device: expected one of {torch.cuda.device_count()} GPUs, got {index}")
-    problem = _library.cuda_problem(index)
-    if problem is not None:
-        raise ValueError(f"device: expected a usable CUDA build for 'cuda', got {problem}")
-    return torch.device("cuda", index)
-
-
-def _on(index: int | None) -> Any:
-    """Makes a GPU the current one; of None, nothing."""
-    return contextlib.nullcontext() if index is None else torch.cuda.device(index)
-
-
 def _nbytes(stream: ResidentStream) -> int:
     parts = (stream.values, stream.times, stream.offsets, stream.received, stream.valid)
     return sum(part.nbytes for part in parts if part is not None)
-
-
-def _fingerprint(*parts: Any) -> int:
-    """63 bits that tell samples from others."""
-    digest = hashlib.blake2b(digest_size=8)
-    for part in parts:
-        digest.update(part)
-    return int.from_bytes(digest.digest(), "little") >> 1
-
-
-def _mixed(*numbers: int) -> int:
-    """A seed of several numbers; neighbours have seeds without a pattern."""
-    digest = hashlib.blake2b(repr(numbers).encode(), digest_size=8)
-    return int.from_bytes(digest.digest(), "little") >> 1

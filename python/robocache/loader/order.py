@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sys
 from dataclasses import dataclass
@@ -179,3 +180,17 @@ def position_of(state: object, order: Order, fingerprint: int) -> tuple[int, int
     epoch = check_integer("state['epoch']", state["epoch"], 0, 2**62)
     position = check_integer("state['position']", state["position"], 0, order.samples)
     return order.rolled(epoch, position)
+
+
+def fingerprint(*parts: Any) -> int:
+    """63 bits that tell samples from others."""
+    digest = hashlib.blake2b(digest_size=8)
+    for part in parts:
+        digest.update(part)
+    return int.from_bytes(digest.digest(), "little") >> 1
+
+
+def mixed(*numbers: int) -> int:
+    """A seed of several numbers; neighbours have seeds without a pattern."""
+    digest = hashlib.blake2b(repr(numbers).encode(), digest_size=8)
+    return int.from_bytes(digest.digest(), "little") >> 1

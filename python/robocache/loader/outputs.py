@@ -6,7 +6,7 @@ import ctypes
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
@@ -30,6 +30,16 @@ class _Values:
     shape: tuple[int, ...]  # of a sample
     dtype: torch.dtype
     members: tuple[tuple[Any, int], ...]  # (WindowOutput, bytes before its columns)
+
+
+class _Blanks(NamedTuple):
+    """Tensors of a batch of some size, without memory: what is like them is soon allocated."""
+
+    values: list[tuple[str, Tensor, tuple[tuple[Any, int], ...]]]
+    masks: list[tuple[str, Tensor, Any]]
+    ages: list[tuple[str, Tensor, Any]]
+    integers: Tensor  # [5,B]
+    timestamp: Tensor  # [B]
 
 
 class Outputs:
@@ -61,6 +71,7 @@ class Outputs:
         self.windows_address = ctypes.addressof(self._array)
         self.facts_address = ctypes.addressof(self._facts)
         self._device = device
+        self._blanks: dict[int, _Blanks] = {}
         self._kept: dict[int, tuple[Batch, bytes, bytes]] | None = {} if reuse else None
         slots = {w.key: self._array[i] for i, w in enumerate(windows)}
         by_key = {window.key: window for window in windows}
@@ -96,33 +107,53 @@ class Outputs:
 
     def _allocate(self, size: int) -> Batch:
         # Short on purpose: this is most of what a small batch costs.
-        empty, device, facts = torch.empty, self._device, self._facts
+        blanks = self._blanks.get(size)
+        if blanks is None:
+            blanks = self._blanks[size] = self._make_blanks(size)
+        empty_like, facts = torch.empty_like, self._facts
         batch: Batch = {}
-        for values in self._values:
-            tensor = empty((size, *values.shape), dtype=values.dtype, device=device)
+        for key, blank, members in blanks.values:
+            batch[key] = tensor = empty_like(blank)
             address = tensor.data_ptr()
-            for slot, offset in values.members:
+            for slot, offset in members:
                 slot.values = address + offset
-            batch[values.key] = tensor
-        for key, slot, shape in self._masks:
-            tensor = empty((size, *shape), dtype=torch.bool, device=device)
+        for key, blank, slot in blanks.masks:
+            batch[key] = tensor = empty_like(blank)
             slot.is_pad = tensor.data_ptr()
-            batch[key] = tensor
-        for key, slot, shape in self._ages:
-            tensor = empty((size, *shape), dtype=torch.int64, device=device)
+        for key, blank, slot in blanks.ages:
+            batch[key] = tensor = empty_like(blank)
             slot.age_ns = tensor.data_ptr()
-            batch[key] = tensor
-        integers = empty((5, size), dtype=torch.int64, device=device)
-        address, step = integers.data_ptr(), 8 * size
-        facts.index = address
+        integers = empty_like(blanks.integers)
+        (
+            batch["index"],
+            batch["episode_index"],
+            batch["frame_index"],
+            batch["task_index"],
+            batch["timestamp_ns"],
+        ) = integers.unbind(0)
+        facts.index = address = integers.data_ptr()
+        step = 8 * size
         facts.episode_index = address + step
         facts.frame_index = address + 2 * step
         facts.task_index = address + 3 * step
         facts.timestamp_ns = address + 4 * step
-        batch.update(zip(INTEGER_FACTS, integers.unbind(0), strict=True))
-        batch["timestamp"] = tensor = empty((size,), dtype=torch.float32, device=device)
+        batch["timestamp"] = tensor = empty_like(blanks.timestamp)
         facts.timestamp = tensor.data_ptr()
         return batch
+
+    def _make_blanks(self, size: int) -> _Blanks:
+        def blank(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+            tensor = torch.empty(shape, dtype=dtype, device=self._device)
+            tensor.untyped_storage().resize_(0)
+            return tensor
+
+        return _Blanks(
+            [(v.key, blank((size, *v.shape), v.dtype), v.members) for v in self._values],
+            [(key, blank((size, *shape), torch.bool), slot) for key, slot, shape in self._masks],
+            [(key, blank((size, *shape), torch.int64), slot) for key, slot, shape in self._ages],
+            blank((len(INTEGER_FACTS), size), torch.int64),
+            blank((size,), torch.float32),
+        )
 
 
 def _steps_shape(window: Window) -> tuple[int, ...]:

@@ -1,0 +1,48 @@
+"""Where a loader lives."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import torch
+
+from robocache import _library
+
+
+def find_device(device: torch.device | str | None) -> torch.device:
+    """The device of a loader: "cuda" where there is one that can be used, and nothing is said.
+
+    Raises:
+        ValueError: It is neither a CPU nor a GPU that can be used.
+        TypeError: It is no device.
+    """
+    if device is None:
+        usable = torch.cuda.is_available() and (
+            _library.cuda_problem(torch.cuda.current_device()) is None
+        )
+        device = "cuda" if usable else "cpu"
+    if not isinstance(device, (str, torch.device)):
+        raise TypeError(f"device: expected a torch.device or its name, got {type(device).__name__}")
+    try:
+        found = torch.device(device)
+    except RuntimeError:
+        raise ValueError(f"device: expected cpu or cuda, got {device!r}") from None
+    if found.type == "cpu":
+        return torch.device("cpu")
+    if found.type != "cuda":
+        raise ValueError(f"device: expected cpu or cuda, got {str(found)!r}")
+    if not torch.cuda.is_available():
+        raise ValueError("device: expected 'cpu' where torch finds no GPU, got 'cuda'")
+    index = torch.cuda.current_device() if found.index is None else found.index
+    if index >= torch.cuda.device_count():
+        raise ValueError(f"device: expected one of {torch.cuda.device_count()} GPUs, got {index}")
+    problem = _library.cuda_problem(index)
+    if problem is not None:
+        raise ValueError(f"device: expected a usable CUDA build for 'cuda', got {problem}")
+    return torch.device("cuda", index)
+
+
+def on_device(index: int | None) -> Any:
+    """Makes a GPU the current one; of None, nothing."""
+    return contextlib.nullcontext() if index is None else torch.cuda.device(index)
