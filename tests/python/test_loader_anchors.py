@@ -48,7 +48,7 @@ def test_rows_of_a_stream(store: rc.EpisodeStore) -> None:
         ({"tasks": "task 1"}, [1, 3, 5]),
         ({"tasks": ["task 0", "task 1"]}, range(6)),
         ({"subset": "val"}, [0, 2, 4]),
-        ({"predicate": lambda episode: episode.duration_s > 0.79}, [3, 4, 5]),
+        ({"predicate": lambda episode: episode.duration_s > 0.85}, [3, 4, 5]),
         ({"episodes": slice(1, 5), "subset": "train", "predicate": lambda e: e.index != 1}, [3]),
     ],
 )
