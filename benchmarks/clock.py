@@ -127,8 +127,10 @@ def kernel_seconds(call: Call, sets: Sequence[Inputs], repeats: int) -> float:
     return statistics.median(samples)
 
 
-def poison(output: Tensor) -> None:
-    output.fill_(math.nan if output.is_floating_point() else 113)
+def poison(output: Any) -> None:
+    """Fills a tensor, or those of a dict."""
+    for tensor in output.values() if isinstance(output, dict) else [output]:
+        tensor.fill_(math.nan if tensor.is_floating_point() else 113)
 
 
 def poisoned_call(call: Call, inputs: Inputs, like: Tensor | None) -> Tensor:

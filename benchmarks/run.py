@@ -26,6 +26,7 @@ import torch
 
 import fuse
 import harness
+import loader
 import machine
 import resample
 import store
@@ -33,7 +34,7 @@ import table
 import voxelize
 
 # An operation file has cases(device, dtypes, quick, backend) -> list[harness.Case].
-OPERATIONS = (resample, fuse, voxelize, store)
+OPERATIONS = (resample, fuse, voxelize, store, loader)
 
 DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torch.float32}
 DEFAULT_DTYPES = {"cpu": ["float32"], "cuda": ["bfloat16", "float32"]}

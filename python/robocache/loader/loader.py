@@ -396,21 +396,22 @@ class Loader(IterableDataset[Batch]):
         """
         if self._forks != _forks:
             self._after_fork()
-        checked = check_indices(indices, len(self.dataset), self.device)
         outputs, index = self._outputs, self._index
-        batch = outputs.take(checked.numel())
-        if checked.numel() == 0:
+        stream = 0
+        if index is not None:
+            if torch._C._cuda_getDevice() != index:
+                with torch.cuda.device(index):
+                    return self.gather(indices)
+            stream = torch._C._cuda_getCurrentRawStream(index)
+        checked = check_indices(indices, self._order.samples, self.device)
+        size = checked.numel()
+        batch = outputs.take(size)
+        if size == 0:
             return batch
-        with on_device(index):
-            stream = 0 if index is None else torch._C._cuda_getCurrentRawStream(index)
-            self._plan.gather(
-                checked.data_ptr(),
-                checked.numel(),
-                outputs.windows_address,
-                outputs.facts_address,
-                stream,
-            )
-        self._gathered += checked.numel()
+        self._plan.gather(
+            checked.data_ptr(), size, outputs.windows_address, outputs.facts_address, stream
+        )
+        self._gathered += size
         _metrics.calls["Loader.gather", self.device.type] += 1
         return batch
 
