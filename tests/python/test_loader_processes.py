@@ -7,8 +7,10 @@ import os
 import pickle
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from loader_stores import write_store
@@ -57,6 +59,21 @@ def test_survives(store: rc.EpisodeStore, method: str) -> None:
     assert process.exitcode == 0
     for key, expected in loader.next().items():
         assert_same_bits(torch.from_numpy(got[key]), expected, key)
+
+
+def test_a_store_that_others_add_to(tmp_path: Path) -> None:
+    """What is open stays as it was; opened again it is another store, which the state is not of."""
+    store = write_store(tmp_path / "store", episodes=2)
+    loader, same = make(store, seed=9), make(store, seed=9)
+    pickled = pickle.dumps(loader)
+    with rc.StoreWriter(tmp_path / "store", append=True) as writer, writer.episode() as episode:
+        times = np.arange(9) * 20_000_000
+        episode.add("joints", times, np.zeros((9, 7), np.float32))
+        episode.add("action", times, np.zeros((9, 5), np.float32))
+    for batch, expected in zip(loader, same, strict=True):
+        assert_same_bits(batch["joints"], expected["joints"])
+    with pytest.raises(ValueError, match=r"^state\['samples'\]: expected \d+, got \d+ \(another "):
+        pickle.loads(pickled)
 
 
 def test_in_a_data_loader(store: rc.EpisodeStore) -> None:

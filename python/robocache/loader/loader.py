@@ -338,7 +338,8 @@ class Loader(IterableDataset[Batch]):
         Does not wait for the GPU, nor make it wait.
 
         Raises:
-            RuntimeError: If the GPU refuses the launch; or in the child of a fork, on CUDA.
+            RuntimeError: If the GPU refuses the launch; in the child of a fork, on CUDA; and with
+                transforms, while a CUDA graph is captured.
             torch.OutOfMemoryError: If the batch does not fit.
         """
         if self._forks != _forks:
@@ -349,6 +350,11 @@ class Loader(IterableDataset[Batch]):
                 with torch.cuda.device(index):
                     return self.next()
             if torch._C._cuda_isCurrentStreamCapturing():
+                if self._transforms:
+                    raise RuntimeError(
+                        "transforms: expected none of a loader in a CUDA graph, whose replays "
+                        "could not seed their generator, got some"
+                    )
                 return self._draw(self._epoch, self._position, True)
             if self._is_captured:
                 self._catch_up()
@@ -457,6 +463,8 @@ class Loader(IterableDataset[Batch]):
 
     def _catch_up(self) -> None:
         """The device's position, which replays of a graph move without the host."""
+        if self._index is not None:
+            torch.cuda.synchronize(self._index)  # whatever stream batches were made on
         self._epoch, self._position, *_ = self._state.tolist()
 
     def stats(self) -> LoaderStats:
