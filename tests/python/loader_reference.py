@@ -213,8 +213,8 @@ def by_time(rows: Rows, window: Window, anchor: Anchor) -> Made:
         tolerance=window.tolerance,
         mean_window=window.mean_window,
         source_valid=torch.tensor(rows.valid, dtype=torch.bool),
-        subtract=None if window.subtract is None else torch.as_tensor(window.subtract),
-        multiply=None if window.multiply is None else torch.as_tensor(window.multiply),
+        subtract=vector(window.subtract),
+        multiply=vector(window.multiply),
         out_dtype=None if is_copied else out_dtype,
     )
     if is_copied:
@@ -223,6 +223,10 @@ def by_time(rows: Rows, window: Window, anchor: Anchor) -> Made:
     else:
         made = reference.rounded(aligned.values, out_dtype)[0]
     return Made(made, ~aligned.valid, aligned.age)
+
+
+def vector(numbers: Any) -> torch.Tensor | None:
+    return None if numbers is None else torch.as_tensor(numbers, dtype=torch.float64)
 
 
 def by_rows(rows: Rows, window: Window, anchor: Anchor) -> Made:
@@ -240,10 +244,11 @@ def by_rows(rows: Rows, window: Window, anchor: Anchor) -> Made:
         x = rows.values[inside]
         if x.dtype in VALUE_TYPES:
             x = x.to(reference.compute_dtype(x.dtype, out_dtype))
-            if window.subtract is not None:
-                x = x - torch.as_tensor(window.subtract).to(x.dtype)
-            if window.multiply is not None:
-                x = x * torch.as_tensor(window.multiply).to(x.dtype)
+            subtract, multiply = vector(window.subtract), vector(window.multiply)
+            if subtract is not None:
+                x = x - subtract.to(x.dtype)
+            if multiply is not None:
+                x = x * multiply.to(x.dtype)
             x = reference.rounded(x, out_dtype)[0]
         values[k] = x
         is_pad[k] = inside != row or not rows.valid[inside]
