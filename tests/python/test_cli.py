@@ -251,6 +251,16 @@ def test_view(run: Any, tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["new", "s"]
 
 
+def test_view_of_letters_that_the_font_lacks(
+    run: Any, tmp_path: Path, recwarn: pytest.WarningsRecorder
+) -> None:
+    pytest.importorskip("matplotlib")
+    with rc.StoreWriter(tmp_path / "s") as writer, writer.episode() as episode:
+        episode.add("\u65e5\u672c", np.arange(5) * MS, np.zeros(5))
+    assert run("view", tmp_path / "s", "--output", tmp_path / "a.png").code == 0
+    assert not recwarn.list
+
+
 def test_view_for_rerun(run: Any, tmp_path: Path) -> None:
     pytest.importorskip("rerun", reason="a Rerun recording needs rerun-sdk")
     recording = tmp_path / "episode.rrd"

@@ -157,6 +157,22 @@ def test_an_episode_whose_clock_was_set_is_left_out(tmp_path: Path) -> None:
     assert (report.episodes, report.skipped) == (1, [(0, reason), (2, reason)])
 
 
+def test_bytes_that_are_no_pictures(tmp_path: Path) -> None:
+    """Of two or five channels, or smaller than any encoder takes: numbers, none of them lost."""
+    shapes = {"two": (16, 16, 2), "five": (16, 16, 5), "small": (2, 2, 3)}
+    rng = np.random.default_rng(0)
+    values = {n: rng.integers(0, 256, (3, *shape), np.uint8) for n, shape in shapes.items()}
+    with rc.StoreWriter(tmp_path / "s") as writer, writer.episode() as episode:
+        for name, rows in values.items():
+            episode.add(name, np.arange(3) * 100 * MS, rows)
+    rc.export_lerobot(tmp_path / "s", tmp_path / "set", 10)
+    data = table_of(tmp_path / "set", "data/chunk-000/file-000.parquet")
+    for name, rows in values.items():
+        np.testing.assert_array_equal(np.array(data[name]), rows)
+    info = json.loads((tmp_path / "set/meta/info.json").read_text())
+    assert info["features"]["two"]["dtype"] == "uint8" and info["video_path"] is None
+
+
 def test_a_full_disk(store: Path, tmp_path: Path) -> None:
     """RLIMIT_FSIZE stands in: one line says so, and nothing half-written is left."""
     result = robocache(
@@ -200,8 +216,16 @@ def test_errors(store: Path, exported: Path, tmp_path: Path) -> None:
         episode.add("b", [MS], [[1.0]])
     with pytest.raises(ValueError, match=r"got none; of episode 0: .* overlap in time, got none$"):
         rc.export_lerobot(tmp_path / "apart", tmp_path / "set", 5)
+    with rc.StoreWriter(tmp_path / "alike") as writer, writer.episode() as episode:
+        episode.add("a/b", [0], [[1.0]])
+        episode.add("a.b", [0], [[1.0]])
+        episode.add("/", [0], [[1.0]])
+    with pytest.raises(ValueError, match=r"differ where slashes are dots, got 'a/b' and 'a.b'$"):
+        rc.export_lerobot(tmp_path / "alike", tmp_path / "set", 5)
+    with pytest.raises(ValueError, match="expected a name that LeRobot does not have, got ''"):
+        rc.export_lerobot(tmp_path / "alike", tmp_path / "set", 5, streams=["/"])
     names = sorted(path.name for path in tmp_path.iterdir())
-    assert names == ["apart", "empty", "s"], "nothing half-written is left"
+    assert names == ["alike", "apart", "empty", "s"], "nothing half-written is left"
 
 
 def test_video_has_the_frames_of_their_times(store: Path, tmp_path: Path) -> None:

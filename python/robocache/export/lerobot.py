@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from robocache.export.aligned import Column, align, stream_with_far_time, timeline
 from robocache.export.statistics import FeatureStatistics
 from robocache.export.video import VideoFile
+from robocache.readers.images import is_image
 from robocache.readers.recording import require
 from robocache.store.episode_store import EpisodeStore
 from robocache.store.rows import Episode
@@ -167,8 +168,13 @@ def _chosen(store: EpisodeStore, streams: Sequence[str] | None) -> list[str]:
             raise ValueError(f"streams: expected some of {known}; got {name!r}")
     features = [feature(name) for name in names]
     for name in features:
-        if name in OWN or features.count(name) > 1:
+        if name in OWN or not name:
             raise ValueError(f"streams: expected a name that LeRobot does not have, got {name!r}")
+        if features.count(name) > 1:
+            alike = " and ".join(repr(one) for one in names if feature(one) == name)
+            raise ValueError(
+                f"streams: expected names that differ where slashes are dots, got {alike}"
+            )
     if not names:
         raise ValueError("streams: expected at least 1, got none")
     return names
@@ -189,7 +195,7 @@ class _Writer:
         self._tasks: dict[str, int] = {}
         self._index: list[dict[str, Any]] = []
         infos = {name: store.streams[name] for name in names}
-        self._images = [n for n in names if infos[n].dtype == np.uint8 and len(infos[n].shape) == 3]
+        self._images = [n for n in names if is_image(infos[n].shape, infos[n].dtype)]
         self._videos: dict[str, _Videos] = {}
         if video:
             self._videos = {n: _Videos(root, feature(n), rate) for n in self._images}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -63,7 +64,9 @@ def draw_timeline(
         axes[-1].set_xlabel("time since the episode's start, s")
         figure.suptitle(title, fontsize=11)
         path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path)
+        with warnings.catch_warnings():  # a box stands for a letter that the font lacks
+            warnings.filterwarnings("ignore", "Glyph .* missing from font")
+            figure.savefig(path)
 
 
 def seconds(times: Times, start: int) -> Floats:
