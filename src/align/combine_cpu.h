@@ -1,6 +1,7 @@
 // From located targets to values on the CPU: what alignment and the loader's windows share.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "align/combine.h"
@@ -61,6 +62,8 @@ inline __attribute__((always_inline)) void lerp_stretch(const void* values, std:
     for (std::int64_t i = 0; i < count; ++i) {
       to[i] = Round<Value>::from(lerp(Compute(widen(a[i])), Compute(widen(b[i])), w));
     }
+  } else if constexpr (kIsSame<Value, std::uint8_t>) {
+    __builtin_memcpy(to, a, static_cast<std::size_t>(count));  // what rounding would give back
   } else {
     for (std::int64_t i = 0; i < count; ++i) to[i] = Round<Value>::from(Compute(widen(a[i])));
   }
