@@ -163,6 +163,21 @@ def test_a_worker_that_dies(tmp_path: Path) -> None:
     assert results == [1, 4, 4, 9, 16, None, 25, 36]
 
 
+def is_interrupt_blocked(_: int) -> bool:
+    return signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+
+
+def test_a_worker_that_starts_is_not_interrupted() -> None:
+    """Ctrl-C reaches all processes of a terminal; one that only starts would print a traceback."""
+    pool = Processes(2)
+    try:
+        results = [result for _, result in run_in_order(pool, is_interrupt_blocked, [(0,), (1,)])]
+    finally:
+        pool.close()
+    assert results == [True, True]
+    assert not is_interrupt_blocked(0), "of the process that waits for them"
+
+
 def fail(number: int) -> int:
     raise OSError(28, f"no room for {number}")
 

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from multiprocessing import connection
 from typing import Any, Protocol, TypeVar
 
@@ -115,12 +116,13 @@ class Processes:
 
     def submit(self, function: Callable[..., Any], task: Task) -> Future[Any]:
         """Queues a call."""
-        try:
-            handle = self._executor.submit(function, *task)
-        except BrokenProcessPool:
-            self._executor.shutdown(wait=True)
-            self._executor = self._start()
-            handle = self._executor.submit(function, *task)
+        with _interrupts_blocked():  # which a process that starts here inherits
+            try:
+                handle = self._executor.submit(function, *task)
+            except BrokenProcessPool:
+                self._executor.shutdown(wait=True)
+                self._executor = self._start()
+                handle = self._executor.submit(function, *task)
         self._running.add(handle)
         handle.add_done_callback(self._running.discard)
         return handle
@@ -148,6 +150,16 @@ class Processes:
             process.terminate()
         for process in processes:
             process.join()
+
+
+@contextmanager
+def _interrupts_blocked() -> Iterator[None]:
+    """Ctrl-C waits until the end; else a process that only starts would print where it was."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _end_with_parent() -> None:
