@@ -129,10 +129,31 @@ def write_hdf5(path: Path) -> Path:
     with h5py.File(path, "w") as file:
         for episode in range(EPISODES // 4):
             demo = file.create_group(f"data/demo_{episode}")
-            demo["actions"] = random(ROWS, 7)
-            demo["obs/joint_pos"] = random(ROWS, 9)
-            demo["obs/object"] = random(ROWS, 39)
-            demo["obs/camera"] = np.zeros((ROWS, *IMAGE), np.uint8)
+            for name, values in low_dimensional().items():
+                demo[name] = values
+            demo["obs/camera"] = np.random.default_rng(episode).integers(
+                0, 256, (ROWS, *IMAGE), np.uint8
+            )
+    return path
+
+
+def low_dimensional() -> dict[str, Any]:
+    return {
+        "actions": random(ROWS, 7),
+        "obs/joint_pos": random(ROWS, 9),
+        "obs/object": random(ROWS, 39),
+    }
+
+
+def write_hdf5_gzip(path: Path) -> Path:
+    """As Isaac Lab writes it."""
+    h5py = load("h5py")
+
+    with h5py.File(path, "w") as file:
+        for episode in range(EPISODES):
+            demo = file.create_group(f"data/demo_{episode}")
+            for name, values in low_dimensional().items():
+                demo.create_dataset(name, data=values, compression="gzip")
     return path
 
 
@@ -141,8 +162,9 @@ def read_hdf5(path: Path) -> None:
 
     with h5py.File(path) as file:
         for demo in file["data"].values():
-            for name in ("actions", "obs/joint_pos", "obs/object", "obs/camera"):
-                demo[name][()]
+            demo["actions"][()]
+            for dataset in demo["obs"].values():
+                dataset[()]
 
 
 def write_zarr(path: Path) -> Path:
@@ -281,6 +303,7 @@ CASES = (
     Case("LeRobot v3.0", write_lerobot_v3, read_parquet_files),
     Case("LeRobot video", write_video, read_video),
     Case("HDF5", write_hdf5, read_hdf5),
+    Case("HDF5 gzip", write_hdf5_gzip, read_hdf5),
     Case("zarr", write_zarr, read_zarr),
     Case("CALVIN", write_calvin, read_calvin),
     Case("CSV", write_csv, read_csv),

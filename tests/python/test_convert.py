@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -87,6 +89,23 @@ def test_a_bounded_shard(recordings: Path, tmp_path: Path) -> None:
     shards = list((tmp_path / "s").glob("shard-*"))
     assert len(shards) == 4 and all(shard.stat().st_size < 90_000 for shard in shards)
     assert content(tmp_path / "s")["episodes"]
+
+
+def test_tables_do_not_need_pandas(tmp_path: Path) -> None:
+    """pyarrow imports it, a second in every worker, for some of what it does."""
+    pa = pytest.importorskip("pyarrow")
+    pytest.importorskip("pyarrow.parquet").write_table(
+        pa.table({"time": np.arange(3) / 10, "x": np.zeros(3), "y": [[1.0, 2.0]] * 3}),
+        tmp_path / "r.parquet",
+    )
+    code = (
+        "import sys\n"
+        "import robocache as rc\n"
+        "assert rc.convert(sys.argv[1], sys.argv[2]).rows == 6\n"
+        "assert not {'pandas', 'torch'} & set(sys.modules)\n"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / "r.parquet"), str(tmp_path / "s")]
+    subprocess.run(command, check=True)
 
 
 # ---- what can't be converted ---------------------------------------------------------------------

@@ -243,11 +243,12 @@ def _groups(listings: Sequence[tuple[str, Listing]]) -> list[list[Span]]:
 def _size(path: str) -> int:
     """About the bytes of its rows."""
     try:
-        files = [Path(path)]
-        if files[0].is_dir():
-            files = [file for file in files[0].rglob("*") if file.is_file()]
+        files = [path]
+        if Path(path).is_dir():  # with as many files as steps, perhaps
+            files = [f"{folder}/{name}" for folder, _, names in os.walk(path) for name in names]
         return sum(
-            file.stat().st_size * (VIDEO_FACTOR if file.suffix in VIDEO else 1) for file in files
+            Path(file).stat().st_size * (VIDEO_FACTOR if file.endswith(VIDEO) else 1)
+            for file in files
         )
     except OSError:  # it will be skipped, and the reason said
         return 0

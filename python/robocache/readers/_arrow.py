@@ -45,8 +45,11 @@ def array_of(column: Any, name: str) -> NDArray[Any] | None:
             )
         if pa.types.is_fixed_size_list(column.type):
             width = column.type.list_size
+            begin, end = column.offset * width, (column.offset + len(column)) * width
         else:
-            lengths = np.diff(column.offsets.to_numpy(zero_copy_only=True))
+            offsets = numbers_of(column.offsets) if len(column) else np.zeros(1, np.int64)
+            begin, end = int(offsets[0]), int(offsets[-1])
+            lengths = np.diff(offsets)
             width = int(lengths[0]) if len(lengths) else 0
             if len(lengths) and (lengths != width).any():
                 raise RecordingError(
@@ -54,15 +57,31 @@ def array_of(column: Any, name: str) -> NDArray[Any] | None:
                     f"{int(lengths[lengths != width][0])}"
                 )
         shape.append(width)
-        column = column.flatten()
+        column = column.values.slice(begin, end - begin)
     if not is_number(column.type):
         return None
     if column.null_count and not pa.types.is_floating(column.type):
         raise RecordingError(
             f"{name}: expected a number in every row, got none in {column.null_count:,}"
         )
-    numbers: NDArray[Any] = column.to_numpy(zero_copy_only=False)
-    return numbers.reshape(shape)
+    return numbers_of(column).reshape(shape)
+
+
+def numbers_of(column: Any) -> NDArray[Any]:
+    """A pyarrow.Array of numbers or flags as [n], a view where it can be; NaN where one is missing.
+
+    pyarrow's `to_numpy` imports pandas where that is installed, which takes a second.
+    """
+    pa = require("pyarrow", "columns", "lerobot")
+    kind = column.type
+    if column.null_count or pa.types.is_boolean(kind) or not is_number(kind):
+        numbers: NDArray[Any] = column.to_numpy(zero_copy_only=False)
+        return numbers
+    dtype = np.dtype(kind.to_pandas_dtype())
+    if len(column) == 0:
+        return np.empty(0, dtype)
+    # Slices of an array share its buffer.
+    return np.frombuffer(column.buffers()[1], dtype, len(column), column.offset * dtype.itemsize)
 
 
 def is_list(kind: Any) -> bool:

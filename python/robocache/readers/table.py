@@ -230,17 +230,15 @@ class ParquetTable(Table):
     format = PARQUET
 
     def _schema(self) -> Any:
+        pa = require("pyarrow", PARQUET, "parquet")
         pq = require("pyarrow.parquet", PARQUET, "parquet")
         with self._reading():
             self._file = pq.ParquetFile(self.path)
-        empty = self._file.schema_arrow.empty_table()
-        refuse_twice(self.path, "columns", empty.schema.names)
-        self._tops = {
-            name: top
-            for top in empty.schema.names
-            for name in _flat(empty.select([top])).schema.names
-        }
-        return _flat(empty).schema
+        schema = self._file.schema_arrow
+        refuse_twice(self.path, "columns", schema.names)
+        fields = [(top.name, field) for top in schema for field in _flat_fields(pa, top)]
+        self._tops = {field.name: top for top, field in fields}
+        return pa.schema([field for _, field in fields])
 
     def _batches(self) -> Iterator[Any]:
         metadata = self._file.metadata
@@ -262,6 +260,13 @@ class ParquetTable(Table):
     def close(self) -> None:
         """Closes the file."""
         self._file.close()
+
+
+def _flat_fields(pa: Any, field: Any) -> list[Any]:
+    """The columns that :func:`_flat` makes of one."""
+    if not pa.types.is_struct(field.type):
+        return [field]
+    return [flat for child in field.flatten() for flat in _flat_fields(pa, child)]
 
 
 def _flat(table: Any) -> Any:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from robocache.readers._arrow import array_of, is_list, is_number, one_array
+from robocache.readers._arrow import array_of, is_list, is_number, numbers_of, one_array
 from robocache.readers.recording import (
     TIME_UNITS,
     ReadOptions,
@@ -145,7 +145,7 @@ def _dates(pa: Any, column: Any) -> Times:
     elif not pa.types.is_timestamp(column.type):
         column = column.cast(pa.timestamp("s"))
     kind = pa.timestamp("ns", column.type.tz)
-    times: Times = column.cast(kind).cast(pa.int64()).to_numpy(zero_copy_only=False)
+    times: Times = numbers_of(column.cast(kind).cast(pa.int64()))
     return times
 
 
