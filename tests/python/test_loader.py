@@ -335,6 +335,30 @@ def test_given_statistics(store: rc.EpisodeStore, device: str) -> None:
     check(store, loader, {"joints": window}, plain.row_anchors(store, "joints"))
 
 
+def test_images_as_floats(store: rc.EpisodeStore, device: str) -> None:
+    stored = rc.Loader(store, 8, {"camera": FUTURE[:3]}, anchor="joints", device=device)
+    floats = rc.Loader(
+        store, 8, {"camera": FUTURE[:3]}, anchor="joints", images="float", device=device
+    )
+    indices = range(0, len(stored.dataset), 3)
+    bytes_ = stored.gather(indices)["camera"].cpu()  # [B,K,H,W,C]
+    got = floats.gather(indices)["camera"].cpu()
+    assert_same_bits(got, (bytes_.float() / 255).permute(0, 1, 4, 2, 3).contiguous())
+
+
+def test_normalized_images(store: rc.EpisodeStore, device: str) -> None:
+    stored = rc.Loader(store, 8, {"camera": [0.0]}, device=device)
+    floats = rc.Loader(
+        store, 8, {"camera": [0.0]}, images="float", normalize={"camera": "mean_std"},
+        device=device,
+    )  # fmt: skip
+    bytes_ = stored.gather(range(40))["camera"].cpu().double()
+    subtract, multiply = rc.normalization(store.statistics["camera"], "mean_std")
+    expected = (bytes_ - torch.from_numpy(subtract)) * torch.from_numpy(multiply)
+    got = floats.gather(range(40))["camera"].cpu()
+    assert_near(got, expected.permute(0, 1, 4, 2, 3).float(), 1e-6)
+
+
 def test_side_by_side(store: rc.EpisodeStore, device: str) -> None:
     deltas = {"joints": PAST, "force": PAST, "pose": PAST, "action": [0.0]}
     options: dict[str, Any] = {"timeline": "time", "device": device, "dtype": torch.float32}

@@ -31,6 +31,7 @@ from robocache.loader.order import (
     state_of,
 )
 from robocache.loader.outputs import Batch, Outputs, check_concat
+from robocache.loader.pictures import Pictures, as_stored
 from robocache.loader.residency import ResidentStream, find_rows
 from robocache.loader.samples import Samples
 from robocache.loader.scales import Statistics, make_scales
@@ -274,6 +275,8 @@ class Loader(IterableDataset[Batch]):
         self._order = order
         self._transforms = tuple(transforms)
         self._generator = torch.Generator(device) if self._transforms else None
+        self._pictures = Pictures(windows, device)
+        windows = list(map(as_stored, windows))
         self._outputs = Outputs(windows, concat, with_age, device, reuse_buffers)
         anchors = np.ascontiguousarray(samples.anchors).view(np.int64).reshape(-1, 2)
         table = np.ascontiguousarray(samples.episodes)
@@ -375,6 +378,8 @@ class Loader(IterableDataset[Batch]):
         finally:
             if index is not None:
                 torch._C._nvtx.rangePop()
+        if self._pictures:
+            self._pictures.convert(batch)
         if is_capturing:
             self._is_captured = True  # nothing has run: replays will move the device's state
         else:
@@ -412,11 +417,12 @@ class Loader(IterableDataset[Batch]):
         checked = check_indices(indices, self._order.samples, self.device)
         size = checked.numel()
         batch = outputs.take(size)
-        if size == 0:
-            return batch
-        self._plan.gather(
-            checked.data_ptr(), size, outputs.windows_address, outputs.facts_address, stream
-        )
+        if size:
+            self._plan.gather(
+                checked.data_ptr(), size, outputs.windows_address, outputs.facts_address, stream
+            )
+        if self._pictures:
+            self._pictures.convert(batch)
         self._gathered += size
         _metrics.calls["Loader.gather", self.device.type] += 1
         return batch
