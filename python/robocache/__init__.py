@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from robocache.fusion import fuse as fuse
     from robocache.fusion import fuse_multimodal as fuse_multimodal
     from robocache.loader.loader import Loader as Loader
-    from robocache.loader.loader import LoaderStats as LoaderStats
+    from robocache.loader.stats import LoaderStats as LoaderStats
     from robocache.resample import resample_trajectories as resample_trajectories
     from robocache.store.episode_store import EpisodeStore as EpisodeStore
     from robocache.store.errors import StoreError as StoreError
@@ -69,7 +69,7 @@ _HOME = {
     "Conversion": "robocache.conversion",
     "EpisodeStore": "robocache.store.episode_store",
     "Loader": "robocache.loader.loader",
-    "LoaderStats": "robocache.loader.loader",
+    "LoaderStats": "robocache.loader.stats",
     "Metrics": "robocache._metrics",
     "Normalization": "robocache.store.normalization",
     "ShardWriter": "robocache.store.shard",

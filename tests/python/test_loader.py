@@ -359,6 +359,17 @@ def test_normalized_images(store: rc.EpisodeStore, device: str) -> None:
     assert_near(got, expected.permute(0, 1, 4, 2, 3).float(), 1e-6)
 
 
+def test_normalized_images_as_stored(store: rc.EpisodeStore, device: str) -> None:
+    loader = rc.Loader(
+        store, 8, {"camera": [0.0, 0.1]}, normalize={"camera": "min_max"}, dtype=torch.float32,
+        device=device,
+    )  # fmt: skip
+    scale = rc.normalization(store.statistics["camera"], "min_max")
+    of_pixels = {"subtract": np.tile(scale.subtract, 24), "multiply": np.tile(scale.multiply, 24)}
+    window = Window("camera", [0, 100 * MS], dtype=torch.float32, **of_pixels)
+    check(store, loader, {"camera": window}, plain.row_anchors(store, "camera"))
+
+
 def test_side_by_side(store: rc.EpisodeStore, device: str) -> None:
     deltas = {"joints": PAST, "force": PAST, "pose": PAST, "action": [0.0]}
     options: dict[str, Any] = {"timeline": "time", "device": device, "dtype": torch.float32}

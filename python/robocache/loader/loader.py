@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -32,9 +31,10 @@ from robocache.loader.order import (
 )
 from robocache.loader.outputs import Batch, Outputs, check_concat
 from robocache.loader.pictures import Pictures, as_stored
-from robocache.loader.residency import ResidentStream, find_rows
+from robocache.loader.residency import find_rows
 from robocache.loader.samples import Samples
 from robocache.loader.scales import Statistics, make_scales
+from robocache.loader.stats import LoaderStats
 from robocache.loader.windows import Images, Offsets, PerKey, Timeline, WindowOptions
 from robocache.names import Method, Outside
 from robocache.store.episode_store import EpisodeStore
@@ -50,22 +50,6 @@ def _note_fork() -> None:
 
 
 os.register_at_fork(after_in_child=_note_fork)
-
-
-@dataclass(frozen=True)
-class LoaderStats:
-    """What a loader has made so far, and what it holds."""
-
-    batches: int
-    """Batches of :meth:`Loader.next` and of iterating."""
-    samples: int
-    """Samples in them."""
-    gathered: int
-    """Samples of :meth:`Loader.gather`."""
-    bytes: int
-    """Bytes of all batches, masks and facts included."""
-    resident_bytes: Mapping[str, int]
-    """Bytes of streams and anchors, by where they live: "cuda" or "cpu"."""
 
 
 class Loader(IterableDataset[Batch]):
@@ -302,7 +286,9 @@ class Loader(IterableDataset[Batch]):
                 # Whatever stream batches are made on, all of this is there by then.
                 torch.cuda.synchronize()
         self._state_address = self._state.data_ptr()
-        self._resident_bytes = self._anchors.nbytes + sum(map(_nbytes, samples.streams.values()))
+        self._resident_bytes = self._anchors.nbytes + sum(
+            stream.nbytes for stream in samples.streams.values()
+        )
         self._epoch = self._position = 0
         self._is_captured = False  # a graph may have moved the device's state past the host's
         self._batches = self._drawn = self._gathered = 0
@@ -522,8 +508,3 @@ def _anchor_stream(store: EpisodeStore, anchor: object, streams: Mapping[str, ob
             f"anchor: expected a stream of the store ({', '.join(store.streams)}), got {anchor!r}"
         )
     return anchor
-
-
-def _nbytes(stream: ResidentStream) -> int:
-    parts = (stream.values, stream.times, stream.offsets, stream.received, stream.valid)
-    return sum(part.nbytes for part in parts if part is not None)

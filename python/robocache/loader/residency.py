@@ -33,6 +33,12 @@ class ResidentStream:
     received: Tensor | None  # [N] int64 ns
     valid: Tensor | None  # [N] bool
 
+    @property
+    def nbytes(self) -> int:
+        """Of all of them."""
+        parts = (self.values, self.times, self.offsets, self.received, self.valid)
+        return sum(part.nbytes for part in parts if part is not None)
+
 
 @dataclass(frozen=True)
 class FileRows:
@@ -57,10 +63,10 @@ class FileRows:
         """Whether any piece says which rows are real."""
         return any(piece.valid is not None for piece in self.pieces)
 
-    def bytes(self, with_times: bool) -> int:
+    def bytes(self, with_times: bool, with_received: bool) -> int:
         """Of a :class:`ResidentStream`."""
         a_row = self.info.row_bytes + self.has_valid + 8 * with_times
-        return (a_row + 8 * (self.has_received and with_times)) * self.rows + self.offsets.nbytes
+        return (a_row + 8 * (self.has_received and with_received)) * self.rows + self.offsets.nbytes
 
     def times(self) -> NDArray[np.int64]:
         """Of all rows, [N]."""
@@ -102,17 +108,19 @@ def find_rows(store: EpisodeStore, name: str, episodes: NDArray[np.int64]) -> Fi
     return FileRows(info, np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64), pieces)
 
 
-def load(rows: FileRows, device: torch.device, with_times: bool) -> ResidentStream:
-    """Reads rows onto a device."""
+def load(
+    rows: FileRows, device: torch.device, with_times: bool, with_received: bool
+) -> ResidentStream:
+    """Reads rows onto a device; times, and when rows arrived, where they are needed."""
     info, count = rows.info, rows.rows
     dtype = TORCH_DTYPES[info.type_name]
     values = _load(count, info.row_bytes, (p.values for p in rows.pieces), device)
     times = received = valid = None
     if with_times:
         times = _load(count, 8, (p.times for p in rows.pieces), device).view(torch.int64)
-        if rows.has_received:
-            parts = (p.times if p.received is None else p.received for p in rows.pieces)
-            received = _load(count, 8, parts, device).view(torch.int64)
+    if with_received and rows.has_received:
+        parts = (p.times if p.received is None else p.received for p in rows.pieces)
+        received = _load(count, 8, parts, device).view(torch.int64)
     if rows.has_valid:
         masks = (np.ones(len(p), np.bool_) if p.valid is None else p.valid for p in rows.pieces)
         valid = _load(count, 1, masks, device).view(torch.bool)

@@ -99,10 +99,11 @@ def load_streams(
         residency.check_tolerance(rows, window.tolerance_ns)
         if window.is_causal:
             residency.check_arrivals(rows)
-    with_times = {window.key: with_age or not window.by_rows for window in windows}
-    wanted = {name: rows.bytes(with_times[name]) for name, rows in found.items()}
+    # Times, and when rows arrived, take room only where they are looked at.
+    needs = {w.key: (with_age or not w.by_rows, w.is_causal) for w in windows}
+    wanted = {name: rows.bytes(*needs[name]) for name, rows in found.items()}
     residency.check_room({**wanted, "anchors": anchors.nbytes}, device)
-    return {name: residency.load(rows, device, with_times[name]) for name, rows in found.items()}
+    return {name: residency.load(rows, device, *needs[name]) for name, rows in found.items()}
 
 
 def episode_table(store: EpisodeStore, episodes: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -142,7 +143,7 @@ def plan_stream(window: Window, stream: ResidentStream, device: torch.device) ->
         values=values,
         times=stream.times,
         offsets=stream.offsets,
-        received=stream.received if window.is_causal else None,
+        received=stream.received,
         valid=stream.valid,
         steps=torch.tensor(window.steps, dtype=torch.int64, device=device),
         subtract=subtract,
