@@ -78,6 +78,11 @@ def test_help_lists_all_commands(run: Any) -> None:
         assert "Example: robocache convert" in result.out
 
 
+def test_version(run: Any) -> None:
+    result = run("--version")
+    assert (result.code, result.out) == (0, f"robocache {rc.__version__}\n")
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_of_a_command_has_an_example(run: Any, command: str) -> None:
     result = run(command, "--help")

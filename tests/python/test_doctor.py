@@ -172,6 +172,14 @@ FAULTS: list[tuple[Callable[[Series], Series], str, str, float | None]] = [
 ]
 
 
+def test_steps_beyond_int64() -> None:
+    """Times further apart than int64 goes are not taken for times that go back."""
+    low, high = -(2**62), 2**62 + 5
+    series = Series("a", np.array([low, high, low, low + 7]), np.zeros((4, 1)), StreamFacts())
+    largest = 2**63 - 1
+    assert series.steps.tolist() == [largest, -largest, 7]
+
+
 @pytest.mark.parametrize("facts", [{}, {"method": "slerp_xyzw"}, {"rate": 100.0}], ids=str)
 @pytest.mark.parametrize("rows", [0, 1, 2, 5, 50, 2000])
 def test_clean_data_has_no_finding(rows: int, facts: dict[str, Any]) -> None:

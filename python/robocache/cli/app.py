@@ -25,6 +25,28 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 
+
+def _print_version(is_wanted: bool) -> None:
+    if not is_wanted:
+        return
+    import robocache
+
+    print(f"robocache {robocache.__version__}")
+    raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+        ),
+    ] = False,
+) -> None:
+    pass
+
+
 EXIT_FOUND = 1  # the command did its work, and its result is not good
 EXIT_FAILED = 2  # it could not
 

@@ -57,6 +57,17 @@ class Series:
     shape: tuple[int, ...] | None = None
     """Of one row as it was recorded; None: [D]."""
 
+    @property
+    def steps(self) -> Times:
+        """[n-1] ns from each row to the next, as far as int64 goes."""
+        before, after = self.times[:-1], self.times[1:]
+        with np.errstate(over="ignore"):
+            steps = after - before
+        ends = np.iinfo(np.int64)
+        steps[(after > before) & (steps < 0)] = ends.max
+        steps[(after < before) & (steps > 0)] = -ends.max  # whose absolute value fits too
+        return steps
+
     def channel(self, index: int) -> str:
         """The name of a channel, or its number."""
         names = self.facts.channels

@@ -166,7 +166,7 @@ def _describe(series: Series) -> StreamOverview:
 
 
 def _measure(series: Series) -> _Measured:
-    steps = np.diff(series.times)
+    steps = series.steps
     period, usual = period_ns(series.times), usual_ns(series.times)
     gaps = gap_rows(series)
     regular = steps[steps <= GAP_PERIODS * usual]

@@ -24,7 +24,7 @@ EARLY_SHARE = 0.01  # of rows that arrive before they were recorded
 
 def times_back(series: Series) -> Finding | None:
     """A row is earlier than the one before it."""
-    steps = np.diff(series.times)
+    steps = series.steps
     back = np.flatnonzero(steps < 0)
     if len(back) == 0:
         return None
@@ -42,7 +42,7 @@ def times_back(series: Series) -> Finding | None:
 
 def times_repeat(series: Series) -> Finding | None:
     """Rows that share a time."""
-    repeats = np.flatnonzero(np.diff(series.times) == 0)
+    repeats = np.flatnonzero(series.steps == 0)
     if len(repeats) == 0:
         return None
     return Finding(
@@ -59,15 +59,14 @@ def times_repeat(series: Series) -> Finding | None:
 
 def far_time(series: Series) -> Finding | None:
     """Stamps that no recording has: days away from their neighbours, such as a stamp of zero."""
-    jumps = np.flatnonzero(np.abs(np.diff(series.times)) > DAY_NS)
+    jumps = np.flatnonzero(np.abs(series.steps) > DAY_NS)
     if len(jumps) == 0:
         return None
     row = int(jumps[0])
     return Finding(
         "far_time",
         "error",
-        f"the time jumps by {duration(float(series.times[row + 1] - series.times[row]))} "
-        f"after row {row}",
+        f"the time jumps by {duration(float(series.steps[row]))} after row {row}",
         "a stamp that was never set (zero), or a clock that was set meanwhile: stamp rows by when "
         "they were received (convert --stamp received), or leave those rows out",
         series.name,
@@ -80,7 +79,7 @@ def gap_rows(series: Series) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     """The rows [G] that a gap comes after; none of a stream with fewer than 4 rows."""
     if len(series.times) < 4:
         return np.empty(0, np.int64)
-    steps = np.diff(series.times)
+    steps = series.steps
     return np.flatnonzero((steps > GAP_PERIODS * usual_ns(series.times)) & (steps <= DAY_NS))
 
 
@@ -89,7 +88,7 @@ def gap(series: Series) -> Finding | None:
     rows = gap_rows(series)
     if len(rows) == 0:
         return None
-    lengths = np.diff(series.times)[rows]
+    lengths = series.steps[rows]
     usual = usual_ns(series.times)
     return Finding(
         "gap",
@@ -106,7 +105,7 @@ def gap(series: Series) -> Finding | None:
 
 def lost_rows(series: Series) -> Finding | None:
     """Single rows that are missing in a steady clock: dropped frames, lost packets."""
-    steps = np.diff(series.times).astype(np.float64)
+    steps = series.steps.astype(np.float64)
     period = period_ns(series.times)
     if len(steps) < 20 or period <= 0:
         return None
@@ -132,7 +131,7 @@ def lost_rows(series: Series) -> Finding | None:
 
 def rate_change(series: Series) -> Finding | None:
     """The rate is another one in a part of the recording."""
-    steps = np.diff(series.times)
+    steps = series.steps
     parts = min(16, len(steps) // 16)
     if parts < 3:
         return None
