@@ -36,14 +36,18 @@ PICTURE = (96, 96, 3)
 PERIOD_NS = 20_000_000
 ROWS = 1000  # of an episode
 EPISODES, PICTURE_EPISODES = 2000, 8  # 224 MB and 221 MB
+NEXT = "rows, in order by next"  # a store of one batch, so that every batch is the same
 
 
 class Recording:
     """A store with streams of as many rows each, and its rows as torch has them."""
 
-    def __init__(self, steps: dict[str, range], episodes: int, is_jittered: bool) -> None:
+    def __init__(
+        self, steps: dict[str, range], episodes: int, is_jittered: bool, rows: int = ROWS
+    ) -> None:
         self.steps = steps
         self.episodes = episodes
+        self.rows = rows
         self.is_jittered = is_jittered
         self._folder = tempfile.TemporaryDirectory(prefix="robocache-bench-")
 
@@ -57,21 +61,21 @@ class Recording:
             for e in range(self.episodes):
                 with writer.episode() as episode:
                     for name in self.steps:
-                        times = (np.arange(ROWS) + 2 * e * ROWS) * PERIOD_NS
+                        times = (np.arange(self.rows) + 2 * e * self.rows) * PERIOD_NS
                         if self.is_jittered:
-                            noise = rng.uniform(-0.3, 0.3, ROWS) * PERIOD_NS
+                            noise = rng.uniform(-0.3, 0.3, self.rows) * PERIOD_NS
                             times = times + noise.astype(np.int64)
-                        episode.add(name, times, rows(rng, name))
+                        episode.add(name, times, random_rows(rng, name, self.rows))
         return rc.EpisodeStore(path)
 
     def on(self, device: torch.device) -> Rows:
         return Rows(self, device)
 
 
-def rows(rng: np.random.Generator, name: str) -> np.ndarray[Any, Any]:
+def random_rows(rng: np.random.Generator, name: str, count: int) -> np.ndarray[Any, Any]:
     if name == "image":
-        return rng.integers(0, 256, (ROWS, *PICTURE), np.uint8)
-    return rng.random((ROWS, CHANNELS), np.float32)
+        return rng.integers(0, 256, (count, *PICTURE), np.uint8)
+    return rng.random((count, CHANNELS), np.float32)
 
 
 class Rows:
@@ -89,9 +93,10 @@ class Rows:
             name: torch.tensor(list(steps), device=device)
             for name, steps in recording.steps.items()
         }
-        anchor = torch.arange(recording.episodes * ROWS, device=device)
-        self.first = anchor // ROWS * ROWS  # of its episode
-        self.last = self.first + ROWS - 1
+        count = recording.rows
+        anchor = torch.arange(recording.episodes * count, device=device)
+        self.first = anchor // count * count  # of its episode
+        self.last = self.first + count - 1
         self.time = self.times[names[0]]
 
 
@@ -184,6 +189,7 @@ class Cases:
             "rows": Recording(STEPS, episodes, False),
             "jittered, interpolated": Recording(STEPS, episodes, True),
             "images": Recording(FRAMES, PICTURE_EPISODES, False),
+            NEXT: Recording(STEPS, 1, False, BATCHES[0]),
         }
         self._rows: dict[str, Rows] = {}
         self._loaders: dict[tuple[str, bool], rc.Loader] = {}
@@ -203,6 +209,7 @@ class Cases:
                 timeline="time" if recording.is_jittered else "rows",
                 tolerance_s=0.0 if recording.is_jittered else 1e-4,  # the peers know none
                 images="float" if is_float else "stored",
+                shuffle=False,
                 device=self.device,
             )
         return self._loaders[kind, is_float]
@@ -221,9 +228,15 @@ class Cases:
             return gather(self.rows(kind), indices)
 
         def make_inputs(generator: torch.Generator) -> Inputs:
-            anchors = recording.episodes * ROWS
+            anchors = recording.episodes * recording.rows
             device = self.device
+            if kind == NEXT:
+                return (torch.arange(batch, device=device),)
             return (torch.randint(0, anchors, (batch,), generator=generator, device=device),)
+
+        def make(indices: Tensor) -> Batch:
+            loader = self.loader(kind, is_float)
+            return loader.next() if kind == NEXT else loader.gather(indices)
 
         peers = {"index": by_rows, "index_select": by_rows_in_order}
         if recording.is_jittered:
@@ -239,7 +252,7 @@ class Cases:
             bytes_moved=lambda indices: bytes_moved(
                 self.rows(kind), recording.is_jittered, item, indices[0]
             ),
-            robocache=lambda indices: self.loader(kind, is_float).gather(indices),  # type: ignore[arg-type,return-value]
+            robocache=make,  # type: ignore[arg-type]
             eager={name: partial(peer, gather) for name, gather in peers.items()},  # type: ignore[misc]
             compiled={name: partial(peer, gather) for name, gather in peers.items()},  # type: ignore[misc]
             rtol=0,
@@ -255,6 +268,7 @@ def cases(device: torch.device, dtypes: list[torch.dtype], quick: bool, backend:
         return []
     made = Cases(device, quick)
     declared = [made.make(kind, B) for kind in ("rows", "jittered, interpolated") for B in BATCHES]
+    declared.append(made.make(NEXT, BATCHES[0]))
     declared.append(made.make("images", 256))
     if not quick:
         declared.append(made.make("images", 256, True))
