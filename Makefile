@@ -129,6 +129,23 @@ gpu-test: $(BUILD)/.tests $(VENV)/.test-packages ## the same tests on a GPU, and
 	  $(INSTALL) 'cuda-toolkit[sanitizer]>=13,<14'
 	@PYTHON=$(BIN)/python tests/gpu.sh $(BUILD)
 
+# LeRobot asks for an older torch, and the LeRobot of v2.1 data sets for older libraries still.
+PARITY := build/parity
+INSTALL_PARITY := $(UV) pip install --quiet --python $(PARITY)/.venv/bin/python
+
+$(PARITY)/.packages: $(wildcard tests/parity/*.txt) | $(UV)
+	@echo "robocache: installing LeRobot and robomimic into $(PARITY)"
+	@$(UV) venv --quiet --clear --python $(BIN)/python $(PARITY)/.venv
+	@$(INSTALL_PARITY) -r tests/parity/requirements.txt
+	@$(INSTALL_PARITY) --no-deps -r tests/parity/peers.txt
+	@rm -rf $(PARITY)/lerobot-0.3
+	@$(INSTALL_PARITY) --no-deps --target $(PARITY)/lerobot-0.3 -r tests/parity/peers-v21.txt
+	@touch $@
+
+parity: $(BUILD)/.installed $(PARITY)/.packages ## the loader beside LeRobot, robomimic and diffusion-policy, sample by sample
+	@$(INSTALL_PARITY) --reinstall-package robocache "$$(echo $(BUILD)/wheel/*.whl)[hdf5,lerobot,zarr]"
+	@$(PARITY)/.venv/bin/python -m pytest tests/parity $(PARITY_OPTIONS)
+
 install-check: $(UV) ## pip install . by itself, in a fresh environment
 	@rm -rf build/install-check
 	@$(UV) venv --quiet --python $(BIN)/python build/install-check
@@ -166,4 +183,4 @@ clean: ## remove what was built; .venv stays
 	@rm -rf build dist
 
 FORCE:
-.PHONY: help build demo wheel test cpp-test sanitizer-test python-test fuzz gpu-test install-check bench gpu-bench lint format clean FORCE
+.PHONY: help build demo wheel test cpp-test sanitizer-test python-test fuzz gpu-test parity install-check bench gpu-bench lint format clean FORCE

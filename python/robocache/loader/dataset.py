@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
-
-from torch import Tensor
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from robocache.loader.loader import Loader
@@ -24,7 +22,7 @@ class Dataset:
     def __len__(self) -> int:
         return self._count
 
-    def __getitem__(self, index: int) -> dict[str, Tensor]:
+    def __getitem__(self, index: int) -> dict[str, Any]:
         """Sample `index`; negative ones count from the end.
 
         Raises:
@@ -37,10 +35,18 @@ class Dataset:
             raise IndexError(f"sample: expected below {self._count}, got {index}") from None
         if not isinstance(number, int):
             raise TypeError(f"sample: expected an int, got {type(index).__name__}")
-        return {key: values[0] for key, values in self._loader.gather([number]).items()}
+        return _only(self._loader.gather([number]))
 
-    def __iter__(self) -> Iterator[dict[str, Tensor]]:
+    def __iter__(self) -> Iterator[dict[str, Any]]:
         return map(self.__getitem__, range(self._count))
 
     def __repr__(self) -> str:
         return f"<{self._count} samples of {self._loader!r}>"
+
+
+def _only(batch: dict[str, Any]) -> dict[str, Any]:
+    """The sample of a batch of one; batches like robomimic's have dicts in them."""
+    return {
+        key: _only(values) if isinstance(values, dict) else values[0]
+        for key, values in batch.items()
+    }

@@ -19,7 +19,9 @@ from robocache.loader._plan import BatchOrder, BatchPlan
 from robocache.loader.anchors import Ranges, Split
 from robocache.loader.dataset import Dataset
 from robocache.loader.device import find_device, on_device
+from robocache.loader.diffusion_policy import FromDiffusionPolicy
 from robocache.loader.indices import check_indices
+from robocache.loader.lerobot import FromLeRobot
 from robocache.loader.order import (
     Order,
     check_integer,
@@ -32,6 +34,7 @@ from robocache.loader.order import (
 from robocache.loader.outputs import Batch, Outputs, check_concat
 from robocache.loader.pictures import Pictures, as_stored
 from robocache.loader.residency import find_rows
+from robocache.loader.robomimic import FromRobomimic
 from robocache.loader.samples import Samples
 from robocache.loader.scales import Statistics, make_scales
 from robocache.loader.stats import LoaderStats
@@ -52,7 +55,7 @@ def _note_fork() -> None:
 os.register_at_fork(after_in_child=_note_fork)
 
 
-class Loader(IterableDataset[Batch]):
+class Loader(FromLeRobot, FromRobomimic, FromDiffusionPolicy, IterableDataset[Batch]):
     """Whole training batches of windows of recordings, from a store that lives on the device.
 
     A sample stands at an *anchor*: a row of one stream, or a tick of a fixed rate. Of each stream
@@ -186,6 +189,9 @@ class Loader(IterableDataset[Batch]):
         world_size: int | None = None,
         reuse_buffers: bool = False,
         transforms: Sequence[Callable[[Batch, torch.Generator], Batch]] = (),
+        # Of data sets of other libraries: which rows are anchors, and what batches are made into.
+        _find_anchors: Callable[..., _anchors.Array] = _samples.find_anchors,
+        _finish: Callable[[Batch], Batch] | None = None,
     ) -> None:
         arguments = {name: value for name, value in locals().items() if name != "self"}
         if not isinstance(store, EpisodeStore):
@@ -223,7 +229,7 @@ class Loader(IterableDataset[Batch]):
             if anchor is not None:
                 raise ValueError(f"anchor: expected None with a rate, got {anchor!r}")
             of_anchor, rate = None, _anchors.check_rate(rate)
-        found = _samples.find_anchors(
+        found = _find_anchors(
             store, chosen, of_anchor, rate, drop_n_first_frames, drop_n_last_frames, time_ranges
         )
         order = make_order(len(found), batch_size, seed, shuffle, drop_last, rank, world_size)
@@ -234,6 +240,7 @@ class Loader(IterableDataset[Batch]):
         made = Samples(windows, resident, found, table, identity)
         self.store = store
         """The store that it draws from."""
+        self._finish = _finish
         self._start(made, order, groups, with_age, where, reuse_buffers, transforms, arguments)
 
     def _start(
@@ -373,6 +380,8 @@ class Loader(IterableDataset[Batch]):
             self._batches += 1
             self._drawn += size
             _metrics.calls["Loader.next", self.device.type] += 1
+        if self._finish is not None:
+            batch = self._finish(batch)
         if self._generator is not None:
             self._generator.manual_seed(mixed(order.seed, epoch, position + order.rank))
             for transform in self._transforms:
@@ -411,7 +420,7 @@ class Loader(IterableDataset[Batch]):
             self._pictures.convert(batch)
         self._gathered += size
         _metrics.calls["Loader.gather", self.device.type] += 1
-        return batch
+        return batch if self._finish is None else self._finish(batch)
 
     # ---- where it is -----------------------------------------------------------------------------
 

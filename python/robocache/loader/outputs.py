@@ -80,6 +80,8 @@ class Outputs:
         for group in dict.fromkeys(group_of.get(window.key, window.key) for window in windows):
             members = [by_key[key] for key in concat.get(group, (group,))]
             self._values.append(_side_by_side(group, members, slots, group in concat))
+        # A window of a stream that is named like a fact stands in its place.
+        self._hidden = [name for name in FACTS if name in self.keys]
         self._masks = [(w.key + PAD, slots[w.key], _steps_shape(w)) for w in windows]
         self._ages = [(w.key + AGE, slots[w.key], _steps_shape(w)) for w in windows if with_age]
         values_bytes = sum(math.prod(v.shape) * v.dtype.itemsize for v in self._values)
@@ -123,6 +125,7 @@ class Outputs:
         for key, blank, slot in blanks.ages:
             batch[key] = tensor = empty_like(blank)
             slot.age_ns = tensor.data_ptr()
+        hiding = {name: batch[name] for name in self._hidden}
         integers = empty_like(blanks.integers)
         (
             batch["index"],
@@ -139,6 +142,10 @@ class Outputs:
         facts.timestamp_ns = address + 4 * step
         batch["timestamp"] = tensor = empty_like(blanks.timestamp)
         facts.timestamp = tensor.data_ptr()
+        if hiding:
+            batch.update(hiding)
+            if "timestamp" in hiding:
+                facts.timestamp = None
         return batch
 
     def _make_blanks(self, size: int) -> _Blanks:

@@ -72,6 +72,8 @@ class ReplayBuffer(Recording):
         for name, _ in group["data"].groups():
             self.notes[f"groups within data left out ({name})"] = 1
         self._arrays: dict[str, _Blocks] = {}
+        self.dtypes: dict[str, np.dtype[Any]] = {}
+        """Those of the arrays; of the streams they differ for images of floats."""
         for name in self.options.select(names):
             array = group["data"][name]
             if not is_storable(array.dtype):
@@ -93,6 +95,7 @@ class ReplayBuffer(Recording):
             images.leave_out(name, self.notes)
             return
         self._arrays[name] = _Blocks(array)
+        self.dtypes[name] = array.dtype
         # zarr leaves out chunks that hold nothing but the fill value, and a copy may lack others.
         absent = array.nchunks - array.nchunks_initialized
         if absent:

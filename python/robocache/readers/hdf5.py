@@ -79,6 +79,8 @@ class Demonstrations(Recording):
                 f"(data/demo_0), got {found}"
             )
         self._about = _describe(data.attrs)
+        topics = self.options.topics or ()
+        self._asks_for_next = any(pattern.startswith("next_obs/") for pattern in topics)
         self.rate = need_rate(self.path, _find_rate(self._about), self.options)
         demos.sort(key=_by_number)
         self._rows = {demo: _count_rows(self.path, data[demo]) for demo in demos}
@@ -138,7 +140,7 @@ class Demonstrations(Recording):
         """Why something in a demonstration is not a stream, as a note; nothing for a group."""
         if not isinstance(item, self._dataset_type):
             return ""
-        if name.startswith("next_obs/"):
+        if name.startswith("next_obs/") and not self._asks_for_next:
             return "datasets of next_obs left out, obs has them a row earlier"
         if not is_storable(item.dtype):
             return f"datasets of type {item.dtype} left out ({name})"

@@ -38,7 +38,8 @@ from robocache.readers.video import video_rows
 FORMAT = "LeRobot"
 
 BOOKKEEPING = ("timestamp", "frame_index", "episode_index", "index", "task_index")
-"""Columns that say which row it is: times and tasks hold that already."""
+"""Columns that say which row it is: times and tasks hold that already, so they are streams only
+where `topics` has their full name."""
 
 TIME_TOLERANCE = 1e-4
 """Seconds that a timestamp may be away from frame_index / fps: LeRobot's own tolerance."""
@@ -58,7 +59,8 @@ class LeRobot(Recording):
         self._episodes: list[_Episode] | None = None
         self.row_counts: dict[Path, int] = {}
         """How many rows a table should have, if its episodes follow each other without others."""
-        names = [name for name in self.info.features if name not in BOOKKEEPING]
+        by_name = options.topics or ()
+        names = [n for n in self.info.features if n not in BOOKKEEPING or n in by_name]
         for name in options.select(names):
             self._add_stream(name, self.info.features[name])
 
@@ -174,7 +176,7 @@ class _Episode:
     def _find(self, file: ParquetRows) -> tuple[int, Any]:
         """The episode's first row in its file, and the columns of numbers of all its rows."""
         entry = self.entry
-        columns = [*self.recording.columns, "timestamp", "episode_index"]
+        columns = list(dict.fromkeys([*self.recording.columns, "timestamp", "episode_index"]))
         if len(file) == self.recording.row_counts[entry.table]:
             table = file.read(columns, self.first, self.first + entry.length)
             numbers = array_of(table["episode_index"], f"{entry.table}, column episode_index")

@@ -1,0 +1,215 @@
+"""LeRobot's data sets as it hands them out: ``Loader.from_lerobot``.
+
+The rules are those of ``LeRobotDataset`` (0.4 for v3.0 data sets, 0.3 for v2.1), proved index by
+index in tests/parity.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from robocache.loader.sources import PathLike, converted, data_set
+from robocache.loader.windows import TOLERANCE_S
+from robocache.readers import ReadOptions
+from robocache.readers._arrow import reading_arrow
+from robocache.readers.lerobot import BOOKKEEPING, READER
+from robocache.readers.lerobot_index import read_info
+from robocache.readers.recording import reading, require
+from robocache.store.episode_store import EpisodeStore
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+Offsets = Mapping[str, Sequence[float]]
+
+
+class _Feature(NamedTuple):
+    """What becomes of a window, to be what LeRobot has."""
+
+    is_scalar: bool  # a feature of shape (1,) is a number
+    drops_axis: bool  # a video key with one offset has no axis of steps
+    is_integer: bool  # of every width: int64
+    has_mask: bool
+
+
+@dataclass(frozen=True)
+class _Items:
+    """Makes a batch into one with LeRobot's keys, shapes and types."""
+
+    features: dict[str, _Feature]
+    tasks: list[str]
+
+    def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for key, feature in self.features.items():
+            values: Tensor = batch[key]
+            if feature.drops_axis:
+                values = values.squeeze(1)
+            if feature.is_scalar:
+                values = values.squeeze(-1)
+            found[key] = values.long() if feature.is_integer else values
+            if feature.has_mask:
+                found[f"{key}_is_pad"] = batch[f"{key}_is_pad"]
+        number: Tensor = found["task_index"]
+        if len(self.tasks) == 1:  # there is nothing to wait for
+            found["task"] = self.tasks * len(number)
+        else:
+            found["task"] = [self.tasks[i] for i in number.flatten().tolist()]
+        return found
+
+
+class FromLeRobot:
+    """The part of :class:`Loader` that knows LeRobot's data sets."""
+
+    @classmethod
+    def from_lerobot(
+        cls,
+        source: Any,
+        delta_timestamps: Offsets | None = None,
+        *,
+        batch_size: int,
+        episodes: Sequence[int] | None = None,
+        tolerance_s: float | None = None,
+        store: PathLike | None = None,
+        **options: Any,
+    ) -> Self:
+        """A loader of a LeRobot data set, with the items that ``LeRobotDataset`` has.
+
+        The data set (v2.0, v2.1 or v3.0) is converted to a store once. Then `loader.gather([i])` is
+        item i of ``LeRobotDataset(root=source, episodes=..., delta_timestamps=...)``, batched:
+
+        - An offset d means `round(d * fps)` rows from the current one (Python's round), clipped to
+          the episode; it must lie within `tolerance_s` of a multiple of 1 / fps.
+        - `<key>_is_pad` [B,K] is True where it was clipped, for the keys of `delta_timestamps`
+          alone. Every other feature is that of the current row, without an axis of steps.
+        - A feature of shape (1,) is a number. Floats are float32, integers int64, flags bool;
+          images and video float32 [C,H,W] from 0 to 1. A video key with one offset has no axis of
+          steps, an image key has.
+        - `task` is a list of B strings, by each row's `task_index`. On a GPU it is read back, which
+          waits for the batch, where the data set has several tasks.
+        - Samples are numbered in the order of the files, after `episodes`; `index` is the row's
+          number in the whole data set.
+
+        Text features are left out, and depth that is kept as video.
+
+        Args:
+            source: The data set's folder; or a LeRobotDataset, whose `root`, `episodes`,
+                `delta_timestamps` and `tolerance_s` hold where they are not given here.
+            delta_timestamps: Offsets in seconds for features.
+            batch_size: Samples of a batch.
+            episodes: LeRobot's numbers of the episodes to take, in any order; None: all that are
+                there.
+            tolerance_s: How far an offset may be from a multiple of 1 / fps; None: 1e-4.
+            store: The folder of the store; None: beside the data set, named after it with
+                ``.robocache``. It is made where it is not there, which takes the time and the room
+                that all decoded images need; of several processes that start together, let one make
+                it first.
+            options: Of :class:`Loader`: `shuffle`, `seed`, `device`, `normalize` and so on.
+
+        Raises:
+            ValueError: An unknown key or episode, no offsets, or one that is out of tolerance.
+            RecordingError: It is no LeRobot data set, or can't be read.
+            StoreError: The store is damaged, of something else, or older than the data set.
+            MissingLibrary: pyarrow is not installed, or what decodes its images.
+
+        Example:
+            >>> loader = rc.Loader.from_lerobot(
+            ...     "pusht", {"observation.state": [-0.1, 0], "action": [0, 0.1]}, batch_size=64
+            ... )
+            >>> batch = next(iter(loader))
+            >>> batch["action"].shape, batch["action_is_pad"].shape
+            (torch.Size([64, 2, 2]), torch.Size([64, 2]))
+        """
+        if hasattr(source, "root") and hasattr(source, "meta"):
+            if getattr(source, "image_transforms", None) is not None:
+                raise ValueError(
+                    "source: expected a LeRobotDataset without image_transforms (transforms= takes "
+                    "them), got one with them"
+                )
+            episodes = source.episodes if episodes is None else episodes
+            delta_timestamps = (
+                source.delta_timestamps if delta_timestamps is None else delta_timestamps
+            )
+            tolerance_s = source.tolerance_s if tolerance_s is None else tolerance_s
+            source = source.root
+        path = data_set(source, READER)
+        info = read_info(path)
+        own = tuple(name for name in BOOKKEEPING if name in info.features)
+        found = converted(path, store, READER, ReadOptions(topics=("*", *own)))
+        offsets: dict[str, Sequence[float] | None] = dict.fromkeys(found.streams)
+        for key, given in (delta_timestamps or {}).items():
+            if key not in offsets:
+                raise ValueError(
+                    f"delta_timestamps: expected features of numbers or images "
+                    f"({', '.join(offsets)}), got {key!r}"
+                )
+            offsets[key] = given
+        kinds = {name: info.features[name]["dtype"] for name in offsets}
+        features = {
+            name: _Feature(
+                is_scalar=list(info.features[name]["shape"]) == [1],
+                drops_axis=kinds[name] == "video" and given is not None and len(given) == 1,
+                is_integer=kinds[name].startswith(("int", "uint")),
+                has_mask=given is not None,
+            )
+            for name, given in offsets.items()
+        }
+        make: Any = cls
+        loader: Self = make(
+            found,
+            batch_size,
+            offsets,
+            timeline="rows",
+            episodes=_indices(found, episodes),
+            tolerance_s=TOLERANCE_S if tolerance_s is None else tolerance_s,
+            images={n: "float" for n, k in kinds.items() if k in ("image", "video")},
+            dtype={n: torch.float32 for n, k in kinds.items() if k.startswith("float")},
+            _finish=_Items(features, read_tasks(path)),
+            **options,
+        )
+        return loader
+
+
+def _indices(store: EpisodeStore, numbers: Sequence[int] | None) -> list[int] | None:
+    """LeRobot's numbers of episodes as their indices in the store."""
+    if numbers is None:
+        return None
+    there = {number_of(episode.source): episode.index for episode in store.episodes}
+    for number in numbers:
+        if number not in there:
+            raise ValueError(
+                f"episodes: expected numbers of the {len(there)} episodes that are there "
+                f"({min(there)} to {max(there)}), got {number!r}"
+            )
+    return sorted({there[number] for number in numbers})
+
+
+def number_of(source: str) -> int:
+    """LeRobot's number of an episode, by where it comes from: ``set#episode_000029``."""
+    return int(source.rpartition("_")[2])
+
+
+def read_tasks(root: Path) -> list[str]:
+    """The data set's tasks, by their index.
+
+    Raises:
+        RecordingError: Their table is missing or not what LeRobot writes.
+    """
+    path = root / "meta" / "tasks.jsonl"
+    if path.is_file():
+        with reading(path, "LeRobot's list of tasks", ValueError, KeyError, TypeError):
+            lines = [json.loads(line) for line in path.read_text("utf-8").splitlines() if line]
+            tasks = {int(line["task_index"]): str(line["task"]) for line in lines}
+        return [tasks.get(index, "") for index in range(max(tasks, default=-1) + 1)]
+    path = root / "meta" / "tasks.parquet"
+    with reading_arrow(path, "LeRobot's table of tasks"):
+        table = require("pyarrow.parquet", "LeRobot", "lerobot").read_table(path)
+    names = [name for name in table.column_names if name != "task_index"]
+    return [str(task) for task in table[names[-1]].to_pylist()]

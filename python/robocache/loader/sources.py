@@ -1,0 +1,79 @@
+"""Data sets of other libraries as stores: converted once, then found again."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from robocache.conversion import convert
+from robocache.conversion.work import source_of
+from robocache.readers import Reader, ReadOptions, RecordingError
+from robocache.readers.recording import describe
+from robocache.store.episode_store import EpisodeStore
+from robocache.store.errors import StoreError
+from robocache.store.manifest import NAME, is_store
+
+PathLike = str | os.PathLike[str]
+
+SUFFIX = ".robocache"
+
+
+def data_set(source: PathLike, reader: Reader) -> Path:
+    """The absolute path of a data set of a format.
+
+    Raises:
+        RecordingError: It is none.
+    """
+    path = Path(os.path.abspath(os.fspath(source)))  # noqa: PTH100 - resolve() follows links
+    if not path.exists() or not reader.recognises(path):
+        got = describe(path) if path.exists() else "no such file or folder"
+        raise RecordingError(f"{path}: expected {reader.expects} ({reader.format}), got {got}")
+    return path
+
+
+def converted(
+    path: Path, store: PathLike | None, reader: Reader, options: ReadOptions
+) -> EpisodeStore:
+    """The store that a data set was converted to; it is made, or gone on with, where it must be.
+
+    Args:
+        path: The data set, as :func:`data_set` gives it.
+        store: The store's folder; None: beside the data set, under its name with ``.robocache``.
+        reader: The data set's format.
+        options: Of reading; `rate` and `topics` are looked at.
+
+    Raises:
+        RecordingError: An episode can't be read.
+        StoreError: The store is damaged, has other episodes, lacks streams, has another writer, or
+            is older than the data set.
+        MissingLibrary: The format's library is not installed.
+        OSError: The store can't be written.
+    """
+    folder = path.with_name(path.name + SUFFIX) if store is None else Path(store)
+    with reader.open(path, options) as recording:
+        wanted = {source_of(str(path), episode.key) for episode in recording.episodes()}
+        streams = set(recording.streams)
+    found = EpisodeStore(folder) if is_store(folder) else None
+    if found is not None:
+        _refuse_older(folder, path)
+    if found is None or not wanted <= {episode.source for episode in found.episodes}:
+        convert(path, folder, strict=True, rate=options.rate, topics=options.topics)
+        found = EpisodeStore(folder)
+    missing = sorted(streams - set(found.streams))
+    if missing:
+        raise StoreError(
+            f"{folder}: expected a store of all streams of {path}, got one without "
+            f"{', '.join(missing)} (remove it, and it is made again)"
+        )
+    return found
+
+
+def _refuse_older(folder: Path, source: Path) -> None:
+    """That no file of the data set was written after the store."""
+    made = (folder / NAME).stat().st_mtime_ns
+    for file in [source] if source.is_file() else source.rglob("*"):
+        if file.is_file() and file.stat().st_mtime_ns > made:
+            raise StoreError(
+                f"{folder}: expected a store that is newer than its data set, got one that is "
+                f"older than {file} (remove it, and it is made again)"
+            )

@@ -1,0 +1,263 @@
+"""Loaders of other libraries' data sets: what the code around the windows does.
+
+That their samples are those of LeRobot, robomimic and diffusion-policy is proved with these
+libraries, in tests/parity.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import robocache as rc
+
+for library in ("h5py", "pyarrow", "zarr"):
+    pytest.importorskip(library, reason=f"data sets need {library}")
+
+LENGTHS = (3, 2)
+
+
+@pytest.fixture(scope="module")
+def lerobot(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two episodes at 10 Hz: a row counts 10 times its episode, and its frame."""
+    folder = tmp_path_factory.mktemp("lerobot")
+    with rc.StoreWriter(folder / "source") as writer:
+        for number, n in enumerate(LENGTHS):
+            times = np.arange(n, dtype=np.int64) * 100_000_000
+            with writer.episode(("push", "pull")[number], f"made#{number}") as episode:
+                frame = np.arange(n)[:, None]
+                episode.add("state", times, (10 * number + frame + [0, 100]).astype(np.float32))
+                episode.add("count", times, (10 * number + frame).astype(np.int16))
+                episode.add("camera", times, np.full((n, 8, 9, 3), 51, np.uint8))
+    rc.export_lerobot(folder / "source", folder / "set", 10, video=False)
+    return folder / "set"
+
+
+@pytest.fixture(scope="module")
+def demonstrations(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    import h5py
+
+    path = tmp_path_factory.mktemp("robomimic") / "demos.hdf5"
+    with h5py.File(path, "w") as file:
+        for number, n in enumerate(LENGTHS):
+            demo = file.create_group(f"data/demo_{number}")
+            demo["actions"] = 10.0 * number + np.arange(n)[:, None]
+            demo["dones"] = np.arange(n) == n - 1
+            demo["obs/arm"] = (10.0 * number + np.arange(n)[:, None]).astype(np.float32)
+            demo["next_obs/arm"] = (10.0 * number + np.arange(1, n + 1)[:, None]).astype("f4")
+        file["mask/train"] = np.array([b"demo_1"])
+    return path
+
+
+@pytest.fixture(scope="module")
+def buffer(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    import zarr
+
+    path = tmp_path_factory.mktemp("diffusion_policy") / "set.zarr"
+    group = zarr.open_group(str(path), mode="w")
+    group["data/action"] = np.arange(5, dtype=np.float32)[:, None]
+    group["meta/episode_ends"] = np.cumsum(LENGTHS)
+    return path
+
+
+# ---- what batches are like -----------------------------------------------------------------------
+
+
+def test_lerobot(lerobot: Path) -> None:
+    deltas = {"state": [-0.1, 0.0], "camera": [0.0]}
+    loader = rc.Loader.from_lerobot(lerobot, deltas, batch_size=5, shuffle=False, device="cpu")
+    batch = next(iter(loader))
+    assert set(batch) == {
+        "state", "state_is_pad", "camera", "camera_is_pad", "count", "timestamp", "frame_index",
+        "episode_index", "index", "task_index", "task",
+    }  # fmt: skip
+    assert batch["state"][..., 0].tolist() == [[0, 0], [0, 1], [1, 2], [10, 10], [10, 11]]
+    assert batch["state_is_pad"].tolist() == [
+        [first, False] for first in (True, False, False, True, False)
+    ]
+    assert batch["count"].tolist() == [0, 1, 2, 10, 11] and batch["count"].dtype == torch.int64
+    assert batch["camera"].shape == (5, 1, 3, 8, 9) and (batch["camera"] == 51 / 255).all()
+    assert batch["task"] == ["push"] * 3 + ["pull"] * 2
+    assert batch["index"].tolist() == [0, 1, 2, 3, 4]
+    some = rc.Loader.from_lerobot(lerobot, batch_size=1, episodes=[1], device="cpu")
+    assert some.gather([0, 1])["index"].tolist() == [3, 4]
+    assert loader.dataset[4]["task"] == "pull"
+
+
+def test_a_single_task(lerobot: Path, tmp_path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    root = shutil.copytree(lerobot, tmp_path / "set")
+    table = pq.read_table(root / "meta/tasks.parquet")
+    pq.write_table(table.slice(0, 1), root / "meta/tasks.parquet")
+    loader = rc.Loader.from_lerobot(root, batch_size=2, device="cpu", episodes=[0])
+    assert loader.next()["task"] == ["push", "push"]
+
+
+def test_robomimic(demonstrations: Path) -> None:
+    loader = rc.Loader.from_robomimic(
+        demonstrations, 2, 2, batch_size=1, get_pad_mask=True, goal_mode="last", device="cpu"
+    )
+    batch = loader.gather([0, 4])
+    assert set(batch) == {"actions", "dones", "obs", "next_obs", "goal_obs", "pad_mask"}
+    assert batch["actions"].squeeze(-1).tolist() == [[0, 0, 1], [10, 11, 11]]
+    assert batch["actions"].dtype == batch["dones"].dtype == torch.float32
+    assert batch["next_obs"]["arm"].squeeze(-1).tolist() == [[1, 1, 2], [11, 12, 12]]
+    assert batch["goal_obs"]["arm"].tolist() == [[3], [12]]
+    assert batch["pad_mask"].squeeze(-1).tolist() == [[False, True, True], [True, True, False]]
+    assert loader.dataset[4]["obs"]["arm"].squeeze(-1).tolist() == [10, 11, 11]
+
+
+def test_diffusion_policy(buffer: Path) -> None:
+    def starts(**options: Any) -> list[list[float]]:
+        loader = rc.Loader.from_diffusion_policy(buffer, 2, batch_size=1, device="cpu", **options)
+        count = len(loader.dataset)
+        found: list[list[float]] = loader.gather(range(count))["action"].squeeze(-1).tolist()
+        return found
+
+    assert starts() == [[0, 1], [1, 2], [3, 4]]
+    assert starts(pad_before=1) == [[0, 0], [0, 1], [1, 2], [3, 3], [3, 4]]
+    assert starts(pad_before=1, pad_after=1) == [
+        [0, 0], [0, 1], [1, 2], [2, 2], [3, 3], [3, 4], [4, 4],
+    ]  # fmt: skip
+    parts = [starts(val_ratio=0.5, validation=part) for part in (False, True)]
+    assert sorted(parts, key=len) == [[[3, 4]], [[0, 1], [1, 2]]]
+
+
+def test_they_pickle_and_transform(lerobot: Path, demonstrations: Path, buffer: Path) -> None:
+    makers = (
+        lambda **o: rc.Loader.from_lerobot(lerobot, {"state": [0.1]}, batch_size=2, **o),
+        lambda **o: rc.Loader.from_robomimic(
+            demonstrations, 2, batch_size=2, goal_mode="last", get_pad_mask=True, **o
+        ),
+        lambda **o: rc.Loader.from_diffusion_policy(buffer, 2, pad_after=1, batch_size=2, **o),
+    )
+    for make in makers:
+        loader = make(device="cpu", seed=3)
+        first = loader.next()
+        again = pickle.loads(pickle.dumps(loader))
+        assert repr(again.next()) == repr(loader.next())
+        transformed = make(device="cpu", seed=3, transforms=[lambda batch, _: {"whole": batch}])
+        assert repr(transformed.next()["whole"]) == repr(first)
+
+
+# ---- the store beside a data set -----------------------------------------------------------------
+
+
+def test_the_store_is_made_once(lerobot: Path, tmp_path: Path) -> None:
+    root = shutil.copytree(lerobot, tmp_path / "set")
+    rc.Loader.from_lerobot(root, batch_size=1, device="cpu")
+    made = tmp_path / "set.robocache"
+    files = {file: file.stat().st_mtime_ns for file in made.iterdir() if file.name != ".lock"}
+    assert len(files) >= 2
+    rc.Loader.from_lerobot(str(root), batch_size=1, device="cpu")
+    rc.Loader.from_lerobot(root, batch_size=1, device="cpu", store=made)
+    assert files == {file: file.stat().st_mtime_ns for file in files}
+    rc.Loader.from_lerobot(root, batch_size=1, device="cpu", store=tmp_path / "other")
+    assert rc.EpisodeStore(tmp_path / "other").streams.keys() >= {"index", "timestamp"}
+
+
+def test_a_data_set_that_was_written_again(lerobot: Path, tmp_path: Path) -> None:
+    root = shutil.copytree(lerobot, tmp_path / "set")
+    rc.Loader.from_lerobot(root, batch_size=1, device="cpu")
+    manifest = tmp_path / "set.robocache/manifest.json"
+    later = manifest.stat().st_mtime_ns + 1
+    os.utime(root / "meta/info.json", ns=(later, later))
+    with pytest.raises(rc.StoreError) as error:
+        rc.Loader.from_lerobot(root, batch_size=1, device="cpu")
+    assert str(error.value) == (
+        f"{manifest.parent}: expected a store that is newer than its data set, got one that is "
+        f"older than {root}/meta/info.json (remove it, and it is made again)"
+    )
+
+
+def test_a_store_that_lacks_streams(lerobot: Path, tmp_path: Path) -> None:
+    rc.convert(lerobot, tmp_path / "store")
+    with pytest.raises(rc.StoreError) as error:
+        rc.Loader.from_lerobot(lerobot, batch_size=1, store=tmp_path / "store")
+    assert str(error.value) == (
+        f"{tmp_path}/store: expected a store of all streams of {lerobot}, got one without "
+        "episode_index, frame_index, index, task_index, timestamp (remove it, and it is made again)"
+    )
+
+
+# ---- errors --------------------------------------------------------------------------------------
+
+
+def test_errors_of_lerobot(lerobot: Path, tmp_path: Path) -> None:
+    def message(*arguments: Any, **options: Any) -> str:
+        with pytest.raises(ValueError, match=r"expected") as error:
+            rc.Loader.from_lerobot(*arguments, batch_size=1, device="cpu", **options)
+        return str(error.value)
+
+    assert message(lerobot, episodes=[7]) == (
+        "episodes: expected numbers of the 2 episodes that are there (0 to 1), got 7"
+    )
+    assert message(lerobot, {"arm": [0.0]}).startswith(
+        "delta_timestamps: expected features of numbers or images (state, count, "
+    )
+    assert message(lerobot, {"state": []}).startswith("delta_timestamps['state']: ")
+    assert message(lerobot, {"state": [0.05]}).startswith("delta_timestamps['state']: ")
+    assert message(tmp_path / "none") == (
+        f"{tmp_path}/none: expected a folder with meta/info.json (LeRobot), "
+        "got no such file or folder"
+    )
+
+
+def test_errors_of_robomimic(demonstrations: Path, tmp_path: Path) -> None:
+    import h5py
+
+    def message(path: Path, *arguments: Any, **options: Any) -> str:
+        with pytest.raises(ValueError, match=r"expected") as error:
+            rc.Loader.from_robomimic(path, *arguments, batch_size=1, device="cpu", **options)
+        return str(error.value)
+
+    file = demonstrations
+    assert message(file, obs_keys=["leg"]) == "obs_keys: expected some of arm; got 'leg'"
+    assert message(file, dataset_keys=["obs/arm"]) == (
+        "dataset_keys: expected some of actions, dones; got 'obs/arm'"
+    )
+    assert message(file, obs_keys=[], dataset_keys=[]).startswith("obs_keys: expected at least 1")
+    assert message(file, 0) == "seq_length: expected 1 or more, got 0"
+    assert message(file, 1, 0) == "frame_stack: expected 1 or more, got 0"
+    assert message(file, goal_mode="first") == "goal_mode: expected last or None, got 'first'"
+    assert message(file, goal_mode="last", load_next_obs=False) == (
+        "load_next_obs: expected True for goal_mode='last', got False"
+    )
+    assert message(file, filter_by_attribute="valid") == "subset: expected 'train', got 'valid'"
+    assert message(file, 3, pad_seq_length=False) == (
+        "seq_length: expected demonstrations of 3 rows or more, which windows take without "
+        f"padding, got 2 in {file}#demo_1"
+    )
+    with h5py.File(tmp_path / "bare.hdf5", "w") as bare:
+        bare["data/demo_0/actions"] = np.zeros((2, 1))
+    assert message(tmp_path / "bare.hdf5") == (
+        f"load_next_obs: expected False, since {tmp_path}/bare.hdf5 has no next_obs, got True"
+    )
+    (tmp_path / "text.hdf5").write_text("text")
+    assert message(tmp_path / "text.hdf5").startswith(
+        f"{tmp_path}/text.hdf5: expected an HDF5 file (robomimic HDF5), got "
+    )
+
+
+def test_errors_of_diffusion_policy(buffer: Path) -> None:
+    def message(*arguments: Any, **options: Any) -> str:
+        with pytest.raises(ValueError, match=r"expected") as error:
+            rc.Loader.from_diffusion_policy(
+                buffer, *arguments, batch_size=1, device="cpu", **options
+            )
+        return str(error.value)
+
+    assert message(2, keys=["arm"]) == "keys: expected some of action; got 'arm'"
+    assert message(0) == "horizon: expected 1 or more, got 0"
+    assert message(2, val_ratio=2) == "val_ratio: expected a share from 0 to 1, got 2"
+    assert message(2, max_train_episodes=0) == "max_train_episodes: expected 1 or more, got 0"
+    assert message(9) == "horizon: expected a window in at least 1 of 2 episodes, got none"
+    assert message(2, validation=True).startswith("episodes: expected at least 1 ")
