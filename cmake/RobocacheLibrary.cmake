@@ -85,6 +85,7 @@ if(robocache_has_cuda)
             src/align/align_wide_cuda.cu
             src/align/align_backward_cuda.cu
             src/align/narrow_plan.cpp
+            src/loader/batch_cuda.cu
             src/voxel/sort_cuda.cu
             src/voxel/voxelize_cuda.cu
             src/voxel/voxelize_reduce_cuda.cu

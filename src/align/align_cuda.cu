@@ -9,9 +9,7 @@
 
 #include "align/align_cuda.h"
 #include "align/narrow_plan.h"
-#include "align/plain_cuda.h"
-#include "align/runs_cuda.h"
-#include "align/tiling_cuda.h"
+#include "align/share_cuda.h"
 #include "core/cuda_error.h"
 
 namespace robocache {
@@ -43,43 +41,6 @@ using SingleLaunch = Launch<1, 1>;
 using SmallLaunch = Launch<6, 24>;
 using LargeLaunch = Launch<kMaxStreams, kMaxRunsInAll>;
 static_assert(sizeof(SmallLaunch) <= 4096 && sizeof(LargeLaunch) <= 32764);
-
-/// One block's share of a stream that needs no more than copying and interpolating: step 2.
-template <typename Value, typename Out>
-__device__ void combine_either_way(const NarrowPlan& plan, const Columns& columns, int stretch,
-                                   const void* made, int count) {
-  constexpr int kWidth = 16 / (sizeof(Value) > sizeof(Out) ? sizeof(Value) : sizeof(Out));
-  const auto* targets = static_cast<const PlainTarget<typename ComputeOf<Value, Out>::type>*>(made);
-  if (columns.access == Access::kVector) {
-    combine_plain<Value, Out, kWidth>(plan, columns, stretch, targets, count);
-  } else {
-    combine_plain<Value, Out, 1>(plan, columns, stretch, targets, count);
-  }
-}
-
-/// The same, by the type of the stream's values. The compute type leaves out those that it is not
-/// for.
-template <typename Compute, typename Out>
-__device__ void combine_stream(const NarrowPlan& plan, const Columns& columns, int stretch,
-                               const void* made, int count) {
-  if constexpr (sizeof(Compute) == 8) {
-    if (plan.value_type == DataType::kFloat64) {
-      return combine_either_way<double, Out>(plan, columns, stretch, made, count);
-    }
-  }
-  if constexpr (sizeof(Compute) == 4 || sizeof(Out) == 8) {
-    switch (plan.value_type) {
-      case DataType::kFloat16:
-        return combine_either_way<Float16, Out>(plan, columns, stretch, made, count);
-      case DataType::kBFloat16:
-        return combine_either_way<BFloat16, Out>(plan, columns, stretch, made, count);
-      case DataType::kFloat32:
-        return combine_either_way<float, Out>(plan, columns, stretch, made, count);
-      default:
-        return combine_either_way<std::uint8_t, Out>(plan, columns, stretch, made, count);
-    }
-  }
-}
 
 /// A tile of a stream that is copied and interpolated. `combine(plan, columns, made, count)` is
 /// step 2.
@@ -123,28 +84,7 @@ __device__ void make_runs_tile(const Launch& launch, int stream, const Tile& til
     }
   }
   __syncthreads();
-  const int thread_row = columns.divisor.quotient(thread);
-  const int unit = tile.stretch * kThreads + thread - thread_row * columns.side_by_side;
-  if (thread_row >= columns.rows_at_once || unit >= columns.pieces) return;
-  const NarrowRun run = runs[run_of_unit(runs, unit)];
-  for (int row = thread_row; row < count; row += columns.rows_at_once) {
-    if (made[row].out >= 0) make_unit(plan, run, unit, made[row]);
-  }
-}
-
-/// Calls `make(stream, tile)` for the stream and the tile that this block is to make.
-template <typename Launch, typename Make>
-__device__ void make_tile_of_block(const Launch& launch, const Make& make) {
-  int block = static_cast<int>(blockIdx.x);
-  const int sweep = launch.by_sweep.quotient(block);
-  block -= sweep * launch.blocks_per_sweep;
-  int stream = 0;
-  while (Launch::kStreams > 1 && stream + 1 < launch.stream_count &&
-         launch.tilings[stream + 1].first_block <= block) {
-    ++stream;
-  }
-  const Tiling& tiling = launch.tilings[stream];
-  make(stream, Tile(tiling, sweep, block - tiling.first_block));
+  combine_runs(plan, runs, columns, tile.stretch, made, count);
 }
 
 /// One stream of one linear, previous or nearest run, without a clock offset or an age: the usual
@@ -210,29 +150,6 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerSm)
       make_plain(float{});
     }
   });
-}
-
-bool is_aligned(const void* pointer, std::int64_t bytes) {
-  return reinterpret_cast<std::uintptr_t>(pointer) % static_cast<std::uintptr_t>(bytes) == 0;
-}
-
-/// Whether every row can be read and written as vectors of `width` elements.
-bool fits_vectors(const NarrowPlan& plan, std::int32_t width) {
-  return plan.values_channel_stride == 1 && plan.channels % width == 0 &&
-         plan.values_row_stride % width == 0 && plan.values_batch_stride % width == 0 &&
-         plan.out_target_stride % width == 0 &&
-         is_aligned(plan.values, width * size_of(plan.value_type)) &&
-         is_aligned(plan.out, width * size_of(plan.out_type));
-}
-
-Columns columns_of(const NarrowPlan& plan, const RunTable& runs) {
-  if (runs.count > 1 || !copies_or_lerps(plan.method)) {
-    return {static_cast<std::int32_t>(runs.units), Access::kRuns};
-  }
-  const auto width =
-      static_cast<std::int32_t>(16 / std::max(size_of(plan.value_type), size_of(plan.out_type)));
-  if (fits_vectors(plan, width)) return {plan.channels / width, Access::kVector};
-  return {plan.channels, Access::kScalar};
 }
 
 /// Streams as they are gathered for a launch.

@@ -43,27 +43,33 @@ __device__ bool look_around(const EpisodeTimes<Time, Index, kIsOffset>& episode,
   return !is_below && !is_above;
 }
 
-/// The bracket of `t`, NaN or not, in an episode that has rows. Looks first around `first_guess`,
-/// which does not wait for `t` to be read, then where `t` would be if the rows were evenly spaced,
-/// and then gallops from there.
+/// The bracket of `t`, NaN or not, in an episode that has rows, of whose times the first and the
+/// last are given. Looks where `t` would be if the rows were evenly spaced, and gallops from there.
 template <typename Time, typename Index, bool kIsOffset>
-__device__ Bracket<Time, Index> find_bracket(const EpisodeTimes<Time, Index, kIsOffset>& episode,
-                                             Time t, Index first_guess) {
+__device__ __forceinline__ Bracket<Time, Index> find_bracket_between(
+    const EpisodeTimes<Time, Index, kIsOffset>& episode, Time t, Time first_time, Time last_time) {
   const Index last = episode.count - 1;
-  const Time first_time = episode[0];
-  const Time last_time = episode[last];
-  Bracket<Time, Index> bracket;
-  if (look_around(episode, t, first_guess, bracket)) return bracket;
-
   // As rough as it likes to be: any row would do, and any number is cut to one.
   const float share = __fdividef(static_cast<float>(elapsed(first_time, t)),
                                  static_cast<float>(elapsed(first_time, last_time)));
   Index guess = static_cast<Index>(share * static_cast<float>(last));
   if (!(t > first_time)) guess = 0;
   if (t >= last_time) guess = last;
+  Bracket<Time, Index> bracket;
   if (look_around(episode, t, guess, bracket)) return bracket;
 
   return bracket_of(episode, rows_not_after(episode, t, min(max(guess, Index{0}), last)));
+}
+
+/// The same, which looks first around `first_guess`: that does not wait for `t` to be read.
+template <typename Time, typename Index, bool kIsOffset>
+__device__ Bracket<Time, Index> find_bracket(const EpisodeTimes<Time, Index, kIsOffset>& episode,
+                                             Time t, Index first_guess) {
+  const Time first_time = episode[0];
+  const Time last_time = episode[episode.count - 1];
+  Bracket<Time, Index> bracket;
+  if (look_around(episode, t, first_guess, bracket)) return bracket;
+  return find_bracket_between(episode, t, first_time, last_time);
 }
 
 /// Where a target stands among `count` rows, as if the targets were spread evenly over them.

@@ -80,9 +80,10 @@ class Divisor {
 
 /// How a stream's elements are moved.
 enum class Access : std::uint8_t {
-  kVector,  // one linear, previous or nearest run, in vectors of 16 bytes
-  kScalar,  // the same, one element at a time
-  kRuns,    // any layout, one unit at a time
+  kVector,      // one linear, previous or nearest run, in vectors of 16 bytes
+  kScalar,      // the same, one element at a time
+  kRuns,        // any layout, one unit at a time
+  kHalfVector,  // as kVector, in 8 bytes: for the loader's kernels alone
 };
 
 /// How a block cuts up one stream's rows.

@@ -74,7 +74,7 @@ void make_window(const WindowPlan& window, const RunTable& runs,
   const auto rows = rows_of_episode(window, anchor.episode);
   if (window.is_by_row) {
     return make_steps<false>(window, runs, conversion, b, rows.first, [&](std::int64_t k) {
-      return locate_by_row<Compute>(window, rows, anchor, k);
+      return locate_by_row<Compute>(window, rows, anchor, window.steps[k]);
     });
   }
   RowTimes<std::int64_t> times = times_of_rows(window, rows);
@@ -95,11 +95,13 @@ void make_window(const WindowPlan& window, const RunTable& runs,
   };
   if (window.align.row_kinds & (kReadsWindow | kReadsInterval)) {
     make_steps<true>(window, runs, conversion, b, rows.first, [&](std::int64_t k) {
-      return locate_by_time<Compute, true>(window, times, anchor, k, find_bracket);
+      return locate_by_time<Compute, true>(window, times, anchor, k, window.steps[k],
+ find_bracket);
     });
   } else {
     make_steps<false>(window, runs, conversion, b, rows.first, [&](std::int64_t k) {
-      return locate_by_time<Compute, false>(window, times, anchor, k, find_bracket);
+      return locate_by_time<Compute, false>(window, times, anchor, k, window.steps[k],
+ find_bracket);
     });
   }
 }

@@ -1,6 +1,7 @@
 #include "loader/prepare.h"
 
 #include <limits>
+#include <utility>
 
 #include "align/checks.h"
 #include "loader/draw_state.h"
@@ -190,7 +191,18 @@ void PreparedBatch::add_window(const WindowStream& stream, const ExecutionContex
     throw_value_error(name("values"), "a last stride of 1",
                       std::to_string(align.values_channel_stride));
   }
-  align.values_channel_stride = 1;
+  if (align.values_row_stride < 0 || align.values_row_stride > kMaxTargets) {
+    throw_value_error(name("values"), "a row stride of 0 to " + std::to_string(kMaxTargets),
+                      std::to_string(align.values_row_stride));
+  }
+  for (const auto& [argument, scale] : {std::pair{"subtract", &stream.subtract},
+                                        std::pair{"multiply", &stream.multiply}}) {
+    if (is_contiguous(*scale)) continue;
+    throw_value_error(name(argument), "contiguous [D]", "gaps between elements");
+  }
+  // Of one element the stride may be any.
+  align.values_channel_stride = align.times_row_stride = align.valid_row_stride = 1;
+  align.subtract_stride = align.multiply_stride = 1;
   align.begins = nullptr;  // the loader's own
   align.lengths = nullptr;
   align.begins_stride = align.lengths_stride = 0;

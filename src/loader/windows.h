@@ -55,13 +55,6 @@ ROBOCACHE_HOST_DEVICE std::int64_t saturating_sum(std::int64_t a, std::int64_t b
   return !overflows ? sum : b >= 0 ? INT64_MAX : INT64_MIN;
 }
 
-/// The time of step k of a window by time.
-template <typename Index>
-ROBOCACHE_HOST_DEVICE std::int64_t step_time(const BasicWindowPlan<Index>& window,
-                                             const Anchor& anchor, Index k) {
-  return saturating_sum(anchor.time_ns, window.steps[k]);
-}
-
 /// How many rows of the episode exist for a causal window. `count_not_after(times, t)` searches:
 /// the number of times at or before `t`, of one row or more.
 template <typename Index, typename CountNotAfter>
@@ -91,16 +84,16 @@ struct LocatedStep {
   std::int64_t age;
 };
 
-/// Step k of a window by row.
+/// A step of a window by row.
 template <typename Compute, typename Index>
 ROBOCACHE_HOST_DEVICE LocatedStep<Compute, Index> locate_by_row(
     const BasicWindowPlan<Index>& window, const EpisodeRows<Index>& rows, const Anchor& anchor,
-    Index k) {
+    std::int64_t step_rows) {
   LocatedStep<Compute, Index> step{};
   Location<Compute>& location = step.located.location;
   location = {0, Compute(0), Source::kZero, false, false};
   if (rows.count == 0) return step;
-  const std::int64_t wanted = saturating_sum(anchor.frame, window.steps[k]);
+  const std::int64_t wanted = saturating_sum(anchor.frame, step_rows);
   const std::int64_t last = std::int64_t{rows.count} - 1;
   location.lo = wanted < 0 ? 0 : wanted > last ? last : wanted;
   location.source = Source::kRow;
@@ -114,13 +107,13 @@ ROBOCACHE_HOST_DEVICE LocatedStep<Compute, Index> locate_by_row(
   return step;
 }
 
-/// Step k of a window by time, among the rows that exist. `find_bracket(times, t)` searches, of one
-/// row or more.
+/// Step k of a window by time, which is `step_ns` from the anchor, among the rows that exist.
+/// `find_bracket(times, t)` searches, of one row or more.
 template <typename Compute, bool kAddsRows, typename Index, typename FindBracket>
 ROBOCACHE_HOST_DEVICE LocatedStep<Compute, Index> locate_by_time(
     const BasicWindowPlan<Index>& window, const RowTimes<Index>& times, const Anchor& anchor,
-    Index k, const FindBracket& find_bracket) {
-  const std::int64_t t = step_time(window, anchor, k);
+    Index k, std::int64_t step_ns, const FindBracket& find_bracket) {
+  const std::int64_t t = saturating_sum(anchor.time_ns, step_ns);
   Bracket<std::int64_t, Index> bracket{};
   if (times.count > 0) bracket = find_bracket(times, t);
   LocatedStep<Compute, Index> step{};
@@ -128,7 +121,7 @@ ROBOCACHE_HOST_DEVICE LocatedStep<Compute, Index> locate_by_time(
   if constexpr (kAddsRows) {
     const auto find_previous = [&](std::int64_t& previous) {
       if (k == 0) return false;
-      previous = step_time(window, anchor, k - 1);
+      previous = saturating_sum(anchor.time_ns, window.steps[k - 1]);
       return true;
     };
     step.located = locate_all<Compute>(window.align, times, t, bracket, find_previous, newest);

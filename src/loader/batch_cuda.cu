@@ -1,0 +1,346 @@
+// The CUDA backend: a batch in one launch, which draws its samples, finds and aligns their windows
+// of every stream, and moves the drawing's state on. Blocks share out targets and channels as
+// align/tiling_cuda.h draws it, except that a stream's targets are the steps of all samples; the
+// samples' facts are one more stream, whose targets are the samples.
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <cstdint>
+
+#include "align/narrow_plan.h"
+#include "align/share_cuda.h"
+#include "align/tiling_cuda.h"
+#include "core/cuda_error.h"
+#include "loader/backends.h"
+#include "loader/locate_cuda.h"
+
+namespace robocache {
+namespace cuda {
+namespace {
+
+/// A launch, as the kernel's parameters hold it: in constant memory, which takes 32,764 bytes of
+/// them. Small launches have small parameters, since every launch copies them.
+template <int kWindows, int kRuns_>
+struct BatchLaunch {
+  static constexpr int kStreams = kWindows + 1;  // with that of the facts, which is the last
+  static constexpr int kRuns = kRuns_;
+
+  // In the order in which a kernel reads them: a GPU fetches parameters 64 bytes at a time.
+  std::int32_t stream_count;
+  std::int32_t blocks_per_sweep;
+  Divisor by_sweep;
+  std::int32_t size;  // B
+  Tiling tilings[kStreams];
+  DrawPlan draw;
+  WindowTargets targets[kWindows];
+  Columns columns[kWindows];
+  NarrowWindow windows[kWindows];
+  BatchFacts facts;
+  std::int16_t first_run[kWindows];
+  std::int16_t run_count[kWindows];
+  NarrowRun runs[kRuns];
+};
+
+using SmallBatch = BatchLaunch<6, 24>;
+using LargeBatch = BatchLaunch<kMaxStreams, kMaxRunsInAll>;
+static_assert(sizeof(SmallBatch) <= 4096 && sizeof(LargeBatch) <= 32764);
+
+/// Step 1 of the facts, which is all there is of them.
+template <typename Launch>
+__device__ void make_facts(const Launch& launch, const Tiling& tiling, const Tile& tile) {
+  const int thread = static_cast<int>(threadIdx.x);
+  if (thread >= tiling.targets_per_tile) return;
+  const int b = tile.target(tiling, thread);
+  if (b < launch.size) write_facts(launch.draw, launch.facts, draw(launch.draw, b), b);
+}
+
+/// Steps 1 and 2 of a tile of a stream that is copied and interpolated. `between()` is called
+/// after the barrier between them; `combine(plan, columns, made, count)` is step 2.
+template <typename Compute, typename Launch, typename Between, typename Combine>
+__device__ void make_plain_tile(const Launch& launch, int stream, const Tile& tile, void* shared,
+                                const Between& between, const Combine& combine) {
+  auto* const made = static_cast<PlainTarget<Compute>*>(shared);
+  const NarrowWindow& window = launch.windows[stream];
+  const Tiling& tiling = launch.tilings[stream];
+  const int thread = static_cast<int>(threadIdx.x);
+  const int count = tiling.targets_per_tile;
+  if (thread < count) {
+    made[thread] = locate_plain_step<Compute>(launch.draw, window, launch.targets[stream],
+                                              tile.target(tiling, thread), tile.stretch == 0);
+  }
+  __syncthreads();
+  between();
+  combine(window.align, launch.columns[stream], made, count);
+}
+
+/// The same of a stream of any layout.
+template <typename Compute, typename Launch, typename Between>
+__device__ void make_runs_tile(const Launch& launch, int stream, const Tile& tile, void* shared,
+                               const Between& between) {
+  auto* const made = static_cast<RunsTarget<Compute, std::int32_t>*>(shared);
+  const NarrowWindow& window = launch.windows[stream];
+  const Tiling& tiling = launch.tilings[stream];
+  const Columns& columns = launch.columns[stream];
+  const BasicRunTable<std::int32_t> runs{launch.runs + launch.first_run[stream],
+                                         launch.run_count[stream], columns.pieces};
+  const int thread = static_cast<int>(threadIdx.x);
+  const int count = tiling.targets_per_tile;
+  if (thread < count) {
+    made[thread] =
+        locate_runs_step<Compute>(launch.draw, window, runs, launch.targets[stream],
+                                  tile.target(tiling, thread), tile.stretch == 0);
+  }
+  __syncthreads();
+  between();
+  combine_runs(window.align, runs, columns, tile.stretch, made, count);
+}
+
+/// A block's work: its tile of a stream, which `make_tile(stream, tile, between)` makes, or of the
+/// facts; and its part in moving the state on.
+///
+/// Each block reads the state in step 1. One of its threads then counts the block, as soon as the
+/// barrier says that all of them have what they read; whoever finds that it is the last writes the
+/// new state, at the end, where the count has long come back. So nobody waits for anybody.
+template <typename Launch, typename MakeTile>
+__device__ void make_share(const Launch& launch, const MakeTile& make_tile) {
+  const bool is_counter = threadIdx.x == kThreads - 1 && launch.draw.state != nullptr;
+  unsigned long long before = 0;
+  const auto count_this = [&] {
+    if (is_counter) before = count_reader(launch.draw);
+  };
+  make_tile_of_block(launch, [&](int stream, const Tile& tile) {
+    if (stream == launch.stream_count - 1) {
+      make_facts(launch, launch.tilings[stream], tile);
+      __syncthreads();
+      count_this();
+    } else {
+      make_tile(stream, tile, count_this);
+    }
+  });
+  if (is_counter && before == gridDim.x - 1) move_on(launch.draw);
+}
+
+/// Streams that are copied or interpolated, float32 in and out: what most policies train on.
+template <typename Launch>
+__global__ void __launch_bounds__(kThreads, kBlocksPerSm)
+    float_batch_kernel(const __grid_constant__ Launch launch) {
+  extern __shared__ uint4 shared[];
+  make_share(launch, [&](int stream, const Tile& tile, const auto& between) {
+    make_plain_tile<float>(launch, stream, tile, shared, between,
+                           [&](const NarrowPlan& plan, const Columns& columns,
+                               const PlainTarget<float>* made, int count) {
+                             switch (columns.access) {
+                               case Access::kVector:
+                                 return combine_plain<float, float, 4>(plan, columns, tile.stretch,
+                                                                       made, count);
+                               case Access::kHalfVector:
+                                 return combine_plain<float, float, 2>(plan, columns, tile.stretch,
+                                                                       made, count);
+                               default:
+                                 return combine_plain<float, float, 1>(plan, columns, tile.stretch,
+                                                                       made, count);
+                             }
+                           });
+  });
+}
+
+/// Types of values and output that are compiled for; streams of others go by way of runs, whose
+/// elements are looked at one by one. Each pair costs build time.
+bool is_common(DataType values, DataType out) {
+  if (values == out) return true;
+  if (values == DataType::kFloat64) return out == DataType::kFloat32;
+  const bool is_cast_from = values == DataType::kFloat32 || values == DataType::kUInt8;
+  return is_cast_from && (out == DataType::kFloat32 || out == DataType::kFloat16 ||
+                          out == DataType::kBFloat16);
+}
+
+/// Step 2 of a stream whose values are float32 or uint8.
+template <typename Value>
+__device__ void combine_cast(const NarrowPlan& plan, const Columns& columns, int stretch,
+                             const PlainTarget<float>* made, int count) {
+  switch (plan.out_type) {
+    case DataType::kFloat32:
+      return combine_either_way<Value, float>(plan, columns, stretch, made, count);
+    case DataType::kBFloat16:
+      return combine_either_way<Value, BFloat16>(plan, columns, stretch, made, count);
+    case DataType::kFloat16:
+      return combine_either_way<Value, Float16>(plan, columns, stretch, made, count);
+    default:
+      if constexpr (sizeof(Value) == 1) {
+        combine_either_way<Value, Value>(plan, columns, stretch, made, count);
+      }
+  }
+}
+
+/// Step 2 of a stream of common types, by compute type.
+__device__ void combine_any(const NarrowPlan& plan, const Columns& columns, int stretch,
+                            const PlainTarget<float>* made, int count) {
+  switch (plan.value_type) {
+    case DataType::kFloat32:
+      return combine_cast<float>(plan, columns, stretch, made, count);
+    case DataType::kBFloat16:
+      return combine_either_way<BFloat16, BFloat16>(plan, columns, stretch, made, count);
+    case DataType::kFloat16:
+      return combine_either_way<Float16, Float16>(plan, columns, stretch, made, count);
+    default:
+      return combine_cast<std::uint8_t>(plan, columns, stretch, made, count);
+  }
+}
+__device__ void combine_any(const NarrowPlan& plan, const Columns& columns, int stretch,
+                            const PlainTarget<double>* made, int count) {
+  if (plan.out_type == DataType::kFloat64) {
+    combine_either_way<double, double>(plan, columns, stretch, made, count);
+  } else {
+    combine_either_way<double, float>(plan, columns, stretch, made, count);
+  }
+}
+
+/// Any streams.
+template <typename Launch>
+__global__ void __launch_bounds__(kThreads, kBlocksPerSm)
+    batch_kernel(const __grid_constant__ Launch launch) {
+  extern __shared__ uint4 shared[];
+  make_share(launch, [&](int stream, const Tile& tile, const auto& between) {
+    const NarrowPlan& align = launch.windows[stream].align;
+    const auto make = [&](auto compute) {
+      using Compute = decltype(compute);
+      if (launch.columns[stream].access == Access::kRuns) {
+        make_runs_tile<Compute>(launch, stream, tile, shared, between);
+      } else {
+        make_plain_tile<Compute>(launch, stream, tile, shared, between,
+                                 [&](const NarrowPlan& plan, const Columns& columns,
+                                     const PlainTarget<Compute>* made, int count) {
+                                   combine_any(plan, columns, tile.stretch, made, count);
+                                 });
+      }
+    };
+    if (computes_in_double(align.value_type, align.out_type)) {
+      make(double{});
+    } else {
+      make(float{});
+    }
+  });
+}
+
+NarrowWindow narrow_window(const WindowPlan& wide) {
+  WindowPlan plan = wide;
+  plan.align.rows = 0;  // a stream may have more than fit; its episodes do not
+  NarrowWindow narrow{};
+  narrow_plan(plan.align, narrow.align);
+  narrow.offsets = wide.offsets;
+  narrow.steps = wide.steps;
+  narrow.received = wide.received;
+  narrow.rows = wide.rows;
+  narrow.latency = wide.latency;
+  narrow.colours = wide.colours;
+  narrow.is_by_row = wide.is_by_row;
+  narrow.is_causal = wide.is_causal;
+  return narrow;
+}
+
+/// Streams of float32 alone have halves of vectors, too.
+Columns columns_of_window(const NarrowPlan& plan, const RunTable& runs) {
+  if (!is_common(plan.value_type, plan.out_type)) {
+    return {static_cast<std::int32_t>(runs.units), Access::kRuns};
+  }
+  const Columns columns = columns_of(plan, runs);
+  const bool is_float =
+      plan.value_type == DataType::kFloat32 && plan.out_type == DataType::kFloat32;
+  if (columns.access == Access::kScalar && is_float && fits_vectors(plan, 2)) {
+    return {plan.channels / 2, Access::kHalfVector};
+  }
+  return columns;
+}
+
+/// Bytes of shared memory that a block of a stream needs.
+std::size_t shared_bytes(const Tiling& tiling, const NarrowPlan& plan, Access access) {
+  const bool is_double = computes_in_double(plan.value_type, plan.out_type);
+  std::size_t each = is_double ? sizeof(PlainTarget<double>) : sizeof(PlainTarget<float>);
+  if (access == Access::kRuns) {
+    each = is_double ? sizeof(RunsTarget<double, std::int32_t>)
+                     : sizeof(RunsTarget<float, std::int32_t>);
+  }
+  return each * static_cast<std::size_t>(tiling.targets_per_tile);
+}
+
+/// Whether a stream has anything to be made.
+bool has_work(const WindowPlan& window) {
+  const StreamPlan& align = window.align;
+  return align.targets > 0 &&
+         (align.channels > 0 || align.out_valid != nullptr || align.out_age != nullptr);
+}
+
+template <typename Launch>
+void launch_batch(const BatchCall& call, cudaStream_t stream) {
+  Launch launch;
+  launch.draw = call.draw;
+  launch.facts = call.facts;
+  launch.size = static_cast<std::int32_t>(call.size);
+  int count = 0;
+  int runs = 0;
+  std::int32_t sweeps = 1;
+  bool is_all_float = true;
+  for (std::int64_t i = 0; i < call.count; ++i) {
+    if (!has_work(call.windows[i])) continue;
+    NarrowWindow& window = launch.windows[count];
+    window = narrow_window(call.windows[i]);
+    Columns& columns = launch.columns[count];
+    columns = columns_of_window(window.align, call.runs[i]);
+    is_all_float = is_all_float && columns.access != Access::kRuns &&
+                   window.align.value_type == DataType::kFloat32 &&
+                   window.align.out_type == DataType::kFloat32;
+    const std::int32_t targets = launch.size * window.align.targets;
+    launch.targets[count] = {targets, Divisor(static_cast<std::uint32_t>(window.align.targets))};
+    launch.tilings[count] = Tiling(columns.pieces, targets);
+    sweeps = std::max(sweeps, launch.tilings[count].sweeps(targets));
+    launch.first_run[count] = static_cast<std::int16_t>(runs);
+    launch.run_count[count] = static_cast<std::int16_t>(call.runs[i].count);
+    for (int run = 0; run < call.runs[i].count; ++run) {
+      const PlannedRun& from = call.runs[i][run];
+      launch.runs[runs++] = {static_cast<std::int32_t>(from.first_channel),
+                             static_cast<std::int32_t>(from.first_unit), from.method};
+    }
+    ++count;
+  }
+  launch.tilings[count] = Tiling(1, launch.size);
+  launch.stream_count = count + 1;
+
+  launch.blocks_per_sweep = 0;
+  std::size_t shared = 0;
+  for (int i = 0; i <= count; ++i) {
+    Tiling& tiling = launch.tilings[i];
+    // At least one tile of facts, also in a batch of no samples, which moves the state on.
+    tiling.cut(i < count ? launch.targets[i].count : std::max(launch.size, 1), sweeps);
+    tiling.first_block = launch.blocks_per_sweep;
+    launch.blocks_per_sweep += tiling.blocks_per_sweep();
+    if (i == count) break;
+    shared = std::max(shared, shared_bytes(tiling, launch.windows[i].align,
+                                           launch.columns[i].access));
+  }
+  launch.by_sweep = Divisor(static_cast<std::uint32_t>(launch.blocks_per_sweep));
+  cudaLaunchConfig_t config{};
+  config.gridDim = static_cast<unsigned>(sweeps * launch.blocks_per_sweep);
+  config.blockDim = kThreads;
+  config.dynamicSmemBytes = shared;
+  config.stream = stream;
+  const auto kernel = is_all_float ? float_batch_kernel<Launch> : batch_kernel<Launch>;
+  check_cuda(cudaLaunchKernelEx(&config, kernel, launch), "a batch");
+}
+
+}  // namespace
+}  // namespace cuda
+
+void make_batch_on_cuda(const BatchCall& call, CUstream_st* stream) {
+  if (call.size == 0 && call.draw.state == nullptr) return;
+  std::int64_t runs = 0;
+  for (std::int64_t i = 0; i < call.count; ++i) runs += call.runs[i].count;
+  const bool is_small =
+      call.count < cuda::SmallBatch::kStreams && runs <= cuda::SmallBatch::kRuns;
+  if (is_small) {
+    cuda::launch_batch<cuda::SmallBatch>(call, stream);
+  } else {
+    cuda::launch_batch<cuda::LargeBatch>(call, stream);
+  }
+}
+
+}  // namespace robocache
