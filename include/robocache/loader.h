@@ -66,8 +66,9 @@ struct WindowStream {
   ConstTensorView multiply;
   DataType out_type = DataType::kFloat32;
 
-  // Images, D = pixels * colours, whose rows [pixels, colours] are written as [colours, pixels];
-  // subtract and multiply are [colours] then. Their runs are linear, previous or nearest.
+  // Images, D = pixels * colours, whose rows [pixels, colours] are written as [colours, pixels]:
+  // uint8, of one to four colours, by linear, previous or nearest. Subtract and multiply are
+  // [colours] of float64 then, and are worked in it: x / 255 comes out as others divide it.
   bool channels_first = false;
   std::int64_t pixels = 0, colours = 0;
 };

@@ -4,6 +4,7 @@
 
 #include "align/combine_cpu.h"
 #include "loader/anchor.h"
+#include "loader/image_cpu.h"
 #include "loader/windows.h"
 
 namespace robocache::ROBOCACHE_TARGET {
@@ -30,21 +31,31 @@ std::int64_t even_guess(const RowTimes<std::int64_t>& times, std::int64_t t) {
   return guess < last ? guess : last;
 }
 
+/// The type that bytes and an output are combined in.
+template <typename Out>
+struct ComputeFor {
+  using type = float;
+};
+template <>
+struct ComputeFor<double> {
+  using type = double;
+};
+
 // Steps are located a block at a time, so that what has to be looked at once is not looked at for
 // every one of them.
 constexpr std::int64_t kBlock = 128;
 
 /// The window of sample b, of rows that begin at `first_row`. `locate_step(k)` says where a step
-/// stands.
-template <bool kAddsRows, typename Compute, typename LocateStep>
-void make_steps(const WindowPlan& window, const RunTable& runs,
-                const Conversion<Compute>& conversion, std::int64_t b, std::int64_t first_row,
-                const LocateStep& locate_step) {
+/// stands; `write_steps(located, windows, count, exist)` writes so many, and clears `exist` of one
+/// whose quaternions are zero.
+template <bool kAddsRows, typename Compute, typename LocateStep, typename WriteSteps>
+void make_steps(const WindowPlan& window, std::int64_t b, std::int64_t first_row,
+                const LocateStep& locate_step, const WriteSteps& write_steps) {
   const StreamPlan& plan = window.align;
   auto* const ages = static_cast<std::int64_t*>(plan.out_age);
-  const bool goes_short = conversion.lerp_targets != nullptr;
   LocatedTarget<Compute> located[kBlock];
-  [[maybe_unused]] Windows<std::int64_t> windows[kAddsRows ? kBlock : 1];
+  Windows<std::int64_t> windows[kAddsRows ? kBlock : 1];
+  bool exist[kBlock];
   for (std::int64_t begin = 0; begin < plan.targets; begin += kBlock) {
     const std::int64_t count = plan.targets - begin < kBlock ? plan.targets - begin : kBlock;
     const std::int64_t out = b * plan.targets + begin;
@@ -52,30 +63,27 @@ void make_steps(const WindowPlan& window, const RunTable& runs,
       const auto step = locate_step(begin + i);
       located[i] = {step.located.location, b, begin + i, first_row};
       if constexpr (kAddsRows) windows[i] = step.located.windows;
+      exist[i] = true;
       if (ages != nullptr) ages[out + i] = step.age;
     }
-    if (goes_short) conversion.lerp_targets(plan, located, count);
-    if (goes_short && plan.out_valid == nullptr) continue;
+    write_steps(located, kAddsRows ? windows : nullptr, count, exist);
+    if (plan.out_valid == nullptr) continue;
     for (std::int64_t i = 0; i < count; ++i) {
-      const Windows<std::int64_t>* added = nullptr;
-      if constexpr (kAddsRows) added = &windows[i];
-      const bool exists = goes_short || write_target(plan, runs, conversion, located[i], added);
-      if (plan.out_valid != nullptr) {
-        plan.out_valid[out + i] = !(located[i].location.valid && exists);
-      }
+      plan.out_valid[out + i] = !(located[i].location.valid && exist[i]);
     }
   }
 }
 
 /// One sample's window of a stream.
-template <typename Compute>
-void make_window(const WindowPlan& window, const RunTable& runs,
-                 const Conversion<Compute>& conversion, const Anchor& anchor, std::int64_t b) {
+template <typename Compute, typename WriteSteps>
+void make_window(const WindowPlan& window, const Anchor& anchor, std::int64_t b,
+                 const WriteSteps& write_steps) {
   const auto rows = rows_of_episode(window, anchor.episode);
   if (window.is_by_row) {
-    return make_steps<false>(window, runs, conversion, b, rows.first, [&](std::int64_t k) {
+    const auto locate_step = [&](std::int64_t k) {
       return locate_by_row<Compute>(window, rows, anchor, window.steps[k]);
-    });
+    };
+    return make_steps<false, Compute>(window, b, rows.first, locate_step, write_steps);
   }
   RowTimes<std::int64_t> times = times_of_rows(window, rows);
   std::int64_t guess = -1;  // none yet
@@ -94,24 +102,66 @@ void make_window(const WindowPlan& window, const RunTable& runs,
     return bracket_of(searched, not_after);
   };
   if (window.align.row_kinds & (kReadsWindow | kReadsInterval)) {
-    make_steps<true>(window, runs, conversion, b, rows.first, [&](std::int64_t k) {
-      return locate_by_time<Compute, true>(window, times, anchor, k, window.steps[k],
- find_bracket);
-    });
+    const auto locate_step = [&](std::int64_t k) {
+      return locate_by_time<Compute, true>(window, times, anchor, k, window.steps[k], find_bracket);
+    };
+    make_steps<true, Compute>(window, b, rows.first, locate_step, write_steps);
   } else {
-    make_steps<false>(window, runs, conversion, b, rows.first, [&](std::int64_t k) {
+    const auto locate_step = [&](std::int64_t k) {
       return locate_by_time<Compute, false>(window, times, anchor, k, window.steps[k],
- find_bracket);
-    });
+                                            find_bracket);
+    };
+    make_steps<false, Compute>(window, b, rows.first, locate_step, write_steps);
   }
 }
 
+/// The windows of the samples [begin, end) of a stream.
 template <typename Compute>
 void make_windows(const WindowPlan& window, const RunTable& runs, const Sample* samples,
                   std::int64_t begin, std::int64_t end) {
-  const Conversion<Compute> conversion = conversion_of<Compute>(window.align, runs);
+  const StreamPlan& plan = window.align;
+  const Conversion<Compute> conversion = conversion_of<Compute>(plan, runs);
+  const auto write_steps = [&](const LocatedTarget<Compute>* located,
+                               const Windows<std::int64_t>* windows, std::int64_t count,
+                               bool* exist) {
+    if (conversion.lerp_targets != nullptr) return conversion.lerp_targets(plan, located, count);
+    for (std::int64_t i = 0; i < count; ++i) {
+      exist[i] = write_target(plan, runs, conversion, located[i],
+                              windows == nullptr ? nullptr : windows + i);
+    }
+  };
   for (std::int64_t b = begin; b < end; ++b) {
-    make_window(window, runs, conversion, samples[b - begin].anchor, b);
+    make_window<Compute>(window, samples[b - begin].anchor, b, write_steps);
+  }
+}
+
+/// The same of a stream of images that are written colours first.
+template <typename Compute, typename Out>
+void make_images(const WindowPlan& window, const Sample* samples, std::int64_t begin,
+                 std::int64_t end) {
+  const ImageWriter<Compute, Out> writer(window);
+  const auto write_steps = [&](const LocatedTarget<Compute>* located, const Windows<std::int64_t>*,
+                               std::int64_t count, const bool*) {
+    for (std::int64_t i = 0; i < count; ++i) writer.write(located[i]);
+  };
+  for (std::int64_t b = begin; b < end; ++b) {
+    make_window<Compute>(window, samples[b - begin].anchor, b, write_steps);
+  }
+}
+
+void make_stream(const WindowPlan& window, const RunTable& runs, const Sample* samples,
+                 std::int64_t begin, std::int64_t end) {
+  const bool is_double = computes_in_double(window.align.value_type, window.align.out_type);
+  if (window.colours > 0) {
+    with_value_type(window.align.out_type, [&](auto tag) {
+      using Out = typename decltype(tag)::type;
+      using Compute = typename ComputeFor<Out>::type;
+      make_images<Compute, Out>(window, samples, begin, end);
+    });
+  } else if (is_double) {
+    make_windows<double>(window, runs, samples, begin, end);
+  } else {
+    make_windows<float>(window, runs, samples, begin, end);
   }
 }
 
@@ -126,12 +176,7 @@ void make(const BatchCall& call, std::int64_t begin, std::int64_t end) {
       write_facts(call.draw, call.facts, samples[b - first], b);
     }
     for (std::int64_t i = 0; i < call.count; ++i) {
-      const WindowPlan& window = call.windows[i];
-      if (computes_in_double(window.align.value_type, window.align.out_type)) {
-        make_windows<double>(window, call.runs[i], samples, first, last);
-      } else {
-        make_windows<float>(window, call.runs[i], samples, first, last);
-      }
+      make_stream(call.windows[i], call.runs[i], samples, first, last);
     }
   }
 }

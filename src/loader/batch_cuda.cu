@@ -86,9 +86,8 @@ __device__ void make_runs_tile(const Launch& launch, int stream, const Tile& til
   const int thread = static_cast<int>(threadIdx.x);
   const int count = tiling.targets_per_tile;
   if (thread < count) {
-    made[thread] =
-        locate_runs_step<Compute>(launch.draw, window, runs, launch.targets[stream],
-                                  tile.target(tiling, thread), tile.stretch == 0);
+    made[thread] = locate_runs_step<Compute>(launch.draw, window, runs, launch.targets[stream],
+                                             tile.target(tiling, thread), tile.stretch == 0);
   }
   __syncthreads();
   between();
@@ -126,21 +125,19 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerSm)
     float_batch_kernel(const __grid_constant__ Launch launch) {
   extern __shared__ uint4 shared[];
   make_share(launch, [&](int stream, const Tile& tile, const auto& between) {
-    make_plain_tile<float>(launch, stream, tile, shared, between,
-                           [&](const NarrowPlan& plan, const Columns& columns,
-                               const PlainTarget<float>* made, int count) {
-                             switch (columns.access) {
-                               case Access::kVector:
-                                 return combine_plain<float, float, 4>(plan, columns, tile.stretch,
-                                                                       made, count);
-                               case Access::kHalfVector:
-                                 return combine_plain<float, float, 2>(plan, columns, tile.stretch,
-                                                                       made, count);
-                               default:
-                                 return combine_plain<float, float, 1>(plan, columns, tile.stretch,
-                                                                       made, count);
-                             }
-                           });
+    make_plain_tile<float>(
+        launch, stream, tile, shared, between,
+        [&](const NarrowPlan& plan, const Columns& columns, const PlainTarget<float>* made,
+            int count) {
+          switch (columns.access) {
+            case Access::kVector:
+              return combine_plain<float, float, 4>(plan, columns, tile.stretch, made, count);
+            case Access::kHalfVector:
+              return combine_plain<float, float, 2>(plan, columns, tile.stretch, made, count);
+            default:
+              return combine_plain<float, float, 1>(plan, columns, tile.stretch, made, count);
+          }
+        });
   });
 }
 
@@ -150,8 +147,8 @@ bool is_common(DataType values, DataType out) {
   if (values == out) return true;
   if (values == DataType::kFloat64) return out == DataType::kFloat32;
   const bool is_cast_from = values == DataType::kFloat32 || values == DataType::kUInt8;
-  return is_cast_from && (out == DataType::kFloat32 || out == DataType::kFloat16 ||
-                          out == DataType::kBFloat16);
+  return is_cast_from &&
+         (out == DataType::kFloat32 || out == DataType::kFloat16 || out == DataType::kBFloat16);
 }
 
 /// Step 2 of a stream whose values are float32 or uint8.
@@ -207,11 +204,10 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerSm)
       if (launch.columns[stream].access == Access::kRuns) {
         make_runs_tile<Compute>(launch, stream, tile, shared, between);
       } else {
-        make_plain_tile<Compute>(launch, stream, tile, shared, between,
-                                 [&](const NarrowPlan& plan, const Columns& columns,
-                                     const PlainTarget<Compute>* made, int count) {
-                                   combine_any(plan, columns, tile.stretch, made, count);
-                                 });
+        make_plain_tile<Compute>(
+            launch, stream, tile, shared, between,
+            [&](const NarrowPlan& plan, const Columns& columns, const PlainTarget<Compute>* made,
+                int count) { combine_any(plan, columns, tile.stretch, made, count); });
       }
     };
     if (computes_in_double(align.value_type, align.out_type)) {
@@ -314,8 +310,8 @@ void launch_batch(const BatchCall& call, cudaStream_t stream) {
     tiling.first_block = launch.blocks_per_sweep;
     launch.blocks_per_sweep += tiling.blocks_per_sweep();
     if (i == count) break;
-    shared = std::max(shared, shared_bytes(tiling, launch.windows[i].align,
-                                           launch.columns[i].access));
+    shared =
+        std::max(shared, shared_bytes(tiling, launch.windows[i].align, launch.columns[i].access));
   }
   launch.by_sweep = Divisor(static_cast<std::uint32_t>(launch.blocks_per_sweep));
   cudaLaunchConfig_t config{};
@@ -334,8 +330,7 @@ void make_batch_on_cuda(const BatchCall& call, CUstream_st* stream) {
   if (call.size == 0 && call.draw.state == nullptr) return;
   std::int64_t runs = 0;
   for (std::int64_t i = 0; i < call.count; ++i) runs += call.runs[i].count;
-  const bool is_small =
-      call.count < cuda::SmallBatch::kStreams && runs <= cuda::SmallBatch::kRuns;
+  const bool is_small = call.count < cuda::SmallBatch::kStreams && runs <= cuda::SmallBatch::kRuns;
   if (is_small) {
     cuda::launch_batch<cuda::SmallBatch>(call, stream);
   } else {

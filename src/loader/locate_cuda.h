@@ -22,7 +22,6 @@ struct WindowTargets {
   Divisor by_steps;
 };
 
-
 __device__ inline Bracket<std::int64_t, std::int32_t> find_row(const RowTimes<std::int32_t>& times,
                                                                std::int64_t t) {
   return find_bracket_between(times, t, times[0], times[times.count - 1]);
@@ -53,11 +52,9 @@ __device__ Located<Compute, std::int32_t> locate_step(const DrawPlan& draw_plan,
                                      return find_row(searched, t).not_after;
                                    });
     }
-    step = locate_by_time<Compute, kAddsRows>(
-        window, times, sample.anchor, k, step_size,
-        [](const RowTimes<std::int32_t>& searched, std::int64_t t) {
-          return find_row(searched, t);
-        });
+    step = locate_by_time<Compute, kAddsRows>(window, times, sample.anchor, k, step_size,
+                                              [](const RowTimes<std::int32_t>& searched,
+                                                 std::int64_t t) { return find_row(searched, t); });
   }
   if (writes && window.align.out_age != nullptr) {
     static_cast<std::int64_t*>(window.align.out_age)[target] = step.age;
@@ -69,8 +66,8 @@ __device__ Located<Compute, std::int32_t> locate_step(const DrawPlan& draw_plan,
 template <typename Compute>
 __device__ PlainTarget<Compute> locate_plain_step(const DrawPlan& draw_plan,
                                                   const NarrowWindow& window,
-                                                  const WindowTargets& targets,
-                                                  std::int32_t target, bool writes) {
+                                                  const WindowTargets& targets, std::int32_t target,
+                                                  bool writes) {
   if (target >= targets.count) {
     return {0, Compute(0), static_cast<std::uint32_t>(Recipe::kNothing)};
   }
@@ -95,9 +92,8 @@ __device__ PlainTarget<Compute> locate_plain_step(const DrawPlan& draw_plan,
 /// Step 1 for a stream of any layout.
 template <typename Compute>
 __device__ RunsTarget<Compute, std::int32_t> locate_runs_step(
-    const DrawPlan& draw_plan, const NarrowWindow& window,
-    const BasicRunTable<std::int32_t>& runs, const WindowTargets& targets, std::int32_t target,
-    bool writes) {
+    const DrawPlan& draw_plan, const NarrowWindow& window, const BasicRunTable<std::int32_t>& runs,
+    const WindowTargets& targets, std::int32_t target, bool writes) {
   RunsTarget<Compute, std::int32_t> made;
   made.out = -1;
   if (target >= targets.count) return made;

@@ -22,6 +22,9 @@ struct DrawPlan {
   std::int64_t episode_count;
 };
 
+/// Images that are written colours first have at most so many of them.
+inline constexpr std::int64_t kMaxColours = 4;
+
 /// One stream's windows. `align` has the values, how rows combine, and where windows are written:
 /// its batch is the samples, its targets the steps, and its mask is written as padding, the other
 /// way round. It knows rows by their number in the stream, not in an episode.
@@ -33,7 +36,8 @@ struct BasicWindowPlan {
   const std::int64_t* received;  // [N]; may be null
   std::int64_t rows;             // N
   std::int64_t latency;
-  std::int32_t colours;  // of images that are written channels first; else 0
+  std::int32_t colours;  // of images that are written colours first; else 0. Subtract and
+                         // multiply of `align` are [colours] float64 then
   bool is_by_row, is_causal;
 };
 

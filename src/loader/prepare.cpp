@@ -81,6 +81,47 @@ Stream aligned_stream(const WindowStream& stream) {
   return aligned;
 }
 
+/// Makes a window one of images that are written colours first.
+void set_image(const WindowStream& stream, const std::vector<PlannedRun>& runs,
+               WindowPlan& window) {
+  const auto name = [&](const char* argument) { return stream.name + "." + argument; };
+  if (stream.values.device == DeviceType::kCuda) {
+    throw_value_error(name("channels_first"), "false on CUDA", "true");
+  }
+  if (stream.values.dtype != DataType::kUInt8) {
+    throw_type_error(name("values"), "uint8 for images whose channels come first",
+                     name_of(stream.values.dtype));
+  }
+  if (stream.colours < 1 || stream.colours > kMaxColours) {
+    throw_value_error(name("colours"), "1 to " + std::to_string(kMaxColours),
+                      std::to_string(stream.colours));
+  }
+  if (stream.pixels < 0 || stream.pixels > kMaxTargets ||
+      stream.pixels * stream.colours != window.align.channels) {
+    throw_value_error(
+        name("pixels"),
+        "pixels and colours of which there are " + dimension("D", window.align.channels),
+        std::to_string(stream.pixels) + " times " + std::to_string(stream.colours));
+  }
+  if (runs.size() != 1 || !copies_or_lerps(runs[0].method)) {
+    throw_value_error(name("method"), "linear, previous or nearest for images", "another");
+  }
+  const auto check_scale = [&](const char* argument, const ConstTensorView& scale) {
+    if (!scale.present()) return;
+    const std::string full = name(argument);
+    const Argument checked{full.c_str(), scale};
+    checked.expect_type(scale.dtype == DataType::kFloat64, "float64");
+    checked.expect_shape(scale.rank == 1 && scale.shape[0] == stream.colours,
+                         [&] { return bracket({dimension("colours", stream.colours)}); });
+    checked.expect_device(stream.values.device);
+  };
+  check_scale("subtract", stream.subtract);
+  check_scale("multiply", stream.multiply);
+  window.align.subtract = stream.subtract.data;
+  window.align.multiply = stream.multiply.data;
+  window.colours = static_cast<std::int32_t>(stream.colours);
+}
+
 }  // namespace
 
 PreparedBatch::PreparedBatch(const std::vector<WindowStream>& streams,
@@ -153,7 +194,6 @@ void PreparedBatch::add_window(const WindowStream& stream, const ExecutionContex
   }
   check_array(name("steps"), stream.steps, DataType::kInt64, 0, "[K]", device_);
   if (is_by_row) check_options_by_row(stream);
-  if (stream.channels_first) throw_value_error(name("channels_first"), "false", "true");
   if (stream.latency_ns < 0) {
     throw_value_error(name("latency"), "0 or more", std::to_string(stream.latency_ns));
   }
@@ -163,7 +203,8 @@ void PreparedBatch::add_window(const WindowStream& stream, const ExecutionContex
     const Argument values{"values", stream.values};
     values.expect_type(is_value_type(stream.values.dtype), kValueTypes);
     values.expect_shape(stream.values.rank == 2, "[N,D]");
-    const Stream aligned = aligned_stream(stream);
+    Stream aligned = aligned_stream(stream);
+    if (stream.channels_first) aligned.subtract = aligned.multiply = {};  // of other sizes
     AlignOptions options;
     options.outside = stream.outside;
     options.names.target_times = "steps";
@@ -195,8 +236,9 @@ void PreparedBatch::add_window(const WindowStream& stream, const ExecutionContex
     throw_value_error(name("values"), "a row stride of 0 to " + std::to_string(kMaxTargets),
                       std::to_string(align.values_row_stride));
   }
-  for (const auto& [argument, scale] : {std::pair{"subtract", &stream.subtract},
-                                        std::pair{"multiply", &stream.multiply}}) {
+  if (stream.channels_first) set_image(stream, windows_.back().runs, window);
+  for (const auto& [argument, scale] :
+       {std::pair{"subtract", &stream.subtract}, std::pair{"multiply", &stream.multiply}}) {
     if (is_contiguous(*scale)) continue;
     throw_value_error(name(argument), "contiguous [D]", "gaps between elements");
   }

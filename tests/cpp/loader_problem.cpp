@@ -171,7 +171,7 @@ void fill_steps(WindowData& window, const Clock& clock, Random& random) {
 }
 
 void fill_options(WindowData& window, std::int64_t channels, const Clock& clock,
-                  const LoaderWanted& wanted, Random& random) {
+                  const LoaderWanted& wanted, bool is_image, Random& random) {
   WindowStream& options = window.options;
   options.timeline = wanted.timeline    ? *wanted.timeline
                      : random.one_in(2) ? Timeline::kTime
@@ -181,7 +181,7 @@ void fill_options(WindowData& window, std::int64_t channels, const Clock& clock,
     options.layout = {{method, channels}};
     if (is_slerp(method) && channels != 4) options.layout = random_layout(channels, random);
     if (!wanted.method && random.one_in(2)) options.layout = random_layout(channels, random);
-    if (wanted.is_image) {
+    if (is_image) {
       options.layout = {
           {random.pick({Method::kLinear, Method::kPrevious, Method::kNearest}), channels}};
     }
@@ -207,17 +207,21 @@ WindowData random_window(std::int64_t number, std::int64_t episodes, const Clock
   WindowData window;
   WindowStream& options = window.options;
   options.name = "stream" + std::to_string(number);
-  const DataType value_type = wanted.value_type ? *wanted.value_type : random.pick(kValueTypes);
+  const bool is_image =
+      wanted.is_image || (!wanted.value_type && !wanted.method && random.one_in(10));
+  const DataType value_type = is_image            ? DataType::kUInt8
+                              : wanted.value_type ? *wanted.value_type
+                                                  : random.pick(kValueTypes);
   options.out_type = wanted.out_type ? *wanted.out_type : random.pick(kValueTypes);
   std::int64_t channels =
       random.one_in(16) ? 0 : random.pick<std::int64_t>({1, 2, 3, 4, 6, 7, 8, 14, 16, 32, 40, 300});
-  if (wanted.is_image) {
+  if (is_image) {
     options.channels_first = true;
     options.pixels = 1 + random.below(random.pick({6, 60, 700}));
     options.colours = random.pick<std::int64_t>({1, 2, 3, 3, 4});
     channels = options.pixels * options.colours;
   }
-  fill_options(window, channels, clock, wanted, random);
+  fill_options(window, channels, clock, wanted, is_image, random);
 
   window.offsets = random_offsets(episodes, random);
   const std::int64_t rows = window.offsets.get_int(episodes) + random.pick({0, 0, 2});
@@ -232,10 +236,12 @@ WindowData random_window(std::int64_t number, std::int64_t episodes, const Clock
     window.valid = Tensor(DataType::kBool, {rows});
     for (std::int64_t row = 0; row < rows; ++row) window.valid.set(row, random.one_in(5) ? 0 : 1);
   }
-  const std::int64_t scales = wanted.is_image ? options.colours : channels;
+  const std::int64_t scales = is_image ? options.colours : channels;
+  const DataType scale_type =
+      is_image ? DataType::kFloat64 : compute_type(value_type, options.out_type);
   for (Tensor* scale : {&window.subtract, &window.multiply}) {
     if (!random.one_in(3)) continue;
-    *scale = Tensor(compute_type(value_type, options.out_type), {scales});
+    *scale = Tensor(scale_type, {scales});
     fill_at_random(*scale, random, 2);
   }
   window.gap = random.pick<std::int64_t>({0, 0, 1, 4, 16});

@@ -62,8 +62,8 @@ struct LoaderWanted {
   std::optional<Timeline> timeline;
   std::optional<Method> method;  // without a layout
   std::optional<bool> is_causal;
-  bool is_image = false;
-  int streams = 0;  // 0: one to four
+  bool is_image = false;  // of every stream; else of some, where nothing else is wanted
+  int streams = 0;        // 0: one to four
 };
 
 LoaderProblem random_loader_problem(std::uint64_t seed, const LoaderWanted& wanted = {});

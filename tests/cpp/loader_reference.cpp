@@ -31,7 +31,8 @@ std::int64_t channel_of(const WindowStream& stream, std::int64_t i) {
 /// The rows of an episode that exist for a sample, and how `align` is to treat them, with channels
 /// in the order of the output.
 struct ExistingRows {
-  Tensor values, times, valid, subtract, multiply;
+  Tensor values, times, valid;
+  ConstTensorView subtract_view, multiply_view;
   std::int64_t count;
 
   ExistingRows(const WindowStream& stream, const Anchor& anchor) {
@@ -63,16 +64,10 @@ struct ExistingRows {
           !stream.valid.present() || static_cast<const bool*>(stream.valid.data)[begin + row];
       valid.set(row, is_valid ? 1 : 0);
     }
-    const auto copy_scale = [&](const ConstTensorView& from, Tensor& to) {
-      if (!from.present()) return;
-      to = Tensor(from.dtype, {channels});
-      for (std::int64_t i = 0; i < channels; ++i) {
-        to.set(i,
-               load_number(from.data, from.dtype, stream.channels_first ? i / stream.pixels : i));
-      }
-    };
-    copy_scale(stream.subtract, subtract);
-    copy_scale(stream.multiply, multiply);
+    // Those of images are applied below.
+    if (stream.channels_first) return;
+    subtract_view = stream.subtract;
+    multiply_view = stream.multiply;
   }
 
   Stream stream() const {
@@ -80,11 +75,42 @@ struct ExistingRows {
     stream.values = values.view();
     stream.times = times.view();
     stream.valid = valid.view();
-    stream.subtract = subtract.view();
-    stream.multiply = multiply.view();
+    stream.subtract = subtract_view;
+    stream.multiply = multiply_view;
     return stream;
   }
 };
+
+/// What `align` is to give for these rows. The scale of images is worked in float64, on what is
+/// exact in the compute type; zeros and NaN in place of a value are not scaled.
+Expected expected_values(const WindowStream& stream, const ExistingRows& rows,
+                         const Stream& aligned, const Tensor& targets, Outside outside) {
+  if (!stream.channels_first) {
+    return expected_alignment({aligned}, targets.view(), outside, stream.out_type);
+  }
+  // Bytes are no NaN: where there is one, it stands for a literal.
+  const bool is_literal = outside == Outside::kZero || outside == Outside::kNan;
+  Expected expected =
+      expected_alignment({aligned}, targets.view(), is_literal ? Outside::kNan : outside,
+                         compute_type(DataType::kUInt8, stream.out_type));
+  const std::int64_t channels = stream.values.shape[1];
+  for (std::size_t i = 0; i < expected.low.size(); ++i) {
+    double x = expected.low[i];
+    if (std::isnan(x)) {
+      x = outside == Outside::kZero ? 0 : x;
+    } else if (rows.count > 0) {
+      const std::int64_t colour = static_cast<std::int64_t>(i) % channels / stream.pixels;
+      if (stream.subtract.present()) {
+        x = x - static_cast<const double*>(stream.subtract.data)[colour];
+      }
+      if (stream.multiply.present()) {
+        x = x * static_cast<const double*>(stream.multiply.data)[colour];
+      }
+    }
+    expected.low[i] = expected.high[i] = rounded(x, stream.out_type);
+  }
+  return expected;
+}
 
 ExpectedWindow window_by_time(const WindowStream& stream, const Anchor& anchor) {
   const ExistingRows rows(stream, anchor);
@@ -99,8 +125,7 @@ ExpectedWindow window_by_time(const WindowStream& stream, const Anchor& anchor) 
   aligned.max_gap = stream.max_gap;
   aligned.tolerance = stream.tolerance;
   aligned.mean_window = stream.mean_window;
-  const Expected expected =
-      expected_alignment({aligned}, targets.view(), stream.outside, stream.out_type);
+  const Expected expected = expected_values(stream, rows, aligned, targets, stream.outside);
   ExpectedWindow window{expected.low, expected.high, {}, {}};
   for (std::int64_t k = 0; k < steps; ++k) {
     window.is_pad.push_back(!expected.valid[k]);
@@ -129,8 +154,7 @@ ExpectedWindow window_by_row(const WindowStream& stream, const Anchor& anchor) {
   }
   Stream aligned = rows.stream();
   aligned.method = Method::kPrevious;
-  const Expected expected =
-      expected_alignment({aligned}, targets.view(), Outside::kHold, stream.out_type);
+  const Expected expected = expected_values(stream, rows, aligned, targets, Outside::kHold);
   ExpectedWindow window{expected.low, expected.high, {}, ages};
   for (std::int64_t k = 0; k < steps; ++k) {
     window.is_pad.push_back(!(is_inside[k] && expected.valid[k]));

@@ -84,6 +84,17 @@ TEST_P(LoaderBatch, AllOfFloat32) {
   check(wanted, 150);
 }
 
+TEST_P(LoaderBatch, ImagesWithColoursFirst) {
+  seed = 70'000;
+  for (const DataType out_type : kValueTypes) {
+    LoaderWanted wanted;
+    wanted.is_image = true;
+    wanted.out_type = out_type;
+    wanted.streams = 1;
+    check(wanted, 20);
+  }
+}
+
 TEST_P(LoaderBatch, ManyStreams) {
   seed = 50'000;
   for (const int streams : {7, 20, kMaxStreams}) {
