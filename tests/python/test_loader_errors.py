@@ -108,6 +108,9 @@ CASES: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({**JOINTS, "images": {"joints": "float"}}, ValueError,
      "images: joints: expected uint8 rows [H,W,C] of at most 4 colours for 'float', got joints "
      "F32[7]"),
+    ({"delta_timestamps": {"camera": [0]}, "images": "float", "method": "mean",
+      "mean_window_s": 0.1}, ValueError,
+     "method: camera: expected linear, previous or nearest with images='float', got 'mean'"),
     # ---- side by side
     ({**JOINTS, "concat": {"obs": ["pose"]}}, ValueError,
      "concat['obs']: expected streams of the batch (joints), got 'pose'"),

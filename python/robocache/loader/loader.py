@@ -266,8 +266,9 @@ class Loader(FromLeRobot, FromRobomimic, FromDiffusionPolicy, IterableDataset[Ba
         self._order = order
         self._transforms = tuple(transforms)
         self._generator = torch.Generator(device) if self._transforms else None
-        self._pictures = Pictures(windows, device)
-        windows = list(map(as_stored, windows))
+        self._pictures = Pictures(windows if device.type == "cuda" else (), device)
+        if self._pictures:
+            windows = list(map(as_stored, windows))
         self._outputs = Outputs(windows, concat, with_age, device, reuse_buffers)
         anchors = np.ascontiguousarray(samples.anchors).view(np.int64).reshape(-1, 2)
         table = np.ascontiguousarray(samples.episodes)

@@ -1,4 +1,4 @@
-"""Pictures of a batch as floats with colours first."""
+"""Pictures of a batch as floats with colours first, on a GPU, whose plan has them as stored."""
 
 from __future__ import annotations
 

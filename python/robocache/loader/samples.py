@@ -124,12 +124,12 @@ def plan_stream(window: Window, stream: ResidentStream, device: torch.device) ->
     """
     values = stream.values.view(stream.values.size(0), window.elements)
     layout, out_dtype = window.layout, window.out_dtype
+    if window.by_rows:  # where methods say nothing
+        layout = ((_options.PREVIOUS, window.elements),)
     if window.is_copied:
         size = window.dtype.itemsize
         values, out_dtype = values.view(torch.uint8), torch.uint8
         layout = tuple((method, width * size) for method, width in layout)
-        if window.by_rows:
-            layout = ((_options.PREVIOUS, window.elements * size),)
     subtract = multiply = None
     if window.scale is not None:
         compute = _options.compute_dtype(window.dtype, out_dtype)

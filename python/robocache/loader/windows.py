@@ -383,6 +383,11 @@ def _check(window: Window) -> None:
                 f"method: {key}: expected previous or nearest for "
                 f"{_options.dtype_name(window.dtype)} values, got {name!r}"
             )
+        if window.is_colours_first and (method > _options.NEAREST or len(window.layout) > 1):
+            raise ValueError(
+                f"method: {key}: expected linear, previous or nearest with images='float', "
+                f"got {name!r}"
+            )
         if method in _options.SLERPS and width != 4:
             raise ValueError(f"method: {key}: expected {name} of 4 channels, got {width}")
     if window.outside == _options.NAN and not window.out_dtype.is_floating_point:
