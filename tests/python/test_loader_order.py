@@ -234,6 +234,19 @@ def test_a_captured_graph_goes_on(store: rc.EpisodeStore) -> None:
     assert indices(batch) == expected[5]
 
 
+def test_graphs_that_could_not_go_on_are_refused(store: rc.EpisodeStore) -> None:
+    if "cuda" not in DEVICES:
+        pytest.skip("no GPU here")
+    for options, name in (({}, "drop_last"), ({"transforms": [lambda b, g: b]}, "transforms")):
+        loader = make(store, 8, device="cuda", reuse_buffers=True, **options)
+        loader.next()
+        with (
+            pytest.raises(RuntimeError, match=f"^{name}: expected .* of a loader in a CUDA graph"),
+            torch.cuda.graph(torch.cuda.CUDAGraph()),
+        ):
+            loader.next()
+
+
 @settings(max_examples=20)
 @given(st.integers(0, 2**64 - 1))
 def test_any_seed(seed: int) -> None:

@@ -335,8 +335,8 @@ class Loader(FromLeRobot, FromRobomimic, FromDiffusionPolicy, IterableDataset[Ba
         Does not wait for the GPU, nor make it wait.
 
         Raises:
-            RuntimeError: If the GPU refuses the launch; in the child of a fork, on CUDA; and with
-                transforms, while a CUDA graph is captured.
+            RuntimeError: If the GPU refuses the launch; in the child of a fork, on CUDA; and while
+                a CUDA graph is captured, with transforms or batches of several sizes.
             torch.OutOfMemoryError: If the batch does not fit.
         """
         if self._forks != _forks:
@@ -347,15 +347,24 @@ class Loader(FromLeRobot, FromRobomimic, FromDiffusionPolicy, IterableDataset[Ba
                 with torch.cuda.device(index):
                     return self.next()
             if torch._C._cuda_isCurrentStreamCapturing():
-                if self._transforms:
-                    raise RuntimeError(
-                        "transforms: expected none of a loader in a CUDA graph, whose replays "
-                        "could not seed their generator, got some"
-                    )
+                self._check_capture()
                 return self._draw(self._epoch, self._position, True)
             if self._is_captured:
                 self._catch_up()
         return self._draw(self._epoch, self._position, False)
+
+    def _check_capture(self) -> None:
+        """That each replay of a graph can be a batch."""
+        if self._transforms:
+            raise RuntimeError(
+                "transforms: expected none of a loader in a CUDA graph, whose replays could not "
+                "seed their generator, got some"
+            )
+        if not self._order.drop_last and self._order.samples % self._order.stride:
+            raise RuntimeError(
+                "drop_last: expected True of a loader in a CUDA graph, all of whose batches have "
+                "one size, got False"
+            )
 
     def _draw(self, epoch: int, position: int, is_capturing: bool) -> Batch:
         order, outputs, index = self._order, self._outputs, self._index
