@@ -26,22 +26,50 @@ ROBOCACHE_HOST_DEVICE double cells_from_origin(double coordinate, double origin,
   return (coordinate - origin) / size;
 }
 
-/// The cell of a point in one cloud's dense grid, in row-major order; -1 outside, which NaN is too.
+// What follows has no branches, so that loops over points vectorise.
+
+/// The cell along one axis of a dense grid; -1 outside, which NaN is too. `Index` holds the grid's
+/// size along it.
+template <typename Index>
+ROBOCACHE_HOST_DEVICE Index dense_index(const GridPlan& grid, int axis, double coordinate) {
+  const double q =
+      cells_from_origin(coordinate, grid.geometry.origin[axis], grid.geometry.voxel_size[axis]);
+  const bool inside = bool(int(q >= 0) & int(q < static_cast<double>(grid.shape[axis])));
+  // From 0 on, conversion to an integer is the floor.
+  const auto index = static_cast<Index>(inside ? q : 0);
+  return inside ? index : -1;
+}
+
+/// The cell that has such indices, in row-major order; -1 if one of them is.
+template <typename Index>
+ROBOCACHE_HOST_DEVICE std::int64_t dense_cell(const GridPlan& grid, Index i, Index j, Index k) {
+  const std::int64_t cell = (static_cast<std::int64_t>(i) * grid.shape[1] + j) * grid.shape[2] + k;
+  return (i | j | k) < 0 ? -1 : cell;
+}
+
+/// The cell of a point in one cloud's dense grid; -1 outside.
 ROBOCACHE_HOST_DEVICE std::int64_t dense_cell(const GridPlan& grid, const Point& point) {
-  const double x =
-      cells_from_origin(point.x[0], grid.geometry.origin[0], grid.geometry.voxel_size[0]);
-  const double y =
-      cells_from_origin(point.x[1], grid.geometry.origin[1], grid.geometry.voxel_size[1]);
-  const double z =
-      cells_from_origin(point.x[2], grid.geometry.origin[2], grid.geometry.voxel_size[2]);
-  // From 0 on, conversion to an integer is the floor. Without branches, so that loops vectorise.
-  const bool inside = bool(int(x >= 0) & int(x < static_cast<double>(grid.shape[0])) & int(y >= 0) &
-                           int(y < static_cast<double>(grid.shape[1])) & int(z >= 0) &
-                           int(z < static_cast<double>(grid.shape[2])));
-  const auto i = static_cast<std::int64_t>(inside ? x : 0);
-  const auto j = static_cast<std::int64_t>(inside ? y : 0);
-  const auto k = static_cast<std::int64_t>(inside ? z : 0);
-  return inside ? (i * grid.shape[1] + j) * grid.shape[2] + k : -1;
+  return dense_cell(grid, dense_index<std::int64_t>(grid, 0, point.x[0]),
+                    dense_index<std::int64_t>(grid, 1, point.x[1]),
+                    dense_index<std::int64_t>(grid, 2, point.x[2]));
+}
+
+/// The cell along one axis of a sparse grid.
+struct SparseIndex {
+  std::int32_t x;
+  std::int32_t problems;  // 0: it is the cell. Otherwise bits, of which the first is the graver:
+  static constexpr std::int32_t kNotFinite = 1;
+  static constexpr std::int32_t kDoesNotFit = 2;  // int32
+};
+
+ROBOCACHE_HOST_DEVICE SparseIndex sparse_index(const VoxelGeometry& geometry, int axis,
+                                               double coordinate) {
+  const double q = cells_from_origin(coordinate, geometry.origin[axis], geometry.voxel_size[axis]);
+  const bool fits = bool(int(q >= -2147483648.0) & int(q < 2147483648.0));
+  const bool is_finite = coordinate - coordinate == 0;
+  const auto towards_zero = static_cast<std::int32_t>(fits ? q : 0);
+  return {towards_zero - int(static_cast<double>(towards_zero) > q),
+          int(!is_finite) * SparseIndex::kNotFinite | int(!fits) * SparseIndex::kDoesNotFit};
 }
 
 enum class SparsePoint : std::uint8_t {
@@ -56,19 +84,16 @@ struct SparseCell {
 };
 
 ROBOCACHE_HOST_DEVICE SparseCell sparse_cell(const VoxelGeometry& geometry, const Point& point) {
-  SparseCell cell{{0, 0, 0}, SparsePoint::kInVoxel};
+  SparseCell cell{};
+  std::int32_t problems = 0;
   for (int axis = 0; axis < 3; ++axis) {
-    const double x = point.x[axis];
-    const double q = cells_from_origin(x, geometry.origin[axis], geometry.voxel_size[axis]);
-    if (!(x - x == 0)) {
-      cell.kind = SparsePoint::kDropped;
-    } else if (!(q >= -2147483648.0) || !(q < 2147483648.0)) {
-      if (cell.kind == SparsePoint::kInVoxel) cell.kind = SparsePoint::kBeyond;
-    } else {
-      const auto towards_zero = static_cast<std::int32_t>(q);
-      cell.x[axis] = towards_zero - (static_cast<double>(towards_zero) > q ? 1 : 0);
-    }
+    const SparseIndex index = sparse_index(geometry, axis, point.x[axis]);
+    cell.x[axis] = index.x;
+    problems |= index.problems;
   }
+  cell.kind = problems == 0                               ? SparsePoint::kInVoxel
+              : (problems & SparseIndex::kNotFinite) != 0 ? SparsePoint::kDropped
+                                                          : SparsePoint::kBeyond;
   return cell;
 }
 

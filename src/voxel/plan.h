@@ -14,7 +14,8 @@ namespace robocache {
 
 /// i / divisor of numbers that are not negative; in 32 bits where they fit, which a GPU is far
 /// faster at.
-ROBOCACHE_HOST_DEVICE_INLINE std::int64_t divide(std::int64_t i, std::int64_t divisor) {
+template <typename Integer>
+ROBOCACHE_HOST_DEVICE_INLINE Integer divide(Integer i, Integer divisor) {
   if (((i | divisor) >> 32) == 0) {
     return static_cast<std::uint32_t>(i) / static_cast<std::uint32_t>(divisor);
   }
@@ -169,13 +170,22 @@ struct SparseBox {
     return box;
   }
 
-  ROBOCACHE_HOST_DEVICE_INLINE std::uint64_t key(std::int64_t cloud,
-                                                 const std::int32_t* cell) const {
-    std::uint64_t key = static_cast<std::uint64_t>(cloud);
-    for (int axis = 0; axis < 3; ++axis) {
-      key = key * extent[axis] + static_cast<std::uint64_t>(cell[axis] - lowest[axis]);
+  ROBOCACHE_HOST_DEVICE_INLINE std::uint64_t key(std::int64_t cloud, std::int32_t x, std::int32_t y,
+                                                 std::int32_t z) const {
+    auto key = static_cast<std::uint64_t>(cloud);
+    key = key * extent[0] + static_cast<std::uint64_t>(x - lowest[0]);
+    key = key * extent[1] + static_cast<std::uint64_t>(y - lowest[1]);
+    return key * extent[2] + static_cast<std::uint64_t>(z - lowest[2]);
+  }
+
+  /// The cell that has a key, of whichever cloud.
+  void cell_of(std::uint64_t key, std::int32_t* cell) const {
+    for (int axis = 2; axis >= 0; --axis) {
+      const std::uint64_t rest = divide(key, extent[axis]);
+      const std::uint64_t within = key - rest * extent[axis];
+      cell[axis] = static_cast<std::int32_t>(lowest[axis] + static_cast<std::int64_t>(within));
+      key = rest;
     }
-    return key;
   }
 };
 

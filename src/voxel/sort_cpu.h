@@ -1,33 +1,113 @@
-// Sorting points by the voxel they lie in, on the CPU.
+// Bringing points into the order of their cells, on the CPU.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
+#include "core/parallel.h"
 #include "core/workspace.h"
 #include "robocache/execution.h"
 #include "voxel/voxelize_cpu_kernels.h"
 
 namespace robocache {
 
+/// The scratch of a pass of a counting sort, and its result. The points are cut into parts; each
+/// part counts its digits, the counts become the places where each part's digits go, and each part
+/// moves its points there:
+///
+///              digit 0            digit 1
+///           part 0  part 1     part 0  part 1    ...
+///   places  0       3          5       9
+///
+/// Points of equal digits stay in order whatever thread moves them, so the result is the same on
+/// any number of threads.
+class CountingPass {
+ public:
+  static constexpr std::int64_t kMaxParts = 32;
+
+  /// For digits below `digits`.
+  CountingPass(std::int64_t count, std::int64_t digits, WorkspaceCutter& cutter)
+      : count_(count),
+        digits_(digits),
+        // Enough for the threads of a large machine; a part is worth its counting.
+        parts_(std::clamp<std::int64_t>(count / std::max<std::int64_t>(kMinPartPoints, 8 * digits),
+                                        1, kMaxParts)),
+        starts_(cutter.cut<std::int64_t>(digits + 1)),
+        places_(cutter.cut<std::int64_t>(parts_ * digits)) {}
+
+  /// Calls `move(i, place)` for each point, where digit_of(i) says which places are for it. They
+  /// hold copies of what they need, so that it is known not to change under them.
+  template <typename DigitOf, typename Move>
+  void run(const ExecutionContext& context, const DigitOf& digit_of, const Move& move) const {
+    for_each_part(context, [&](std::int64_t part, std::int64_t begin, std::int64_t end) {
+      const DigitOf own_digit_of = digit_of;
+      std::int64_t* const tally = places_ + part * digits_;
+      std::fill_n(tally, digits_, 0);
+      for (std::int64_t i = begin; i < end; ++i) ++tally[own_digit_of(i)];
+    });
+    find_places();
+    for_each_part(context, [&](std::int64_t part, std::int64_t begin, std::int64_t end) {
+      const DigitOf own_digit_of = digit_of;
+      const Move own_move = move;
+      std::int64_t* const places = places_ + part * digits_;
+      for (std::int64_t digit = 0; digit < digits_; ++digit) places[digit] += starts_[digit];
+      for (std::int64_t i = begin; i < end; ++i) own_move(i, places[own_digit_of(i)]++);
+    });
+  }
+
+  /// After a run: where the points of each digit start, and after the last one where they end.
+  const std::int64_t* starts() const { return starts_; }
+
+  /// Calls `body(part, begin, end)` for each part of the points.
+  template <typename Body>
+  void for_each_part(const ExecutionContext& context, const Body& body) const {
+    parallel_for(context, parts_, 1, [&](std::int64_t first, std::int64_t last) {
+      for (std::int64_t part = first; part < last; ++part) {
+        body(part, begin_of(part), begin_of(part + 1));
+      }
+    });
+  }
+  std::int64_t parts() const { return parts_; }
+
+ private:
+  static constexpr std::int64_t kMinPartPoints = 16384;
+
+  std::int64_t begin_of(std::int64_t part) const {
+    return count_ / parts_ * part + std::min(part, count_ % parts_);
+  }
+
+  /// Of tallies, makes places within each digit; and where each digit starts.
+  void find_places() const;
+
+  std::int64_t count_, digits_, parts_;
+  std::int64_t* starts_;  // [digits + 1]
+  std::int64_t* places_;  // [parts, digits]
+};
+
 /// The scratch of a sort and of what it finds, in one block.
 struct SortWorkspace {
   std::int64_t count;  // points
-  KeyedPoint* points;  // [count], as are the spare ones
-  KeyedPoint* spare;
+  /// [count]: the caller writes the key of each point here, and the sort the key of each voxel.
+  std::uint64_t* keys;
+  void *records, *spare;  // for the sort's own use, as is `pass`
+  std::uint32_t* points;  // [count]
   std::int64_t* starts;   // [count + 1]
-  std::int64_t* tallies;  // for the sort's own use
-  std::size_t bytes;      // of these, and of what was cut before them
+  std::int64_t* pass;
+  std::size_t bytes;  // of these, and of what was cut before them
 
   SortWorkspace(std::int64_t count, WorkspaceCutter cutter);
   SortWorkspace(std::int64_t count, void* workspace)
       : SortWorkspace(count, WorkspaceCutter(workspace, DeviceType::kCpu)) {}
+
+  /// What a sort leaves here.
+  SortedPoints sorted() const { return {count, points, starts, keys}; }
 };
 
-/// Sorts `work.points` by their keys, stably; keys are at most `limit`, which is that of points in
-/// no voxel. Writes where each voxel starts, and after the last one where it ends, and returns how
-/// many there are. `sorted` becomes the sorted points.
-std::int64_t sort_into_voxels(const SortWorkspace& work, std::uint64_t limit, SortedPoints& sorted,
-                              const ExecutionContext& context);
+/// Sorts points, at most `kMaxCountedPoints`, by `work.keys`, stably; keys are at most `limit`,
+/// which is that of points in no voxel. Writes the voxel of each point, -1 for none, unless
+/// `point_to_voxel` is null. Returns how many voxels there are.
+std::int64_t sort_into_voxels(const SortWorkspace& work, std::uint64_t limit,
+                              std::int64_t* point_to_voxel, const ExecutionContext& context);
 
 }  // namespace robocache

@@ -1,10 +1,11 @@
-// The CPU backend, dense: finds each point's cell; marks or counts there, or sorts points by cell
-// and reduces cell after cell. Any number of threads gives the same bits: marks and integer counts
-// do not depend on order, and sums follow the sorted one.
+// The CPU backend, dense: brings the points into the order of blocks of cells that fit a thread's
+// cache, and makes block after block, points in order of their index. So every cell is near when it
+// is written, by one thread, and any number of threads gives the same bits.
 #include "voxel/voxelize_cpu.h"
 
 #include <cstring>
 #include <string>
+#include <type_traits>
 
 #include "core/check.h"
 #include "core/cpu_target.h"
@@ -40,6 +41,8 @@ void check_offsets_on_cpu(const CloudPlan& cloud) {
 namespace {
 
 constexpr std::int64_t kGrainBytes = 256 << 10;
+constexpr std::int64_t kCellsLikeAPoint = 16;
+constexpr std::int64_t kLineBytes = 64;
 
 void fill_with_zeros(void* memory, std::int64_t bytes, const ExecutionContext& context) {
   parallel_for(context, bytes, kGrainBytes, [&](std::int64_t begin, std::int64_t end) {
@@ -47,139 +50,181 @@ void fill_with_zeros(void* memory, std::int64_t bytes, const ExecutionContext& c
   });
 }
 
-/// Calls `use(i, key)` for every point: its cell counted over all clouds, or -1. Counts dropped
-/// points.
-template <typename Use>
-void for_each_cell(const CloudPlan& cloud, const GridPlan& grid, std::int64_t* dropped,
-                   const ExecutionContext& context, const Use& use) {
+/// Writes the cell of each point, counted over all clouds, or `none`. Counts dropped points.
+void find_cells(const CloudPlan& cloud, const GridPlan& grid, std::int64_t none,
+                std::int64_t* cells, std::int64_t* dropped, const ExecutionContext& context) {
   parallel_for(context, cloud.count, kGrainPoints, [&](std::int64_t begin, std::int64_t end) {
     for_each_piece(cloud, begin, end, [&](std::int64_t b, std::int64_t first, std::int64_t last) {
-      std::int64_t cells[kPiecePoints];
-      voxel_kernels().dense_cells(cloud, grid, first, last, cells);
+      voxel_kernels().dense_cells(cloud, grid, first, last, cells + first);
+      const std::int64_t first_cell = b * grid.cells;
       std::int64_t outside = 0;
       for (std::int64_t i = first; i < last; ++i) {
-        const std::int64_t cell = cells[i - first];
-        outside += cell < 0 ? 1 : 0;
-        use(i, cell < 0 ? -1 : b * grid.cells + cell);
+        const bool is_outside = cells[i] < 0;
+        outside += is_outside ? 1 : 0;
+        cells[i] = is_outside ? none : first_cell + cells[i];
       }
       if (dropped != nullptr && outside > 0) add_shared(dropped[b], outside);
     });
   });
 }
 
-/// Several threads may mark a cell: they write the same.
-template <typename Bits>
-void mark(const DensePlan& plan, Bits one, const ExecutionContext& context) {
-  Bits* const out = static_cast<Bits*>(plan.out);
-  for_each_cell(plan.cloud, plan.grid, plan.dropped, context, [&](std::int64_t, std::int64_t cell) {
-    if (cell >= 0) __atomic_store_n(out + cell, one, __ATOMIC_RELAXED);
-  });
+/// The scratch of a dense voxelization.
+struct BlockWorkspace {
+  WorkspaceCutter cutter;
+  std::int64_t all_cells;  // of all clouds
+  int bits;                // a block has 1 << bits cells, the last one fewer
+  std::int64_t blocks;
+  std::int64_t* cells;  // [points]
+  Keyed<std::uint32_t>* points;
+  CountingPass pass;  // the last digit is for points in no cell
+
+  BlockWorkspace(const DensePlan& plan, void* workspace)
+      : cutter(workspace, DeviceType::kCpu),
+        all_cells(plan.cloud.batch * plan.grid.cells),
+        // Some blocks for each thread, unless they'd be smaller than a cache line.
+        bits(std::clamp(bits_of(static_cast<std::uint64_t>(all_cells)) - 6, 4,
+                        BlockedPoints::kMaxBits)),
+        blocks(((all_cells - 1) >> bits) + 1),
+        cells(cutter.cut<std::int64_t>(plan.cloud.count)),
+        points(cutter.cut<Keyed<std::uint32_t>>(plan.cloud.count)),
+        pass(plan.cloud.count, blocks + 1, cutter) {}
+};
+
+BlockedPoints sort_into_blocks(const DensePlan& plan, const BlockWorkspace& work, bool is_zeroed,
+                               const ExecutionContext& context) {
+  find_cells(plan.cloud, plan.grid, work.blocks << work.bits, work.cells, plan.dropped, context);
+  const int bits = work.bits;
+  const std::int64_t within = (std::int64_t{1} << bits) - 1;
+  const std::int64_t* const cells = work.cells;
+  Keyed<std::uint32_t>* const points = work.points;
+  work.pass.run(
+      context, [=](std::int64_t i) { return cells[i] >> bits; },
+      [=](std::int64_t i, std::int64_t place) {
+        points[place] = {static_cast<std::uint32_t>(cells[i] & within),
+                         static_cast<std::uint32_t>(i)};
+      });
+  const std::int64_t* const starts = work.pass.starts();
+  return {work.all_cells, bits, starts[work.blocks], points, starts, is_zeroed};
 }
 
-void mark_occupied(const DensePlan& plan, const ExecutionContext& context) {
-  const std::uint64_t one = bits_of_one(plan.features.out_type);
+/// Calls `use(cells, first, last, count)` for the blocks [begin, end) that have points: `cells` are
+/// those of the block, all zero, and [first, last) its points. Zeros the others.
+template <typename Cell, typename Use>
+void fill_blocks(const BlockedPoints& blocked, void* out, std::int64_t begin, std::int64_t end,
+                 const Use& use) {
+  for (std::int64_t block = begin; block < end; ++block) {
+    Cell* const cells = static_cast<Cell*>(out) + blocked.first_cell(block);
+    const std::int64_t count = blocked.end_cell(block) - blocked.first_cell(block);
+    const std::int64_t first = blocked.starts[block];
+    const std::int64_t last = blocked.starts[block + 1];
+    if (!blocked.is_zeroed) std::fill_n(cells, count, Cell{0});
+    if (first < last) use(cells, blocked.points + first, blocked.points + last, count);
+  }
+}
+
+template <typename Bits>
+void mark(const DensePlan& plan, const BlockedPoints& blocked, std::int64_t begin,
+          std::int64_t end) {
+  const auto one = static_cast<Bits>(bits_of_one(plan.features.out_type));
+  fill_blocks<Bits>(blocked, plan.out, begin, end,
+                    [&](Bits* cells, const auto* first, const auto* last, std::int64_t) {
+                      for (const auto* point = first; point < last; ++point) {
+                        cells[point->key] = one;
+                      }
+                    });
+}
+
+void mark_occupied(const DensePlan& plan, const BlockedPoints& blocked, std::int64_t begin,
+                   std::int64_t end) {
   switch (size_of(plan.features.out_type)) {
     case 1:
-      return mark(plan, static_cast<std::uint8_t>(one), context);
+      return mark<std::uint8_t>(plan, blocked, begin, end);
     case 2:
-      return mark(plan, static_cast<std::uint16_t>(one), context);
+      return mark<std::uint16_t>(plan, blocked, begin, end);
     case 4:
-      return mark(plan, static_cast<std::uint32_t>(one), context);
+      return mark<std::uint32_t>(plan, blocked, begin, end);
     default:
-      return mark(plan, one, context);
+      return mark<std::uint64_t>(plan, blocked, begin, end);
   }
 }
 
-template <typename Integer>
-void count_points(const CloudPlan& cloud, const GridPlan& grid, Integer* counts,
-                  std::int64_t* dropped, const ExecutionContext& context) {
-  for_each_cell(cloud, grid, dropped, context, [&](std::int64_t, std::int64_t cell) {
-    if (cell >= 0) add_shared(counts[cell], Integer{1});
-  });
+/// Counts in integers of the size of Out, in its place.
+template <typename Integer, typename Out>
+void count_as(const DensePlan& plan, const BlockedPoints& blocked, std::int64_t begin,
+              std::int64_t end) {
+  static_assert(sizeof(Integer) == sizeof(Out));
+  fill_blocks<Integer>(blocked, plan.out, begin, end,
+                       [](Integer* cells, const auto* first, const auto* last, std::int64_t count) {
+                         for (const auto* point = first; point < last; ++point) {
+                           ++cells[point->key];
+                         }
+                         if constexpr (!std::is_same_v<Integer, Out>) {
+                           for (std::int64_t i = 0; i < count; ++i) {
+                             const auto converted = static_cast<Out>(cells[i]);
+                             std::memcpy(cells + i, &converted, sizeof(Out));
+                           }
+                         }
+                       });
 }
 
-template <typename Out>
-void write_counts(const std::int32_t* counts, void* out, std::int64_t cells,
-                  const ExecutionContext& context) {
-  parallel_for(context, cells, kGrainBytes / sizeof(Out),
-               [&](std::int64_t begin, std::int64_t end) {
-                 for (std::int64_t i = begin; i < end; ++i) {
-                   static_cast<Out*>(out)[i] = static_cast<Out>(counts[i]);
-                 }
-               });
-}
-
-void count(const DensePlan& plan, void* workspace, const ExecutionContext& context) {
-  const std::int64_t cells = plan.cloud.batch * plan.grid.cells;
-  if (plan.features.out_type == DataType::kInt64) {
-    return count_points(plan.cloud, plan.grid, static_cast<std::int64_t*>(plan.out), plan.dropped,
-                        context);
+void count(const DensePlan& plan, const BlockedPoints& blocked, std::int64_t begin,
+           std::int64_t end) {
+  switch (plan.features.out_type) {
+    case DataType::kInt32:
+      return count_as<std::int32_t, std::int32_t>(plan, blocked, begin, end);
+    case DataType::kFloat32:
+      return count_as<std::int32_t, float>(plan, blocked, begin, end);
+    case DataType::kInt64:
+      return count_as<std::int64_t, std::int64_t>(plan, blocked, begin, end);
+    default:
+      return count_as<std::int64_t, double>(plan, blocked, begin, end);
   }
-  if (!counts_elsewhere(plan)) {
-    return count_points(plan.cloud, plan.grid, static_cast<std::int32_t*>(plan.out), plan.dropped,
-                        context);
-  }
-  auto* const counts = static_cast<std::int32_t*>(workspace);
-  fill_with_zeros(counts, cells * size_of(DataType::kInt32), context);
-  count_points(plan.cloud, plan.grid, counts, plan.dropped, context);
-  if (plan.features.out_type == DataType::kFloat32) {
-    write_counts<float>(counts, plan.out, cells, context);
-  } else {
-    write_counts<double>(counts, plan.out, cells, context);
-  }
-}
-
-/// Fills `work.points` and sorts them by cell.
-std::int64_t sort_by_cell(const CloudPlan& cloud, const GridPlan& grid, std::int64_t* dropped,
-                          const SortWorkspace& work, SortedPoints& sorted,
-                          const ExecutionContext& context) {
-  const auto limit = static_cast<std::uint64_t>(cloud.batch * grid.cells);
-  for_each_cell(cloud, grid, dropped, context, [&](std::int64_t i, std::int64_t cell) {
-    work.points[i] = {cell < 0 ? limit : static_cast<std::uint64_t>(cell), i};
-  });
-  return sort_into_voxels(work, limit, sorted, context);
-}
-
-void reduce(const DensePlan& plan, void* workspace, const ExecutionContext& context) {
-  SortedPoints sorted{};
-  const std::int64_t voxels =
-      sort_by_cell(plan.cloud, plan.grid, plan.dropped, SortWorkspace(plan.cloud.count, workspace),
-                   sorted, context);
-  const FeatureOutput out{plan.out, plan.grid.cells, plan.features.channels};
-  parallel_for(context, voxels, grain_voxels(plan.features.channels),
-               [&](std::int64_t begin, std::int64_t end) {
-                 voxel_kernels().reduce(plan.features, sorted, begin, end, out);
-               });
 }
 
 }  // namespace
 
 std::size_t voxelize_workspace_bytes_on_cpu(const DensePlan& plan) {
-  if (plan.features.mode >= VoxelMode::kMean) return SortWorkspace(plan.cloud.count, nullptr).bytes;
-  return counts_elsewhere(plan)
-             ? static_cast<std::size_t>(plan.cloud.batch * plan.grid.cells) * sizeof(std::int32_t)
-             : 0;
+  return BlockWorkspace(plan, nullptr).cutter.bytes();
 }
 
 void voxelize_on_cpu(const DensePlan& plan, void* workspace, const ExecutionContext& context) {
   if (plan.dropped != nullptr) std::fill_n(plan.dropped, plan.cloud.batch, 0);
-  if (!counts_elsewhere(plan)) {
-    fill_with_zeros(plan.out,
-                    plan.cloud.batch * plan.features.channels * plan.grid.cells *
-                        size_of(plan.features.out_type),
-                    context);
-  }
-  switch (plan.features.mode) {
-    case VoxelMode::kOccupancy:
-      return mark_occupied(plan, context);
-    case VoxelMode::kCount:
-      return count(plan, workspace, context);
-    default:
-      return reduce(plan, workspace, context);
-  }
+  const BlockWorkspace work(plan, workspace);
+  const std::int64_t cell_bytes = size_of(plan.features.out_type);
+  const std::int64_t channels = plan.features.channels;
+  // Where few of the grid's cache lines have points, one large fill is the fastest.
+  const bool is_zeroed = plan.cloud.count < work.all_cells * cell_bytes / (2 * kLineBytes);
+  if (is_zeroed) fill_with_zeros(plan.out, work.all_cells * channels * cell_bytes, context);
+  const BlockedPoints blocked = sort_into_blocks(plan, work, is_zeroed, context);
+  const FeatureOutput out{plan.out, plan.grid.cells, channels};
+  // Zeroing cells costs less than points.
+  const std::int64_t points_worth =
+      plan.cloud.count + (is_zeroed ? 0 : work.all_cells / kCellsLikeAPoint * channels);
+  const std::int64_t grain = work.blocks / (1 + points_worth / kGrainPoints);
+  parallel_for(context, work.blocks, std::max<std::int64_t>(1, grain),
+               [&](std::int64_t begin, std::int64_t end) {
+                 switch (plan.features.mode) {
+                   case VoxelMode::kOccupancy:
+                     return mark_occupied(plan, blocked, begin, end);
+                   case VoxelMode::kCount:
+                     return count(plan, blocked, begin, end);
+                   default:
+                     return voxel_kernels().reduce_blocks(plan.features, blocked, begin, end, out);
+                 }
+               });
 }
 
 namespace {
+
+/// Fills `work` and sorts points by cell. Returns how many cells have any.
+std::int64_t sort_by_cell(const CloudPlan& cloud, const GridPlan& grid, const SortWorkspace& work,
+                          const ExecutionContext& context) {
+  const auto limit = static_cast<std::uint64_t>(cloud.batch * grid.cells);
+  // A signed integer may be read as the unsigned one; no cell is past INT64_MAX.
+  find_cells(cloud, grid, cloud.batch * grid.cells, reinterpret_cast<std::int64_t*>(work.keys),
+             nullptr, context);
+  return sort_into_voxels(work, limit, nullptr, context);
+}
 
 /// The scratch of the dense backward pass of mean and sum.
 struct GatherWorkspace {
@@ -222,15 +267,12 @@ std::size_t voxelize_backward_workspace_bytes_on_cpu(const DenseGradientPlan& pl
 void voxelize_backward_on_cpu(const DenseGradientPlan& plan, void* workspace,
                               const ExecutionContext& context) {
   if (picks_one(plan.gradient.features.mode)) {
-    SortedPoints sorted{};
-    const std::int64_t voxels =
-        sort_by_cell(plan.cloud, plan.grid, nullptr, SortWorkspace(plan.cloud.count, workspace),
-                     sorted, context);
-    return scatter_to_winners(plan.gradient, sorted, voxels, context);
+    const SortWorkspace work(plan.cloud.count, workspace);
+    const std::int64_t cells = sort_by_cell(plan.cloud, plan.grid, work, context);
+    return scatter_to_winners(plan.gradient, work.sorted(), cells, context);
   }
   const GatherWorkspace work(plan.gradient, workspace);
-  for_each_cell(plan.cloud, plan.grid, nullptr, context,
-                [&](std::int64_t i, std::int64_t cell) { work.voxels[i] = cell; });
+  find_cells(plan.cloud, plan.grid, -1, work.voxels, nullptr, context);
   if (plan.gradient.features.mode == VoxelMode::kMean) {
     fill_with_zeros(work.counts, plan.gradient.cells * size_of(DataType::kInt32), context);
     parallel_for(context, plan.cloud.count, kGrainPoints,
@@ -258,12 +300,11 @@ void voxelize_sparse_backward_on_cpu(const SparseGradientPlan& plan, void* works
     for (std::int64_t i = begin; i < end; ++i) {
       // One that is not a voxel, -1 above all, becomes none.
       const auto voxel = static_cast<std::uint64_t>(plan.point_to_voxel[i]);
-      work.points[i] = {std::min(voxel, limit), i};
+      work.keys[i] = std::min(voxel, limit);
     }
   });
-  SortedPoints sorted{};
-  const std::int64_t voxels = sort_into_voxels(work, limit, sorted, context);
-  scatter_to_winners(plan.gradient, sorted, voxels, context);
+  const std::int64_t voxels = sort_into_voxels(work, limit, nullptr, context);
+  scatter_to_winners(plan.gradient, work.sorted(), voxels, context);
 }
 
 }  // namespace robocache

@@ -16,149 +16,344 @@ struct Flag {
   static constexpr bool kValue = kFlag;
 };
 
-/// Calls `use(i, point)` for the points [begin, end).
-template <typename Use>
-inline void for_each_point(const CloudPlan& cloud, std::int64_t begin, std::int64_t end,
-                           const Use& use) {
-  with_floating_type(cloud.points.type, [&](auto tag) {
+constexpr int kPointsAtOnce = 256;
+
+/// Some points, axis by axis, so that loops over them vectorise.
+struct Points {
+  double x[3][kPointsAtOnce];
+
+  Point operator[](int i) const { return {{x[0][i], x[1][i], x[2][i]}}; }
+};
+
+/// Loads the points from `begin` on, of which `count` lie one stride apart.
+void load_points(const RowPlan& rows, std::int64_t begin, int count, Points& points) {
+  with_floating_type(rows.type, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    const RowPlan& rows = cloud.points;
-    while (begin < end) {
-      // As many as lie one stride apart, so that the loop over them has no division in it.
-      std::int64_t stop = end;
-      if (end > rows.per_batch) {
-        const std::int64_t next = (begin / rows.per_batch + 1) * rows.per_batch;
-        stop = next < end ? next : end;
+    const T* const p = static_cast<const T*>(rows.data) + rows.start(begin);
+    const auto load = [&](std::int64_t row_stride, std::int64_t column_stride) {
+      for (int i = 0; i < count; ++i) {
+        for (int axis = 0; axis < 3; ++axis) {
+          points.x[axis][i] = static_cast<double>(widen(p[i * row_stride + axis * column_stride]));
+        }
       }
-      const std::int64_t start = rows.start(begin);
-      for (std::int64_t i = begin; i < stop; ++i) {
-        use(i, load_point<T>(rows, start + (i - begin) * rows.row_stride));
+    };
+    if (rows.row_stride == 3 && rows.column_stride == 1) {
+      load(3, 1);
+    } else {
+      load(rows.row_stride, rows.column_stride);
+    }
+  });
+}
+
+/// Calls `use(i, count, points)` for some of the points [begin, end) after others: those from i on.
+template <typename Use>
+inline void for_each_batch(const CloudPlan& cloud, std::int64_t begin, std::int64_t end,
+                           const Use& use) {
+  const RowPlan& rows = cloud.points;
+  Points points;
+  while (begin < end) {
+    std::int64_t stop = end - begin > kPointsAtOnce ? begin + kPointsAtOnce : end;
+    if (stop > rows.per_batch) {
+      const std::int64_t next = (begin / rows.per_batch + 1) * rows.per_batch;
+      stop = next < stop ? next : stop;
+    }
+    const int count = static_cast<int>(stop - begin);
+    load_points(rows, begin, count, points);
+    use(begin, count, points);
+    begin = stop;
+  }
+}
+
+template <typename Index>
+void find_dense_cells(const CloudPlan& cloud, const GridPlan& grid, std::int64_t begin,
+                      std::int64_t end, std::int64_t* cells) {
+  const GridPlan own = grid;  // which no store changes
+  for_each_batch(cloud, begin, end, [&](std::int64_t first, int count, const Points& points) {
+    Index index[3][kPointsAtOnce];
+    for (int axis = 0; axis < 3; ++axis) {
+      for (int i = 0; i < count; ++i) {
+        index[axis][i] = dense_index<Index>(own, axis, points.x[axis][i]);
       }
-      begin = stop;
+    }
+    std::int64_t* const to = cells + (first - begin);
+    for (int i = 0; i < count; ++i) {
+      to[i] = dense_cell(own, index[0][i], index[1][i], index[2][i]);
     }
   });
 }
 
 void dense_cells(const CloudPlan& cloud, const GridPlan& grid, std::int64_t begin, std::int64_t end,
                  std::int64_t* cells) {
-  for_each_point(cloud, begin, end, [&](std::int64_t i, const Point& point) {
-    cells[i - begin] = dense_cell(grid, point);
-  });
+  // Conversion to 32 bits is what every instruction set has.
+  if (((grid.shape[0] | grid.shape[1] | grid.shape[2]) >> 31) == 0) {
+    find_dense_cells<std::int32_t>(cloud, grid, begin, end, cells);
+  } else {
+    find_dense_cells<std::int64_t>(cloud, grid, begin, end, cells);
+  }
 }
+
+/// The cells of some points, axis by axis.
+struct SparseCells {
+  std::int32_t x[3][kPointsAtOnce];
+  std::int32_t problems[kPointsAtOnce];  // as SparseIndex has them, of any axis
+
+  void find(const VoxelGeometry& geometry, int count, const Points& points) {
+    for (int i = 0; i < count; ++i) problems[i] = 0;
+    for (int axis = 0; axis < 3; ++axis) {
+      for (int i = 0; i < count; ++i) {
+        const SparseIndex index = sparse_index(geometry, axis, points.x[axis][i]);
+        x[axis][i] = index.x;
+        problems[i] |= index.problems;
+      }
+    }
+  }
+
+  /// Puts points that are in no voxel into that of another, if there is one. Returns how many of
+  /// them are dropped; lowers `first_beyond` to the others. The first point is that of number
+  /// `first`.
+  std::int64_t replace_outside(std::int64_t first, int count, std::int64_t& first_beyond) {
+    std::int64_t dropped = 0;
+    int inside = 0;
+    while (inside + 1 < count && problems[inside] != 0) ++inside;
+    for (int i = 0; i < count; ++i) {
+      if (problems[i] == 0) continue;
+      if ((problems[i] & SparseIndex::kNotFinite) != 0) {
+        ++dropped;
+      } else if (first + i < first_beyond) {
+        first_beyond = first + i;
+      }
+      for (int axis = 0; axis < 3; ++axis) x[axis][i] = x[axis][inside];
+    }
+    return dropped;
+  }
+};
 
 std::int64_t sparse_bounds(const CloudPlan& cloud, const VoxelGeometry& geometry,
                            std::int64_t begin, std::int64_t end, SparseBounds& bounds) {
+  const VoxelGeometry own = geometry;  // which no store changes
   std::int64_t dropped = 0;
-  for_each_point(cloud, begin, end, [&](std::int64_t i, const Point& point) {
-    const SparseCell cell = sparse_cell(geometry, point);
-    if (cell.kind == SparsePoint::kInVoxel) {
-      for (int axis = 0; axis < 3; ++axis) {
-        const std::int64_t x = cell.x[axis];
-        bounds.lowest[axis] = x < bounds.lowest[axis] ? x : bounds.lowest[axis];
-        bounds.highest[axis] = x > bounds.highest[axis] ? x : bounds.highest[axis];
+  for_each_batch(cloud, begin, end, [&](std::int64_t first, int count, const Points& points) {
+    SparseCells cells;
+    cells.find(own, count, points);
+    int outside = 0;
+    for (int i = 0; i < count; ++i) outside += int(cells.problems[i] != 0);
+    if (outside > 0) {
+      dropped += cells.replace_outside(first, count, bounds.first_beyond);
+      if (outside == count) return;
+    }
+    for (int axis = 0; axis < 3; ++axis) {
+      const std::int32_t* const x = cells.x[axis];
+      std::int32_t lowest = x[0];
+      std::int32_t highest = x[0];
+      for (int i = 0; i < count; ++i) {
+        lowest = x[i] < lowest ? x[i] : lowest;
+        highest = x[i] > highest ? x[i] : highest;
       }
-    } else if (cell.kind == SparsePoint::kDropped) {
-      ++dropped;
-    } else if (i < bounds.first_beyond) {
-      bounds.first_beyond = i;
+      bounds.lowest[axis] = lowest < bounds.lowest[axis] ? lowest : bounds.lowest[axis];
+      bounds.highest[axis] = highest > bounds.highest[axis] ? highest : bounds.highest[axis];
     }
   });
   return dropped;
 }
 
 void sparse_keys(const CloudPlan& cloud, const VoxelGeometry& geometry, const SparseBox& box,
-                 std::int64_t b, std::int64_t begin, std::int64_t end, KeyedPoint* keyed) {
-  for_each_point(cloud, begin, end, [&](std::int64_t i, const Point& point) {
-    const SparseCell cell = sparse_cell(geometry, point);
-    keyed[i - begin] = {cell.kind == SparsePoint::kInVoxel ? box.key(b, cell.x) : box.limit, i};
-  });
-}
-
-// Sorted points lie anywhere in memory: each is asked for while others before it are worked on.
-constexpr std::int64_t kPointsAhead = 16;
-
-template <typename T>
-inline void ask_for(const RowPlan& rows, const SortedPoints& sorted, std::int64_t i) {
-  const std::int64_t ahead = i + kPointsAhead < sorted.count ? i + kPointsAhead : i;
-  __builtin_prefetch(static_cast<const T*>(rows.data) + rows.start(sorted.points[ahead].point));
-}
-
-void coordinates(const CloudPlan& cloud, const VoxelGeometry& geometry, const SortedPoints& sorted,
-                 std::int64_t begin, std::int64_t end, std::int32_t* coordinates) {
-  const RowPlan& rows = cloud.points;
-  with_floating_type(rows.type, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    for (std::int64_t voxel = begin; voxel < end; ++voxel) {
-      const std::int64_t first = sorted.starts[voxel];
-      ask_for<T>(rows, sorted, first);
-      const SparseCell cell =
-          sparse_cell(geometry, load_point<T>(rows, rows.start(sorted.points[first].point)));
-      for (int axis = 0; axis < 3; ++axis) coordinates[3 * voxel + axis] = cell.x[axis];
+                 std::int64_t b, std::int64_t begin, std::int64_t end, std::uint64_t* keys) {
+  const VoxelGeometry own = geometry;  // which no store changes
+  for_each_batch(cloud, begin, end, [&](std::int64_t first, int count, const Points& points) {
+    SparseCells cells;
+    cells.find(own, count, points);
+    std::uint64_t* const to = keys + (first - begin);
+    const SparseBox own_box = box;
+    const std::int64_t own_b = b;
+    for (int i = 0; i < count; ++i) {
+      const std::uint64_t key = own_box.key(own_b, cells.x[0][i], cells.x[1][i], cells.x[2][i]);
+      to[i] = cells.problems[i] == 0 ? key : own_box.limit;
     }
   });
 }
 
+// The points of a voxel lie anywhere in memory: each is asked for while others before it are worked
+// on.
+constexpr std::int64_t kPointsAhead = 16;
+
 // Channels reduced at once, in registers and the nearest cache.
 constexpr int kChannelsAtOnce = 16;
+
+/// Adds `width` channels of a row. Whole ones are kWidth channels side by side.
+template <bool kIsWhole, bool kAdds, int kWidth, typename Value, typename Compute>
+inline void add_row(Reduction<Compute>* reduced, const Value* row, std::int64_t stride, int width,
+                    VoxelMode mode, bool is_first) {
+  const VoxelMode reduce_mode = kAdds ? VoxelMode::kSum : mode;
+  if (kIsWhole) {
+    for (int c = 0; c < kWidth; ++c) {
+      reduced[c].add(reduce_mode, is_first, static_cast<Compute>(widen(row[c])));
+    }
+  } else {
+    for (int c = 0; c < width; ++c) {
+      reduced[c].add(reduce_mode, is_first, static_cast<Compute>(widen(row[c * stride])));
+    }
+  }
+}
+
+/// Calls `body` with whether rows of `width` channels are whole, and whether they are added.
+template <int kWidth, typename Body>
+inline void with_row_kind(const FeaturePlan& features, int width, const Body& body) {
+  const bool is_whole = width == kWidth && features.rows.column_stride == 1;
+  if (picks_one(features.mode)) {
+    is_whole ? body(Flag<true>{}, Flag<false>{}) : body(Flag<false>{}, Flag<false>{});
+  } else {
+    is_whole ? body(Flag<true>{}, Flag<true>{}) : body(Flag<false>{}, Flag<true>{});
+  }
+}
 
 /// `width` channels from `channel` on, of at most kWidth.
 template <typename Value, typename Compute, int kWidth>
 inline void reduce_channels(const FeaturePlan& features, const SortedPoints& sorted,
                             std::int64_t begin, std::int64_t end, const FeatureOutput& out,
                             std::int64_t channel, int width) {
-  const RowPlan& rows = features.rows;
+  const RowPlan rows = features.rows;
   const VoxelMode mode = features.mode;
   const Value* const data = static_cast<const Value*>(rows.data) + channel * rows.column_stride;
-  const auto reduce_as = [&](auto adds) {
+  with_row_kind<kWidth>(features, width, [&](auto is_whole, auto adds) {
     for (std::int64_t voxel = begin; voxel < end; ++voxel) {
       const std::int64_t first = sorted.starts[voxel];
       const std::int64_t last = sorted.starts[voxel + 1];
       Reduction<Compute> reduced[kWidth];
       for (std::int64_t i = first; i < last; ++i) {
-        ask_for<Value>(rows, sorted, i);
-        const Value* const row = data + rows.start(sorted.points[i].point);
-        for (int c = 0; c < width; ++c) {
-          const auto x = static_cast<Compute>(widen(row[c * rows.column_stride]));
-          reduced[c].add(decltype(adds)::kValue ? VoxelMode::kSum : mode, i == first, x);
-        }
+        const std::int64_t ahead = i + kPointsAhead < sorted.count ? i + kPointsAhead : i;
+        __builtin_prefetch(data + rows.start(sorted.points[ahead]));
+        add_row<decltype(is_whole)::kValue, decltype(adds)::kValue, kWidth>(
+            reduced, data + rows.start(sorted.points[i]), rows.column_stride, width, mode,
+            i == first);
       }
-      const std::int64_t start = out.start(voxel, sorted.points[first].key);
+      const std::int64_t start = out.start(voxel, sorted.keys[voxel]);
       for (int c = 0; c < width; ++c) {
         store_as<Compute>(features.out_type, out.data, start + (channel + c) * out.channel_stride(),
                           reduced[c].result(mode, last - first));
       }
     }
-  };
-  if (picks_one(mode)) {
-    reduce_as(Flag<false>{});
-  } else {
-    reduce_as(Flag<true>{});
-  }
+  });
 }
 
-template <typename Value, typename Compute>
-inline void reduce_voxels(const FeaturePlan& features, const SortedPoints& sorted,
-                          std::int64_t begin, std::int64_t end, const FeatureOutput& out) {
-  for (std::int64_t channel = 0; channel < features.channels; channel += kChannelsAtOnce) {
-    const std::int64_t rest = features.channels - channel;
-    const int width = rest < kChannelsAtOnce ? static_cast<int>(rest) : kChannelsAtOnce;
-    if (width <= 4) {
-      reduce_channels<Value, Compute, 4>(features, sorted, begin, end, out, channel, width);
+/// Calls `body` with what Value and Compute stand for in a reduction.
+template <typename Body>
+inline void with_types(const FeaturePlan& features, const Body& body) {
+  with_value_type(features.rows.type, [&](auto value) {
+    if (computes_in_double(features)) {
+      body(value, Type<double>{});
     } else {
-      reduce_channels<Value, Compute, kChannelsAtOnce>(features, sorted, begin, end, out, channel,
-                                                       width);
+      body(value, Type<float>{});
     }
-  }
+  });
 }
 
 void reduce(const FeaturePlan& features, const SortedPoints& sorted, std::int64_t begin,
             std::int64_t end, const FeatureOutput& out) {
-  with_value_type(features.rows.type, [&](auto tag) {
-    using Value = typename decltype(tag)::type;
-    if (computes_in_double(features)) {
-      reduce_voxels<Value, double>(features, sorted, begin, end, out);
-    } else {
-      reduce_voxels<Value, float>(features, sorted, begin, end, out);
+  with_types(features, [&](auto value, auto compute) {
+    using Value = typename decltype(value)::type;
+    using Compute = typename decltype(compute)::type;
+    for (std::int64_t channel = 0; channel < features.channels; channel += kChannelsAtOnce) {
+      const std::int64_t rest = features.channels - channel;
+      const int width = rest < kChannelsAtOnce ? static_cast<int>(rest) : kChannelsAtOnce;
+      if (width <= 4) {
+        reduce_channels<Value, Compute, 4>(features, sorted, begin, end, out, channel, width);
+      } else {
+        reduce_channels<Value, Compute, kChannelsAtOnce>(features, sorted, begin, end, out, channel,
+                                                         width);
+      }
+    }
+  });
+}
+
+// Channels of a block's cells at once, and the points of a cell so far.
+constexpr int kBlockChannels = 4;
+
+template <typename Compute>
+struct BlockCell {
+  Reduction<Compute> channels[kBlockChannels];
+  std::int32_t points = 0;
+};
+
+/// Zeros `width` channels of the cells [first, end), counted over all clouds.
+void zero_cells(DataType type, const FeatureOutput& out, std::int64_t channel, int width,
+                std::int64_t first, std::int64_t end) {
+  while (first < end) {
+    const std::int64_t cloud_end = (first / out.cells + 1) * out.cells;
+    const std::int64_t stop = cloud_end < end ? cloud_end : end;
+    const std::int64_t start = out.start(0, static_cast<std::uint64_t>(first));
+    for (int c = 0; c < width; ++c) {
+      char* const cells =
+          static_cast<char*>(out.data) + (start + (channel + c) * out.cells) * size_of(type);
+      __builtin_memset(cells, 0, static_cast<std::size_t>((stop - first) * size_of(type)));
+    }
+    first = stop;
+  }
+}
+
+/// Adds `width` channels from `channel` on of a block's points to its cells, which are empty.
+template <typename Value, typename Compute>
+inline void reduce_block(const FeaturePlan& features, const BlockedPoints& blocked,
+                         std::int64_t block, std::int64_t channel, int width,
+                         BlockCell<Compute>* cells) {
+  const RowPlan rows = features.rows;
+  const VoxelMode mode = features.mode;
+  const Value* const data = static_cast<const Value*>(rows.data) + channel * rows.column_stride;
+  const std::int64_t begin = blocked.starts[block];
+  const std::int64_t end = blocked.starts[block + 1];
+  with_row_kind<kBlockChannels>(features, width, [&](auto is_whole, auto adds) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::int64_t ahead = i + kPointsAhead < blocked.count ? i + kPointsAhead : i;
+      __builtin_prefetch(data + rows.start(blocked.points[ahead].point));
+      BlockCell<Compute>& cell = cells[blocked.points[i].key];
+      add_row<decltype(is_whole)::kValue, decltype(adds)::kValue, kBlockChannels>(
+          cell.channels, data + rows.start(blocked.points[i].point), rows.column_stride, width,
+          mode, cell.points == 0);
+      ++cell.points;
+    }
+  });
+}
+
+/// Writes `width` channels from `channel` on, and empties `cells`.
+template <typename Out, typename Compute>
+inline void write_block(const FeaturePlan& features, const BlockedPoints& blocked,
+                        std::int64_t block, const FeatureOutput& out, std::int64_t channel,
+                        int width, BlockCell<Compute>* cells) {
+  const VoxelMode mode = features.mode;
+  const std::int64_t cells_of_cloud = out.cells;
+  const std::int64_t first_cell = blocked.first_cell(block);
+  if (!blocked.is_zeroed) {
+    zero_cells(features.out_type, out, channel, width, first_cell, blocked.end_cell(block));
+  }
+  const std::int64_t end = blocked.starts[block + 1];
+  for (std::int64_t i = blocked.starts[block]; i < end; ++i) {
+    BlockCell<Compute>& cell = cells[blocked.points[i].key];
+    if (cell.points == 0) continue;  // written already
+    const std::int64_t start =
+        out.start(0, static_cast<std::uint64_t>(first_cell + blocked.points[i].key));
+    Out* const to = static_cast<Out*>(out.data) + start + channel * cells_of_cloud;
+    for (int c = 0; c < width; ++c) {
+      to[c * cells_of_cloud] = Round<Out>::from(cell.channels[c].result(mode, cell.points));
+    }
+    cell = {};
+  }
+}
+
+void reduce_blocks(const FeaturePlan& features, const BlockedPoints& blocked, std::int64_t begin,
+                   std::int64_t end, const FeatureOutput& out) {
+  with_types(features, [&](auto value, auto compute) {
+    using Value = typename decltype(value)::type;
+    using Compute = typename decltype(compute)::type;
+    BlockCell<Compute> cells[1 << BlockedPoints::kMaxBits];
+    for (std::int64_t block = begin; block < end; ++block) {
+      for (std::int64_t channel = 0; channel < features.channels; channel += kBlockChannels) {
+        const std::int64_t rest = features.channels - channel;
+        const int width = rest < kBlockChannels ? static_cast<int>(rest) : kBlockChannels;
+        reduce_block<Value>(features, blocked, block, channel, width, cells);
+        with_value_type(features.out_type, [&](auto out_tag) {
+          using Out = typename decltype(out_tag)::type;
+          write_block<Out>(features, blocked, block, out, channel, width, cells);
+        });
+      }
     }
   });
 }
@@ -168,10 +363,10 @@ void scatter_voxels(const GradientPlan& plan, const SortedPoints& sorted, std::i
                     std::int64_t end) {
   for (std::int64_t voxel = begin; voxel < end; ++voxel) {
     const std::int64_t first = sorted.starts[voxel];
-    const auto cell = static_cast<std::int64_t>(sorted.points[first].key);
+    const auto cell = static_cast<std::int64_t>(sorted.keys[voxel]);
     for (std::int64_t c = 0; c < plan.features.channels; ++c) {
       scatter_gradient_to_winner<Compute>(plan, cell, c, first, sorted.starts[voxel + 1],
-                                          [&](std::int64_t i) { return sorted.points[i].point; });
+                                          [&](std::int64_t i) { return sorted.points[i]; });
     }
   }
 }
@@ -207,8 +402,8 @@ void gather(const GradientPlan& plan, const std::int64_t* voxels, const std::int
 }  // namespace
 
 const VoxelCpuKernels& voxel_cpu_kernels() {
-  static constexpr VoxelCpuKernels kKernels{
-      dense_cells, sparse_bounds, sparse_keys, coordinates, reduce, scatter_to_winners, gather};
+  static constexpr VoxelCpuKernels kKernels{dense_cells,   sparse_bounds,      sparse_keys, reduce,
+                                            reduce_blocks, scatter_to_winners, gather};
   return kKernels;
 }
 

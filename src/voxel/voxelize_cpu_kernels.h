@@ -7,18 +7,37 @@
 
 namespace robocache {
 
-/// A point and the number of the cell it lies in, counted over all clouds.
-struct KeyedPoint {
-  std::uint64_t key;
-  std::int64_t point;
+/// A point, and a number that says where it belongs.
+template <typename Integer>
+struct Keyed {
+  Integer key, point;
 };
 
-/// Points sorted by key, and by index within a key; voxel v is those from starts[v] up to starts[v
-/// + 1].
+/// Points in order of the voxels they lie in, and by index within a voxel.
 struct SortedPoints {
   std::int64_t count;
-  const KeyedPoint* points;
-  const std::int64_t* starts;
+  const std::uint32_t* points;
+  const std::int64_t* starts;  // voxel v has the points from starts[v] up to starts[v + 1]
+  const std::uint64_t* keys;   // of each voxel: the number of its cell, counted over all clouds
+};
+
+/// The points of a dense grid in order of the block they lie in, and by index within a block. Block
+/// k is the cells from k << bits up to (k + 1) << bits, counted over all clouds, or to the last.
+struct BlockedPoints {
+  static constexpr int kMaxBits = 11;  // a block's cells, some channels each, fit a thread's cache
+
+  std::int64_t cells;  // of all clouds
+  int bits;
+  std::int64_t count;                  // points
+  const Keyed<std::uint32_t>* points;  // keys are cells within the block
+  const std::int64_t* starts;          // block k has the points from starts[k] up to starts[k + 1]
+  bool is_zeroed;                      // all cells are zero already
+
+  std::int64_t first_cell(std::int64_t block) const { return block << bits; }
+  std::int64_t end_cell(std::int64_t block) const {
+    const std::int64_t end = (block + 1) << bits;
+    return end < cells ? end : cells;
+  }
 };
 
 /// One instruction set's kernels.
@@ -29,16 +48,15 @@ struct VoxelCpuKernels {
   /// Widens `bounds` by the points [begin, end), and returns how many of them are dropped.
   std::int64_t (*sparse_bounds)(const CloudPlan& cloud, const VoxelGeometry& geometry,
                                 std::int64_t begin, std::int64_t end, SparseBounds& bounds);
-  /// The points [begin, end), all of cloud b, with their keys in the box.
+  /// The keys in the box of the points [begin, end), all of cloud b.
   void (*sparse_keys)(const CloudPlan& cloud, const VoxelGeometry& geometry, const SparseBox& box,
-                      std::int64_t b, std::int64_t begin, std::int64_t end, KeyedPoint* keyed);
-  /// The coordinates of the voxels [begin, end).
-  void (*coordinates)(const CloudPlan& cloud, const VoxelGeometry& geometry,
-                      const SortedPoints& sorted, std::int64_t begin, std::int64_t end,
-                      std::int32_t* coordinates);
+                      std::int64_t b, std::int64_t begin, std::int64_t end, std::uint64_t* keys);
   /// Reduces the features of the voxels [begin, end).
   void (*reduce)(const FeaturePlan& features, const SortedPoints& sorted, std::int64_t begin,
                  std::int64_t end, const FeatureOutput& out);
+  /// Writes the cells of the blocks [begin, end), empty ones too unless all are zero already.
+  void (*reduce_blocks)(const FeaturePlan& features, const BlockedPoints& blocked,
+                        std::int64_t begin, std::int64_t end, const FeatureOutput& out);
   /// Gives the gradient of the voxels [begin, end) to the points that won them: max and min.
   void (*scatter_to_winners)(const GradientPlan& plan, const SortedPoints& sorted,
                              std::int64_t begin, std::int64_t end);

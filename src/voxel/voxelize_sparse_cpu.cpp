@@ -8,17 +8,14 @@
 namespace robocache {
 namespace {
 
-/// The scratch that the two steps share: which of the sort's halves holds the result, then the
-/// sort's.
+/// The scratch that the two steps share: the box around all points, then the sort's.
 struct SparseWorkspace {
   WorkspaceCutter cutter;
-  std::int64_t* is_in_spare;
+  SparseBox* box;
   SortWorkspace sort;
 
   SparseWorkspace(std::int64_t points, void* workspace)
-      : cutter(workspace, DeviceType::kCpu),
-        is_in_spare(cutter.cut<std::int64_t>(1)),
-        sort(points, cutter) {}
+      : cutter(workspace, DeviceType::kCpu), box(cutter.cut<SparseBox>(1)), sort(points, cutter) {}
 };
 
 void lower(std::int64_t& shared, std::int64_t x) {
@@ -63,7 +60,7 @@ void find_offsets(const SortedPoints& sorted, std::int64_t voxels, const SparseB
     std::int64_t high = voxels;
     while (low < high) {
       const std::int64_t middle = low + (high - low) / 2;
-      if (sorted.points[sorted.starts[middle]].key < first_key) {
+      if (sorted.keys[middle] < first_key) {
         low = middle + 1;
       } else {
         high = middle;
@@ -89,41 +86,27 @@ std::int64_t voxelize_sparse_index_on_cpu(const SparsePlan& plan, void* workspac
   const SparseBox box = SparseBox::around(bounds, cloud.batch);
 
   const SparseWorkspace work(cloud.count, workspace);
+  *work.box = box;
   parallel_for(context, cloud.count, kGrainPoints, [&](std::int64_t begin, std::int64_t end) {
     for_each_piece(cloud, begin, end, [&](std::int64_t b, std::int64_t first, std::int64_t last) {
       voxel_kernels().sparse_keys(cloud, plan.geometry, box, b, first, last,
-                                  work.sort.points + first);
+                                  work.sort.keys + first);
     });
   });
-  SortedPoints sorted{};
-  const std::int64_t voxels = sort_into_voxels(work.sort, box.limit, sorted, context);
-  *work.is_in_spare = sorted.points == work.sort.spare ? 1 : 0;
-
-  parallel_for(context, voxels, kGrainPoints, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t voxel = begin; voxel < end; ++voxel) {
-      for (std::int64_t i = sorted.starts[voxel]; i < sorted.starts[voxel + 1]; ++i) {
-        plan.point_to_voxel[sorted.points[i].point] = voxel;
-      }
-    }
-  });
-  for (std::int64_t i = sorted.starts[voxels]; i < cloud.count; ++i) {
-    plan.point_to_voxel[sorted.points[i].point] = -1;
-  }
-  find_offsets(sorted, voxels, box, cloud.batch, plan.offsets);
+  const std::int64_t voxels = sort_into_voxels(work.sort, box.limit, plan.point_to_voxel, context);
+  find_offsets(work.sort.sorted(), voxels, box, cloud.batch, plan.offsets);
   return voxels;
 }
 
 void voxelize_sparse_write_on_cpu(const SparseWritePlan& plan, const void* workspace,
                                   const ExecutionContext& context) {
   const SparseWorkspace work(plan.cloud.count, const_cast<void*>(workspace));
-  const KeyedPoint* const points = *work.is_in_spare != 0 ? work.sort.spare : work.sort.points;
-  const SortedPoints sorted{plan.cloud.count, points, work.sort.starts};
+  const SortedPoints sorted = work.sort.sorted();
   const FeatureOutput out{plan.features_out, 0, plan.features.channels};
   parallel_for(context, plan.voxels, grain_voxels(plan.features.channels),
                [&](std::int64_t begin, std::int64_t end) {
-                 voxel_kernels().coordinates(plan.cloud, plan.geometry, sorted, begin, end,
-                                             plan.coordinates);
                  for (std::int64_t voxel = begin; voxel < end; ++voxel) {
+                   work.box->cell_of(sorted.keys[voxel], plan.coordinates + 3 * voxel);
                    plan.counts[voxel] =
                        static_cast<std::int32_t>(sorted.starts[voxel + 1] - sorted.starts[voxel]);
                  }

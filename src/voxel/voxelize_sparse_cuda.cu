@@ -159,7 +159,7 @@ __global__ void __launch_bounds__(kThreads)
   const SparseCell cell = sparse_cell(geometry, load_any_point(cloud.points, i));
   const std::int64_t b = cloud.cloud_of(i);
   const bool is_in = cell.kind == SparsePoint::kInVoxel && b >= 0;
-  keys[i] = is_in ? box.key(b, cell.x) : box.limit;
+  keys[i] = is_in ? box.key(b, cell.x[0], cell.x[1], cell.x[2]) : box.limit;
   points[i] = static_cast<std::uint32_t>(i);
 }
 

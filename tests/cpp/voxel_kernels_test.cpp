@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -41,33 +42,37 @@ Outcome run(const VoxelCpuKernels& kernels, const VoxelProblem& problem) {
   kernels.dense_cells(cloud, grid, 0, count, outcome.cells.data());
   outcome.dropped = kernels.sparse_bounds(cloud, grid.geometry, 0, count, outcome.bounds);
   const SparseBox box = SparseBox::around(outcome.bounds, 1);
-  std::vector<KeyedPoint> points(static_cast<std::size_t>(count));
-  kernels.sparse_keys(cloud, grid.geometry, box, 0, 0, count, points.data());
-  for (const KeyedPoint& point : points) outcome.keys.push_back(point.key);
+  outcome.keys.resize(static_cast<std::size_t>(count));
+  kernels.sparse_keys(cloud, grid.geometry, box, 0, 0, count, outcome.keys.data());
+  const auto key_of = [&](std::uint32_t point) { return outcome.keys[point]; };
+  std::vector<std::uint32_t> points(static_cast<std::size_t>(count));
+  std::iota(points.begin(), points.end(), 0u);
   std::stable_sort(points.begin(), points.end(),
-                   [](const KeyedPoint& a, const KeyedPoint& b) { return a.key < b.key; });
+                   [&](std::uint32_t a, std::uint32_t b) { return key_of(a) < key_of(b); });
   // A voxel of each run of keys; its number takes the place of the key.
   std::vector<std::int64_t> starts, voxel_of(points.size(), -1);
+  std::vector<std::uint64_t> numbers;
   std::vector<std::int32_t> counts;
   std::uint64_t last_key = box.limit;
   std::int64_t in_voxels = 0;
-  for (KeyedPoint& point : points) {
-    if (point.key == box.limit) break;
-    if (point.key != last_key) {
-      last_key = point.key;
+  for (const std::uint32_t point : points) {
+    if (key_of(point) == box.limit) break;
+    if (key_of(point) != last_key) {
+      last_key = key_of(point);
+      numbers.push_back(starts.size());
       starts.push_back(in_voxels);
       counts.push_back(0);
+      std::int32_t cell[3];
+      box.cell_of(last_key, cell);
+      outcome.coordinates.insert(outcome.coordinates.end(), cell, cell + 3);
     }
-    point.key = starts.size() - 1;
-    voxel_of[static_cast<std::size_t>(point.point)] = static_cast<std::int64_t>(point.key);
+    voxel_of[point] = static_cast<std::int64_t>(numbers.back());
     ++counts.back();
     ++in_voxels;
   }
   const auto voxels = static_cast<std::int64_t>(starts.size());
   starts.push_back(in_voxels);
-  const SortedPoints sorted{count, points.data(), starts.data()};
-  outcome.coordinates.resize(static_cast<std::size_t>(3 * voxels));
-  kernels.coordinates(cloud, grid.geometry, sorted, 0, voxels, outcome.coordinates.data());
+  const SortedPoints sorted{count, points.data(), starts.data(), numbers.data()};
   outcome.reduced = Tensor(problem.out_type, {voxels, features.channels});
   kernels.reduce(features, sorted, 0, voxels, {outcome.reduced.view().data, 0, features.channels});
 
