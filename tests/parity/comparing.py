@@ -29,13 +29,15 @@ ROWS: dict[tuple[str, str], Row] = {}
 
 
 def compare(
-    library: str, what: str, batch: Mapping[str, Any], items: Sequence[Mapping[str, Any]]
+    library: str | None, what: str, batch: Mapping[str, Any], items: Sequence[Mapping[str, Any]]
 ) -> None:
     """Sample b of a batch is items[b]: the same keys, types, shapes and bits.
 
-    Counted in the table.
+    Counted in the table, where the library has a name.
     """
-    row = ROWS.setdefault((library, what), Row(library, what))
+    row = Row("", what)
+    if library is not None:
+        row = ROWS.setdefault((library, what), Row(library, what))
     got, wanted = dict(leaves(batch)), [dict(leaves(item)) for item in items]
     assert wanted
     assert set(got) == set(wanted[0]), sorted(set(got) ^ set(wanted[0]))

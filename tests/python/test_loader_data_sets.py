@@ -169,6 +169,10 @@ def test_a_data_set_that_was_written_again(lerobot: Path, tmp_path: Path) -> Non
     rc.Loader.from_lerobot(root, batch_size=1, device="cpu")
     manifest = tmp_path / "set.robocache/manifest.json"
     later = manifest.stat().st_mtime_ns + 1
+    (root / ".cache").mkdir()
+    (root / ".cache/download").touch()
+    os.utime(root / ".cache/download", ns=(later, later))
+    rc.Loader.from_lerobot(root, batch_size=1, device="cpu")
     os.utime(root / "meta/info.json", ns=(later, later))
     with pytest.raises(rc.StoreError) as error:
         rc.Loader.from_lerobot(root, batch_size=1, device="cpu")
@@ -202,6 +206,9 @@ def test_errors_of_lerobot(lerobot: Path, tmp_path: Path) -> None:
     )
     assert message(lerobot, {"arm": [0.0]}).startswith(
         "delta_timestamps: expected features of numbers or images (state, count, "
+    )
+    assert message(lerobot, {"task_index": [0.0, 0.1]}) == (
+        "delta_timestamps['task_index']: expected 1 offset (`task` is that row's), got 2"
     )
     assert message(lerobot, {"state": []}).startswith("delta_timestamps['state']: ")
     assert message(lerobot, {"state": [0.05]}).startswith("delta_timestamps['state']: ")

@@ -27,7 +27,7 @@ from robocache.store.episode_store import EpisodeStore
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-Offsets = Mapping[str, Sequence[float]]
+Offsets = Mapping[str, Sequence[float] | None]
 
 
 class _Feature(NamedTuple):
@@ -151,6 +151,11 @@ class FromLeRobot:
                     f"({', '.join(offsets)}), got {key!r}"
                 )
             offsets[key] = given
+            if key == "task_index" and given is not None and len(given) > 1:
+                raise ValueError(
+                    "delta_timestamps['task_index']: expected 1 offset (`task` is that row's), "
+                    f"got {len(given)}"
+                )
         kinds = {name: info.features[name]["dtype"] for name in offsets}
         features = {
             name: _Feature(

@@ -72,6 +72,9 @@ def _refuse_older(folder: Path, source: Path) -> None:
     """That no file of the data set was written after the store."""
     made = (folder / NAME).stat().st_mtime_ns
     for file in [source] if source.is_file() else source.rglob("*"):
+        # A folder like .cache is not the data set's: what downloads it keeps books there.
+        if any(part.startswith(".") for part in file.relative_to(source).parts[:-1]):
+            continue
         if file.is_file() and file.stat().st_mtime_ns > made:
             raise StoreError(
                 f"{folder}: expected a store that is newer than its data set, got one that is "
