@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from support import find_backends
 
 import robocache as rc
 
@@ -22,6 +23,12 @@ for library in ("h5py", "pyarrow", "zarr"):
     pytest.importorskip(library, reason=f"data sets need {library}")
 
 LENGTHS = (3, 2)
+DEVICES = [b.device for b in find_backends()[0] if b.name in ("cpu", "cuda")]
+
+
+@pytest.fixture(params=DEVICES)
+def device(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
 
 
 @pytest.fixture(scope="module")
@@ -70,9 +77,9 @@ def buffer(tmp_path_factory: pytest.TempPathFactory) -> Path:
 # ---- what batches are like -----------------------------------------------------------------------
 
 
-def test_lerobot(lerobot: Path) -> None:
+def test_lerobot(lerobot: Path, device: str) -> None:
     deltas = {"state": [-0.1, 0.0], "camera": [0.0]}
-    loader = rc.Loader.from_lerobot(lerobot, deltas, batch_size=5, shuffle=False, device="cpu")
+    loader = rc.Loader.from_lerobot(lerobot, deltas, batch_size=5, shuffle=False, device=device)
     batch = next(iter(loader))
     assert set(batch) == {
         "state", "state_is_pad", "camera", "camera_is_pad", "count", "timestamp", "frame_index",
@@ -86,24 +93,24 @@ def test_lerobot(lerobot: Path) -> None:
     assert batch["camera"].shape == (5, 1, 3, 8, 9) and (batch["camera"] == 51 / 255).all()
     assert batch["task"] == ["push"] * 3 + ["pull"] * 2
     assert batch["index"].tolist() == [0, 1, 2, 3, 4]
-    some = rc.Loader.from_lerobot(lerobot, batch_size=1, episodes=[1], device="cpu")
+    some = rc.Loader.from_lerobot(lerobot, batch_size=1, episodes=[1], device=device)
     assert some.gather([0, 1])["index"].tolist() == [3, 4]
     assert loader.dataset[4]["task"] == "pull"
 
 
-def test_a_single_task(lerobot: Path, tmp_path: Path) -> None:
+def test_a_single_task(lerobot: Path, tmp_path: Path, device: str) -> None:
     import pyarrow.parquet as pq
 
     root = shutil.copytree(lerobot, tmp_path / "set")
     table = pq.read_table(root / "meta/tasks.parquet")
     pq.write_table(table.slice(0, 1), root / "meta/tasks.parquet")
-    loader = rc.Loader.from_lerobot(root, batch_size=2, device="cpu", episodes=[0])
+    loader = rc.Loader.from_lerobot(root, batch_size=2, device=device, episodes=[0])
     assert loader.next()["task"] == ["push", "push"]
 
 
-def test_robomimic(demonstrations: Path) -> None:
+def test_robomimic(demonstrations: Path, device: str) -> None:
     loader = rc.Loader.from_robomimic(
-        demonstrations, 2, 2, batch_size=1, get_pad_mask=True, goal_mode="last", device="cpu"
+        demonstrations, 2, 2, batch_size=1, get_pad_mask=True, goal_mode="last", device=device
     )
     batch = loader.gather([0, 4])
     assert set(batch) == {"actions", "dones", "obs", "next_obs", "goal_obs", "pad_mask"}
@@ -115,9 +122,9 @@ def test_robomimic(demonstrations: Path) -> None:
     assert loader.dataset[4]["obs"]["arm"].squeeze(-1).tolist() == [10, 11, 11]
 
 
-def test_diffusion_policy(buffer: Path) -> None:
+def test_diffusion_policy(buffer: Path, device: str) -> None:
     def starts(**options: Any) -> list[list[float]]:
-        loader = rc.Loader.from_diffusion_policy(buffer, 2, batch_size=1, device="cpu", **options)
+        loader = rc.Loader.from_diffusion_policy(buffer, 2, batch_size=1, device=device, **options)
         count = len(loader.dataset)
         found: list[list[float]] = loader.gather(range(count))["action"].squeeze(-1).tolist()
         return found
@@ -131,7 +138,9 @@ def test_diffusion_policy(buffer: Path) -> None:
     assert sorted(parts, key=len) == [[[3, 4]], [[0, 1], [1, 2]]]
 
 
-def test_they_pickle_and_transform(lerobot: Path, demonstrations: Path, buffer: Path) -> None:
+def test_they_pickle_and_transform(
+    lerobot: Path, demonstrations: Path, buffer: Path, device: str
+) -> None:
     makers = (
         lambda **o: rc.Loader.from_lerobot(lerobot, {"state": [0.1]}, batch_size=2, **o),
         lambda **o: rc.Loader.from_robomimic(
@@ -140,11 +149,11 @@ def test_they_pickle_and_transform(lerobot: Path, demonstrations: Path, buffer: 
         lambda **o: rc.Loader.from_diffusion_policy(buffer, 2, pad_after=1, batch_size=2, **o),
     )
     for make in makers:
-        loader = make(device="cpu", seed=3)
+        loader = make(device=device, seed=3)
         first = loader.next()
         again = pickle.loads(pickle.dumps(loader))
         assert repr(again.next()) == repr(loader.next())
-        transformed = make(device="cpu", seed=3, transforms=[lambda batch, _: {"whole": batch}])
+        transformed = make(device=device, seed=3, transforms=[lambda batch, _: {"whole": batch}])
         assert repr(transformed.next()["whole"]) == repr(first)
 
 
