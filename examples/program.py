@@ -1,0 +1,84 @@
+"""What the examples share as programs: a clock for the parts of a step, and options."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from itertools import pairwise
+from typing import Any, NoReturn
+
+import torch
+
+cuda: Any = torch.cuda  # for what some versions of torch type and others do not
+
+
+class Clock:
+    """Marks in a stream of work, and the seconds between them.
+
+    On a GPU marks are events among its work, so that nothing waits for them; between two of them is
+    all that the GPU did and all that it waited. On a CPU they are its clock's.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self._is_cuda = device.type == "cuda"
+        self._marks: list[Any] = []
+
+    def mark(self) -> None:
+        if not self._is_cuda:
+            self._marks.append(time.perf_counter())
+            return
+        event = cuda.Event(enable_timing=True)
+        event.record()
+        self._marks.append(event)
+
+    def read(self, marks: int) -> list[list[float]]:
+        """Seconds between the marks of each step, which has `marks` of them; waits for the GPU."""
+        if self._is_cuda:
+            torch.cuda.synchronize()
+        steps = [self._marks[i : i + marks] for i in range(0, len(self._marks), marks)]
+        self._marks = []
+        return [[self._seconds(a, b) for a, b in pairwise(step)] for step in steps]
+
+    def _seconds(self, a: Any, b: Any) -> float:
+        return float(a.elapsed_time(b)) * 1e-3 if self._is_cuda else float(b - a)
+
+
+class Parser(argparse.ArgumentParser):
+    """Describes a program by its docstring; says what is wrong in one line."""
+
+    def __init__(self, text: str | None) -> None:
+        summary, _, rest = (text or "").partition("\n")
+        super().__init__(
+            description=summary, epilog=rest, formatter_class=argparse.RawDescriptionHelpFormatter
+        )
+        self.add_argument("--device", type=find_device, default="cpu", help="cpu or cuda")
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"error: {message.removeprefix('argument ')}\n")
+
+
+def find_device(text: str) -> torch.device:
+    if text not in ("cpu", "cuda"):
+        raise argparse.ArgumentTypeError(f"expected cpu or cuda, got {text}")
+    if text == "cuda" and not torch.cuda.is_available():
+        raise argparse.ArgumentTypeError("expected cpu, as torch sees no GPU, got cuda")
+    return torch.device(text)
+
+
+def count(text: str) -> int:
+    if not text.isdecimal() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"expected an integer of 1 or more, got {text}")
+    return int(text)
+
+
+def natural(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"expected an integer of 0 or more, got {text}")
+    return int(text)
+
+
+def name_of(device: torch.device) -> str:
+    """A device as people know it."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    return f"CPU ({torch.get_num_threads()} threads)"

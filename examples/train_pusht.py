@@ -1,0 +1,344 @@
+"""Trains a small diffusion policy to push a T to its goal, with the loaders that are asked for.
+
+Examples:
+
+    python examples/train_pusht.py                                  # a minute on a CPU
+    python examples/train_pusht.py --device cuda --loader robocache torch lerobot robomimic
+    python examples/train_pusht.py --device cuda --data pusht.zarr  # diffusion-policy's recordings
+
+Without --data it generates demonstrations (pusht/task.py), and lets the trained policy push. With
+several loaders each trains a policy of its own from the same start, on the same episodes; the table
+compares them. The same command gives the same losses, to the bit, on the same machine. Needs
+matplotlib; --data of a zarr needs zarr, --loader lerobot and robomimic those libraries.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import math
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.table import Table
+from torch import Tensor
+
+import robocache as rc
+from program import Clock, Parser, count, name_of, natural
+from pusht import drawing, task
+from pusht.loaders import (
+    ACTIONS,
+    LOADERS,
+    STATES,
+    Batch,
+    Data,
+    default_workers,
+    split,
+    validation_batch,
+)
+from pusht.policy import DiffusionPolicy
+
+EPISODES = 300  # that are generated
+EVALUATIONS = 40  # of a run
+AVERAGE = 0.005  # how much of the weights goes into their running mean in a step; at first more
+EXECUTED = 8  # actions of a chunk, before the policy looks again
+TRIALS = 100  # of the trained policy
+
+
+# Training -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Options:
+    """Of a run."""
+
+    steps: int
+    batch_size: int
+    width: int  # of the network
+    seed: int
+    workers: int  # of loaders that have some
+
+
+@dataclass
+class Run:
+    """A training run: its policy, and what it cost."""
+
+    loader: str
+    policy: DiffusionPolicy
+    batch_size: int
+    waits: list[float] = field(default_factory=list)  # seconds of each step without a batch
+    works: list[float] = field(default_factory=list)  # seconds of each step with one
+    evaluated: list[int] = field(default_factory=list)  # after so many steps
+    losses: list[float] = field(default_factory=list)  # on the held-out episodes
+
+    def seconds(self, steps: int) -> float:
+        """Of so many steps from the start."""
+        return sum(self.waits[:steps]) + sum(self.works[:steps])
+
+    @property
+    def samples_per_second(self) -> float:
+        """Without the first step, in which workers start and kernels load."""
+        steps = len(self.waits)
+        return self.batch_size * (steps - 1) / (self.seconds(steps) - self.seconds(1))
+
+    @property
+    def waiting(self) -> float:
+        """The share of the time without a batch."""
+        waits = sum(self.waits[1:])
+        return waits / (waits + sum(self.works[1:]))
+
+    def seconds_to(self, loss: float) -> float | None:
+        """Of training until the validation loss was that low; None if it never was."""
+        for steps, found in zip(self.evaluated, self.losses, strict=True):
+            if found <= loss:
+                return self.seconds(steps)
+        return None
+
+
+def train(
+    loader: str, data: Data, options: Options, show: Callable[[int, float], None] | None = None
+) -> Run:
+    """Trains a policy from scratch; its times are without evaluation.
+
+    On a GPU, what lies between asking for a batch and having it is time in which the GPU has
+    nothing to train on: it waits for the CPU, copies, or makes the batch.
+    """
+    torch.manual_seed(options.seed)
+    random = torch.Generator(data.device).manual_seed(options.seed)
+    policy = make_policy(data.store, options.width).to(data.device)
+    averaged = copy.deepcopy(policy).requires_grad_(False)
+    weights: list[Tensor] = list(policy.parameters())
+    means: list[Tensor] = list(averaged.parameters())
+    optimizer = torch.optim.AdamW(weights, lr=1e-3, weight_decay=1e-4, fused=True)
+    rate = torch.optim.lr_scheduler.LambdaLR(optimizer, learning_rate(options.steps))
+    held_out = validation_batch(data)
+    batches = LOADERS[loader](data, options.batch_size, options.seed, options.workers)
+
+    run, clock = Run(loader, averaged, options.batch_size), Clock(data.device)
+    every = max(1, options.steps // EVALUATIONS)
+    for step in range(1, options.steps + 1):
+        clock.mark()
+        batch = next(batches)
+        clock.mark()
+        loss = policy.loss(batch["state"], batch["action"], batch["is_pad"], random)
+        optimizer.zero_grad()
+        torch.autograd.backward(loss)
+        optimizer.step()
+        rate.step()
+        with torch.no_grad():
+            torch._foreach_lerp_(means, weights, max(AVERAGE, 9 / (9 + step)))
+        clock.mark()
+        if step % every == 0 or step == options.steps:
+            for waited, worked in clock.read(marks=3):
+                run.waits.append(waited)
+                run.works.append(worked)
+            run.evaluated.append(step)
+            run.losses.append(evaluate(averaged, held_out))
+            if show is not None:
+                show(step, run.losses[-1])
+    return run
+
+
+def make_policy(store: rc.EpisodeStore, width: int) -> DiffusionPolicy:
+    """Untrained."""
+    (state,), (action,) = (store.streams[key].shape for key in ("state", "action"))
+    return DiffusionPolicy((STATES, state), (ACTIONS, action), width, depth=3)
+
+
+def learning_rate(steps: int) -> Callable[[int], float]:
+    """Rises over the first steps, then falls by a cosine."""
+    rise = min(200, max(1, steps // 10))
+    return lambda step: min((step + 1) / rise, 0.5 + 0.5 * math.cos(math.pi * step / steps))
+
+
+@torch.no_grad()
+def evaluate(policy: DiffusionPolicy, batch: Batch) -> float:
+    """The loss on the held-out samples, with the same noise each time."""
+    random = torch.Generator(batch["state"].device).manual_seed(0)
+    draws = [
+        policy.loss(batch["state"], batch["action"], batch["is_pad"], random) for _ in range(4)
+    ]
+    return float(torch.stack(draws).mean())
+
+
+@contextmanager
+def determinism() -> Iterator[None]:
+    """Within it torch takes no kernel whose bits differ from run to run."""
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # what cuBLAS asks for then
+    before, settings = torch.are_deterministic_algorithms_enabled(), torch.utils.deterministic
+    filling = settings.fill_uninitialized_memory  # type: ignore[attr-defined]
+    torch.use_deterministic_algorithms(True)
+    settings.fill_uninitialized_memory = False  # type: ignore[attr-defined]
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before)
+        settings.fill_uninitialized_memory = filling  # type: ignore[attr-defined]
+
+
+# The trained policy -------------------------------------------------------------------------------
+
+
+class Pusher:
+    """The policy at tables: states as they come to actions, EXECUTED of a chunk one by one."""
+
+    def __init__(self, policy: DiffusionPolicy, data: Data) -> None:
+        self.policy = policy
+        self.scales = data.scales()
+        self.random = torch.Generator(data.device).manual_seed(0)
+        self.before: Tensor | None = None
+        self.todo: list[task.Floats] = []
+
+    def __call__(self, states: task.Floats) -> task.Floats:
+        """[E,5] to [E,2]."""
+        subtract, multiply = self.scales["state"]
+        now = (torch.from_numpy(states).to(subtract) - subtract) * multiply
+        before = now if self.before is None else self.before
+        self.before = now
+        if not self.todo:
+            subtract, multiply = self.scales["action"]
+            chunk = self.policy.act(torch.stack([before, now], 1), self.random)
+            actions = (chunk / multiply + subtract).cpu().double().numpy()
+            self.todo = [actions[:, 1 + k] for k in range(EXECUTED)]  # the first is the step before
+        return self.todo.pop(0)
+
+
+def predict(policy: DiffusionPolicy, data: Data, samples: int, draws: int) -> drawing.Chunks:
+    """What a policy would do at some held-out samples, beside what was done."""
+    batch, random = validation_batch(data), torch.Generator(data.device).manual_seed(0)
+    at = torch.linspace(0, len(batch["state"]) - 1, samples + 2)[1:-1].long().to(data.device)
+    states, recorded, is_pad = (batch[key][at] for key in ("state", "action", "is_pad"))
+    made = torch.stack([policy.act(states, random) for _ in range(draws)], 1)
+    of_state, of_action = (data.scales()[key] for key in ("state", "action"))
+    return drawing.Chunks(
+        (states / of_state[1] + of_state[0]).cpu().numpy(),
+        (recorded / of_action[1] + of_action[0]).cpu().numpy(),
+        ~is_pad.cpu().numpy(),
+        (made / of_action[1] + of_action[0]).cpu().numpy(),
+    )
+
+
+# The program --------------------------------------------------------------------------------------
+
+
+def parse_options() -> tuple[Parser, argparse.Namespace]:
+    parser = Parser(__doc__)
+    add = parser.add_argument
+    add("--data", type=Path, help="a store, or what rc.convert reads (default: generated)")
+    add("--output", type=Path, default=Path("build/train_pusht"), help="for pictures and data")
+    add("--loader", choices=list(LOADERS), nargs="+", default=["robocache"])
+    add("--steps", type=count, help="of training (default: 5000, on a GPU 20000)")
+    add("--batch-size", type=count, default=256)
+    add("--width", type=count, help="of the network (default: 128, on a GPU 1024)")
+    add("--workers", type=natural, help="of the other loaders (default: 0, on a GPU 1 to 8)")
+    add("--loss", type=float, default=0.1, help="that the table says the time to")
+    add("--seed", type=natural, default=0)
+    return parser, parser.parse_args()
+
+
+def open_store(path: Path | None, output: Path, seed: int) -> rc.EpisodeStore:
+    """The recordings that are given, converted once; or demonstrations, generated once."""
+    output.mkdir(parents=True, exist_ok=True)
+    if path is not None:
+        if (path / "manifest.json").is_file():
+            return rc.EpisodeStore(path)
+        rc.convert(path, output / "converted.store", rate=task.RATE)
+        return rc.EpisodeStore(output / "converted.store")
+    made = output / f"generated-{seed}.store"
+    if not made.is_dir():
+        partial = made.with_suffix(".partial")
+        shutil.rmtree(partial, ignore_errors=True)
+        task.write_store(partial, EPISODES, seed)
+        partial.rename(made)
+    return rc.EpisodeStore(made)
+
+
+def train_each(loaders: list[str], data: Data, options: Options) -> list[Run]:
+    """A run with each loader, with bars of their progress."""
+    columns = (
+        TextColumn("{task.description:>9}"),
+        BarColumn(),
+        TextColumn("loss {task.fields[loss]:.4f}"),
+        TimeRemainingColumn(),
+    )
+    runs = []
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        for loader in loaders:
+            bar = progress.add_task(loader, total=options.steps, loss=math.nan)
+
+            def show(step: int, loss: float, bar: TaskID = bar) -> None:
+                progress.update(bar, completed=step, loss=loss)
+
+            runs.append(train(loader, data, options, show))
+    return runs
+
+
+def report(console: Console, runs: list[Run], reached: list[float | None], loss: float) -> None:
+    """The table."""
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    table.add_column("loader")
+    for name in ("samples/s", "waits for data", "training, s", f"until loss {loss:g}, s"):
+        table.add_column(name, justify="right")
+    table.add_column("validation loss", justify="right")
+    table.add_column("goals reached", justify="right")
+    for run, share in zip(runs, reached, strict=True):
+        seconds = run.seconds_to(loss)
+        table.add_row(
+            run.loader,
+            f"{run.samples_per_second:,.0f}",
+            f"{100 * run.waiting:.2f} %",
+            f"{run.seconds(len(run.waits)):.1f}",
+            "never" if seconds is None else f"{seconds:.1f}",
+            f"{run.losses[-1]:.5f}",
+            "-" if share is None else f"{100 * share:.0f} %",
+        )
+    console.print(table)
+
+
+def run_all(options: argparse.Namespace, console: Console) -> None:
+    device: torch.device = options.device
+    is_cuda = device.type == "cuda"
+    store = open_store(options.data, options.output, options.seed)
+    rate = store.streams["state"].rate or task.RATE
+    data = Data(store, rate, *split(store), options.output, device)
+    wanted = Options(
+        options.steps or (20_000 if is_cuda else 5000),
+        options.batch_size,
+        options.width or (1024 if is_cuda else 128),
+        options.seed,
+        default_workers(device) if options.workers is None else options.workers,
+    )
+    console.print(
+        f"{len(store)} episodes, {int(store.episodes.lengths.sum()):,} rows; {wanted.steps} steps "
+        f"of {wanted.batch_size} samples on {name_of(device)}\n"
+    )
+    with determinism():
+        runs = train_each(options.loader, data, wanted)
+        reached = [
+            None if options.data else task.share_reached(Pusher(run.policy, data), TRIALS, 2**31)
+            for run in runs
+        ]
+        chunks = predict(runs[0].policy, data, samples=6, draws=8)
+    report(console, runs, reached, options.loss)
+    curves = {run.loader: ([run.seconds(n) for n in run.evaluated], run.losses) for run in runs}
+    picture = drawing.draw(curves, chunks, options.output)
+    console.print(f"\nPicture: {picture}")
+
+
+def main() -> None:
+    parser, options = parse_options()
+    try:
+        run_all(options, Console(highlight=False, width=140))
+    except (ImportError, OSError, ValueError) as error:
+        parser.error(str(error))
+
+
+if __name__ == "__main__":
+    main()
