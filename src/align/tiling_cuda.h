@@ -132,6 +132,16 @@ struct Tiling {
     by_chunk = Divisor(static_cast<std::uint32_t>(chunk));
   }
 
+  /// A target to a tile, in so many stretches: for the loader's wide rows.
+  static Tiling of_single_targets(std::int32_t stretches) {
+    Tiling tiling(1, 1);
+    tiling.stretches = stretches;
+    tiling.by_stretches = Divisor(static_cast<std::uint32_t>(stretches));
+    tiling.targets_per_tile = tiling.chunk = 1;
+    tiling.by_chunk = Divisor(1);
+    return tiling;
+  }
+
   /// Sweeps that the stream would be made in alone.
   std::int32_t sweeps(std::int32_t targets) const {
     return std::max((tiles(targets) + kTilesPerSweep / 2) / kTilesPerSweep, 1);

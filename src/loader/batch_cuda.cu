@@ -13,6 +13,7 @@
 #include "core/cuda_error.h"
 #include "loader/backends.h"
 #include "loader/locate_cuda.h"
+#include "loader/wide_cuda.h"
 
 namespace robocache {
 namespace cuda {
@@ -94,6 +95,24 @@ __device__ void make_runs_tile(const Launch& launch, int stream, const Tile& til
   combine_runs(window.align, runs, columns, tile.stretch, made, count);
 }
 
+/// The same of a stream of wide rows.
+template <typename Compute, typename Launch, typename Between>
+__device__ void make_wide_tile(const Launch& launch, int stream, const Tile& tile, void* shared,
+                               const Between& between) {
+  auto* const made = static_cast<PlainTarget<Compute>*>(shared);
+  const NarrowWindow& window = launch.windows[stream];
+  const WindowTargets& targets = launch.targets[stream];
+  const Columns& columns = launch.columns[stream];
+  if (threadIdx.x == 0) {
+    made[0] = locate_plain_step<Compute>(launch.draw, window, targets, tile.first_target,
+                                         tile.stretch == 0);
+  }
+  __syncthreads();
+  between();
+  const int begin = tile.stretch * targets.span;
+  combine_wide(window, columns.access, made[0], begin, min(begin + targets.span, columns.pieces));
+}
+
 /// A block's work: its tile of a stream, which `make_tile(stream, tile, between)` makes, or of the
 /// facts; and its part in moving the state on.
 ///
@@ -119,6 +138,19 @@ __device__ void make_share(const Launch& launch, const MakeTile& make_tile) {
   if (is_counter && before == gridDim.x - 1) move_on(launch.draw);
 }
 
+/// Step 2 of a stream of float32, in and out.
+__device__ void combine_floats(const NarrowPlan& plan, const Columns& columns, int stretch,
+                               const PlainTarget<float>* made, int count) {
+  switch (columns.access) {
+    case Access::kVector:
+      return combine_plain<float, float, 4>(plan, columns, stretch, made, count);
+    case Access::kHalfVector:
+      return combine_plain<float, float, 2>(plan, columns, stretch, made, count);
+    default:
+      return combine_plain<float, float, 1>(plan, columns, stretch, made, count);
+  }
+}
+
 /// Streams that are copied or interpolated, float32 in and out: what most policies train on.
 template <typename Launch>
 __global__ void __launch_bounds__(kThreads, kBlocksPerSm)
@@ -128,16 +160,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerSm)
     make_plain_tile<float>(
         launch, stream, tile, shared, between,
         [&](const NarrowPlan& plan, const Columns& columns, const PlainTarget<float>* made,
-            int count) {
-          switch (columns.access) {
-            case Access::kVector:
-              return combine_plain<float, float, 4>(plan, columns, tile.stretch, made, count);
-            case Access::kHalfVector:
-              return combine_plain<float, float, 2>(plan, columns, tile.stretch, made, count);
-            default:
-              return combine_plain<float, float, 1>(plan, columns, tile.stretch, made, count);
-          }
-        });
+            int count) { combine_floats(plan, columns, tile.stretch, made, count); });
   });
 }
 
@@ -151,20 +174,18 @@ bool is_common(DataType values, DataType out) {
          (out == DataType::kFloat32 || out == DataType::kFloat16 || out == DataType::kBFloat16);
 }
 
-/// Step 2 of a stream whose values are float32 or uint8.
+/// Step 2 of a stream whose values are float32 or uint8, and whose output has another type.
 template <typename Value>
 __device__ void combine_cast(const NarrowPlan& plan, const Columns& columns, int stretch,
                              const PlainTarget<float>* made, int count) {
   switch (plan.out_type) {
-    case DataType::kFloat32:
-      return combine_either_way<Value, float>(plan, columns, stretch, made, count);
     case DataType::kBFloat16:
       return combine_either_way<Value, BFloat16>(plan, columns, stretch, made, count);
     case DataType::kFloat16:
       return combine_either_way<Value, Float16>(plan, columns, stretch, made, count);
     default:
       if constexpr (sizeof(Value) == 1) {
-        combine_either_way<Value, Value>(plan, columns, stretch, made, count);
+        combine_either_way<Value, float>(plan, columns, stretch, made, count);
       }
   }
 }
@@ -172,15 +193,19 @@ __device__ void combine_cast(const NarrowPlan& plan, const Columns& columns, int
 /// Step 2 of a stream of common types, by compute type.
 __device__ void combine_any(const NarrowPlan& plan, const Columns& columns, int stretch,
                             const PlainTarget<float>* made, int count) {
+  const bool is_cast = plan.value_type != plan.out_type;
   switch (plan.value_type) {
     case DataType::kFloat32:
-      return combine_cast<float>(plan, columns, stretch, made, count);
+      return is_cast ? combine_cast<float>(plan, columns, stretch, made, count)
+                     : combine_floats(plan, columns, stretch, made, count);
     case DataType::kBFloat16:
       return combine_either_way<BFloat16, BFloat16>(plan, columns, stretch, made, count);
     case DataType::kFloat16:
       return combine_either_way<Float16, Float16>(plan, columns, stretch, made, count);
     default:
-      return combine_cast<std::uint8_t>(plan, columns, stretch, made, count);
+      return is_cast ? combine_cast<std::uint8_t>(plan, columns, stretch, made, count)
+                     : combine_either_way<std::uint8_t, std::uint8_t>(plan, columns, stretch, made,
+                                                                      count);
   }
 }
 __device__ void combine_any(const NarrowPlan& plan, const Columns& columns, int stretch,
@@ -201,7 +226,9 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerSm)
     const NarrowPlan& align = launch.windows[stream].align;
     const auto make = [&](auto compute) {
       using Compute = decltype(compute);
-      if (launch.columns[stream].access == Access::kRuns) {
+      if (launch.targets[stream].span > 0) {
+        make_wide_tile<Compute>(launch, stream, tile, shared, between);
+      } else if (launch.columns[stream].access == Access::kRuns) {
         make_runs_tile<Compute>(launch, stream, tile, shared, between);
       } else {
         make_plain_tile<Compute>(
@@ -234,18 +261,41 @@ NarrowWindow narrow_window(const WindowPlan& wide) {
   return narrow;
 }
 
-/// Streams of float32 alone have halves of vectors, too.
-Columns columns_of_window(const NarrowPlan& plan, const RunTable& runs) {
+/// How a stream's rows are cut up, and how many pieces of a wide one a block makes; else 0.
+struct Cut {
+  Columns columns;
+  std::int32_t span;
+};
+
+/// Pieces of an image that is written colours first are pixels, some together where that fits.
+Cut cut_image(const NarrowWindow& window) {
+  const NarrowPlan& plan = window.align;
+  const std::int32_t pixels = plan.channels / window.colours;
+  const std::int32_t width =
+      plan.out_type == DataType::kFloat64 ? kPixelsAtOnce<double> : kPixelsAtOnce<float>;
+  const bool fits = pixels % width == 0 && plan.out_target_stride % width == 0 &&
+                    is_aligned(plan.out, width * size_of(plan.out_type));
+  const Columns columns =
+      fits ? Columns(pixels / width, Access::kVector) : Columns(pixels, Access::kScalar);
+  return {columns, span_of(columns.pieces)};
+}
+
+Cut cut_rows(const NarrowWindow& window, const RunTable& runs) {
+  if (window.colours > 0) return cut_image(window);
+  const NarrowPlan& plan = window.align;
   if (!is_common(plan.value_type, plan.out_type)) {
-    return {static_cast<std::int32_t>(runs.units), Access::kRuns};
+    return {{static_cast<std::int32_t>(runs.units), Access::kRuns}, 0};
   }
   const Columns columns = columns_of(plan, runs);
-  const bool is_float =
-      plan.value_type == DataType::kFloat32 && plan.out_type == DataType::kFloat32;
-  if (columns.access == Access::kScalar && is_float && fits_vectors(plan, 2)) {
-    return {plan.channels / 2, Access::kHalfVector};
+  if (columns.access == Access::kScalar && plan.value_type == DataType::kFloat32 &&
+      plan.out_type == DataType::kFloat32 && fits_vectors(plan, 2)) {
+    return {{plan.channels / 2, Access::kHalfVector}, 0};
   }
-  return columns;
+  const bool is_copied = plan.value_type == DataType::kUInt8 && plan.out_type == DataType::kUInt8 &&
+                         plan.subtract == nullptr && plan.multiply == nullptr &&
+                         plan.method != Method::kLinear;
+  const bool is_wide = is_copied && columns.access == Access::kVector && columns.pieces > kThreads;
+  return {columns, is_wide ? span_of(columns.pieces) : 0};
 }
 
 /// Bytes of shared memory that a block of a stream needs.
@@ -280,14 +330,17 @@ void launch_batch(const BatchCall& call, cudaStream_t stream) {
     if (!has_work(call.windows[i])) continue;
     NarrowWindow& window = launch.windows[count];
     window = narrow_window(call.windows[i]);
-    Columns& columns = launch.columns[count];
-    columns = columns_of_window(window.align, call.runs[i]);
+    const Cut cut = cut_rows(window, call.runs[i]);
+    const Columns& columns = launch.columns[count] = cut.columns;
     is_all_float = is_all_float && columns.access != Access::kRuns &&
                    window.align.value_type == DataType::kFloat32 &&
                    window.align.out_type == DataType::kFloat32;
     const std::int32_t targets = launch.size * window.align.targets;
-    launch.targets[count] = {targets, Divisor(static_cast<std::uint32_t>(window.align.targets))};
-    launch.tilings[count] = Tiling(columns.pieces, targets);
+    launch.targets[count] = {targets, Divisor(static_cast<std::uint32_t>(window.align.targets)),
+                             cut.span};
+    launch.tilings[count] =
+        cut.span > 0 ? Tiling::of_single_targets((columns.pieces + cut.span - 1) / cut.span)
+                     : Tiling(columns.pieces, targets);
     sweeps = std::max(sweeps, launch.tilings[count].sweeps(targets));
     launch.first_run[count] = static_cast<std::int16_t>(runs);
     launch.run_count[count] = static_cast<std::int16_t>(call.runs[i].count);

@@ -20,6 +20,7 @@ using NarrowWindow = BasicWindowPlan<std::int32_t>;
 struct WindowTargets {
   std::int32_t count;  // B * K
   Divisor by_steps;
+  std::int32_t span;  // of wide rows: pieces for a block; else 0
 };
 
 __device__ inline Bracket<std::int64_t, std::int32_t> find_row(const RowTimes<std::int32_t>& times,

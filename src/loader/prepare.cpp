@@ -85,9 +85,6 @@ Stream aligned_stream(const WindowStream& stream) {
 void set_image(const WindowStream& stream, const std::vector<PlannedRun>& runs,
                WindowPlan& window) {
   const auto name = [&](const char* argument) { return stream.name + "." + argument; };
-  if (stream.values.device == DeviceType::kCuda) {
-    throw_value_error(name("channels_first"), "false on CUDA", "true");
-  }
   if (stream.values.dtype != DataType::kUInt8) {
     throw_type_error(name("values"), "uint8 for images whose channels come first",
                      name_of(stream.values.dtype));

@@ -1,0 +1,161 @@
+// Rows that are wider than a block has threads, on the GPU: bytes that are copied, and images whose
+// colours are to come first. A tile is one target, of which a block makes a span of pieces: enough
+// that finding the target costs little beside them, and few enough that blocks which wait for
+// theirs run beside others that move data.
+#pragma once
+
+#include <cstdint>
+
+#include "align/plain_cuda.h"
+#include "align/tiling_cuda.h"
+#include "align/vector_cuda.h"
+#include "loader/image.h"
+#include "loader/locate_cuda.h"
+
+namespace robocache::cuda {
+
+// Pieces that a thread makes; for bytes, their loads are in flight together.
+constexpr int kWidePieces = 4;
+
+/// Pieces of a wide row for one block, so that its blocks have about as many each.
+inline std::int32_t span_of(std::int32_t pieces) {
+  constexpr std::int32_t kMost = kThreads * kWidePieces;
+  const std::int32_t stretches = std::max((pieces + kMost - 1) / kMost, 1);
+  return (pieces + stretches - 1) / stretches;
+}
+
+/// Copies pieces [begin, end), of 16 bytes, of a row of bytes, or writes zeros.
+__device__ inline void copy_bytes(const NarrowPlan& plan, const PlainTarget<float>& target,
+                                  int begin, int end) {
+  const bool is_row = target.recipe() == Recipe::kRow;
+  const auto* const from =
+      reinterpret_cast<const uint4*>(static_cast<const std::uint8_t*>(plan.values) + target.a);
+  auto* const to = reinterpret_cast<uint4*>(static_cast<std::uint8_t*>(plan.out) +
+                                            offset(target.target(), plan.out_target_stride));
+#pragma unroll 1
+  for (int top = begin + static_cast<int>(threadIdx.x); top < end; top += kWidePieces * kThreads) {
+    uint4 pieces[kWidePieces];
+#pragma unroll
+    for (int i = 0; i < kWidePieces; ++i) {
+      const int piece = top + i * kThreads;
+      pieces[i] = is_row && piece < end ? __ldg(from + piece) : uint4{0, 0, 0, 0};
+    }
+#pragma unroll
+    for (int i = 0; i < kWidePieces; ++i) {
+      const int piece = top + i * kThreads;
+      if (piece < end) to[piece] = pieces[i];
+    }
+  }
+}
+
+/// The byte as a number of the compute type.
+__device__ inline float number_of(std::uint8_t byte, float) { return static_cast<float>(byte); }
+__device__ inline double number_of(std::uint8_t byte, double) {
+  // The last bits of 2^52 are units: no conversion, of which a GPU makes few at once.
+  return __hiloint2double(0x43300000, byte) - 0x1p52;
+}
+
+/// Writes kPixels pixels of every colour, from a row or a pair of them. Loads of all colours leave
+/// together.
+template <typename Out, int kPixels, typename Compute>
+__device__ void make_pixels(const NarrowWindow& window, const PlainTarget<Compute>& target,
+                            const std::uint8_t* row, Out* out, int pixels, int pixel) {
+  constexpr int kColours = static_cast<int>(kMaxColours);
+  const NarrowPlan& plan = window.align;
+  const int colours = window.colours;
+  const bool is_pair = target.recipe() == Recipe::kPair;
+  const std::uint8_t* const from = row + pixel * colours;
+  std::uint8_t a[kColours][kPixels];
+  std::uint8_t b[kColours][kPixels];
+#pragma unroll
+  for (int c = 0; c < kColours; ++c) {
+    if (c >= colours) break;
+#pragma unroll
+    for (int p = 0; p < kPixels; ++p) {
+      a[c][p] = __ldg(from + p * colours + c);
+      if (is_pair) b[c][p] = __ldg(from + plan.values_row_stride + p * colours + c);
+    }
+  }
+#pragma unroll
+  for (int c = 0; c < kColours; ++c) {
+    if (c >= colours) break;
+    Vector<Out, kPixels> made;
+#pragma unroll
+    for (int p = 0; p < kPixels; ++p) {
+      if (is_pair) {
+        const Compute x =
+            lerp(static_cast<Compute>(a[c][p]), static_cast<Compute>(b[c][p]), target.weight);
+        made.elements[p] = scale_colour<Out>(plan, c, x);
+      } else {
+        made.elements[p] = scale_colour<Out>(plan, c, number_of(a[c][p], double{}));
+      }
+    }
+    store_vector(out + static_cast<std::int64_t>(c) * pixels + pixel, made);
+  }
+}
+
+/// Makes pieces [begin, end), of kPixels pixels, of an image.
+template <typename Out, int kPixels, typename Compute>
+__device__ void make_image(const NarrowWindow& window, const PlainTarget<Compute>& target,
+                           int begin, int end) {
+  const NarrowPlan& plan = window.align;
+  const int pixels = plan.channels / window.colours;
+  const auto* const row = static_cast<const std::uint8_t*>(plan.values) + target.a;
+  Out* const out = static_cast<Out*>(plan.out) + offset(target.target(), plan.out_target_stride);
+  const bool is_literal = target.recipe() == Recipe::kZero || target.recipe() == Recipe::kNan;
+#pragma unroll 1
+  for (int piece = begin + static_cast<int>(threadIdx.x); piece < end; piece += kThreads) {
+    const int pixel = piece * kPixels;
+    if (!is_literal) {
+      make_pixels<Out, kPixels>(window, target, row, out, pixels, pixel);
+      continue;
+    }
+    Vector<Out, kPixels> literal;
+#pragma unroll
+    for (int p = 0; p < kPixels; ++p) {
+      literal.elements[p] =
+          target.recipe() == Recipe::kNan ? not_a_number<Out>() : Round<Out>::from(Compute(0));
+    }
+    for (int c = 0; c < window.colours; ++c) {
+      store_vector(out + static_cast<std::int64_t>(c) * pixels + pixel, literal);
+    }
+  }
+}
+
+/// Pixels of a piece of an image, where memory lets them be written together.
+template <typename Out>
+constexpr int kPixelsAtOnce = sizeof(Out) == 8 ? 2 : 4;
+
+template <typename Out, typename Compute>
+__device__ void make_image_either_way(const NarrowWindow& window, Access access,
+                                      const PlainTarget<Compute>& target, int begin, int end) {
+  if (access == Access::kVector) {
+    make_image<Out, kPixelsAtOnce<Out>>(window, target, begin, end);
+  } else {
+    make_image<Out, 1>(window, target, begin, end);
+  }
+}
+
+/// Step 2 of a tile of wide rows: pieces [begin, end) of its one target.
+__device__ inline void combine_wide(const NarrowWindow& window, Access access,
+                                    const PlainTarget<float>& target, int begin, int end) {
+  if (target.recipe() == Recipe::kNothing) return;
+  if (window.colours == 0) return copy_bytes(window.align, target, begin, end);
+  switch (window.align.out_type) {
+    case DataType::kFloat16:
+      return make_image_either_way<Float16>(window, access, target, begin, end);
+    case DataType::kBFloat16:
+      return make_image_either_way<BFloat16>(window, access, target, begin, end);
+    case DataType::kFloat32:
+      return make_image_either_way<float>(window, access, target, begin, end);
+    default:
+      return make_image_either_way<std::uint8_t>(window, access, target, begin, end);
+  }
+}
+__device__ inline void combine_wide(const NarrowWindow& window, Access access,
+                                    const PlainTarget<double>& target, int begin, int end) {
+  if (target.recipe() == Recipe::kNothing) return;
+  make_image_either_way<double>(window, access, target, begin, end);
+}
+
+}  // namespace robocache::cuda
