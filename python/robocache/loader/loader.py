@@ -32,7 +32,6 @@ from robocache.loader.order import (
     state_of,
 )
 from robocache.loader.outputs import Batch, Outputs, check_concat
-from robocache.loader.pictures import Pictures, as_stored
 from robocache.loader.residency import find_rows
 from robocache.loader.robomimic import FromRobomimic
 from robocache.loader.samples import Samples
@@ -266,9 +265,6 @@ class Loader(FromLeRobot, FromRobomimic, FromDiffusionPolicy, IterableDataset[Ba
         self._order = order
         self._transforms = tuple(transforms)
         self._generator = torch.Generator(device) if self._transforms else None
-        self._pictures = Pictures(windows if device.type == "cuda" else (), device)
-        if self._pictures:
-            windows = list(map(as_stored, windows))
         self._outputs = Outputs(windows, concat, with_age, device, reuse_buffers)
         anchors = np.ascontiguousarray(samples.anchors).view(np.int64).reshape(-1, 2)
         table = np.ascontiguousarray(samples.episodes)
@@ -381,8 +377,6 @@ class Loader(FromLeRobot, FromRobomimic, FromDiffusionPolicy, IterableDataset[Ba
         finally:
             if index is not None:
                 torch._C._nvtx.rangePop()
-        if self._pictures:
-            self._pictures.convert(batch)
         if is_capturing:
             self._is_captured = True  # nothing has run: replays will move the device's state
         else:
@@ -426,8 +420,6 @@ class Loader(FromLeRobot, FromRobomimic, FromDiffusionPolicy, IterableDataset[Ba
             self._plan.gather(
                 checked.data_ptr(), size, outputs.windows_address, outputs.facts_address, stream
             )
-        if self._pictures:
-            self._pictures.convert(batch)
         self._gathered += size
         _metrics.calls["Loader.gather", self.device.type] += 1
         return batch if self._finish is None else self._finish(batch)
