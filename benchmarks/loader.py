@@ -256,8 +256,7 @@ class Cases:
             eager={name: partial(peer, gather) for name, gather in peers.items()},  # type: ignore[misc]
             compiled={name: partial(peer, gather) for name, gather in peers.items()},  # type: ignore[misc]
             rtol=0,
-            # Interpolation rounds anew, and a byte is divided by 255 or multiplied by its inverse.
-            atol=2e-6 if recording.is_jittered else 1e-7 if is_image and item == 4 else 0,
+            atol=2e-6 if recording.is_jittered else 0,
             to_tensor=partial(flat, steps),
         )
 
