@@ -54,7 +54,7 @@ void make_steps(const WindowPlan& window, std::int64_t b, std::int64_t first_row
   const StreamPlan& plan = window.align;
   auto* const ages = static_cast<std::int64_t*>(plan.out_age);
   LocatedTarget<Compute> located[kBlock];
-  Windows<std::int64_t> windows[kAddsRows ? kBlock : 1];
+  Windows<std::int64_t> windows[kBlock];  // written where rows are added
   bool exist[kBlock];
   for (std::int64_t begin = 0; begin < plan.targets; begin += kBlock) {
     const std::int64_t count = plan.targets - begin < kBlock ? plan.targets - begin : kBlock;
@@ -66,7 +66,7 @@ void make_steps(const WindowPlan& window, std::int64_t b, std::int64_t first_row
       exist[i] = true;
       if (ages != nullptr) ages[out + i] = step.age;
     }
-    write_steps(located, kAddsRows ? windows : nullptr, count, exist);
+    write_steps(located, windows, count, exist);
     if (plan.out_valid == nullptr) continue;
     for (std::int64_t i = 0; i < count; ++i) {
       plan.out_valid[out + i] = !(located[i].location.valid && exist[i]);
@@ -126,8 +126,7 @@ void make_windows(const WindowPlan& window, const RunTable& runs, const Sample* 
                                bool* exist) {
     if (conversion.lerp_targets != nullptr) return conversion.lerp_targets(plan, located, count);
     for (std::int64_t i = 0; i < count; ++i) {
-      exist[i] = write_target(plan, runs, conversion, located[i],
-                              windows == nullptr ? nullptr : windows + i);
+      exist[i] = write_target(plan, runs, conversion, located[i], &windows[i]);
     }
   };
   for (std::int64_t b = begin; b < end; ++b) {
