@@ -233,6 +233,19 @@ def test_rows_that_arrived_out_of_order(tmp_path: Path) -> None:
     assert rc.Loader(tmp_path / "store", 2, {"x": [0.0, 0.01]}, device="cpu").next()
 
 
+def test_a_stream_named_like_a_mask_or_an_age(tmp_path: Path) -> None:
+    with rc.StoreWriter(tmp_path / "store") as writer, writer.episode() as episode:
+        for name in ("x", "x_is_pad", "x_age"):
+            episode.add(name, [0, MS], np.zeros((2, 3), np.float32))
+    expected = "^delta_timestamps: expected keys that are no stream's mask or age, got 'x_{}' "
+    with pytest.raises(ValueError, match=expected.format("is_pad") + "beside 'x'$"):
+        rc.Loader(tmp_path / "store", 2, device="cpu")
+    ages = {"x": [0.0], "x_age": [0.0]}
+    with pytest.raises(ValueError, match=expected.format("age") + "beside 'x'$"):
+        rc.Loader(tmp_path / "store", 2, ages, with_age=True, device="cpu")
+    assert rc.Loader(tmp_path / "store", 2, ages, device="cpu").next()["x_age"].shape == (2, 1, 3)
+
+
 def test_a_store_that_does_not_fit(store: rc.EpisodeStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(residency, "free_bytes", lambda device: 1000)
     with pytest.raises(

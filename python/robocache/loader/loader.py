@@ -31,7 +31,7 @@ from robocache.loader.order import (
     position_of,
     state_of,
 )
-from robocache.loader.outputs import Batch, Outputs, check_concat
+from robocache.loader.outputs import Batch, Outputs, check_concat, check_names
 from robocache.loader.residency import find_rows
 from robocache.loader.robomimic import FromRobomimic
 from robocache.loader.samples import Samples
@@ -232,6 +232,7 @@ class Loader(FromLeRobot, FromRobomimic, FromDiffusionPolicy, IterableDataset[Ba
             store, chosen, of_anchor, rate, drop_n_first_frames, drop_n_last_frames, time_ranges
         )
         order = make_order(len(found), batch_size, seed, shuffle, drop_last, rank, world_size)
+        check_names(windows, with_age)
         groups = check_concat(concat, windows)
         where = find_device(device)
         resident = _samples.load_streams(store, chosen, windows, of_anchor, found, with_age, where)

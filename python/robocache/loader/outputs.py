@@ -185,6 +185,22 @@ def _side_by_side(
     return _Values(key, shape, dtype, tuple(members))
 
 
+def check_names(windows: Sequence[Window], with_age: bool) -> None:
+    """That no stream is named like another's mask or age, of which the batch could have one only.
+
+    Raises:
+        ValueError: `delta_timestamps: expected ..., got ...`.
+    """
+    keys = {window.key for window in windows}
+    for window in windows:
+        for ending in (PAD, AGE) if with_age else (PAD,):
+            if window.key + ending in keys:
+                raise ValueError(
+                    f"delta_timestamps: expected keys that are no stream's mask or age, got "
+                    f"{window.key + ending!r} beside {window.key!r}"
+                )
+
+
 def check_concat(
     concat: object, windows: Sequence[Window], facts: Sequence[str] = FACTS
 ) -> dict[str, tuple[str, ...]]:
