@@ -143,7 +143,7 @@ $(PARITY)/.packages: $(wildcard tests/parity/*.txt) | $(UV)
 	@touch $@
 
 parity: $(BUILD)/.installed $(PARITY)/.packages ## the loader beside LeRobot, robomimic and diffusion-policy, sample by sample
-	@$(INSTALL_PARITY) --reinstall-package robocache "$$(echo $(BUILD)/wheel/*.whl)[hdf5,lerobot,zarr]"
+	@$(INSTALL_PARITY) --reinstall-package robocache "$$(echo $(BUILD)/wheel/*.whl)[demo,hdf5,lerobot,zarr]"
 	@$(PARITY)/.venv/bin/python -m pytest tests/parity $(PARITY_OPTIONS)
 
 install-check: $(UV) ## pip install . by itself, in a fresh environment

@@ -48,8 +48,8 @@ from pusht.policy import DiffusionPolicy
 EPISODES = 300  # that are generated
 EVALUATIONS = 40  # of a run
 AVERAGE = 0.005  # how much of the weights goes into their running mean in a step; at first more
-EXECUTED = 8  # actions of a chunk, before the policy looks again
-TRIALS = 100  # of the trained policy
+EXECUTED = 4  # actions of a chunk, before the policy looks again
+TRIALS = 50  # of the trained policy
 
 
 # Training -----------------------------------------------------------------------------------------

@@ -10,7 +10,9 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -154,16 +156,17 @@ def from_robomimic(data: Data, batch_size: int, seed: int, workers: int) -> Iter
             demo["obs/state"] = data.store[number]["state"].values
             demo["actions"] = data.store[number]["action"].values
             demo.attrs["num_samples"] = len(demo["actions"])
-    dataset = SequenceDataset(
-        str(path),
-        obs_keys=("state",),
-        dataset_keys=("actions",),
-        frame_stack=STATES,
-        seq_length=ACTIONS - STATES + 1,  # after the frames that are stacked
-        get_pad_mask=True,
-        load_next_obs=False,
-        hdf5_cache_mode="all",
-    )
+    with redirect_stdout(None), redirect_stderr(StringIO()):  # it prints, with bars of its own
+        dataset = SequenceDataset(
+            str(path),
+            obs_keys=("state",),
+            dataset_keys=("actions",),
+            frame_stack=STATES,
+            seq_length=ACTIONS - STATES + 1,  # after the frames that are stacked
+            get_pad_mask=True,
+            load_next_obs=False,
+            hdf5_cache_mode="all",
+        )
 
     def found(batch: Any) -> Batch:
         state, is_pad = batch["obs"]["state"][:, :STATES], ~batch["pad_mask"][..., 0].bool()

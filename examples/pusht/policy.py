@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 NOISES = 100  # levels of noise while training
-STEPS = 10  # of taking it away
+STEPS = 25  # of taking it away
 WAVES = 3  # that a state is also read by, since networks see fine differences in them better
 
 

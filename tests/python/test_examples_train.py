@@ -125,11 +125,9 @@ def test_windows_are_the_loaders(data: loaders.Data) -> None:
         assert_same_bits(batch[key], values, key)
 
 
-@pytest.mark.parametrize("name", list(loaders.LOADERS))
+@pytest.mark.parametrize("name", ["robocache", "torch"])
 def test_batches(data: loaders.Data, name: str) -> None:
-    """Normalised, of the samples that there are, each once in an epoch, from every loader."""
-    if name in ("lerobot", "robomimic"):
-        pytest.importorskip(name)
+    """Normalised, of the samples that there are, each once in an epoch."""
     batches = loaders.LOADERS[name](data, 16, 0, 0)
     there = all_samples(data)
     known = torch.cat([values.float().flatten(1) for values in there.values()], 1)
@@ -169,12 +167,10 @@ def test_training_learns_the_same_twice(data: loaders.Data) -> None:
     assert one.seconds_to(10) == one.seconds(one.evaluated[0]) and one.seconds_to(0) is None
 
 
-@pytest.mark.parametrize("name", ["torch", "lerobot", "robomimic"])
-def test_loaders_train_alike(data: loaders.Data, name: str) -> None:
-    """To the same loss within the noise of another order."""
+def test_loaders_train_alike(data: loaders.Data) -> None:
+    """To the same loss within the noise of another order; tests/parity has the other loaders."""
     pytest.importorskip("matplotlib")
-    pytest.importorskip(name)
-    ours, theirs = train(data, steps=300), train(data, name, steps=300)
+    ours, theirs = train(data, steps=300), train(data, "torch", steps=300)
     assert theirs.losses[-1] == pytest.approx(ours.losses[-1], rel=0.1)
 
 
