@@ -256,7 +256,7 @@ class Cases:
             eager={name: partial(peer, gather) for name, gather in peers.items()},  # type: ignore[misc]
             compiled={name: partial(peer, gather) for name, gather in peers.items()},  # type: ignore[misc]
             rtol=0,
-            # Interpolation rounds anew; torch on a GPU multiplies by 1 / 255 where it is told to divide.
+            # Interpolation rounds anew; torch on a GPU multiplies by 1 / 255 where it could divide.
             atol=2e-6 if recording.is_jittered else 1e-7 if is_image and item == 4 else 0,
             to_tensor=partial(flat, steps),
         )
