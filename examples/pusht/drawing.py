@@ -41,9 +41,10 @@ def draw(curves: Curves, chunks: Chunks, folder: Path) -> Path:
     samples = len(chunks.states)
     axes = right.subplots(2, (samples + 1) // 2, squeeze=False).ravel()
     for i, axis in enumerate(axes):
-        axis.set_axis_off()
         if i < samples:
             draw_chunk(axis, chunks, i)
+        else:
+            axis.set_axis_off()
     handles = [
         Line2D([], [], color=BLACK, lw=2, marker=".", label="recorded actions"),
         Line2D([], [], color=COLOURS[0], lw=1, label="predicted, several draws"),
@@ -78,6 +79,9 @@ def draw_chunk(axis: Axes, chunks: Chunks, i: int) -> None:
     axis.set_xlim(0, task.TABLE)
     axis.set_ylim(task.TABLE, 0)
     axis.set_aspect("equal")
+    axis.set_xticks([])
+    axis.set_yticks([])
+    axis.spines[:].set_color(LIGHT)
 
 
 def outline(pose: task.Floats) -> task.Floats:
