@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -439,3 +441,16 @@ def test_a_path_is_a_store(store: rc.EpisodeStore) -> None:
     loader = rc.Loader(Path(store.path), 4, {"joints": [0.0]}, device="cpu")
     assert loader.store.path == store.path
     assert str(loader).startswith("Loader(")
+
+
+def test_memory_is_free_when_nobody_has_the_loader(store: rc.EpisodeStore, device: str) -> None:
+    loader = rc.Loader(store, 4, {"joints": [0.0]}, device=device)
+    assert len(loader.dataset) > 0
+    next(iter(loader))
+    there = weakref.ref(loader)
+    gc.disable()  # which would find cycles
+    try:
+        del loader
+        assert there() is None
+    finally:
+        gc.enable()

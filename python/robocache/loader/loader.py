@@ -298,8 +298,12 @@ class Loader(FromLeRobot, FromRobomimic, FromDiffusionPolicy, IterableDataset[Ba
         self._is_captured = False  # a graph may have moved the device's state past the host's
         self._batches = self._drawn = self._gathered = 0
         self._forks = _forks
-        self.dataset = Dataset(self, len(anchors))
+
+    @property
+    def dataset(self) -> Dataset:
         """Its samples one by one, to look at: ``loader.dataset[7]``."""
+        # Not kept: a loader that refers to itself holds its memory until Python looks for cycles.
+        return Dataset(self, self._order.samples)
 
     # ---- batches ---------------------------------------------------------------------------------
 
