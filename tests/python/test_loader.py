@@ -409,6 +409,11 @@ def add_noise(batch: Any, generator: torch.Generator) -> Any:
     return {**batch, "noisy": batch["joints"] + noise}
 
 
+def test_samples_to_look_at_are_copies(store: rc.EpisodeStore, device: str) -> None:
+    loader = rc.Loader(store, 1, {"joints": [0.0]}, reuse_buffers=True, device=device)
+    assert [int(sample["index"]) for sample in list(loader.dataset)[:3]] == [0, 1, 2]
+
+
 def test_transforms_are_seeded_by_position(store: rc.EpisodeStore, device: str) -> None:
     options: dict[str, Any] = {"transforms": [add_noise], "device": device}
     loader = rc.Loader(store, 16, {"joints": PAST}, **options)

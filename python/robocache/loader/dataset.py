@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from torch import Tensor
+
 if TYPE_CHECKING:
     from robocache.loader.loader import Loader
 
@@ -46,7 +48,10 @@ class Dataset:
 
 def _only(batch: dict[str, Any]) -> dict[str, Any]:
     """The sample of a batch of one; batches like robomimic's have dicts in them."""
-    return {
-        key: _only(values) if isinstance(values, dict) else values[0]
-        for key, values in batch.items()
-    }
+    found: dict[str, Any] = {}
+    for key, values in batch.items():
+        if isinstance(values, dict):
+            found[key] = _only(values)
+        else:  # a copy, which the next batch of a loader that reuses buffers leaves alone
+            found[key] = values[0].clone() if isinstance(values, Tensor) else values[0]
+    return found

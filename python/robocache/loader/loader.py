@@ -125,8 +125,8 @@ class Loader(FromLeRobot, FromRobomimic, FromDiffusionPolicy, IterableDataset[Ba
         rank: Which of several loaders this is, that share out an epoch. None: as torch.distributed
             says, where it is initialised.
         world_size: How many they are.
-        reuse_buffers: Whether a batch is overwritten by the next one, in place of new tensors; a
-            CUDA graph can hold :meth:`next` then.
+        reuse_buffers: Whether a batch is overwritten by the next one of its size, also one of
+            :meth:`gather`, in place of new tensors; a CUDA graph can hold :meth:`next` then.
         transforms: Functions of a batch and a ``torch.Generator`` on its device, which return a
             batch. The generator is seeded anew for each, by seed, epoch, position and rank.
 
