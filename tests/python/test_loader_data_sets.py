@@ -276,4 +276,9 @@ def test_errors_of_diffusion_policy(buffer: Path) -> None:
     assert message(2, val_ratio=2) == "val_ratio: expected a share from 0 to 1, got 2"
     assert message(2, max_train_episodes=0) == "max_train_episodes: expected 1 or more, got 0"
     assert message(9) == "horizon: expected a window in at least 1 of 2 episodes, got none"
+    for name, given in (("drop_n_last_frames", 1), ("time_ranges", [(0, 1)])):
+        assert message(2, **{name: given}) == (
+            f"{name}: expected none, since pad_before and pad_after choose windows here, "
+            f"got {given}"
+        )
     assert message(2, validation=True).startswith("episodes: expected at least 1 ")

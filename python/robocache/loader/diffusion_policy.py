@@ -41,9 +41,22 @@ class _Anchors:
         store: EpisodeStore,
         episodes: NDArray[np.int64],
         anchor: FileRows | None,
-        *others: Any,
+        rate: float | None,
+        drop_n_first_frames: object,
+        drop_n_last_frames: object,
+        time_ranges: object,
     ) -> NDArray[Any]:
         assert anchor is not None
+        for name, given, default in (
+            ("drop_n_first_frames", drop_n_first_frames, 0),
+            ("drop_n_last_frames", drop_n_last_frames, 0),
+            ("time_ranges", time_ranges, None),
+        ):
+            if given != default:
+                raise ValueError(
+                    f"{name}: expected none, since pad_before and pad_after choose windows here, "
+                    f"got {given!r}"
+                )
         counts = np.maximum(np.diff(anchor.offsets) + self.frames_more, 0)
         found = np.empty(counts.sum(), ANCHOR)
         if not len(found):
