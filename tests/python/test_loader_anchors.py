@@ -13,6 +13,7 @@ from loader_stores import write_store
 from support import assert_same_bits
 
 import robocache as rc
+from robocache.loader.anchors import tick_anchors
 
 S = 1_000_000_000
 
@@ -96,6 +97,15 @@ def test_ranges_of_time(store: rc.EpisodeStore) -> None:
     expected = [a for a in every if a.episode == 4 and within(a, 0.05, 0.3)]
     assert anchors_of(store, time_ranges={4: [(0.05, 0.3)], 1: []}) == expected
     assert anchors_of(store, episodes=[4], time_ranges={4: [(0.05, 0.3)], 1: [(0, 1)]}) == expected
+
+
+@pytest.mark.parametrize("rate", [24, 29.97, 30, 1000 / 3])
+def test_the_last_tick_of_a_recording_with_whole_nanoseconds(rate: float) -> None:
+    start = np.array([1_700_000_000_000_000_000])
+    for ticks in range(1, 200):
+        times = start + [round(tick * 1e9 / rate) for tick in range(ticks)]
+        found = tick_anchors(start, times[-1:], rate, 0, 0)
+        assert found["time_ns"].tolist() == times.tolist()
 
 
 @pytest.mark.parametrize("rate", [30, 7.5, 1000 / 3])

@@ -131,6 +131,8 @@ CASES: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({**JOINTS, "anchor": "joints", "rate": 10}, ValueError,
      "anchor: expected None with a rate, got 'joints'"),
     ({**JOINTS, "rate": 0}, ValueError, "rate: expected a finite number above 0 (Hz), got 0"),
+    ({**JOINTS, "rate": 1e300}, ValueError,
+     "anchor: expected at most 2^31 in an episode, got COUNT"),
     ({**JOINTS, "drop_n_first_frames": -1}, ValueError,
      "drop_n_first_frames: expected 0 or more, got -1"),
     ({**JOINTS, "drop_n_last_frames": 10**6}, ValueError,
@@ -194,7 +196,8 @@ def test_messages(
 ) -> None:
     pattern = re.escape(message).replace("STORE", re.escape(store.path))
     arguments: dict[str, Any] = {"batch_size": 4, "device": "cpu"} | options
-    with pytest.raises(kind, match=f"^{pattern.replace('PERIOD', '[0-9.]+')}$"):
+    pattern = pattern.replace("PERIOD", "[0-9.]+").replace("COUNT", "[0-9.e+]+")
+    with pytest.raises(kind, match=f"^{pattern}$"):
         rc.Loader(store, **arguments)
 
 

@@ -145,20 +145,34 @@ def row_anchors(
 def tick_anchors(
     starts: NDArray[np.int64], ends: NDArray[np.int64], rate: float, first: int, last: int
 ) -> Array:
-    """An anchor at each tick of a rate in Hz, from an episode's start to its end [E], both ns."""
-    period = 1e9 / rate
-    counts = np.floor((ends - starts) / period).astype(np.int64) + 1
+    """An anchor at each tick of a rate in Hz, from an episode's start to its end [E], both ns.
+
+    Raises:
+        ValueError: More ticks in an episode than anchors are counted with.
+    """
+    period = min(1e9 / rate, 2.0**64)  # which no episode is longer than
+    # A tick is a whole number of ns, the nearest: one that is less than half past the end is there.
+    # Of times further apart than int64 goes, differences are right without a sign.
+    lengths = (ends - starts).view(np.uint64).astype(np.float64)
+    ticks = np.ceil((lengths + 0.5) / period)
+    _check_frames(float(ticks.max(initial=0.0)))
+    counts = ticks.astype(np.int64)
     episode = np.repeat(np.arange(len(starts)), counts)
     begins = np.cumsum(counts) - counts
     tick = np.arange(len(episode)) - begins[episode]
     kept = (tick >= first) & (tick < counts[episode] - last)
     episode, tick = episode[kept], tick[kept]
-    return _anchors(episode, tick, starts[episode] + np.rint(tick * period).astype(np.int64))
+    after = np.rint(tick * period).astype(np.uint64).view(np.int64)
+    return _anchors(episode, tick, starts[episode] + after)
+
+
+def _check_frames(count: float) -> None:
+    if count > 2**31:
+        raise ValueError(f"anchor: expected at most 2^31 in an episode, got {count:.12g}")
 
 
 def _anchors(episode: Array, frame: Array, time_ns: Array) -> Array:
-    if len(frame) and int(frame.max()) > np.iinfo(np.int32).max:
-        raise ValueError(f"anchor: expected less than 2^31 in an episode, got {frame.max() + 1}")
+    _check_frames(float(frame.max(initial=-1)) + 1)
     anchors = np.empty(len(episode), ANCHOR)
     anchors["episode"], anchors["frame"], anchors["time_ns"] = episode, frame, time_ns
     return anchors
