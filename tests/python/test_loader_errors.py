@@ -49,6 +49,9 @@ CASES: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"delta_timestamps": {"action": [0.013]}}, ValueError,
      "delta_timestamps['action']: expected multiples of 0.02 s (rows of 50 Hz) within "
      "tolerance_s=0.0001, got 0.013"),
+    *(({"delta_timestamps": {"action": [offset]}}, ValueError,
+       f"delta_timestamps['action']: expected offsets within 2^31 rows, got {offset}")
+      for offset in (1e9, -1e20, 1e308)),
     # ---- timelines and methods
     ({**JOINTS, "timeline": "ticks"}, ValueError,
      "timeline: joints: expected time or rows, got 'ticks'"),
@@ -145,6 +148,11 @@ CASES: list[tuple[dict[str, Any], type[Exception], str]] = [
      "time_ranges: expected an end that is not before its begin, got (2.0, 1.0)"),
     ({**JOINTS, "time_ranges": [1.0]}, TypeError,
      "time_ranges: expected (begin, end) in seconds, got 1.0"),
+    ({**JOINTS, "time_ranges": [("0", 1)]}, TypeError,
+     "time_ranges: expected (begin, end) in seconds, got ('0', 1)"),
+    ({**JOINTS, "time_ranges": [(1e300, 1e305)]}, ValueError,
+     "anchor: expected at least 1 anchor, got none: rows of joints in 3 episodes, less what "
+     "drop_n_first_frames, drop_n_last_frames and time_ranges leave out"),
     ({**JOINTS, "time_ranges": {3: [(0, 1)]}}, ValueError, "time_ranges: expected 0 to 2, got 3"),
     # ---- episodes
     ({**JOINTS, "episodes": [0, 3]}, ValueError, "episodes[1]: expected an index below 3, got 3"),

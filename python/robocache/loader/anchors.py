@@ -222,7 +222,8 @@ def _ranges_ns(name: str, ranges: object) -> list[tuple[float, float]]:
         raise TypeError(f"{name}: expected a list of (begin, end) in seconds, got {ranges!r}")
     found = []
     for each in ranges:
-        if not isinstance(each, (tuple, list)) or len(each) != 2:
+        is_pair = isinstance(each, (tuple, list)) and len(each) == 2
+        if not is_pair or not all(isinstance(x, numbers.Real) for x in each):
             raise TypeError(f"{name}: expected (begin, end) in seconds, got {each!r}")
         begin, end = (float(x) for x in each)
         if not begin <= end:
@@ -232,7 +233,8 @@ def _ranges_ns(name: str, ranges: object) -> list[tuple[float, float]]:
 
 
 def _nanoseconds(seconds: float) -> float:
-    return round(seconds * 1e9) if math.isfinite(seconds) else seconds
+    nanoseconds = seconds * 1e9
+    return round(nanoseconds) if math.isfinite(nanoseconds) else nanoseconds
 
 
 def check_rate(rate: object) -> float:

@@ -258,6 +258,8 @@ def _row_steps(info: StreamInfo, steps: Steps, tolerance_ns: int) -> tuple[int, 
     found = []
     for offset in _numbers(steps):
         rows = float(offset) * (1e-9 if steps.is_ns else 1.0) * rate
+        if abs(rows) >= 2**31:
+            raise ValueError(f"{steps.name}: expected offsets within 2^31 rows, got {offset!r}")
         if abs(rows - round(rows)) / rate * 1e9 > tolerance_ns:
             raise ValueError(
                 f"{steps.name}: expected multiples of {1 / rate:g} s (rows of {rate:g} Hz) within "
