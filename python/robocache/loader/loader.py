@@ -361,7 +361,9 @@ class Loader(FromLeRobot, FromRobomimic, FromDiffusionPolicy, IterableDataset[Ba
                 "transforms: expected none of a loader in a CUDA graph, whose replays could not "
                 "seed their generator, got some"
             )
-        if not self._order.drop_last and self._order.samples % self._order.stride:
+        order = self._order
+        is_even = order.samples % order.stride == 0 and self._position % order.stride == 0
+        if not (order.drop_last or is_even):
             raise RuntimeError(
                 "drop_last: expected True of a loader in a CUDA graph, all of whose batches have "
                 "one size, got False"
