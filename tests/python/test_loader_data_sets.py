@@ -191,6 +191,19 @@ def test_a_data_set_that_was_written_again(lerobot: Path, tmp_path: Path) -> Non
     )
 
 
+def test_a_store_that_has_others(demonstrations: Path, tmp_path: Path) -> None:
+    files = [tmp_path / name for name in ("a.hdf5", "b.hdf5")]
+    for file in files:
+        shutil.copy(demonstrations, file)
+    rc.convert(files, tmp_path / "store", rate=1.0, topics=("*", "next_obs/*"))
+    with pytest.raises(rc.StoreError) as error:
+        rc.Loader.from_robomimic(files[0], batch_size=1, store=tmp_path / "store", device="cpu")
+    assert str(error.value) == (
+        f"{tmp_path}/store: expected a store of {files[0]} alone, got one with 2 other episodes, "
+        f"such as '{files[1]}#demo_0' (remove it, and it is made again)"
+    )
+
+
 def test_a_store_that_lacks_streams(lerobot: Path, tmp_path: Path) -> None:
     rc.convert(lerobot, tmp_path / "store")
     with pytest.raises(rc.StoreError) as error:

@@ -59,6 +59,12 @@ def converted(
     if found is None or not wanted <= {episode.source for episode in found.episodes}:
         convert(path, folder, strict=True, rate=options.rate, topics=options.topics)
         found = EpisodeStore(folder)
+    others = [episode.source for episode in found.episodes if episode.source not in wanted]
+    if others:
+        raise StoreError(
+            f"{folder}: expected a store of {path} alone, got one with {len(others)} other "
+            f"episodes, such as {others[0]!r} (remove it, and it is made again)"
+        )
     missing = sorted(streams - set(found.streams))
     if missing:
         raise StoreError(
