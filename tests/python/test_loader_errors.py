@@ -173,7 +173,9 @@ CASES: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({**JOINTS, "split": ("train", 1.0)}, ValueError,
      "split: expected the fraction of episodes to validate with, above 0 and below 1, got 1.0"),
     # ---- order
-    ({**JOINTS, "batch_size": 0}, ValueError, "batch_size: expected 1 or more, got 0"),
+    ({**JOINTS, "batch_size": 0}, ValueError, "batch_size: expected 1 to 536870911, got 0"),
+    ({**JOINTS, "batch_size": 2**64 + 5}, ValueError,
+     f"batch_size: expected 1 to 536870911, got {2**64 + 5}"),
     ({**JOINTS, "batch_size": 2.0}, TypeError, "batch_size: expected an int, got float"),
     ({**JOINTS, "seed": -1}, ValueError,
      f"seed: expected 0 to {2**64 - 1}, got -1"),

@@ -64,6 +64,9 @@ class Order:
         return epoch, position
 
 
+_MAX_BATCH = 2**29 - 1  # which kernels count
+
+
 def make_order(
     samples: int,
     batch_size: object,
@@ -87,7 +90,7 @@ def make_order(
     ranks = check_integer("world_size", world_size, 1)
     order = Order(
         samples,
-        check_integer("batch_size", batch_size, 1),
+        check_integer("batch_size", batch_size, 1, _MAX_BATCH),
         check_integer("seed", seed, 0, 2**64 - 1),
         shuffle,
         drop_last,
