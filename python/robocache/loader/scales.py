@@ -97,9 +97,14 @@ def spread(name: str, scale: Normalization, shape: tuple[int, ...]) -> Normaliza
     elements = int(np.prod(shape, dtype=np.int64))
     channels = len(scale.subtract)
     last = shape[-1] if shape else 1
+    if len(scale.multiply) != channels:
+        raise ValueError(
+            f"{name}: expected as many numbers to multiply with as to subtract, got "
+            f"{len(scale.multiply)} and {channels}"
+        )
     if channels == elements:
         return scale
-    if channels not in (1, last) or len(scale.multiply) != channels:
+    if channels not in (1, last):
         raise ValueError(
             f"{name}: expected {elements} channels for rows of shape {list(shape)}, got {channels}"
         )
