@@ -90,14 +90,25 @@ def test_in_a_data_loader(store: rc.EpisodeStore) -> None:
 def test_ranks_come_from_torch_distributed(store: rc.EpisodeStore) -> None:
     program = (
         "import sys, torch.distributed as d, robocache as rc;"
-        "d.init_process_group('gloo', init_method=f'file://{sys.argv[2]}', rank=0, world_size=1);"
-        "print(len(rc.Loader(sys.argv[1], 8, {'joints': [0.0]}, device='cpu')));"
+        "_, folder, rank = sys.argv;"
+        "meet = f'file://{folder}.rendezvous';"
+        "d.init_process_group('gloo', init_method=meet, rank=int(rank), world_size=2);"
+        "loader = rc.Loader(folder, 8, {'joints': [0.0]}, seed=9, device='cpu');"
+        "print(*(int(i) for batch in loader for i in batch['index']));"
         "d.destroy_process_group()"
     )
-    arguments = [sys.executable, "-c", program, store.path, store.path + ".rendezvous"]
-    said = subprocess.run(arguments, capture_output=True, text=True, check=True).stdout
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, "-c", program, store.path, rank], stdout=subprocess.PIPE, text=True
+        )
+        for rank in "01"
+    ]
     # Some versions of torch print too.
-    assert int(said.split()[-1]) == len(rc.Loader(store, 8, {"joints": [0.0]}, device="cpu"))
+    said = [rank.communicate(timeout=120)[0].splitlines()[-1] for rank in ranks]
+    for rank, indices in enumerate(said):
+        alone = make(store, seed=9, rank=rank, world_size=2)
+        expected = [int(i) for batch in alone for i in batch["index"]]
+        assert [int(i) for i in indices.split()] == expected
 
 
 def test_a_job_of_many_ranks_without_a_group_is_refused(
