@@ -51,7 +51,7 @@ struct WindowStream {
   Timeline timeline = Timeline::kTime;
 
   // By time: whether rows that are later than the anchor, or arrive later, do not exist, as if the
-  // recording stopped there. Rows without `received` arrive `latency_ns` after their time.
+  // recording stopped there. No row arrives earlier than `latency_ns` after its time.
   bool is_causal = false;
   std::int64_t latency_ns = 0;
 

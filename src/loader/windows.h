@@ -64,15 +64,13 @@ ROBOCACHE_HOST_DEVICE Index count_existing(const BasicWindowPlan<Index>& window,
                                            const CountNotAfter& count_not_after) {
   if (rows.count == 0) return 0;
   const std::int64_t now = anchor.time_ns;
-  if (window.received == nullptr) {
-    // A row has arrived if its time and the latency are not past the anchor's.
-    const auto latest = static_cast<std::int64_t>(static_cast<std::uint64_t>(now) -
-                                                  static_cast<std::uint64_t>(window.latency));
-    const bool fits = latest <= now;  // else it is before all times
-    return fits ? count_not_after(times, latest) : 0;
-  }
+  // A row's time and the latency are not past the anchor's; nor is its arrival, where it is known.
+  const auto latest = static_cast<std::int64_t>(static_cast<std::uint64_t>(now) -
+                                                static_cast<std::uint64_t>(window.latency));
+  const bool fits = latest <= now;  // else it is before all times
+  const Index recorded = fits ? count_not_after(times, latest) : 0;
+  if (window.received == nullptr) return recorded;
   const RowTimes<Index> arrivals{window.received + rows.first, 1, rows.count, {}, nullptr, 1};
-  const Index recorded = count_not_after(times, now);
   const Index arrived = count_not_after(arrivals, now);
   return recorded < arrived ? recorded : arrived;
 }

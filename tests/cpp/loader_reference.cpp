@@ -43,10 +43,11 @@ struct ExistingRows {
     if (stream.is_causal && !is_by_row) {
       for (count = 0; begin + count < end; ++count) {
         const Int128 time = integer_at(stream.times, begin + count);
-        const Int128 arrival = stream.received.present()
-                                   ? Int128{integer_at(stream.received, begin + count)}
-                                   : time + stream.latency_ns;
-        if (time > anchor.time_ns || arrival > anchor.time_ns) break;
+        if (time + stream.latency_ns > anchor.time_ns) break;
+        if (stream.received.present() &&
+            integer_at(stream.received, begin + count) > anchor.time_ns) {
+          break;
+        }
       }
     }
     const std::int64_t channels = stream.values.shape[1];

@@ -184,8 +184,9 @@ def known_at(store: rc.EpisodeStore, rows: Rows, window: Window, anchor: Anchor)
     received = store[anchor.episode][window.stream].received
     n = 0
     for time in rows.times:
-        arrival = time + window.latency if received is None else int(received[n])
-        if time > anchor.time or arrival > anchor.time:
+        if time + window.latency > anchor.time:
+            break
+        if received is not None and received[n] > anchor.time:
             break
         n += 1
     return Rows(rows.values[:n], rows.times[:n], rows.valid[:n])

@@ -442,6 +442,19 @@ def test_stats(store: rc.EpisodeStore, device: str) -> None:
     assert rc.metrics().calls["Loader.next"][device] - before == len(batches)
 
 
+def test_latency_is_the_least_that_arrivals_take(tmp_path: Path) -> None:
+    """An episode without arrivals gets its times for them, beside one that has them."""
+    times = np.arange(5) * 10_000_000
+    with rc.StoreWriter(tmp_path / "s") as writer:
+        for late in (None, 2_000_000):
+            with writer.episode() as episode:
+                received = None if late is None else times + late
+                episode.add("x", times, np.arange(5, dtype=np.float32), received=received)
+    loader = rc.Loader(tmp_path / "s", 10, {"x": [0.0]}, latency_s=0.025, device="cpu")
+    seen = loader.gather(range(10))["x"][:, 0].reshape(2, 5)
+    assert seen.tolist() == [[0, 0, 0, 0, 1], [0, 0, 0, 0, 1]]
+
+
 def test_a_path_is_a_store(store: rc.EpisodeStore) -> None:
     loader = rc.Loader(Path(store.path), 4, {"joints": [0.0]}, device="cpu")
     assert loader.store.path == store.path

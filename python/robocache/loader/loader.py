@@ -94,7 +94,7 @@ class Loader(FromLeRobot, FromRobomimic, FromDiffusionPolicy, IterableDataset[Ba
         tolerance_s: By key: a row this close to a step is the answer alone. By rows: how far an
             offset may be from a whole number of them.
         mean_window_s: By key, the window of method ``"mean"``.
-        latency_s: By key, how long a row takes to arrive where the store has no ``received``.
+        latency_s: By key, how long a row takes to arrive at least; ``received`` may be later.
         causal: By key. True: a window by time whose offsets are all 0 or less sees the rows that
             had arrived by the anchor's time, as if the recording ended there. False: all rows.
         episodes: Indices of episodes, or a slice. These five choose together.
