@@ -115,14 +115,21 @@ def test_grid_of_many_cells(where: Backend) -> None:
 def test_cuda_many_points() -> None:
     """More than 2**31 coordinates, and rows of features, of which the last count too."""
     need(CUDA, 60)
-    count = 2**31 // 3 + 1000
+    count, cells = 2**31 // 3 + 1000, 512  # points of a cell are reduced one after another
+    x = torch.arange(count, device="cuda") % cells
     points = torch.zeros((count, 3), dtype=torch.float16, device="cuda")
-    points[-7:] = 1
-    grid = CUDA.voxelize(points, (2, 1, 1), 1, origin=(0, 0, 0), mode="count")
-    assert grid.flatten().tolist() == [count - 7, 0]
-    grid, dropped = CUDA.voxelize(points, (2, 2, 2), 1, origin=(0, 0, 0), return_dropped=True)
-    assert grid[0, 0, 0] == grid[1, 1, 1] == 1 and grid.sum() == 2 and dropped == 0
-    voxels = CUDA.voxelize_sparse(points, 1, features=points[:, :1], reduce="max")
-    assert voxels.counts.tolist() == [count - 7, 7]
-    assert voxels.features is not None and voxels.features.flatten().tolist() == [0, 1]
-    assert voxels.point_to_voxel[-8:].tolist() == [0] + [1] * 7
+    points[:, 0] = x
+    points[-7:, 1] = 1
+    most = torch.bincount(x[:-7], minlength=cells)
+    last = torch.bincount(x[-7:], minlength=cells)
+    grid = CUDA.voxelize(points, (cells, 2, 1), 1, origin=(0, 0, 0), mode="count")
+    assert torch.equal(grid[:, 0, 0], most.int()) and torch.equal(grid[:, 1, 0], last.int())
+    grid, dropped = CUDA.voxelize(points, (cells, 2, 2), 1, origin=(0, 0, 0), return_dropped=True)
+    assert torch.equal(grid[:, :, 0] == 1, torch.stack([most, last], 1) > 0)
+    assert grid.sum() == cells + 7 and dropped == 0
+    voxels = CUDA.voxelize_sparse(points, 1, features=points[:, :2], reduce="max")
+    assert torch.equal(voxels.coordinates[:, :2], (grid[:, :, 0] == 1).nonzero().int())
+    assert voxels.features is not None
+    assert torch.equal(voxels.features, voxels.coordinates[:, :2].half())
+    assert torch.equal(voxels.coordinates[voxels.point_to_voxel[-8:], 1].cpu(),
+                       torch.tensor([0] + [1] * 7, dtype=torch.int32))  # fmt: skip
