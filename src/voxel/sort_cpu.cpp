@@ -83,7 +83,8 @@ std::int64_t find_voxels(const Record* records, const SortWorkspace& work, const
       const std::uint64_t key = records[i].key;
       voxel += int(key != last_key);
       last_key = key;
-      point_to_voxel[records[i].point] = key < limit ? voxel : -1;
+      const auto point = static_cast<std::int64_t>(records[i].point);
+      point_to_voxel[point] = key < limit ? voxel : -1;
     }
   });
   return voxels;

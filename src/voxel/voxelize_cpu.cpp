@@ -153,18 +153,19 @@ template <typename Integer, typename Out>
 void count_as(const DensePlan& plan, const BlockedPoints& blocked, std::int64_t begin,
               std::int64_t end) {
   static_assert(sizeof(Integer) == sizeof(Out));
-  fill_blocks<Integer>(blocked, plan.out, begin, end,
-                       [](Integer* cells, const auto* first, const auto* last, std::int64_t count) {
-                         for (const auto* point = first; point < last; ++point) {
-                           ++cells[point->key];
-                         }
-                         if constexpr (!std::is_same_v<Integer, Out>) {
-                           for (std::int64_t i = 0; i < count; ++i) {
-                             const auto converted = static_cast<Out>(cells[i]);
-                             std::memcpy(cells + i, &converted, sizeof(Out));
-                           }
-                         }
-                       });
+  fill_blocks<Integer>(
+      blocked, plan.out, begin, end,
+      [](Integer* cells, const auto* first, const auto* last, [[maybe_unused]] std::int64_t count) {
+        for (const auto* point = first; point < last; ++point) {
+          ++cells[point->key];
+        }
+        if constexpr (!std::is_same_v<Integer, Out>) {
+          for (std::int64_t i = 0; i < count; ++i) {
+            const auto converted = static_cast<Out>(cells[i]);
+            std::memcpy(cells + i, &converted, sizeof(Out));
+          }
+        }
+      });
 }
 
 void count(const DensePlan& plan, const BlockedPoints& blocked, std::int64_t begin,
