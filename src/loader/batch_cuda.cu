@@ -139,8 +139,9 @@ __device__ void make_share(const Launch& launch, const MakeTile& make_tile) {
 }
 
 /// Step 2 of a stream of float32, in and out.
-__device__ void combine_floats(const NarrowPlan& plan, const Columns& columns, int stretch,
-                               const PlainTarget<float>* made, int count) {
+__device__ __forceinline__ void combine_floats(const NarrowPlan& plan, const Columns& columns,
+                                               int stretch, const PlainTarget<float>* made,
+                                               int count) {
   switch (columns.access) {
     case Access::kVector:
       return combine_plain<float, float, 4>(plan, columns, stretch, made, count);
@@ -191,8 +192,9 @@ __device__ void combine_cast(const NarrowPlan& plan, const Columns& columns, int
 }
 
 /// Step 2 of a stream of common types, by compute type.
-__device__ void combine_any(const NarrowPlan& plan, const Columns& columns, int stretch,
-                            const PlainTarget<float>* made, int count) {
+__device__ __forceinline__ void combine_any(const NarrowPlan& plan, const Columns& columns,
+                                            int stretch, const PlainTarget<float>* made,
+                                            int count) {
   const bool is_cast = plan.value_type != plan.out_type;
   switch (plan.value_type) {
     case DataType::kFloat32:
@@ -208,8 +210,9 @@ __device__ void combine_any(const NarrowPlan& plan, const Columns& columns, int 
                                                                       count);
   }
 }
-__device__ void combine_any(const NarrowPlan& plan, const Columns& columns, int stretch,
-                            const PlainTarget<double>* made, int count) {
+__device__ __forceinline__ void combine_any(const NarrowPlan& plan, const Columns& columns,
+                                            int stretch, const PlainTarget<double>* made,
+                                            int count) {
   if (plan.out_type == DataType::kFloat64) {
     combine_either_way<double, double>(plan, columns, stretch, made, count);
   } else {
