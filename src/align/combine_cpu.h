@@ -63,7 +63,8 @@ inline __attribute__((always_inline)) void lerp_stretch(const void* values, std:
       to[i] = Round<Value>::from(lerp(Compute(widen(a[i])), Compute(widen(b[i])), w));
     }
   } else if constexpr (kIsSame<Value, std::uint8_t>) {
-    __builtin_memcpy(to, a, static_cast<std::size_t>(count));  // what rounding would give back
+    // What rounding would give back. Rows without elements may be nowhere.
+    if (count > 0) __builtin_memcpy(to, a, static_cast<std::size_t>(count));
   } else {
     for (std::int64_t i = 0; i < count; ++i) to[i] = Round<Value>::from(Compute(widen(a[i])));
   }
