@@ -166,6 +166,7 @@ def test_normalization(tmp_path: Path) -> None:
         assert np.isfinite(subtract).all() and np.isfinite(multiply).all()
         assert subtract[4] == 0 and multiply[4] == 1
     with pytest.raises(
-        ValueError, match="mode: expected mean_std, min_max or quantiles, got 'max'"
+        ValueError,
+        match="mode: expected mean_std, min_max, quantiles, quantile10 or identity, got 'max'",
     ):
         rc.normalization(statistics, "max")
