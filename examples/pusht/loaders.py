@@ -135,7 +135,7 @@ def from_torch(data: Data, batch_size: int, seed: int, workers: int) -> Iterator
 
 def from_lerobot(data: Data, batch_size: int, seed: int, workers: int) -> Iterator[Batch]:
     """The episodes as a LeRobot v3.0 data set, read by LeRobot."""
-    from lerobot.datasets.lerobot_dataset import LeRobotDataset  # type: ignore[import-not-found]
+    from lerobot.datasets.lerobot_dataset import LeRobotDataset
 
     root = data.folder / "pusht-lerobot"
     shutil.rmtree(root, ignore_errors=True)
@@ -146,8 +146,8 @@ def from_lerobot(data: Data, batch_size: int, seed: int, workers: int) -> Iterat
 
 def from_robomimic(data: Data, batch_size: int, seed: int, workers: int) -> Iterator[Batch]:
     """The episodes as demonstrations in HDF5, read by robomimic, which keeps them in memory."""
-    import h5py  # type: ignore[import-untyped]
-    from robomimic.utils.dataset import SequenceDataset  # type: ignore[import-not-found]
+    import h5py
+    from robomimic.utils.dataset import SequenceDataset
 
     path = data.folder / "pusht-robomimic.hdf5"
     with h5py.File(path, "w") as file:

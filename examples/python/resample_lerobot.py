@@ -32,8 +32,8 @@ MOST_ROWS = 1_000_000  # in the output
 def read_episode(path: Path) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
     """times [S] in float64 seconds, and the columns as float32 [S,D]."""
     try:  # here, so that --help does without
-        import pyarrow as pa  # type: ignore[import-untyped]
-        import pyarrow.parquet as pq  # type: ignore[import-untyped]
+        import pyarrow as pa
+        import pyarrow.parquet as pq
     except ImportError as error:
         raise ImportError("pyarrow: expected pip install '.[lerobot]', got none") from error
 

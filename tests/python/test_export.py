@@ -64,7 +64,7 @@ def exported(store: Path) -> Path:
 
 
 def table_of(path: Path, pattern: str) -> dict[str, Any]:
-    import pyarrow.parquet as pq  # type: ignore[import-untyped]
+    import pyarrow.parquet as pq
 
     table = pq.read_table(path / pattern)
     columns: dict[str, Any] = table.to_pydict()

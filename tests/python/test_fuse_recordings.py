@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
-from scipy.spatial.transform import Rotation, Slerp  # type: ignore[import-untyped]
+from scipy.spatial.transform import Rotation, Slerp
 from support import Backend
 
 import robocache as rc

@@ -4,11 +4,11 @@ and groupby, numpy.cumsum."""
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd  # type: ignore[import-untyped]
+import pandas as pd
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.spatial.transform import Rotation, Slerp  # type: ignore[import-untyped]
+from scipy.spatial.transform import Rotation, Slerp
 from support import Backend
 
 MILLISECOND = 1_000_000

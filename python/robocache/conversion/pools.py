@@ -183,7 +183,7 @@ class RayTasks:
 
     def __init__(self, address: str) -> None:
         try:
-            import ray  # type: ignore[import-not-found,unused-ignore]
+            import ray
         except ModuleNotFoundError as error:
             raise MissingLibrary(
                 "converting on Ray needs ray: pip install 'robocache[ray]'", name="ray"
