@@ -18,7 +18,7 @@ from torch import Tensor
 from machine import free_bytes
 
 Inputs = tuple[Tensor, ...]
-Call = Callable[..., Tensor]
+Call = Callable[..., Any]  # a tensor, or what a case makes one of (Case.to_tensor)
 
 cuda: Any = torch.cuda  # for what some versions of torch type and others do not
 
@@ -133,7 +133,7 @@ def poison(output: Any) -> None:
         tensor.fill_(math.nan if tensor.is_floating_point() else 113)
 
 
-def poisoned_call(call: Call, inputs: Inputs, like: Tensor | None) -> Tensor:
+def poisoned_call(call: Call, inputs: Inputs, like: Tensor | None) -> Any:
     """A call whose new buffers, where the allocator can, are ones that were filled with NaN."""
     if like is not None:
         for buffer in [torch.empty_like(like) for _ in range(4)]:

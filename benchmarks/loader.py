@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 import robocache as rc
-from clock import Inputs
+from clock import Call, Inputs
 from harness import Case
 from machine import free_bytes
 
@@ -105,25 +105,25 @@ class Rows:
 
 def by_rows(rows: Rows, indices: Tensor) -> Batch:
     """The usual code: count rows from the anchor's, clamp them to the episode, index."""
-    batch = {}
-    first, last = rows.first[indices].unsqueeze(1), rows.last[indices].unsqueeze(1)
-    for name, steps in rows.steps.items():
-        wanted = indices.unsqueeze(1) + steps
-        row = torch.minimum(torch.maximum(wanted, first), last)
-        batch[name] = rows.values[name][row]
-        batch[name + "_is_pad"] = row != wanted
-    return batch
+    return clamped(rows, indices, lambda values, row: values[row])
 
 
 def by_rows_in_order(rows: Rows, indices: Tensor) -> Batch:
     """The same with index_select of flattened rows."""
+    return clamped(rows, indices, select)
+
+
+def select(values: Tensor, row: Tensor) -> Tensor:
+    return values.index_select(0, row.view(-1)).view(*row.shape, *values.shape[1:])
+
+
+def clamped(rows: Rows, indices: Tensor, take: Callable[[Tensor, Tensor], Tensor]) -> Batch:
     batch = {}
     first, last = rows.first[indices].unsqueeze(1), rows.last[indices].unsqueeze(1)
     for name, steps in rows.steps.items():
         wanted = indices.unsqueeze(1) + steps
         row = torch.minimum(torch.maximum(wanted, first), last)
-        values = rows.values[name]
-        batch[name] = values.index_select(0, row.view(-1)).view(*row.shape, *values.shape[1:])
+        batch[name] = take(rows.values[name], row)
         batch[name + "_is_pad"] = row != wanted
     return batch
 
@@ -241,6 +241,7 @@ class Cases:
         peers = {"index": by_rows, "index_select": by_rows_in_order}
         if recording.is_jittered:
             peers = {"searchsorted": by_time}
+        calls: dict[str, Call] = {name: partial(peer, gather) for name, gather in peers.items()}
         of_rows = "2 x 96x96x3" if is_image else "(2+100) x 14"
         kind_of_values = "float32" if item == 4 else "uint8"
         return Case(
@@ -252,9 +253,9 @@ class Cases:
             bytes_moved=lambda indices: bytes_moved(
                 self.rows(kind), recording.is_jittered, item, indices[0]
             ),
-            robocache=make,  # type: ignore[arg-type]
-            eager={name: partial(peer, gather) for name, gather in peers.items()},  # type: ignore[misc]
-            compiled={name: partial(peer, gather) for name, gather in peers.items()},  # type: ignore[misc]
+            robocache=make,
+            eager=calls,
+            compiled=calls,
             rtol=0,
             # Interpolation rounds anew; torch on a GPU multiplies by 1 / 255 where it could divide.
             atol=2e-6 if recording.is_jittered else 1e-7 if is_image and item == 4 else 0,

@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import torch
 from rich.console import Console
@@ -173,15 +174,16 @@ def evaluate(policy: DiffusionPolicy, batch: Batch) -> float:
 def determinism() -> Iterator[None]:
     """Within it torch takes no kernel whose bits differ from run to run."""
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # what cuBLAS asks for then
-    before, settings = torch.are_deterministic_algorithms_enabled(), torch.utils.deterministic
-    filling = settings.fill_uninitialized_memory  # type: ignore[attr-defined]
+    before = torch.are_deterministic_algorithms_enabled()
+    settings: Any = torch.utils.deterministic  # a module with a property
+    filling = settings.fill_uninitialized_memory
     torch.use_deterministic_algorithms(True)
-    settings.fill_uninitialized_memory = False  # type: ignore[attr-defined]
+    settings.fill_uninitialized_memory = False
     try:
         yield
     finally:
         torch.use_deterministic_algorithms(before)
-        settings.fill_uninitialized_memory = filling  # type: ignore[attr-defined]
+        settings.fill_uninitialized_memory = filling
 
 
 # The trained policy -------------------------------------------------------------------------------

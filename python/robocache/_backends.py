@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,6 +14,7 @@ from robocache import _config, _library, _metrics
 # Looked up once: every call asks them.
 _is_compiling = torch.compiler.is_compiling
 _is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor
+_unpack_dual: Any = forward_ad.unpack_dual  # which has no types
 
 _TRANSFORMS = "torch.func's transforms and forward-mode derivatives"
 
@@ -83,7 +85,7 @@ def _is_transformed(tensor: Tensor) -> bool:
     """Whether a derivative or a batch dimension hangs on `tensor` that an operator would lose."""
     if _is_wrapped(tensor):
         return True
-    return forward_ad._current_level >= 0 and forward_ad.unpack_dual(tensor).tangent is not None  # type: ignore[no-untyped-call]
+    return forward_ad._current_level >= 0 and _unpack_dual(tensor).tangent is not None
 
 
 _cuda_usable: dict[int, bool] = {}
