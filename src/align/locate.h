@@ -320,7 +320,8 @@ ROBOCACHE_HOST_DEVICE void write_age(const BasicStreamPlan<Index>& plan,
                                      Index t, Time time, std::int64_t newest) {
   Time age = Time(0);
   if (episode.count > 0 && !is_nan(time)) {
-    age = difference(time, episode[static_cast<Index>(newest)]);
+    // Of equal times +0, whatever their signs of zero are and whether a clock offset was added.
+    age = difference(time, episode[static_cast<Index>(newest)]) + Time(0);
   }
   static_cast<Time*>(
       plan.out_age)[offset(b, plan.out_age_batch_stride) + offset(t, plan.out_age_target_stride)] =

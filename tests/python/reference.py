@@ -106,7 +106,8 @@ def align(
             row, valid[b, i], newest = one_target(episode, t, previous, rules)
             out[b, i] = torch.from_numpy(row)
             with np.errstate(invalid="ignore"):  # of two infinite times
-                age[b, i] = 0 if newest is None else wrapped(t - episode.times[newest])
+                # + 0: of equal times +0, whatever their signs of zero are.
+                age[b, i] = 0 if newest is None else wrapped(t - episode.times[newest]) + 0
             previous = t if t == t else previous
     if batch is None:
         return Aligned(out[0], valid[0], age[0])

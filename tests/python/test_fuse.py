@@ -104,6 +104,22 @@ def test_fusion(call: FuseCall) -> None:
         assert_same_bits(alone.cpu(), out, f"{backend.name}: without mask and age")
 
 
+def test_the_age_of_equal_times_is_positive_zero() -> None:
+    """Whatever the signs of zero, and whether a clock offset is added."""
+    zeros = torch.tensor([0.0, -0.0], dtype=torch.float64)
+    for backend in find_backends()[0]:
+        for time in zeros:
+            streams: list[dict[str, Any]] = [
+                {"values": torch.ones(1, 1), "times": time[None], "clock_offset": offset}
+                for offset in (0.0, 1.0)
+            ]
+            for count in (1, 2):  # alone, and beside a stream with an offset
+                _, age = backend.fuse(
+                    [rc.Stream(**stream) for stream in streams[:count]], zeros, return_age=True
+                )
+                assert_same_bits(age[:, 0].cpu(), torch.zeros(2, dtype=torch.float64), backend.name)
+
+
 @given(fusions((*EXACT, *SLERPS, "angle", *WINDOWS), most=3))
 def test_masks_and_ages_of_all_methods(call: FuseCall) -> None:
     """Whatever the values: native backends and pytorch agree, and the columns are resampling's."""

@@ -124,7 +124,8 @@ def _align_stream(
     if call.options & _options.WANTS_AGE:
         assert newest is not None  # there is a run
         age = episode.targets - take(episode.times, newest, 0)
-        age = torch.where(rows.empty | rows.nan, 0, age)
+        # Of equal times +0, whatever their signs of zero are.
+        age = torch.where(rows.empty | rows.nan | (age == 0), 0, age)
     return round_to(result, out_dtype), valid, age
 
 
