@@ -21,6 +21,9 @@ hypothesis.settings.register_profile(
 hypothesis.settings.register_profile(
     "thorough", parent=hypothesis.settings.get_profile("default"), max_examples=3000
 )
+hypothesis.settings.register_profile(
+    "same", parent=hypothesis.settings.get_profile("default"), derandomize=True
+)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 
