@@ -20,17 +20,10 @@ from robocache.loader.anchors import Ranges, Split
 from robocache.loader.dataset import Dataset
 from robocache.loader.device import find_device, on_device
 from robocache.loader.diffusion_policy import FromDiffusionPolicy
+from robocache.loader.drawing import Drawing
 from robocache.loader.indices import check_indices
 from robocache.loader.lerobot import FromLeRobot
-from robocache.loader.order import (
-    Order,
-    check_integer,
-    fingerprint,
-    make_order,
-    mixed,
-    position_of,
-    state_of,
-)
+from robocache.loader.order import Order, fingerprint, make_order, mixed
 from robocache.loader.outputs import Batch, Outputs, check_concat, check_names
 from robocache.loader.residency import find_rows
 from robocache.loader.robomimic import FromRobomimic
@@ -269,7 +262,6 @@ class Loader(FromLeRobot, FromRobomimic, FromDiffusionPolicy, IterableDataset[Ba
         self._outputs = Outputs(windows, concat, with_age, device, reuse_buffers)
         anchors = np.ascontiguousarray(samples.anchors).view(np.int64).reshape(-1, 2)
         table = np.ascontiguousarray(samples.episodes)
-        self._fingerprint = fingerprint(anchors.data, table.data, samples.identity)
         self._index = device.index if device.type == "cuda" else None
         with on_device(self._index):
             self._anchors = torch.from_numpy(anchors).to(device)
@@ -286,16 +278,14 @@ class Loader(FromLeRobot, FromRobomimic, FromDiffusionPolicy, IterableDataset[Ba
                     order.drop_last,
                 ),
             )
-            self._state = torch.zeros(4, dtype=torch.int64, device=device)
+            identity = fingerprint(anchors.data, table.data, samples.identity)
+            self._drawing = Drawing(order, identity, device)
             if self._index is not None:
                 # Whatever stream batches are made on, all of this is there by then.
                 torch.cuda.synchronize()
-        self._state_address = self._state.data_ptr()
         self._resident_bytes = self._anchors.nbytes + sum(
             stream.nbytes for stream in samples.streams.values()
         )
-        self._epoch = self._position = 0
-        self._is_captured = False  # a graph may have moved the device's state past the host's
         self._batches = self._drawn = self._gathered = 0
         self._forks = _forks
 
@@ -324,10 +314,11 @@ class Loader(FromLeRobot, FromRobomimic, FromDiffusionPolicy, IterableDataset[Ba
                 "over it, or give a DataLoader batch_size=None and num_workers=0), got worker "
                 f"{worker.id} of {worker.num_workers}"
             )
-        if self._is_captured:
-            self._catch_up()
-        epoch = self._epoch
-        while self._epoch == epoch:
+        drawing = self._drawing
+        if drawing.is_captured:
+            drawing.catch_up()
+        epoch = drawing.epoch
+        while drawing.epoch == epoch:
             yield self.next()
 
     def next(self) -> Batch:
@@ -349,10 +340,10 @@ class Loader(FromLeRobot, FromRobomimic, FromDiffusionPolicy, IterableDataset[Ba
                     return self.next()
             if torch._C._cuda_isCurrentStreamCapturing():
                 self._check_capture()
-                return self._draw(self._epoch, self._position, True)
-            if self._is_captured:
-                self._catch_up()
-        return self._draw(self._epoch, self._position, False)
+                return self._draw(is_capturing=True)
+            if self._drawing.is_captured:
+                self._drawing.catch_up()
+        return self._draw(is_capturing=False)
 
     def _check_capture(self) -> None:
         """That each replay of a graph can be a batch."""
@@ -361,16 +352,11 @@ class Loader(FromLeRobot, FromRobomimic, FromDiffusionPolicy, IterableDataset[Ba
                 "transforms: expected none of a loader in a CUDA graph, whose replays could not "
                 "seed their generator, got some"
             )
-        order = self._order
-        is_even = order.samples % order.stride == 0 and self._position % order.stride == 0
-        if not (order.drop_last or is_even):
-            raise RuntimeError(
-                "drop_last: expected True of a loader in a CUDA graph, all of whose batches have "
-                "one size, got False"
-            )
+        self._drawing.check_capture()
 
-    def _draw(self, epoch: int, position: int, is_capturing: bool) -> Batch:
-        order, outputs, index = self._order, self._outputs, self._index
+    def _draw(self, is_capturing: bool) -> Batch:
+        order, outputs, drawing, index = self._order, self._outputs, self._drawing, self._index
+        epoch, position = drawing.epoch, drawing.position
         size = order.size(position)
         stream = 0
         if index is not None:
@@ -379,15 +365,15 @@ class Loader(FromLeRobot, FromRobomimic, FromDiffusionPolicy, IterableDataset[Ba
         try:
             batch = outputs.take(size)
             self._plan.next(
-                self._state_address, size, outputs.windows_address, outputs.facts_address, stream
+                drawing.state_address, size, outputs.windows_address, outputs.facts_address, stream
             )
         finally:
             if index is not None:
                 torch._C._nvtx.rangePop()
         if is_capturing:
-            self._is_captured = True  # nothing has run: replays will move the device's state
+            drawing.is_captured = True  # nothing has run: replays will move the device's state
         else:
-            self._epoch, self._position = order.after(epoch, position)
+            drawing.advance()
             self._batches += 1
             self._drawn += size
             _metrics.calls["Loader.next", self.device.type] += 1
@@ -438,8 +424,7 @@ class Loader(FromLeRobot, FromRobomimic, FromDiffusionPolicy, IterableDataset[Ba
 
         They say nothing of ranks and batch size: a run may go on with others. Waits for the GPU.
         """
-        self._catch_up()
-        return state_of(self._order, self._epoch, self._position, self._fingerprint)
+        return self._drawing.state()
 
     def load_state_dict(self, state: Mapping[str, int]) -> None:
         """Goes on where a loader of the same samples and seed was.
@@ -451,7 +436,7 @@ class Loader(FromLeRobot, FromRobomimic, FromDiffusionPolicy, IterableDataset[Ba
         Raises:
             TypeError, ValueError: It is the state of other samples, another seed or order, or none.
         """
-        self._move(*position_of(state, self._order, self._fingerprint))
+        self._drawing.load(state)
 
     def set_epoch(self, epoch: int) -> None:
         """Goes to the start of an epoch; where it is in that epoch already, stays there.
@@ -461,21 +446,7 @@ class Loader(FromLeRobot, FromRobomimic, FromDiffusionPolicy, IterableDataset[Ba
         Raises:
             TypeError, ValueError: It is no int, or below 0.
         """
-        number = check_integer("epoch", epoch, 0, 2**62)
-        if self._is_captured:
-            self._catch_up()
-        if number != self._epoch:
-            self._move(number, 0)
-
-    def _move(self, epoch: int, position: int) -> None:
-        self._state.copy_(torch.tensor([epoch, position, 0, 0]))
-        self._epoch, self._position = epoch, position
-
-    def _catch_up(self) -> None:
-        """The device's position, which replays of a graph move without the host."""
-        if self._index is not None:
-            torch.cuda.synchronize(self._index)  # whatever stream batches were made on
-        self._epoch, self._position, *_ = self._state.tolist()
+        self._drawing.set_epoch(epoch)
 
     def stats(self) -> LoaderStats:
         """What it has made so far, and what it holds."""

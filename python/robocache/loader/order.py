@@ -137,54 +137,6 @@ def check_integer(name: str, value: object, least: int, most: int | None = None)
     return number
 
 
-# ---- the state -----------------------------------------------------------------------------------
-
-_VERSION = 1
-
-
-def state_of(order: Order, epoch: int, position: int, fingerprint: int) -> dict[str, int]:
-    """Where a loader is, as a few integers.
-
-    Ranks and batch size are not among them: it goes on with others.
-    """
-    return {
-        "version": _VERSION,
-        "seed": order.seed,
-        "shuffle": int(order.shuffle),
-        "samples": order.samples,
-        "fingerprint": fingerprint,
-        "epoch": epoch,
-        "position": position,
-    }
-
-
-def position_of(state: object, order: Order, fingerprint: int) -> tuple[int, int]:
-    """Epoch and position of a state.
-
-    Raises:
-        TypeError, ValueError: It is no state, or that of another order.
-    """
-    if not isinstance(state, dict):
-        raise TypeError(f"state: expected a dict, got {type(state).__name__}")
-    own = state_of(order, 0, 0, fingerprint)
-    missing = [name for name in own if name not in state]
-    if missing:
-        raise ValueError(f"state: expected {', '.join(own)}, got none of {', '.join(missing)}")
-    reasons = {
-        "version": "",
-        "seed": "",
-        "shuffle": "",
-        "samples": " (another store, or other options that choose its samples)",
-        "fingerprint": " (another store, or other options that choose its samples)",
-    }
-    for name, reason in reasons.items():
-        if state[name] != own[name]:
-            raise ValueError(f"state[{name!r}]: expected {own[name]}, got {state[name]}{reason}")
-    epoch = check_integer("state['epoch']", state["epoch"], 0, 2**62)
-    position = check_integer("state['position']", state["position"], 0, order.samples)
-    return order.rolled(epoch, position)
-
-
 def fingerprint(*parts: Any) -> int:
     """63 bits that tell samples from others."""
     digest = hashlib.blake2b(digest_size=8)
