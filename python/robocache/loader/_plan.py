@@ -192,10 +192,11 @@ class BatchOrder(NamedTuple):
 class BatchPlan:
     """Makes batches from resident streams; everything is checked here, and nothing later.
 
-    The caller makes the device of the streams the current one, and hands over its stream.
+    The caller makes the device of the streams the current one, and hands over its stream. The plan
+    keeps its tensors alive, as attributes of the same names.
 
     Args:
-        streams: Of all episodes; kept alive by the plan.
+        streams: Of all episodes.
         anchors: [A,2] int64, each row the bytes of (episode int32, frame int32, time_ns int64).
         episodes: [E,3] int64: index in the store, task, start_ns.
         order: How :meth:`next` draws.
@@ -229,7 +230,7 @@ class BatchPlan:
         )
         if status:
             _raise(status)
-        self._tensors = (streams, anchors, episodes)
+        self.streams, self.anchors, self.episodes = tuple(streams), anchors, episodes
         self._pointer = pointer
         self._gather = library.robocache_batch_plan_gather
         self._next = library.robocache_batch_plan_next

@@ -15,15 +15,15 @@ from robocache import _config, _metrics
 from robocache.loader import anchors as _anchors
 from robocache.loader import samples as _samples
 from robocache.loader import windows as _windows
-from robocache.loader._plan import BatchOrder, BatchPlan
+from robocache.loader._plan import BatchPlan
 from robocache.loader.anchors import Ranges, Split
 from robocache.loader.dataset import Dataset
-from robocache.loader.device import find_device, on_device
+from robocache.loader.device import find_device
 from robocache.loader.diffusion_policy import FromDiffusionPolicy
 from robocache.loader.drawing import Drawing
 from robocache.loader.indices import check_indices
 from robocache.loader.lerobot import FromLeRobot
-from robocache.loader.order import Order, fingerprint, make_order, mixed
+from robocache.loader.order import Order, make_order, mixed
 from robocache.loader.outputs import Batch, Outputs, check_concat, check_names
 from robocache.loader.residency import find_rows
 from robocache.loader.robomimic import FromRobomimic
@@ -233,59 +233,40 @@ class Loader(FromLeRobot, FromRobomimic, FromDiffusionPolicy, IterableDataset[Ba
         made = Samples(windows, resident, found, table, identity)
         self.store = store
         """The store that it draws from."""
-        self._finish = _finish
-        self._start(made, order, groups, with_age, where, reuse_buffers, transforms, arguments)
-
-    def _start(
-        self,
-        samples: Samples,
-        order: Order,
-        concat: Mapping[str, Sequence[str]],
-        with_age: bool,
-        device: torch.device,
-        reuse_buffers: bool,
-        transforms: Sequence[Callable[[Batch, torch.Generator], Batch]],
-        arguments: dict[str, Any],
-    ) -> None:
-        """What is left to do when it is known what batches are made of."""
-        windows = samples.windows
-        self.device = device
-        """Where batches are."""
         self.normalization: Mapping[str, Normalization] = {
             window.key: window.scale for window in windows if window.scale is not None
         }
         """Scale and offset of the streams that have some: ``x = y / multiply + subtract``."""
+        self._windows = windows
+        self._finish = _finish
+        self._resident_bytes = made.nbytes
+        plan = _samples.make_plan(made, order, where)
+        outputs = Outputs(windows, groups, with_age, where, reuse_buffers)
+        self._start(plan, outputs, order, made.fingerprint, where, transforms, arguments)
+
+    def _start(
+        self,
+        plan: BatchPlan,
+        outputs: Outputs,
+        order: Order,
+        identity: int,
+        device: torch.device,
+        transforms: Sequence[Callable[[Batch, torch.Generator], Batch]],
+        arguments: dict[str, Any],
+    ) -> None:
+        """What is left to do when it is known what batches are made of, and which come when."""
+        self.device = device
+        """Where batches are."""
         self._arguments = arguments
         self._order = order
         self._transforms = tuple(transforms)
         self._generator = torch.Generator(device) if self._transforms else None
-        self._outputs = Outputs(windows, concat, with_age, device, reuse_buffers)
-        anchors = np.ascontiguousarray(samples.anchors).view(np.int64).reshape(-1, 2)
-        table = np.ascontiguousarray(samples.episodes)
+        self._outputs, self._plan = outputs, plan
         self._index = device.index if device.type == "cuda" else None
-        with on_device(self._index):
-            self._anchors = torch.from_numpy(anchors).to(device)
-            self._plan = BatchPlan(
-                [_samples.plan_stream(w, samples.streams[w.key], device) for w in windows],
-                self._anchors,
-                torch.from_numpy(table).to(device),
-                BatchOrder(
-                    order.seed,
-                    order.shuffle,
-                    order.rank,
-                    order.ranks,
-                    order.batch_size,
-                    order.drop_last,
-                ),
-            )
-            identity = fingerprint(anchors.data, table.data, samples.identity)
-            self._drawing = Drawing(order, identity, device)
-            if self._index is not None:
-                # Whatever stream batches are made on, all of this is there by then.
-                torch.cuda.synchronize()
-        self._resident_bytes = self._anchors.nbytes + sum(
-            stream.nbytes for stream in samples.streams.values()
-        )
+        self._drawing = Drawing(order, identity, device)
+        if self._index is not None:
+            # Whatever stream batches are made on, all of this is there by then.
+            torch.cuda.synchronize(self._index)
         self._batches = self._drawn = self._gathered = 0
         self._forks = _forks
 
@@ -293,7 +274,7 @@ class Loader(FromLeRobot, FromRobomimic, FromDiffusionPolicy, IterableDataset[Ba
     def dataset(self) -> Dataset:
         """Its samples one by one, to look at: ``loader.dataset[7]``."""
         # Not kept: a loader that refers to itself holds its memory until Python looks for cycles.
-        return Dataset(self, self._order.samples)
+        return Dataset(self, len(self._plan.anchors))
 
     # ---- batches ---------------------------------------------------------------------------------
 
@@ -406,7 +387,7 @@ class Loader(FromLeRobot, FromRobomimic, FromDiffusionPolicy, IterableDataset[Ba
                 with torch.cuda.device(index):
                     return self.gather(indices)
             stream = torch._C._cuda_getCurrentRawStream(index)
-        checked = check_indices(indices, self._order.samples, self.device)
+        checked = check_indices(indices, len(self._plan.anchors), self.device)
         size = checked.numel()
         batch = outputs.take(size)
         if size:

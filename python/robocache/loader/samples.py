@@ -13,8 +13,9 @@ from torch import Tensor
 from robocache import _options
 from robocache.loader import anchors as _anchors
 from robocache.loader import residency
-from robocache.loader._plan import PlanStream
-from robocache.loader.order import check_integer
+from robocache.loader._plan import BatchOrder, BatchPlan, PlanStream
+from robocache.loader.device import on_device
+from robocache.loader.order import Order, check_integer, fingerprint
 from robocache.loader.residency import FileRows, ResidentStream
 from robocache.loader.windows import Window
 from robocache.store.episode_store import EpisodeStore
@@ -28,6 +29,17 @@ class Samples(NamedTuple):
     anchors: NDArray[Any]  # [A] of anchors.ANCHOR
     episodes: NDArray[np.int64]  # [E,3]: index in the store, task, start_ns
     identity: bytes  # tells their store from others
+
+    @property
+    def nbytes(self) -> int:
+        """Of what lives on the device."""
+        return self.anchors.nbytes + sum(stream.nbytes for stream in self.streams.values())
+
+    @property
+    def fingerprint(self) -> int:
+        """63 bits that tell them from others."""
+        anchors = np.ascontiguousarray(self.anchors).view(np.int64)
+        return fingerprint(anchors.data, np.ascontiguousarray(self.episodes).data, self.identity)
 
 
 def find_anchors(
@@ -115,6 +127,25 @@ def episode_table(store: EpisodeStore, episodes: NDArray[np.int64]) -> NDArray[n
 def identity(store: EpisodeStore) -> bytes:
     """What another store, or the same with other rows, has not."""
     return "".join(shard["crc32"] for shard in store._shards).encode()
+
+
+def make_plan(samples: Samples, order: Order, device: torch.device) -> BatchPlan:
+    """A plan of samples whose streams are on the device."""
+    anchors = np.ascontiguousarray(samples.anchors).view(np.int64).reshape(-1, 2)
+    with on_device(device.index if device.type == "cuda" else None):
+        return BatchPlan(
+            [plan_stream(w, samples.streams[w.key], device) for w in samples.windows],
+            torch.from_numpy(anchors).to(device),
+            torch.from_numpy(np.ascontiguousarray(samples.episodes)).to(device),
+            BatchOrder(
+                order.seed,
+                order.shuffle,
+                order.rank,
+                order.ranks,
+                order.batch_size,
+                order.drop_last,
+            ),
+        )
 
 
 def plan_stream(window: Window, stream: ResidentStream, device: torch.device) -> PlanStream:
