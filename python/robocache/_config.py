@@ -70,6 +70,12 @@ def check_bool(name: str, value: object) -> None:
         raise TypeError(f"{name}: expected a bool, got {where}{kind.__qualname__}")
 
 
+def check_text(name: str, value: object) -> str | None:
+    if value is not None and not isinstance(value, str):
+        raise TypeError(f"{name}: expected a str, got {type(value).__name__}")
+    return value
+
+
 def _set(new_backend: str | None, new_validate: bool | None) -> tuple[str, bool]:
     global backend, validate, _changes
     before = (backend, validate)

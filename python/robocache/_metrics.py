@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 
+from robocache.loader import stats
+
 # Those who count add here. Under the GIL no count is lost between threads.
 calls: defaultdict[tuple[str, str], int] = defaultdict(int)  # by operation and backend
 fallbacks: defaultdict[str, int] = defaultdict(int)  # by reason
@@ -18,6 +20,9 @@ class Metrics:
     """How often each operation was called, by the backend that it took."""
     fallbacks: dict[str, int]
     """How often ``"auto"`` took the pytorch backend in place of the library's own, by reason."""
+    loaders: dict[str, stats.LoaderStats]
+    """What loaders made and hold, by name: those of one name together. Their counts stay when
+    they are gone."""
 
 
 def metrics() -> Metrics:
@@ -38,4 +43,4 @@ def metrics() -> Metrics:
     by_operation: dict[str, dict[str, int]] = {}
     for (operation, backend), count in sorted(calls.items()):
         by_operation.setdefault(operation, {})[backend] = count
-    return Metrics(by_operation, dict(fallbacks))
+    return Metrics(by_operation, dict(fallbacks), stats.by_name())

@@ -436,10 +436,36 @@ def test_stats(store: rc.EpisodeStore, device: str) -> None:
     stats = loader.stats()
     assert (stats.batches, stats.samples, stats.gathered) == (len(batches), len(loader.dataset), 2)
     sample = sum(value[:1].nbytes for value in batches[0].values())
-    assert stats.bytes == sample * (len(loader.dataset) + 2)
-    joints = store.streams["joints"]
-    assert stats.resident_bytes[device] >= joints.rows * (joints.row_bytes + 9)
+    made = len(loader.dataset) + 2
+    assert stats.bytes == sample * made
+    joints, tier = store.streams["joints"], "gpu" if device == "cuda" else "ram"
+    assert stats.resident_bytes[tier] >= joints.rows * (joints.row_bytes + 9)
+    assert stats.read_bytes == {tier: made * len(PAST) * joints.row_bytes}
+    assert stats.hit_shares == {tier: 1.0}
+    assert (stats.waits, stats.waited_s, stats.wait_p50_s, stats.wait_p99_s) == (0, 0, 0, 0)
+    assert stats.queue_depth == 0
     assert rc.metrics().calls["Loader.next"][device] - before == len(batches)
+
+
+def test_metrics_of_loaders(store: rc.EpisodeStore) -> None:
+    """Those of one name are added up; what they made stays when they are gone."""
+    one = rc.Loader(store, 16, {"joints": PAST}, device="cpu", name="of test_metrics")
+    two = rc.Loader(store, 8, {"action": [0.0]}, device="cpu", name="of test_metrics")
+    one.next(), two.next(), two.gather([0])
+    both = rc.metrics().loaders[one.name]
+    assert (both.batches, both.samples, both.gathered) == (2, 24, 1)
+    for part in ("bytes", "read_bytes", "resident_bytes"):
+        parts = [getattr(loader.stats(), part) for loader in (one, two)]
+        total = sum(parts) if part == "bytes" else {"ram": sum(p["ram"] for p in parts)}
+        assert getattr(both, part) == total
+    left = one.stats()
+    del two
+    after = rc.metrics().loaders[one.name]
+    assert (after.batches, after.samples, after.bytes) == (2, 24, both.bytes)
+    assert after.resident_bytes == left.resident_bytes
+    assert rc.Loader(store, 16, {"joints": PAST}, device="cpu").name == Path(store.path).name
+    with pytest.raises(TypeError, match=r"^name: expected a str, got int$"):
+        rc.Loader(store, 16, {"joints": PAST}, device="cpu", name=3)  # type: ignore[arg-type]
 
 
 def test_latency_is_the_least_that_arrivals_take(tmp_path: Path) -> None:

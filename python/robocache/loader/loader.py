@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ from robocache.loader.residency import find_rows
 from robocache.loader.robomimic import FromRobomimic
 from robocache.loader.samples import Samples
 from robocache.loader.scales import Statistics, make_scales
-from robocache.loader.stats import LoaderStats
+from robocache.loader.stats import Counters, LoaderStats, register
 from robocache.loader.windows import Images, Offsets, PerKey, Timeline, WindowOptions
 from robocache.names import Method, Outside
 from robocache.store.episode_store import EpisodeStore
@@ -122,6 +123,8 @@ class Loader(FromLeRobot, FromRobomimic, FromDiffusionPolicy, IterableDataset[Ba
             :meth:`gather`, in place of new tensors; a CUDA graph can hold :meth:`next` then.
         transforms: Functions of a batch and a ``torch.Generator`` on its device, which return a
             batch. The generator is seeded anew for each, by seed, epoch, position and rank.
+        name: What :func:`robocache.metrics` calls it; None: as the store's folder is named.
+            Loaders of one name are counted together.
 
     Raises:
         ValueError: For an option that does not fit the store, a stream it lacks, no samples, rows
@@ -181,6 +184,7 @@ class Loader(FromLeRobot, FromRobomimic, FromDiffusionPolicy, IterableDataset[Ba
         world_size: int | None = None,
         reuse_buffers: bool = False,
         transforms: Sequence[Callable[[Batch, torch.Generator], Batch]] = (),
+        name: str | None = None,
         # Of data sets of other libraries: which rows are anchors, and what batches are made into.
         _find_anchors: Callable[..., _anchors.Array] = _samples.find_anchors,
         _finish: Callable[[Batch], Batch] | None = None,
@@ -189,8 +193,8 @@ class Loader(FromLeRobot, FromRobomimic, FromDiffusionPolicy, IterableDataset[Ba
         if not isinstance(store, EpisodeStore):
             store = EpisodeStore(store)
         arguments["store"] = store
-        for name in ("shuffle", "drop_last", "with_age", "reuse_buffers"):
-            _config.check_bool(name, arguments[name])
+        for option in ("shuffle", "drop_last", "with_age", "reuse_buffers"):
+            _config.check_bool(option, arguments[option])
 
         steps = _windows.all_steps(store.streams, delta_timestamps, delta_ns)
         streams = {key: store.streams[key] for key in steps}
@@ -239,10 +243,13 @@ class Loader(FromLeRobot, FromRobomimic, FromDiffusionPolicy, IterableDataset[Ba
         """Scale and offset of the streams that have some: ``x = y / multiply + subtract``."""
         self._windows = windows
         self._finish = _finish
-        self._resident_bytes = made.nbytes
         plan = _samples.make_plan(made, order, where)
         outputs = Outputs(windows, groups, with_age, where, reuse_buffers)
-        self._start(plan, outputs, order, made.fingerprint, where, transforms, arguments)
+        counters = Counters(_config.check_text("name", name) or Path(store.path).absolute().name)
+        tier = "gpu" if where.type == "cuda" else "ram"
+        counters.sample_reads = {tier: sum(window.sample_bytes for window in windows)}
+        counters.resident = {tier: made.nbytes}
+        self._start(plan, outputs, order, made.fingerprint, where, transforms, counters, arguments)
 
     def _start(
         self,
@@ -252,11 +259,14 @@ class Loader(FromLeRobot, FromRobomimic, FromDiffusionPolicy, IterableDataset[Ba
         identity: int,
         device: torch.device,
         transforms: Sequence[Callable[[Batch, torch.Generator], Batch]],
+        counters: Counters,
         arguments: dict[str, Any],
     ) -> None:
         """What is left to do when it is known what batches are made of, and which come when."""
         self.device = device
         """Where batches are."""
+        self.name = counters.name
+        """What :func:`robocache.metrics` calls it."""
         self._arguments = arguments
         self._order = order
         self._transforms = tuple(transforms)
@@ -267,7 +277,9 @@ class Loader(FromLeRobot, FromRobomimic, FromDiffusionPolicy, IterableDataset[Ba
         if self._index is not None:
             # Whatever stream batches are made on, all of this is there by then.
             torch.cuda.synchronize(self._index)
-        self._batches = self._drawn = self._gathered = 0
+        self._counters = counters
+        counters.sample_bytes = outputs.sample_bytes
+        register(self, counters)
         self._forks = _forks
 
     @property
@@ -355,8 +367,8 @@ class Loader(FromLeRobot, FromRobomimic, FromDiffusionPolicy, IterableDataset[Ba
             drawing.is_captured = True  # nothing has run: replays will move the device's state
         else:
             drawing.advance()
-            self._batches += 1
-            self._drawn += size
+            self._counters.batches += 1
+            self._counters.samples += size
             _metrics.calls["Loader.next", self.device.type] += 1
         if self._finish is not None:
             batch = self._finish(batch)
@@ -394,7 +406,7 @@ class Loader(FromLeRobot, FromRobomimic, FromDiffusionPolicy, IterableDataset[Ba
             self._plan.gather(
                 checked.data_ptr(), size, outputs.windows_address, outputs.facts_address, stream
             )
-        self._gathered += size
+        self._counters.gathered += size
         _metrics.calls["Loader.gather", self.device.type] += 1
         return batch if self._finish is None else self._finish(batch)
 
@@ -431,14 +443,7 @@ class Loader(FromLeRobot, FromRobomimic, FromDiffusionPolicy, IterableDataset[Ba
 
     def stats(self) -> LoaderStats:
         """What it has made so far, and what it holds."""
-        made = self._drawn + self._gathered
-        return LoaderStats(
-            batches=self._batches,
-            samples=self._drawn,
-            gathered=self._gathered,
-            bytes=made * self._outputs.sample_bytes,
-            resident_bytes={self.device.type: self._resident_bytes},
-        )
+        return self._counters.stats()
 
     # ---- other processes -------------------------------------------------------------------------
 

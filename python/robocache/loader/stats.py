@@ -1,22 +1,161 @@
-"""What a loader says of itself."""
+"""What loaders say of themselves: counters, and what is read off them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import threading
+import weakref
+from collections import Counter, deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+_LATEST = 1000  # waits that quantiles are of
 
 
 @dataclass(frozen=True)
 class LoaderStats:
-    """What a loader has made so far, and what it holds."""
+    """What a loader has made so far, and what it holds; or several together.
 
-    batches: int
+    Tiers are ``"gpu"``, ``"pinned"`` (host memory that a GPU reads), ``"ram"`` and ``"disk"``.
+    """
+
+    batches: int = 0
     """Batches of :meth:`Loader.next` and of iterating."""
-    samples: int
+    samples: int = 0
     """Samples in them."""
-    gathered: int
+    gathered: int = 0
     """Samples of :meth:`Loader.gather`."""
-    bytes: int
+    bytes: int = 0
     """Bytes of all batches, masks and facts included."""
-    resident_bytes: Mapping[str, int]
-    """Bytes of streams and anchors, by where they live: "cuda" or "cpu"."""
+    read_bytes: Mapping[str, int] = field(default_factory=dict)
+    """Bytes of rows that batches were made of, by the tier that they were read from; each step of
+    a window counts as one row."""
+    resident_bytes: Mapping[str, int] = field(default_factory=dict)
+    """Bytes of streams, anchors and tables that it holds, by tier."""
+    waits: int = 0
+    """Batches for which the host waited, since they were not ready; 0 without a budget."""
+    waited_s: float = 0.0
+    """How long it waited for all of them, in seconds."""
+    wait_p50_s: float = 0.0
+    """The median wait for a batch, of the latest 1000, in seconds: 0 for those that were ready."""
+    wait_p99_s: float = 0.0
+    """Likewise what 1 in 100 waits were longer than."""
+    queue_depth: int = 0
+    """Batches that are made ahead and not yet handed out."""
+
+    @property
+    def hit_shares(self) -> dict[str, float]:
+        """The share of :attr:`read_bytes` that each tier served; all together 1."""
+        total = sum(self.read_bytes.values())
+        return {tier: count / total for tier, count in self.read_bytes.items()} if total else {}
+
+
+class Counters:
+    """What a loader counts as it goes. Whoever hands out batches adds to it."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.batches = self.samples = self.gathered = 0
+        self.sample_bytes = 0
+        """Of a batch, for each sample."""
+        self.sample_reads: Mapping[str, int] = {}
+        """Bytes of rows that a sample is made of, by tier."""
+        self.resident: Mapping[str, int] = {}
+        """Bytes held, by tier."""
+        self.waits = 0
+        self.waited_s = 0.0
+        self.latest_waits: deque[float] = deque(maxlen=_LATEST)
+        self.queue_depth = 0
+
+    def handed_out(self, waited_s: float) -> None:
+        """A batch that was made ahead is handed out, after the host waited so long for it."""
+        self.latest_waits.append(waited_s)
+        if waited_s > 0:
+            self.waits += 1
+            self.waited_s += waited_s
+
+    def stats(self) -> LoaderStats:
+        """As they are."""
+        made = self.samples + self.gathered
+        p50, p99 = _quantiles(list(self.latest_waits))
+        return LoaderStats(
+            batches=self.batches,
+            samples=self.samples,
+            gathered=self.gathered,
+            bytes=made * self.sample_bytes,
+            read_bytes={tier: made * count for tier, count in self.sample_reads.items()},
+            resident_bytes=dict(self.resident),
+            waits=self.waits,
+            waited_s=self.waited_s,
+            wait_p50_s=p50,
+            wait_p99_s=p99,
+            queue_depth=self.queue_depth,
+        )
+
+
+def _quantiles(waits: Sequence[float]) -> tuple[float, float]:
+    """The median and the 99th percentile, each one of the waits; 0 without any."""
+    if not waits:
+        return 0.0, 0.0
+    ordered = sorted(waits)
+    return ordered[(len(ordered) - 1) // 2], ordered[(99 * (len(ordered) - 1) + 99) // 100]
+
+
+# ---- all loaders of the process ------------------------------------------------------------------
+
+_lock = threading.Lock()
+_loaders: list[tuple[weakref.ref[Any], Counters]] = []
+_gone: dict[str, LoaderStats] = {}  # the counts of loaders that are no more, by name
+
+
+def register(loader: object, counters: Counters) -> None:
+    """Has :func:`by_name` add up a loader's counters, also when the loader is gone."""
+    with _lock:
+        _sweep()
+        _loaders.append((weakref.ref(loader), counters))
+
+
+def by_name() -> dict[str, LoaderStats]:
+    """Loaders of a name together: what all have made, and what those hold that are there."""
+    with _lock:
+        _sweep()
+        alive = [counters for _, counters in _loaders]
+        found = dict(_gone)
+    for counters in alive:
+        name = counters.name
+        found[name] = _sum(found.get(name, LoaderStats()), counters.stats())
+    for name in {counters.name for counters in alive}:
+        waits = [wait for c in alive if c.name == name for wait in list(c.latest_waits)]
+        p50, p99 = _quantiles(waits)
+        found[name] = replace(found[name], wait_p50_s=p50, wait_p99_s=p99)
+    return dict(sorted(found.items()))
+
+
+def _sweep() -> None:
+    """Keeps of loaders that are gone what they have counted, and nothing else."""
+    alive = []
+    for entry in _loaders:
+        loader, counters = entry
+        if loader() is not None:
+            alive.append(entry)
+            continue
+        counted = replace(
+            counters.stats(), resident_bytes={}, wait_p50_s=0.0, wait_p99_s=0.0, queue_depth=0
+        )
+        _gone[counters.name] = _sum(_gone.get(counters.name, LoaderStats()), counted)
+    _loaders[:] = alive
+
+
+def _sum(a: LoaderStats, b: LoaderStats) -> LoaderStats:
+    """Of all but quantiles."""
+    return LoaderStats(
+        batches=a.batches + b.batches,
+        samples=a.samples + b.samples,
+        gathered=a.gathered + b.gathered,
+        bytes=a.bytes + b.bytes,
+        read_bytes=dict(Counter(a.read_bytes) + Counter(b.read_bytes)),
+        resident_bytes=dict(Counter(a.resident_bytes) + Counter(b.resident_bytes)),
+        waits=a.waits + b.waits,
+        waited_s=a.waited_s + b.waited_s,
+        queue_depth=a.queue_depth + b.queue_depth,
+    )

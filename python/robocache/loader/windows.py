@@ -68,6 +68,11 @@ class Window:
         return math.prod(self.shape)
 
     @property
+    def sample_bytes(self) -> int:
+        """Of the rows that a sample's values are made of, one a step."""
+        return len(self.steps) * self.elements * self.dtype.itemsize
+
+    @property
     def is_copied(self) -> bool:
         """Whether its type is none that alignment computes with: then rows are bytes."""
         return self.dtype not in _options.DTYPE_CODES
