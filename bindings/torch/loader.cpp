@@ -46,7 +46,7 @@ struct RobocacheRun {
 /// robocache::WindowStream; a duration of -1 is none.
 struct RobocacheWindowStream {
   const char* name;
-  RobocacheTensor values, times, offsets, received, valid, steps, subtract, multiply;
+  RobocacheTensor values, times, offsets, begins, received, valid, steps, subtract, multiply;
   const RobocacheRun* layout;
   std::int32_t run_count;
   std::int32_t timeline;  // 0: by time, 1: by row
@@ -55,6 +55,7 @@ struct RobocacheWindowStream {
   std::int32_t out_type;
   std::int32_t channels_first;
   std::int64_t latency_ns, max_gap_ns, tolerance_ns, mean_window_ns, pixels, colours;
+  std::int64_t first_episode;
 };
 
 struct RobocacheWindowOutput {
@@ -67,12 +68,15 @@ struct RobocacheWindowOutput {
 struct RobocacheBatchFacts {
   std::int64_t *index, *episode_index, *frame_index, *task_index, *timestamp_ns;
   float* timestamp;
+  std::int64_t* dataset_index;
 };
 
 struct RobocacheBatchOrder {
   std::uint64_t seed;
   std::int64_t rank, ranks, batch_size;
   std::int32_t shuffle, drop_last;
+  RobocacheTensor parts, thresholds;
+  std::int64_t samples;
 };
 
 }  // extern "C"
@@ -146,6 +150,8 @@ WindowStream stream_of(const RobocacheWindowStream& from, DeviceType device) {
   stream.values = view_of(from.values, device);
   stream.times = view_of(from.times, device);
   stream.offsets = view_of(from.offsets, device);
+  stream.begins = view_of(from.begins, device);
+  stream.first_episode = from.first_episode;
   stream.received = view_of(from.received, device);
   stream.valid = view_of(from.valid, device);
   stream.steps = view_of(from.steps, device);
@@ -180,8 +186,8 @@ int make_batch(const OpenPlan& open, const RobocacheWindowOutput* outputs,
     }
     robocache::BatchFacts wanted;
     if (facts != nullptr) {
-      wanted = {facts->index,      facts->episode_index, facts->frame_index,
-                facts->task_index, facts->timestamp_ns,  facts->timestamp};
+      wanted = {facts->index,        facts->episode_index, facts->frame_index,  facts->task_index,
+                facts->timestamp_ns, facts->timestamp,     facts->dataset_index};
     }
     make(windows.data(), wanted, open.context(cuda_stream));
   });
@@ -207,8 +213,15 @@ ROBOCACHE_C_API int robocache_batch_plan_open(const RobocacheWindowStream* strea
     std::vector<WindowStream> windows;
     windows.reserve(static_cast<std::size_t>(count));
     for (std::int64_t i = 0; i < count; ++i) windows.push_back(stream_of(streams[i], device));
-    const robocache::BatchOrder drawing{order->seed,  order->shuffle != 0, order->rank,
-                                        order->ranks, order->batch_size,   order->drop_last != 0};
+    const robocache::BatchOrder drawing{order->seed,
+                                        order->shuffle != 0,
+                                        order->rank,
+                                        order->ranks,
+                                        order->batch_size,
+                                        order->drop_last != 0,
+                                        view_of(order->parts, device),
+                                        view_of(order->thresholds, device),
+                                        order->samples};
     const ExecutionContext context =
         is_cuda != 0 ? robocache::on_cuda(nullptr) : robocache::torch_binding::on_torch_threads();
     *plan = new OpenPlan{

@@ -1,8 +1,8 @@
 // Batches for training: samples of recordings, drawn in an order that a seed decides, each with its
 // windows of any number of streams. The meaning of every option is in docs/meaning.md.
 //
-// Shapes: A anchors, E episodes, N rows of one stream in all episodes, K steps of its window, D
-// channels of it; B samples of a batch.
+// Shapes: A anchors, E episodes; Es episodes of one stream, N rows of it in all of them, K steps of
+// its window, D channels of it; B samples of a batch; M parts of a mixture.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +26,8 @@ struct Anchor {
   std::int64_t time_ns;
 };
 
-/// A stream's rows of all episodes, one after the other, and the window of it that a sample gets:
-/// K rows of the output, each made at a step away from the sample's anchor.
+/// A stream's rows of all its episodes, one after the other, and the window of it that a sample
+/// gets: K rows of the output, each made at a step away from the sample's anchor.
 ///
 /// By time (Timeline::kTime), step k stands at the anchor's time plus `steps[k]`, as far as int64
 /// goes, and is what `align` gives there from the episode's rows. The target before it, which a sum
@@ -38,13 +38,26 @@ struct Anchor {
 /// padding. Methods say nothing there; subtract, multiply and the output's type apply.
 ///
 /// An episode that has no rows gives zeros, all padding.
+///
+/// A stream may be of a range of the episodes alone. Of samples of the others it writes nothing: so
+/// several streams, each of some episodes, may be written to one output.
 struct WindowStream {
   std::string name;  // what errors call it
 
+  // Its episodes are those from here on, as many as `offsets` has.
+  std::int64_t first_episode = 0;
+
   // All contiguous, but that values may have gaps between rows.
-  ConstTensorView values;    // [N,D]: float16, bfloat16, float32, float64 or uint8
-  ConstTensorView times;     // [N] int64 ns, ascending in an episode; by row it may be absent
-  ConstTensorView offsets;   // [E+1] int64: episode e has rows offsets[e] to offsets[e+1], < 2^30
+  ConstTensorView values;   // [N,D]: float16, bfloat16, float32, float64 or uint8
+  ConstTensorView times;    // [N] int64 ns, ascending in an episode; by row it may be absent
+  ConstTensorView offsets;  // [Es+1] int64: its episode e has rows offsets[e] to offsets[e+1],
+                            // fewer than 2^30
+  // Optional, [Es] int64: where the values of each episode's first row are, in elements from
+  // `values.data` on or back; its other rows follow by the row stride. Absent: rows stand one after
+  // the other. With it, `values` may have any number of rows: N is that of `times`, `received` and
+  // `valid`. On CUDA every place must be aligned as `values.data` and the row stride are, up to 16
+  // bytes.
+  ConstTensorView begins;
   ConstTensorView received;  // optional, [N] int64 ns: when rows arrived; ascending in an episode
   ConstTensorView valid;     // optional, [N] bool: which rows are real
   ConstTensorView steps;     // [K] int64: ns or rows from the anchor's; with a sum they ascend
@@ -91,19 +104,33 @@ struct BatchFacts {
   std::int64_t* task_index = nullptr;
   std::int64_t* timestamp_ns = nullptr;  // the anchor's time
   float* timestamp = nullptr;            // seconds since the episode's start
+  std::int64_t* dataset_index = nullptr;
 };
 
-/// How `BatchPlan::next` draws anchors: each once an epoch.
+/// How `BatchPlan::next` draws anchors: each once an epoch, or from a mixture.
 ///
 /// The epoch's order is a permutation of the anchors that `seed` and the epoch decide (see
 /// `permuted`), or theirs. Of `ranks` that train side by side, number `rank` takes every
 /// `ranks`-th place of it.
+///
+/// A mixture draws each of an epoch's `samples` by itself: a part by weight, and any of its anchors,
+/// each as likely. With G = 0x9E3779B97F4A7C15, mix(x) splitmix64's finalizer and key =
+/// mix(mix(seed + G) + epoch), the sample at place p is of part m, of which u = mix(key + (2p+1) G)
+/// is at or above the thresholds of m parts; and it is the anchor parts[m] + (v * n >> 64), of which
+/// v = mix(key + (2p+2) G) and n is how many the part has.
 struct BatchOrder {
   std::uint64_t seed = 0;
   bool shuffle = true;
   std::int64_t rank = 0, ranks = 1;
   std::int64_t batch_size = 1;  // of each rank
   bool drop_last = false;       // whether a batch of fewer samples is left out
+
+  // Of a mixture: part m has the anchors parts[m] to parts[m+1]. All three, or none; `shuffle` holds.
+  ConstTensorView parts;  // [M+1] int64
+  // [M] int64, the bits of uint64, ascending: floor(2^64 * (w_0 + ... + w_m) / (w_0 + ... + w_M-1)).
+  // The last is not looked at. A part that can be drawn has anchors; the last one always can.
+  ConstTensorView thresholds;
+  std::int64_t samples = 0;  // of an epoch
 };
 
 /// The state of a drawing: so many numbers, in the context's memory. The epoch; the position, which
@@ -119,10 +146,12 @@ inline constexpr int kBatchStateSize = 4;
 class ROBOCACHE_API BatchPlan {
  public:
   /// `streams`: at most kMaxStreams. `anchors`: [A,2] int64, each row an `Anchor`; A is 1 or more.
-  /// `episodes`: [E,3] int64: index in the store, task, start in ns. Both contiguous.
+  /// `episodes`: [E,4] int64: index in the store, task, start in ns, data set. Both contiguous.
   ///
-  /// On the CPU, times that do not ascend, offsets and anchors out of range are errors. On CUDA
-  /// none is looked at: they are cut to what there is, and such windows hold unspecified values.
+  /// On the CPU, times that do not ascend, offsets, anchors and parts out of range are errors. On
+  /// CUDA none is looked at: they are cut to what there is, and such windows hold unspecified values.
+  /// Nobody looks at `begins`. On CUDA, tensors may be in pinned memory of the host, and are then
+  /// read from there.
   /// Throws ValueError and TypeError, whose messages name the stream, and DeviceError where the
   /// context is not to be had in this build.
   BatchPlan(const std::vector<WindowStream>& streams, const ConstTensorView& anchors,

@@ -53,13 +53,15 @@ void locate_block(const StreamPlan& plan, std::int64_t begin, std::int64_t end,
         [&](std::int64_t i, std::int64_t b, std::int64_t t, const Episode<std::int64_t>& episode,
             const EpisodeTimes<Time, std::int64_t>& times, Time time,
             const Bracket<Time, std::int64_t>& bracket) {
+          const std::int64_t values =
+              b * plan.values_batch_stride + episode.first_row * plan.values_row_stride;
           if constexpr (kHasWindows) {
             const auto all = locate_all<Compute>(plan, times, b, t, time, bracket);
-            located[i - begin] = {all.location, b, t, episode.first_row};
+            located[i - begin] = {all.location, b, t, episode.first_row, values};
             windows[i - begin] = all.windows;
           } else {
             const auto location = locate<Compute>(plan, times, time, bracket);
-            located[i - begin] = {location, b, t, episode.first_row};
+            located[i - begin] = {location, b, t, episode.first_row, values};
             if (plan.out_age != nullptr) {
               write_age(plan, times, b, t, time, newest_row(plan.row_kinds, location));
             }

@@ -73,7 +73,9 @@ inline __attribute__((always_inline)) void lerp_stretch(const void* values, std:
 template <typename Compute>
 struct LocatedTarget {
   Location<Compute> location;
-  std::int64_t b, t, first_row;
+  std::int64_t b, t;
+  std::int64_t first_row;  // of its episode,
+  std::int64_t values;     // whose values begin here, in elements
 };
 
 /// Targets of a stream that is one linear, previous or nearest run, all in the usual case: what has
@@ -94,8 +96,7 @@ void lerp_targets(const StreamPlan& plan, const LocatedTarget<Compute>* targets,
       continue;
     }
     const MethodRows picked = rows_for(method, location);
-    const std::int64_t a = target.b * plan.values_batch_stride +
-                           (target.first_row + location.lo + picked.step) * plan.values_row_stride;
+    const std::int64_t a = target.values + (location.lo + picked.step) * plan.values_row_stride;
     lerp_stretch<Compute, Value>(plan.values, a, a + plan.values_row_stride, location.weight,
                                  picked.is_pair, plan.channels, plan.out, out);
   }
@@ -197,10 +198,9 @@ void add_stretch(const StreamPlan& plan, const Conversion<Compute>& conversion,
   }
   for (std::int64_t row = window.begin; row < window.end; ++row) {
     if (valid != nullptr && !valid[row * plan.valid_row_stride]) continue;
-    const Compute* from = conversion.widen(
-        plan.values,
-        target.b * plan.values_batch_stride + (target.first_row + row) * plan.values_row_stride,
-        plan.values_channel_stride, first, count, buffer);
+    const Compute* from =
+        conversion.widen(plan.values, target.values + row * plan.values_row_stride,
+                         plan.values_channel_stride, first, count, buffer);
     for (std::int64_t i = 0; i < count; ++i) out[i] = out[i] + from[i];
   }
   if (method == Method::kSum) return;
@@ -235,8 +235,6 @@ bool write_target(const StreamPlan& plan, const RunTable& runs,
                   const Conversion<Compute>& conversion, const LocatedTarget<Compute>& target,
                   const Windows<std::int64_t>* windows) {
   alignas(64) Compute buffer_a[kStretch], buffer_b[kStretch], buffer_out[kStretch];
-  const std::int64_t row_0 =
-      target.b * plan.values_batch_stride + target.first_row * plan.values_row_stride;
   const std::int64_t out_0 = target.b * plan.out_batch_stride + target.t * plan.out_target_stride;
   bool quaternions_exist = true;
   for (int run = 0; run < runs.count; ++run) {
@@ -254,7 +252,7 @@ bool write_target(const StreamPlan& plan, const RunTable& runs,
       }
     }
     const MethodRows picked = rows_for(method, location);
-    const std::int64_t row_a = row_0 + (location.lo + picked.step) * plan.values_row_stride;
+    const std::int64_t row_a = target.values + (location.lo + picked.step) * plan.values_row_stride;
     if (conversion.lerp != nullptr && !is_literal(location.source) && copies_or_lerps(method)) {
       conversion.lerp(plan.values, row_a + begin, row_a + begin + plan.values_row_stride,
                       location.weight, picked.is_pair, end - begin, plan.out, out_0 + begin);

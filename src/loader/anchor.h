@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "core/target.h"
+#include "loader/mixture.h"
 #include "loader/permutation.h"
 #include "loader/plan.h"
 
@@ -15,12 +16,14 @@ struct Sample {
   Anchor anchor;
 };
 
-/// The index of the anchor of sample b, not looked at whether there is one.
+/// The index of the anchor of sample b; outside [0, A) where there is none.
 ROBOCACHE_HOST_DEVICE std::int64_t index_of_sample(const DrawPlan& plan, std::int64_t b) {
   if (plan.indices != nullptr) return plan.indices[b];
   const std::int64_t place = plan.state[1] + plan.rank + plan.ranks * b;
-  if (!plan.is_shuffled || place < 0 || place >= plan.permutation.count) return place;
-  return permute(plan.permutation, plan.state[0], place);
+  if (place < 0 || place >= plan.samples) return -1;
+  if (!plan.is_shuffled) return place;
+  if (plan.mixture.parts == nullptr) return permute(plan.permutation, plan.state[0], place);
+  return draw_from_mixture(plan.mixture, epoch_key(plan.permutation, plan.state[0]), place);
 }
 
 ROBOCACHE_HOST_DEVICE Sample draw(const DrawPlan& plan, std::int64_t b) {
@@ -38,7 +41,7 @@ ROBOCACHE_HOST_DEVICE Sample draw(const DrawPlan& plan, std::int64_t b) {
 ROBOCACHE_HOST_DEVICE void write_facts(const DrawPlan& plan, const BatchFacts& facts,
                                        const Sample& sample, std::int64_t b) {
   const bool exists = sample.index >= 0;
-  const std::int64_t* const episode = plan.episodes + 3 * std::int64_t{sample.anchor.episode};
+  const std::int64_t* const episode = plan.episodes + 4 * std::int64_t{sample.anchor.episode};
   const auto write = [b](std::int64_t* to, std::int64_t fact) {
     if (to != nullptr) to[b] = fact;
   };
@@ -47,6 +50,7 @@ ROBOCACHE_HOST_DEVICE void write_facts(const DrawPlan& plan, const BatchFacts& f
   write(facts.frame_index, sample.anchor.frame);
   write(facts.task_index, exists ? episode[1] : 0);
   write(facts.timestamp_ns, sample.anchor.time_ns);
+  write(facts.dataset_index, exists ? episode[3] : 0);
   if (facts.timestamp != nullptr) {
     const auto since_start =
         static_cast<std::int64_t>(static_cast<std::uint64_t>(sample.anchor.time_ns) -

@@ -20,9 +20,10 @@ struct BatchCall {
 };
 
 // Throws ValueError where the tensors of a plan, or the anchors, hold what they must not.
-void check_contents_on_cpu(const WindowPlan& window, const std::string& name, std::int64_t episodes,
+void check_contents_on_cpu(const WindowPlan& window, const std::string& name,
                            const ExecutionContext& context);
 void check_anchors_on_cpu(const DrawPlan& draw);
+void check_mixture_on_cpu(const DrawPlan& draw);
 /// Makes a batch, and moves the state on where it is drawn by one. Throws ValueError for an index
 /// that is out of range.
 void make_batch_on_cpu(const BatchCall& call, const ExecutionContext& context);

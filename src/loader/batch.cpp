@@ -39,9 +39,10 @@ BatchPlan::BatchPlan(const std::vector<WindowStream>& streams, const ConstTensor
   if (context.device == DeviceType::kCuda) return;
   const PreparedBatch& batch = contents_->batch;
   for (std::size_t i = 0; i < batch.count(); ++i) {
-    check_contents_on_cpu(batch.window(i), batch.name(i), batch.draw().episode_count, context);
+    check_contents_on_cpu(batch.window(i), batch.name(i), context);
   }
   check_anchors_on_cpu(batch.draw());
+  check_mixture_on_cpu(batch.draw());
 }
 
 void BatchPlan::gather(const std::int64_t* indices, std::int64_t size, const WindowOutput* outputs,

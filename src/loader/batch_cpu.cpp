@@ -45,12 +45,12 @@ std::int64_t find_first(const ExecutionContext& context, std::int64_t count, std
   return first.load();
 }
 
-void check_offsets(const WindowPlan& window, const std::string& name, std::int64_t episodes) {
+void check_offsets(const WindowPlan& window, const std::string& name) {
   const std::int64_t* offsets = window.offsets;
   if (offsets[0] < 0) {
     throw_value_error(name + ".offsets", "0 or more", std::to_string(offsets[0]) + at(0));
   }
-  for (std::int64_t e = 0; e < episodes; ++e) {
+  for (std::int64_t e = 0; e < window.episode_count; ++e) {
     const std::int64_t end = offsets[e + 1];
     if (end < offsets[e]) {
       throw_value_error(name + ".offsets", "ascending offsets",
@@ -70,7 +70,8 @@ void check_offsets(const WindowPlan& window, const std::string& name, std::int64
 
 /// Times, or arrivals, ascend within each episode.
 void check_ascending(const WindowPlan& window, const std::int64_t* times, const std::string& name,
-                     std::int64_t episodes, const ExecutionContext& context) {
+                     const ExecutionContext& context) {
+  const std::int64_t episodes = window.episode_count;
   const auto first_unordered = [&](std::int64_t e) {
     StreamPlan plan{};
     plan.batch = 1;
@@ -94,12 +95,11 @@ void check_ascending(const WindowPlan& window, const std::int64_t* times, const 
 void check_state(const BatchCall& call) {
   const DrawPlan& draw = call.draw;
   const std::int64_t position = draw.state[1];
-  const std::int64_t count = draw.permutation.count;
   if (draw.state[0] < 0) {
     throw_value_error("state", "an epoch of 0 or more", std::to_string(draw.state[0]));
   }
-  if (position < 0 || position >= count) {
-    throw_value_error("state", "a position of 0 to " + std::to_string(count - 1),
+  if (position < 0 || position >= draw.samples) {
+    throw_value_error("state", "a position of 0 to " + std::to_string(draw.samples - 1),
                       std::to_string(position));
   }
   const std::int64_t size = size_at(draw, position);
@@ -122,15 +122,15 @@ std::int64_t bytes_of_sample(const BatchCall& call) {
 
 }  // namespace
 
-void check_contents_on_cpu(const WindowPlan& window, const std::string& name, std::int64_t episodes,
+void check_contents_on_cpu(const WindowPlan& window, const std::string& name,
                            const ExecutionContext& context) {
-  check_offsets(window, name, episodes);
+  check_offsets(window, name);
   if (window.align.times != nullptr) {
     const auto* const times = static_cast<const std::int64_t*>(window.align.times);
-    check_ascending(window, times, name + ".times", episodes, context);
+    check_ascending(window, times, name + ".times", context);
   }
   if (window.received != nullptr) {
-    check_ascending(window, window.received, name + ".received", episodes, context);
+    check_ascending(window, window.received, name + ".received", context);
   }
   if (!(window.align.row_kinds & kReadsInterval)) return;
   for (std::int64_t k = 1; k < window.align.targets; ++k) {
@@ -153,6 +153,33 @@ void check_anchors_on_cpu(const DrawPlan& draw) {
     if (frame < 0) {
       throw_value_error("anchors", "frames of 0 or more", std::to_string(frame) + at(i));
     }
+  }
+}
+
+void check_mixture_on_cpu(const DrawPlan& draw) {
+  const Mixture& mixture = draw.mixture;
+  if (mixture.parts == nullptr) return;
+  const std::int64_t anchors = draw.permutation.count;
+  const auto check_part = [&](std::int64_t i, std::int64_t least) {
+    if (mixture.parts[i] >= least && mixture.parts[i] <= anchors) return;
+    throw_value_error("parts", std::to_string(least) + " to " + dimension("A", anchors),
+                      std::to_string(mixture.parts[i]) + at(i));
+  };
+  check_part(0, 0);
+  std::uint64_t before = 0;
+  for (std::int64_t m = 0; m < mixture.count; ++m) {
+    check_part(m + 1, mixture.parts[m]);
+    const bool is_last = m + 1 == mixture.count;
+    const auto threshold = static_cast<std::uint64_t>(mixture.thresholds[m]);
+    if (!is_last && threshold < before) {
+      throw_value_error("thresholds", "ascending numbers of 64 bits",
+                        std::to_string(threshold) + " after " + std::to_string(before) + at(m));
+    }
+    if ((is_last || threshold > before) && mixture.parts[m + 1] == mixture.parts[m]) {
+      throw_value_error("parts", "anchors in every part that is drawn from",
+                        "none in part " + std::to_string(m));
+    }
+    before = threshold;
   }
 }
 

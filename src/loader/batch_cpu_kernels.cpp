@@ -45,11 +45,11 @@ struct ComputeFor<double> {
 // every one of them.
 constexpr std::int64_t kBlock = 128;
 
-/// The window of sample b, of rows that begin at `first_row`. `locate_step(k)` says where a step
+/// The window of sample b, of the rows of its episode. `locate_step(k)` says where a step
 /// stands; `write_steps(located, windows, count, exist)` writes so many, and clears `exist` of one
 /// whose quaternions are zero.
 template <bool kAddsRows, typename Compute, typename LocateStep, typename WriteSteps>
-void make_steps(const WindowPlan& window, std::int64_t b, std::int64_t first_row,
+void make_steps(const WindowPlan& window, std::int64_t b, const EpisodeRows<std::int64_t>& rows,
                 const LocateStep& locate_step, const WriteSteps& write_steps) {
   const StreamPlan& plan = window.align;
   auto* const ages = static_cast<std::int64_t*>(plan.out_age);
@@ -61,7 +61,7 @@ void make_steps(const WindowPlan& window, std::int64_t b, std::int64_t first_row
     const std::int64_t out = b * plan.targets + begin;
     for (std::int64_t i = 0; i < count; ++i) {
       const auto step = locate_step(begin + i);
-      located[i] = {step.located.location, b, begin + i, first_row};
+      located[i] = {step.located.location, b, begin + i, rows.first, rows.values};
       if constexpr (kAddsRows) windows[i] = step.located.windows;
       exist[i] = true;
       if (ages != nullptr) ages[out + i] = step.age;
@@ -83,7 +83,7 @@ void make_window(const WindowPlan& window, const Anchor& anchor, std::int64_t b,
     const auto locate_step = [&](std::int64_t k) {
       return locate_by_row<Compute>(window, rows, anchor, window.steps[k]);
     };
-    return make_steps<false, Compute>(window, b, rows.first, locate_step, write_steps);
+    return make_steps<false, Compute>(window, b, rows, locate_step, write_steps);
   }
   RowTimes<std::int64_t> times = times_of_rows(window, rows);
   std::int64_t guess = -1;  // none yet
@@ -105,13 +105,13 @@ void make_window(const WindowPlan& window, const Anchor& anchor, std::int64_t b,
     const auto locate_step = [&](std::int64_t k) {
       return locate_by_time<Compute, true>(window, times, anchor, k, window.steps[k], find_bracket);
     };
-    make_steps<true, Compute>(window, b, rows.first, locate_step, write_steps);
+    make_steps<true, Compute>(window, b, rows, locate_step, write_steps);
   } else {
     const auto locate_step = [&](std::int64_t k) {
       return locate_by_time<Compute, false>(window, times, anchor, k, window.steps[k],
                                             find_bracket);
     };
-    make_steps<false, Compute>(window, b, rows.first, locate_step, write_steps);
+    make_steps<false, Compute>(window, b, rows, locate_step, write_steps);
   }
 }
 
@@ -130,7 +130,8 @@ void make_windows(const WindowPlan& window, const RunTable& runs, const Sample* 
     }
   };
   for (std::int64_t b = begin; b < end; ++b) {
-    make_window<Compute>(window, samples[b - begin].anchor, b, write_steps);
+    const Anchor& anchor = samples[b - begin].anchor;
+    if (is_of_episode(window, anchor.episode)) make_window<Compute>(window, anchor, b, write_steps);
   }
 }
 
@@ -144,7 +145,8 @@ void make_images(const WindowPlan& window, const Sample* samples, std::int64_t b
     for (std::int64_t i = 0; i < count; ++i) writer.write(located[i]);
   };
   for (std::int64_t b = begin; b < end; ++b) {
-    make_window<Compute>(window, samples[b - begin].anchor, b, write_steps);
+    const Anchor& anchor = samples[b - begin].anchor;
+    if (is_of_episode(window, anchor.episode)) make_window<Compute>(window, anchor, b, write_steps);
   }
 }
 

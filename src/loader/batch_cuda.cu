@@ -254,10 +254,13 @@ NarrowWindow narrow_window(const WindowPlan& wide) {
   NarrowWindow narrow{};
   narrow_plan(plan.align, narrow.align);
   narrow.offsets = wide.offsets;
+  narrow.begins = wide.begins;
   narrow.steps = wide.steps;
   narrow.received = wide.received;
   narrow.rows = wide.rows;
   narrow.latency = wide.latency;
+  narrow.first_episode = wide.first_episode;
+  narrow.episode_count = wide.episode_count;
   narrow.colours = wide.colours;
   narrow.is_by_row = wide.is_by_row;
   narrow.is_causal = wide.is_causal;

@@ -15,7 +15,7 @@ struct DrawState {
 
 /// The size of this rank's batch at a position of an epoch.
 ROBOCACHE_CONSTEXPR std::int64_t size_at(const DrawPlan& plan, std::int64_t position) {
-  const std::int64_t left = plan.permutation.count - position - plan.rank;
+  const std::int64_t left = plan.samples - position - plan.rank;
   const std::int64_t samples = left > 0 ? (left + plan.ranks - 1) / plan.ranks : 0;
   return samples < plan.batch_size ? samples : plan.batch_size;
 }
@@ -25,7 +25,7 @@ ROBOCACHE_CONSTEXPR DrawState state_after(const DrawPlan& plan, DrawState state)
   const std::int64_t taken = plan.ranks * plan.batch_size;
   const std::int64_t needed = plan.drops_last ? taken : plan.ranks;  // by another batch
   const std::int64_t position = state.position + taken;
-  if (plan.permutation.count - position < needed) return {state.epoch + 1, 0};
+  if (plan.samples - position < needed) return {state.epoch + 1, 0};
   return {state.epoch, position};
 }
 

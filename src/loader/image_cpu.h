@@ -37,9 +37,8 @@ class ImageWriter {
       return;
     }
     const MethodRows picked = rows_for(plan_.method, location);
-    const std::uint8_t* const a =
-        static_cast<const std::uint8_t*>(plan_.values) +
-        (target.first_row + location.lo + picked.step) * plan_.values_row_stride;
+    const std::uint8_t* const a = static_cast<const std::uint8_t*>(plan_.values) + target.values +
+                                  (location.lo + picked.step) * plan_.values_row_stride;
     for (std::int32_t colour = 0; colour < colours_; ++colour) {
       Out* const plane = out + colour * pixels_;
       if (picked.is_pair) {

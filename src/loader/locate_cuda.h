@@ -28,20 +28,23 @@ __device__ inline Bracket<std::int64_t, std::int32_t> find_row(const RowTimes<st
   return find_bracket_between(times, t, times[0], times[times.count - 1]);
 }
 
-/// Locates target `target`, and writes its age if that is asked for. What each load asks for is
-/// known from the one before: the state or an index, the anchor, the episode's offsets, its times.
+/// Locates target `target`, and writes its age if that is asked for; false if the stream is of other
+/// episodes than its sample's. What each load asks for is known from the one before: the state or an
+/// index, the anchor, the episode's offsets, its times.
 template <typename Compute, bool kAddsRows>
-__device__ Located<Compute, std::int32_t> locate_step(const DrawPlan& draw_plan,
-                                                      const NarrowWindow& window,
-                                                      const WindowTargets& targets,
-                                                      std::int32_t target, bool writes,
-                                                      EpisodeRows<std::int32_t>& rows) {
+__device__ bool locate_step(const DrawPlan& draw_plan, const NarrowWindow& window,
+                            const WindowTargets& targets, std::int32_t target, bool writes,
+                            EpisodeRows<std::int32_t>& rows,
+                            Located<Compute, std::int32_t>& located) {
   const std::int32_t b = targets.by_steps.quotient(target);
   const std::int32_t k = target - b * window.align.targets;
   const std::int64_t step_size = window.steps[k];  // waits for nothing
   const Sample sample = draw(draw_plan, b);
-  rows = {0, 0};
-  if (sample.index >= 0) rows = rows_of_episode(window, sample.anchor.episode);
+  rows = {0, 0, 0};
+  if (sample.index >= 0) {
+    if (!is_of_episode(window, sample.anchor.episode)) return false;
+    rows = rows_of_episode(window, sample.anchor.episode);
+  }
   LocatedStep<Compute, std::int32_t> step;
   if (window.is_by_row) {
     step = locate_by_row<Compute>(window, rows, sample.anchor, step_size);
@@ -60,7 +63,8 @@ __device__ Located<Compute, std::int32_t> locate_step(const DrawPlan& draw_plan,
   if (writes && window.align.out_age != nullptr) {
     static_cast<std::int64_t*>(window.align.out_age)[target] = step.age;
   }
-  return step.located;
+  located = step.located;
+  return true;
 }
 
 /// Step 1 for a stream that is copied or interpolated. A block that `writes` writes masks and ages.
@@ -69,12 +73,13 @@ __device__ PlainTarget<Compute> locate_plain_step(const DrawPlan& draw_plan,
                                                   const NarrowWindow& window,
                                                   const WindowTargets& targets, std::int32_t target,
                                                   bool writes) {
-  if (target >= targets.count) {
+  EpisodeRows<std::int32_t> rows;
+  Located<Compute, std::int32_t> located;
+  if (target >= targets.count ||
+      !locate_step<Compute, false>(draw_plan, window, targets, target, writes, rows, located)) {
     return {0, Compute(0), static_cast<std::uint32_t>(Recipe::kNothing)};
   }
-  EpisodeRows<std::int32_t> rows;
-  const Location<Compute> location =
-      locate_step<Compute, false>(draw_plan, window, targets, target, writes, rows).location;
+  const Location<Compute>& location = located.location;
   if (writes && window.align.out_valid != nullptr) {
     window.align.out_valid[target] = !location.valid;
   }
@@ -84,7 +89,7 @@ __device__ PlainTarget<Compute> locate_plain_step(const DrawPlan& draw_plan,
                         : picked.is_pair                  ? Recipe::kPair
                                                           : Recipe::kRow;
   PlainTarget<Compute> made;
-  made.a = (rows.first + location.lo + picked.step) * window.align.values_row_stride;
+  made.a = rows.values + (location.lo + picked.step) * window.align.values_row_stride;
   made.weight = location.weight;
   made.tag = static_cast<std::uint32_t>(target) << 3 | static_cast<std::uint32_t>(recipe);
   return made;
@@ -97,10 +102,12 @@ __device__ RunsTarget<Compute, std::int32_t> locate_runs_step(
     const WindowTargets& targets, std::int32_t target, bool writes) {
   RunsTarget<Compute, std::int32_t> made;
   made.out = -1;
-  if (target >= targets.count) return made;
   EpisodeRows<std::int32_t> rows;
-  made.located = locate_step<Compute, true>(draw_plan, window, targets, target, writes, rows);
-  made.values = rows.first * window.align.values_row_stride;
+  if (target >= targets.count ||
+      !locate_step<Compute, true>(draw_plan, window, targets, target, writes, rows, made.located)) {
+    return made;
+  }
+  made.values = rows.values;
   made.valid = rows.first;
   made.out = offset(target, window.align.out_target_stride);
   if (writes && window.align.out_valid != nullptr) {

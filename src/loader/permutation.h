@@ -27,6 +27,9 @@ struct Permutation {
 
 inline constexpr int kPermutationRounds = 8;
 
+/// 2^64 over the golden ratio, an odd number: its multiples differ in many bits.
+inline constexpr std::uint64_t kGolden = 0x9E3779B97F4A7C15u;
+
 /// The finalizer of splitmix64. Source: Steele, Lea and Flood, "Fast splittable pseudorandom number
 /// generators", 2014, with the constants of Stafford's variant 13.
 ROBOCACHE_CONSTEXPR std::uint64_t mix64(std::uint64_t x) {
@@ -53,13 +56,18 @@ ROBOCACHE_CONSTEXPR Permutation make_permutation(std::uint64_t seed, std::int64_
   const std::uint64_t rights = std::uint64_t{1} << right_bits;
   const auto lefts =
       static_cast<std::uint32_t>((static_cast<std::uint64_t>(count) + rights - 1) >> right_bits);
-  return {count, mix64(seed + 0x9E3779B97F4A7C15u), lefts, right_bits};
+  return {count, mix64(seed + kGolden), lefts, right_bits};
+}
+
+/// What an epoch's order is made from, whichever way samples are drawn.
+ROBOCACHE_CONSTEXPR std::uint64_t epoch_key(const Permutation& permutation, std::int64_t epoch) {
+  return mix64(permutation.seed_key + static_cast<std::uint64_t>(epoch));
 }
 
 /// Where `place`, which is in [0, count), goes in an epoch.
 ROBOCACHE_CONSTEXPR std::int64_t permute(const Permutation& permutation, std::int64_t epoch,
                                          std::int64_t place) {
-  const std::uint64_t key = mix64(permutation.seed_key + static_cast<std::uint64_t>(epoch));
+  const std::uint64_t key = epoch_key(permutation, epoch);
   const auto first_key = static_cast<std::uint32_t>(key);
   const std::uint32_t key_step = static_cast<std::uint32_t>(key >> 32) | 1u;
   const std::uint32_t lefts = permutation.lefts;

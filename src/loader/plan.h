@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "align/plan.h"
+#include "loader/mixture.h"
 #include "loader/permutation.h"
 #include "robocache/loader.h"
 
@@ -18,7 +19,9 @@ struct DrawPlan {
   Permutation permutation;      // of A numbers
   bool is_shuffled, drops_last;
   std::int64_t rank, ranks, batch_size;
-  const std::int64_t* episodes;  // [E,3]
+  std::int64_t samples;  // of an epoch: A, or what a mixture says
+  Mixture mixture;
+  const std::int64_t* episodes;  // [E,4]
   std::int64_t episode_count;
 };
 
@@ -31,11 +34,13 @@ inline constexpr std::int64_t kMaxColours = 4;
 template <typename Index>
 struct BasicWindowPlan {
   BasicStreamPlan<Index> align;
-  const std::int64_t* offsets;   // [E+1]
+  const std::int64_t* offsets;   // [episode_count+1]
+  const std::int64_t* begins;    // [episode_count], elements of the values; may be null
   const std::int64_t* steps;     // [K]
   const std::int64_t* received;  // [N]; may be null
   std::int64_t rows;             // N
   std::int64_t latency;
+  std::int32_t first_episode, episode_count;  // which it is of
   std::int32_t colours;  // of images that are written colours first; else 0. Subtract and
                          // multiply of `align` are [colours] float64 then
   bool is_by_row, is_causal;

@@ -13,6 +13,8 @@ namespace {
 // Kernels count targets over the batch in 32 bits, and keep some of these for themselves.
 constexpr std::int64_t kMaxTargets = (std::int64_t{1} << 29) - 1;
 
+constexpr std::int64_t kMaxSamples = std::int64_t{1} << 62;
+
 /// A tensor that is laid out without gaps, of one type: under the name that messages call it by.
 void check_array(const std::string& name, const ConstTensorView& view, DataType type,
                  std::int64_t columns, const std::string& shape, DeviceType device) {
@@ -53,14 +55,24 @@ void check_options_by_row(const WindowStream& stream) {
   }
 }
 
+/// N, which values that stand in several places do not tell.
+std::int64_t rows_of(const WindowStream& stream) {
+  if (!stream.begins.present()) return stream.values.shape[0];
+  for (const ConstTensorView* each : {&stream.times, &stream.received, &stream.valid}) {
+    if (each->present()) return each->shape[0];
+  }
+  return kMaxSamples;  // any number
+}
+
 /// The stream as `align` takes it: its targets are the steps, its batch the episodes.
 Stream aligned_stream(const WindowStream& stream) {
   Stream aligned;
   aligned.values = stream.values;
+  aligned.values.shape[0] = rows_of(stream);
   aligned.times = stream.times;
   if (!stream.times.present()) {
     aligned.times =
-        ConstTensorView(nullptr, DataType::kInt64, {stream.values.shape[0]}, stream.values.device);
+        ConstTensorView(nullptr, DataType::kInt64, {rows_of(stream)}, stream.values.device);
   }
   // Only their shapes are looked at. With them rows are called N, as here.
   aligned.begins = stream.offsets;
@@ -135,7 +147,7 @@ PreparedBatch::PreparedBatch(const std::vector<WindowStream>& streams,
                       std::to_string(streams.size()));
   }
   check_array("anchors", anchors, DataType::kInt64, 2, "[A,2]", device_);
-  check_array("episodes", episodes, DataType::kInt64, 3, "[E,3]", device_);
+  check_array("episodes", episodes, DataType::kInt64, 4, "[E,4]", device_);
   const std::int64_t most = std::numeric_limits<std::int32_t>::max();
   if (episodes.shape[0] > most) {
     throw_value_error("episodes", "at most " + std::to_string(most),
@@ -146,6 +158,8 @@ PreparedBatch::PreparedBatch(const std::vector<WindowStream>& streams,
   draw_.episodes = static_cast<const std::int64_t*>(episodes.data);
   draw_.episode_count = episodes.shape[0];
   draw_.permutation = make_permutation(order.seed, anchors.shape[0]);
+  draw_.samples = anchors.shape[0];
+  set_mixture(order);
   set_order(order);
   std::size_t runs = 0;
   for (const WindowStream& stream : streams) {
@@ -158,20 +172,46 @@ PreparedBatch::PreparedBatch(const std::vector<WindowStream>& streams,
   }
 }
 
+void PreparedBatch::set_mixture(const BatchOrder& order) {
+  if (!order.parts.present()) {
+    if (order.thresholds.present()) throw_value_error("thresholds", "none without parts", "some");
+    if (order.samples != 0) {
+      throw_value_error("samples", "0 without parts", std::to_string(order.samples));
+    }
+    return;
+  }
+  check_array("parts", order.parts, DataType::kInt64, 0, "[M+1]", device_);
+  const std::int64_t count = order.parts.shape[0] - 1;
+  if (count < 1) throw_value_error("parts", "[M+1] of one part or more", shape_text(order.parts));
+  const std::string shape = bracket({dimension("M", count)});
+  if (!order.thresholds.present()) throw_value_error("thresholds", shape, "none");
+  check_array("thresholds", order.thresholds, DataType::kInt64, 0, shape, device_);
+  if (order.thresholds.shape[0] != count) {
+    throw_value_error("thresholds", shape, shape_text(order.thresholds));
+  }
+  if (order.samples < 1 || order.samples > kMaxSamples) {
+    throw_value_error("samples", "1 to 2^62", std::to_string(order.samples));
+  }
+  if (!order.shuffle) throw_value_error("shuffle", "true for a mixture", "false");
+  draw_.samples = order.samples;
+  draw_.mixture = {static_cast<const std::int64_t*>(order.parts.data),
+                   static_cast<const std::int64_t*>(order.thresholds.data), count};
+}
+
 void PreparedBatch::set_order(const BatchOrder& order) {
-  const std::int64_t count = draw_.permutation.count;
+  const std::int64_t count = draw_.samples;
   const auto expect = [](bool fits, const char* name, const std::string& expected,
                          std::int64_t got) {
     if (!fits) throw_value_error(name, expected, std::to_string(got));
   };
   expect(order.ranks >= 1 && order.ranks <= count, "ranks",
-         "1 to " + std::to_string(count) + " (one anchor for each)", order.ranks);
+         "1 to " + std::to_string(count) + " (one sample for each)", order.ranks);
   expect(order.rank >= 0 && order.rank < order.ranks, "rank",
          "0 to " + std::to_string(order.ranks - 1), order.rank);
   const std::int64_t most = order.drop_last ? count / order.ranks : kMaxTargets;
   expect(order.batch_size >= 1 && order.batch_size <= most, "batch_size",
          "1 to " + std::to_string(most) +
-             (order.drop_last ? " (the anchors of each rank, as drop_last leaves out smaller ones)"
+             (order.drop_last ? " (the samples of each rank, as drop_last leaves out smaller ones)"
                               : ""),
          order.batch_size);
   draw_.is_shuffled = order.shuffle;
@@ -181,14 +221,34 @@ void PreparedBatch::set_order(const BatchOrder& order) {
   draw_.batch_size = order.batch_size;
 }
 
+void PreparedBatch::check_episodes(const WindowStream& stream) const {
+  const auto name = [&](const char* argument) { return stream.name + "." + argument; };
+  if (stream.first_episode < 0 || stream.first_episode > draw_.episode_count) {
+    throw_value_error(name("first_episode"), "0 to " + dimension("E", draw_.episode_count),
+                      std::to_string(stream.first_episode));
+  }
+  const std::int64_t most = draw_.episode_count - stream.first_episode + 1;
+  check_array(name("offsets"), stream.offsets, DataType::kInt64, 0, "[Es+1]", device_);
+  const std::int64_t count = stream.offsets.shape[0];
+  if (count < 1 || count > most) {
+    const std::string numbers =
+        stream.first_episode == 0
+            ? "1 to " + dimension("E+1", most) + " numbers"
+            : "1 to " + std::to_string(most) + " numbers from first_episode on";
+    throw_value_error(name("offsets"), "[Es+1], " + numbers, shape_text(stream.offsets));
+  }
+  if (!stream.begins.present()) return;
+  const std::string begins = bracket({dimension("Es", count - 1)});
+  check_array(name("begins"), stream.begins, DataType::kInt64, 0, begins, device_);
+  if (stream.begins.shape[0] != count - 1) {
+    throw_value_error(name("begins"), begins, shape_text(stream.begins));
+  }
+}
+
 void PreparedBatch::add_window(const WindowStream& stream, const ExecutionContext& context) {
   const bool is_by_row = stream.timeline == Timeline::kRows;
   const auto name = [&](const char* argument) { return stream.name + "." + argument; };
-  const std::string offsets = bracket({dimension("E+1", draw_.episode_count + 1)});
-  check_array(name("offsets"), stream.offsets, DataType::kInt64, 0, offsets, device_);
-  if (stream.offsets.shape[0] != draw_.episode_count + 1) {
-    throw_value_error(name("offsets"), offsets, shape_text(stream.offsets));
-  }
+  check_episodes(stream);
   check_array(name("steps"), stream.steps, DataType::kInt64, 0, "[K]", device_);
   if (is_by_row) check_options_by_row(stream);
   if (stream.latency_ns < 0) {
@@ -247,6 +307,9 @@ void PreparedBatch::add_window(const WindowStream& stream, const ExecutionContex
   align.begins_stride = align.lengths_stride = 0;
   align.batch = 1;
   window.offsets = static_cast<const std::int64_t*>(stream.offsets.data);
+  window.begins = static_cast<const std::int64_t*>(stream.begins.data);
+  window.first_episode = static_cast<std::int32_t>(stream.first_episode);
+  window.episode_count = static_cast<std::int32_t>(stream.offsets.shape[0] - 1);
   window.steps = static_cast<const std::int64_t*>(stream.steps.data);
   window.received = static_cast<const std::int64_t*>(stream.received.data);
   window.rows = rows;
@@ -315,9 +378,9 @@ PreparedBatch::Call PreparedBatch::call(const std::int64_t* indices, std::int64_
 }
 
 std::int64_t PreparedBatch::batch_size_at(std::int64_t position) const {
-  const std::int64_t anchors = draw_.permutation.count;
-  if (position < 0 || position >= anchors) {
-    throw_value_error("position", "0 to " + std::to_string(anchors - 1), std::to_string(position));
+  const std::int64_t samples = draw_.samples;
+  if (position < 0 || position >= samples) {
+    throw_value_error("position", "0 to " + std::to_string(samples - 1), std::to_string(position));
   }
   return size_at(draw_, position);
 }

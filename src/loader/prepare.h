@@ -50,7 +50,9 @@ class PreparedBatch {
     std::int64_t units;
   };
 
+  void set_mixture(const BatchOrder& order);
   void set_order(const BatchOrder& order);
+  void check_episodes(const WindowStream& stream) const;
   void add_window(const WindowStream& stream, const ExecutionContext& context);
 
   DeviceType device_;

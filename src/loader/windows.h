@@ -20,18 +20,30 @@ template <typename Index>
 struct EpisodeRows {
   std::int64_t first;  // of the stream's
   Index count;
+  std::int64_t values;  // the first one's, in elements
 };
 
-/// Offsets that are out of order or range, which a GPU has not looked at, give fewer rows.
+/// Whether a stream is of an episode. Of samples of others it writes nothing.
+template <typename Index>
+ROBOCACHE_HOST_DEVICE bool is_of_episode(const BasicWindowPlan<Index>& window,
+                                         std::int32_t episode) {
+  return episode >= window.first_episode && episode - window.first_episode < window.episode_count;
+}
+
+/// Of an episode that the stream is of. Offsets that are out of order or range, which a GPU has not
+/// looked at, give fewer rows.
 template <typename Index>
 ROBOCACHE_HOST_DEVICE EpisodeRows<Index> rows_of_episode(const BasicWindowPlan<Index>& window,
                                                          std::int32_t episode) {
-  const std::int64_t begin = window.offsets[episode];
-  const std::int64_t end = window.offsets[std::int64_t{episode} + 1];
+  const std::int32_t number = episode - window.first_episode;
+  const std::int64_t begin = window.offsets[number];
+  const std::int64_t end = window.offsets[std::int64_t{number} + 1];
   const bool is_inside = begin >= 0 && end > begin && end <= window.rows;
   const std::int64_t count = is_inside ? end - begin : 0;
-  return {is_inside ? begin : 0,
-          static_cast<Index>(count < kMaxEpisodeRows ? count : kMaxEpisodeRows)};
+  const std::int64_t first = is_inside ? begin : 0;
+  return {
+      first, static_cast<Index>(count < kMaxEpisodeRows ? count : kMaxEpisodeRows),
+      window.begins != nullptr ? window.begins[number] : first * window.align.values_row_stride};
 }
 
 /// Of a stream that has times.

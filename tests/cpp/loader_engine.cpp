@@ -43,7 +43,7 @@ class CpuLoaderEngine : public LoaderEngine {
 
  private:
   static BatchPlan plan_of(const LoaderProblem& problem) {
-    return {problem.streams(), problem.anchors.view(), problem.episodes.view(), problem.order,
+    return {problem.streams(), problem.anchors.view(), problem.episodes.view(), problem.drawing(),
             on_cpu()};
   }
 };
@@ -90,7 +90,7 @@ class LoaderKernelsEngine : public LoaderEngine {
 
  private:
   static PreparedBatch prepare(const LoaderProblem& problem) {
-    return {problem.streams(), problem.anchors.view(), problem.episodes.view(), problem.order,
+    return {problem.streams(), problem.anchors.view(), problem.episodes.view(), problem.drawing(),
             on_cpu()};
   }
 
@@ -113,11 +113,13 @@ class LoaderKernelsEngine : public LoaderEngine {
 /// A problem whose tensors are all on the device.
 class DeviceProblem {
  public:
-  explicit DeviceProblem(const LoaderProblem& problem) : order_(problem.order) {
+  explicit DeviceProblem(const LoaderProblem& problem) : order_(problem.drawing()) {
+    order_.parts = on_device(order_.parts);
+    order_.thresholds = on_device(order_.thresholds);
     for (WindowStream stream : problem.streams()) {
       for (ConstTensorView* view :
-           {&stream.values, &stream.times, &stream.offsets, &stream.received, &stream.valid,
-            &stream.steps, &stream.subtract, &stream.multiply}) {
+           {&stream.values, &stream.times, &stream.offsets, &stream.begins, &stream.received,
+            &stream.valid, &stream.steps, &stream.subtract, &stream.multiply}) {
         *view = on_device(*view);
       }
       streams_.push_back(stream);
@@ -154,7 +156,8 @@ class DeviceResult {
     const auto fact = [&](Tensor& tensor) { return static_cast<std::int64_t*>(on_device(tensor)); };
     facts_ = {fact(host.index),        fact(host.episode_index),
               fact(host.frame_index),  fact(host.task_index),
-              fact(host.timestamp_ns), static_cast<float*>(on_device(host.timestamp))};
+              fact(host.timestamp_ns), static_cast<float*>(on_device(host.timestamp)),
+              fact(host.dataset_index)};
   }
 
   const WindowOutput* outputs() const { return outputs_.data(); }

@@ -33,7 +33,7 @@ struct Call {
     }
     problem.anchors = Tensor(DataType::kInt64, {3, 2});
     for (std::int64_t i = 0; i < 3; ++i) problem.anchors.set_int(2 * i + 1, 10 * i);
-    problem.episodes = Tensor(DataType::kInt64, {2, 3});
+    problem.episodes = Tensor(DataType::kInt64, {2, 4});
     problem.order.batch_size = 2;
   }
 
@@ -48,7 +48,7 @@ struct Call {
   WindowData& by_time() { return problem.windows[0]; }
   WindowData& by_row() { return problem.windows[1]; }
   BatchPlan plan() const {
-    return {problem.streams(), problem.anchors.view(), problem.episodes.view(), problem.order,
+    return {problem.streams(), problem.anchors.view(), problem.episodes.view(), problem.drawing(),
             context};
   }
 };
@@ -76,8 +76,22 @@ TEST(LoaderErrors, NothingIsWrong) {
 }
 
 TEST(LoaderErrors, Streams) {
-  expect("ValueError force.offsets: expected [E+1=3], got [2]",
-         [](Call& call) { call.by_time().offsets = Call::numbers({0, 6}); });
+  expect("ValueError force.offsets: expected [Es+1], 1 to E+1=3 numbers, got [4]",
+         [](Call& call) { call.by_time().offsets = Call::numbers({0, 4, 6, 6}); });
+  expect("ValueError force.offsets: expected [Es+1], 1 to E+1=3 numbers, got [0]",
+         [](Call& call) { call.by_time().offsets = Call::numbers({}); });
+  expect("no error", [](Call& call) { call.by_time().offsets = Call::numbers({0, 4}); });
+  expect("ValueError force.offsets: expected [Es+1], 1 to 2 numbers from first_episode on, got [3]",
+         [](Call& call) { call.by_time().options.first_episode = 1; });
+  expect("ValueError force.first_episode: expected 0 to E=2, got 3",
+         [](Call& call) { call.by_time().options.first_episode = 3; });
+  expect("ValueError force.first_episode: expected 0 to E=2, got -1",
+         [](Call& call) { call.by_time().options.first_episode = -1; });
+  expect("no error", [](Call& call) { call.by_time().begins = Call::numbers({8, 0}); });
+  expect("ValueError force.begins: expected [Es=2], got [3]",
+         [](Call& call) { call.by_time().begins = Call::numbers({0, 4, 6}); });
+  expect("TypeError force.begins: expected int64, got float64",
+         [](Call& call) { call.by_time().begins = Tensor(DataType::kFloat64, {2}); });
   expect("TypeError force.offsets: expected int64, got float32",
          [](Call& call) { call.by_time().offsets = Tensor(DataType::kFloat32, {3}); });
   expect("ValueError force.steps: expected [K], got [2,1]",
@@ -181,9 +195,9 @@ TEST(LoaderErrors, AnchorsEpisodesAndOrder) {
          [](Call& call) { call.problem.anchors = Tensor(DataType::kInt64, {6}); });
   expect("ValueError anchors: expected one or more, got none",
          [](Call& call) { call.problem.anchors = Tensor(DataType::kInt64, {0, 2}); });
-  expect("ValueError episodes: expected [E,3], got [2,2]",
+  expect("ValueError episodes: expected [E,4], got [2,2]",
          [](Call& call) { call.problem.episodes = Tensor(DataType::kInt64, {2, 2}); });
-  expect("ValueError ranks: expected 1 to 3 (one anchor for each), got 4",
+  expect("ValueError ranks: expected 1 to 3 (one sample for each), got 4",
          [](Call& call) { call.problem.order.ranks = 4; });
   expect("ValueError rank: expected 0 to 1, got 2", [](Call& call) {
     call.problem.order.ranks = 2;
@@ -192,12 +206,59 @@ TEST(LoaderErrors, AnchorsEpisodesAndOrder) {
   expect("ValueError batch_size: expected 1 to 536870911, got 0",
          [](Call& call) { call.problem.order.batch_size = 0; });
   expect(
-      "ValueError batch_size: expected 1 to 3 (the anchors of each rank, as drop_last leaves out "
+      "ValueError batch_size: expected 1 to 3 (the samples of each rank, as drop_last leaves out "
       "smaller ones), got 4",
       [](Call& call) {
         call.problem.order.drop_last = true;
         call.problem.order.batch_size = 4;
       });
+}
+
+TEST(LoaderErrors, Mixtures) {
+  // Of one anchor, and of two.
+  const auto mixture = [](Call& call) -> LoaderProblem& {
+    LoaderProblem& problem = call.problem;
+    problem.parts = Call::numbers({0, 1, 3});
+    problem.thresholds = Call::numbers({1, 0});
+    problem.order.samples = 5;
+    return problem;
+  };
+  expect("no error", [&](Call& call) { mixture(call); });
+  expect("ValueError samples: expected 0 without parts, got 5", [&](Call& call) {
+    mixture(call).parts = {};
+    call.problem.thresholds = {};
+  });
+  expect("ValueError thresholds: expected none without parts, got some",
+         [&](Call& call) { mixture(call).parts = {}; });
+  expect("ValueError thresholds: expected [M=2], got none",
+         [&](Call& call) { mixture(call).thresholds = {}; });
+  expect("ValueError thresholds: expected [M=2], got [3]",
+         [&](Call& call) { mixture(call).thresholds = Call::numbers({1, 2, 3}); });
+  expect("ValueError parts: expected [M+1] of one part or more, got [1]",
+         [&](Call& call) { mixture(call).parts = Call::numbers({0}); });
+  expect("TypeError parts: expected int64, got float64",
+         [&](Call& call) { mixture(call).parts = Tensor(DataType::kFloat64, {3}); });
+  expect("ValueError parts: expected 0 to A=3, got -1 at [0]",
+         [&](Call& call) { mixture(call).parts = Call::numbers({-1, 1, 3}); });
+  expect("ValueError parts: expected 1 to A=3, got 0 at [2]",
+         [&](Call& call) { mixture(call).parts = Call::numbers({0, 1, 0}); });
+  expect("ValueError parts: expected 1 to A=3, got 4 at [2]",
+         [&](Call& call) { mixture(call).parts = Call::numbers({0, 1, 4}); });
+  expect("ValueError parts: expected anchors in every part that is drawn from, got none in part 0",
+         [&](Call& call) { mixture(call).parts = Call::numbers({1, 1, 3}); });
+  expect("ValueError parts: expected anchors in every part that is drawn from, got none in part 1",
+         [&](Call& call) { mixture(call).parts = Call::numbers({0, 3, 3}); });
+  expect("ValueError thresholds: expected ascending numbers of 64 bits, got 1 after 2 at [1]",
+         [&](Call& call) {
+           mixture(call).parts = Call::numbers({0, 1, 2, 3});
+           call.problem.thresholds = Call::numbers({2, 1, 0});
+         });
+  expect("ValueError samples: expected 1 to 2^62, got 0",
+         [&](Call& call) { mixture(call).order.samples = 0; });
+  expect("ValueError shuffle: expected true for a mixture, got false",
+         [&](Call& call) { mixture(call).order.shuffle = false; });
+  expect("ValueError ranks: expected 1 to 5 (one sample for each), got 6",
+         [&](Call& call) { mixture(call).order.ranks = 6; });
 }
 
 TEST(LoaderErrors, Calls) {

@@ -14,6 +14,7 @@ WindowStream WindowData::stream() const {
   stream.values = values.view();
   stream.times = times.view();
   stream.offsets = offsets.view();
+  stream.begins = begins.view();
   stream.received = received.view();
   stream.valid = valid.view();
   stream.steps = steps.view();
@@ -28,6 +29,13 @@ std::vector<WindowStream> LoaderProblem::streams() const {
   return streams;
 }
 
+BatchOrder LoaderProblem::drawing() const {
+  BatchOrder drawing = order;
+  drawing.parts = parts.view();
+  drawing.thresholds = thresholds.view();
+  return drawing;
+}
+
 Anchor LoaderProblem::anchor(std::int64_t index) const {
   const auto place = static_cast<std::uint64_t>(anchors.get_int(2 * index));
   return {static_cast<std::int32_t>(place & 0xffffffffu), static_cast<std::int32_t>(place >> 32),
@@ -40,10 +48,12 @@ std::string LoaderProblem::text() const {
     const WindowStream& options = window.options;
     text << "\n  " << options.name << (options.timeline == Timeline::kRows ? " by row" : " by time")
          << ", values " << window.values.text() << " as " << name_of(options.out_type) << ", "
-         << window.steps.size() << " steps, received " << window.received.text() << ", valid "
-         << window.valid.text() << ", subtract " << window.subtract.text() << ", multiply "
-         << window.multiply.text() << (options.is_causal ? ", causal" : "") << ", latency "
-         << options.latency_ns << ", outside " << static_cast<int>(options.outside);
+         << window.steps.size() << " steps, " << window.offsets.size() - 1 << " episodes from "
+         << options.first_episode << ", begins " << window.begins.text() << ", received "
+         << window.received.text() << ", valid " << window.valid.text() << ", subtract "
+         << window.subtract.text() << ", multiply " << window.multiply.text()
+         << (options.is_causal ? ", causal" : "") << ", latency " << options.latency_ns
+         << ", outside " << static_cast<int>(options.outside);
     if (options.channels_first) text << ", " << options.colours << " colours first";
     const auto duration = [&](const char* name, const std::optional<Duration>& length) {
       if (length) text << ", " << name << " " << length->nanoseconds();
@@ -59,6 +69,9 @@ std::string LoaderProblem::text() const {
   text << "\n  " << anchor_count() << " anchors, " << episodes.shape()[0] << " episodes, rank "
        << order.rank << " of " << order.ranks << ", batches of " << order.batch_size
        << (order.drop_last ? ", the last dropped" : "") << (order.shuffle ? ", shuffled" : "");
+  if (parts.present()) {
+    text << ", a mixture of " << thresholds.size() << ", " << order.samples << " samples";
+  }
   return text.str();
 }
 
@@ -75,7 +88,8 @@ BatchResult::BatchResult(const LoaderProblem& problem, std::int64_t size) {
     windows.push_back(result);
   }
   if (problem.wants_facts) {
-    for (Tensor* fact : {&index, &episode_index, &frame_index, &task_index, &timestamp_ns}) {
+    for (Tensor* fact :
+         {&index, &episode_index, &frame_index, &task_index, &timestamp_ns, &dataset_index}) {
       *fact = Tensor(DataType::kInt64, {size});
     }
     timestamp = Tensor(DataType::kFloat32, {size});
@@ -96,8 +110,9 @@ std::vector<WindowOutput> BatchResult::outputs() {
 
 BatchFacts BatchResult::facts() {
   const auto data = [](Tensor& tensor) { return static_cast<std::int64_t*>(tensor.view().data); };
-  return {data(index),      data(episode_index), data(frame_index),
-          data(task_index), data(timestamp_ns),  static_cast<float*>(timestamp.view().data)};
+  return {data(index),        data(episode_index), data(frame_index),
+          data(task_index),   data(timestamp_ns),  static_cast<float*>(timestamp.view().data),
+          data(dataset_index)};
 }
 
 std::vector<Tensor*> BatchResult::tensors() {
@@ -105,8 +120,8 @@ std::vector<Tensor*> BatchResult::tensors() {
   for (Window& window : windows) {
     all.insert(all.end(), {&window.values, &window.is_pad, &window.age});
   }
-  all.insert(all.end(),
-             {&index, &episode_index, &frame_index, &task_index, &timestamp_ns, &timestamp});
+  all.insert(all.end(), {&index, &episode_index, &frame_index, &task_index, &timestamp_ns,
+                         &timestamp, &dataset_index});
   return all;
 }
 
@@ -130,9 +145,30 @@ Tensor random_offsets(std::int64_t episodes, Random& random) {
   return offsets;
 }
 
-void fill_stream_times(WindowData& window, const Clock& clock, Random& random) {
+/// Values of so many rows, whose episodes may lie in any order and apart from each other.
+void make_values(WindowData& window, DataType type, std::int64_t rows, std::int64_t channels,
+                 Random& random) {
+  const std::int64_t row_stride = channels + random.pick<std::int64_t>({0, 0, 0, 1, 4, 16});
+  std::int64_t room = rows;  // rows of memory
   const std::int64_t episodes = window.offsets.size() - 1;
-  const std::int64_t rows = window.values.shape()[0];
+  if (random.one_in(3)) {
+    window.begins = Tensor(DataType::kInt64, {episodes});
+    std::vector<std::int64_t> in_memory;
+    for (std::int64_t e = 0; e < episodes; ++e) {
+      in_memory.insert(in_memory.begin() + random.below(e + 1), e);
+    }
+    room = 0;
+    for (const std::int64_t e : in_memory) {
+      room += 16 * random.below(3);  // which are aligned, whatever a row's size
+      window.begins.set_int(e, room * row_stride);
+      room += window.offsets.get_int(e + 1) - window.offsets.get_int(e);
+    }
+  }
+  window.values = Tensor(type, {room, channels}, {row_stride, 1}, random.pick({0, 0, 0, 1}));
+}
+
+void fill_stream_times(WindowData& window, std::int64_t rows, const Clock& clock, Random& random) {
+  const std::int64_t episodes = window.offsets.size() - 1;
   window.times = Tensor(DataType::kInt64, {rows});
   if (random.one_in(3)) window.received = Tensor(DataType::kInt64, {rows});
   for (std::int64_t e = 0; e < episodes; ++e) {
@@ -223,13 +259,17 @@ WindowData random_window(std::int64_t number, std::int64_t episodes, const Clock
   }
   fill_options(window, channels, clock, wanted, is_image, random);
 
-  window.offsets = random_offsets(episodes, random);
-  const std::int64_t rows = window.offsets.get_int(episodes) + random.pick({0, 0, 2});
-  const std::int64_t row_stride = channels + random.pick<std::int64_t>({0, 0, 0, 1, 4, 16});
-  window.values = Tensor(value_type, {rows, channels}, {row_stride, 1}, random.pick({0, 0, 0, 1}));
+  std::int64_t own_episodes = episodes;
+  if (random.one_in(4)) {
+    options.first_episode = random.below(episodes + 1);
+    own_episodes = random.below(episodes - options.first_episode + 1);
+  }
+  window.offsets = random_offsets(own_episodes, random);
+  const std::int64_t rows = window.offsets.get_int(own_episodes) + random.pick({0, 0, 2});
+  make_values(window, value_type, rows, channels, random);
   fill_values(window.values, options.layout, false, random);
   if (options.timeline == Timeline::kTime || random.one_in(2)) {
-    fill_stream_times(window, clock, random);
+    fill_stream_times(window, rows, clock, random);
   }
   fill_steps(window, clock, random);
   if (random.one_in(3)) {
@@ -250,6 +290,37 @@ WindowData random_window(std::int64_t number, std::int64_t episodes, const Clock
   return window;
 }
 
+/// A mixture of some parts, of which those without anchors weigh nothing. Anchors in front of the
+/// first part are never drawn.
+void make_mixture(LoaderProblem& problem, Random& random) {
+  const std::int64_t anchors = problem.anchor_count();
+  const std::int64_t count = 1 + random.below(5);
+  std::vector<std::int64_t> ends{anchors};
+  for (std::int64_t m = 0; m < count; ++m) ends.push_back(random.below(anchors));
+  std::sort(ends.begin(), ends.end());
+  std::vector<std::int64_t> weights;
+  for (std::int64_t m = 0; m < count; ++m) {
+    weights.push_back(ends[m] == ends[m + 1] ? 0 : random.below(4));
+  }
+  weights.back() += 1;
+  std::int64_t all = 0;
+  for (const std::int64_t weight : weights) all += weight;
+  problem.parts = Tensor(DataType::kInt64, {count + 1});
+  problem.thresholds = Tensor(DataType::kInt64, {count});
+  std::int64_t sum = 0;
+  for (std::int64_t m = 0; m < count; ++m) {
+    sum += weights[m];
+    problem.parts.set_int(m + 1, ends[m + 1]);
+    // 2^64 has no room, and is not looked at.
+    const auto threshold = static_cast<std::uint64_t>((static_cast<unsigned __int128>(sum) << 64) /
+                                                      static_cast<unsigned __int128>(all));
+    problem.thresholds.set_int(m, static_cast<std::int64_t>(threshold));
+  }
+  problem.parts.set_int(0, ends[0]);
+  problem.order.samples = 1 + random.below(80);
+  problem.order.shuffle = true;
+}
+
 }  // namespace
 
 LoaderProblem random_loader_problem(std::uint64_t seed, const LoaderWanted& wanted) {
@@ -261,11 +332,12 @@ LoaderProblem random_loader_problem(std::uint64_t seed, const LoaderWanted& want
   for (int i = 0; i < streams; ++i) {
     problem.windows.push_back(random_window(i, episodes, clock, wanted, random));
   }
-  problem.episodes = Tensor(DataType::kInt64, {episodes, 3});
+  problem.episodes = Tensor(DataType::kInt64, {episodes, 4});
   for (std::int64_t e = 0; e < episodes; ++e) {
-    problem.episodes.set_int(3 * e, random.below(1000));
-    problem.episodes.set_int(3 * e + 1, random.below(4) - 1);
-    problem.episodes.set_int(3 * e + 2, clock.time(random.below(6)));
+    problem.episodes.set_int(4 * e, random.below(1000));
+    problem.episodes.set_int(4 * e + 1, random.below(4) - 1);
+    problem.episodes.set_int(4 * e + 2, clock.time(random.below(6)));
+    problem.episodes.set_int(4 * e + 3, random.below(9));
   }
   const std::int64_t anchors = 1 + random.below(random.pick({3, 60}));
   problem.anchors = Tensor(DataType::kInt64, {anchors, 2});
@@ -280,11 +352,13 @@ LoaderProblem random_loader_problem(std::uint64_t seed, const LoaderWanted& want
   BatchOrder& order = problem.order;
   order.seed = static_cast<std::uint64_t>(random.below(std::int64_t{1} << 62));
   order.shuffle = !random.one_in(3);
-  order.ranks = 1 + random.below(std::min<std::int64_t>(anchors, 4));
+  if (wanted.is_mixture ? *wanted.is_mixture : random.one_in(3)) make_mixture(problem, random);
+  const std::int64_t samples = problem.sample_count();
+  order.ranks = 1 + random.below(std::min<std::int64_t>(samples, 4));
   order.rank = random.below(order.ranks);
   order.drop_last = random.one_in(2);
   order.batch_size =
-      1 + random.below(order.drop_last ? std::min<std::int64_t>(anchors / order.ranks, 12) : 12);
+      1 + random.below(order.drop_last ? std::min<std::int64_t>(samples / order.ranks, 12) : 12);
   problem.wants_facts = !random.one_in(6);
   return problem;
 }

@@ -16,7 +16,7 @@ namespace robocache::testing {
 /// A stream's windows and the memory of their arguments.
 struct WindowData {
   WindowStream options;  // its tensors are those below
-  Tensor values, times, offsets, received, valid, steps, subtract, multiply;
+  Tensor values, times, offsets, begins, received, valid, steps, subtract, multiply;
   std::int64_t gap = 0;  // elements between the rows of the output
   bool wants_pad = true, wants_age = true;
 
@@ -26,12 +26,16 @@ struct WindowData {
 
 struct LoaderProblem {
   std::vector<WindowData> windows;
-  Tensor anchors, episodes;  // [A,2], [E,3]
-  BatchOrder order;
+  Tensor anchors, episodes;  // [A,2], [E,4]
+  BatchOrder order;          // its tensors are those below
+  Tensor parts, thresholds;
   bool wants_facts = true;
 
   std::vector<WindowStream> streams() const;
+  BatchOrder drawing() const;
   std::int64_t anchor_count() const { return anchors.shape()[0]; }
+  /// Of an epoch.
+  std::int64_t sample_count() const { return parts.present() ? order.samples : anchor_count(); }
   Anchor anchor(std::int64_t index) const;
   std::string text() const;
 };
@@ -43,7 +47,7 @@ struct BatchResult {
   };
   std::vector<Window> windows;
   // [B] each, or absent
-  Tensor index, episode_index, frame_index, task_index, timestamp_ns, timestamp;
+  Tensor index, episode_index, frame_index, task_index, timestamp_ns, timestamp, dataset_index;
 
   /// Of a problem's batch of so many samples, every byte kGap.
   BatchResult(const LoaderProblem& problem, std::int64_t size);
@@ -62,6 +66,7 @@ struct LoaderWanted {
   std::optional<Timeline> timeline;
   std::optional<Method> method;  // without a layout
   std::optional<bool> is_causal;
+  std::optional<bool> is_mixture;
   bool is_image = false;  // of every stream; else of some, where nothing else is wanted
   int streams = 0;        // 0: one to four
 };

@@ -28,6 +28,13 @@ std::int64_t channel_of(const WindowStream& stream, std::int64_t i) {
   return i % stream.pixels * stream.colours + i / stream.pixels;
 }
 
+/// Where the row `row` of an episode of the stream's has its values.
+std::int64_t place_of_row(const WindowStream& stream, std::int64_t episode, std::int64_t row) {
+  const std::int64_t stride = stream.values.strides[0];
+  if (stream.begins.present()) return integer_at(stream.begins, episode) + row * stride;
+  return (integer_at(stream.offsets, episode) + row) * stride;
+}
+
 /// The rows of an episode that exist for a sample, and how `align` is to treat them, with channels
 /// in the order of the output.
 struct ExistingRows {
@@ -36,8 +43,9 @@ struct ExistingRows {
   std::int64_t count;
 
   ExistingRows(const WindowStream& stream, const Anchor& anchor) {
-    const std::int64_t begin = integer_at(stream.offsets, anchor.episode);
-    const std::int64_t end = integer_at(stream.offsets, anchor.episode + 1);
+    const std::int64_t episode = anchor.episode - stream.first_episode;
+    const std::int64_t begin = integer_at(stream.offsets, episode);
+    const std::int64_t end = integer_at(stream.offsets, episode + 1);
     count = end - begin;
     const bool is_by_row = stream.timeline == Timeline::kRows;
     if (stream.is_causal && !is_by_row) {
@@ -56,7 +64,7 @@ struct ExistingRows {
     valid = Tensor(DataType::kBool, {count});
     for (std::int64_t row = 0; row < count; ++row) {
       for (std::int64_t i = 0; i < channels; ++i) {
-        const std::int64_t place = (begin + row) * stream.values.strides[0] + channel_of(stream, i);
+        const std::int64_t place = place_of_row(stream, episode, row) + channel_of(stream, i);
         values.set(row * channels + i, load_number(stream.values.data, stream.values.dtype, place));
       }
       // Rows of a window by row stand at their own numbers.
@@ -137,7 +145,7 @@ ExpectedWindow window_by_time(const WindowStream& stream, const Anchor& anchor) 
 
 ExpectedWindow window_by_row(const WindowStream& stream, const Anchor& anchor) {
   const ExistingRows rows(stream, anchor);
-  const std::int64_t begin = integer_at(stream.offsets, anchor.episode);
+  const std::int64_t begin = integer_at(stream.offsets, anchor.episode - stream.first_episode);
   const std::int64_t steps = stream.steps.shape[0];
   Tensor targets(DataType::kInt64, {steps});
   std::vector<bool> is_inside;
@@ -204,7 +212,8 @@ std::string check_window(const WindowData& data, const BatchResult::Window& resu
 std::string check_facts(const LoaderProblem& problem, std::int64_t index, std::int64_t b,
                         const BatchResult& result) {
   const Anchor anchor = problem.anchor(index);
-  const std::int64_t start = problem.episodes.get_int(3 * std::int64_t{anchor.episode} + 2);
+  const std::int64_t row = 4 * std::int64_t{anchor.episode};
+  const std::int64_t start = problem.episodes.get_int(row + 2);
   const auto since_start = static_cast<std::int64_t>(Int128{anchor.time_ns} - start);
   const struct {
     const char* name;
@@ -212,11 +221,10 @@ std::string check_facts(const LoaderProblem& problem, std::int64_t index, std::i
     std::int64_t expected;
   } facts[] = {
       {"index", result.index, index},
-      {"episode_index", result.episode_index,
-       problem.episodes.get_int(3 * std::int64_t{anchor.episode})},
+      {"episode_index", result.episode_index, problem.episodes.get_int(row)},
       {"frame_index", result.frame_index, anchor.frame},
-      {"task_index", result.task_index,
-       problem.episodes.get_int(3 * std::int64_t{anchor.episode} + 1)},
+      {"task_index", result.task_index, problem.episodes.get_int(row + 1)},
+      {"dataset_index", result.dataset_index, problem.episodes.get_int(row + 3)},
       {"timestamp_ns", result.timestamp_ns, anchor.time_ns},
   };
   for (const auto& fact : facts) {
@@ -231,6 +239,42 @@ std::string check_facts(const LoaderProblem& problem, std::int64_t index, std::i
   return "";
 }
 
+/// Whether nothing of sample b was written.
+bool is_unwritten(const WindowData& data, const BatchResult::Window& result, std::int64_t b) {
+  const std::int64_t steps = data.steps.size();
+  const auto has_only_gaps = [&](const Tensor& tensor, std::int64_t size) {
+    return !tensor.present() || tensor.is_untouched(b * size, (b + 1) * size, BatchResult::kGap);
+  };
+  return has_only_gaps(result.values, steps * data.channels()) &&
+         has_only_gaps(result.is_pad, steps) && has_only_gaps(result.age, steps);
+}
+
+constexpr std::uint64_t kGolden = 0x9E3779B97F4A7C15u;
+
+/// The finalizer of splitmix64.
+std::uint64_t mixed(std::uint64_t x) {
+  x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u;
+  x = (x ^ x >> 27) * 0x94D049BB133111EBu;
+  return x ^ x >> 31;
+}
+
+/// The anchor that a mixture draws at a place of an epoch.
+std::int64_t drawn(const LoaderProblem& problem, std::int64_t epoch, std::int64_t place) {
+  const std::uint64_t key =
+      mixed(mixed(problem.order.seed + kGolden) + static_cast<std::uint64_t>(epoch));
+  const auto counter = static_cast<std::uint64_t>(2 * place + 1);
+  const std::uint64_t u = mixed(key + counter * kGolden);
+  const std::uint64_t v = mixed(key + (counter + 1) * kGolden);
+  std::int64_t part = 0;
+  while (part + 1 < problem.thresholds.size() &&
+         u >= static_cast<std::uint64_t>(problem.thresholds.get_int(part))) {
+    ++part;
+  }
+  const std::int64_t first = problem.parts.get_int(part);
+  const auto anchors = static_cast<unsigned __int128>(problem.parts.get_int(part + 1) - first);
+  return first + static_cast<std::int64_t>(v * anchors >> 64);
+}
+
 }  // namespace
 
 ExpectedWindow expected_window(const WindowStream& stream, const Anchor& anchor) {
@@ -241,12 +285,14 @@ ExpectedWindow expected_window(const WindowStream& stream, const Anchor& anchor)
 std::vector<std::int64_t> expected_samples(const LoaderProblem& problem, std::int64_t epoch,
                                            std::int64_t position) {
   const BatchOrder& order = problem.order;
-  const std::int64_t count = problem.anchor_count();
+  const std::int64_t count = problem.sample_count();
   std::vector<std::int64_t> samples;
   for (std::int64_t b = 0; b < order.batch_size; ++b) {
     const std::int64_t place = position + order.rank + order.ranks * b;
     if (place >= count) break;
-    samples.push_back(order.shuffle ? permuted(order.seed, epoch, count, place) : place);
+    samples.push_back(problem.parts.present() ? drawn(problem, epoch, place)
+                      : order.shuffle         ? permuted(order.seed, epoch, count, place)
+                                              : place);
   }
   return samples;
 }
@@ -254,7 +300,7 @@ std::vector<std::int64_t> expected_samples(const LoaderProblem& problem, std::in
 Progress expected_progress(const LoaderProblem& problem, const Progress& before) {
   const BatchOrder& order = problem.order;
   const std::int64_t position = before.position + order.ranks * order.batch_size;
-  const std::int64_t left = problem.anchor_count() - position;
+  const std::int64_t left = problem.sample_count() - position;
   const std::int64_t needed = order.drop_last ? order.ranks * order.batch_size : order.ranks;
   if (left < needed) return {before.epoch + 1, 0};
   return {before.epoch, position};
@@ -265,10 +311,16 @@ std::string check_batch(const LoaderProblem& problem, const std::vector<std::int
   const std::vector<WindowStream> streams = problem.streams();
   for (std::size_t b = 0; b < indices.size(); ++b) {
     const auto sample = static_cast<std::int64_t>(b);
+    const Anchor anchor = problem.anchor(indices[b]);
     for (std::size_t i = 0; i < streams.size(); ++i) {
-      const std::string wrong =
-          check_window(problem.windows[i], result.windows[i], sample,
-                       expected_window(streams[i], problem.anchor(indices[b])));
+      const WindowStream& stream = streams[i];
+      const std::int64_t episode = anchor.episode - stream.first_episode;
+      if (episode < 0 || episode >= stream.offsets.shape[0] - 1) {
+        if (is_unwritten(problem.windows[i], result.windows[i], sample)) continue;
+        return stream.name + " wrote sample " + std::to_string(b) + problem.text();
+      }
+      const std::string wrong = check_window(problem.windows[i], result.windows[i], sample,
+                                             expected_window(stream, anchor));
       if (!wrong.empty()) return wrong + problem.text();
     }
     if (!problem.wants_facts) continue;

@@ -18,6 +18,7 @@ struct ExpectedWindow {
   std::vector<std::int64_t> ages;  // [K]
 };
 
+/// Of an anchor in an episode that the stream is of.
 ExpectedWindow expected_window(const WindowStream& stream, const Anchor& anchor);
 
 /// The samples of this rank's batch at an epoch's position, by their anchors.

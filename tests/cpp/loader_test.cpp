@@ -110,7 +110,7 @@ TEST_P(LoaderBatch, DrawsTheOrderOfEveryEpoch) {
   for (seed = 60'000; seed < 60'080 && !HasFailure(); ++seed) {
     const LoaderProblem problem = random_loader_problem(seed);
     const BatchPlan plan(problem.streams(), problem.anchors.view(), problem.episodes.view(),
-                         problem.order, on_cpu());
+                         problem.drawing(), on_cpu());
     Progress progress;
     std::vector<std::int64_t> sizes;
     std::vector<std::vector<std::int64_t>> expected;
@@ -153,7 +153,9 @@ std::vector<std::vector<std::int64_t>> epoch_of_ranks(LoaderProblem problem, std
 
 TEST(LoaderOrder, RanksShareOutAnEpoch) {
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
-    LoaderProblem problem = random_loader_problem(seed);
+    LoaderWanted wanted;
+    wanted.is_mixture = false;
+    LoaderProblem problem = random_loader_problem(seed, wanted);
     problem.order.drop_last = false;
     for (std::int64_t ranks = 1; ranks <= std::min<std::int64_t>(problem.anchor_count(), 5);
          ++ranks) {
@@ -226,6 +228,59 @@ TEST(LoaderOrder, SpreadsEvenly) {
       EXPECT_NEAR(static_cast<double>(came), mean, 6 * std::sqrt(mean)) << count << " anchors";
     }
   }
+}
+
+/// What the first epochs of a mixture draw, in turn. Part m has `anchors[m]`.
+std::vector<std::int64_t> draws_of(const std::vector<std::int64_t>& anchors,
+                                   const std::vector<std::uint64_t>& thresholds, std::uint64_t seed,
+                                   std::int64_t samples, std::int64_t epochs) {
+  std::vector<std::int64_t> parts{0};
+  for (const std::int64_t count : anchors) parts.push_back(parts.back() + count);
+  const Tensor all(DataType::kInt64, {parts.back(), 2});
+  const Tensor episodes(DataType::kInt64, {1, 4});
+  BatchOrder order;
+  order.seed = seed;
+  order.batch_size = order.samples = samples;
+  order.parts = array(parts.data(), {static_cast<std::int64_t>(parts.size())});
+  order.thresholds = ConstTensorView(thresholds.data(), DataType::kInt64,
+                                     {static_cast<std::int64_t>(thresholds.size())});
+  const BatchPlan plan({}, all.view(), episodes.view(), order, on_cpu());
+  std::vector<std::int64_t> drawn(static_cast<std::size_t>(samples * epochs));
+  std::int64_t state[kBatchStateSize] = {};
+  for (std::int64_t epoch = 0; epoch < epochs; ++epoch) {
+    BatchFacts facts;
+    facts.index = drawn.data() + epoch * samples;
+    plan.next(state, samples, nullptr, facts, on_cpu());
+  }
+  return drawn;
+}
+
+// Parts come as often as they weigh, and their anchors equally often: within six standard
+// deviations.
+TEST(LoaderOrder, MixturesDrawByWeight) {
+  constexpr std::int64_t kSamples = 100'000;
+  const std::vector<std::int64_t> anchors{5, 1, 0, 40};
+  const std::uint64_t half = std::uint64_t{1} << 63;
+  const std::vector<double> shares{0.25, 0.25, 0, 0.5};
+  std::vector<std::int64_t> times(46);
+  for (const std::int64_t index :
+       draws_of(anchors, {half / 2, half, half, ~std::uint64_t{0}}, 11, kSamples / 4, 4)) {
+    ++times[static_cast<std::size_t>(index)];
+  }
+  std::size_t index = 0;
+  for (std::size_t m = 0; m < anchors.size(); ++m) {
+    const double mean = shares[m] * kSamples / std::max(static_cast<double>(anchors[m]), 1.0);
+    for (std::int64_t i = 0; i < anchors[m]; ++i, ++index) {
+      EXPECT_NEAR(static_cast<double>(times[index]), mean, 6 * std::sqrt(mean)) << index;
+    }
+  }
+}
+
+TEST(LoaderOrder, MixturesAreTheSameEverywhere) {
+  using Numbers = std::vector<std::int64_t>;
+  EXPECT_EQ(draws_of({1000, 10, 7}, {std::uint64_t{1} << 62, std::uint64_t{3} << 62, 0}, 5, 8, 2),
+            (Numbers{1006, 1001, 1002, 1000, 144, 1001, 1015, 1007, 322, 1016, 1003, 70, 1002, 1008,
+                     1000, 1006}));
 }
 
 TEST(LoaderOrder, EpochsDiffer) {

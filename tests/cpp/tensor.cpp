@@ -109,4 +109,13 @@ bool Tensor::is_untouched(unsigned char byte) const {
   return std::all_of(bytes_.begin(), bytes_.end(), [=](unsigned char x) { return x == byte; });
 }
 
+bool Tensor::is_untouched(std::int64_t begin, std::int64_t end, unsigned char byte) const {
+  const std::int64_t width = size_of(view_.dtype);
+  for (std::int64_t index = begin; index < end; ++index) {
+    const auto first = bytes_.begin() + position(index) * width;
+    if (std::any_of(first, first + width, [=](unsigned char x) { return x != byte; })) return false;
+  }
+  return true;
+}
+
 }  // namespace robocache::testing

@@ -49,6 +49,8 @@ class Tensor {
   bool has_only_gaps_of(unsigned char byte) const;
   /// Whether all memory does.
   bool is_untouched(unsigned char byte) const;
+  /// Whether the elements [begin, end) do.
+  bool is_untouched(std::int64_t begin, std::int64_t end, unsigned char byte) const;
   const std::vector<unsigned char>& bytes() const { return bytes_; }
 
  private:

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from robocache import _library
+from robocache.loader.order import Order
 
 # Numbers of robocache::DataType, of what the plan takes.
 _DTYPES = {
@@ -54,6 +55,7 @@ class _WindowStream(ctypes.Structure):
         ("values", _Tensor),
         ("times", _Tensor),
         ("offsets", _Tensor),
+        ("begins", _Tensor),
         ("received", _Tensor),
         ("valid", _Tensor),
         ("steps", _Tensor),
@@ -72,6 +74,7 @@ class _WindowStream(ctypes.Structure):
         ("mean_window_ns", c_int64),
         ("pixels", c_int64),
         ("colours", c_int64),
+        ("first_episode", c_int64),
     )
 
 
@@ -96,6 +99,7 @@ class BatchFacts(ctypes.Structure):
         ("task_index", c_void_p),
         ("timestamp_ns", c_void_p),
         ("timestamp", c_void_p),
+        ("dataset_index", c_void_p),
     )
 
 
@@ -107,6 +111,9 @@ class _BatchOrder(ctypes.Structure):
         ("batch_size", c_int64),
         ("shuffle", c_int32),
         ("drop_last", c_int32),
+        ("parts", _Tensor),
+        ("thresholds", _Tensor),
+        ("samples", c_int64),
     )
 
 
@@ -152,15 +159,16 @@ def permute(seed: int, epoch: int, count: int, place: int) -> int:
 
 
 class PlanStream(NamedTuple):
-    """A stream of all episodes, and the window of it that a sample gets: a WindowStream of C++.
+    """A stream of some episodes, and the window of it that a sample gets: a WindowStream of C++.
 
-    N rows of D columns in E episodes, K steps. Tensors are contiguous and on the plan's device.
+    N rows of D columns in Es episodes, K steps. Tensors are contiguous, but that values may have
+    gaps between rows, and on the plan's device; for one on CUDA, pinned memory will do.
     """
 
     name: str  # what errors call it
     values: Tensor  # [N,D], one of the five value types
     times: Tensor | None  # [N] int64 ns; None: rows are counted, and nobody asks for ages
-    offsets: Tensor  # [E+1] int64
+    offsets: Tensor  # [Es+1] int64
     received: Tensor | None  # [N] int64 ns
     valid: Tensor | None  # [N] bool
     steps: Tensor  # [K] int64: ns, or rows
@@ -176,17 +184,17 @@ class PlanStream(NamedTuple):
     tolerance_ns: int
     mean_window_ns: int | None
     image: tuple[int, int] | None  # (pixels, colours), to be written colours first
+    first_episode: int = 0  # the first that it is of; of samples of others it writes nothing
+    # [Es] int64: where the values of each episode's first row are, in elements from those of
+    # `values`, in memory that somebody else keeps. N is that of times, received and valid then.
+    begins: Tensor | None = None
 
 
-class BatchOrder(NamedTuple):
-    """How samples are drawn: robocache::BatchOrder."""
+class Mixture(NamedTuple):
+    """Parts to draw from by weight, on the plan's device: see robocache::BatchOrder."""
 
-    seed: int
-    shuffle: bool
-    rank: int
-    ranks: int
-    batch_size: int
-    drop_last: bool
+    parts: Tensor  # [M+1] int64: part m has the anchors parts[m] to parts[m+1]
+    thresholds: Tensor  # [M] int64, the bits of uint64: 2^64 times the share of parts 0 to m
 
 
 class BatchPlan:
@@ -196,17 +204,23 @@ class BatchPlan:
     keeps its tensors alive, as attributes of the same names.
 
     Args:
-        streams: Of all episodes.
+        streams: At most 64.
         anchors: [A,2] int64, each row the bytes of (episode int32, frame int32, time_ns int64).
-        episodes: [E,3] int64: index in the store, task, start_ns.
-        order: How :meth:`next` draws.
+        episodes: [E,4] int64: index in the store, task, start_ns, data set.
+        order: How :meth:`next` draws; its `samples` are the anchors.
+        mixture: What it draws from, `samples` an epoch; None: each anchor once an epoch.
 
     Raises:
         ValueError, TypeError: What does not fit, in the library's words.
     """
 
     def __init__(
-        self, streams: Sequence[PlanStream], anchors: Tensor, episodes: Tensor, order: BatchOrder
+        self,
+        streams: Sequence[PlanStream],
+        anchors: Tensor,
+        episodes: Tensor,
+        order: Order,
+        mixture: Mixture | None = None,
     ) -> None:
         library = _load()
         pointer = c_void_p()
@@ -223,6 +237,9 @@ class BatchPlan:
                     order.batch_size,
                     order.shuffle,
                     order.drop_last,
+                    _view(mixture and mixture.parts),
+                    _view(mixture and mixture.thresholds),
+                    order.samples if mixture else 0,
                 )
             ),
             anchors.is_cuda,
@@ -231,6 +248,7 @@ class BatchPlan:
         if status:
             _raise(status)
         self.streams, self.anchors, self.episodes = tuple(streams), anchors, episodes
+        self.mixture = mixture
         self._pointer = pointer
         self._gather = library.robocache_batch_plan_gather
         self._next = library.robocache_batch_plan_next
@@ -280,6 +298,7 @@ def _window_stream(stream: PlanStream) -> _WindowStream:
         values=_view(stream.values),
         times=_view(stream.times),
         offsets=_view(stream.offsets),
+        begins=_view(stream.begins),
         received=_view(stream.received),
         valid=_view(stream.valid),
         steps=_view(stream.steps),
@@ -298,4 +317,5 @@ def _window_stream(stream: PlanStream) -> _WindowStream:
         mean_window_ns=-1 if stream.mean_window_ns is None else stream.mean_window_ns,
         pixels=pixels,
         colours=colours,
+        first_episode=stream.first_episode,
     )

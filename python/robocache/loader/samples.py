@@ -13,7 +13,7 @@ from torch import Tensor
 from robocache import _options
 from robocache.loader import anchors as _anchors
 from robocache.loader import residency
-from robocache.loader._plan import BatchOrder, BatchPlan, PlanStream
+from robocache.loader._plan import BatchPlan, PlanStream
 from robocache.loader.device import on_device
 from robocache.loader.order import Order, check_integer, fingerprint
 from robocache.loader.residency import FileRows, ResidentStream
@@ -27,7 +27,7 @@ class Samples(NamedTuple):
     windows: Sequence[Window]
     streams: Mapping[str, ResidentStream]
     anchors: NDArray[Any]  # [A] of anchors.ANCHOR
-    episodes: NDArray[np.int64]  # [E,3]: index in the store, task, start_ns
+    episodes: NDArray[np.int64]  # [E,4]: index in the store, task, start_ns, data set
     identity: bytes  # tells their store from others
 
     @property
@@ -119,9 +119,10 @@ def load_streams(
 
 
 def episode_table(store: EpisodeStore, episodes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """[E,3]: index in the store, task or -1, start in ns."""
+    """[E,4]: index in the store, task or -1, start in ns, data set (0)."""
     columns = store.episodes
-    return np.stack([episodes, columns.task_indices[episodes], columns.starts_ns[episodes]], 1)
+    tasks, starts = columns.task_indices[episodes], columns.starts_ns[episodes]
+    return np.stack([episodes, tasks, starts, np.zeros_like(episodes)], 1)
 
 
 def identity(store: EpisodeStore) -> bytes:
@@ -137,14 +138,7 @@ def make_plan(samples: Samples, order: Order, device: torch.device) -> BatchPlan
             [plan_stream(w, samples.streams[w.key], device) for w in samples.windows],
             torch.from_numpy(anchors).to(device),
             torch.from_numpy(np.ascontiguousarray(samples.episodes)).to(device),
-            BatchOrder(
-                order.seed,
-                order.shuffle,
-                order.rank,
-                order.ranks,
-                order.batch_size,
-                order.drop_last,
-            ),
+            order,
         )
 
 

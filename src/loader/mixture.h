@@ -1,0 +1,49 @@
+// Drawing from several sets of samples by weight, evaluated at one place at a time, on every backend.
+//
+// The numbers that decide are splitmix64's: a counter's multiples of kGolden, mixed (Steele, Lea and
+// Flood, "Fast splittable pseudorandom number generators", 2014). The counter is the place in the
+// epoch, so a draw needs no other draw. An anchor is scaled from 64 bits by multiplication (Lemire,
+// "Fast random integer generation in an interval", 2019): of a part of n anchors, one comes more
+// often than another by at most one in 2^64 / n.
+#pragma once
+
+#include <cstdint>
+
+#include "core/target.h"
+#include "loader/permutation.h"
+
+namespace robocache {
+
+/// The parts of a mixture, and what decides between them.
+struct Mixture {
+  const std::int64_t* parts;       // [count+1]; null: there is no mixture
+  const std::int64_t* thresholds;  // [count], the bits of uint64
+  std::int64_t count;
+};
+
+/// The upper half of the product.
+ROBOCACHE_HOST_DEVICE_INLINE std::uint64_t multiply_high(std::uint64_t a, std::uint64_t b) {
+#if defined(__CUDA_ARCH__)
+  return __umul64hi(a, b);
+#else
+  return static_cast<std::uint64_t>(static_cast<unsigned __int128>(a) * b >> 64);
+#endif
+}
+
+/// The anchor of the sample at a place of an epoch whose key is given. Out of range where the
+/// mixture's tensors hold what they must not, which a GPU has not looked at.
+ROBOCACHE_HOST_DEVICE_INLINE std::int64_t draw_from_mixture(const Mixture& mixture,
+                                                            std::uint64_t key, std::int64_t place) {
+  const std::uint64_t counter = 2 * static_cast<std::uint64_t>(place);
+  const std::uint64_t choice = mix64(key + (counter + 1) * kGolden);
+  const std::uint64_t number = mix64(key + (counter + 2) * kGolden);
+  std::int64_t part = 0;
+  for (std::int64_t i = 0; i + 1 < mixture.count; ++i) {
+    part += static_cast<std::uint64_t>(mixture.thresholds[i]) <= choice ? 1 : 0;
+  }
+  const std::int64_t first = mixture.parts[part];
+  const auto anchors = static_cast<std::uint64_t>(mixture.parts[part + 1] - first);
+  return first + static_cast<std::int64_t>(multiply_high(number, anchors));
+}
+
+}  // namespace robocache
