@@ -85,7 +85,35 @@ CASES: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({**JOINTS, "causal": 1}, TypeError, "causal: joints: expected a bool, got int"),
     ({**JOINTS, "causal": {"camera": False}}, ValueError,
      "causal: expected streams of the batch (joints), got 'camera'"),
+    # ---- options that would say nothing
+    *(({**ACTION, name: value}, ValueError,
+       f"{name}: expected none where all streams have the timeline 'rows', got {value!r}")
+      for name, value in (("method", "nearest"), ("max_gap_s", 0.1), ("mean_window_s", 0.1),
+                          ("latency_s", 0.1), ("causal", False))),
+    *(({**ACTION, name: {"action": value}}, ValueError,
+       f"{name}: action: expected none with timeline 'rows', got one")
+      for name, value in (("method", "nearest"), ("latency_s", 0.0), ("causal", True))),
+    ({**JOINTS, "mean_window_s": 0.1}, ValueError,
+     "mean_window_s: expected none without method mean, got 0.1"),
+    ({"delta_timestamps": {"joints": [0], "force": [0]}, "method": {"force": "mean"},
+      "mean_window_s": {"joints": 0.1, "force": 0.1}}, ValueError,
+     "mean_window_s: joints: expected none without method mean, got one"),
+    ({**JOINTS, "statistics": {"joints": {"min": [0] * 7, "max": [1] * 7}}}, ValueError,
+     "statistics: expected streams that normalize has a mode for, got 'joints'"),
+    ({**JOINTS, "normalize": {"joints": "min-max"},
+      "statistics": {"joints": rc.Normalization(np.zeros(7), np.ones(7))}}, ValueError,
+     "normalize['joints']: mode: expected mean_std, min_max, quantiles, quantile10 or identity, "
+     "got 'min-max'"),
     # ---- types and scales
+    ({"delta_timestamps": {"camera": [0]}, "images": "float", "dtype": torch.float64}, ValueError,
+     "dtype: camera: expected float32, float16 or bfloat16 with images='float', whose division by "
+     "255 is exact for them, got float64"),
+    ({**JOINTS, "statistics": [1]}, TypeError,
+     "statistics: expected those of each stream, as in {'action': {'min': ..., 'max': ...}}, got "
+     "list"),
+    ({**JOINTS, "normalize": {"joints": "min_max"}, "statistics": {"joints": 3}}, TypeError,
+     "statistics['joints']: expected a mapping of mean, std, min, max and so on, or a "
+     "Normalization, got int"),
     ({**JOINTS, "dtype": torch.int32}, TypeError,
      "dtype: joints: expected float16, bfloat16, float32, float64 or uint8, got int32"),
     ({"delta_timestamps": {"counter": [0]}, "dtype": {"counter": torch.float32}}, ValueError,
@@ -131,6 +159,10 @@ CASES: list[tuple[dict[str, Any], type[Exception], str]] = [
      "concat: expected keys that the batch has not, got 'index'"),
     ({**JOINTS, "concat": {"a": ["joints"], "b": ["joints"]}}, ValueError,
      "concat['b']: expected each stream once, got 'joints', which concat['a'] has"),
+    ({**JOINTS, "concat": {3: ["joints"]}}, TypeError,
+     "concat: expected names of keys, got 3"),
+    ({**JOINTS, "concat": {"obs": [["joints"]]}}, ValueError,
+     "concat['obs']: expected streams of the batch (joints), got ['joints']"),
     # ---- anchors
     ({**JOINTS, "anchor": "joint"}, ValueError,
      f"anchor: expected a stream of the store ({STREAMS}), got 'joint'"),
@@ -166,6 +198,12 @@ CASES: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({**JOINTS, "episodes": []}, ValueError,
      "episodes: expected at least 1 that episodes, tasks, subset, predicate and split choose, got "
      "none of the 3 of STORE"),
+    ({**JOINTS, "episodes": slice("a", None)}, TypeError,
+     "episodes: expected a slice of ints, got slice('a', None, None)"),
+    ({**JOINTS, "predicate": "lift"}, TypeError,
+     "predicate: expected a function of an Episode, got 'lift'"),
+    ({**JOINTS, "tasks": 3}, TypeError, "tasks: expected a name or a list of names, got 3"),
+    ({**JOINTS, "tasks": [3]}, TypeError, "tasks: expected a name or a list of names, got [3]"),
     ({**JOINTS, "tasks": ["lift"]}, ValueError,
      "tasks: expected 'task 0' or 'task 1', got 'lift'"),
     ({**JOINTS, "subset": "test"}, ValueError, "subset: expected 'val' or 'train', got 'test'"),
@@ -190,6 +228,10 @@ CASES: list[tuple[dict[str, Any], type[Exception], str]] = [
      "world_size: expected at most the 97 samples, got 1000000"),
     ({**ACTION, "batch_size": 98, "drop_last": True}, ValueError,
      "batch_size: expected at most 97 with drop_last=True, 97 samples and 1 ranks, got 98"),
+    ({**JOINTS, "transforms": abs}, TypeError,
+     "transforms: expected a list of functions (batch, generator), got <built-in function abs>"),
+    ({**JOINTS, "transforms": "x"}, TypeError,
+     "transforms: expected a list of functions (batch, generator), got 'x'"),
     # ---- where
     ({**JOINTS, "device": "meta"}, ValueError, "device: expected cpu or cuda, got 'meta'"),
     ({**JOINTS, "device": 3}, TypeError,
@@ -229,6 +271,120 @@ def test_messages_of_gather(store: rc.EpisodeStore) -> None:
     ):
         with pytest.raises(kind, match=f"^{re.escape(message)}$"):
             loader.gather(indices)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("wrong", [3, None, b"store"])
+def test_no_store(wrong: Any) -> None:
+    kind = type(wrong).__name__
+    with pytest.raises(
+        TypeError, match=f"^store: expected an EpisodeStore or its folder, got {kind}$"
+    ):
+        rc.Loader(wrong, 4)
+
+
+def test_messages_of_the_data_set(store: rc.EpisodeStore) -> None:
+    dataset = rc.Loader(store, 4, {"action": [0.0]}, device="cpu").dataset
+    with pytest.raises(TypeError, match=r"^sample: expected an int, got str$"):
+        dataset["3"]  # type: ignore[index]
+    with pytest.raises(TypeError, match=r"^sample: expected an int, got slice$"):
+        dataset[0:2]  # type: ignore[index]
+    with pytest.raises(IndexError, match=r"^sample: expected below \d+, got 10000$"):
+        dataset[10000]
+
+
+class LoadingError(Exception):
+    """In place of loading."""
+
+
+@pytest.fixture
+def no_loading(monkeypatch: pytest.MonkeyPatch) -> None:
+    def load(*arguments: Any) -> None:
+        raise LoadingError
+
+    monkeypatch.setattr(residency, "load", load)
+
+
+@pytest.mark.usefixtures("no_loading")
+def test_too_many_streams_are_refused_before_loading(tmp_path: Path) -> None:
+    with rc.StoreWriter(tmp_path / "store") as writer, writer.episode() as episode:
+        for i in range(65):
+            episode.add(f"s{i}", [0, MS], np.zeros(2, np.float32))
+    with pytest.raises(
+        ValueError, match=r"^delta_timestamps: expected at most 64 streams, got 65 \(all of the .*"
+    ):
+        rc.Loader(tmp_path / "store", 2, device="cpu")
+    with pytest.raises(LoadingError):
+        rc.Loader(tmp_path / "store", 2, {f"s{i}": None for i in range(64)}, device="cpu")
+
+
+@pytest.mark.usefixtures("no_loading")
+def test_unordered_times_are_refused_before_loading(tmp_path: Path) -> None:
+    rewritten = write_unordered(tmp_path / "store")
+    with pytest.raises(
+        ValueError,
+        match=r"^times: x: expected times that ascend in each episode, got row 2 of episode 1 \(of "
+        r"those chosen\) with an earlier time than the row before it$",
+    ):
+        rc.Loader(rewritten, 2, {"x": [0.0]}, timeline="time", device="cpu")
+    with pytest.raises(LoadingError):
+        rc.Loader(rewritten, 2, {"x": [0.0]}, timeline="time", episodes=[0], device="cpu")
+    with pytest.raises(LoadingError):  # where nobody looks at times
+        rc.Loader(rewritten, 2, {"x": [0.0]}, timeline="rows", device="cpu")
+
+
+@pytest.mark.parametrize("period_us", [1000, 200, 50])
+def test_the_default_tolerance_gives_way_to_rows_that_are_close(
+    tmp_path: Path, period_us: int
+) -> None:
+    """At 5 kHz it would span rows; means and sums know none."""
+    with rc.StoreWriter(tmp_path / "store") as writer, writer.episode() as episode:
+        times = np.arange(100) * period_us * 1000
+        episode.add("force", times, np.arange(100, dtype=np.float32))
+    period = period_us * 1e-6
+    options: dict[str, Any] = {"device": "cpu"}
+
+    def value(offset: float, **more: Any) -> float:
+        steps = {"force": [0.0, offset]}
+        loader = rc.Loader(tmp_path / "store", 2, steps, **options, **more)
+        return float(loader.dataset[10]["force"][1])
+
+    is_near = period_us > 200  # a row answers for what lies within 1e-4 s of it
+    assert value(0.09e-3) == pytest.approx(10 if is_near else 10 + 0.09e-3 / period, abs=1e-4)
+    for method in ("mean", "sum"):
+        window = {"mean_window_s": 2.2 * period} if method == "mean" else {}
+        expected = {"mean": 12.0, "sum": 11.0 + 12.0}[method]
+        for tolerance in ({}, {"tolerance_s": 1e-4}):
+            assert value(2 * period, method=method, **window, **tolerance) == expected
+    if not is_near:
+        with pytest.raises(ValueError, match=r"^tolerance_s: force: expected less than half of"):
+            value(0.0, tolerance_s=1e-4)
+
+
+def test_means_of_a_stream_by_rows_need_no_window(tmp_path: Path) -> None:
+    """A method that the store says is not looked at where rows are counted."""
+    with rc.StoreWriter(tmp_path / "store") as writer:
+        writer.declare("force", rate=50, method="mean")
+        with writer.episode() as episode:
+            episode.add("force", np.arange(4) * 20 * MS, np.arange(4, dtype=np.float32))
+    loader = rc.Loader(tmp_path / "store", 4, {"force": [0.02]}, timeline="rows", device="cpu")
+    assert loader.gather(range(4))["force"][:, 0].tolist() == [1, 2, 3, 3]
+
+
+def write_unordered(folder: Path) -> Path:
+    """Two episodes of 4 rows; row 2 of the second is early, as only a broken writer leaves it."""
+    with rc.StoreWriter(folder) as writer:
+        writer.declare("x", rate=100)
+        for _ in range(2):
+            with writer.episode() as episode:
+                times = np.arange(4) * 10 * MS
+                episode.add("x", times, np.zeros((4, 1), np.float32))
+    (shard,) = folder.glob("shard-*.safetensors")
+    data = bytearray(shard.read_bytes())
+    row = np.int64(20 * MS).tobytes()
+    at = data.rindex(row)
+    data[at : at + 8] = np.int64(5 * MS).tobytes()
+    shard.write_bytes(bytes(data))
+    return folder
 
 
 def test_rows_that_arrived_out_of_order(tmp_path: Path) -> None:

@@ -85,9 +85,10 @@ def windows(draw: st.DrawFn) -> tuple[Window, dict[str, Any]]:
         "outside": outside,
         "max_gap_s": None if max_gap is None else max_gap / 1000,
         "tolerance_s": tolerance_us * 1e-6,
-        "mean_window_s": 0.02,
         "dtype": dtype,
     }
+    if any(method == "mean" for method, _ in layout):
+        options["mean_window_s"] = 0.02
     if scale:
         options["normalize"] = {key: "mean_std"}
         options["statistics"] = {key: rc.Normalization([subtract], [multiply])}

@@ -46,11 +46,13 @@ def choose_episodes(
     if episodes is not None:
         chosen &= _named_episodes(episodes, len(store))
     if tasks is not None:
-        chosen &= _of_tasks(store, [tasks] if isinstance(tasks, str) else list(tasks))
+        chosen &= _of_tasks(store, tasks)
     if split is not None:
         chosen &= _of_split(len(store), split, check_integer("split_seed", split_seed, 0))
     if subset is not None and subset not in store.subsets:
         raise ValueError(f"subset: expected {_one_of(store.subsets)}, got {subset!r}")
+    if predicate is not None and not callable(predicate):
+        raise TypeError(f"predicate: expected a function of an Episode, got {predicate!r}")
     if subset is not None or predicate is not None:
         for index in np.flatnonzero(chosen):
             episode = store[int(index)]
@@ -69,7 +71,10 @@ def choose_episodes(
 def _named_episodes(episodes: Sequence[int] | slice, count: int) -> NDArray[np.bool_]:
     chosen = np.zeros(count, np.bool_)
     if isinstance(episodes, slice):
-        chosen[episodes] = True
+        try:
+            chosen[episodes] = True
+        except (TypeError, ValueError) as error:  # a step of 0
+            raise type(error)(f"episodes: expected a slice of ints, got {episodes}") from None
         return chosen
     indices = np.asarray(episodes)
     if indices.ndim != 1 or (indices.dtype.kind not in "iu" and len(indices)):
@@ -83,7 +88,11 @@ def _named_episodes(episodes: Sequence[int] | slice, count: int) -> NDArray[np.b
     return chosen
 
 
-def _of_tasks(store: EpisodeStore, tasks: Sequence[str]) -> NDArray[np.bool_]:
+def _of_tasks(store: EpisodeStore, tasks: object) -> NDArray[np.bool_]:
+    if isinstance(tasks, str):
+        tasks = [tasks]
+    if not isinstance(tasks, Sequence) or not all(isinstance(task, str) for task in tasks):
+        raise TypeError(f"tasks: expected a name or a list of names, got {tasks!r}")
     numbers_of = {task: number for number, task in enumerate(store.tasks)}
     for task in tasks:
         if task not in numbers_of:

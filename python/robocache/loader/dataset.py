@@ -31,12 +31,12 @@ class Dataset:
             IndexError: There are not so many.
             TypeError: It is no int.
         """
+        if not hasattr(index, "__index__"):
+            raise TypeError(f"sample: expected an int, got {type(index).__name__}")
         try:
             number = range(self._count)[index]
         except IndexError:
             raise IndexError(f"sample: expected below {self._count}, got {index}") from None
-        if not isinstance(number, int):
-            raise TypeError(f"sample: expected an int, got {type(index).__name__}")
         return _only(self._loader.gather([number]))
 
     def __iter__(self) -> Iterator[dict[str, Any]]:

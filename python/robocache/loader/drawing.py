@@ -134,7 +134,7 @@ def position_of(state: object, order: Order, fingerprint: int) -> tuple[int, int
     }
     for name, reason in reasons.items():
         if state[name] != own[name]:
-            raise ValueError(f"state[{name!r}]: expected {own[name]}, got {state[name]}{reason}")
+            raise ValueError(f"state[{name!r}]: expected {own[name]}, got {state[name]!r}{reason}")
     epoch = check_integer("state['epoch']", state["epoch"], 0, 2**62)
     position = check_integer("state['position']", state["position"], 0, order.samples)
     return order.rolled(epoch, position)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -23,6 +24,7 @@ from robocache.readers.lerobot import BOOKKEEPING, READER
 from robocache.readers.lerobot_index import read_info
 from robocache.readers.recording import reading, require
 from robocache.store.episode_store import EpisodeStore
+from robocache.store.normalization import Normalization
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -112,6 +114,8 @@ class FromLeRobot:
                 that all decoded images need; of several processes that start together, let one make
                 it first.
             options: Of :class:`Loader`: `shuffle`, `seed`, `device`, `normalize` and so on.
+                `statistics` are LeRobot's, ``dataset.meta.stats``: images are from 0 to 1, and what
+                `normalize` does not name is left out.
 
         Raises:
             ValueError: An unknown key or episode, no offsets, or one that is out of tolerance.
@@ -166,6 +170,11 @@ class FromLeRobot:
             )
             for name, given in offsets.items()
         }
+        pictures = [name for name, kind in kinds.items() if kind in ("image", "video")]
+        statistics, modes = options.get("statistics"), options.get("normalize")
+        if isinstance(statistics, Mapping) and isinstance(modes, Mapping):
+            wanted = {key: given for key, given in statistics.items() if key in modes}
+            options["statistics"] = _of_bytes(wanted, pictures)
         make: Any = cls
         loader: Self = make(
             found,
@@ -174,12 +183,28 @@ class FromLeRobot:
             timeline="rows",
             episodes=_indices(found, episodes),
             tolerance_s=TOLERANCE_S if tolerance_s is None else tolerance_s,
-            images={n: "float" for n, k in kinds.items() if k in ("image", "video")},
+            images=dict.fromkeys(pictures, "float"),
             dtype={n: torch.float32 for n, k in kinds.items() if k.startswith("float")},
             _finish=_Items(features, read_tasks(path)),
             **options,
         )
         return loader
+
+
+def _of_bytes(statistics: Mapping[str, Any], pictures: Sequence[str]) -> dict[str, Any]:
+    """Statistics whose images are from 0 to 1, as those of the bytes that a store has."""
+    found = dict(statistics)
+    for key in pictures:
+        given = found.get(key)
+        if isinstance(given, Normalization):
+            subtract, multiply = (np.asarray(part, np.float64) for part in given)
+            found[key] = Normalization(subtract * 255, multiply / 255)
+        elif isinstance(given, Mapping):
+            found[key] = {
+                name: value if name == "count" else np.asarray(value, np.float64) * 255
+                for name, value in given.items()
+            }
+    return found
 
 
 def _indices(store: EpisodeStore, numbers: Sequence[int] | None) -> list[int] | None:

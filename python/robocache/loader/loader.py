@@ -85,8 +85,9 @@ class Loader(FromLeRobot, FromRobomimic, FromDiffusionPolicy, IterableDataset[Ba
         method: By key, how rows combine, as in :func:`robocache.fuse`; None: as the store says.
         outside: By key, ``"hold"``, ``"zero"``, ``"nan"`` or ``"extrapolate"``.
         max_gap_s: By key: what is made from rows farther apart, or away, is padded. Seconds.
-        tolerance_s: By key: a row this close to a step is the answer alone. By rows: how far an
-            offset may be from a whole number of them.
+        tolerance_s: By key: a row this close to a step is the answer alone, but for methods mean
+            and sum. By rows: how far an offset may be from a whole number of them. None: 1e-4; by
+            time 0 for a stream whose rows are so close that this would span them.
         mean_window_s: By key, the window of method ``"mean"``.
         latency_s: By key, how long a row takes to arrive at least; ``received`` may be later.
         causal: By key. True: a window by time whose offsets are all 0 or less sees the rows that
@@ -157,7 +158,7 @@ class Loader(FromLeRobot, FromRobomimic, FromDiffusionPolicy, IterableDataset[Ba
         method: PerKey[Method] | None = None,
         outside: PerKey[Outside] = "hold",
         max_gap_s: PerKey[float | None] = None,
-        tolerance_s: PerKey[float] = _windows.TOLERANCE_S,
+        tolerance_s: PerKey[float | None] = None,
         mean_window_s: PerKey[float | None] = None,
         latency_s: PerKey[float] = 0.0,
         causal: PerKey[bool] = True,
@@ -191,10 +192,14 @@ class Loader(FromLeRobot, FromRobomimic, FromDiffusionPolicy, IterableDataset[Ba
     ) -> None:
         arguments = {name: value for name, value in locals().items() if name != "self"}
         if not isinstance(store, EpisodeStore):
+            if not isinstance(store, (str, os.PathLike)):
+                kind = type(store).__name__
+                raise TypeError(f"store: expected an EpisodeStore or its folder, got {kind}")
             store = EpisodeStore(store)
         arguments["store"] = store
         for option in ("shuffle", "drop_last", "with_age", "reuse_buffers"):
             _config.check_bool(option, arguments[option])
+        _check_transforms(transforms)
 
         steps = _windows.all_steps(store.streams, delta_timestamps, delta_ns)
         streams = {key: store.streams[key] for key in steps}
@@ -212,10 +217,12 @@ class Loader(FromLeRobot, FromRobomimic, FromDiffusionPolicy, IterableDataset[Ba
             images,
         )
         _windows.check_keys(tuple(streams), options)
+        _windows.check_count(len(streams))
         windows = [
             _windows.make_window(info, steps[key], options, scales.get(key), rate is None)
             for key, info in streams.items()
         ]
+        _windows.check_used(windows, options)
         chosen = _anchors.choose_episodes(
             store, episodes, tasks, subset, predicate, split, split_seed
         )
@@ -232,7 +239,8 @@ class Loader(FromLeRobot, FromRobomimic, FromDiffusionPolicy, IterableDataset[Ba
         check_names(windows, with_age)
         groups = check_concat(concat, windows)
         where = find_device(device)
-        resident = _samples.load_streams(store, chosen, windows, of_anchor, found, with_age, where)
+        windows, rows = _samples.find_streams(store, chosen, windows, of_anchor, with_age)
+        resident = _samples.load_streams(windows, rows, found, with_age, where)
         table, identity = _samples.episode_table(store, chosen), _samples.identity(store)
         made = Samples(windows, resident, found, table, identity)
         self.store = store
@@ -473,6 +481,13 @@ def _opened_again(kind: type[Loader], arguments: dict[str, Any], state: dict[str
     loader = kind(**arguments)
     loader.load_state_dict(state)
     return loader
+
+
+def _check_transforms(transforms: object) -> None:
+    if not isinstance(transforms, (list, tuple)) or not all(map(callable, transforms)):
+        raise TypeError(
+            f"transforms: expected a list of functions (batch, generator), got {transforms!r}"
+        )
 
 
 def _anchor_stream(store: EpisodeStore, anchor: object, streams: Mapping[str, object]) -> str:

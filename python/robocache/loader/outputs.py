@@ -221,10 +221,12 @@ def check_concat(
     groups: dict[str, tuple[str, ...]] = {}
     for group, keys in concat.items():
         name = f"concat[{group!r}]"
+        if not isinstance(group, str):
+            raise TypeError(f"concat: expected names of keys, got {group!r}")
         if isinstance(keys, str) or not isinstance(keys, Sequence) or not keys:
             raise TypeError(f"{name}: expected a list of streams, got {keys!r}")
         for key in keys:
-            if key not in by_key:
+            if not isinstance(key, str) or key not in by_key:
                 raise ValueError(
                     f"{name}: expected streams of the batch ({', '.join(by_key)}), got {key!r}"
                 )

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from robocache.loader.windows import TORCH_DTYPES
+from robocache.loader.windows import SUMMED, TORCH_DTYPES, Window
 from robocache.store.dtypes import STORAGE
 from robocache.store.episode_store import EpisodeStore
 from robocache.store.rows import StreamRows
@@ -198,6 +198,20 @@ def free_bytes(device: torch.device) -> int | None:
     return None
 
 
+def check_times(rows: FileRows) -> None:
+    """That times ascend within each episode, as a search for rows needs it.
+
+    Raises:
+        ValueError: A row is earlier than the one before it.
+    """
+    early = _first_early(rows, lambda piece: piece.times)
+    if early is not None:
+        raise ValueError(
+            f"times: {rows.info.name}: expected times that ascend in each episode, got "
+            f"{_place(rows, early)} with an earlier time than the row before it"
+        )
+
+
 def check_arrivals(rows: FileRows) -> None:
     """That rows arrived in the order of their times, as a causal window needs it.
 
@@ -206,33 +220,53 @@ def check_arrivals(rows: FileRows) -> None:
     """
     if not rows.has_received:
         return
-    is_early = (np.diff(rows.received()) < 0) & rows.neighbours(rows.rows)
-    if is_early.any():
-        row = int(np.flatnonzero(is_early)[0]) + 1
-        episode = int(np.searchsorted(rows.offsets, row, side="right")) - 1
+    early = _first_early(rows, lambda p: p.times if p.received is None else p.received)
+    if early is not None:
         raise ValueError(
             f"causal: {rows.info.name}: expected rows that were received in the order of their "
-            f"times, got row {row - int(rows.offsets[episode])} of episode {episode} (of those "
-            f"chosen) before the row before it; causal=False looks at times alone, and a store "
-            f"without `received` can have a latency_s"
+            f"times, got {_place(rows, early)} before the row before it; causal=False looks at "
+            f"times alone, and a store without `received` can have a latency_s"
         )
 
 
-def check_tolerance(rows: FileRows, tolerance_ns: int) -> None:
-    """That a tolerance is one: smaller than half the time between rows.
+def _first_early(rows: FileRows, times_of: Callable[[StreamRows], NDArray[np.int64]]) -> int | None:
+    """The first row whose time is below that of the row before it in its episode."""
+    before = 0
+    for piece in rows.pieces:  # of whole episodes, so that no pair is cut in two
+        times = times_of(piece)
+        early = np.flatnonzero(times[1:] < times[:-1]) + before + 1
+        early = early[~np.isin(early, rows.offsets)]  # the first row of an episode follows none
+        if len(early):
+            return int(early[0])
+        before += len(times)
+    return None
+
+
+def _place(rows: FileRows, row: int) -> str:
+    episode = int(np.searchsorted(rows.offsets, row, side="right")) - 1
+    return f"row {row - int(rows.offsets[episode])} of episode {episode} (of those chosen)"
+
+
+def with_tolerance(window: Window, rows: FileRows) -> Window:
+    """A window by time, with the default tolerance where the user gave none, if rows allow it.
 
     Raises:
-        ValueError: Any target would lie within it of some row.
+        ValueError: The user's is half the time between rows or more: any target would lie within
+            it of some row.
     """
-    if tolerance_ns == 0:
-        return
+    is_summed = all(method in SUMMED for method, _ in window.layout)
+    if is_summed or window.tolerance_ns == 0:  # sums and means know none
+        return window
     period = rows.typical_period()
-    if 2 * tolerance_ns >= period > 0:
-        raise ValueError(
-            f"tolerance_s: {rows.info.name}: expected less than half of the {period * 1e-9:g} s "
-            f"between its rows, got {tolerance_ns * 1e-9:g} (a row so near to a target is the "
-            "answer alone; max_gap_s is what limits gaps)"
-        )
+    if not 2 * window.tolerance_ns >= period > 0:
+        return window
+    if window.is_default_tolerance:
+        return replace(window, tolerance_ns=0)
+    raise ValueError(
+        f"tolerance_s: {rows.info.name}: expected less than half of the {period * 1e-9:g} s "
+        f"between its rows, got {window.tolerance_ns * 1e-9:g} (a row so near to a target is the "
+        "answer alone; max_gap_s is what limits gaps)"
+    )
 
 
 def check_rows(rows: FileRows, anchor: FileRows, episodes: NDArray[np.int64]) -> None:

@@ -85,32 +85,50 @@ def find_anchors(
     return found
 
 
-def load_streams(
+def find_streams(
     store: EpisodeStore,
     episodes: NDArray[np.int64],
     windows: Sequence[Window],
     anchor: FileRows | None,
+    with_age: bool,
+) -> tuple[list[Window], dict[str, FileRows]]:
+    """Checks windows against the rows that there are, of which only times are read.
+
+    Returns:
+        The windows, with a tolerance where none was given, and the rows of each.
+
+    Raises:
+        ValueError: Times, arrivals or rows are not what a window needs.
+    """
+    fitted: list[Window] = []
+    found: dict[str, FileRows] = {}
+    for window in windows:
+        rows = found[window.key] = residency.find_rows(store, window.key, episodes)
+        if with_age or not window.by_rows:
+            residency.check_times(rows)
+        if window.by_rows:
+            assert anchor is not None
+            residency.check_rows(rows, anchor, episodes)
+        else:
+            window = residency.with_tolerance(window, rows)
+            if window.is_causal:
+                residency.check_arrivals(rows)
+        fitted.append(window)
+    return fitted, found
+
+
+def load_streams(
+    windows: Sequence[Window],
+    found: Mapping[str, FileRows],
     anchors: NDArray[Any],
     with_age: bool,
     device: torch.device,
 ) -> dict[str, ResidentStream]:
-    """Checks windows against the rows that there are, and loads these onto a device.
+    """Loads rows onto a device.
 
     Raises:
-        ValueError: Times, arrivals or rows are not what a window needs.
         torch.OutOfMemoryError: The streams do not fit; said before any is loaded.
     """
-    found: dict[str, FileRows] = {}
-    for window in windows:
-        rows = residency.find_rows(store, window.key, episodes)
-        found[window.key] = rows
-        if window.by_rows:
-            assert anchor is not None
-            residency.check_rows(rows, anchor, episodes)
-            continue
-        residency.check_tolerance(rows, window.tolerance_ns)
-        if window.is_causal:
-            residency.check_arrivals(rows)
     # Times, and when rows arrived, take room only where they are looked at.
     needs = {w.key: (with_age or not w.by_rows, w.is_causal) for w in windows}
     wanted = {name: rows.bytes(*needs[name]) for name, rows in found.items()}

@@ -8,7 +8,12 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from robocache.store.normalization import Normalization, NormalizationMode, normalization
+from robocache.store.normalization import (
+    Normalization,
+    NormalizationMode,
+    check_mode,
+    normalization,
+)
 from robocache.store.stream_info import StatisticsSummary, StreamInfo
 
 Statistics: TypeAlias = Normalization | StatisticsSummary | Mapping[str, Any]
@@ -40,13 +45,24 @@ def make_scales(
             f"normalize: expected a mode for each stream, as in {{'action': 'min_max'}}, "
             f"got {normalize!r}"
         )
-    given = statistics or {}
+    given = {} if statistics is None else statistics
+    if not isinstance(given, Mapping):
+        raise TypeError(
+            f"statistics: expected those of each stream, as in {{'action': {{'min': ..., 'max': "
+            f"...}}}}, got {type(given).__name__}"
+        )
     for name, keys in (("normalize", normalize), ("statistics", given)):
         for key in keys:
             if key not in streams:
                 raise ValueError(f"{name}: expected {', '.join(streams)}, got {key!r}")
     scales = {}
+    for key in given:
+        if key not in normalize:
+            raise ValueError(
+                f"statistics: expected streams that normalize has a mode for, got {key!r}"
+            )
     for key, mode in normalize.items():
+        check_mode(f"normalize[{key!r}]: mode", mode)
         if mode == "identity":
             continue
         known = given.get(key, streams[key].statistics)
@@ -54,6 +70,11 @@ def make_scales(
             raise ValueError(f"statistics[{key!r}]: expected some, which the store has not")
         if isinstance(known, Mapping):
             known = _summary(f"statistics[{key!r}]", known)
+        if not isinstance(known, (Normalization, StatisticsSummary)):
+            raise TypeError(
+                f"statistics[{key!r}]: expected a mapping of mean, std, min, max and so on, or a "
+                f"Normalization, got {type(known).__name__}"
+            )
         try:
             scale = known if isinstance(known, Normalization) else normalization(known, mode)
         except ValueError as error:

@@ -31,7 +31,9 @@ TORCH_DTYPES = {
     "F64": torch.float64,
 }  # fmt: skip
 TOLERANCE_S = 1e-4  # LeRobot's
+MAX_WINDOWS = 64  # of a launch
 _MAX_COLOURS = 4
+SUMMED = (_options.MEAN, _options.SUM)  # methods of any number of rows
 _COPIES = (_options.PREVIOUS, _options.NEAREST)  # methods that hand rows on as they are
 
 
@@ -53,6 +55,7 @@ class Window:
     mean_window_ns: int | None
     latency_ns: int
     out_dtype: torch.dtype
+    is_default_tolerance: bool = False  # nobody asked for it: it gives way to rows that are close
     is_colours_first: bool = False  # an image [H,W,C] is written [C,H,W]
     scale: Normalization | None = None  # [D] float64, or [C] of colours first
 
@@ -85,7 +88,7 @@ class WindowOptions(NamedTuple):
     method: PerKey[Method] | None
     outside: PerKey[Outside]
     max_gap_s: PerKey[float | None]
-    tolerance_s: PerKey[float]
+    tolerance_s: PerKey[float | None]
     mean_window_s: PerKey[float | None]
     latency_s: PerKey[float]
     causal: PerKey[bool]
@@ -94,7 +97,11 @@ class WindowOptions(NamedTuple):
 
 
 # What holds for a stream that a mapping leaves out.
-_DEFAULTS = WindowOptions(None, None, "hold", None, TOLERANCE_S, None, 0.0, True, None, "stored")
+_DEFAULTS = WindowOptions(None, None, "hold", None, None, None, 0.0, True, None, "stored")
+
+
+# What says nothing of rows that are counted.
+_OF_TIMES = ("method", "max_gap_s", "mean_window_s", "latency_s", "causal")
 
 
 class Steps(NamedTuple):
@@ -175,7 +182,11 @@ def make_window(
         )
     if by_rows:
         _refuse_named(options, key)
-    tolerance_ns = _duration("tolerance_s", key, _of(options, "tolerance_s", key))
+    tolerance_s = _of(options, "tolerance_s", key)
+    is_default_tolerance = tolerance_s is None
+    tolerance_ns = _duration(
+        "tolerance_s", key, TOLERANCE_S if is_default_tolerance else tolerance_s
+    )
     is_causal = _of(options, "causal", key)
     if type(is_causal) is not bool:
         raise TypeError(f"causal: {key}: expected a bool, got {type(is_causal).__name__}")
@@ -184,8 +195,10 @@ def make_window(
     colours_first, out_dtype, scale = _output(info, dtype, options, scale)
     layout = _layout(info, _of(options, "method", key))
     mean_window_ns = None
-    if any(method == _options.MEAN for method, _ in layout):
+    if not by_rows and any(method == _options.MEAN for method, _ in layout):
         mean_window_ns = _mean_window(key, _of(options, "mean_window_s", key))
+    elif isinstance(options.mean_window_s, Mapping) and key in options.mean_window_s:
+        raise ValueError(f"mean_window_s: {key}: expected none without method mean, got one")
     window = Window(
         key=key,
         dtype=dtype,
@@ -198,9 +211,10 @@ def make_window(
         outside=_options.outside_code(_of(options, "outside", key)),
         max_gap_ns=None if by_rows or max_gap_s is None else _duration("max_gap_s", key, max_gap_s),
         tolerance_ns=0 if by_rows else tolerance_ns,
-        mean_window_ns=None if by_rows else mean_window_ns,
+        mean_window_ns=mean_window_ns,
         latency_ns=_duration("latency_s", key, _of(options, "latency_s", key)),
         out_dtype=out_dtype,
+        is_default_tolerance=is_default_tolerance,
         is_colours_first=colours_first,
         scale=scale,
     )
@@ -222,6 +236,38 @@ def check_keys(streams: Sequence[str], options: WindowOptions) -> None:
                 )
 
 
+def check_count(count: int) -> None:
+    """That a launch can make them.
+
+    Raises:
+        ValueError: There are more than 64.
+    """
+    if count > MAX_WINDOWS:
+        raise ValueError(
+            f"delta_timestamps: expected at most {MAX_WINDOWS} streams, got {count} (all of the "
+            "store, where neither delta_timestamps nor delta_ns says which)"
+        )
+
+
+def check_used(windows: Sequence[Window], options: WindowOptions) -> None:
+    """That what is given for all streams says something of one of them.
+
+    Raises:
+        ValueError: `<option>: expected ..., got ...`.
+    """
+    by_rows = all(window.by_rows for window in windows)
+    for name in _OF_TIMES if by_rows else ():
+        option = getattr(options, name)
+        if not isinstance(option, Mapping) and option != getattr(_DEFAULTS, name):
+            raise ValueError(
+                f"{name}: expected none where all streams have the timeline 'rows', got {option!r}"
+            )
+    window_s = options.mean_window_s
+    is_needless = all(window.mean_window_ns is None for window in windows)
+    if window_s is not None and not isinstance(window_s, Mapping) and is_needless:
+        raise ValueError(f"mean_window_s: expected none without method mean, got {window_s!r}")
+
+
 def _of(options: WindowOptions, name: str, key: str) -> Any:
     option = getattr(options, name)
     return option.get(key, getattr(_DEFAULTS, name)) if isinstance(option, Mapping) else option
@@ -229,7 +275,7 @@ def _of(options: WindowOptions, name: str, key: str) -> Any:
 
 def _refuse_named(options: WindowOptions, key: str) -> None:
     """That options which say nothing of rows that are counted are not given to such a stream."""
-    for name in ("method", "max_gap_s", "mean_window_s", "latency_s", "causal"):
+    for name in _OF_TIMES:
         option = getattr(options, name)
         if isinstance(option, Mapping) and key in option:
             raise ValueError(f"{name}: {key}: expected none with timeline 'rows', got one")
@@ -360,6 +406,11 @@ def _output(
     if is_float_image:
         if wanted == torch.uint8:
             raise ValueError(f"dtype: {key}: expected floats with images='float', got uint8")
+        if scale is None and wanted == torch.float64:
+            raise ValueError(
+                f"dtype: {key}: expected float32, float16 or bfloat16 with images='float', whose "
+                "division by 255 is exact for them, got float64"
+            )
         if scale is None:
             scale = Normalization(np.zeros(1), np.full(1, 1 / 255))
         return True, wanted or torch.float32, spread(f"normalize[{key!r}]", scale, info.shape[2:])

@@ -47,10 +47,7 @@ def normalization(statistics: StatisticsSummary, mode: NormalizationMode) -> Nor
         >>> subtract, multiply = rc.normalization(store.statistics["action"], "min_max")
         >>> y = (store[0]["action"].values - subtract) * multiply
     """
-    if mode not in MODES:
-        raise ValueError(
-            f"mode: expected mean_std, min_max, quantiles, quantile10 or identity, got {mode!r}"
-        )
+    check_mode("mode", mode)
     if mode == "identity":
         return Normalization(np.zeros(len(statistics.mean)), np.ones(len(statistics.mean)))
     if mode == "mean_std":
@@ -68,6 +65,16 @@ def normalization(statistics: StatisticsSummary, mode: NormalizationMode) -> Nor
     multiply = np.where(is_constant, 1, multiply)
     is_known = np.isfinite(subtract) & np.isfinite(multiply)
     return Normalization(np.where(is_known, subtract, 0), np.where(is_known, multiply, 1))
+
+
+def check_mode(name: str, mode: object) -> None:
+    """That a mode is one of :data:`MODES`.
+
+    Raises:
+        ValueError: `<name>: expected ..., got ...`.
+    """
+    if not isinstance(mode, str) or mode not in MODES:
+        raise ValueError(f"{name}: expected {', '.join(MODES[:-1])} or {MODES[-1]}, got {mode!r}")
 
 
 def _quantile(statistics: StatisticsSummary, rank: float) -> NDArray[Any]:
