@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +19,7 @@ import robocache as rc
 
 VALUE_TYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.uint8)
 MASK64, MASK32 = 2**64 - 1, 2**32 - 1
+GOLDEN = 0x9E3779B97F4A7C15
 LATEST = 2**63 - 1
 
 
@@ -45,7 +47,7 @@ def permute(seed: int, epoch: int, count: int, place: int) -> int:
     and the other as small as it can be, walked until it ends below `count` (Black and Rogaway,
     2002).
     """
-    key = mix64((mix64((seed + 0x9E3779B97F4A7C15) & MASK64) + epoch) & MASK64)
+    key = mix64((mix64((seed + GOLDEN) & MASK64) + epoch) & MASK64)
     low, high = key & MASK32, (key >> 32) | 1
     rights = 2 ** ((count - 1).bit_length() // 2)
     lefts = -(-count // rights)
@@ -62,6 +64,23 @@ def permute(seed: int, epoch: int, count: int, place: int) -> int:
             return x
 
 
+class Mixture(NamedTuple):
+    """Parts that samples are drawn from: by weight, then any anchor of a part."""
+
+    weights: Sequence[Fraction]
+    counts: Sequence[int]  # anchors of each
+
+    def index(self, seed: int, epoch: int, place: int) -> int:
+        """Of the sample at a place, counted through all parts."""
+        key = mix64((mix64((seed + GOLDEN) & MASK64) + epoch) & MASK64)
+        choice = mix64((key + (2 * place + 1) * GOLDEN) & MASK64)
+        number = mix64((key + (2 * place + 2) * GOLDEN) & MASK64)
+        part = 0
+        while 2**64 * sum(self.weights[: part + 1]) // sum(self.weights) <= choice:
+            part += 1
+        return sum(self.counts[:part]) + number * self.counts[part] // 2**64
+
+
 class Drawn(NamedTuple):
     """A batch of one rank, before anything was read for it."""
 
@@ -74,6 +93,7 @@ def draw(
     samples: int,
     batch_size: int,
     *,
+    mixture: Mixture | None = None,
     seed: int = 0,
     shuffle: bool = True,
     drop_last: bool = False,
@@ -83,11 +103,15 @@ def draw(
     position: int = 0,
 ) -> Iterator[Drawn]:
     """The batches of a rank from a position on, without end."""
+
+    def index(place: int) -> int:
+        if mixture is not None:
+            return mixture.index(seed, epoch, place)
+        return permute(seed, epoch, samples, place) if shuffle else place
+
     while True:
         places = range(position + rank, min(position + ranks * batch_size, samples), ranks)
-        yield Drawn(
-            epoch, position, [permute(seed, epoch, samples, p) if shuffle else p for p in places]
-        )
+        yield Drawn(epoch, position, [index(place) for place in places])
         position += ranks * batch_size
         if samples - position < (ranks * batch_size if drop_last else ranks):
             epoch, position = epoch + 1, 0
@@ -263,3 +287,57 @@ def batch(
     """A window of several samples: [B,K,...], [B,K], [B,K]."""
     made = [make(store, window, anchors[i]) for i in indices]
     return Made(*(torch.stack(parts) for parts in zip(*made, strict=True)))
+
+
+# ---- mixtures ------------------------------------------------------------------------------------
+
+
+class Part(NamedTuple):
+    """A store of a mixture; its windows by the mixture's keys."""
+
+    store: rc.EpisodeStore
+    windows: dict[str, Window]
+    anchors: Sequence[Anchor]
+
+
+def mixed(parts: Sequence[Part], indices: Sequence[int]) -> dict[str, torch.Tensor]:
+    """The samples of these indices: values, masks, ages and facts."""
+    whole = {key: whole_row(parts, key) for part in parts for key in part.windows}
+    samples = []
+    for index in indices:
+        number, own = 0, index
+        while own >= len(parts[number].anchors):
+            own -= len(parts[number].anchors)
+            number += 1
+        part = parts[number]
+        anchor = part.anchors[own]
+        sample = {
+            "index": torch.tensor(index),
+            "dataset_index": torch.tensor(number),
+            "episode_index": torch.tensor(anchor.episode),
+            "frame_index": torch.tensor(anchor.frame),
+            "timestamp_ns": torch.tensor(anchor.time),
+        }
+        for key, (row, is_vector) in whole.items():
+            made = Made(row, torch.ones(len(row), dtype=torch.bool), torch.zeros(len(row)).long())
+            width = 0
+            if key in part.windows:
+                made = make(part.store, part.windows[key], anchor)
+                width = made.values.shape[-1] if is_vector else 0
+            values = row.clone()
+            values[..., : made.values.shape[-1]] = made.values
+            sample |= {key: values, f"{key}_is_pad": made.is_pad, f"{key}_age": made.age}
+            sample[f"{key}_dim_is_pad"] = torch.arange(row.shape[-1]) >= width
+        samples.append(sample)
+    return {key: torch.stack([sample[key] for sample in samples]) for key in samples[0]}
+
+
+def whole_row(parts: Sequence[Part], key: str) -> tuple[torch.Tensor, bool]:
+    """Zeros [K, ...] as wide as a key is anywhere; and whether its rows are vectors."""
+    made = [
+        make(part.store, part.windows[key], part.anchors[0]).values
+        for part in parts
+        if key in part.windows
+    ]
+    widest = max(made, key=lambda values: values.shape[-1])
+    return torch.zeros_like(widest), widest.dim() == 2

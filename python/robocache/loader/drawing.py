@@ -22,6 +22,7 @@ class Drawing:
 
     Attributes:
         order: The same.
+        fingerprint: The same.
         epoch: Of the next batch, as far as the host knows.
         position: Of the next batch in its epoch, counted in samples of all ranks.
         state_address: Of the state on the device, as the plan takes it.
@@ -32,7 +33,7 @@ class Drawing:
         self.order = order
         self.epoch = self.position = 0
         self.is_captured = False
-        self._fingerprint = fingerprint
+        self.fingerprint = fingerprint
         self._index = device.index if device.type == "cuda" else None
         self._state = torch.zeros(4, dtype=torch.int64, device=device)
         self.state_address = self._state.data_ptr()
@@ -71,7 +72,7 @@ class Drawing:
     def state(self) -> dict[str, int]:
         """As :meth:`Loader.state_dict` gives it."""
         self.catch_up()
-        return state_of(self.order, self.epoch, self.position, self._fingerprint)
+        return state_of(self.order, self.epoch, self.position, self.fingerprint)
 
     def load(self, state: Mapping[str, int]) -> None:
         """Goes where a state is, as :meth:`Loader.load_state_dict` says it.
@@ -79,7 +80,7 @@ class Drawing:
         Raises:
             TypeError, ValueError: It is the state of other samples, another seed or order, or none.
         """
-        self.move(*position_of(state, self.order, self._fingerprint))
+        self.move(*position_of(state, self.order, self.fingerprint))
 
     def set_epoch(self, epoch: object) -> None:
         """Goes to the start of an epoch, or stays in it.

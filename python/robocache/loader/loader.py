@@ -24,6 +24,7 @@ from robocache.loader.diffusion_policy import FromDiffusionPolicy
 from robocache.loader.drawing import Drawing
 from robocache.loader.indices import check_indices
 from robocache.loader.lerobot import FromLeRobot
+from robocache.loader.mixture import FromLoaders
 from robocache.loader.order import Order, make_order, mixed
 from robocache.loader.outputs import Batch, Outputs, check_concat, check_names
 from robocache.loader.residency import find_rows
@@ -48,7 +49,7 @@ def _note_fork() -> None:
 os.register_at_fork(after_in_child=_note_fork)
 
 
-class Loader(FromLeRobot, FromRobomimic, FromDiffusionPolicy, IterableDataset[Batch]):
+class Loader(FromLeRobot, FromRobomimic, FromDiffusionPolicy, FromLoaders, IterableDataset[Batch]):
     """Whole training batches of windows of recordings, from a store that lives on the device.
 
     A sample stands at an *anchor*: a row of one stream, or a tick of a fixed rate. Of each stream

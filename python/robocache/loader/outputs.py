@@ -19,7 +19,23 @@ Batch: TypeAlias = dict[str, Tensor]
 
 INTEGER_FACTS = ("index", "episode_index", "frame_index", "task_index", "timestamp_ns")
 FACTS = (*INTEGER_FACTS, "timestamp")
-PAD, AGE = "_is_pad", "_age"
+DATASET = "dataset_index"  # a fact of mixtures alone
+PAD, AGE, DIM_PAD = "_is_pad", "_age", "_dim_is_pad"
+
+
+class Writer(NamedTuple):
+    """Where a stream of a plan writes, if not all of a window is its own."""
+
+    key: str  # the window's
+    column: int = 0  # the first element of a row
+    has_mask: bool = True  # whether it writes mask and age too
+
+
+class Mixed(NamedTuple):
+    """What batches of a mixture have beside those of a loader, and who writes what."""
+
+    writers: Sequence[Writer]  # of the plan's first streams, in their order
+    widths: Sequence[str]  # windows with a mask of dimensions, which the streams after them write
 
 
 @dataclass(frozen=True)
@@ -36,9 +52,9 @@ class _Blanks(NamedTuple):
     """Tensors of a batch of some size, without memory: what is like them is soon allocated."""
 
     values: list[tuple[str, Tensor, tuple[tuple[Any, int], ...]]]
-    masks: list[tuple[str, Tensor, Any]]
-    ages: list[tuple[str, Tensor, Any]]
-    integers: Tensor  # [5,B]
+    masks: list[tuple[str, Tensor, Sequence[Any]]]
+    ages: list[tuple[str, Tensor, Sequence[Any]]]
+    integers: Tensor  # [5,B], of a mixture [6,B]
     timestamp: Tensor  # [B]
 
 
@@ -46,16 +62,18 @@ class Outputs:
     """Allocates batches, and knows where they are.
 
     Args:
-        windows: In the plan's order, which is that of the batch.
+        windows: In the order of the batch; without `mixed` also that of the plan's streams.
         concat: Keys of the batch that have several windows side by side.
         with_age: Whether ages are wanted.
         device: Where the batch is to be.
         reuse: Whether batches of a size are the same tensors every time.
+        mixed: Of a mixture.
 
     Attributes:
         windows_address: Of the plan's array of WindowOutput; the last batch's addresses are in it.
         facts_address: Of its BatchFacts.
         sample_bytes: Bytes of one sample.
+        keys: Of values.
     """
 
     def __init__(
@@ -65,33 +83,43 @@ class Outputs:
         with_age: bool,
         device: torch.device,
         reuse: bool,
+        mixed: Mixed | None = None,
     ) -> None:
-        self._array = (WindowOutput * len(windows))()
+        writers = [Writer(window.key) for window in windows] if mixed is None else mixed.writers
+        widths = () if mixed is None else mixed.widths
+        self._array = (WindowOutput * (len(writers) + len(widths)))()
         self._facts = BatchFacts()
         self.windows_address = ctypes.addressof(self._array)
         self.facts_address = ctypes.addressof(self._facts)
         self._device = device
         self._blanks: dict[int, _Blanks] = {}
         self._kept: dict[int, tuple[Batch, bytes, bytes]] | None = {} if reuse else None
-        slots = {w.key: self._array[i] for i, w in enumerate(windows)}
+        slots = [(writer, self._array[i]) for i, writer in enumerate(writers)]
         by_key = {window.key: window for window in windows}
         group_of = {key: group for group, keys in concat.items() for key in keys}
         self._values: list[_Values] = []
         for group in dict.fromkeys(group_of.get(window.key, window.key) for window in windows):
             members = [by_key[key] for key in concat.get(group, (group,))]
             self._values.append(_side_by_side(group, members, slots, group in concat))
+        self.keys = [values.key for values in self._values]
+        self._integers = INTEGER_FACTS if mixed is None else (*INTEGER_FACTS, DATASET)
         # A window of a stream that is named like a fact stands in its place.
-        self._hidden = [name for name in FACTS if name in self.keys]
-        self._masks = [(w.key + PAD, slots[w.key], _steps_shape(w)) for w in windows]
-        self._ages = [(w.key + AGE, slots[w.key], _steps_shape(w)) for w in windows if with_age]
+        self._hidden = [name for name in (*self._integers, "timestamp") if name in self.keys]
+        for i, key in enumerate(widths, len(writers)):
+            slot, elements = self._array[i], by_key[key].elements
+            slot.row_stride = elements
+            self._values.append(_Values(key + DIM_PAD, (elements,), torch.bool, ((slot, 0),)))
+
+        def masks(window: Window, ending: str) -> tuple[str, Sequence[Any], tuple[int, ...]]:
+            of_window = [slot for to, slot in slots if to.key == window.key and to.has_mask]
+            return window.key + ending, of_window, _steps_shape(window)
+
+        self._masks = [masks(window, PAD) for window in windows]
+        self._ages = [masks(window, AGE) for window in windows if with_age]
         values_bytes = sum(math.prod(v.shape) * v.dtype.itemsize for v in self._values)
         steps = sum(len(window.steps) for window in windows)
-        self.sample_bytes = values_bytes + steps * (9 if with_age else 1) + 5 * 8 + 4
-
-    @property
-    def keys(self) -> list[str]:
-        """Of values."""
-        return [values.key for values in self._values]
+        facts_bytes = len(self._integers) * 8 + 4
+        self.sample_bytes = values_bytes + steps * (9 if with_age else 1) + facts_bytes
 
     def take(self, size: int) -> Batch:
         """A batch of so many samples, to be written next: its addresses are set."""
@@ -119,12 +147,16 @@ class Outputs:
             address = tensor.data_ptr()
             for slot, offset in members:
                 slot.values = address + offset
-        for key, blank, slot in blanks.masks:
+        for key, blank, slots in blanks.masks:
             batch[key] = tensor = empty_like(blank)
-            slot.is_pad = tensor.data_ptr()
-        for key, blank, slot in blanks.ages:
+            address = tensor.data_ptr()
+            for slot in slots:
+                slot.is_pad = address
+        for key, blank, slots in blanks.ages:
             batch[key] = tensor = empty_like(blank)
-            slot.age_ns = tensor.data_ptr()
+            address = tensor.data_ptr()
+            for slot in slots:
+                slot.age_ns = address
         hiding = {name: batch[name] for name in self._hidden}
         integers = empty_like(blanks.integers)
         (
@@ -133,6 +165,7 @@ class Outputs:
             batch["frame_index"],
             batch["task_index"],
             batch["timestamp_ns"],
+            *of_mixture,
         ) = integers.unbind(0)
         facts.index = address = integers.data_ptr()
         step = 8 * size
@@ -140,6 +173,9 @@ class Outputs:
         facts.frame_index = address + 2 * step
         facts.task_index = address + 3 * step
         facts.timestamp_ns = address + 4 * step
+        if of_mixture:
+            batch[DATASET] = of_mixture[0]
+            facts.dataset_index = address + 5 * step
         batch["timestamp"] = tensor = empty_like(blanks.timestamp)
         facts.timestamp = tensor.data_ptr()
         if hiding:
@@ -156,9 +192,9 @@ class Outputs:
 
         return _Blanks(
             [(v.key, blank((size, *v.shape), v.dtype), v.members) for v in self._values],
-            [(key, blank((size, *shape), torch.bool), slot) for key, slot, shape in self._masks],
-            [(key, blank((size, *shape), torch.int64), slot) for key, slot, shape in self._ages],
-            blank((len(INTEGER_FACTS), size), torch.int64),
+            [(key, blank((size, *shape), torch.bool), slots) for key, slots, shape in self._masks],
+            [(key, blank((size, *shape), torch.int64), slots) for key, slots, shape in self._ages],
+            blank((len(self._integers), size), torch.int64),
             blank((size,), torch.float32),
         )
 
@@ -168,7 +204,7 @@ def _steps_shape(window: Window) -> tuple[int, ...]:
 
 
 def _side_by_side(
-    key: str, windows: Sequence[Window], slots: Mapping[str, Any], is_group: bool
+    key: str, windows: Sequence[Window], slots: Sequence[tuple[Writer, Any]], is_group: bool
 ) -> _Values:
     """One window as it is, or a group's, whose rows are vectors then."""
     width = sum(window.elements for window in windows)
@@ -176,28 +212,35 @@ def _side_by_side(
     members = []
     column = 0
     for window in windows:
-        slot = slots[window.key]
-        # The plan counts elements of what it writes, which are bytes of rows that it copies.
-        slot.row_stride = width * (dtype.itemsize if window.is_copied else 1)
-        members.append((slot, column * dtype.itemsize))
+        for writer, slot in slots:
+            if writer.key != window.key:
+                continue
+            # The plan counts elements of what it writes, which are bytes of rows that it copies.
+            slot.row_stride = width * (dtype.itemsize if window.is_copied else 1)
+            members.append((slot, (column + writer.column) * dtype.itemsize))
         column += window.elements
     shape = (*_steps_shape(windows[0]), width) if is_group else windows[0].out_shape
     return _Values(key, shape, dtype, tuple(members))
 
 
-def check_names(windows: Sequence[Window], with_age: bool) -> None:
+def check_names(
+    windows: Sequence[Window],
+    with_age: bool,
+    option: str = "delta_timestamps",
+    widths: Sequence[str] = (),
+) -> None:
     """That no stream is named like another's mask or age, of which the batch could have one only.
 
     Raises:
-        ValueError: `delta_timestamps: expected ..., got ...`.
+        ValueError: `<option>: expected ..., got ...`.
     """
     keys = {window.key for window in windows}
-    for window in windows:
-        for ending in (PAD, AGE) if with_age else (PAD,):
-            if window.key + ending in keys:
+    for key in (window.key for window in windows):
+        for ending in (PAD,) + (AGE,) * with_age + (DIM_PAD,) * (key in widths):
+            if key + ending in keys:
                 raise ValueError(
-                    f"delta_timestamps: expected keys that are no stream's mask or age, got "
-                    f"{window.key + ending!r} beside {window.key!r}"
+                    f"{option}: expected keys that are no stream's mask or age, got "
+                    f"{key + ending!r} beside {key!r}"
                 )
 
 
@@ -236,7 +279,7 @@ def check_concat(
                     "has"
                 )
             taken[key] = group
-        _check_group(name, [by_key[key] for key in keys])
+        check_group(name, [by_key[key] for key in keys])
         groups[group] = tuple(keys)
     names = [window.key for window in windows if window.key not in taken]
     reserved = {window.key + ending for window in windows for ending in (PAD, AGE)}
@@ -246,7 +289,12 @@ def check_concat(
     return groups
 
 
-def _check_group(name: str, windows: Sequence[Window]) -> None:
+def check_group(name: str, windows: Sequence[Window]) -> None:
+    """That these windows of a loader, one at least, can stand side by side.
+
+    Raises:
+        ValueError: `<name>: expected ..., got ...`.
+    """
     first = windows[0]
     for window in windows:
         if len(window.shape) > 1:

@@ -1,0 +1,257 @@
+"""The loader that ``Loader.mixture`` makes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from robocache import _config
+from robocache.loader import parts as _parts
+from robocache.loader._plan import BatchPlan, Mixture, PlanStream
+from robocache.loader.device import on_device
+from robocache.loader.loader import Loader
+from robocache.loader.order import check_integer, fingerprint, make_order
+from robocache.loader.outputs import (
+    DATASET,
+    DIM_PAD,
+    FACTS,
+    Batch,
+    Outputs,
+    check_concat,
+    check_names,
+)
+from robocache.loader.parts import Part
+from robocache.loader.stats import Counters
+from robocache.store.episode_store import EpisodeStore
+from robocache.store.normalization import Normalization
+
+_MOST_SAMPLES = 2**62
+
+
+@dataclass(frozen=True)
+class MixturePart:
+    """One of the loaders that a mixture draws from, as it is in the mixture."""
+
+    store: EpisodeStore
+    """Its store."""
+    share: float
+    """Of the samples that are drawn."""
+    indices: range
+    """Its samples, as :meth:`Loader.gather` of the mixture takes them."""
+    normalization: Mapping[str, Normalization]
+    """Scale and offset of the keys that have some, by their names in the mixture."""
+
+
+class MixedLoader(Loader):
+    """A loader of several: :meth:`Loader.mixture` makes it, and says what it gives.
+
+    It has no store and no normalization of its own: its `parts` have.
+    """
+
+    def __init__(
+        self,
+        loaders: Sequence[Loader],
+        weights: Sequence[float],
+        samples: int,
+        batch_size: int,
+        *,
+        keys: Sequence[Mapping[str, str]] | None,
+        seed: int,
+        drop_last: bool,
+        concat: Mapping[str, Sequence[str]] | None,
+        rank: int | None,
+        world_size: int | None,
+        reuse_buffers: bool,
+        transforms: Sequence[Callable[[Batch, torch.Generator], Batch]],
+        name: str | None,
+    ) -> None:
+        given = locals().items()
+        arguments = {key: value for key, value in given if key not in ("self", "loaders")}
+        for option in ("drop_last", "reuse_buffers"):
+            _config.check_bool(option, arguments[option])
+        device, with_age = _check_loaders(loaders)
+        shares = _parts.check_weights(weights, len(loaders))
+        check_integer("samples", samples, 1, _MOST_SAMPLES)
+        order = make_order(samples, batch_size, seed, True, drop_last, rank, world_size)
+        own = [[window.key for window in loader._windows] for loader in loaders]
+        parts = _make_parts(loaders, _parts.check_keys(keys, own))
+        agreed = _parts.agree(parts)
+        check_names(agreed.windows, with_age, "keys", agreed.widths)
+        widths = [key + DIM_PAD for key in agreed.widths]
+        groups = check_concat(concat, agreed.windows, (*FACTS, DATASET, *widths))
+        _parts.check_groups(groups, parts)
+        begins = [0]
+        for loader in loaders:
+            begins.append(begins[-1] + len(loader.dataset))
+        thresholds = _parts.make_thresholds(shares)
+        with on_device(device.index if device.type == "cuda" else None):
+            streams, mixed = _parts.make_streams(agreed, parts, device)
+            plan = BatchPlan(
+                streams,
+                _join_anchors([loader._plan.anchors for loader in loaders], parts),
+                _join_episodes([loader._plan.episodes for loader in loaders]),
+                order,
+                Mixture(
+                    torch.tensor(begins[: len(thresholds) + 1], device=device),
+                    # The bits of 64 without a sign; the last is not looked at.
+                    torch.tensor([_signed(t) for t in thresholds[:-1]] + [0], device=device),
+                ),
+            )
+        outputs = Outputs(agreed.windows, groups, with_age, device, reuse_buffers, mixed)
+        names = [loader.name for loader in loaders]
+        counters = Counters(_config.check_text("name", name) or "+".join(dict.fromkeys(names)))
+        counters.sample_reads = _mean_reads(loaders, [float(share) for share in shares])
+        counters.resident = _held(loaders, parts, streams)
+        samples_of = [loader._drawing.fingerprint for loader in loaders]
+        identity = fingerprint(repr((samples_of, begins, thresholds, samples)).encode())
+        self._start(plan, outputs, order, identity, device, transforms, counters, arguments)
+        self._finish = None
+        # Not the loaders, so that nobody keeps their anchors beside these.
+        self._recipes = [(type(loader), loader._arguments) for loader in loaders]
+        self.parts = [
+            MixturePart(
+                loader.store,
+                float(share),
+                range(begin, begin + len(loader.dataset)),
+                {key: w.scale for key, w in part.windows.items() if w.scale is not None},
+            )
+            for loader, share, begin, part in zip(loaders, shares, begins[:-1], parts, strict=True)
+        ]
+        """What it draws from; ``dataset_index`` counts in them."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Stores open again where it is loaded.
+        return _mixed_again, (self._recipes, self._arguments, self.state_dict())
+
+    def __repr__(self) -> str:
+        return (
+            f"Loader.mixture({len(self.parts)} loaders, {self._order.samples} samples an epoch of "
+            f"{len(self.dataset)}, {len(self)} batches of {self._order.batch_size} on "
+            f"{self.device}: {', '.join(self._outputs.keys)})"
+        )
+
+
+def _mixed_again(
+    recipes: Sequence[tuple[type[Loader], dict[str, Any]]],
+    arguments: dict[str, Any],
+    state: dict[str, int],
+) -> MixedLoader:
+    mixture = MixedLoader([kind(**options) for kind, options in recipes], **arguments)
+    mixture.load_state_dict(state)
+    return mixture
+
+
+def _check_loaders(loaders: Any) -> tuple[torch.device, bool]:
+    """Their device, and whether they have ages.
+
+    Raises:
+        TypeError, ValueError: `loaders[<i>]: expected ..., got ...`.
+    """
+    if not isinstance(loaders, Sequence):
+        raise TypeError(f"loaders: expected a list of rc.Loader, got {type(loaders).__name__}")
+    if not loaders:
+        raise ValueError("loaders: expected at least 1, got none")
+    for i, loader in enumerate(loaders):
+        if not isinstance(loader, Loader):
+            raise TypeError(f"loaders[{i}]: expected a rc.Loader, got {type(loader).__name__}")
+
+        def refuse(expected: str, got: object, i: int = i) -> None:
+            raise ValueError(f"loaders[{i}]: expected {expected}, got {got}")
+
+        if isinstance(loader, MixedLoader):
+            refuse("a loader of one store (those of a mixture can be mixed with it)", "a mixture")
+        if loader._finish is not None:
+            refuse(
+                "a loader with batches of its own (rc.Loader(loader.store, ...) makes one of the "
+                "same data set)",
+                "one with those of another library",
+            )
+        options = loader._arguments
+        for option in ("transforms", "concat"):
+            if options[option]:
+                refuse(f"no {option} (the mixture takes some)", "one with them")
+        if options.get("budget") is not None:
+            refuse("no budget (all streams of a mixture live on its device)", "one with it")
+        if loader.device != loaders[0].device:
+            refuse(f"device {loaders[0].device} like loaders[0]", loader.device)
+        with_age = loaders[0]._arguments["with_age"]
+        if options["with_age"] != with_age:
+            refuse(f"with_age={with_age} like loaders[0]", options["with_age"])
+    return loaders[0].device, loaders[0]._arguments["with_age"]
+
+
+def _make_parts(loaders: Sequence[Loader], names: Sequence[Mapping[str, str]]) -> list[Part]:
+    """The loaders as a mixture takes them, their keys under its own names."""
+    parts = []
+    first = 0
+    for i, (loader, new) in enumerate(zip(loaders, names, strict=True)):
+        streams = zip(loader._windows, loader._plan.streams, strict=True)
+        episodes = len(loader._plan.episodes)
+        parts.append(
+            Part(
+                f"loaders[{i}]",
+                {new[window.key]: window for window in loader._windows},
+                {
+                    new[w.key]: s._replace(name=f"loaders[{i}].{w.key}", first_episode=first)
+                    for w, s in streams
+                },
+                first,
+                episodes,
+            )
+        )
+        first += episodes
+    return parts
+
+
+def _join_anchors(anchors: Sequence[Tensor], parts: Sequence[Part]) -> Tensor:
+    """All anchors [A,2], their episodes counted through all parts."""
+    joint = torch.cat(list(anchors))
+    episodes = joint.view(torch.int32)[:, 0]
+    end = 0
+    for own, part in zip(anchors, parts, strict=True):
+        begin, end = end, end + len(own)
+        episodes[begin:end] += part.first_episode
+    return joint
+
+
+def _join_episodes(tables: Sequence[Tensor]) -> Tensor:
+    """The rows of all tables [E,4], with the number of their part."""
+    joint = torch.cat(list(tables))
+    end = 0
+    for part, own in enumerate(tables):
+        begin, end = end, end + len(own)
+        joint[begin:end, 3] = part
+    return joint
+
+
+def _held(
+    loaders: Sequence[Loader], parts: Sequence[Part], streams: Sequence[PlanStream]
+) -> dict[str, int]:
+    """Bytes by tier: what loaders hold, anchors anew in as many, and streams beside theirs."""
+    held: Counter[str] = Counter()
+    for loader in loaders:
+        held.update(loader._counters.resident)
+    taken = {id(stream) for part in parts for stream in part.streams.values()}
+    own = [stream for stream in streams if id(stream) not in taken]
+    held["gpu" if loaders[0].device.type == "cuda" else "ram"] += sum(
+        stream.values.nbytes + stream.offsets.nbytes for stream in own
+    )
+    return dict(held)
+
+
+def _signed(number: int) -> int:
+    return number - 2**64 if number >= 2**63 else number
+
+
+def _mean_reads(loaders: Sequence[Loader], shares: Sequence[float]) -> dict[str, int]:
+    """Bytes of rows that a drawn sample is made of, by tier: the mean over the parts."""
+    found: dict[str, float] = {}
+    for loader, share in zip(loaders, shares, strict=True):
+        for tier, count in loader._counters.sample_reads.items():
+            found[tier] = found.get(tier, 0.0) + share * count
+    return {tier: round(count) for tier, count in found.items()}
