@@ -107,7 +107,7 @@ struct BatchFacts {
   std::int64_t* dataset_index = nullptr;
 };
 
-/// How `BatchPlan::next` draws anchors: each once an epoch, or from a mixture.
+/// How `BatchPlan::next` draws anchors: each at most once an epoch, or from a mixture.
 ///
 /// The epoch's order is a permutation of the anchors that `seed` and the epoch decide (see
 /// `permuted`), or theirs. Of `ranks` that train side by side, number `rank` takes every
@@ -125,12 +125,15 @@ struct BatchOrder {
   std::int64_t batch_size = 1;  // of each rank
   bool drop_last = false;       // whether a batch of fewer samples is left out
 
-  // Of a mixture: part m has the anchors parts[m] to parts[m+1]. All three, or none; `shuffle` holds.
+  // Of a mixture: part m has the anchors parts[m] to parts[m+1]. Both, or none; `shuffle` holds.
   ConstTensorView parts;  // [M+1] int64
   // [M] int64, the bits of uint64, ascending: floor(2^64 * (w_0 + ... + w_m) / (w_0 + ... + w_M-1)).
   // The last is not looked at. A part that can be drawn has anchors; the last one always can.
   ConstTensorView thresholds;
-  std::int64_t samples = 0;  // of an epoch
+
+  // Of an epoch; a mixture says how many. Of another, so many places of the order of all anchors,
+  // the first ones; 0: all of them.
+  std::int64_t samples = 0;
 };
 
 /// The state of a drawing: so many numbers, in the context's memory. The epoch; the position, which

@@ -76,6 +76,11 @@ def check_text(name: str, value: object) -> str | None:
     return value
 
 
+def check_functions(name: str, value: object) -> None:
+    if not isinstance(value, (list, tuple)) or not all(map(callable, value)):
+        raise TypeError(f"{name}: expected a list of functions (batch, generator), got {value!r}")
+
+
 def _set(new_backend: str | None, new_validate: bool | None) -> tuple[str, bool]:
     global backend, validate, _changes
     before = (backend, validate)

@@ -98,8 +98,9 @@ void check_state(const BatchCall& call) {
   if (draw.state[0] < 0) {
     throw_value_error("state", "an epoch of 0 or more", std::to_string(draw.state[0]));
   }
-  if (position < 0 || position >= draw.samples) {
-    throw_value_error("state", "a position of 0 to " + std::to_string(draw.samples - 1),
+  const std::int64_t last = draw.samples - samples_needed(draw);
+  if (position < 0 || position > last) {
+    throw_value_error("state", "a position of 0 to " + std::to_string(last),
                       std::to_string(position));
   }
   const std::int64_t size = size_at(draw, position);

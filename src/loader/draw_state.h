@@ -20,12 +20,15 @@ ROBOCACHE_CONSTEXPR std::int64_t size_at(const DrawPlan& plan, std::int64_t posi
   return samples < plan.batch_size ? samples : plan.batch_size;
 }
 
+/// With fewer samples than these left, an epoch is over.
+ROBOCACHE_CONSTEXPR std::int64_t samples_needed(const DrawPlan& plan) {
+  return plan.drops_last ? plan.ranks * plan.batch_size : plan.ranks;
+}
+
 /// The state after a batch.
 ROBOCACHE_CONSTEXPR DrawState state_after(const DrawPlan& plan, DrawState state) {
-  const std::int64_t taken = plan.ranks * plan.batch_size;
-  const std::int64_t needed = plan.drops_last ? taken : plan.ranks;  // by another batch
-  const std::int64_t position = state.position + taken;
-  if (plan.samples - position < needed) return {state.epoch + 1, 0};
+  const std::int64_t position = state.position + plan.ranks * plan.batch_size;
+  if (plan.samples - position < samples_needed(plan)) return {state.epoch + 1, 0};
   return {state.epoch, position};
 }
 

@@ -19,7 +19,7 @@ struct DrawPlan {
   Permutation permutation;      // of A numbers
   bool is_shuffled, drops_last;
   std::int64_t rank, ranks, batch_size;
-  std::int64_t samples;  // of an epoch: A, or what a mixture says
+  std::int64_t samples;  // of an epoch: A, fewer of them, or what a mixture says
   Mixture mixture;
   const std::int64_t* episodes;  // [E,4]
   std::int64_t episode_count;

@@ -175,9 +175,12 @@ PreparedBatch::PreparedBatch(const std::vector<WindowStream>& streams,
 void PreparedBatch::set_mixture(const BatchOrder& order) {
   if (!order.parts.present()) {
     if (order.thresholds.present()) throw_value_error("thresholds", "none without parts", "some");
-    if (order.samples != 0) {
-      throw_value_error("samples", "0 without parts", std::to_string(order.samples));
+    const std::int64_t anchors = draw_.permutation.count;
+    if (order.samples < 0 || order.samples > anchors) {
+      throw_value_error("samples", "0 to " + dimension("A", anchors) + " without parts",
+                        std::to_string(order.samples));
     }
+    if (order.samples != 0) draw_.samples = order.samples;
     return;
   }
   check_array("parts", order.parts, DataType::kInt64, 0, "[M+1]", device_);
@@ -378,9 +381,9 @@ PreparedBatch::Call PreparedBatch::call(const std::int64_t* indices, std::int64_
 }
 
 std::int64_t PreparedBatch::batch_size_at(std::int64_t position) const {
-  const std::int64_t samples = draw_.samples;
-  if (position < 0 || position >= samples) {
-    throw_value_error("position", "0 to " + std::to_string(samples - 1), std::to_string(position));
+  const std::int64_t last = draw_.samples - samples_needed(draw_);
+  if (position < 0 || position > last) {
+    throw_value_error("position", "0 to " + std::to_string(last), std::to_string(position));
   }
   return size_at(draw_, position);
 }

@@ -224,7 +224,7 @@ TEST(LoaderErrors, Mixtures) {
     return problem;
   };
   expect("no error", [&](Call& call) { mixture(call); });
-  expect("ValueError samples: expected 0 without parts, got 5", [&](Call& call) {
+  expect("ValueError samples: expected 0 to A=3 without parts, got 5", [&](Call& call) {
     mixture(call).parts = {};
     call.problem.thresholds = {};
   });
@@ -289,6 +289,17 @@ TEST(LoaderErrors, Calls) {
                  [&](Call& call, const BatchPlan& plan, BatchResult& result) {
                    call.state[1] = 3;
                    next(plan, call, 2, result);
+                 });
+  expect_of_call("ValueError state: expected a position of 0 to 1, got 2",
+                 [&](Call& call, const BatchPlan&, BatchResult& result) {
+                   call.problem.order.drop_last = true;  // a rest of 1 of 3 makes no batch of 2
+                   call.state[1] = 2;
+                   next(call.plan(), call, 1, result);
+                 });
+  expect_of_call("ValueError position: expected 0 to 1, got 2",
+                 [&](Call& call, const BatchPlan&, BatchResult&) {
+                   call.problem.order.drop_last = true;
+                   call.plan().batch_size_at(2);
                  });
   expect_of_call("ValueError state: expected an epoch of 0 or more, got -1",
                  [&](Call& call, const BatchPlan& plan, BatchResult& result) {

@@ -69,9 +69,8 @@ std::string LoaderProblem::text() const {
   text << "\n  " << anchor_count() << " anchors, " << episodes.shape()[0] << " episodes, rank "
        << order.rank << " of " << order.ranks << ", batches of " << order.batch_size
        << (order.drop_last ? ", the last dropped" : "") << (order.shuffle ? ", shuffled" : "");
-  if (parts.present()) {
-    text << ", a mixture of " << thresholds.size() << ", " << order.samples << " samples";
-  }
+  if (parts.present()) text << ", a mixture of " << thresholds.size();
+  if (order.samples != 0) text << ", " << order.samples << " samples";
   return text.str();
 }
 
@@ -352,7 +351,11 @@ LoaderProblem random_loader_problem(std::uint64_t seed, const LoaderWanted& want
   BatchOrder& order = problem.order;
   order.seed = static_cast<std::uint64_t>(random.below(std::int64_t{1} << 62));
   order.shuffle = !random.one_in(3);
-  if (wanted.is_mixture ? *wanted.is_mixture : random.one_in(3)) make_mixture(problem, random);
+  if (wanted.is_mixture ? *wanted.is_mixture : random.one_in(3)) {
+    make_mixture(problem, random);
+  } else if (random.one_in(4)) {
+    order.samples = 1 + random.below(anchors);  // a shorter epoch
+  }
   const std::int64_t samples = problem.sample_count();
   order.ranks = 1 + random.below(std::min<std::int64_t>(samples, 4));
   order.rank = random.below(order.ranks);

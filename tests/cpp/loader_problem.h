@@ -35,7 +35,7 @@ struct LoaderProblem {
   BatchOrder drawing() const;
   std::int64_t anchor_count() const { return anchors.shape()[0]; }
   /// Of an epoch.
-  std::int64_t sample_count() const { return parts.present() ? order.samples : anchor_count(); }
+  std::int64_t sample_count() const { return order.samples != 0 ? order.samples : anchor_count(); }
   Anchor anchor(std::int64_t index) const;
   std::string text() const;
 };

@@ -291,8 +291,8 @@ std::vector<std::int64_t> expected_samples(const LoaderProblem& problem, std::in
     const std::int64_t place = position + order.rank + order.ranks * b;
     if (place >= count) break;
     samples.push_back(problem.parts.present() ? drawn(problem, epoch, place)
-                      : order.shuffle         ? permuted(order.seed, epoch, count, place)
-                                              : place);
+                      : order.shuffle ? permuted(order.seed, epoch, problem.anchor_count(), place)
+                                      : place);
   }
   return samples;
 }

@@ -157,8 +157,8 @@ TEST(LoaderOrder, RanksShareOutAnEpoch) {
     wanted.is_mixture = false;
     LoaderProblem problem = random_loader_problem(seed, wanted);
     problem.order.drop_last = false;
-    for (std::int64_t ranks = 1; ranks <= std::min<std::int64_t>(problem.anchor_count(), 5);
-         ++ranks) {
+    const std::int64_t samples = problem.sample_count();
+    for (std::int64_t ranks = 1; ranks <= std::min<std::int64_t>(samples, 5); ++ranks) {
       std::vector<std::int64_t> all;
       for (const std::vector<std::int64_t>& rank : epoch_of_ranks(problem, ranks, 3)) {
         EXPECT_FALSE(rank.empty());
@@ -166,7 +166,7 @@ TEST(LoaderOrder, RanksShareOutAnEpoch) {
       }
       std::sort(all.begin(), all.end());
       EXPECT_EQ(std::adjacent_find(all.begin(), all.end()), all.end()) << "an anchor came twice";
-      const std::int64_t left_out = problem.anchor_count() - static_cast<std::int64_t>(all.size());
+      const std::int64_t left_out = samples - static_cast<std::int64_t>(all.size());
       EXPECT_LT(left_out, ranks);
     }
   }

@@ -101,13 +101,15 @@ def draw(
     ranks: int = 1,
     epoch: int = 0,
     position: int = 0,
+    anchors: int | None = None,
 ) -> Iterator[Drawn]:
-    """The batches of a rank from a position on, without end."""
+    """The batches of a rank from a position on, without end; of `anchors`, if they are more."""
+    count = samples if anchors is None else anchors
 
     def index(place: int) -> int:
         if mixture is not None:
             return mixture.index(seed, epoch, place)
-        return permute(seed, epoch, samples, place) if shuffle else place
+        return permute(seed, epoch, count, place) if shuffle else place
 
     while True:
         places = range(position + rank, min(position + ranks * batch_size, samples), ranks)

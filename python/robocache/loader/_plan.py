@@ -207,8 +207,8 @@ class BatchPlan:
         streams: At most 64.
         anchors: [A,2] int64, each row the bytes of (episode int32, frame int32, time_ns int64).
         episodes: [E,4] int64: index in the store, task, start_ns, data set.
-        order: How :meth:`next` draws; its `samples` are the anchors.
-        mixture: What it draws from, `samples` an epoch; None: each anchor once an epoch.
+        order: How :meth:`next` draws. An epoch has its `samples`.
+        mixture: What it draws from; None: each anchor at most once an epoch.
 
     Raises:
         ValueError, TypeError: What does not fit, in the library's words.
@@ -231,7 +231,7 @@ class BatchPlan:
             byref(_view(episodes)),
             byref(
                 _BatchOrder(
-                    order.seed,
+                    order.key,
                     order.rank,
                     order.ranks,
                     order.batch_size,
@@ -239,7 +239,7 @@ class BatchPlan:
                     order.drop_last,
                     _view(mixture and mixture.parts),
                     _view(mixture and mixture.thresholds),
-                    order.samples if mixture else 0,
+                    order.samples,
                 )
             ),
             anchors.is_cuda,

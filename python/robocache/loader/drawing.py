@@ -101,12 +101,14 @@ _VERSION = 1
 def state_of(order: Order, epoch: int, position: int, fingerprint: int) -> dict[str, int]:
     """Where a loader is, as a few integers.
 
-    Ranks and batch size are not among them: it goes on with others.
+    Ranks and batch size are not among them: it goes on with others. Only a store that is split over
+    ranks is split anew by another number of them, and has other samples.
     """
     return {
         "version": _VERSION,
         "seed": order.seed,
         "shuffle": int(order.shuffle),
+        "shares": order.shares,
         "samples": order.samples,
         "fingerprint": fingerprint,
         "epoch": epoch,
@@ -130,6 +132,7 @@ def position_of(state: object, order: Order, fingerprint: int) -> tuple[int, int
         "version": "",
         "seed": "",
         "shuffle": "",
+        "shares": " (a store that is split over ranks, by replicate=False, goes on with as many)",
         "samples": " (another store, or other options that choose its samples)",
         "fingerprint": " (another store, or other options that choose its samples)",
     }

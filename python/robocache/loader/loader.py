@@ -25,12 +25,13 @@ from robocache.loader.drawing import Drawing
 from robocache.loader.indices import check_indices
 from robocache.loader.lerobot import FromLeRobot
 from robocache.loader.mixture import FromLoaders
-from robocache.loader.order import Order, make_order, mixed
+from robocache.loader.order import Order, find_ranks, make_order, mixed
 from robocache.loader.outputs import Batch, Outputs, check_concat, check_names
 from robocache.loader.residency import find_rows
 from robocache.loader.robomimic import FromRobomimic
 from robocache.loader.samples import Samples
 from robocache.loader.scales import Statistics, make_scales
+from robocache.loader.shares import take_share
 from robocache.loader.stats import Counters, LoaderStats, register
 from robocache.loader.windows import Images, Offsets, PerKey, Timeline, WindowOptions
 from robocache.names import Method, Outside
@@ -121,6 +122,8 @@ class Loader(FromLeRobot, FromRobomimic, FromDiffusionPolicy, FromLoaders, Itera
         rank: Which of several loaders this is, that share out an epoch. None: as torch.distributed
             says, where it is initialised.
         world_size: How many they are.
+        replicate: Whether each rank holds all episodes. False: each holds a share of them, by
+            bytes, and draws from it alone, in an order of its own.
         reuse_buffers: Whether a batch is overwritten by the next one of its size, also one of
             :meth:`gather`, in place of new tensors; a CUDA graph can hold :meth:`next` then.
         transforms: Functions of a batch and a ``torch.Generator`` on its device, which return a
@@ -184,6 +187,7 @@ class Loader(FromLeRobot, FromRobomimic, FromDiffusionPolicy, FromLoaders, Itera
         device: torch.device | str | None = None,
         rank: int | None = None,
         world_size: int | None = None,
+        replicate: bool = True,
         reuse_buffers: bool = False,
         transforms: Sequence[Callable[[Batch, torch.Generator], Batch]] = (),
         name: str | None = None,
@@ -198,9 +202,9 @@ class Loader(FromLeRobot, FromRobomimic, FromDiffusionPolicy, FromLoaders, Itera
                 raise TypeError(f"store: expected an EpisodeStore or its folder, got {kind}")
             store = EpisodeStore(store)
         arguments["store"] = store
-        for option in ("shuffle", "drop_last", "with_age", "reuse_buffers"):
+        for option in ("shuffle", "drop_last", "with_age", "replicate", "reuse_buffers"):
             _config.check_bool(option, arguments[option])
-        _check_transforms(transforms)
+        _config.check_functions("transforms", transforms)
 
         steps = _windows.all_steps(store.streams, delta_timestamps, delta_ns)
         streams = {key: store.streams[key] for key in steps}
@@ -236,14 +240,22 @@ class Loader(FromLeRobot, FromRobomimic, FromDiffusionPolicy, FromLoaders, Itera
         found = _find_anchors(
             store, chosen, of_anchor, rate, drop_n_first_frames, drop_n_last_frames, time_ranges
         )
-        order = make_order(len(found), batch_size, seed, shuffle, drop_last, rank, world_size)
+        rank, world_size = find_ranks(rank, world_size)
+        table, identity = _samples.episode_table(store, chosen), _samples.identity(store)
+        count, whole = len(found), None
+        if is_split := not replicate and world_size > 1:
+            whole = _samples.samples_fingerprint(found, table, identity)
+            share = take_share(store, chosen, found, streams, rank, world_size)
+            chosen, found, count = share
+            table = _samples.episode_table(store, chosen)
+            of_anchor = of_anchor and find_rows(store, of_anchor.info.name, chosen)
+        order = make_order(count, batch_size, seed, shuffle, drop_last, rank, world_size, is_split)
         check_names(windows, with_age)
         groups = check_concat(concat, windows)
         where = find_device(device)
         windows, rows = _samples.find_streams(store, chosen, windows, of_anchor, with_age)
         resident = _samples.load_streams(windows, rows, found, with_age, where)
-        table, identity = _samples.episode_table(store, chosen), _samples.identity(store)
-        made = Samples(windows, resident, found, table, identity)
+        made = Samples(windows, resident, found, table, identity, whole)
         self.store = store
         """The store that it draws from."""
         self.normalization: Mapping[str, Normalization] = {
@@ -382,7 +394,7 @@ class Loader(FromLeRobot, FromRobomimic, FromDiffusionPolicy, FromLoaders, Itera
         if self._finish is not None:
             batch = self._finish(batch)
         if self._generator is not None:
-            self._generator.manual_seed(mixed(order.seed, epoch, position + order.rank))
+            self._generator.manual_seed(mixed(order.key, epoch, position + order.rank))
             for transform in self._transforms:
                 batch = transform(batch, self._generator)
         return batch
@@ -482,13 +494,6 @@ def _opened_again(kind: type[Loader], arguments: dict[str, Any], state: dict[str
     loader = kind(**arguments)
     loader.load_state_dict(state)
     return loader
-
-
-def _check_transforms(transforms: object) -> None:
-    if not isinstance(transforms, (list, tuple)) or not all(map(callable, transforms)):
-        raise TypeError(
-            f"transforms: expected a list of functions (batch, generator), got {transforms!r}"
-        )
 
 
 def _anchor_stream(store: EpisodeStore, anchor: object, streams: Mapping[str, object]) -> str:

@@ -15,7 +15,7 @@ from robocache.loader import parts as _parts
 from robocache.loader._plan import BatchPlan, Mixture, PlanStream
 from robocache.loader.device import on_device
 from robocache.loader.loader import Loader
-from robocache.loader.order import check_integer, fingerprint, make_order
+from robocache.loader.order import check_integer, find_ranks, fingerprint, make_order
 from robocache.loader.outputs import (
     DATASET,
     DIM_PAD,
@@ -74,9 +74,12 @@ class MixedLoader(Loader):
         arguments = {key: value for key, value in given if key not in ("self", "loaders")}
         for option in ("drop_last", "reuse_buffers"):
             _config.check_bool(option, arguments[option])
+        _config.check_functions("transforms", transforms)
         device, with_age = _check_loaders(loaders)
         shares = _parts.check_weights(weights, len(loaders))
         check_integer("samples", samples, 1, _MOST_SAMPLES)
+        rank, world_size = find_ranks(rank, world_size)
+        _check_shares(loaders, rank, world_size)
         order = make_order(samples, batch_size, seed, True, drop_last, rank, world_size)
         own = [[window.key for window in loader._windows] for loader in loaders]
         parts = _make_parts(loaders, _parts.check_keys(keys, own))
@@ -108,7 +111,7 @@ class MixedLoader(Loader):
         counters.sample_reads = _mean_reads(loaders, [float(share) for share in shares])
         counters.resident = _held(loaders, parts, streams)
         samples_of = [loader._drawing.fingerprint for loader in loaders]
-        identity = fingerprint(repr((samples_of, begins, thresholds, samples)).encode())
+        identity = fingerprint(repr((samples_of, thresholds, samples)).encode())
         self._start(plan, outputs, order, identity, device, transforms, counters, arguments)
         self._finish = None
         # Not the loaders, so that nobody keeps their anchors beside these.
@@ -183,6 +186,20 @@ def _check_loaders(loaders: Any) -> tuple[torch.device, bool]:
         if options["with_age"] != with_age:
             refuse(f"with_age={with_age} like loaders[0]", options["with_age"])
     return loaders[0].device, loaders[0]._arguments["with_age"]
+
+
+def _check_shares(loaders: Sequence[Loader], rank: int, ranks: int) -> None:
+    """That stores which are split over ranks are so over those of the mixture.
+
+    Raises:
+        ValueError: `loaders[<i>]: expected ..., got ...`.
+    """
+    for i, order in enumerate(loader._order for loader in loaders):
+        if order.shares > 1 and (order.share, order.shares) != (rank, ranks):
+            raise ValueError(
+                f"loaders[{i}]: expected a store that is split like the mixture's rank {rank} of "
+                f"{ranks}, got one of rank {order.share} of {order.shares}"
+            )
 
 
 def _make_parts(loaders: Sequence[Loader], names: Sequence[Mapping[str, str]]) -> list[Part]:

@@ -16,9 +16,13 @@ class Order:
     A position counts samples of all ranks from the epoch's start. Of the places from there on, rank
     r takes those at r, r + ranks, r + 2 ranks, and so on.
 
+    Where the store is split over ranks, each has an order of its own, of its own samples: `rank` is
+    0 then, `ranks` 1, and a position counts the samples of each rank.
+
     Attributes:
-        samples: A, of an epoch.
+        samples: Of an epoch.
         batch_size: Of a rank.
+        seed: The user's.
         drop_last: Whether an epoch ends with its last full batch. Without it the last one is
             smaller, and may have a sample more on some ranks than on others; only a rest of fewer
             samples than ranks is left out, so that all ranks have as many batches.
@@ -31,6 +35,15 @@ class Order:
     drop_last: bool = False
     rank: int = 0
     ranks: int = 1
+    share: int = 0
+    """Which part of a store this is that is split over ranks."""
+    shares: int = 1
+    """How many such parts there are."""
+
+    @property
+    def key(self) -> int:
+        """The seed of what is drawn: the user's, or that of a share, which no other has."""
+        return self.seed if self.shares == 1 else mixed(self.seed, self.share)
 
     @property
     def stride(self) -> int:
@@ -73,10 +86,49 @@ def make_order(
     seed: object,
     shuffle: bool,
     drop_last: bool,
-    rank: object,
-    world_size: object,
+    rank: int,
+    ranks: int,
+    is_split: bool = False,
 ) -> Order:
-    """Checks the options; without `rank` and `world_size` torch.distributed says them.
+    """Checks the options.
+
+    Args:
+        samples: Of an epoch; where the store is split, of each rank's.
+        batch_size: Of a rank.
+        seed: Decides the permutation.
+        shuffle: Whether there is one.
+        drop_last: Whether a smaller last batch is left out.
+        rank: As :func:`find_ranks` gives it.
+        ranks: Likewise.
+        is_split: Whether each rank has its own samples.
+
+    Raises:
+        TypeError, ValueError: `<option>: expected ..., got ...`.
+    """
+    order = Order(
+        samples,
+        check_integer("batch_size", batch_size, 1, _MAX_BATCH),
+        check_integer("seed", seed, 0, 2**64 - 1),
+        shuffle,
+        drop_last,
+        *((0, 1, rank, ranks) if is_split else (rank, ranks)),
+    )
+    if samples < order.least:
+        if drop_last:
+            most = samples // order.ranks
+            of = f"{samples} samples and {ranks} ranks"
+            if is_split:
+                of = f"{samples} samples for the rank with the fewest"
+            raise ValueError(
+                f"batch_size: expected at most {most} with drop_last=True, {of}, "
+                f"got {order.batch_size}"
+            )
+        raise ValueError(f"world_size: expected at most the {samples} samples, got {ranks}")
+    return order
+
+
+def find_ranks(rank: object, world_size: object) -> tuple[int, int]:
+    """Which rank this is of how many; torch.distributed says what users do not.
 
     Raises:
         TypeError, ValueError: `<option>: expected ..., got ...`.
@@ -88,23 +140,7 @@ def make_order(
     if rank is None:
         rank, world_size = _distributed()
     ranks = check_integer("world_size", world_size, 1)
-    order = Order(
-        samples,
-        check_integer("batch_size", batch_size, 1, _MAX_BATCH),
-        check_integer("seed", seed, 0, 2**64 - 1),
-        shuffle,
-        drop_last,
-        check_integer("rank", rank, 0, ranks - 1),
-        ranks,
-    )
-    if samples < order.least:
-        if drop_last:
-            raise ValueError(
-                f"batch_size: expected at most {samples // ranks} with drop_last=True, {samples} "
-                f"samples and {ranks} ranks, got {order.batch_size}"
-            )
-        raise ValueError(f"world_size: expected at most the {samples} samples, got {ranks}")
-    return order
+    return check_integer("rank", rank, 0, ranks - 1), ranks
 
 
 def _distributed() -> tuple[int, int]:

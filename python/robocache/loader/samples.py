@@ -29,6 +29,7 @@ class Samples(NamedTuple):
     anchors: NDArray[Any]  # [A] of anchors.ANCHOR
     episodes: NDArray[np.int64]  # [E,4]: index in the store, task, start_ns, data set
     identity: bytes  # tells their store from others
+    whole: int | None = None  # the fingerprint of all ranks' samples, where this is a rank's share
 
     @property
     def nbytes(self) -> int:
@@ -38,8 +39,15 @@ class Samples(NamedTuple):
     @property
     def fingerprint(self) -> int:
         """63 bits that tell them from others."""
-        anchors = np.ascontiguousarray(self.anchors).view(np.int64)
-        return fingerprint(anchors.data, np.ascontiguousarray(self.episodes).data, self.identity)
+        if self.whole is not None:
+            return self.whole
+        return samples_fingerprint(self.anchors, self.episodes, self.identity)
+
+
+def samples_fingerprint(anchors: NDArray[Any], episodes: NDArray[np.int64], identity: bytes) -> int:
+    """63 bits that tell samples from others; arguments are as in :class:`Samples`."""
+    anchors = np.ascontiguousarray(anchors).view(np.int64)
+    return fingerprint(anchors.data, np.ascontiguousarray(episodes).data, identity)
 
 
 def find_anchors(
