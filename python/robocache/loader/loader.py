@@ -244,7 +244,7 @@ class Loader(FromLeRobot, FromRobomimic, FromDiffusionPolicy, FromLoaders, Itera
         table, identity = _samples.episode_table(store, chosen), _samples.identity(store)
         count, whole = len(found), None
         if is_split := not replicate and world_size > 1:
-            whole = _samples.samples_fingerprint(found, table, identity)
+            whole = mixed(_samples.samples_fingerprint(found, table, identity), world_size)
             share = take_share(store, chosen, found, streams, rank, world_size)
             chosen, found, count = share
             table = _samples.episode_table(store, chosen)
