@@ -201,10 +201,12 @@ def test_a_state_of_another_number_of_ranks_is_refused(store: rc.EpisodeStore) -
 # ---- mixtures ------------------------------------------------------------------------------------
 
 
-def mix(store: rc.EpisodeStore, rank: int, ranks: int, **options: Any) -> rc.Loader:
+def mix(
+    store: rc.EpisodeStore, rank: int, ranks: int, mixed_as: tuple[int, int] | None = None
+) -> rc.Loader:
     parts = [make(store, rank, ranks, episodes=chosen) for chosen in (range(4), range(4, 7))]
-    ranked = {"rank": rank, "world_size": ranks} | options
-    return rc.Loader.mixture(parts, [1, 2], 100, 10, **ranked)
+    rank, ranks = mixed_as or (rank, ranks)
+    return rc.Loader.mixture(parts, [1, 2], 100, 10, rank=rank, world_size=ranks)
 
 
 def test_mixtures_of_shares(store: rc.EpisodeStore) -> None:
@@ -220,7 +222,7 @@ def test_mixtures_of_shares(store: rc.EpisodeStore) -> None:
         match=r"^loaders\[0\]: expected a store that is split like the mixture's rank 0 of 1, got "
         r"one of rank 1 of 2$",
     ):
-        mix(store, 1, 2, rank=0, world_size=1)
+        mix(store, 1, 2, mixed_as=(0, 1))
 
 
 # ---- errors --------------------------------------------------------------------------------------
