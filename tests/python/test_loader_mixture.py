@@ -248,6 +248,50 @@ def test_the_gpu_marks_indices_out_of_range(stores: Any) -> None:
         assert not batch[key][1:].any() and batch[f"{key}_is_pad"][1:].all()
 
 
+WIDTHS = {"x": (2, 3, 1, 3), "y": (4, 4, 2, 1), "z": (1, 1, 1, 1)}
+
+
+@pytest.fixture(scope="module")
+def simple(tmp_path_factory: pytest.TempPathFactory) -> list[rc.EpisodeStore]:
+    """Four stores of the same streams in several widths."""
+    folder, rng = tmp_path_factory.mktemp("simple"), np.random.default_rng(2)
+    for i in range(4):
+        with rc.StoreWriter(folder / str(i)) as writer:
+            for n in (3, 5)[: 1 + i % 2]:
+                with writer.episode() as episode:
+                    for key, widths in WIDTHS.items():
+                        episode.add(key, np.arange(n) * MS, rng.normal(size=(n, widths[i])))
+    return [rc.EpisodeStore(folder / str(i)) for i in range(4)]
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@settings(max_examples=25)
+@given(st.lists(st.tuples(st.integers(0, 3), st.sets(st.sampled_from("xyz"), min_size=1)),
+                min_size=1, max_size=7))  # fmt: skip
+def test_any_parts(simple: Any, device: str, chosen: list[tuple[int, set[str]]]) -> None:
+    """Whatever each has or lacks: its own samples, with zeros to the right and masks."""
+    loaders = [
+        rc.Loader(simple[i], 4, {key: [0.0] for key in sorted(keys)}, device=device)
+        for i, keys in chosen
+    ]
+    mixture = rc.Loader.mixture(loaders, [1] * len(loaders), 10, 4)
+    got = mixture.gather(range(len(mixture.dataset)))
+    for part, loader, (i, keys) in zip(mixture.parts, loaders, chosen, strict=True):
+        own = loader.gather(range(len(loader.dataset)))
+        for key in set().union(*(keys for _, keys in chosen)):
+            widths = {WIDTHS[key][number] for number, keys in chosen if key in keys}
+            values, is_pad = (got[name][part.indices] for name in (key, f"{key}_is_pad"))
+            width = WIDTHS[key][i] if key in keys else 0
+            if width:
+                assert_same_bits(values[..., :width], own[key], key)
+            assert values.shape[-1] == max(widths) and not values[..., width:].any()
+            assert torch.equal(is_pad, own[f"{key}_is_pad"] if width else torch.ones_like(is_pad))
+            assert (f"{key}_dim_is_pad" in got) == (len(widths) > 1)
+            if len(widths) > 1:
+                dims = torch.arange(max(widths), device=device) >= width
+                assert (got[f"{key}_dim_is_pad"][part.indices] == dims).all()
+
+
 # ---- what is drawn -------------------------------------------------------------------------------
 
 
