@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from robocache.fusion import fuse_multimodal as fuse_multimodal
     from robocache.loader.loader import Loader as Loader
     from robocache.loader.stats import LoaderStats as LoaderStats
+    from robocache.prometheus import MetricsCollector as MetricsCollector
     from robocache.resample import resample_trajectories as resample_trajectories
     from robocache.store.episode_store import EpisodeStore as EpisodeStore
     from robocache.store.errors import StoreError as StoreError
@@ -43,6 +44,7 @@ __all__ = [
     "Loader",
     "LoaderStats",
     "Metrics",
+    "MetricsCollector",
     "Normalization",
     "ShardWriter",
     "SparseVoxels",
@@ -71,6 +73,7 @@ _HOME = {
     "Loader": "robocache.loader.loader",
     "LoaderStats": "robocache.loader.stats",
     "Metrics": "robocache._metrics",
+    "MetricsCollector": "robocache.prometheus",
     "Normalization": "robocache.store.normalization",
     "ShardWriter": "robocache.store.shard",
     "SparseVoxels": "robocache.voxelize",
