@@ -249,6 +249,7 @@ def test_without_ray(recordings: Path, tmp_path: Path) -> None:
     done = robocache("convert", recordings, tmp_path / "s", "--ray", "auto")
     assert done.returncode == 2
     assert done.stderr == "robocache: converting on Ray needs ray: pip install 'robocache[ray]'\n"
+    assert not (tmp_path / "s").exists(), "a store without episodes is left behind"
 
 
 # ---- memory --------------------------------------------------------------------------------------

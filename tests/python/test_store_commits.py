@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import pickle
 import subprocess
 import sys
@@ -320,3 +321,30 @@ rc.StoreWriter({str(tmp_path)!r}).close()
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip().endswith(f"File too large: {str(tmp_path / '.lock')!r}")
+
+
+def test_a_lock_on_a_file_that_was_removed_is_none(tmp_path: Path, monkeypatch) -> None:
+    """A writer that fails removes the folder's lock; another one may have opened it before."""
+    lock, removed = fcntl.flock, []
+
+    def remove_and_lock(file: int, operation: int) -> None:
+        if not removed:
+            removed.append((tmp_path / ".lock").unlink())
+        lock(file, operation)
+
+    monkeypatch.setattr(fcntl, "flock", remove_and_lock)
+    refused = pytest.raises(rc.StoreError, match="expected no other writer, got one: process")
+    with rc.StoreWriter(tmp_path), refused:
+        rc.StoreWriter(tmp_path, append=True)
+    assert removed and file_names(tmp_path) == [".lock", "manifest.json"]
+
+
+def test_a_writer_that_fails_before_any_commit_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(ZeroDivisionError), rc.StoreWriter(tmp_path / "a" / "store"):
+        raise ZeroDivisionError
+    assert list(tmp_path.iterdir()) == []
+    with contextlib.suppress(ZeroDivisionError), rc.StoreWriter(tmp_path / "store") as writer:
+        with writer.episode() as episode:
+            episode.add("x", TIMES, VALUES)
+        raise ZeroDivisionError
+    assert len(read_store(tmp_path / "store")) == 1, "finished episodes are kept"

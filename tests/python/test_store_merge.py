@@ -114,11 +114,25 @@ def test_a_damaged_copy_is_found(tmp_path: Path, monkeypatch) -> None:
     data[-100] ^= 1
     file.write_bytes(data)
     with pytest.raises(rc.StoreError, match=re.escape(f"{file}: expected checksum")):
+        rc.merge_stores([tmp_path / "a"], tmp_path / "new" / "b")
+    assert not (tmp_path / "new").exists(), "what failed leaves nothing"
+    with rc.StoreWriter(tmp_path / "b"):
+        pass
+    with pytest.raises(rc.StoreError):
         rc.merge_stores([tmp_path / "a"], tmp_path / "b")
-    assert read_store(tmp_path / "b") == []
+    assert read_store(tmp_path / "b") == [], "a store without episodes may be there, and stays"
     file.write_bytes(bytes(data[:-100]) + bytes([data[-100] ^ 1]) + bytes(data[-99:]))
-    rc.merge_stores([tmp_path / "a"], tmp_path / "b")  # a store without episodes may be there
+    rc.merge_stores([tmp_path / "a"], tmp_path / "b")
     assert len(read_store(tmp_path / "b")) == 2
+
+
+def test_a_folder_that_is_no_store_stays_as_it_was(tmp_path: Path) -> None:
+    write(tmp_path / "a", np.zeros((10, 3)), 2, "a")
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "notes.txt").touch()
+    with pytest.raises(rc.StoreError, match="expected a store or an empty folder, got one with"):
+        rc.merge_stores([tmp_path / "a"], tmp_path / "notes")
+    assert [file.name for file in (tmp_path / "notes").iterdir()] == ["notes.txt"]
 
 
 def test_empty_stores(tmp_path: Path) -> None:

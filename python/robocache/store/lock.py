@@ -24,9 +24,28 @@ class StoreLock:
     """
 
     def __init__(self, folder: Path) -> None:
-        self._file = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        self._path = folder / ".lock"
+        self._file, self._is_new = _open(self._path)
+        while not self._take(folder):
+            # Its writer removed it between the two steps: a lock on it keeps nobody out.
+            os.close(self._file)
+            self._file, self._is_new = _open(self._path)
+        try:
+            with naming(self._path):
+                os.ftruncate(self._file, 0)
+                holder = f"process {os.getpid()} on {socket.gethostname()}\n"
+                os.pwrite(self._file, holder.encode(), 0)
+        except BaseException:
+            self.release()
+            raise
+
+    def _take(self, folder: Path) -> bool:
+        """Locks the file; whether it is still the one of that name."""
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return os.path.samestat(self._path.stat(), os.fstat(self._file))
+        except FileNotFoundError:
+            return False
         except BlockingIOError:
             holder = os.pread(self._file, 4096, 0).decode(errors="replace").strip()
             os.close(self._file)
@@ -36,23 +55,30 @@ class StoreLock:
         except BaseException:
             os.close(self._file)
             raise
-        try:
-            with naming(folder / ".lock"):
-                os.ftruncate(self._file, 0)
-                holder = f"process {os.getpid()} on {socket.gethostname()}\n"
-                os.pwrite(self._file, holder.encode(), 0)
-        except BaseException:
-            self.release()
-            raise
 
-    def release(self) -> None:
-        """Gives the lock back. The file stays: removing it would let two writers lock two files."""
+    def release(self, remove: bool = False) -> None:
+        """Gives the lock back.
+
+        Args:
+            remove: The file goes too, if this lock made it: the folder did not become a store.
+        """
         if self._file < 0:
             return
         file, self._file = self._file, -1
         try:
+            if remove and self._is_new:
+                self._path.unlink(missing_ok=True)
             os.ftruncate(file, 0)
         finally:
             # Closing alone would not do: a process forked meanwhile has the file open too.
             fcntl.flock(file, fcntl.LOCK_UN)
             os.close(file)
+
+
+def _open(path: Path) -> tuple[int, bool]:
+    """The file, and whether it was made."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+    try:
+        return os.open(path, flags | os.O_EXCL, 0o666), True
+    except FileExistsError:
+        return os.open(path, flags, 0o666), False

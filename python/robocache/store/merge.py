@@ -38,7 +38,7 @@ def merge_stores(
             to be copied; ``verify`` checks what was linked), is named twice, or has a stream of
             another type, shape, method, units, channels or timeline than one before it; or there is
             a store already. Nothing is written then.
-        OSError: The disk is full, or the like. The destination has no episodes then.
+        OSError: The disk is full, or the like. The destination is as it was then.
 
     Example:
         >>> rc.merge_stores(["monday.store", "tuesday.store"], "week.store")

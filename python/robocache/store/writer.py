@@ -44,7 +44,8 @@ class StoreWriter:
     Episodes gather in a shard, which becomes part of the store when the next episode does not fit,
     at :meth:`commit` and at the end: only then do readers see them. Those who read at that moment
     see the store before or the store after. Whenever the process ends, also by a kill or a full
-    disk, the store has every episode that was committed.
+    disk, the store has every episode that was committed. An exception that ends the block before
+    anything was committed leaves no store behind where there was none.
 
     Args:
         path: The store's folder; it is made where there is none.
@@ -73,13 +74,16 @@ class StoreWriter:
         self._shard_bytes = shard_bytes
         if self.path.exists() and not self.path.is_dir():
             raise StoreError(f"{self.path}: expected a folder, got a file")
-        self.path.mkdir(parents=True, exist_ok=True)
-        self._lock: StoreLock | None = StoreLock(self.path)
+        self._made = [each for each in (self.path, *self.path.parents) if not each.exists()]
+        self._is_new = False  # whether this writer made a store of the folder
+        self._lock: StoreLock | None = None
         try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            self._lock = StoreLock(self.path)
             self._manifest = self._open(append)
             self._statistics = read_state(self.path, self._manifest)
         except BaseException:
-            self._lock.release()
+            self._undo()
             raise
         self._known = Streams()
         for stream in self._manifest.streams:
@@ -108,6 +112,7 @@ class StoreWriter:
         manifest = Manifest()
         self._clean(manifest)
         # From here on this is a store, and what looks like a shard in it was made by its writers.
+        self._is_new = True
         self._write(manifest, {}, {})
         return manifest
 
@@ -142,6 +147,9 @@ class StoreWriter:
             with contextlib.suppress(OSError, ValueError):
                 self.commit()
         finally:
+            if self._lock is not None and self._manifest == Manifest():
+                self._discard_shards()
+                self._undo()
             self.abandon()
 
     @property
@@ -398,12 +406,26 @@ class StoreWriter:
         """Gives the store back without a commit: episodes that were not committed are gone."""
         if self._lock is None:
             return
+        self._discard_shards()
+        self._lock.release()
+        self._lock = None
+
+    def _discard_shards(self) -> None:
         if self._shard is not None:
             self._shard.discard()
         if self._pending is not None:
             (self.path / self._pending.file).unlink(missing_ok=True)
-        self._lock.release()
-        self._lock = None
+
+    def _undo(self) -> None:
+        """Gives back a folder without episodes as it was found: what failed leaves nothing."""
+        if self._lock is not None:
+            if self._is_new:
+                (self.path / NAME).unlink(missing_ok=True)
+            self._lock.release(remove=not (self.path / NAME).exists())
+            self._lock = None
+        with contextlib.suppress(OSError):  # somebody may have put something there
+            for folder in self._made:
+                folder.rmdir()
 
     def _check_open(self) -> None:
         if self._lock is None:
