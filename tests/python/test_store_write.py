@@ -126,6 +126,12 @@ def test_a_discarded_episode_leaves_nothing(tmp_path: Path) -> None:
     assert only.streams["x"]["values"].dtype == np.float64
 
 
+def test_a_mask_that_hides_nothing(tmp_path: Path) -> None:
+    with rc.StoreWriter(tmp_path) as writer, writer.episode() as episode:
+        episode.add("x", TIMES, np.ma.array(VALUES))
+    np.testing.assert_array_equal(read_store(tmp_path)[0].streams["x"]["values"], VALUES)
+
+
 def test_refused_rows_leave_the_episode_as_it_was(tmp_path: Path) -> None:
     with rc.StoreWriter(tmp_path) as writer, writer.episode() as episode:
         episode.add("x", TIMES, VALUES)
@@ -139,6 +145,10 @@ def test_refused_rows_leave_the_episode_as_it_was(tmp_path: Path) -> None:
     assert len(only.streams["x"]["times"]) == 10
 
 
+MASKED = (
+    "expected no masked elements, got 1 (`valid` says which rows are real; numpy.ma.filled gives "
+    "masked elements a value)"
+)
 TYPES = "bool, integers of 8 to 64 bits, float16, bfloat16, float32 or float64"
 NAMES = "a name without control characters, other than 'episode'"
 
@@ -160,6 +170,8 @@ NAMES = "a name without control characters, other than 'episode'"
          f"x.values: expected {TYPES}, got complex128"),
         ("x", (TIMES, list("abcde")), TypeError,
          f"x.values: expected {TYPES}, got <U1"),
+        ("x", (TIMES, np.ma.masked_equal(VALUES, 3)), ValueError, f"x.values: {MASKED}"),
+        ("x", (np.ma.masked_equal(TIMES, 0), VALUES), ValueError, f"x.times: {MASKED}"),
         ("x", (TIMES, VALUES[:, :0]), ValueError,
          "x.values: expected rows of at least 1 element, got F32 rows of shape [0]"),
         ("x", (TIMES, VALUES.reshape(5, 2, 1, 1, 1, 1, 1, 1, 1)), ValueError,

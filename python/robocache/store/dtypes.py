@@ -37,6 +37,7 @@ def stored(name: str, values: object) -> tuple[str, Array]:
 
     Raises:
         TypeError: `<name>: expected ..., got <dtype>`, for a type that a store does not have.
+        ValueError: Elements are masked.
     """
     torch: Any = sys.modules.get("torch")  # a tensor can't come from anywhere else
     if torch is not None and isinstance(values, torch.Tensor):
@@ -48,7 +49,7 @@ def stored(name: str, values: object) -> tuple[str, Array]:
             bits: Array = tensor.contiguous().view(torch.uint16).numpy()
             return "BF16", bits
         values = tensor.numpy()
-    array = np.asarray(values)
+    array = without_mask(name, values)
     if array.dtype in _NAMES:  # nearly always
         return _NAMES[array.dtype], _contiguous(array)
     if array.dtype.name == "bfloat16" and array.dtype.itemsize == 2:
@@ -60,6 +61,22 @@ def stored(name: str, values: object) -> tuple[str, Array]:
             f"float64, got {array.dtype}"
         )
     return _NAMES[little], _contiguous(array.astype(little, copy=False))
+
+
+def without_mask(name: str, values: object) -> Array:
+    """`values` as an array. A NumPy mask has no place in a store, which knows valid rows alone.
+
+    Raises:
+        ValueError: Elements are masked: `numpy.asarray` would take what lies below the mask.
+    """
+    if isinstance(values, np.ma.MaskedArray):
+        count = int(np.ma.count_masked(values))
+        if count:
+            raise ValueError(
+                f"{name}: expected no masked elements, got {count:,} (`valid` says which rows are "
+                "real; numpy.ma.filled gives masked elements a value)"
+            )
+    return np.asarray(values)
 
 
 def _contiguous(array: Array) -> Array:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from robocache.store.dtypes import stored
+from robocache.store.dtypes import stored, without_mask
 from robocache.store.spool import Bytes, Column, Spool
 from robocache.store.streams import StreamEntry, Streams, check_name, check_text
 
@@ -128,13 +128,15 @@ class EpisodeWriter:
             times_ns: [n] integers: nanoseconds that ascend (equal neighbours allowed), also from
                 one call to the next.
             values: [n, ...] bool, integers, or floats of 16 (also bfloat16), 32 or 64 bits. NumPy
-                arrays, torch tensors on the CPU, or lists.
+                arrays, torch tensors on the CPU, or lists. What is masked has no place in a store:
+                see `valid`.
             received: [n] integers: nanoseconds at which each row arrived; None: as in `times_ns`.
             valid: [n] bool: which rows are real; None: all.
 
         Raises:
             TypeError: An element type that does not fit.
-            ValueError: Shapes that do not fit each other or the stream, or times that descend.
+            ValueError: Shapes that do not fit each other or the stream, times that descend, or
+                masked elements.
             OSError: The disk is full, or the like.
 
         Example:
@@ -208,7 +210,7 @@ class EpisodeWriter:
 
 
 def _times(name: str, times: object, n: int | None = None) -> Array:
-    array = np.asarray(times)
+    array = without_mask(name, times)
     if array.size == 0 and array.dtype == np.float64:  # what an empty list becomes
         array = array.astype(np.int64)
     if array.dtype.kind not in "iu" or array.dtype == np.uint64:
@@ -220,7 +222,7 @@ def _times(name: str, times: object, n: int | None = None) -> Array:
 
 
 def _flags(name: str, flags: object, n: int) -> Array:
-    array = np.asarray(flags)
+    array = without_mask(name, flags)
     if array.size == 0 and array.dtype == np.float64:
         array = array.astype(np.bool_)
     if array.dtype != np.bool_:
