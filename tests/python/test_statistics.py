@@ -12,8 +12,10 @@ import pytest
 import torch
 from recordings import DATA, needs
 from store_files import file_names, read_manifest
+from stores import HandStore
 
 import robocache as rc
+from robocache.doctor import examine
 from robocache.store.quantiles import EXACT_ROWS, QUANTILES, RANK_ERROR, exact_rows
 from robocache.store.statistics import StreamStatistics, channels_of
 
@@ -301,6 +303,36 @@ def test_appending_goes_on_with_statistics(tmp_path: Path) -> None:
     assert [n for n in file_names(tmp_path) if n.startswith("statistics")] == [
         "statistics-00002.safetensors"
     ]
+
+
+def test_a_manifest_that_lost_a_shard(tmp_path: Path) -> None:
+    """All its checksums are right; its statistics are of more than there is."""
+    values = np.arange(12, dtype=np.float32).reshape(4, 3)
+    values[1, 1] = np.nan
+    image = np.zeros((4, 5, 6, 3), np.uint8)
+    for i in range(2):
+        with rc.StoreWriter(tmp_path, append=True) as writer, writer.episode() as episode:
+            episode.add("x", np.arange(4), values, valid=[True, True, True, i == 0])
+            episode.add("image", np.arange(4), image)
+            episode.add("half", np.arange(4), torch.tensor([1, np.inf, 2, 3]).to(torch.bfloat16))
+    store = rc.EpisodeStore(tmp_path)
+    assert store.statistics["x"].count.tolist() == [7, 5, 7]
+    store.verify()
+    for lost, left in ((1, 4), (0, 3)):
+        manifest = read_manifest(tmp_path)
+        del manifest["shards"][lost], manifest["crc32"]
+        (tmp_path / f"lost {lost}").mkdir()
+        for file in tmp_path.glob("*.safetensors"):
+            (tmp_path / f"lost {lost}" / file.name).hardlink_to(file)
+        HandStore(tmp_path / f"lost {lost}").write_manifest(manifest)
+        opened = rc.EpisodeStore(tmp_path / f"lost {lost}")
+        with pytest.raises(rc.StoreError) as caught:
+            opened.verify()
+        assert str(caught.value) == (
+            f'{tmp_path}/lost {lost}/manifest.json: statistics.streams."x".count[0]: '
+            f"expected {left}, as the rows of the shards say, got 7"
+        )
+        assert "checksum" in {one.kind for one in examine(opened.path).findings}
 
 
 def test_altered_state_is_an_error_of_the_next_writer(tmp_path: Path) -> None:

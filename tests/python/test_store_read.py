@@ -55,7 +55,7 @@ def folder(tmp_path: Path) -> Path:
             "crc32": "cbf43926",
             "streams": {
                 "action": {
-                    "count": [17, 17, 16],
+                    "count": [17, 17, 17],
                     "mean": [1, 2.5, None],
                     "std": [0, 1, 2],
                     "min": [0, 0, 0],
@@ -99,7 +99,7 @@ def test_statistics(folder: Path) -> None:
     store = rc.EpisodeStore(folder)
     statistics = store.statistics["action"]
     assert list(store.statistics) == ["action"] and store.streams["force"].statistics is None
-    assert statistics.count.dtype == np.int64 and statistics.count.tolist() == [17, 17, 16]
+    assert statistics.count.dtype == np.int64 and statistics.count.tolist() == [17, 17, 17]
     np.testing.assert_array_equal(statistics.mean, [1, 2.5, np.nan])
     np.testing.assert_array_equal(statistics.std, [0, 1, 2])
     np.testing.assert_array_equal(statistics.min, [0, 0, 0])

@@ -321,6 +321,11 @@ def test_statistics_file(store: HandStore) -> None:
     with pytest.raises(rc.StoreError, match=r"statistics-00000.safetensors: expected a file that"):
         opened.verify()
     file.write_bytes(b"123456789")
+    with pytest.raises(rc.StoreError, match=r'"action"\.count: expected 4 channels, got 2'):
+        opened.verify()
+    manifest["statistics"]["streams"] = {}
+    store.write_manifest(manifest)
+    opened = rc.EpisodeStore(store.folder)
     opened.verify()
     file.write_bytes(b"12345678x")
     with pytest.raises(rc.StoreError, match=r"statistics-00000.*: expected crc32 cbf43926, as"):

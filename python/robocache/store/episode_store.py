@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robocache.store._library import OpenStore
+from robocache.store.dtypes import STORAGE
 from robocache.store.rows import Episode, StreamRows, Tables, merged, rows_of, unknown_stream
 from robocache.store.stream_info import StatisticsSummary, StreamInfo, stream_infos
 
@@ -202,7 +203,8 @@ class EpisodeStore(Sequence[Episode]):
     def verify(self, progress: Callable[[int, int], object] | None = None) -> None:
         """Reads every byte, compares it with the checksums, and checks what opening leaves out.
 
-        These are the order of times, offsets, flags, and what the store says of each episode.
+        These are the order of times, offsets, flags, what the store says of each episode, and how
+        many elements its statistics are of.
 
         Args:
             progress: Called after each file with the bytes read so far and in all.
@@ -210,6 +212,8 @@ class EpisodeStore(Sequence[Episode]):
         Raises:
             StoreError: Something is wrong; the message names the file.
         """
+        from robocache.store.verification import verify_counts
+
         done, total = 0, self.bytes
         for number, shard in enumerate(self._shards):
             self._store.verify_shard(number)
@@ -217,6 +221,11 @@ class EpisodeStore(Sequence[Episode]):
             if progress is not None:
                 progress(done, total)
         self._store.verify_statistics()
+        for number, info in enumerate(self.streams.values()):
+            places = (self._store.shard_rows(shard, number) for shard in range(len(self._shards)))
+            dtype = STORAGE[info.type_name]
+            rows = (rows_of(self._store, place, info, dtype) for place in places)
+            verify_counts(self.path, info, rows)
 
     def __reduce__(self) -> tuple[type[EpisodeStore], tuple[str]]:
         return EpisodeStore, (self.path,)

@@ -1,0 +1,67 @@
+"""Whether a store's statistics are of the rows that it has.
+
+A manifest that names only some of its shards may be right in all else. Statistics are of all rows,
+and say of how many.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+
+from robocache.store.dtypes import FLOATS, Array, widened
+from robocache.store.errors import StoreError
+from robocache.store.manifest import NAME
+from robocache.store.rows import StreamRows
+from robocache.store.statistics import channels_of
+from robocache.store.stream_info import StreamInfo
+
+_CHUNK_BYTES = 4 << 20  # that are looked at together
+
+
+def verify_counts(path: str, info: StreamInfo, rows: Iterable[StreamRows]) -> None:
+    """Compares the statistics' counts of a stream with its rows.
+
+    Args:
+        path: The store's folder, for messages.
+        info: The stream. One without statistics has nothing to compare.
+        rows: All that the store has of it, values as :data:`dtypes.STORAGE` has them.
+
+    Raises:
+        StoreError: They are of more elements or of fewer.
+    """
+    if info.statistics is None:
+        return
+    counts = info.statistics.count
+    name = f'{Path(path) / NAME}: statistics.streams."{info.name}".count'
+    expected = np.zeros(channels_of(info.type_name, info.shape), np.int64)
+    if counts.shape != expected.shape:
+        raise StoreError(f"{name}: expected {len(expected)} channels, got {len(counts)}")
+    for part in rows:
+        expected += _finite_elements(info, part)
+    wrong = np.flatnonzero(counts != expected)
+    if len(wrong):
+        channel = wrong[0]
+        raise StoreError(
+            f"{name}[{channel}]: expected {expected[channel]}, as the rows of the shards say, "
+            f"got {counts[channel]}"
+        )
+
+
+def _finite_elements(info: StreamInfo, rows: StreamRows) -> Array:
+    """How many valid and finite elements each channel has."""
+    channels = channels_of(info.type_name, info.shape)
+    if info.type_name not in FLOATS:
+        valid = len(rows) if rows.valid is None else int(np.count_nonzero(rows.valid))
+        return np.full(channels, valid * math.prod(info.shape) // channels, np.int64)
+    counts = np.zeros(channels, np.int64)
+    step = max(1, _CHUNK_BYTES // info.row_bytes)
+    for start in range(0, len(rows), step):
+        part = rows[start : start + step]
+        values = part.values if part.valid is None else part.values[part.valid]
+        finite = np.isfinite(widened(info.type_name, values)).reshape(-1, channels)
+        counts += len(finite) if finite.all() else np.count_nonzero(finite, axis=0)
+    return counts
