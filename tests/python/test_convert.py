@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +15,9 @@ from conversions import content, files, robocache, spoil, write_recording
 
 import robocache as rc
 from robocache.conversion import run as conversion
+from robocache.conversion import work
 from robocache.readers import RecordingError
+from robocache.store.shard import ShardWriter
 
 # ---- what comes out ------------------------------------------------------------------------------
 
@@ -124,6 +127,39 @@ def test_a_bad_file_is_reported_and_skipped(recordings: Path, tmp_path: Path, wo
     assert again.returncode == 1
     assert (report["episodes"], report["already_there"], len(report["skipped"])) == (0, 7, 1)
     assert report["skipped"][0]["source"].startswith(f"{recordings}/r3.npz")
+
+
+@pytest.mark.parametrize("where", ["reading", "listing", "the shard"])
+def test_no_memory_for_a_recording(
+    recordings: Path,
+    tmp_path: Path,
+    small_groups: None,
+    monkeypatch: pytest.MonkeyPatch,
+    where: str,
+) -> None:
+    """It is reported, and the others are converted; without memory for a shard its group is."""
+
+    def without_memory_for(path: str, function: Any) -> Any:
+        def call(*arguments: Any) -> Any:
+            if any(path in str(getattr(one, "path", one)) for one in arguments):
+                raise MemoryError("Unable to allocate 2 TiB")
+            return function(*arguments)
+
+        return call
+
+    if where == "reading":
+        monkeypatch.setattr(work, "read_rows", without_memory_for("r3.npz", work.read_rows))
+    elif where == "listing":
+        opening = without_memory_for("r3.npz", work.open_recording)
+        monkeypatch.setattr(work, "open_recording", opening)
+    else:
+        monkeypatch.setattr(ShardWriter, "_note", without_memory_for("", ShardWriter._note))
+    report = rc.convert(recordings, tmp_path / "s")
+    skipped = [Path(one.source).name.partition("#")[0] for one in report.skipped]
+    assert skipped == [f"r{i}.npz" for i in range(8) if where == "the shard" or i == 3]
+    assert {one.reason for one in report.skipped} == {"out of memory: Unable to allocate 2 TiB"}
+    monkeypatch.undo()
+    assert report.episodes + rc.convert(recordings, tmp_path / "s").episodes == 8
 
 
 def test_what_is_no_recording_is_reported_where_its_name_promises_one(

@@ -70,8 +70,6 @@ def list_recording(job: str, path: str, options: ReadOptions) -> Listing:
     try:
         opened = _open(job, path, options)
         return Listing(tuple(opened.episodes), opened.recording.format, opened.notes)
-    except MemoryError:
-        raise
     except Exception as error:  # readers raise RecordingError; their libraries anything
         return Listing(problem=_reason(error, path))
 
@@ -87,7 +85,8 @@ def make_shards(
 ) -> Made:
     """Makes shards of episodes, in the store's folder, under temporary names.
 
-    An episode that can't be read, or does not fit the streams of those before it, is left out.
+    An episode that can't be read, or does not fit the streams of those before it, is left out. So
+    are all of them where there is no memory for a shard.
 
     Args:
         job: The conversion's.
@@ -108,6 +107,9 @@ def make_shards(
             if strict and maker.made.skipped:
                 break
         maker.close_shard()
+    except MemoryError as error:
+        maker.discard()
+        return Made(skipped=[(span.path, _reason(error)) for span in spans])
     except BaseException:
         maker.discard()
         raise
@@ -118,8 +120,6 @@ def _convert_span(maker: _Maker, job: str, span: Span, options: ReadOptions, str
     skipped = maker.made.skipped
     try:
         opened = _open(job, span.path, options)
-    except MemoryError:
-        raise
     except Exception as error:
         skipped.append((span.path, _reason(error, span.path)))
         return
@@ -130,7 +130,10 @@ def _convert_span(maker: _Maker, job: str, span: Span, options: ReadOptions, str
             if key not in opened.episodes:
                 raise RecordingError("expected an episode that was there a moment ago, got none")
             maker.add(opened.recording, opened.episodes[key], source)
-        except (ValueError, TypeError, ImportError) as error:  # it can't be read, or does not fit
+        except (ValueError, TypeError, ImportError, MemoryError) as error:
+            # It can't be read, or does not fit: the streams before it, or the memory.
+            if not maker.is_whole:
+                raise
             skipped.append((source, _reason(error, source, span.path)))
             if strict:
                 break
@@ -206,6 +209,11 @@ class _Maker:
                 self._known.keep(entry)
         self.made.rows[source] = rows_added
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether the shard has whole episodes only."""
+        return self._shard.is_whole
+
     def _entry(self, recording: Recording, rows: Rows, source: str) -> StreamEntry:
         """The stream as the store is to have it."""
         said = recording.streams.get(rows.stream, StreamFacts())
@@ -247,6 +255,8 @@ class _Maker:
 def _reason(error: Exception, *names: str) -> str:
     """What an error says, without the name that is printed before it."""
     text = " ".join(str(error).split()) or type(error).__name__
+    if isinstance(error, MemoryError):
+        return "out of memory" + f": {text}" * (text != type(error).__name__)
     if not isinstance(error, (ValueError, TypeError, OSError, ImportError)):
         text = f"{type(error).__name__}: {text}"
     for name in names:

@@ -70,7 +70,7 @@ def without_mask(name: str, values: object) -> Array:
         ValueError: Elements are masked: `numpy.asarray` would take what lies below the mask.
     """
     if isinstance(values, np.ma.MaskedArray):
-        count = int(np.ma.count_masked(values))
+        count = int(np.count_nonzero(values.mask))
         if count:
             raise ValueError(
                 f"{name}: expected no masked elements, got {count:,} (`valid` says which rows are "

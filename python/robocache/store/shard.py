@@ -114,7 +114,8 @@ class ShardWriter:
         self._subsets: list[int] = []
         self._sources: list[str] = []
         self._is_open = True
-        self._is_whole = True
+        self.is_whole = True
+        """Whether it has whole episodes only; it can't be closed otherwise."""
 
     def __enter__(self) -> ShardWriter:
         return self
@@ -194,11 +195,11 @@ class ShardWriter:
             )
             changes.append((ours, columns, new))
             pairs += more
-        self._is_whole = False  # should Ctrl-C come between here and the end
+        self.is_whole = False  # should Ctrl-C come between here and the end
         try:
             self._spool.add(pairs)
         except OSError:
-            self._is_whole = True
+            self.is_whole = True
             raise
         for ours, columns, new in changes:
             ours.columns = columns
@@ -210,7 +211,7 @@ class ShardWriter:
         self._spool.take_over(episode.spool)
         if episode.spool.is_on_disk:
             self._spools.append(episode.spool)
-        self._is_whole = True
+        self.is_whole = True
 
     def _note(self, episode: EpisodeWriter) -> None:
         rows = episode.streams.values()
@@ -238,7 +239,7 @@ class ShardWriter:
         self._check_open()
         if not self.episodes:
             raise ValueError("shard: expected at least 1 episode, got none")
-        if not self._is_whole:
+        if not self.is_whole:
             raise ValueError("shard: expected whole episodes, got one that was interrupted")
         statistics = {
             name: StreamStatistics(rows.entry.dtype, rows.entry.shape)
