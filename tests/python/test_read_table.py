@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from recordings import DATA, message_of, needs, read_all
 
+import robocache as rc
 from robocache.readers import ReadOptions, find_recordings, open_recording, table
 
 pa = pytest.importorskip("pyarrow", reason="tables need pyarrow")
@@ -151,6 +152,46 @@ def test_rows_out_of_order_are_sorted(tmp_path: Path) -> None:
     assert read["0"]["x"].values.tolist() == [2, 4, 1, 3]
     assert read["0"]["y"].values.tolist() == [5, 6]
     assert recording.notes == {"rows of x earlier than the row before them, sorted by time": 2}
+
+
+def test_types_of_a_small_file_come_from_all_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its beginning is looked at first, so that listing many files does not parse them twice."""
+    monkeypatch.setattr(table, "BEGINNING_BYTES", 60)
+    rows = [f"{i}.0,{i},{'x' if i == 90 else i},{i if i > 80 else ''}" for i in range(100)]
+    path = write(tmp_path / "a.csv", "\n".join(["t,n.x,n.y,late", *rows, ""]))
+    read, recording = read_all(path)
+    assert read["0"]["late"].values.tolist() == list(range(81, 100))
+    assert list(read["0"]) == ["n.x", "late"]
+    assert recording.notes == {"columns that are not numbers left out (n.y)": 1}
+
+    rows = [f"{i}.0,{'x' if i == 90 else i},{i / 2}" for i in range(100)]
+    path = write(tmp_path / "b.csv", "\n".join(["t,n.x,n.y", *rows, ""]))
+    with open_recording(path) as recording:
+        assert recording.streams["n"].channels == ("x", "y")
+        (one,) = next(iter(recording.episodes())).read()
+        assert list(recording.streams) == ["n.y"]
+        assert one.values.tolist() == [i / 2 for i in range(100)]
+        assert recording.notes == {"columns that are not numbers left out (n.x)": 1}
+
+
+def test_a_conversion_parses_each_file_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "csv").mkdir()
+    for i in range(3):
+        write(tmp_path / "csv" / f"{i}.csv", "t,x\n0.0,1\n0.1,2\n")
+    parsed: list[str] = []
+    read_csv = csv.read_csv
+
+    def count(path: Path, **options: Any) -> Any:
+        parsed.append(path.name)
+        return read_csv(path, **options)
+
+    monkeypatch.setattr(csv, "read_csv", count)
+    assert rc.convert(tmp_path / "csv", tmp_path / "s").episodes == 3
+    assert parsed == ["0.csv", "1.csv", "2.csv"]
 
 
 def test_large_files_are_read_in_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

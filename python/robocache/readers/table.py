@@ -48,6 +48,9 @@ WHOLE_BYTES = 256 << 20
 BLOCK_BYTES = 2 << 20
 """How much of a larger CSV file is read at once."""
 
+BEGINNING_BYTES = 1 << 16
+"""How much of a small CSV file says which columns it has, before it is read."""
+
 _DELIMITERS = ",;\t"
 _NO_VALUE = ["", "NULL", "null", "N/A", "NA", "#N/A"]  # NaN is a number here, and kept
 
@@ -58,9 +61,13 @@ class Table(Recording):
     def __init__(self, path: Path, options: ReadOptions) -> None:
         super().__init__(path, options)
         require("pyarrow", self.format, "parquet")
-        schema = self._schema()
-        refuse_twice(path, "columns", schema.names)
         self.groups: list[table_columns.Group] = []
+        self._arrange(self._schema())
+
+    def _arrange(self, schema: Any) -> None:
+        """Finds the time, and the streams that the columns make."""
+        path, options = self.path, self.options
+        refuse_twice(path, "columns", schema.names)
         if self._is_empty():
             return
         clock = table_columns.find_clock(path, schema, options, self._time_sample(schema))
@@ -80,6 +87,7 @@ class Table(Recording):
             )
         wanted = options.select(group.stream for group in groups)
         self.groups = [group for group in groups if group.stream in wanted]
+        self.streams.clear()
         for group in self.groups:
             self.streams[group.stream] = StreamFacts(
                 channels=group.channels,
@@ -161,20 +169,45 @@ class CsvTable(Table):
     format = CSV
 
     def _schema(self) -> Any:
-        # The types of a small file come from all of it, of a large one from its first block.
+        # Of a small file the types come from all of it, and it is parsed when its rows are read.
+        # Its beginning says which columns there are, unless some of them begin without values.
         self._whole: Any = None
-        if self.path.stat().st_size <= WHOLE_BYTES:
-            arrow_csv = require("pyarrow.csv", CSV, "parquet")
-            with self._reading():
-                whole = arrow_csv.read_csv(self.path, **self._options({}))
-                self._whole = whole.cast(_without_integers(whole.schema))
-            return self._whole.schema
-        with self._stream() as stream:
-            return stream.schema
+        self._is_small = self.path.stat().st_size <= WHOLE_BYTES
+        if not self._is_small:
+            with self._stream() as stream:
+                self._has_rows = True
+                return stream.schema
+        self._begun = self._beginning() or self._parse().schema
+        return self._begun
+
+    def _beginning(self) -> Any:
+        """The types of a small file's first rows; None where they don't tell enough."""
+        arrow_csv = require("pyarrow.csv", CSV, "parquet")
+        pa = require("pyarrow", CSV, "parquet")
+        with contextlib.suppress(pa.ArrowException, UnicodeDecodeError):  # a row above this size
+            with arrow_csv.open_csv(self.path, **self._options({}, BEGINNING_BYTES)) as stream:
+                schema = _without_integers(stream.schema)
+                self._has_rows = any(len(batch) for batch in stream)
+            if self._has_rows and not any(pa.types.is_null(kind) for kind in schema.types):
+                return schema
+        return None
+
+    def _parse(self) -> Any:
+        """The table of a small file."""
+        arrow_csv = require("pyarrow.csv", CSV, "parquet")
+        with self._reading():
+            whole = arrow_csv.read_csv(self.path, **self._options({}))
+            self._whole = whole.cast(_without_integers(whole.schema))
+        self._has_rows = len(self._whole) > 0
+        return self._whole
 
     def _batches(self) -> Iterator[Any]:
-        if self._whole is not None:
-            yield self._whole
+        if self._is_small:
+            whole = self._parse() if self._whole is None else self._whole
+            if not whole.schema.equals(self._begun):
+                self._begun = whole.schema
+                self._arrange(whole.schema)
+            yield whole
             return
         pa = require("pyarrow", CSV, "parquet")
         with self._reading(), self._stream() as stream:
@@ -192,7 +225,7 @@ class CsvTable(Table):
         return max(values, key=len, default="")
 
     def _is_empty(self) -> bool:
-        return self._whole is not None and len(self._whole) == 0
+        return not self._has_rows
 
     def close(self) -> None:
         """Forgets the rows."""
@@ -207,13 +240,13 @@ class CsvTable(Table):
             types = dict(zip(schema.names, schema.types, strict=True))
             return arrow_csv.open_csv(self.path, **self._options(types))
 
-    def _options(self, types: dict[str, Any]) -> dict[str, Any]:
+    def _options(self, types: dict[str, Any], block: int = BLOCK_BYTES) -> dict[str, Any]:
         arrow_csv = require("pyarrow.csv", CSV, "parquet")
         pa = require("pyarrow", CSV, "parquet")
         line = _first_lines(self.path)[0]
         time = table_columns.find_time_column(_fields(line), self.options)
         return {
-            "read_options": arrow_csv.ReadOptions(block_size=BLOCK_BYTES),
+            "read_options": arrow_csv.ReadOptions(block_size=block),
             "parse_options": arrow_csv.ParseOptions(delimiter=_delimiter(line)),
             "convert_options": arrow_csv.ConvertOptions(
                 null_values=_NO_VALUE,
