@@ -50,6 +50,22 @@ def test_workers_make_no_difference(recordings: Path, tmp_path: Path, small_grou
     assert files(one) == files(two)
 
 
+def test_long_streams_have_the_same_statistics_each_time(tmp_path: Path) -> None:
+    """Those of a sketch; other shards, as of a conversion in two parts, give others as good."""
+    for seed in range(3):
+        write_recording(tmp_path / "r" / f"r{seed}.npz", seed, rows=40_000)
+    rc.convert(tmp_path / "r", tmp_path / "one")
+    rc.convert(tmp_path / "r", tmp_path / "two", workers=2)
+    rc.convert(tmp_path / "r" / "r0.npz", tmp_path / "three", append=True)
+    rc.convert(tmp_path / "r", tmp_path / "three", append=True)
+    one, two, three = (rc.EpisodeStore(tmp_path / name) for name in ("one", "two", "three"))
+    assert not one.statistics["force"].exact_quantiles
+    assert files(tmp_path / "one") == files(tmp_path / "two")
+    for rank, quantile in one.statistics["force"].quantiles.items():
+        assert (two.statistics["force"].quantiles[rank] == quantile).all()
+        assert np.abs(three.statistics["force"].quantiles[rank] - quantile).max() < 0.05
+
+
 def test_several_sources_each_once(recordings: Path, tmp_path: Path) -> None:
     report = rc.convert([recordings / "r1.npz", recordings, recordings / "r0.npz"], tmp_path / "s")
     assert report.episodes == 8

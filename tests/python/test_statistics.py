@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import pickle
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -188,19 +187,30 @@ def test_exact_quantiles_up_to_the_bound() -> None:
     assert exact_rows(16) == EXACT_ROWS and exact_rows(1024) == 1024
 
 
-def test_without_the_library_of_sketches(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setitem(sys.modules, "datasketches", None)
-    values = np.zeros(EXACT_ROWS + 1, np.float32)
-    with rc.StoreWriter(tmp_path) as writer:
-        with writer.episode() as episode:
-            episode.add("x", np.arange(EXACT_ROWS), values[1:])
-        writer.commit()
-        with writer.episode() as episode:
-            episode.add("x", [0], values[:1])
-        with pytest.raises(ImportError, match="need datasketches: pip install datasketches"):
-            writer.commit()
-        monkeypatch.undo()
-    assert read_manifest(tmp_path)["statistics"]["streams"]["x"]["count"] == [EXACT_ROWS + 1]
+def test_the_same_rows_give_the_same_sketches() -> None:
+    """However they are cut, whoever looks in between, and whatever process they come from."""
+    rng = np.random.default_rng(12)
+    values = rng.standard_normal((150_000, 2)).astype(np.float32)
+    values[rng.random(len(values)) < 0.1, 1] = np.nan
+
+    def merged(pieces: int, is_watched: bool) -> dict:
+        statistics = StreamStatistics("F32", (2,))
+        # Two shards, the first of them above the exact rows, and a short one.
+        for shard in (values[:100_000], values[100_000:100_300], values[100_300:]):
+            piece = StreamStatistics("F32", (2,))
+            for part in np.array_split(shard, pieces):
+                piece.update(part)
+            if is_watched:
+                piece = pickle.loads(pickle.dumps(piece))
+                statistics.summary()
+                tensors = statistics.to_tensors()
+                statistics = StreamStatistics.from_tensors("F32", (2,), tensors)
+            statistics = statistics.merged(piece)
+        tensors = statistics.to_tensors()
+        return {name: tensors[name].tobytes() for name in tensors if name.startswith("sketch")}
+
+    one = merged(1, False)
+    assert len(one) == 3 and merged(7, False) == one and merged(40, True) == one
 
 
 @pytest.mark.parametrize("kind", ["noise", "walk", "period", "steps"])
@@ -226,7 +236,7 @@ def test_rank_errors_of_long_streams(kind: str) -> None:
         summary = statistics.summary()
         assert summary["exact_quantiles"] is False
         errors = rank_errors(summary, list(values.T))
-        # 99 of 100 stay below the stated error: these are 10, and sketches are random.
+        # 99 of 100 stay below the stated error: these are 10.
         assert sorted(errors)[-2] < RANK_ERROR and max(errors) < 2 * RANK_ERROR
         assert_summary(summary, numpy_summary(list(values.T)), with_quantiles=False)
 

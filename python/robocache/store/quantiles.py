@@ -1,15 +1,23 @@
-"""Quantiles in one pass: all rows while they are few, KLL sketches of each channel beyond.
+"""Quantiles in one pass: all rows while they are few, a sketch of each channel beyond.
 
-Sketches are those of the datasketches library (Karnin, Lang, Liberty: Optimal Quantile
-Approximation in Streams, 2016). They merge, and keep their rank error when they do.
+A sketch holds values in levels; one of level l stands for 2**l of those that came. A level that is
+full is sorted, and every other value of it goes one level up, the first or the second by lot: an
+error of mean 0 for the rank of any x. Levels are the smaller the lower they are, which is KLL
+(Karnin, Lang, Liberty: Optimal Quantile Approximation in Streams, 2016). Sketches merge level by
+level, and keep their rank error when they do. Lots are drawn from the number of values so far, by a
+hash, so that the same rows in the same order always give the same quantiles.
 
-A sketch takes 10 to 30 ns a value, which is more than all else that is done with it. So what goes
-in is thinned: rows are cut into blocks of 256, each channel of a block is sorted, and one value of
-each `share` goes in, the first of them at a random place. That counts the values of a block up to x
-with an error of mean 0 and of a variance of at most share² / 4. Places of blocks are independent,
-so the rank of x among n rows has a standard error of at most share / 2 · √(n / 256) / n, which is
-share / (32 √n), and :func:`_level` keeps it below 0.001: 0.0026 in 99 of 100 cases. With the
-sketch's own 0.0014 that is 0.003.
+    level 2   ........................    2048 values at most at the top
+    level 1   ................            2/3 of that
+    level 0   ..........                  and so on
+
+What goes in is thinned, since sorting is all that is done with it: rows are cut into blocks of 256,
+each channel of a block is sorted, and one value of each `share` goes in, the first of them at a
+place that is a hash too. That counts the values of a block up to x with an error of mean 0 and of a
+variance of at most share² / 4. Places of blocks are independent, so the rank of x among n rows has
+a standard error of at most share / 2 · √(n / 256) / n, which is share / (32 √n), and
+:func:`_level` keeps it below 0.001: 0.0026 in 99 of 100 cases. With the sketch's own 0.0014 that is
+0.003.
 """
 
 from __future__ import annotations
@@ -32,7 +40,7 @@ _EXACT_ELEMENTS = 1 << 20  # what a store keeps of each stream: 4 or 8 MiB
 
 RANK_ERROR = 0.003
 """How far the rank of any quantile beyond that is from the wanted one: 99 of 100 stay below it."""
-_SKETCH_SIZE = 2048  # by itself a rank error of 0.0014
+_TOP_VALUES, _LEAST_VALUES = 2048, 16  # of a level, at most: by itself a rank error of 0.0014
 
 _BLOCK_ROWS = 256  # NumPy sorts so many at 1 ns a value, and 1024 at 6
 _LEVELS = 7  # of thinning: a share of 128 at most
@@ -63,9 +71,7 @@ class Quantiles:
         self.dtype = dtype
         self.rows = 0
         self._kept: list[Array] = []  # while they are few
-        # From then on C for each level: a value in those stands for 2 ** level rows. Flushing
-        # leaves those of level 0.
-        self._sketches: list[list[Any]] = []
+        self._sketches: list[_Sketch] = []  # from then on one for each channel
         self._waiting: list[Array] = []  # rows that go into sketches together
         rows = min(_BATCH_ROWS, _BATCH_ELEMENTS // channels)
         self._batch = rows // _BLOCK_ROWS * _BLOCK_ROWS
@@ -76,11 +82,7 @@ class Quantiles:
         return not self._sketches
 
     def update(self, rows: Array) -> None:
-        """Adds rows [n, C]; they are copied.
-
-        Raises:
-            ImportError: These are too many to keep, and the datasketches library is missing.
-        """
+        """Adds rows [n, C]; they are copied."""
         if self.is_exact:
             if self.rows + len(rows) <= exact_rows(self.channels):
                 self._kept.append(rows.astype(self.dtype))
@@ -95,13 +97,12 @@ class Quantiles:
         if self.is_exact and not other.is_exact:
             return other.merged(self)
         result = self.copy()
+        result._flush()  # whether or not somebody has asked for quantiles in between
         if other.is_exact:
-            for rows in other._kept:
-                result.update(rows)
+            result.update(other._rows())
             return result
-        result._flush()
         other._flush()
-        for mine, new in zip(result._sketches[0], other._sketches[0], strict=True):
+        for mine, new in zip(result._sketches, other._sketches, strict=True):
             mine.merge(new)
         result.rows += other.rows
         return result
@@ -110,7 +111,7 @@ class Quantiles:
         """One that changes by itself."""
         result = copy.copy(self)
         result._kept, result._waiting = list(self._kept), list(self._waiting)
-        result._sketches = [[copy.copy(one) for one in sketches] for sketches in self._sketches]
+        result._sketches = [_Sketch(sketch.levels) for sketch in self._sketches]
         return result
 
     def at(self, ranks: Sequence[float]) -> Array:
@@ -129,22 +130,25 @@ class Quantiles:
                         found[:, channel] = np.quantile(values, ranks)
             return found
         self._flush()
-        for channel, sketch in enumerate(self._sketches[0]):
-            if not sketch.is_empty():
-                found[:, channel] = sketch.get_quantiles(list(ranks))
+        for channel, sketch in enumerate(self._sketches):
+            found[:, channel] = sketch.quantiles(ranks)
         return found
 
     # ---- as tensors ----------------------------------------------------------------------------
 
     def to_tensors(self) -> dict[str, Array]:
-        """The state: `rows` [n, C], or `sketches` [bytes] with `sketch_offsets` [C+1]."""
+        """The state: `rows` [n, C], or `sketches` [values] with `sketch_sizes` [C, levels]."""
         if self.is_exact:
             return {"rows": self._rows()}
         self._flush()
-        parts = [sketch.serialize() for sketch in self._sketches[0]]
+        levels = max(len(sketch.levels) for sketch in self._sketches)
+        sizes = np.zeros((self.channels, levels), np.int64)
+        for channel, sketch in enumerate(self._sketches):
+            sizes[channel, : len(sketch.levels)] = [len(level) for level in sketch.levels]
+        parts = [level for sketch in self._sketches for level in sketch.levels]
         return {
-            "sketches": np.frombuffer(b"".join(parts), np.uint8),
-            "sketch_offsets": np.cumsum([0, *map(len, parts)], dtype=np.int64),
+            "sketches": np.concatenate([np.empty(0, self.dtype), *parts]),
+            "sketch_sizes": sizes,
             "sketch_rows": np.array([self.rows], np.int64),
         }
 
@@ -160,13 +164,16 @@ class Quantiles:
                 raise ValueError(f"rows: expected [n,{channels}], got {list(rows.shape)}")
             result._kept, result.rows = [rows.astype(dtype)], len(rows)
             return result
-        offsets = tensors["sketch_offsets"]
-        if offsets.shape != (channels + 1,):
-            raise ValueError(f"sketch_offsets: expected [{channels + 1}], got {offsets.shape}")
-        data = tensors["sketches"].tobytes()
-        kind = _kind(dtype)
+        sizes, values = tensors["sketch_sizes"], tensors["sketches"]
+        if sizes.ndim != 2 or len(sizes) != channels or (sizes < 0).any():
+            raise ValueError(f"sketch_sizes: expected [{channels}, levels], got {sizes.shape}")
+        ends = np.cumsum([0, *sizes.ravel()])
+        if values.shape != (ends[-1],):
+            raise ValueError(f"sketches: expected [{ends[-1]}], got {list(values.shape)}")
+        parts = [values[begin:end].astype(dtype) for begin, end in itertools.pairwise(ends)]
+        each = sizes.shape[1]
         result._sketches = [
-            [kind.deserialize(data[begin:end]) for begin, end in itertools.pairwise(offsets)]
+            _Sketch(parts[channel * each : channel * each + each]) for channel in range(channels)
         ]
         result.rows = int(tensors["sketch_rows"][0])
         return result
@@ -181,16 +188,10 @@ class Quantiles:
         return self._kept[0]
 
     def _start_sketches(self) -> None:
-        self._at_level(0)
+        self._sketches = [_Sketch() for _ in range(self.channels)]
         kept, self._kept, self.rows = self._rows(), [], 0
         self._add(kept)
         self.rows = len(kept)
-
-    def _at_level(self, level: int) -> list[Any]:
-        kind = _kind(self.dtype)
-        while len(self._sketches) <= level:
-            self._sketches.append([kind(_SKETCH_SIZE) for _ in range(self.channels)])
-        return self._sketches[level]
 
     def _add(self, rows: Array) -> None:
         """Feeds whole batches; the rest waits."""
@@ -198,7 +199,8 @@ class Quantiles:
         start = 0
         while waiting + len(rows) - start >= self._batch:
             end = start + self._batch - waiting
-            self._feed(np.concatenate([*self._waiting, rows[start:end]]), self.rows + start)
+            before = self.rows + start - waiting
+            self._feed(np.concatenate([*self._waiting, rows[start:end]]), before)
             self._waiting, waiting, start = [], 0, end
         if start < len(rows):
             self._waiting.append(rows[start:].astype(self.dtype))
@@ -208,13 +210,9 @@ class Quantiles:
             rows = np.concatenate(self._waiting)
             self._waiting = []
             self._feed(rows, self.rows - len(rows))
-        while len(self._sketches) > 1:
-            for above, below in zip(self._sketches.pop(), self._sketches[-1], strict=True):
-                above.merge(copy.copy(above))  # with itself: all weights double
-                below.merge(above)
 
     def _feed(self, rows: Array, before: int) -> None:
-        """Rows go into the sketches; `before` is about how many came before them."""
+        """Rows go into the sketches; `before` is how many came before them."""
         level = _level(self.channels, before)
         places = _hash(before + np.arange(0, len(rows), _BLOCK_ROWS)) % (1 << level)
         columns = rows.T.astype(self.dtype, order="C")
@@ -230,10 +228,62 @@ class Quantiles:
         whole = columns.shape[1] // _BLOCK_ROWS * _BLOCK_ROWS
         thinned = _thinned(columns[:, :whole], 1 << level, places)
         for to, values in ((level, thinned), (0, columns[:, whole:])):
-            sketches = self._at_level(to)[channels]
-            # Sketches take values in ascending order twice as fast as others.
-            for sketch, ascending in zip(sketches, np.sort(values), strict=True):
-                sketch.update(ascending)
+            for sketch, more in zip(self._sketches[channels], values, strict=True):
+                sketch.add(to, more)
+
+
+class _Sketch:
+    """Values of one channel.
+
+    Args:
+        levels: A value of `levels[l]` stands for 2**l. The arrays are never changed.
+    """
+
+    def __init__(self, levels: Sequence[Array] = ()) -> None:
+        self.levels = list(levels)
+
+    def add(self, level: int, values: Array) -> None:
+        """Adds values of a level."""
+        if len(values):
+            self._put(level, values)
+            self._compress()
+
+    def merge(self, other: _Sketch) -> None:
+        """Adds what another one holds."""
+        for level, values in enumerate(other.levels):
+            self._put(level, values)
+        self._compress()
+
+    def quantiles(self, ranks: Sequence[float]) -> Array:
+        """Values at ranks from 0 to 1, as float64; NaN where there are none."""
+        sizes = [len(level) for level in self.levels]
+        if sum(sizes) == 0:
+            return np.full(len(ranks), np.nan)
+        values = np.concatenate(self.levels)
+        order = np.argsort(values, kind="stable")
+        until = np.cumsum(np.repeat(1 << np.arange(len(sizes)), sizes)[order])
+        places = np.searchsorted(until, np.asarray(ranks) * until[-1])
+        found: Array = values[order[places.clip(max=len(order) - 1)]].astype(np.float64)
+        return found
+
+    def _put(self, level: int, values: Array) -> None:
+        while len(self.levels) <= level:
+            self.levels.append(values[:0])
+        self.levels[level] = np.concatenate([self.levels[level], values])
+
+    def _compress(self) -> None:
+        level = 0
+        while level < len(self.levels):
+            values = self.levels[level]
+            room = int(_TOP_VALUES * (2 / 3) ** (len(self.levels) - 1 - level))
+            if len(values) > max(room, _LEAST_VALUES):
+                values = np.sort(values)
+                single = len(values) % 2  # stays where it is
+                count = sum(len(each) << i for i, each in enumerate(self.levels))
+                lot = int(_hash(np.array([count]))[0]) & 1
+                self.levels[level] = values[:single]
+                self._put(level + 1, values[single + lot :: 2])
+            level += 1
 
 
 def _thinned(columns: Array, share: int, places: Array) -> Array:
@@ -245,19 +295,6 @@ def _thinned(columns: Array, share: int, places: Array) -> Array:
     chosen = first[:, None] + np.arange(0, _BLOCK_ROWS, share)
     thinned: Array = blocks.reshape(columns.shape).take(chosen.ravel(), axis=1)
     return thinned
-
-
-def _kind(dtype: np.dtype[Any]) -> Any:
-    try:
-        import datasketches
-    except ImportError:
-        raise ImportError(
-            f"statistics of more than {EXACT_ROWS} rows, or {_EXACT_ELEMENTS} numbers, of a stream "
-            "need datasketches: pip install datasketches (which compiles it on Python 3.14)"
-        ) from None
-
-    is_double = dtype == np.float64
-    return datasketches.kll_doubles_sketch if is_double else datasketches.kll_floats_sketch
 
 
 def _hash(numbers: Array) -> Array:

@@ -198,10 +198,6 @@ class StreamStatistics:
         )
         return result
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        # Sketches can't be pickled; a worker process hands statistics back in its Shard.
-        return StreamStatistics.from_tensors, (self.dtype, self.shape, self.to_tensors())
-
 
 # ---- the file of a store ------------------------------------------------------------------------
 
@@ -252,7 +248,7 @@ def read_state(folder: Path, manifest: Manifest) -> dict[str, StreamStatistics]:
             )
             for stream in manifest.streams
         }
-    except (SafetensorError, KeyError, ValueError, RuntimeError) as error:
+    except (SafetensorError, KeyError, ValueError) as error:
         raise StoreError(f"{path}: expected the state of statistics, got {error!r}") from None
 
 
