@@ -71,6 +71,33 @@ def test_faces(
     assert_same_bits(voxels.counts.cpu(), torch.from_numpy(counts).int())
 
 
+@pytest.mark.parametrize("start", range(4))
+@pytest.mark.parametrize("count", [1, 3, 4, 1001])
+def test_any_address_and_count(
+    backend: Backend, start: int, count: int, rng: np.random.Generator
+) -> None:
+    """Points that begin anywhere in memory, in clouds that begin anywhere among them."""
+    points = rng.uniform(-1, 9, (start + count, 3)).astype(np.float32)
+    bounds = np.sort(np.concatenate([[0, count], rng.integers(0, count + 1, 2)]))
+    want = [
+        counted(cells_of(cloud, 1.0, 0.0), (8, 8, 8))
+        for cloud in np.split(points[start:], bounds[1:-1])
+    ]
+    counts = torch.from_numpy(np.stack([cells for cells, _ in want])).int()
+    for mode, expected in (("count", counts), ("occupancy", (counts > 0).float())):
+        grid, dropped = backend.voxelize(
+            backend.put(torch.from_numpy(points))[start:],
+            (8, 8, 8),
+            1.0,
+            origin=(0.0, 0.0, 0.0),
+            mode=mode,
+            offsets=torch.from_numpy(bounds),
+            return_dropped=True,
+        )
+        assert_same_bits(grid.cpu(), expected)
+        assert dropped.tolist() == [lost for _, lost in want]
+
+
 def test_utm(backend: Backend) -> None:
     """A metre of a UTM zone in float64: cells of 1 cm, 4 million metres from the origin."""
     east, north = 500_000.0, 4_649_776.0
