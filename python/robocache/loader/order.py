@@ -6,6 +6,7 @@ import hashlib
 import os
 import sys
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 
@@ -45,12 +46,14 @@ class Order:
         """The seed of what is drawn: the user's, or that of a share, which no other has."""
         return self.seed if self.shares == 1 else mixed(self.seed, self.share)
 
-    @property
+    # These two are asked for with every batch.
+
+    @cached_property
     def stride(self) -> int:
         """Samples of a global batch."""
         return self.ranks * self.batch_size
 
-    @property
+    @cached_property
     def least(self) -> int:
         """With fewer samples than these left, an epoch is over."""
         return self.stride if self.drop_last else self.ranks

@@ -48,14 +48,22 @@ class _Values:
     members: tuple[tuple[Any, int], ...]  # (WindowOutput, bytes before its columns)
 
 
-class _Blanks(NamedTuple):
-    """Tensors of a batch of some size, without memory: what is like them is soon allocated."""
+class _Empty(NamedTuple):
+    """A tensor to be allocated, as torch's allocating function takes it."""
 
-    values: list[tuple[str, Tensor, tuple[tuple[Any, int], ...]]]
-    masks: list[tuple[str, Tensor, Sequence[Any]]]
-    ages: list[tuple[str, Tensor, Sequence[Any]]]
-    integers: Tensor  # [5,B], of a mixture [6,B]
-    timestamp: Tensor  # [B]
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: torch.dtype
+
+
+class _Blanks(NamedTuple):
+    """The tensors of a batch of some size."""
+
+    values: list[tuple[str, _Empty, tuple[tuple[Any, int], ...]]]
+    masks: list[tuple[str, _Empty, Sequence[Any]]]
+    ages: list[tuple[str, _Empty, Sequence[Any]]]
+    integers: _Empty  # [5,B], of a mixture [6,B]
+    timestamp: _Empty  # [B]
 
 
 class Outputs:
@@ -91,7 +99,11 @@ class Outputs:
         self._facts = BatchFacts()
         self.windows_address = ctypes.addressof(self._array)
         self.facts_address = ctypes.addressof(self._facts)
-        self._device = device
+        # What torch's own compiled code allocates by: half as long as torch.empty takes, which is
+        # most of what a small batch costs.
+        guards: Any = torch._C._dynamo.guards
+        is_cuda = device.type == "cuda"
+        self._empty = guards._empty_strided_cuda if is_cuda else guards._empty_strided_cpu
         self._blanks: dict[int, _Blanks] = {}
         self._kept: dict[int, tuple[Batch, bytes, bytes]] | None = {} if reuse else None
         slots = [(writer, self._array[i]) for i, writer in enumerate(writers)]
@@ -136,29 +148,29 @@ class Outputs:
         return dict(batch)
 
     def _allocate(self, size: int) -> Batch:
-        # Short on purpose: this is most of what a small batch costs.
+        # Short on purpose.
         blanks = self._blanks.get(size)
         if blanks is None:
             blanks = self._blanks[size] = self._make_blanks(size)
-        empty_like, facts = torch.empty_like, self._facts
+        empty, facts = self._empty, self._facts
         batch: Batch = {}
         for key, blank, members in blanks.values:
-            batch[key] = tensor = empty_like(blank)
+            batch[key] = tensor = empty(*blank)
             address = tensor.data_ptr()
             for slot, offset in members:
                 slot.values = address + offset
         for key, blank, slots in blanks.masks:
-            batch[key] = tensor = empty_like(blank)
+            batch[key] = tensor = empty(*blank)
             address = tensor.data_ptr()
             for slot in slots:
                 slot.is_pad = address
         for key, blank, slots in blanks.ages:
-            batch[key] = tensor = empty_like(blank)
+            batch[key] = tensor = empty(*blank)
             address = tensor.data_ptr()
             for slot in slots:
                 slot.age_ns = address
         hiding = {name: batch[name] for name in self._hidden}
-        integers = empty_like(blanks.integers)
+        integers = empty(*blanks.integers)
         (
             batch["index"],
             batch["episode_index"],
@@ -176,7 +188,7 @@ class Outputs:
         if of_mixture:
             batch[DATASET] = of_mixture[0]
             facts.dataset_index = address + 5 * step
-        batch["timestamp"] = tensor = empty_like(blanks.timestamp)
+        batch["timestamp"] = tensor = empty(*blanks.timestamp)
         facts.timestamp = tensor.data_ptr()
         if hiding:
             batch.update(hiding)
@@ -185,10 +197,8 @@ class Outputs:
         return batch
 
     def _make_blanks(self, size: int) -> _Blanks:
-        def blank(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
-            tensor = torch.empty(shape, dtype=dtype, device=self._device)
-            tensor.untyped_storage().resize_(0)
-            return tensor
+        def blank(shape: tuple[int, ...], dtype: torch.dtype) -> _Empty:
+            return _Empty(shape, torch.empty(shape, device="meta").stride(), dtype)
 
         return _Blanks(
             [(v.key, blank((size, *v.shape), v.dtype), v.members) for v in self._values],
