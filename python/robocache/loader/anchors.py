@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -125,6 +125,21 @@ def _of_split(count: int, split: object, seed: int) -> NDArray[np.bool_]:
 
 def _one_of(names: Sequence[str]) -> str:
     return " or ".join(map(repr, names)) if names else "nothing, since the store has none"
+
+
+def anchor_stream(store: EpisodeStore, anchor: object, streams: Iterable[str]) -> str:
+    """The stream whose rows are anchors; None: the first of the batch.
+
+    Raises:
+        ValueError: The store has no such stream.
+    """
+    if anchor is None:
+        return next(iter(streams))
+    if not isinstance(anchor, str) or anchor not in store.streams:
+        raise ValueError(
+            f"anchor: expected a stream of the store ({', '.join(store.streams)}), got {anchor!r}"
+        )
+    return anchor
 
 
 # ---- anchors -------------------------------------------------------------------------------------

@@ -71,7 +71,8 @@ class Drawing:
 
     def state(self) -> dict[str, int]:
         """As :meth:`Loader.state_dict` gives it."""
-        self.catch_up()
+        if self.is_captured:
+            self.catch_up()
         return state_of(self.order, self.epoch, self.position, self.fingerprint)
 
     def load(self, state: Mapping[str, int]) -> None:

@@ -17,22 +17,26 @@ from robocache.loader import anchors as _anchors
 from robocache.loader import samples as _samples
 from robocache.loader import windows as _windows
 from robocache.loader._plan import BatchPlan
+from robocache.loader.ahead import Ahead
 from robocache.loader.anchors import Ranges, Split
 from robocache.loader.dataset import Dataset
 from robocache.loader.device import find_device
 from robocache.loader.diffusion_policy import FromDiffusionPolicy
+from robocache.loader.disk import DiskWindows, disk_windows
 from robocache.loader.drawing import Drawing
 from robocache.loader.indices import check_indices
 from robocache.loader.lerobot import FromLeRobot
 from robocache.loader.mixture import FromLoaders
 from robocache.loader.order import Order, find_ranks, make_order, mixed
 from robocache.loader.outputs import Batch, Outputs, check_concat, check_names
+from robocache.loader.placing import load_samples
 from robocache.loader.residency import find_rows
 from robocache.loader.robomimic import FromRobomimic
 from robocache.loader.samples import Samples
 from robocache.loader.scales import Statistics, make_scales
 from robocache.loader.shares import take_share
 from robocache.loader.stats import Counters, LoaderStats, register
+from robocache.loader.tiers import Budget
 from robocache.loader.windows import Images, Offsets, PerKey, Timeline, WindowOptions
 from robocache.names import Method, Outside
 from robocache.store.episode_store import EpisodeStore
@@ -119,6 +123,9 @@ class Loader(FromLeRobot, FromRobomimic, FromDiffusionPolicy, FromLoaders, Itera
             keep their own.
         with_age: Whether ages are wanted.
         device: Where the store lives and batches are made. None: "cuda" where there is one.
+        budget: Bytes that it may take, by tier: ``{"gpu": "20GB", "pinned": "64GB"}``, on a CPU
+            ``{"ram": "8GiB"}``; ints too. The streams that are used most come first; what has no
+            room is read from the store's files. None: all of it is on the device.
         rank: Which of several loaders this is, that share out an epoch. None: as torch.distributed
             says, where it is initialised.
         world_size: How many they are.
@@ -133,7 +140,8 @@ class Loader(FromLeRobot, FromRobomimic, FromDiffusionPolicy, FromLoaders, Itera
 
     Raises:
         ValueError: For an option that does not fit the store, a stream it lacks, no samples, rows
-            that did not arrive in order for a causal window, a tolerance that spans rows.
+            that did not arrive in order for a causal window, a tolerance that spans rows, a budget
+            that is too small.
         TypeError: For an argument of a wrong type.
         StoreError: For a folder that is no store.
         torch.OutOfMemoryError: If the streams do not fit the device; before any is loaded.
@@ -185,6 +193,7 @@ class Loader(FromLeRobot, FromRobomimic, FromDiffusionPolicy, FromLoaders, Itera
         concat: Mapping[str, Sequence[str]] | None = None,
         with_age: bool = False,
         device: torch.device | str | None = None,
+        budget: Budget | None = None,
         rank: int | None = None,
         world_size: int | None = None,
         replicate: bool = True,
@@ -232,7 +241,7 @@ class Loader(FromLeRobot, FromRobomimic, FromDiffusionPolicy, FromLoaders, Itera
             store, episodes, tasks, subset, predicate, split, split_seed
         )
         if rate is None:
-            of_anchor = find_rows(store, _anchor_stream(store, anchor, streams), chosen)
+            of_anchor = find_rows(store, _anchors.anchor_stream(store, anchor, streams), chosen)
         else:
             if anchor is not None:
                 raise ValueError(f"anchor: expected None with a rate, got {anchor!r}")
@@ -254,8 +263,8 @@ class Loader(FromLeRobot, FromRobomimic, FromDiffusionPolicy, FromLoaders, Itera
         groups = check_concat(concat, windows)
         where = find_device(device)
         windows, rows = _samples.find_streams(store, chosen, windows, of_anchor, with_age)
-        resident = _samples.load_streams(windows, rows, found, with_age, where)
-        made = Samples(windows, resident, found, table, identity, whole)
+        made = Samples(windows, {}, found, table, identity, whole)
+        made = load_samples(made, rows, groups, order, with_age, reuse_buffers, budget, where)
         self.store = store
         """The store that it draws from."""
         self.normalization: Mapping[str, Normalization] = {
@@ -265,12 +274,14 @@ class Loader(FromLeRobot, FromRobomimic, FromDiffusionPolicy, FromLoaders, Itera
         self._windows = windows
         self._finish = _finish
         plan = _samples.make_plan(made, order, where)
-        outputs = Outputs(windows, groups, with_age, where, reuse_buffers)
+        disk = disk_windows(made, groups, with_age, order, where)
+        far = () if disk is None else disk.windows
+        outputs = Outputs(windows, groups, with_age, where, reuse_buffers, staged=far)
         counters = Counters(_config.check_text("name", name) or Path(store.path).absolute().name)
-        tier = "gpu" if where.type == "cuda" else "ram"
-        counters.sample_reads = {tier: sum(window.sample_bytes for window in windows)}
-        counters.resident = {tier: made.nbytes}
-        self._start(plan, outputs, order, made.fingerprint, where, transforms, counters, arguments)
+        counters.sample_reads, counters.resident = made.read_bytes(), made.nbytes(where)
+        self._start(
+            plan, outputs, order, made.fingerprint, where, transforms, counters, arguments, disk
+        )
 
     def _start(
         self,
@@ -282,6 +293,7 @@ class Loader(FromLeRobot, FromRobomimic, FromDiffusionPolicy, FromLoaders, Itera
         transforms: Sequence[Callable[[Batch, torch.Generator], Batch]],
         counters: Counters,
         arguments: dict[str, Any],
+        disk: DiskWindows | None = None,
     ) -> None:
         """What is left to do when it is known what batches are made of, and which come when."""
         self.device = device
@@ -292,8 +304,13 @@ class Loader(FromLeRobot, FromRobomimic, FromDiffusionPolicy, FromLoaders, Itera
         self._order = order
         self._transforms = tuple(transforms)
         self._generator = torch.Generator(device) if self._transforms else None
-        self._outputs, self._plan = outputs, plan
+        self._outputs, self._plan, self._disk = outputs, plan, disk
         self._index = device.index if device.type == "cuda" else None
+        self._ahead: Ahead | None = None
+        if self._index is not None:
+            is_near = disk is None and all(stream.values.is_cuda for stream in plan.streams)
+            if not is_near:
+                self._ahead = Ahead(order, plan, outputs, disk, device, counters)
         self._drawing = Drawing(order, identity, device)
         if self._index is not None:
             # Whatever stream batches are made on, all of this is there by then.
@@ -338,11 +355,13 @@ class Loader(FromLeRobot, FromRobomimic, FromDiffusionPolicy, FromLoaders, Itera
     def next(self) -> Batch:
         """The next batch; after an epoch's last, the first of the next epoch.
 
-        Does not wait for the GPU, nor make it wait.
+        Does not wait for the GPU, nor make it wait; with rows on disk the host waits for a batch
+        that is not there yet, which :meth:`stats` counts.
 
         Raises:
             RuntimeError: If the GPU refuses the launch; in the child of a fork, on CUDA; and while
-                a CUDA graph is captured, with transforms or batches of several sizes.
+                a CUDA graph is captured, with transforms, batches of several sizes, or a budget
+                that leaves rows outside the GPU.
             torch.OutOfMemoryError: If the batch does not fit.
         """
         if self._forks != _forks:
@@ -366,6 +385,11 @@ class Loader(FromLeRobot, FromRobomimic, FromDiffusionPolicy, FromLoaders, Itera
                 "transforms: expected none of a loader in a CUDA graph, whose replays could not "
                 "seed their generator, got some"
             )
+        if self._ahead is not None:
+            raise RuntimeError(
+                "budget: expected all rows on the GPU of a loader in a CUDA graph, got some in "
+                "pinned memory or on disk, whose batches are made ahead"
+            )
         self._drawing.check_capture()
 
     def _draw(self, is_capturing: bool) -> Batch:
@@ -377,10 +401,12 @@ class Loader(FromLeRobot, FromRobomimic, FromDiffusionPolicy, FromLoaders, Itera
             stream = torch._C._cuda_getCurrentRawStream(index)
             torch._C._nvtx.rangePushA("robocache.Loader.next")
         try:
-            batch = outputs.take(size)
-            self._plan.next(
-                drawing.state_address, size, outputs.windows_address, outputs.facts_address, stream
-            )
+            if self._ahead is not None:
+                batch = self._ahead.next(epoch, position)
+            else:
+                batch = outputs.take(size)
+                places = outputs.windows_address, outputs.facts_address
+                self._plan.next(drawing.state_address, size, *places, stream)
         finally:
             if index is not None:
                 torch._C._nvtx.rangePop()
@@ -405,7 +431,8 @@ class Loader(FromLeRobot, FromRobomimic, FromDiffusionPolicy, FromLoaders, Itera
         Args:
             indices: [B] integers from 0 to the number of samples less 1, in any order, also twice.
                 A tensor on the loader's GPU is taken as it is: an index out of range gives a sample
-                of zeros there, all padded, with index -1, since looking would mean waiting.
+                of zeros there, all padded, with index -1, since looking would mean waiting. With
+                rows on disk it is looked at.
 
         Raises:
             TypeError: They are no integers.
@@ -420,9 +447,16 @@ class Loader(FromLeRobot, FromRobomimic, FromDiffusionPolicy, FromLoaders, Itera
                 with torch.cuda.device(index):
                     return self.gather(indices)
             stream = torch._C._cuda_getCurrentRawStream(index)
-        checked = check_indices(indices, len(self._plan.anchors), self.device)
+        disk, device = self._disk, self.device
+        if disk is not None:  # the CPU looks for its part
+            device = torch.device("cpu")
+            indices = indices.cpu() if isinstance(indices, Tensor) else indices
+        checked = check_indices(indices, len(self._plan.anchors), device)
         size = checked.numel()
         batch = outputs.take(size)
+        if disk is not None:
+            disk.gather(checked, batch)
+            checked = checked.to(self.device)
         if size:
             self._plan.gather(
                 checked.data_ptr(), size, outputs.windows_address, outputs.facts_address, stream
@@ -436,7 +470,8 @@ class Loader(FromLeRobot, FromRobomimic, FromDiffusionPolicy, FromLoaders, Itera
     def state_dict(self) -> dict[str, int]:
         """Where it is: a few integers, of which :meth:`load_state_dict` goes on.
 
-        They say nothing of ranks and batch size: a run may go on with others. Waits for the GPU.
+        They say nothing of ranks and batch size: a run may go on with others. Waits for the GPU
+        where a CUDA graph may have moved it.
         """
         return self._drawing.state()
 
@@ -494,13 +529,3 @@ def _opened_again(kind: type[Loader], arguments: dict[str, Any], state: dict[str
     loader = kind(**arguments)
     loader.load_state_dict(state)
     return loader
-
-
-def _anchor_stream(store: EpisodeStore, anchor: object, streams: Mapping[str, object]) -> str:
-    if anchor is None:
-        return next(iter(streams))
-    if not isinstance(anchor, str) or anchor not in store.streams:
-        raise ValueError(
-            f"anchor: expected a stream of the store ({', '.join(store.streams)}), got {anchor!r}"
-        )
-    return anchor

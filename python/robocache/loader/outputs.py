@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
@@ -76,8 +76,11 @@ class Outputs:
         device: Where the batch is to be.
         reuse: Whether batches of a size are the same tensors every time.
         mixed: Of a mixture.
+        staged: Windows that the plan does not make; those that it makes come first in its array.
+        empty: Makes a contiguous tensor of a shape, with strides, of a type; None: torch does.
 
     Attributes:
+        is_kept: Whether batches of a size are the same tensors every time.
         windows_address: Of the plan's array of WindowOutput; the last batch's addresses are in it.
         facts_address: Of its BatchFacts.
         sample_bytes: Bytes of one sample.
@@ -92,6 +95,8 @@ class Outputs:
         device: torch.device,
         reuse: bool,
         mixed: Mixed | None = None,
+        staged: Collection[str] = (),
+        empty: Callable[[Sequence[int], Sequence[int], torch.dtype], Tensor] | None = None,
     ) -> None:
         writers = [Writer(window.key) for window in windows] if mixed is None else mixed.writers
         widths = () if mixed is None else mixed.widths
@@ -104,9 +109,13 @@ class Outputs:
         guards: Any = torch._C._dynamo.guards
         is_cuda = device.type == "cuda"
         self._empty = guards._empty_strided_cuda if is_cuda else guards._empty_strided_cpu
+        if empty is not None:
+            self._empty = empty
         self._blanks: dict[int, _Blanks] = {}
         self._kept: dict[int, tuple[Batch, bytes, bytes]] | None = {} if reuse else None
-        slots = [(writer, self._array[i]) for i, writer in enumerate(writers)]
+        self.is_kept = reuse
+        in_array = sorted(writers, key=lambda writer: writer.key in staged)
+        slots = [(writer, self._array[i]) for i, writer in enumerate(in_array)]
         by_key = {window.key: window for window in windows}
         group_of = {key: group for group, keys in concat.items() for key in keys}
         self._values: list[_Values] = []
@@ -136,10 +145,10 @@ class Outputs:
     def take(self, size: int) -> Batch:
         """A batch of so many samples, to be written next: its addresses are set."""
         if self._kept is None:
-            return self._allocate(size)
+            return self.allocate(size)
         kept = self._kept.get(size)
         if kept is None:
-            batch = self._allocate(size)
+            batch = self.allocate(size)
             self._kept[size] = (batch, bytes(self._array), bytes(self._facts))
             return dict(batch)
         batch, array, facts = kept
@@ -147,7 +156,16 @@ class Outputs:
         ctypes.memmove(self.facts_address, facts, len(facts))
         return dict(batch)
 
-    def _allocate(self, size: int) -> Batch:
+    def nbytes(self, size: int, take: Callable[[int], int]) -> int:
+        """Bytes of a batch, where a tensor of some bytes takes what a function says."""
+        blanks = self._make_blanks(size)
+        found = [blanks.integers, blanks.timestamp]
+        for part in (blanks.values, blanks.masks, blanks.ages):
+            found += [blank for _, blank, _ in part]
+        return sum(take(math.prod(blank.shape) * blank.dtype.itemsize) for blank in found)
+
+    def allocate(self, size: int) -> Batch:
+        """A batch of new tensors, to be written next, also where others are kept."""
         # Short on purpose.
         blanks = self._blanks.get(size)
         if blanks is None:

@@ -1,9 +1,10 @@
-"""A store's streams as tensors on a device: all chosen episodes, one after the other."""
+"""A store's streams as tensors, in the tier of each: all chosen episodes, one after the other."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from robocache.loader.pinned import pinned_empty
+from robocache.loader.tiers import Tier
 from robocache.loader.windows import SUMMED, TORCH_DTYPES, Window
 from robocache.store.dtypes import STORAGE
 from robocache.store.episode_store import EpisodeStore
@@ -25,19 +28,26 @@ _SAMPLED_ROWS = 1 << 20
 
 @dataclass(frozen=True)
 class ResidentStream:
-    """Rows of a stream on a device: N of them, of E episodes."""
+    """Rows of a stream: N of them, of E episodes."""
 
-    values: Tensor  # [N, the row's shape...]
+    tier: Tier  # of the values; all else is in memory: a GPU's for "gpu" and "pinned"
+    values: Tensor  # [N, the row's shape...]; on disk a part of them
     times: Tensor | None  # [N] int64 ns; None where nobody asks for them
     offsets: Tensor  # [E+1] int64
     received: Tensor | None  # [N] int64 ns
     valid: Tensor | None  # [N] bool
+    # On disk, [E] int64: where each episode's first row is, in elements from `values` on or back.
+    begins: Tensor | None = None
 
     @property
-    def nbytes(self) -> int:
-        """Of all of them."""
-        parts = (self.values, self.times, self.offsets, self.received, self.valid)
-        return sum(part.nbytes for part in parts if part is not None)
+    def nbytes(self) -> Mapping[Tier, int]:
+        """Of all of them, by tier; what stays on disk as well."""
+        parts = (self.times, self.offsets, self.received, self.valid, self.begins)
+        sides = sum(part.nbytes for part in parts if part is not None)
+        rows = len(self.values) if self.begins is None else int(self.offsets[-1])
+        found = Counter[Tier]({"gpu" if self.offsets.is_cuda else "ram": sides})
+        found[self.tier] += rows * math.prod(self.values.shape[1:]) * self.values.itemsize
+        return found
 
 
 @dataclass(frozen=True)
@@ -63,10 +73,30 @@ class FileRows:
         """Whether any piece says which rows are real."""
         return any(piece.valid is not None for piece in self.pieces)
 
-    def bytes(self, with_times: bool, with_received: bool) -> int:
-        """Of a :class:`ResidentStream`."""
-        a_row = self.info.row_bytes + self.has_valid + 8 * with_times
-        return (a_row + 8 * (self.has_received and with_received)) * self.rows + self.offsets.nbytes
+    @property
+    def value_bytes(self) -> int:
+        """Of the values of all rows."""
+        return self.info.row_bytes * self.rows
+
+    def side_bytes(self, with_times: bool, with_received: bool) -> tuple[int, ...]:
+        """Of each other tensor of a :class:`ResidentStream`, but for `begins`."""
+        times = with_times + (with_received and self.has_received)
+        return (self.offsets.nbytes, *[8 * self.rows] * times, *[self.rows] * self.has_valid)
+
+    def begins(self) -> NDArray[np.int64]:
+        """Where the values of each episode's first row are: [E], in elements from the first piece.
+
+        They may lie before it; where an episode has no rows, the number means nothing.
+        """
+        if not self.pieces:
+            return np.zeros(len(self.offsets) - 1, np.int64)
+        firsts = np.cumsum([0, *(len(piece) for piece in self.pieces[:-1])])
+        addresses = np.array([piece.values.ctypes.data for piece in self.pieces], np.int64)
+        rows = self.offsets[:-1]
+        piece = np.searchsorted(firsts, rows, side="right") - 1
+        found: NDArray[np.int64] = addresses[piece] - addresses[0]
+        found += (rows - firsts[piece]) * self.info.row_bytes
+        return found // TORCH_DTYPES[self.info.type_name].itemsize
 
     def times(self) -> NDArray[np.int64]:
         """Of all rows, [N]."""
@@ -109,38 +139,72 @@ def find_rows(store: EpisodeStore, name: str, episodes: NDArray[np.int64]) -> Fi
 
 
 def load(
-    rows: FileRows, device: torch.device, with_times: bool, with_received: bool
+    rows: FileRows,
+    device: torch.device,
+    tier: Tier,
+    with_times: bool,
+    with_received: bool,
+    is_bounded: bool,
 ) -> ResidentStream:
-    """Reads rows onto a device; times, and when rows arrived, where they are needed."""
+    """Reads rows into a tier; what stays on disk is not read.
+
+    Args:
+        rows: Where they are.
+        device: Where batches are made.
+        tier: Of the values. All else is on the device; of values on disk, in plain memory.
+        with_times: Whether times are needed.
+        with_received: Whether it is needed when rows arrived.
+        is_bounded: Whether there is a budget, which pinned memory on the way to a GPU would exceed.
+
+    Raises:
+        torch.OutOfMemoryError: The memory can't be had.
+    """
     info, count = rows.info, rows.rows
-    dtype = TORCH_DTYPES[info.type_name]
-    values = _load(count, info.row_bytes, (p.values for p in rows.pieces), device)
-    times = received = valid = None
+    beside = torch.device("cpu") if tier == "disk" else device
+
+    def beside_values(parts: Iterable[NDArray[Any]], size: int, dtype: torch.dtype) -> Tensor:
+        storage = torch.empty(max(count * size, 8), dtype=torch.uint8, device=beside)
+        _fill(storage, parts, is_bounded)
+        return storage[: count * size].view(dtype)
+
+    times = received = valid = begins = None
     if with_times:
-        times = _load(count, 8, (p.times for p in rows.pieces), device).view(torch.int64)
+        times = beside_values((p.times for p in rows.pieces), 8, torch.int64)
     if with_received and rows.has_received:
         parts = (p.times if p.received is None else p.received for p in rows.pieces)
-        received = _load(count, 8, parts, device).view(torch.int64)
+        received = beside_values(parts, 8, torch.int64)
     if rows.has_valid:
         masks = (np.ones(len(p), np.bool_) if p.valid is None else p.valid for p in rows.pieces)
-        valid = _load(count, 1, masks, device).view(torch.bool)
+        valid = beside_values(masks, 1, torch.bool)
+    if tier == "disk":
+        storage, begins = _mapped(rows), torch.from_numpy(rows.begins())
+        count = len(rows.pieces[0]) if rows.pieces else 0
+    else:
+        size = max(rows.value_bytes, 8)
+        if tier == "pinned":
+            storage = pinned_empty(size)
+        else:
+            storage = torch.empty(size, dtype=torch.uint8, device=device)
+        _fill(storage, (p.values for p in rows.pieces), is_bounded)
+        storage = storage[: rows.value_bytes]
     return ResidentStream(
-        values.view(dtype).view(count, *info.shape),
+        tier,
+        storage.view(TORCH_DTYPES[info.type_name]).view(count, *info.shape),
         times,
-        torch.from_numpy(rows.offsets).to(device),
+        torch.from_numpy(rows.offsets).to(beside),
         received,
         valid,
+        begins,
     )
 
 
-def _load(
-    count: int, row_bytes: int, pieces: Iterable[NDArray[Any]], device: torch.device
-) -> Tensor:
-    """Bytes [count * row_bytes] of arrays, one after the other."""
-    storage = torch.empty(max(count * row_bytes, 8), dtype=torch.uint8, device=device)
+def _fill(storage: Tensor, pieces: Iterable[NDArray[Any]], is_bounded: bool) -> None:
+    """Writes arrays, one after the other, into bytes."""
     staging = None
-    if device.type != "cpu":
-        staging = torch.empty(min(len(storage), _STAGING_BYTES), dtype=torch.uint8).pin_memory()
+    if storage.is_cuda:
+        staging = torch.empty(min(len(storage), _STAGING_BYTES), dtype=torch.uint8)
+        if not is_bounded:
+            staging = staging.pin_memory()
     begin = 0
     for piece in pieces:
         source = piece.reshape(-1).view(np.uint8)
@@ -152,7 +216,29 @@ def _load(
                 np.copyto(staging[: len(part)].numpy(), part)
                 storage[begin + at : begin + at + len(part)].copy_(staging[: len(part)])
         begin += len(source)
-    return storage[: count * row_bytes]
+
+
+class _Bytes:
+    """Bytes of a mapped file as NumPy takes them over, without saying that they are read-only.
+
+    Torch knows no such tensors, and warns. Nobody writes to these.
+    """
+
+    def __init__(self, values: NDArray[Any], kept: object) -> None:
+        self.__array_interface__ = {
+            "data": (values.ctypes.data, False),
+            "shape": (values.nbytes,),
+            "typestr": "|u1",
+            "version": 3,
+        }
+        self._kept = kept  # as long as the array is there
+
+
+def _mapped(rows: FileRows) -> Tensor:
+    """The values of the first piece, as bytes in the store's file; keeps all pieces mapped."""
+    if not rows.pieces:
+        return torch.empty(0, dtype=torch.uint8)
+    return torch.from_numpy(np.asarray(_Bytes(rows.pieces[0].values, rows.pieces)))
 
 
 def _joined(parts: Iterable[NDArray[Any]], dtype: Any) -> NDArray[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -17,6 +18,7 @@ from robocache.loader._plan import BatchPlan, PlanStream
 from robocache.loader.device import on_device
 from robocache.loader.order import Order, check_integer, fingerprint
 from robocache.loader.residency import FileRows, ResidentStream
+from robocache.loader.tiers import Tier
 from robocache.loader.windows import Window
 from robocache.store.episode_store import EpisodeStore
 
@@ -31,10 +33,22 @@ class Samples(NamedTuple):
     identity: bytes  # tells their store from others
     whole: int | None = None  # the fingerprint of all ranks' samples, where this is a rank's share
 
-    @property
-    def nbytes(self) -> int:
-        """Of what lives on the device."""
-        return self.anchors.nbytes + sum(stream.nbytes for stream in self.streams.values())
+    def nbytes(self, device: torch.device) -> dict[str, int]:
+        """Bytes by tier of a loader on a device; of rows that stay on disk too."""
+        found: Counter[str] = Counter()
+        for stream in self.streams.values():
+            found.update(stream.nbytes)
+        # Each plan has its tables, where its streams are.
+        for tier in {"gpu" if device.type == "cuda" else "ram", *found} & {"gpu", "ram"}:
+            found[tier] += self.anchors.nbytes + self.episodes.nbytes
+        return dict(found)
+
+    def read_bytes(self) -> dict[str, int]:
+        """Bytes of rows that a sample's values are made of, by tier."""
+        found: Counter[str] = Counter()
+        for window in self.windows:
+            found[self.streams[window.key].tier] += window.sample_bytes
+        return dict(found)
 
     @property
     def fingerprint(self) -> int:
@@ -126,22 +140,45 @@ def find_streams(
 
 
 def load_streams(
-    windows: Sequence[Window],
+    samples: Samples,
     found: Mapping[str, FileRows],
-    anchors: NDArray[Any],
+    placed: Mapping[str, Tier],
     with_age: bool,
     device: torch.device,
+    is_bounded: bool,
 ) -> dict[str, ResidentStream]:
-    """Loads rows onto a device.
+    """Loads rows into the tier of each stream.
+
+    Args:
+        samples: What they are of.
+        found: The rows of each window, by key.
+        placed: The tier of each, by key.
+        with_age: Whether ages are wanted.
+        device: Where batches are to be.
+        is_bounded: Whether there is a budget.
 
     Raises:
         torch.OutOfMemoryError: The streams do not fit; said before any is loaded.
     """
     # Times, and when rows arrived, take room only where they are looked at.
-    needs = {w.key: (with_age or not w.by_rows, w.is_causal) for w in windows}
-    wanted = {name: rows.bytes(*needs[name]) for name, rows in found.items()}
-    residency.check_room({**wanted, "anchors": anchors.nbytes}, device)
-    return {name: residency.load(rows, device, *needs[name]) for name, rows in found.items()}
+    needs = {window.key: window.looks_at(with_age) for window in samples.windows}
+    host = torch.device("cpu")
+    wanted: dict[torch.device, dict[str, int]] = {device: {}, host: {}}
+    for key, rows in found.items():
+        beside = host if placed[key] == "disk" else device
+        values = host if placed[key] == "pinned" else device
+        wanted[beside][key] = sum(rows.side_bytes(*needs[key]))
+        if placed[key] != "disk":
+            wanted[values][key] = wanted[values].get(key, 0) + rows.value_bytes
+    wanted[device]["anchors"] = samples.anchors.nbytes
+    for where, of_streams in wanted.items():
+        residency.check_room(of_streams, where)
+    # Onto the GPU first.
+    order = sorted(found, key=lambda key: placed[key] != "gpu")
+    return {
+        key: residency.load(found[key], device, placed[key], *needs[key], is_bounded)
+        for key in order
+    }
 
 
 def episode_table(store: EpisodeStore, episodes: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -157,11 +194,14 @@ def identity(store: EpisodeStore) -> bytes:
 
 
 def make_plan(samples: Samples, order: Order, device: torch.device) -> BatchPlan:
-    """A plan of samples whose streams are on the device."""
+    """A plan of samples on a device; on a GPU without the windows of rows on disk."""
     anchors = np.ascontiguousarray(samples.anchors).view(np.int64).reshape(-1, 2)
     with on_device(device.index if device.type == "cuda" else None):
+        near = samples.windows
+        if device.type == "cuda":
+            near = [w for w in samples.windows if samples.streams[w.key].tier != "disk"]
         return BatchPlan(
-            [plan_stream(w, samples.streams[w.key], device) for w in samples.windows],
+            [plan_stream(w, samples.streams[w.key], device) for w in near],
             torch.from_numpy(anchors).to(device),
             torch.from_numpy(np.ascontiguousarray(samples.episodes)).to(device),
             order,
@@ -174,12 +214,14 @@ def plan_stream(window: Window, stream: ResidentStream, device: torch.device) ->
     Rows of a type that alignment does not compute with are bytes, which it copies.
     """
     values = stream.values.view(stream.values.size(0), window.elements)
+    begins = stream.begins
     layout, out_dtype = window.layout, window.out_dtype
     if window.by_rows:  # where methods say nothing
         layout = ((_options.PREVIOUS, window.elements),)
     if window.is_copied:
         size = window.dtype.itemsize
         values, out_dtype = values.view(torch.uint8), torch.uint8
+        begins = None if begins is None else begins * size
         layout = tuple((method, width * size) for method, width in layout)
     subtract = multiply = None
     if window.scale is not None:
@@ -209,6 +251,7 @@ def plan_stream(window: Window, stream: ResidentStream, device: torch.device) ->
         tolerance_ns=window.tolerance_ns,
         mean_window_ns=window.mean_window_ns,
         image=(height * width, colours) if window.is_colours_first else None,
+        begins=begins,
     )
 
 

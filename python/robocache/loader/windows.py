@@ -75,6 +75,10 @@ class Window:
         """Of the rows that a sample's values are made of, one a step."""
         return len(self.steps) * self.elements * self.dtype.itemsize
 
+    def looks_at(self, with_age: bool) -> tuple[bool, bool]:
+        """Whether it needs the times of rows, and when they arrived."""
+        return with_age or not self.by_rows, self.is_causal
+
     @property
     def is_copied(self) -> bool:
         """Whether its type is none that alignment computes with: then rows are bytes."""

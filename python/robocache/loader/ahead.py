@@ -1,0 +1,188 @@
+"""Batches that are made before they are asked for, where some rows are outside the GPU."""
+
+from __future__ import annotations
+
+import os
+import time
+import weakref
+from collections import deque
+from concurrent.futures import Future, wait
+from dataclasses import dataclass
+
+import torch
+
+from robocache.loader._plan import BatchPlan
+from robocache.loader.disk import DiskWindows, Slot
+from robocache.loader.drawing import Drawing
+from robocache.loader.order import Order
+from robocache.loader.outputs import Batch, Outputs
+from robocache.loader.stats import Counters
+from robocache.loader.tiers import AHEAD
+
+
+@dataclass
+class _Coming:
+    """A batch that is being made."""
+
+    epoch: int
+    position: int
+    size: int
+    batch: Batch
+    stream: torch.cuda.Stream  # of the memory: who gave it out takes it back
+    slot: Slot | None  # of what comes from the disk, till it is on its way to the GPU
+    on_cpu: Future[None] | None  # the same
+    made: torch.cuda.Event | None  # on the GPU
+
+
+class Ahead:
+    """The next batches of a loader on a GPU, made on a stream of their own.
+
+    ::
+
+        user's stream   ..step k-1..|free, take memory|..step k..  ..step k+1..  |wait|..step k+3..
+        own stream                   |wait|..batch k+3: kernel, copies..| event --^
+        CPU's thread    ..batch k+3: windows from the disk..|
+
+    Memory is the user's stream's, so that it can be used again as soon as a step is enqueued, and
+    what batches take does not depend on how far the host runs ahead. So a batch is begun where the
+    user's stream is at the time, three batches before it is due.
+
+    Nobody is told where the loader goes: the batches carry their positions, and those that are not
+    the ones that are asked for are dropped.
+
+    Args:
+        order: Which samples come when.
+        plan: Of what the GPU reads.
+        outputs: Of the whole batch.
+        disk: What comes from the disk.
+        device: The GPU.
+        counters: Which waits are added to.
+    """
+
+    def __init__(
+        self,
+        order: Order,
+        plan: BatchPlan,
+        outputs: Outputs,
+        disk: DiskWindows | None,
+        device: torch.device,
+        counters: Counters,
+    ) -> None:
+        self._order, self._plan, self._outputs, self._disk = order, plan, outputs, disk
+        self._index, self._counters = device.index, counters
+        self._drawing = Drawing(order, 0, device)
+        self._side = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+        self._coming: deque[_Coming] = deque()
+        # Not at exit: the process takes its memory along, and CUDA may be gone already.
+        weakref.finalize(self, _drop_all, self._coming, self._side, os.getpid()).atexit = False
+
+    def next(self, epoch: int, position: int) -> Batch:
+        """The batch at a position, on the current stream.
+
+        The host waits where windows from the disk are not there yet; else for nothing.
+
+        Raises:
+            RuntimeError: A launch fails, also of an earlier batch that was made ahead.
+            torch.OutOfMemoryError: There is no memory for a batch.
+        """
+        try:
+            return self._next(epoch, position)
+        except BaseException:
+            self._drop()  # what failed is tried anew
+            raise
+
+    def _next(self, epoch: int, position: int) -> Batch:
+        coming = self._coming
+        if not coming or (coming[0].epoch, coming[0].position) != (epoch, position):
+            self._drop()
+            self._move(epoch, position)
+        user = torch.cuda.current_stream(self._index)
+        while len(coming) < AHEAD:
+            self._begin(user)
+        waited = self._wait(coming[0])
+        self._copy_what_is_there()
+        self._begin(user)
+        head = coming.popleft()
+        assert head.made is not None
+        user.wait_event(head.made)
+        if head.stream != user:
+            for tensor in head.batch.values():
+                tensor.record_stream(user)
+        self._counters.handed_out(waited)
+        self._counters.queue_depth = len(coming)
+        if not self._outputs.is_kept:
+            return head.batch
+        kept = self._outputs.take(head.size)
+        torch._foreach_copy_(list(kept.values()), [head.batch[key] for key in kept])
+        return kept
+
+    def _begin(self, user: torch.cuda.Stream) -> None:
+        """Has one more batch made."""
+        drawing, outputs, disk = self._drawing, self._outputs, self._disk
+        size = self._order.size(drawing.position)
+        batch = outputs.allocate(size)
+        self._side.wait_stream(user)  # who had the memory before
+        self._plan.next(
+            drawing.state_address,
+            size,
+            outputs.windows_address,
+            outputs.facts_address,
+            self._side.cuda_stream,
+        )
+        coming = _Coming(drawing.epoch, drawing.position, size, batch, user, None, None, None)
+        self._coming.append(coming)
+        if disk is None:
+            coming.made = self._side.record_event()
+        else:
+            coming.slot, coming.on_cpu = disk.begin(size)
+        drawing.advance()
+
+    def _wait(self, head: _Coming) -> float:
+        """Waits for what comes from the disk; how long, in seconds."""
+        if head.on_cpu is None or head.on_cpu.done():
+            return 0.0
+        begin = time.perf_counter()
+        wait([head.on_cpu])
+        return time.perf_counter() - begin
+
+    def _copy_what_is_there(self) -> None:
+        """Sends what has come from the disk on to the GPU."""
+        for coming in self._coming:
+            if coming.on_cpu is None:
+                continue
+            if not coming.on_cpu.done():
+                return
+            if coming is not self._coming[0] and coming.on_cpu.exception() is not None:
+                return  # that is said when it is due
+            coming.on_cpu.result()
+            assert self._disk is not None and coming.slot is not None
+            with torch.cuda.stream(self._side):
+                self._disk.copy(coming.slot, coming.size, coming.batch)
+            coming.made = self._side.record_event()
+            self._disk.give_back(coming.slot, coming.made)
+            coming.slot = coming.on_cpu = None
+
+    def _drop(self) -> None:
+        slots = [coming.slot for coming in self._coming if coming.slot is not None]
+        _drop_all(self._coming, self._side, os.getpid())
+        for slot in slots:
+            assert self._disk is not None
+            self._disk.give_back(slot, None)
+        self._counters.queue_depth = 0
+
+    def _move(self, epoch: int, position: int) -> None:
+        with torch.cuda.stream(self._side):
+            self._drawing.move(epoch, position)
+        if self._disk is not None:
+            self._disk.move(epoch, position)
+
+
+def _drop_all(coming: deque[_Coming], side: torch.cuda.Stream, process: int) -> None:
+    """Waits for all batches that are being made, and forgets them."""
+    if os.getpid() != process:
+        return  # the child of a fork, which has neither GPU nor threads
+    jobs = [each.on_cpu for each in coming if each.on_cpu is not None]
+    wait([job for job in jobs if not job.cancel()])
+    if coming:
+        side.synchronize()
+    coming.clear()

@@ -1,0 +1,144 @@
+"""Windows of rows that stay in the store's files, for batches on a GPU."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import torch
+from torch import Tensor
+
+from robocache.loader._plan import BatchPlan
+from robocache.loader.device import on_device
+from robocache.loader.drawing import Drawing
+from robocache.loader.order import Order
+from robocache.loader.outputs import AGE, PAD, Batch, Outputs
+from robocache.loader.pinned import pinned_empty
+from robocache.loader.samples import Samples, make_plan
+from robocache.loader.tiers import AHEAD, slot_bytes
+from robocache.loader.windows import Window
+
+
+class Slot:
+    """Pinned memory for the windows of one batch, which have one user at a time."""
+
+    def __init__(self, outputs: Outputs, size: int) -> None:
+        self.batch = outputs.take(size)
+        self.windows_address = outputs.windows_address
+        self._outputs = outputs  # who keeps what is at that address
+        self.copied: torch.cuda.Event | None = None  # what was last in it, to the GPU
+
+
+class DiskWindows:
+    """The CPU reads mapped files and makes these windows, ahead of need, in a thread of its own.
+
+    That thread makes no call of CUDA: none of its can disturb a graph that others capture.
+
+    Args:
+        plan: Of these windows, on the CPU.
+        windows: In the plan's order.
+        concat: Keys of the batch that have several of them side by side.
+        with_age: Whether ages are wanted.
+        order: Which samples come when.
+
+    Attributes:
+        windows: The keys of the windows.
+        keys: Of what they are in a batch.
+    """
+
+    def __init__(
+        self,
+        plan: BatchPlan,
+        windows: Sequence[Window],
+        concat: Mapping[str, Sequence[str]],
+        with_age: bool,
+        order: Order,
+    ) -> None:
+        cpu = torch.device("cpu")
+        self._plan = plan
+        self._drawing = Drawing(order, 0, cpu)
+        self._outputs = Outputs(windows, concat, with_age, cpu, False)
+        endings = (PAD, AGE) if with_age else (PAD,)
+        masks = [window.key + ending for ending in endings for window in windows]
+        self.windows = frozenset(window.key for window in windows)
+        self.keys = [*self._outputs.keys, *masks]
+        size = order.size(0)
+        need = self._outputs.nbytes(size, slot_bytes)
+        parts = pinned_empty((AHEAD + 1) * need).chunk(AHEAD + 1)
+        self._slots = deque(
+            Slot(Outputs(windows, concat, with_age, cpu, False, empty=_out_of(part)), size)
+            for part in parts
+        )
+        self._worker = ThreadPoolExecutor(1, "robocache")
+
+    def move(self, epoch: int, position: int) -> None:
+        """Says which batch is the next; nothing must be under way."""
+        self._drawing.move(epoch, position)
+
+    def begin(self, size: int) -> tuple[Slot, Future[None]]:
+        """Has the next batch's windows made, into a slot."""
+        slot = self._slots.popleft()
+        if slot.copied is not None:
+            slot.copied.synchronize()  # long done, unless the link is slower than the disk
+        return slot, self._worker.submit(_make_next, self._plan, self._drawing, size, slot)
+
+    def copy(self, slot: Slot, size: int, batch: Batch) -> None:
+        """Copies what was made to the GPU's batch, on the current stream."""
+        for key in self.keys:
+            batch[key].copy_(slot.batch[key][:size], non_blocking=True)
+
+    def give_back(self, slot: Slot, copied: torch.cuda.Event | None) -> None:
+        """Takes a slot back, which may be used again after an event."""
+        slot.copied = copied
+        self._slots.append(slot)
+
+    def gather(self, indices: Tensor, batch: Batch) -> None:
+        """Makes the windows of samples [B] int64 at once, and copies them to the GPU's batch."""
+        made = self._outputs.take(len(indices))
+        self._plan.gather(indices.data_ptr(), len(indices), self._outputs.windows_address, 0, 0)
+        for key in self.keys:
+            batch[key].copy_(made[key])
+
+
+def disk_windows(
+    samples: Samples,
+    concat: Mapping[str, Sequence[str]],
+    with_age: bool,
+    order: Order,
+    device: torch.device,
+) -> DiskWindows | None:
+    """What the plan of a loader on a GPU does not make; None: nothing. A CPU reads files itself.
+
+    Raises:
+        ValueError: Times do not ascend, which a CPU looks at.
+        torch.OutOfMemoryError: Memory can't be pinned.
+    """
+    windows = [w for w in samples.windows if samples.streams[w.key].tier == "disk"]
+    if device.type == "cpu" or not windows:
+        return None
+    keys = {window.key for window in windows}
+    groups = {group: members for group, members in concat.items() if members[0] in keys}
+    plan = make_plan(samples._replace(windows=windows), order, torch.device("cpu"))
+    with on_device(device.index):
+        return DiskWindows(plan, windows, groups, with_age, order)
+
+
+# Not a method: a job that is left over must not keep a loader.
+def _make_next(plan: BatchPlan, drawing: Drawing, size: int, slot: Slot) -> None:
+    plan.next(drawing.state_address, size, slot.windows_address, 0, 0)
+
+
+def _out_of(memory: Tensor) -> Callable[[Sequence[int], Sequence[int], torch.dtype], Tensor]:
+    """Makes tensors in bytes of memory, one after the other."""
+    begin = 0
+
+    def empty(shape: Sequence[int], strides: Sequence[int], dtype: torch.dtype) -> Tensor:
+        nonlocal begin
+        count = math.prod(shape) * dtype.itemsize
+        part = memory[begin : begin + count]
+        begin += slot_bytes(count)
+        return part.view(dtype).view(shape)
+
+    return empty

@@ -1,0 +1,62 @@
+"""Pinned host memory: a GPU reads it over the link, and copies out of it without the host."""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+import os
+import weakref
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from robocache.loader.tiers import pinned_bytes
+
+
+def pinned_empty(count: int) -> Tensor:
+    """So many bytes [count] of pinned memory, for the current device.
+
+    Torch's own pinned memory comes in powers of two, and stays in its cache; this is as much as
+    :func:`pinned_bytes` says, and is given back when nobody has it.
+
+    Raises:
+        torch.OutOfMemoryError: They can't be had.
+    """
+    size = pinned_bytes(count)
+    cudart: Any = torch.cuda.cudart()  # type: ignore[no-untyped-call]
+    try:
+        memory = mmap.mmap(-1, size)
+    except OSError as error:
+        raise torch.OutOfMemoryError(_refusal(size, str(error))) from None
+    with contextlib.suppress(OSError):  # of a kernel without huge pages
+        memory.madvise(mmap.MADV_HUGEPAGE)
+    array = np.frombuffer(memory, np.uint8)
+    address = array.ctypes.data
+    status = cudart.cudaHostRegister(address, size, 0)
+    if int(status) != 0:
+        _clear_error()
+        raise torch.OutOfMemoryError(_refusal(size, cudart.cudaGetErrorString(status)))
+    # The array goes before the map does, whose pages must not be pinned any more by then.
+    index = torch.cuda.current_device()
+    weakref.finalize(array, _unpin, address, index, os.getpid()).atexit = False
+    return torch.from_numpy(array)[:count]
+
+
+def _refusal(size: int, reason: str) -> str:
+    return f"budget['pinned']: expected {size} bytes that can be pinned, got {reason}"
+
+
+def _unpin(address: int, index: int, process: int) -> None:
+    if os.getpid() != process:
+        return  # the child of a fork, which has no GPU
+    torch.cuda.synchronize(index)  # whoever reads it still
+    cudart: Any = torch.cuda.cudart()  # type: ignore[no-untyped-call]
+    cudart.cudaHostUnregister(address)
+
+
+def _clear_error() -> None:
+    # What fails in the runtime is told again by whoever launches next.
+    with contextlib.suppress(RuntimeError):
+        torch.ones(1, device="cuda")

@@ -1,0 +1,260 @@
+"""Where rows live: the budget of each tier, and which streams go to which."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from fractions import Fraction
+from typing import Literal, NamedTuple, TypeAlias
+
+import torch
+
+Tier: TypeAlias = Literal["gpu", "pinned", "ram", "disk"]
+"""GPU memory; host memory that a GPU reads over the link; a CPU's memory; the store's files."""
+Budget: TypeAlias = Mapping[Literal["gpu", "pinned", "ram"], "int | str"]
+
+AHEAD = 3
+"""Batches that are made ahead where rows are outside the GPU: enough for one to be handed out, one
+on its way and one being made."""
+
+_TIERS: Mapping[str, tuple[Tier, ...]] = {"cuda": ("gpu", "pinned"), "cpu": ("ram",)}
+_UNITS: Mapping[str, int] = {"B": 1, "kB": 1000} | {
+    prefix + suffix: base**power
+    for suffix, base in (("B", 1000), ("iB", 1024))
+    for power, prefix in enumerate("KMGT", 1)
+}
+_SIZE = re.compile(r"(\d+(?:\.\d+)?) ?([A-Za-z]+)")
+_PAGE = 4096
+_SMALL = 1 << 20
+
+
+# ---- budgets -------------------------------------------------------------------------------------
+
+
+def parse_budget(budget: object, device: torch.device) -> dict[Tier, int] | None:
+    """Bytes that a loader may take, by tier; None: what is free.
+
+    A tier that the budget leaves out has none; the device's own must be there.
+
+    Raises:
+        TypeError, ValueError: `budget: expected ..., got ...`.
+    """
+    if budget is None:
+        return None
+    known = _TIERS[device.type]
+    if not isinstance(budget, Mapping):
+        example = {"cuda": "{'gpu': '20GB', 'pinned': '64GB'}", "cpu": "{'ram': '8GB'}"}
+        raise TypeError(
+            f"budget: expected bytes by tier, as in {example[device.type]}, got "
+            f"{type(budget).__name__}"
+        )
+    for tier in budget:
+        if tier not in known:
+            names = " and ".join(map(repr, known))
+            raise ValueError(f"budget: expected {names} of a loader on {device.type}, got {tier!r}")
+    if known[0] not in budget:
+        raise ValueError(
+            f"budget: expected {known[0]!r}, of which a loader on {device.type} always takes some, "
+            f"got {', '.join(map(repr, budget)) or 'none'}"
+        )
+    return {tier: parse_bytes(f"budget[{tier!r}]", budget.get(tier, 0)) for tier in known}
+
+
+def parse_bytes(name: str, size: object) -> int:
+    """An int, or a text: "20GB" is 20 * 10^9 bytes, "20GiB" 20 * 2^30.
+
+    Raises:
+        TypeError, ValueError: `<name>: expected ..., got ...`.
+    """
+    expected = "an int of bytes, or a text such as '20GB' or '20GiB'"
+    if isinstance(size, str):
+        match = _SIZE.fullmatch(size.strip())
+        if match is None or match[2] not in _UNITS:
+            raise ValueError(f"{name}: expected {expected}, got {size!r}")
+        return int(Fraction(match[1]) * _UNITS[match[2]])
+    if isinstance(size, bool) or not hasattr(size, "__index__"):
+        raise TypeError(f"{name}: expected {expected}, got {size!r}")
+    count: int = size.__index__()
+    if count < 0:
+        raise ValueError(f"{name}: expected 0 bytes or more, got {count}")
+    return count
+
+
+# ---- what allocations take -----------------------------------------------------------------------
+
+
+def gpu_bytes(count: int) -> int:
+    """What torch's allocator takes for a tensor of so many bytes, at most.
+
+    It counts in 512 bytes, and leaves up to 1 MiB behind a tensor of more than that.
+    """
+    return -(-count // 512) * 512 + (_SMALL if count > _SMALL else 0)
+
+
+def pinned_bytes(count: int) -> int:
+    """What pinning takes: whole pages."""
+    return max(-(-count // _PAGE), 1) * _PAGE
+
+
+def slot_bytes(count: int) -> int:
+    """What a tensor takes of pinned memory that several share: whole cache lines."""
+    return -(-count // 64) * 64
+
+
+def plain_bytes(count: int) -> int:
+    """What a CPU takes."""
+    return count
+
+
+# ---- placing -------------------------------------------------------------------------------------
+
+
+class Need(NamedTuple):
+    """What streams need that are placed together: bytes of each tensor."""
+
+    keys: tuple[str, ...]
+    values: tuple[int, ...]
+    sides: tuple[int, ...]  # times, masks, offsets, steps and scales
+    reads: int  # bytes of values that a sample is made of
+
+    @property
+    def use(self) -> float:
+        """Bytes that are read for each byte that is held."""
+        return self.reads / max(sum(self.values), 1)
+
+
+class Batches(NamedTuple):
+    """What batches of a loader take, in bytes."""
+
+    size: int  # samples of a full one
+    one: int  # on the loader's device
+    kept: int  # on the loader's device, of those that are used again
+    staged: int  # in pinned memory, on the way from the disk
+
+
+def place_on_gpu(
+    needs: Sequence[Need],
+    tables: Sequence[int],
+    batches: Batches,
+    limits: Mapping[Tier, int],
+) -> dict[str, Tier]:
+    """The tier of each stream's values, by key, of a loader on a GPU.
+
+    Most used first, on the GPU as far as there is room, then in pinned memory; what is left stays
+    on disk. Where values are on the GPU or pinned, all else is on the GPU, and goes first. Where
+    anything is outside the GPU, batches are made ahead, and take room too.
+
+    Args:
+        needs: Of streams that are placed together.
+        tables: Bytes of each tensor that all streams share.
+        batches: What they take.
+        limits: Bytes of "gpu" and "pinned".
+
+    Raises:
+        ValueError: `budget[<tier>]: expected at least ..., got ...`.
+    """
+    shared = _sum(gpu_bytes, tables)
+    whole = shared + (batches.kept or batches.one)
+    whole += sum(_sum(gpu_bytes, need.values + need.sides) for need in needs)
+    if whole <= limits["gpu"]:
+        return {key: "gpu" for need in needs for key in need.keys}
+    least = shared + (AHEAD + 1) * batches.one + batches.kept
+    if limits["gpu"] < least:
+        count = AHEAD + 1
+        if whole < least:
+            least, count = whole, 1
+        raise ValueError(
+            f"budget['gpu']: expected at least {least} bytes, for what tells samples apart and "
+            f"{_batches(count, batches)}, got {limits['gpu']} (a smaller batch_size, shorter "
+            "windows or fewer episodes need less)"
+        )
+    room, pinned = limits["gpu"] - least, limits["pinned"]
+    placed = _place(needs, room, pinned)
+    if "disk" in placed.values():
+        staged = pinned_bytes((AHEAD + 1) * batches.staged)
+        if pinned < staged:
+            raise ValueError(
+                f"budget['pinned']: expected at least {staged} bytes, through which "
+                f"{_batches(AHEAD + 1, batches)} come from the disk, where "
+                f"{_names(placed, 'disk')} would stay, got {pinned}"
+            )
+        placed = _place(needs, room, pinned - staged)
+    return placed
+
+
+def _place(needs: Sequence[Need], room: int, pinned: int) -> dict[str, Tier]:
+    """Tiers by key, for so many bytes of the GPU's and of pinned memory."""
+    order = sorted(needs, key=lambda need: -need.use)
+    placed: dict[str, Tier] = {}
+    near: list[Need] = []
+    for need in order:
+        sides = _sum(gpu_bytes, need.sides)
+        if sides <= room:
+            room -= sides
+            near.append(need)
+        else:
+            placed |= dict.fromkeys(need.keys, "disk")
+    for need in near:
+        on_gpu, in_pinned = _sum(gpu_bytes, need.values), _sum(pinned_bytes, need.values)
+        if on_gpu <= room:
+            room -= on_gpu
+            placed |= dict.fromkeys(need.keys, "gpu")
+        elif in_pinned <= pinned:
+            pinned -= in_pinned
+            placed |= dict.fromkeys(need.keys, "pinned")
+        else:
+            room += _sum(gpu_bytes, need.sides)
+            placed |= dict.fromkeys(need.keys, "disk")
+    return placed
+
+
+def place_on_cpu(
+    needs: Sequence[Need],
+    tables: Sequence[int],
+    batches: Batches,
+    begins: int,
+    limits: Mapping[Tier, int],
+) -> dict[str, Tier]:
+    """The same of a loader on a CPU, whose tiers are "ram" and "disk".
+
+    Args:
+        needs: Of streams that are placed together.
+        tables: Bytes of each tensor that all streams share.
+        batches: What they take.
+        begins: Bytes that say where a stream's episodes are, if its values stay on disk.
+        limits: Bytes of "ram".
+
+    Raises:
+        ValueError: `budget['ram']: expected at least ..., got ...`.
+    """
+    least = sum(tables) + (batches.kept or batches.one) + sum(sum(n.sides) for n in needs)
+    whole = least + sum(sum(need.values) for need in needs)
+    if whole <= limits["ram"]:
+        return {key: "ram" for need in needs for key in need.keys}
+    least = min(least + begins * sum(len(need.keys) for need in needs), whole)
+    room = limits["ram"] - least
+    if room < 0:
+        raise ValueError(
+            f"budget['ram']: expected at least {least} bytes, for what tells samples apart, times "
+            f"and {_batches(1, batches)}, got {limits['ram']} (a smaller batch_size, shorter "
+            "windows or fewer episodes need less)"
+        )
+    placed: dict[str, Tier] = {}
+    for need in sorted(needs, key=lambda need: -need.use):
+        values = sum(need.values)
+        is_near = values <= room
+        room -= values if is_near else 0
+        placed |= dict.fromkeys(need.keys, "ram" if is_near else "disk")
+    return placed
+
+
+def _sum(take: Callable[[int], int], sizes: Iterable[int]) -> int:
+    return sum(map(take, sizes))
+
+
+def _batches(count: int, batches: Batches) -> str:
+    return f"{count} batch{'es' if count > 1 else ''} of {batches.size} samples"
+
+
+def _names(placed: Mapping[str, Tier], tier: Tier) -> str:
+    return ", ".join(key for key, where in placed.items() if where == tier)

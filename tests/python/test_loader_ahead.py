@@ -1,0 +1,251 @@
+"""Batches made ahead of need, on streams of a GPU that are not there: order, errors, memory."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from loader_stores import write_store
+from support import assert_same_bits
+
+import robocache as rc
+from robocache.loader import disk as disk_module
+from robocache.loader import loader as loader_module
+from robocache.loader.ahead import Ahead
+from robocache.loader.disk import DiskWindows
+from robocache.loader.outputs import Outputs
+from robocache.loader.samples import make_plan
+from robocache.loader.tiers import AHEAD
+
+CPU = torch.device("cpu")
+OFFSETS = {
+    "joints": [-0.05, 0.0],
+    "camera": [-0.05, 0.0],
+    "pose": [0.0, 0.02],
+    "gripper": None,
+    "action": [0.0, 0.02, 0.04],
+}
+FAR = ("camera", "gripper", "action")
+Make = Callable[..., rc.Loader]
+
+
+class Stream:
+    """A stream on which everything has happened by the time that somebody waits."""
+
+    cuda_stream = 0
+
+    def __init__(self, device: object = None) -> None:
+        pass
+
+    def wait_stream(self, other: Stream) -> None:
+        pass
+
+    def wait_event(self, event: Stream) -> None:
+        pass
+
+    def record_event(self) -> Stream:
+        return self
+
+    def synchronize(self) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> rc.EpisodeStore:
+    return write_store(tmp_path_factory.mktemp("ahead") / "store", episodes=3)
+
+
+def options(**others: Any) -> dict[str, Any]:
+    given: dict[str, Any] = {"batch_size": 32, "seed": 4, "timeline": "time", "device": "cpu"}
+    return given | {"delta_timestamps": OFFSETS, "with_age": True} | others
+
+
+@pytest.fixture
+def make(store: rc.EpisodeStore, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
+    """Loaders whose batches are made ahead, with streams of FAR on disk or all in memory."""
+    monkeypatch.setattr(torch.cuda, "Stream", Stream)
+    user = Stream()
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda index: user)
+    monkeypatch.setattr(torch.cuda, "stream", lambda stream: contextlib.nullcontext())
+    plain = torch.empty
+    monkeypatch.setattr(disk_module, "pinned_empty", lambda count: plain(count, dtype=torch.uint8))
+
+    def make(far: tuple[str, ...] = FAR, **others: Any) -> rc.Loader:
+        given = options(**others)
+        made = []
+
+        def place(windows: Any, *rest: Any) -> dict[str, str]:
+            return {window.key: "disk" if window.key in far else "ram" for window in windows}
+
+        def load(*arguments: Any) -> Any:
+            made.append(loader_module_load(*arguments))
+            return made[0]
+
+        loader_module_load = loader_module.load_samples
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("robocache.loader.placing._place", place)
+            patch.setattr(loader_module, "load_samples", load)
+            loader = rc.Loader(store, **given)
+        samples, order = made[0], loader._order
+        parts = [[w for w in samples.windows if (w.key in far) == is_far] for is_far in (0, 1)]
+        plans = [make_plan(samples._replace(windows=part), order, CPU) for part in parts]
+        reuse = given.get("reuse_buffers", False)
+        outputs = Outputs(samples.windows, {}, True, CPU, reuse, staged=far)
+        disk = DiskWindows(plans[1], parts[1], {}, True, order) if far else None
+        loader._plan, loader._outputs, loader._disk = plans[0], outputs, disk
+        loader._ahead = Ahead(order, plans[0], outputs, disk, CPU, loader._counters)
+        return loader
+
+    yield make
+    gc.collect()
+
+
+def assert_same(batch: Any, expected: Any) -> None:
+    assert list(batch) == list(expected)
+    for key, value in expected.items():
+        assert_same_bits(batch[key], value, key)
+
+
+@pytest.mark.parametrize("far", [(), FAR, tuple(OFFSETS)], ids=["memory", "some", "disk"])
+@pytest.mark.parametrize("reuse", [False, True])
+def test_the_batches_of_a_loader_without(
+    store: rc.EpisodeStore, make: Make, far: tuple[str, ...], reuse: bool
+) -> None:
+    expected, loader = rc.Loader(store, **options()), make(far, reuse_buffers=reuse)
+    whole = []
+    for _ in range(2):
+        for batch, other in zip(loader, expected, strict=True):
+            assert_same(batch, other)
+            if len(batch["index"]) == 32:
+                whole.append(batch["joints"])
+    places = {values.data_ptr() for values in whole}
+    assert len(places) == (1 if reuse else len(whole))
+    indices = [5, 1, 5]
+    assert_same(loader.gather(indices), expected.gather(indices))
+    stats = loader.stats()
+    assert stats.queue_depth == AHEAD
+    assert stats.batches == 2 * len(loader)
+
+
+def test_going_elsewhere_with_batches_under_way(store: rc.EpisodeStore, make: Make) -> None:
+    expected, loader = rc.Loader(store, **options()), make()
+    loader.next()
+    state = loader.state_dict()
+    assert state == {**expected.state_dict(), "position": 32}
+    loader.next()
+    loader.load_state_dict(state)
+    expected.load_state_dict(state)
+    for _ in range(4):
+        assert_same(loader.next(), expected.next())
+    for epoch in (5, 5, 0):
+        loader.set_epoch(epoch)
+        expected.set_epoch(epoch)
+        assert_same(loader.next(), expected.next())
+        assert loader.state_dict() == expected.state_dict()
+
+
+def test_transforms_come_when_a_batch_is_handed_out(store: rc.EpisodeStore, make: Make) -> None:
+    calls = []
+
+    def transform(batch: Any, generator: torch.Generator) -> Any:
+        calls.append(generator.initial_seed())
+        return {**batch, "noise": torch.rand(3, generator=generator)}
+
+    expected, loader = (
+        rc.Loader(store, **options(transforms=[transform])),
+        make(transforms=[transform]),
+    )
+    for _ in range(3):
+        assert_same(loader.next(), expected.next())
+    assert len(calls) == 6
+
+
+def test_what_fails_in_the_worker_reaches_the_user_and_is_tried_anew(
+    store: rc.EpisodeStore, make: Make
+) -> None:
+    expected, loader = rc.Loader(store, **options()), make()
+    assert_same(loader.next(), expected.next())
+    assert loader._disk is not None
+    plan, real = loader._disk._plan, loader._disk._plan.next
+    fails = threading.Event()
+
+    def fail(*arguments: Any) -> None:
+        if fails.is_set():
+            raise OSError("the disk is gone")
+        real(*arguments)
+
+    plan.next = fail  # type: ignore[method-assign]
+    assert loader._ahead is not None
+    for coming in loader._ahead._coming:
+        assert coming.on_cpu is None or coming.on_cpu.result() is None
+    fails.set()
+    for _ in range(AHEAD):  # those that were begun before are whole
+        assert_same(loader.next(), expected.next())
+        assert loader.state_dict() == expected.state_dict()
+    for _ in range(2):
+        with pytest.raises(OSError, match=r"^the disk is gone$"):
+            loader.next()
+    fails.clear()
+    for _ in range(AHEAD + 2):
+        assert_same(loader.next(), expected.next())
+
+
+def test_waits_for_the_disk_are_counted(make: Make) -> None:
+    loader = make()
+    assert loader._disk is not None
+    plan, real = loader._disk._plan, loader._disk._plan.next
+    goes_on = threading.Event()
+
+    def wait(*arguments: Any) -> None:
+        goes_on.wait(60)
+        real(*arguments)
+
+    plan.next = wait  # type: ignore[method-assign]
+    threading.Timer(0.05, goes_on.set).start()
+    loader.next()
+    first = loader.stats()
+    assert first.waits == 1
+    assert 0.02 < first.waited_s < 30
+    assert loader._ahead is not None
+    for coming in loader._ahead._coming:
+        if coming.on_cpu is not None:
+            coming.on_cpu.result()
+    loader.next()
+    assert loader.stats().waits == 1
+
+
+def test_memory_and_threads_go_with_the_loader(make: Make) -> None:
+    before = threading.active_count()
+    loader = make()
+    batch = loader.next()
+    disk, ahead = loader._disk, loader._ahead
+    assert disk is not None and ahead is not None
+    coming = ahead._coming[0].batch["pose"]
+    held = [weakref.ref(x) for x in (loader, ahead, disk, disk._plan, coming)]
+    threads = list(disk._worker._threads)
+    gc.disable()  # nothing may hang on a cycle
+    try:
+        del loader, disk, ahead, coming
+        for thread in threads:
+            thread.join(60)
+        assert [ref() for ref in held] == [None] * len(held)
+    finally:
+        gc.enable()
+    assert threading.active_count() == before
+    assert len(batch["joints"]) == 32
+
+
+def test_a_graph_is_refused(make: Make) -> None:
+    with pytest.raises(RuntimeError, match=r"^budget: expected all rows on the GPU of a loader in"):
+        make()._check_capture()
+
+
+def test_indices_are_looked_at(make: Make) -> None:
+    with pytest.raises(ValueError, match=r"^indices\[1\]: expected 0 to "):
+        make().gather(torch.tensor([0, 10**6]))
