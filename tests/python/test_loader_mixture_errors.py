@@ -40,6 +40,9 @@ CASES: list[tuple[dict[str, Any], dict[str, Any], dict[str, Any], type[Exception
      "loaders[1]: expected no transforms (the mixture takes some), got one with them"),
     ({"concat": {"obs": ["state"]}}, {}, {}, ValueError,
      "loaders[0]: expected no concat (the mixture takes some), got one with them"),
+    ({}, {"budget": {"ram": "1GB"}}, {}, ValueError,
+     "loaders[1]: expected no budget (all streams of a mixture live on its device), got one with "
+     "it"),
     ({}, {"_finish": dict}, {}, ValueError,
      "loaders[1]: expected a loader with batches of its own (rc.Loader(loader.store, ...) makes "
      "one of the same data set), got one with those of another library"),
