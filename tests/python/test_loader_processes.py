@@ -87,30 +87,6 @@ def test_in_a_data_loader(store: rc.EpisodeStore) -> None:
         next(iter(workers))
 
 
-def test_ranks_come_from_torch_distributed(store: rc.EpisodeStore) -> None:
-    program = (
-        "import sys, torch.distributed as d, robocache as rc;"
-        "_, folder, rank = sys.argv;"
-        "meet = f'file://{folder}.rendezvous';"
-        "d.init_process_group('gloo', init_method=meet, rank=int(rank), world_size=2);"
-        "loader = rc.Loader(folder, 8, {'joints': [0.0]}, seed=9, device='cpu');"
-        "print(*(int(i) for batch in loader for i in batch['index']));"
-        "d.destroy_process_group()"
-    )
-    ranks = [
-        subprocess.Popen(
-            [sys.executable, "-c", program, store.path, rank], stdout=subprocess.PIPE, text=True
-        )
-        for rank in "01"
-    ]
-    # Some versions of torch print too.
-    said = [rank.communicate(timeout=120)[0].splitlines()[-1] for rank in ranks]
-    for rank, indices in enumerate(said):
-        alone = make(store, seed=9, rank=rank, world_size=2)
-        expected = [int(i) for batch in alone for i in batch["index"]]
-        assert [int(i) for i in indices.split()] == expected
-
-
 def test_a_job_of_many_ranks_without_a_group_is_refused(
     store: rc.EpisodeStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

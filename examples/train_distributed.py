@@ -1,0 +1,170 @@
+"""Trains train_pusht.py's policy on several GPUs, or on several processes of a CPU.
+
+Examples:
+
+    torchrun --nproc-per-node 2 examples/train_distributed.py                 # on a CPU, by gloo
+    torchrun --nproc-per-node 2 examples/train_distributed.py --device cuda   # a GPU each, by NCCL
+    torchrun --nproc-per-node 2 examples/train_distributed.py --split         # a share each
+
+Each rank has a loader of its own, which takes its share of every global batch; the policy is in
+torch's DistributedDataParallel. A checkpoint is written every --save steps: started again, by you
+or by torchrun, it goes on behind the last one with the samples that would have followed, also on
+another number of ranks. With --split each rank holds a share of the recordings alone, and goes on
+with as many ranks only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from rich.console import Console
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+import robocache as rc
+from program import Parser, count, name_of, natural
+from pusht import task
+from pusht.loaders import ACTIONS, STATES
+from pusht.policy import DiffusionPolicy
+from train_pusht import make_policy, open_store
+
+console = Console(highlight=False, width=140)
+
+
+class Loss(nn.Module):
+    """What the ranks compute of their batches: the policy and its loss, as one module."""
+
+    def __init__(self, policy: DiffusionPolicy) -> None:
+        super().__init__()
+        self.policy = policy
+
+    def forward(self, batch: dict[str, Tensor], random: torch.Generator) -> Tensor:
+        return self.policy.loss(batch["state"], batch["action"], batch["action_is_pad"], random)
+
+
+def make_loader(store: rc.EpisodeStore, options: argparse.Namespace) -> rc.Loader:
+    """This rank's; torch.distributed says which it is."""
+    rate = store.streams["state"].rate or task.RATE
+    return rc.Loader(
+        store,
+        options.batch_size,
+        {
+            "state": [(k - STATES + 1) / rate for k in range(STATES)],
+            "action": [(k - 1) / rate for k in range(ACTIONS)],
+        },
+        timeline="rows",
+        normalize={"state": "min_max", "action": "min_max"},
+        seed=options.seed,
+        drop_last=True,
+        replicate=not options.split,
+        device=options.device,
+    )
+
+
+def save(path: Path, step: int, model: nn.Module, optimizer: Any, loader: rc.Loader) -> None:
+    """A checkpoint, written whole or not at all; a loader's state is the same on every rank."""
+    partial = path.with_suffix(".partial")
+    state = {
+        "step": step,
+        "model": model.state_dict(),
+        "optimizer": optimizer.state_dict(),
+        "loader": loader.state_dict(),
+    }
+    torch.save(state, partial)
+    partial.replace(path)
+
+
+def train(options: argparse.Namespace) -> None:
+    rank, ranks, device = dist.get_rank(), dist.get_world_size(), options.device
+    if rank == 0:
+        open_store(options.data, options.output, options.seed)  # made by one, once
+    dist.barrier()
+    store = open_store(options.data, options.output, options.seed)
+    loader = make_loader(store, options)
+    torch.manual_seed(options.seed)  # the same first weights everywhere
+    model = Loss(make_policy(store, options.width)).to(device)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=1e-4)
+    checkpoint, step = options.output / "checkpoint.pt", 0
+    if checkpoint.is_file():
+        state = torch.load(checkpoint, map_location=device, weights_only=True)
+        model.load_state_dict(state["model"])
+        optimizer.load_state_dict(state["optimizer"])
+        loader.load_state_dict(state["loader"])
+        step = state["step"]
+    if rank == 0:
+        console.print(
+            f"{ranks} ranks of {options.batch_size} samples on {name_of(device)}, from step {step} "
+            f"to {options.steps}"
+        )
+
+    parallel = DistributedDataParallel(model)
+    random = torch.Generator(device)
+    loss, warm, began = torch.zeros((), device=device), 0, 0.0
+    while step < options.steps:
+        batch = loader.next()
+        random.manual_seed(options.seed + step * ranks + rank)  # resumed, the same noise follows
+        loss = parallel(batch, random)
+        optimizer.zero_grad()
+        torch.autograd.backward(loss)
+        optimizer.step()
+        step += 1
+        if not warm:  # the first step is left out, in which kernels load
+            warm, began = step, now(device)
+        if rank == 0 and (step % options.save == 0 or step == options.steps):
+            save(checkpoint, step, model, optimizer, loader)
+    seconds = now(device) - began
+    mean = loss.detach() / ranks
+    dist.all_reduce(mean)
+    if rank == 0:
+        samples = max(step - warm, 0) * options.batch_size * ranks if warm else 0
+        console.print(f"loss {float(mean):.5f}; {samples / seconds:,.0f} samples/s in all")
+
+
+def now(device: torch.device) -> float:
+    """Seconds, when all that was asked of a GPU is done."""
+    if device.type == "cuda":
+        torch.cuda.synchronize()
+    return time.perf_counter()
+
+
+# The program --------------------------------------------------------------------------------------
+
+
+def parse_options() -> tuple[Parser, argparse.Namespace]:
+    parser = Parser(__doc__)
+    add = parser.add_argument
+    add("--data", type=Path, help="a store, or what rc.convert reads (default: generated)")
+    add("--output", type=Path, default=Path("build/train_distributed"), help="for checkpoints")
+    add("--split", action="store_true", help="each rank holds a share of the recordings")
+    add("--steps", type=count, default=2000)
+    add("--batch-size", type=count, default=256, help="of each rank")
+    add("--width", type=count, default=128, help="of the network")
+    add("--save", type=count, default=500, help="steps between checkpoints")
+    add("--seed", type=natural, default=0)
+    return parser, parser.parse_args()
+
+
+def main() -> None:
+    parser, options = parse_options()
+    if "LOCAL_RANK" not in os.environ:
+        parser.error("expected torchrun --nproc-per-node N, which starts N of these, got python")
+    if options.device.type == "cuda":
+        options.device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+        torch.cuda.set_device(options.device)
+    dist.init_process_group("nccl" if options.device.type == "cuda" else "gloo")
+    try:
+        train(options)
+    except (ImportError, OSError, ValueError) as error:
+        parser.error(str(error))
+    finally:
+        dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()
