@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from robocache.store.dtypes import stored, without_mask
+from robocache.store.recorded import RecordingState
 from robocache.store.spool import Bytes, Column, Spool
 from robocache.store.streams import StreamEntry, Streams, check_name, check_text
 
@@ -76,6 +77,7 @@ class EpisodeWriter:
         task: str | None,
         source: str,
         subsets: Iterable[str],
+        recording: RecordingState | None = None,
     ) -> None:
         self.task = None if task is None else check_text("task", task)
         self.source = check_text("source", source)
@@ -84,6 +86,7 @@ class EpisodeWriter:
         self.subsets = tuple(dict.fromkeys(check_text("subsets", s) for s in subsets))
         if len(self.subsets) > MAX_SUBSETS:
             raise ValueError(f"subsets: expected at most {MAX_SUBSETS}, got {len(self.subsets)}")
+        self.recording = recording
         self.streams: dict[str, Rows] = {}
         self.spool = spool
         self._known = streams
