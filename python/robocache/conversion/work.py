@@ -207,7 +207,7 @@ class _Maker:
                     continue
                 if rows.stream not in entries:
                     entries[rows.stream] = self._entry(recording, rows, source)
-                episode.add(rows.stream, rows.times, rows.values, rows.received, rows.valid)
+                episode.take(rows.stream, rows.times, rows.values, rows.received, rows.valid)
                 rows_added += len(rows.times)
         # Only a kept episode decides what the streams are.
         for entry in entries.values():

@@ -145,6 +145,28 @@ class EpisodeWriter:
         Example:
             >>> episode.add("imu/gyro", [0, 5_000_000], np.zeros((2, 3), np.float32))
         """
+        self._add(stream, times_ns, values, received, valid, _bytes)
+
+    def take(
+        self,
+        stream: str,
+        times_ns: object,
+        values: object,
+        received: object = None,
+        valid: object = None,
+    ) -> None:
+        """As :meth:`add`, of arrays that nobody changes any more: large ones are not copied."""
+        self._add(stream, times_ns, values, received, valid, _shared)
+
+    def _add(
+        self,
+        stream: str,
+        times_ns: object,
+        values: object,
+        received: object,
+        valid: object,
+        bytes_of: Callable[[Array], Bytes | Column],
+    ) -> None:
         if not self._is_open:
             raise ValueError("episode: expected one that goes on, got one that has ended")
         name = check_name(stream)
@@ -166,10 +188,10 @@ class EpisodeWriter:
         columns, pairs = mine.plan(
             self.spool,
             n,
-            _bytes(rows),
-            _bytes(times),
-            None if arrived is None else _bytes(arrived),
-            None if flags is None else _bytes(flags),
+            bytes_of(rows),
+            bytes_of(times),
+            None if arrived is None else bytes_of(arrived),
+            None if flags is None else bytes_of(flags),
         )
         self.spool.add(pairs)
         mine.columns = columns
@@ -249,3 +271,10 @@ def _check_ascending(name: str, times: Array, before: Rows | None) -> None:
 
 def _bytes(array: Array) -> memoryview:
     return array.reshape(-1).view(np.uint8).data
+
+
+def _shared(array: Array) -> Column:
+    """The bytes as a column, which others share."""
+    column = Column()
+    column.add(_bytes(array), True)
+    return column
