@@ -132,13 +132,13 @@ struct Tiling {
     by_chunk = Divisor(static_cast<std::uint32_t>(chunk));
   }
 
-  /// A target to a tile, in so many stretches: for the loader's wide rows.
-  static Tiling of_single_targets(std::int32_t stretches) {
+  /// So many neighbours to a tile, each in so many stretches: for the loader.
+  static Tiling of_neighbours(std::int32_t targets_per_tile, std::int32_t stretches) {
     Tiling tiling(1, 1);
     tiling.stretches = stretches;
     tiling.by_stretches = Divisor(static_cast<std::uint32_t>(stretches));
-    tiling.targets_per_tile = tiling.chunk = 1;
-    tiling.by_chunk = Divisor(1);
+    tiling.targets_per_tile = tiling.chunk = targets_per_tile;
+    tiling.by_chunk = Divisor(static_cast<std::uint32_t>(targets_per_tile));
     return tiling;
   }
 

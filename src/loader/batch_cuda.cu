@@ -12,6 +12,7 @@
 #include "align/tiling_cuda.h"
 #include "core/cuda_error.h"
 #include "loader/backends.h"
+#include "loader/copy_cuda.h"
 #include "loader/locate_cuda.h"
 #include "loader/wide_cuda.h"
 
@@ -46,96 +47,89 @@ using SmallBatch = BatchLaunch<6, 24>;
 using LargeBatch = BatchLaunch<kMaxStreams, kMaxRunsInAll>;
 static_assert(sizeof(SmallBatch) <= 4096 && sizeof(LargeBatch) <= 32764);
 
-/// Step 1 of the facts, which is all there is of them.
-template <typename Launch>
-__device__ void make_facts(const Launch& launch, const Tiling& tiling, const Tile& tile) {
-  const int thread = static_cast<int>(threadIdx.x);
-  if (thread >= tiling.targets_per_tile) return;
-  const int b = tile.target(tiling, thread);
-  if (b < launch.size) write_facts(launch.draw, launch.facts, draw(launch.draw, b), b);
-}
-
-/// Steps 1 and 2 of a tile of a stream that is copied and interpolated. `between()` is called
-/// after the barrier between them; `combine(plan, columns, made, count)` is step 2.
-template <typename Compute, typename Launch, typename Between, typename Combine>
-__device__ void make_plain_tile(const Launch& launch, int stream, const Tile& tile, void* shared,
-                                const Between& between, const Combine& combine) {
-  auto* const made = static_cast<PlainTarget<Compute>*>(shared);
-  const NarrowWindow& window = launch.windows[stream];
-  const Tiling& tiling = launch.tilings[stream];
-  const int thread = static_cast<int>(threadIdx.x);
-  const int count = tiling.targets_per_tile;
-  if (thread < count) {
-    made[thread] = locate_plain_step<Compute>(launch.draw, window, launch.targets[stream],
-                                              tile.target(tiling, thread), tile.stretch == 0);
+/// Step 1 and 2 of a tile of a stream that is copied and interpolated, whose samples are known.
+/// `combine(plan, columns, made, count)` is step 2.
+template <typename Compute, typename Launch, typename Combine>
+__device__ void make_plain_tile(const Launch& launch, const WindowTile& tile,
+                                const Combine& combine) {
+  auto* const made = static_cast<PlainTarget<Compute>*>(tile.made);
+  const NarrowWindow& window = launch.windows[tile.stream];
+  if (tile.has_target()) {
+    made[threadIdx.x] =
+        locate_plain_step<Compute>(window, tile.sample(), tile.target, tile.stretch == 0);
   }
   __syncthreads();
-  between();
-  combine(window.align, launch.columns[stream], made, count);
+  combine(window.align, launch.columns[tile.stream], made, tile.count);
 }
 
 /// The same of a stream of any layout.
-template <typename Compute, typename Launch, typename Between>
-__device__ void make_runs_tile(const Launch& launch, int stream, const Tile& tile, void* shared,
-                               const Between& between) {
-  auto* const made = static_cast<RunsTarget<Compute, std::int32_t>*>(shared);
-  const NarrowWindow& window = launch.windows[stream];
-  const Tiling& tiling = launch.tilings[stream];
-  const Columns& columns = launch.columns[stream];
-  const BasicRunTable<std::int32_t> runs{launch.runs + launch.first_run[stream],
-                                         launch.run_count[stream], columns.pieces};
-  const int thread = static_cast<int>(threadIdx.x);
-  const int count = tiling.targets_per_tile;
-  if (thread < count) {
-    made[thread] = locate_runs_step<Compute>(launch.draw, window, runs, launch.targets[stream],
-                                             tile.target(tiling, thread), tile.stretch == 0);
+template <typename Compute, typename Launch>
+__device__ void make_runs_tile(const Launch& launch, const WindowTile& tile) {
+  auto* const made = static_cast<RunsTarget<Compute, std::int32_t>*>(tile.made);
+  const NarrowWindow& window = launch.windows[tile.stream];
+  const Columns& columns = launch.columns[tile.stream];
+  const BasicRunTable<std::int32_t> runs{launch.runs + launch.first_run[tile.stream],
+                                         launch.run_count[tile.stream], columns.pieces};
+  if (tile.has_target()) {
+    made[threadIdx.x] =
+        locate_runs_step<Compute>(window, runs, tile.sample(), tile.target, tile.stretch == 0);
   }
   __syncthreads();
-  between();
-  combine_runs(window.align, runs, columns, tile.stretch, made, count);
+  combine_runs(window.align, runs, columns, tile.stretch, made, tile.count);
 }
 
-/// The same of a stream of wide rows.
-template <typename Compute, typename Launch, typename Between>
-__device__ void make_wide_tile(const Launch& launch, int stream, const Tile& tile, void* shared,
-                               const Between& between) {
-  auto* const made = static_cast<PlainTarget<Compute>*>(shared);
-  const NarrowWindow& window = launch.windows[stream];
-  const WindowTargets& targets = launch.targets[stream];
-  const Columns& columns = launch.columns[stream];
-  if (threadIdx.x == 0) {
-    made[0] = locate_plain_step<Compute>(launch.draw, window, targets, tile.first_target,
-                                         tile.stretch == 0);
-  }
-  __syncthreads();
-  between();
-  const int begin = tile.stretch * targets.span;
-  combine_wide(window, columns.access, made[0], begin, min(begin + targets.span, columns.pieces));
+/// The same of a stream of wide rows, of which a tile has one.
+template <typename Compute, typename Launch>
+__device__ void make_wide_tile(const Launch& launch, const WindowTile& tile) {
+  make_plain_tile<Compute>(
+      launch, tile,
+      [&](const NarrowPlan&, const Columns& columns, const PlainTarget<Compute>* made, int count) {
+        if (count <= 0) return;
+        const int span = launch.targets[tile.stream].span;
+        const int begin = tile.stretch * span;
+        combine_wide(launch.windows[tile.stream], columns.access, made[0], begin,
+                     min(begin + span, columns.pieces));
+      });
 }
 
-/// A block's work: its tile of a stream, which `make_tile(stream, tile, between)` makes, or of the
-/// facts; and its part in moving the state on.
+/// A block's work: its tile of a stream, which `make_tile(tile)` makes once it is known where its
+/// samples are, or of the facts; and its part in moving the state on. `kIsByRow`: all windows are
+/// known to be by row.
 ///
-/// Each block reads the state in step 1. One of its threads then counts the block, as soon as the
-/// barrier says that all of them have what they read; whoever finds that it is the last writes the
-/// new state, at the end, where the count has long come back. So nobody waits for anybody.
-template <typename Launch, typename MakeTile>
-__device__ void make_share(const Launch& launch, const MakeTile& make_tile) {
-  const bool is_counter = threadIdx.x == kThreads - 1 && launch.draw.state != nullptr;
-  unsigned long long before = 0;
-  const auto count_this = [&] {
-    if (is_counter) before = count_reader(launch.draw);
-  };
+/// Each sample of a tile is drawn once. Then one of the block's threads counts it among those that
+/// have read the state, as soon as the barrier says that all of them have what they read; whoever
+/// finds that it is the last writes the new state, at the end, where the count has long come back. So
+/// nobody waits for anybody.
+template <bool kIsByRow, typename Launch, typename MakeTile>
+__device__ void make_share(const Launch& launch, uint4* shared, const MakeTile& make_tile) {
+  const int thread = static_cast<int>(threadIdx.x);
+  unsigned int before = ~0u;  // blocks that had read the state; a grid has fewer than 2^31
   make_tile_of_block(launch, [&](int stream, const Tile& tile) {
-    if (stream == launch.stream_count - 1) {
-      make_facts(launch, launch.tilings[stream], tile);
-      __syncthreads();
-      count_this();
-    } else {
-      make_tile(stream, tile, count_this);
+    const bool is_facts = stream == launch.stream_count - 1;
+    WindowTile found(stream, tile, shared);
+    const int sample_count = is_facts ? found.cut_facts(launch) : found.cut_targets(launch);
+    if (thread < sample_count) {
+      const int b = found.first_sample + thread;
+      const Sample sample = draw(launch.draw, b);
+      if (is_facts) {
+        write_facts(launch.draw, launch.facts, sample, b);
+      } else {
+        found.samples[thread] = find_rows<kIsByRow>(launch.windows[stream], sample);
+      }
     }
+    __syncthreads();
+    if (thread == kThreads - 1 && launch.draw.state != nullptr) before = count_reader(launch.draw);
+    if (!is_facts) make_tile(found);
   });
-  if (is_counter && before == gridDim.x - 1) move_on(launch.draw);
+  if (before == gridDim.x - 1) move_on(launch.draw);
+}
+
+/// Streams whose rows are copied.
+template <typename Launch>
+__global__ void __launch_bounds__(kThreads, kCopyBlocksPerSm)
+    copy_batch_kernel(const __grid_constant__ Launch launch) {
+  extern __shared__ uint4 shared[];
+  make_share<true>(launch, shared, [&](const WindowTile& tile) { make_copied_tile(launch, tile); });
 }
 
 /// Step 2 of a stream of float32, in and out.
@@ -152,14 +146,16 @@ __device__ __forceinline__ void combine_floats(const NarrowPlan& plan, const Col
   }
 }
 
-/// Streams that are copied or interpolated, float32 in and out: what most policies train on.
+/// Streams whose rows are copied, and others that are copied or interpolated, float32 in and out:
+/// what most policies train on.
 template <typename Launch>
 __global__ void __launch_bounds__(kThreads, kBlocksPerSm)
     float_batch_kernel(const __grid_constant__ Launch launch) {
   extern __shared__ uint4 shared[];
-  make_share(launch, [&](int stream, const Tile& tile, const auto& between) {
+  make_share<false>(launch, shared, [&](const WindowTile& tile) {
+    if (launch.targets[tile.stream].is_copied) return make_copied_tile(launch, tile);
     make_plain_tile<float>(
-        launch, stream, tile, shared, between,
+        launch, tile,
         [&](const NarrowPlan& plan, const Columns& columns, const PlainTarget<float>* made,
             int count) { combine_floats(plan, columns, tile.stretch, made, count); });
   });
@@ -225,17 +221,18 @@ template <typename Launch>
 __global__ void __launch_bounds__(kThreads, kBlocksPerSm)
     batch_kernel(const __grid_constant__ Launch launch) {
   extern __shared__ uint4 shared[];
-  make_share(launch, [&](int stream, const Tile& tile, const auto& between) {
-    const NarrowPlan& align = launch.windows[stream].align;
+  make_share<false>(launch, shared, [&](const WindowTile& tile) {
+    if (launch.targets[tile.stream].is_copied) return make_copied_tile(launch, tile);
+    const NarrowPlan& align = launch.windows[tile.stream].align;
     const auto make = [&](auto compute) {
       using Compute = decltype(compute);
-      if (launch.targets[stream].span > 0) {
-        make_wide_tile<Compute>(launch, stream, tile, shared, between);
-      } else if (launch.columns[stream].access == Access::kRuns) {
-        make_runs_tile<Compute>(launch, stream, tile, shared, between);
+      if (launch.targets[tile.stream].span > 0) {
+        make_wide_tile<Compute>(launch, tile);
+      } else if (launch.columns[tile.stream].access == Access::kRuns) {
+        make_runs_tile<Compute>(launch, tile);
       } else {
         make_plain_tile<Compute>(
-            launch, stream, tile, shared, between,
+            launch, tile,
             [&](const NarrowPlan& plan, const Columns& columns, const PlainTarget<Compute>* made,
                 int count) { combine_any(plan, columns, tile.stretch, made, count); });
       }
@@ -267,52 +264,55 @@ NarrowWindow narrow_window(const WindowPlan& wide) {
   return narrow;
 }
 
-/// How a stream's rows are cut up, and how many pieces of a wide one a block makes; else 0.
-struct Cut {
-  Columns columns;
-  std::int32_t span;
-};
-
 /// Pieces of an image that is written colours first are pixels, some together where that fits.
-Cut cut_image(const NarrowWindow& window) {
+Columns cut_image(const NarrowWindow& window) {
   const NarrowPlan& plan = window.align;
   const std::int32_t pixels = plan.channels / window.colours;
   const std::int32_t width =
       plan.out_type == DataType::kFloat64 ? kPixelsAtOnce<double> : kPixelsAtOnce<float>;
   const bool fits = pixels % width == 0 && plan.out_target_stride % width == 0 &&
-                    is_aligned(plan.out, width * size_of(plan.out_type));
-  const Columns columns =
-      fits ? Columns(pixels / width, Access::kVector) : Columns(pixels, Access::kScalar);
-  return {columns, span_of(columns.pieces)};
+                    is_aligned(plan.out, width * size_of(plan.out_type)) &&
+                    plan.values_row_stride % width == 0 && is_aligned(plan.values, width);
+  return fits ? Columns(pixels / width, Access::kVector) : Columns(pixels, Access::kScalar);
 }
 
-Cut cut_rows(const NarrowWindow& window, const RunTable& runs) {
-  if (window.colours > 0) return cut_image(window);
+Cut cut_rows(const NarrowWindow& window, const RunTable& runs, std::int32_t targets) {
   const NarrowPlan& plan = window.align;
+  const auto cut_narrow = [&](const Columns& columns) -> Cut {
+    const Tiling tiling(columns.pieces, targets);
+    return {columns, Tiling::of_neighbours(tiling.targets_per_tile, tiling.stretches), 0};
+  };
+  if (window.colours > 0) return cut_wide(cut_image(window), kMostPixelPieces);
   if (!is_common(plan.value_type, plan.out_type)) {
-    return {{static_cast<std::int32_t>(runs.units), Access::kRuns}, 0};
+    return cut_narrow({static_cast<std::int32_t>(runs.units), Access::kRuns});
   }
   const Columns columns = columns_of(plan, runs);
   if (columns.access == Access::kScalar && plan.value_type == DataType::kFloat32 &&
       plan.out_type == DataType::kFloat32 && fits_vectors(plan, 2)) {
-    return {{plan.channels / 2, Access::kHalfVector}, 0};
+    return cut_narrow({plan.channels / 2, Access::kHalfVector});
   }
   const bool is_copied = plan.value_type == DataType::kUInt8 && plan.out_type == DataType::kUInt8 &&
                          plan.subtract == nullptr && plan.multiply == nullptr &&
                          plan.method != Method::kLinear;
   const bool is_wide = is_copied && columns.access == Access::kVector && columns.pieces > kThreads;
-  return {columns, is_wide ? span_of(columns.pieces) : 0};
+  return is_wide ? cut_wide(columns, kMostWidePieces) : cut_narrow(columns);
 }
 
-/// Bytes of shared memory that a block of a stream needs.
-std::size_t shared_bytes(const Tiling& tiling, const NarrowPlan& plan, Access access) {
+/// Bytes of shared memory that a block of a stream needs for a target.
+std::size_t target_bytes(const NarrowPlan& plan, Access access) {
   const bool is_double = computes_in_double(plan.value_type, plan.out_type);
   std::size_t each = is_double ? sizeof(PlainTarget<double>) : sizeof(PlainTarget<float>);
   if (access == Access::kRuns) {
     each = is_double ? sizeof(RunsTarget<double, std::int32_t>)
                      : sizeof(RunsTarget<float, std::int32_t>);
   }
-  return each * static_cast<std::size_t>(tiling.targets_per_tile);
+  return each;
+}
+
+/// The most samples that `count` neighbouring targets are of, if tiles have so many each.
+std::int32_t most_samples(std::int32_t count, std::int32_t steps) {
+  if (count % steps == 0) return count / steps;
+  return std::min((count - 1) / steps + 2, count);
 }
 
 /// Whether a stream has anything to be made.
@@ -329,33 +329,39 @@ void launch_batch(const BatchCall& call, cudaStream_t stream) {
   launch.facts = call.facts;
   launch.size = static_cast<std::int32_t>(call.size);
   int count = 0;
-  int runs = 0;
-  std::int32_t sweeps = 1;
-  bool is_all_float = true;
+  const RunTable* tables[Launch::kStreams];
   for (std::int64_t i = 0; i < call.count; ++i) {
     if (!has_work(call.windows[i])) continue;
-    NarrowWindow& window = launch.windows[count];
-    window = narrow_window(call.windows[i]);
-    const Cut cut = cut_rows(window, call.runs[i]);
-    const Columns& columns = launch.columns[count] = cut.columns;
-    is_all_float = is_all_float && columns.access != Access::kRuns &&
-                   window.align.value_type == DataType::kFloat32 &&
-                   window.align.out_type == DataType::kFloat32;
+    launch.windows[count] = narrow_window(call.windows[i]);
+    tables[count++] = &call.runs[i];
+  }
+  int runs = 0;
+  std::int32_t sweeps = 1;
+  bool is_all_copied = true;
+  bool is_all_float = true;
+  for (int i = 0; i < count; ++i) {
+    const NarrowWindow& window = launch.windows[i];
     const std::int32_t targets = launch.size * window.align.targets;
-    launch.targets[count] = {targets, Divisor(static_cast<std::uint32_t>(window.align.targets)),
-                             cut.span};
-    launch.tilings[count] =
-        cut.span > 0 ? Tiling::of_single_targets((columns.pieces + cut.span - 1) / cut.span)
-                     : Tiling(columns.pieces, targets);
-    sweeps = std::max(sweeps, launch.tilings[count].sweeps(targets));
-    launch.first_run[count] = static_cast<std::int16_t>(runs);
-    launch.run_count[count] = static_cast<std::int16_t>(call.runs[i].count);
-    for (int run = 0; run < call.runs[i].count; ++run) {
-      const PlannedRun& from = call.runs[i][run];
+    const bool is_copied = copied_part_bytes(window) > 0;
+    const Cut cut =
+        is_copied ? cut_copied_rows(window, targets) : cut_rows(window, *tables[i], targets);
+    launch.columns[i] = cut.columns;
+    launch.tilings[i] = cut.tiling;
+    launch.targets[i] = {targets, Divisor(static_cast<std::uint32_t>(window.align.targets)),
+                         cut.span, most_samples(cut.tiling.targets_per_tile, window.align.targets),
+                         is_copied};
+    is_all_copied = is_all_copied && is_copied;
+    is_all_float = is_all_float && (is_copied || (cut.columns.access != Access::kRuns &&
+                                                  window.align.value_type == DataType::kFloat32 &&
+                                                  window.align.out_type == DataType::kFloat32));
+    sweeps = std::max(sweeps, launch.tilings[i].sweeps(targets));
+    launch.first_run[i] = static_cast<std::int16_t>(runs);
+    launch.run_count[i] = static_cast<std::int16_t>(tables[i]->count);
+    for (int run = 0; run < tables[i]->count; ++run) {
+      const PlannedRun& from = (*tables[i])[run];
       launch.runs[runs++] = {static_cast<std::int32_t>(from.first_channel),
                              static_cast<std::int32_t>(from.first_unit), from.method};
     }
-    ++count;
   }
   launch.tilings[count] = Tiling(1, launch.size);
   launch.stream_count = count + 1;
@@ -369,8 +375,13 @@ void launch_batch(const BatchCall& call, cudaStream_t stream) {
     tiling.first_block = launch.blocks_per_sweep;
     launch.blocks_per_sweep += tiling.blocks_per_sweep();
     if (i == count) break;
-    shared =
-        std::max(shared, shared_bytes(tiling, launch.windows[i].align, launch.columns[i].access));
+    const NarrowPlan& plan = launch.windows[i].align;
+    const std::size_t of_target = launch.targets[i].is_copied
+                                      ? sizeof(CopiedRow)
+                                      : target_bytes(plan, launch.columns[i].access);
+    shared = std::max(shared, of_target * static_cast<std::size_t>(tiling.targets_per_tile) +
+                                  sizeof(WindowSample) *
+                                      static_cast<std::size_t>(launch.targets[i].most_samples));
   }
   launch.by_sweep = Divisor(static_cast<std::uint32_t>(launch.blocks_per_sweep));
   cudaLaunchConfig_t config{};
@@ -378,7 +389,9 @@ void launch_batch(const BatchCall& call, cudaStream_t stream) {
   config.blockDim = kThreads;
   config.dynamicSmemBytes = shared;
   config.stream = stream;
-  const auto kernel = is_all_float ? float_batch_kernel<Launch> : batch_kernel<Launch>;
+  const auto kernel = is_all_copied  ? copy_batch_kernel<Launch>
+                      : is_all_float ? float_batch_kernel<Launch>
+                                     : batch_kernel<Launch>;
   check_cuda(cudaLaunchKernelEx(&config, kernel, launch), "a batch");
 }
 

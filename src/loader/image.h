@@ -9,19 +9,25 @@
 
 namespace robocache::ROBOCACHE_TARGET {
 
+/// What is done to a colour's values: x - 0 and x * 1, where nothing is, have x's bits.
+struct ColourScale {
+  double subtract, multiply;
+};
+
+template <typename Index>
+ROBOCACHE_HOST_DEVICE ColourScale scale_of_colour(const BasicStreamPlan<Index>& plan,
+                                                  std::int32_t colour) {
+  ColourScale scale{0, 1};
+  if (plan.subtract != nullptr) scale.subtract = static_cast<const double*>(plan.subtract)[colour];
+  if (plan.multiply != nullptr) scale.multiply = static_cast<const double*>(plan.multiply)[colour];
+  return scale;
+}
+
 /// A colour's value as it is written. The scale is worked in float64, whatever the output: x / 255
 /// then comes out as those have it who divide in float32.
-template <typename Out, typename Compute, typename Index>
-ROBOCACHE_HOST_DEVICE Out scale_colour(const BasicStreamPlan<Index>& plan, std::int32_t colour,
-                                       Compute x) {
-  double scaled = static_cast<double>(x);
-  if (plan.subtract != nullptr) {
-    scaled = scaled - static_cast<const double*>(plan.subtract)[colour];
-  }
-  if (plan.multiply != nullptr) {
-    scaled = scaled * static_cast<const double*>(plan.multiply)[colour];
-  }
-  return Round<Out>::from(scaled);
+template <typename Out, typename Compute>
+ROBOCACHE_HOST_DEVICE Out scale_colour(const ColourScale& scale, Compute x) {
+  return Round<Out>::from((static_cast<double>(x) - scale.subtract) * scale.multiply);
 }
 
 }  // namespace robocache::ROBOCACHE_TARGET

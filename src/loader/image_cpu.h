@@ -20,8 +20,9 @@ class ImageWriter {
   explicit ImageWriter(const WindowPlan& window)
       : plan_(window.align), colours_(window.colours), pixels_(plan_.channels / window.colours) {
     for (std::int32_t colour = 0; colour < colours_; ++colour) {
+      const ColourScale scale = scale_of_colour(plan_, colour);
       for (int x = 0; x < 256; ++x) {
-        table_[colour][x] = scale_colour<Out>(plan_, colour, static_cast<Compute>(x));
+        table_[colour][x] = scale_colour<Out>(scale, static_cast<Compute>(x));
       }
     }
   }
@@ -53,10 +54,11 @@ class ImageWriter {
  private:
   void lerp_plane(const std::uint8_t* a, const std::uint8_t* b, Compute w, std::int32_t colour,
                   Out* __restrict plane) const {
+    const ColourScale scale = scale_of_colour(plan_, colour);
     for (std::int64_t p = 0; p < pixels_; ++p) {
       const std::int64_t i = p * colours_ + colour;
-      plane[p] = scale_colour<Out>(plan_, colour,
-                                   lerp(static_cast<Compute>(a[i]), static_cast<Compute>(b[i]), w));
+      plane[p] =
+          scale_colour<Out>(scale, lerp(static_cast<Compute>(a[i]), static_cast<Compute>(b[i]), w));
     }
   }
 

@@ -1,5 +1,6 @@
-// Where the steps of samples' windows stand, on the GPU: step 1 of a block's work (see
-// align/tiling_cuda.h), a thread to each target, and the state that a drawing moves on.
+// Where the samples of a tile are, and the steps of their windows, on the GPU: step 1 of a block's
+// work (see align/tiling_cuda.h), a thread to each sample and then to each target; and the state that
+// a drawing moves on.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +21,17 @@ using NarrowWindow = BasicWindowPlan<std::int32_t>;
 struct WindowTargets {
   std::int32_t count;  // B * K
   Divisor by_steps;
-  std::int32_t span;  // of wide rows: pieces for a block; else 0
+  std::int32_t span;          // of wide rows: pieces for a block; else 0
+  std::int32_t most_samples;  // that a tile has targets of
+  bool is_copied;             // see copy_cuda.h
+};
+
+/// How a stream's rows and targets are cut up. Targets of a tile are neighbours, so that they are of
+/// few samples.
+struct Cut {
+  Columns columns;
+  Tiling tiling;
+  std::int32_t span;  // as in WindowTargets
 };
 
 __device__ inline Bracket<std::int64_t, std::int32_t> find_row(const RowTimes<std::int32_t>& times,
@@ -28,60 +39,126 @@ __device__ inline Bracket<std::int64_t, std::int32_t> find_row(const RowTimes<st
   return find_bracket_between(times, t, times[0], times[times.count - 1]);
 }
 
-/// Locates target `target`, and writes its age if that is asked for; false if the stream is of other
-/// episodes than its sample's. What each load asks for is known from the one before: the state or an
-/// index, the anchor, the episode's offsets, its times.
-template <typename Compute, bool kAddsRows>
-__device__ bool locate_step(const DrawPlan& draw_plan, const NarrowWindow& window,
-                            const WindowTargets& targets, std::int32_t target, bool writes,
-                            EpisodeRows<std::int32_t>& rows,
-                            Located<Compute, std::int32_t>& located) {
-  const std::int32_t b = targets.by_steps.quotient(target);
-  const std::int32_t k = target - b * window.align.targets;
-  const std::int64_t step_size = window.steps[k];  // waits for nothing
-  const Sample sample = draw(draw_plan, b);
-  rows = {0, 0, 0};
-  if (sample.index >= 0) {
-    if (!is_of_episode(window, sample.anchor.episode)) return false;
-    rows = rows_of_episode(window, sample.anchor.episode);
+/// A sample, as a stream's targets see it.
+struct alignas(16) WindowSample {
+  EpisodeRows<std::int32_t> rows;
+  Anchor anchor;
+  std::int32_t existing;  // of its rows; for a causal window, up to the anchor
+  bool is_written;        // the stream is of its episode, or there is no such sample
+};
+
+/// A sample's rows of a stream. `kIsByRow`: its window is known to be by row.
+template <bool kIsByRow>
+__device__ WindowSample find_rows(const NarrowWindow& window, const Sample& sample) {
+  WindowSample found{{0, 0, 0}, sample.anchor, 0, true};
+  if (sample.index < 0) return found;
+  found.is_written = is_of_episode(window, sample.anchor.episode);
+  if (!found.is_written) return found;
+  found.rows = rows_of_episode(window, sample.anchor.episode);
+  found.existing = found.rows.count;
+  if (!kIsByRow && window.is_causal) {
+    found.existing =
+        count_existing(window, found.rows, times_of_rows(window, found.rows), sample.anchor,
+                       [](const RowTimes<std::int32_t>& times, std::int64_t t) {
+                         return find_row(times, t).not_after;
+                       });
   }
+  return found;
+}
+
+/// A target of a tile.
+struct TileTarget {
+  std::int32_t target;   // counted over the batch
+  std::int32_t sample;   // of the tile's
+  std::int32_t step;     // its number,
+  std::int64_t step_at;  // and where it is
+};
+
+/// A block's tile of a stream: so many targets, which may be none, of samples that are found before
+/// them; and this thread's target.
+struct WindowTile {
+  int stream, stretch, first_target;
+  int count;
+  int first_sample;
+  WindowSample* samples;
+  void* made;  // room for what is known of each target
+  TileTarget target;
+
+  __device__ WindowTile(int stream_of_block, const Tile& tile, uint4* shared)
+      : stream(stream_of_block),
+        stretch(tile.stretch),
+        first_target(tile.first_target),
+        count(0),
+        first_sample(tile.first_target),
+        samples(reinterpret_cast<WindowSample*>(shared)),
+        made(nullptr),
+        target{} {}
+
+  /// Of a stream. Returns how many samples the tile has targets of.
+  template <typename Launch>
+  __device__ int cut_targets(const Launch& launch) {
+    const NarrowWindow& window = launch.windows[stream];
+    const WindowTargets& targets = launch.targets[stream];
+    count = min(launch.tilings[stream].targets_per_tile, targets.count - first_target);
+    first_sample = targets.by_steps.quotient(first_target);
+    made = samples + targets.most_samples;
+    if (has_target()) {
+      const int number = first_target + static_cast<int>(threadIdx.x);
+      const int b = targets.by_steps.quotient(number);
+      const int step = number - b * window.align.targets;
+      // Which waits for nothing, while samples are yet to be found.
+      target = {number, b - first_sample, step, window.steps[step]};
+    }
+    if (count <= 0) return 0;
+    return targets.by_steps.quotient(first_target + count - 1) - first_sample + 1;
+  }
+
+  /// Of the facts, whose targets are the samples.
+  template <typename Launch>
+  __device__ int cut_facts(const Launch& launch) const {
+    return min(launch.tilings[stream].targets_per_tile, launch.size - first_sample);
+  }
+
+  /// The step of the tile's first target.
+  __device__ int first_step(const NarrowPlan& plan) const {
+    return first_target - first_sample * plan.targets;
+  }
+  __device__ bool has_target() const { return static_cast<int>(threadIdx.x) < count; }
+  __device__ const WindowSample& sample() const { return samples[target.sample]; }
+};
+
+/// Locates a target, and writes its age if that is asked for.
+template <typename Compute, bool kAddsRows>
+__device__ Located<Compute, std::int32_t> locate_step(const NarrowWindow& window,
+                                                      const WindowSample& sample,
+                                                      const TileTarget& target, bool writes) {
   LocatedStep<Compute, std::int32_t> step;
   if (window.is_by_row) {
-    step = locate_by_row<Compute>(window, rows, sample.anchor, step_size);
+    step = locate_by_row<Compute>(window, sample.rows, sample.anchor, target.step_at);
   } else {
-    RowTimes<std::int32_t> times = times_of_rows(window, rows);
-    if (window.is_causal) {
-      times.count = count_existing(window, rows, times, sample.anchor,
-                                   [](const RowTimes<std::int32_t>& searched, std::int64_t t) {
-                                     return find_row(searched, t).not_after;
-                                   });
-    }
-    step = locate_by_time<Compute, kAddsRows>(window, times, sample.anchor, k, step_size,
+    RowTimes<std::int32_t> times = times_of_rows(window, sample.rows);
+    times.count = sample.existing;
+    step = locate_by_time<Compute, kAddsRows>(window, times, sample.anchor, target.step,
+                                              target.step_at,
                                               [](const RowTimes<std::int32_t>& searched,
                                                  std::int64_t t) { return find_row(searched, t); });
   }
   if (writes && window.align.out_age != nullptr) {
-    static_cast<std::int64_t*>(window.align.out_age)[target] = step.age;
+    static_cast<std::int64_t*>(window.align.out_age)[target.target] = step.age;
   }
-  located = step.located;
-  return true;
+  return step.located;
 }
 
 /// Step 1 for a stream that is copied or interpolated. A block that `writes` writes masks and ages.
 template <typename Compute>
-__device__ PlainTarget<Compute> locate_plain_step(const DrawPlan& draw_plan,
-                                                  const NarrowWindow& window,
-                                                  const WindowTargets& targets, std::int32_t target,
-                                                  bool writes) {
-  EpisodeRows<std::int32_t> rows;
-  Located<Compute, std::int32_t> located;
-  if (target >= targets.count ||
-      !locate_step<Compute, false>(draw_plan, window, targets, target, writes, rows, located)) {
-    return {0, Compute(0), static_cast<std::uint32_t>(Recipe::kNothing)};
-  }
-  const Location<Compute>& location = located.location;
+__device__ PlainTarget<Compute> locate_plain_step(const NarrowWindow& window,
+                                                  const WindowSample& sample,
+                                                  const TileTarget& target, bool writes) {
+  if (!sample.is_written) return {0, Compute(0), static_cast<std::uint32_t>(Recipe::kNothing)};
+  const Location<Compute> location =
+      locate_step<Compute, false>(window, sample, target, writes).location;
   if (writes && window.align.out_valid != nullptr) {
-    window.align.out_valid[target] = !location.valid;
+    window.align.out_valid[target.target] = !location.valid;
   }
   const MethodRows picked = rows_for(window.align.method, location);
   const Recipe recipe = location.source == Source::kZero  ? Recipe::kZero
@@ -89,30 +166,27 @@ __device__ PlainTarget<Compute> locate_plain_step(const DrawPlan& draw_plan,
                         : picked.is_pair                  ? Recipe::kPair
                                                           : Recipe::kRow;
   PlainTarget<Compute> made;
-  made.a = rows.values + (location.lo + picked.step) * window.align.values_row_stride;
+  made.a = sample.rows.values + (location.lo + picked.step) * window.align.values_row_stride;
   made.weight = location.weight;
-  made.tag = static_cast<std::uint32_t>(target) << 3 | static_cast<std::uint32_t>(recipe);
+  made.tag = static_cast<std::uint32_t>(target.target) << 3 | static_cast<std::uint32_t>(recipe);
   return made;
 }
 
 /// Step 1 for a stream of any layout.
 template <typename Compute>
 __device__ RunsTarget<Compute, std::int32_t> locate_runs_step(
-    const DrawPlan& draw_plan, const NarrowWindow& window, const BasicRunTable<std::int32_t>& runs,
-    const WindowTargets& targets, std::int32_t target, bool writes) {
+    const NarrowWindow& window, const BasicRunTable<std::int32_t>& runs, const WindowSample& sample,
+    const TileTarget& target, bool writes) {
   RunsTarget<Compute, std::int32_t> made;
   made.out = -1;
-  EpisodeRows<std::int32_t> rows;
-  if (target >= targets.count ||
-      !locate_step<Compute, true>(draw_plan, window, targets, target, writes, rows, made.located)) {
-    return made;
-  }
-  made.values = rows.values;
-  made.valid = rows.first;
-  made.out = offset(target, window.align.out_target_stride);
+  if (!sample.is_written) return made;
+  made.located = locate_step<Compute, true>(window, sample, target, writes);
+  made.values = sample.rows.values;
+  made.valid = sample.rows.first;
+  made.out = offset(target.target, window.align.out_target_stride);
   if (writes && window.align.out_valid != nullptr) {
     const bool exists = quaternions_exist(window.align, runs, made);
-    window.align.out_valid[target] = !(made.located.location.valid && exists);
+    window.align.out_valid[target.target] = !(made.located.location.valid && exists);
   }
   return made;
 }
@@ -120,8 +194,9 @@ __device__ RunsTarget<Compute, std::int32_t> locate_runs_step(
 /// Counts this block among those that have read the state; called by one thread, after a barrier
 /// that all others of the block have come to with what they read in hand. Returns how many were
 /// before it.
-__device__ inline unsigned long long count_reader(const DrawPlan& draw_plan) {
-  return atomicAdd(reinterpret_cast<unsigned long long*>(draw_plan.state + 2), 1ULL);
+__device__ inline unsigned int count_reader(const DrawPlan& draw_plan) {
+  // The lower half of the number there, which a grid's blocks fit in.
+  return atomicAdd(reinterpret_cast<unsigned int*>(draw_plan.state + 2), 1u);
 }
 
 /// Moves the state on, which no block reads any more.

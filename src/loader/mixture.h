@@ -38,6 +38,9 @@ ROBOCACHE_HOST_DEVICE_INLINE std::int64_t draw_from_mixture(const Mixture& mixtu
   const std::uint64_t choice = mix64(key + (counter + 1) * kGolden);
   const std::uint64_t number = mix64(key + (counter + 2) * kGolden);
   std::int64_t part = 0;
+#if defined(__CUDA_ARCH__)
+#pragma unroll 1  // most launches draw from none: they should not have to fetch more code
+#endif
   for (std::int64_t i = 0; i + 1 < mixture.count; ++i) {
     part += static_cast<std::uint64_t>(mixture.thresholds[i]) <= choice ? 1 : 0;
   }

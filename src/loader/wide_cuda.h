@@ -9,43 +9,21 @@
 #include "align/plain_cuda.h"
 #include "align/tiling_cuda.h"
 #include "align/vector_cuda.h"
+#include "loader/copy_cuda.h"
 #include "loader/image.h"
 #include "loader/locate_cuda.h"
 
 namespace robocache::cuda {
 
-// Pieces that a thread makes; for bytes, their loads are in flight together.
-constexpr int kWidePieces = 4;
+// Pieces of an image that a thread sends for at once, and those that a block makes.
+constexpr int kPixelPiecesAtOnce = 5;
+constexpr std::int32_t kMostPixelPieces = 2 * kPixelPiecesAtOnce * kThreads;
 
-/// Pieces of a wide row for one block, so that its blocks have about as many each.
-inline std::int32_t span_of(std::int32_t pieces) {
-  constexpr std::int32_t kMost = kThreads * kWidePieces;
-  const std::int32_t stretches = std::max((pieces + kMost - 1) / kMost, 1);
-  return (pieces + stretches - 1) / stretches;
-}
-
-/// Copies pieces [begin, end), of 16 bytes, of a row of bytes, or writes zeros.
-__device__ inline void copy_bytes(const NarrowPlan& plan, const PlainTarget<float>& target,
-                                  int begin, int end) {
-  const bool is_row = target.recipe() == Recipe::kRow;
-  const auto* const from =
-      reinterpret_cast<const uint4*>(static_cast<const std::uint8_t*>(plan.values) + target.a);
-  auto* const to = reinterpret_cast<uint4*>(static_cast<std::uint8_t*>(plan.out) +
-                                            offset(target.target(), plan.out_target_stride));
-#pragma unroll 1
-  for (int top = begin + static_cast<int>(threadIdx.x); top < end; top += kWidePieces * kThreads) {
-    uint4 pieces[kWidePieces];
-#pragma unroll
-    for (int i = 0; i < kWidePieces; ++i) {
-      const int piece = top + i * kThreads;
-      pieces[i] = is_row && piece < end ? __ldg(from + piece) : uint4{0, 0, 0, 0};
-    }
-#pragma unroll
-    for (int i = 0; i < kWidePieces; ++i) {
-      const int piece = top + i * kThreads;
-      if (piece < end) to[piece] = pieces[i];
-    }
-  }
+/// A row of bytes that is copied.
+__device__ inline CopiedRow copied_row_of(const NarrowPlan& plan,
+                                          const PlainTarget<float>& target) {
+  if (target.recipe() != Recipe::kRow) return kZeros;
+  return reinterpret_cast<CopiedRow>(plan.values) + static_cast<CopiedRow>(target.a);
 }
 
 /// The byte as a number of the compute type.
@@ -79,18 +57,57 @@ __device__ void make_pixels(const NarrowWindow& window, const PlainTarget<Comput
 #pragma unroll
   for (int c = 0; c < kColours; ++c) {
     if (c >= colours) break;
+    const ColourScale scale = scale_of_colour(plan, c);
     Vector<Out, kPixels> made;
 #pragma unroll
     for (int p = 0; p < kPixels; ++p) {
       if (is_pair) {
         const Compute x =
             lerp(static_cast<Compute>(a[c][p]), static_cast<Compute>(b[c][p]), target.weight);
-        made.elements[p] = scale_colour<Out>(plan, c, x);
+        made.elements[p] = scale_colour<Out>(scale, x);
       } else {
-        made.elements[p] = scale_colour<Out>(plan, c, number_of(a[c][p], double{}));
+        made.elements[p] = scale_colour<Out>(scale, number_of(a[c][p], double{}));
       }
     }
     store_vector(out + static_cast<std::int64_t>(c) * pixels + pixel, made);
+  }
+}
+
+/// Makes pieces [begin, end), of four pixels, of an image of three colours that is one row: what
+/// cameras give. A piece is three words, whose bytes are r0 g0 b0 r1, g1 b1 r2 g2, b2 r3 g3 b3.
+template <typename Out>
+__device__ void make_rgb(const NarrowPlan& plan, const std::uint8_t* row, Out* out, int pixels,
+                         int begin, int end) {
+  constexpr int kColours = 3;
+  ColourScale scales[kColours];
+#pragma unroll
+  for (int c = 0; c < kColours; ++c) scales[c] = scale_of_colour(plan, c);
+#pragma unroll 1
+  for (int top = begin + static_cast<int>(threadIdx.x); top < end;
+       top += kPixelPiecesAtOnce * kThreads) {
+    const auto* const from = reinterpret_cast<const unsigned int*>(row) + top * kColours;
+    unsigned int words[kPixelPiecesAtOnce][kColours];
+#pragma unroll
+    for (int i = 0; i < kPixelPiecesAtOnce; ++i) {
+      if (top + i * kThreads >= end) continue;
+#pragma unroll
+      for (int w = 0; w < kColours; ++w) words[i][w] = __ldg(from + i * kThreads * kColours + w);
+    }
+#pragma unroll
+    for (int i = 0; i < kPixelPiecesAtOnce; ++i) {
+      if (top + i * kThreads >= end) continue;
+#pragma unroll
+      for (int c = 0; c < kColours; ++c) {
+        Vector<Out, 4> made;
+#pragma unroll
+        for (int p = 0; p < 4; ++p) {
+          const int byte = p * kColours + c;
+          const auto x = static_cast<std::uint8_t>(words[i][byte / 4] >> byte % 4 * 8);
+          made.elements[p] = scale_colour<Out>(scales[c], number_of(x, double{}));
+        }
+        store_vector(out + c * pixels + (top + i * kThreads) * 4, made);
+      }
+    }
   }
 }
 
@@ -103,6 +120,11 @@ __device__ void make_image(const NarrowWindow& window, const PlainTarget<Compute
   const auto* const row = static_cast<const std::uint8_t*>(plan.values) + target.a;
   Out* const out = static_cast<Out*>(plan.out) + offset(target.target(), plan.out_target_stride);
   const bool is_literal = target.recipe() == Recipe::kZero || target.recipe() == Recipe::kNan;
+  if constexpr (kPixels == 4) {
+    if (window.colours == 3 && target.recipe() == Recipe::kRow) {
+      return make_rgb(plan, row, out, pixels, begin, end);
+    }
+  }
 #pragma unroll 1
   for (int piece = begin + static_cast<int>(threadIdx.x); piece < end; piece += kThreads) {
     const int pixel = piece * kPixels;
@@ -140,7 +162,12 @@ __device__ void make_image_either_way(const NarrowWindow& window, Access access,
 __device__ inline void combine_wide(const NarrowWindow& window, Access access,
                                     const PlainTarget<float>& target, int begin, int end) {
   if (target.recipe() == Recipe::kNothing) return;
-  if (window.colours == 0) return copy_bytes(window.align, target, begin, end);
+  if (window.colours == 0) {
+    const NarrowPlan& plan = window.align;
+    return copy_aligned_run(
+        copied_row_of(plan, target), begin, end,
+        static_cast<std::uint8_t*>(plan.out) + offset(target.target(), plan.out_target_stride));
+  }
   switch (window.align.out_type) {
     case DataType::kFloat16:
       return make_image_either_way<Float16>(window, access, target, begin, end);

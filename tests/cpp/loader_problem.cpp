@@ -182,7 +182,7 @@ void fill_stream_times(WindowData& window, std::int64_t rows, const Clock& clock
   }
 }
 
-void fill_steps(WindowData& window, const Clock& clock, Random& random) {
+void fill_steps(WindowData& window, const Clock& clock, bool is_copied, Random& random) {
   const bool is_by_row = window.options.timeline == Timeline::kRows;
   const std::int64_t count = random.one_in(16) ? 0 : 1 + random.below(random.pick({3, 12, 140}));
   const std::int64_t past = random.pick({0, 3, 20});
@@ -197,6 +197,9 @@ void fill_steps(WindowData& window, const Clock& clock, Random& random) {
           {std::numeric_limits<std::int64_t>::min(), std::numeric_limits<std::int64_t>::max()});
     }
     steps.push_back(step);
+  }
+  if (is_copied && !random.one_in(4)) {
+    for (std::int64_t k = 0; k < count; ++k) steps[k] = k - past;
   }
   const bool must_ascend = std::any_of(window.options.layout.begin(), window.options.layout.end(),
                                        [](const Run& run) { return run.method == Method::kSum; });
@@ -242,14 +245,18 @@ WindowData random_window(std::int64_t number, std::int64_t episodes, const Clock
   WindowData window;
   WindowStream& options = window.options;
   options.name = "stream" + std::to_string(number);
-  const bool is_image =
-      wanted.is_image || (!wanted.value_type && !wanted.method && random.one_in(10));
+  const bool is_image = wanted.is_image || (!wanted.value_type && !wanted.method &&
+                                            !wanted.is_copied && random.one_in(10));
   const DataType value_type = is_image            ? DataType::kUInt8
                               : wanted.value_type ? *wanted.value_type
                                                   : random.pick(kValueTypes);
   options.out_type = wanted.out_type ? *wanted.out_type : random.pick(kValueTypes);
   std::int64_t channels =
       random.one_in(16) ? 0 : random.pick<std::int64_t>({1, 2, 3, 4, 6, 7, 8, 14, 16, 32, 40, 300});
+  if (wanted.is_copied) {
+    options.out_type = value_type;
+    if (random.one_in(6)) channels = random.pick<std::int64_t>({1541, 6160, 9000, 9001, 20000});
+  }
   if (is_image) {
     options.channels_first = true;
     options.pixels = 1 + random.below(random.pick({6, 60, 700}));
@@ -270,7 +277,7 @@ WindowData random_window(std::int64_t number, std::int64_t episodes, const Clock
   if (options.timeline == Timeline::kTime || random.one_in(2)) {
     fill_stream_times(window, rows, clock, random);
   }
-  fill_steps(window, clock, random);
+  fill_steps(window, clock, wanted.is_copied, random);
   if (random.one_in(3)) {
     window.valid = Tensor(DataType::kBool, {rows});
     for (std::int64_t row = 0; row < rows; ++row) window.valid.set(row, random.one_in(5) ? 0 : 1);
@@ -279,11 +286,11 @@ WindowData random_window(std::int64_t number, std::int64_t episodes, const Clock
   const DataType scale_type =
       is_image ? DataType::kFloat64 : compute_type(value_type, options.out_type);
   for (Tensor* scale : {&window.subtract, &window.multiply}) {
-    if (!random.one_in(3)) continue;
+    if (!random.one_in(3) || wanted.is_copied) continue;
     *scale = Tensor(scale_type, {scales});
     fill_at_random(*scale, random, 2);
   }
-  window.gap = random.pick<std::int64_t>({0, 0, 1, 4, 16});
+  window.gap = wanted.is_copied ? 0 : random.pick<std::int64_t>({0, 0, 1, 4, 16});
   window.wants_pad = !random.one_in(6);
   window.wants_age = random.one_in(2);
   return window;

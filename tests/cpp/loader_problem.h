@@ -67,8 +67,9 @@ struct LoaderWanted {
   std::optional<Method> method;  // without a layout
   std::optional<bool> is_causal;
   std::optional<bool> is_mixture;
-  bool is_image = false;  // of every stream; else of some, where nothing else is wanted
-  int streams = 0;        // 0: one to four
+  bool is_image = false;   // of every stream; else of some, where nothing else is wanted
+  bool is_copied = false;  // rows as they are, most of them whole windows of neighbours
+  int streams = 0;         // 0: one to four
 };
 
 LoaderProblem random_loader_problem(std::uint64_t seed, const LoaderWanted& wanted = {});

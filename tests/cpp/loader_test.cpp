@@ -84,6 +84,18 @@ TEST_P(LoaderBatch, AllOfFloat32) {
   check(wanted, 150);
 }
 
+// So do rows that are copied, which may be wide.
+TEST_P(LoaderBatch, RowsAsTheyAre) {
+  seed = 80'000;
+  LoaderWanted wanted;
+  wanted.timeline = Timeline::kRows;
+  wanted.is_copied = true;
+  for (const DataType type : {DataType::kFloat32, DataType::kFloat64, DataType::kUInt8}) {
+    wanted.value_type = type;
+    check(wanted, 40);
+  }
+}
+
 TEST_P(LoaderBatch, ImagesWithColoursFirst) {
   seed = 70'000;
   for (const DataType out_type : kValueTypes) {
