@@ -6,6 +6,7 @@ import contextlib
 import os
 import shutil
 import tempfile
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -55,8 +56,17 @@ def without_privileges() -> Iterator[None]:
         os.seteuid(0)
 
 
-def collect(episode: EpisodeReader) -> dict[str, Rows]:
-    """An episode's streams, put together; what the protocol promises of chunks is checked."""
+def checksum(array: np.ndarray) -> int:
+    return zlib.crc32(np.ascontiguousarray(array))
+
+
+def collect(
+    episode: EpisodeReader, kept: list[tuple[np.ndarray, int]] | None = None
+) -> dict[str, Rows]:
+    """An episode's streams, put together; what the protocol promises of chunks is checked.
+
+    The arrays and their checksums go to `kept`: nobody may change them afterwards.
+    """
     found: dict[str, list[Rows]] = {}
     for rows in episode.read():
         assert rows.times.dtype == np.int64 and rows.times.ndim == 1 and len(rows.times) > 0
@@ -64,6 +74,8 @@ def collect(episode: EpisodeReader) -> dict[str, Rows]:
         assert rows.values.dtype.isnative and rows.values.dtype.kind in "biuf"
         assert len(rows.times) == 1 or rows.values.nbytes <= CHUNK_BYTES
         found.setdefault(rows.stream, []).append(rows)
+        if kept is not None:
+            kept += [(array, checksum(array)) for array in (rows.times, rows.values)]
     streams = {}
     for name, parts in found.items():
         assert len({(part.values.dtype, part.values.shape[1:]) for part in parts}) == 1
@@ -88,7 +100,9 @@ def read_all(
         episodes = recording.episodes()
         keys = [episode.key for episode in episodes]
         assert len(set(keys)) == len(keys)
-        read = {episode.key: collect(episode) for episode in episodes}
+        kept: list[tuple[np.ndarray, int]] = []
+        read = {episode.key: collect(episode, kept) for episode in episodes}
+        assert all(checksum(array) == before for array, before in kept), "changed since"
     for streams in read.values():
         assert set(streams) <= set(recording.streams)
     return read, recording

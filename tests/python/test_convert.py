@@ -273,6 +273,39 @@ def test_more_recordings_of_the_same_folder(recordings: Path, tmp_path: Path) ->
     assert content(tmp_path / "s") == content(tmp_path / "t")
 
 
+def test_a_recording_that_changed(recordings: Path, tmp_path: Path) -> None:
+    """Its episode stays as it was, and is not taken for what the file holds by now."""
+    rc.convert(recordings, tmp_path / "s")
+    before = content(tmp_path / "s")
+    assert rc.convert(recordings, tmp_path / "s").skipped == []
+    size = (recordings / "r3.npz").stat().st_size
+    write_recording(recordings / "r3.npz", 33, rows=500)
+    os.utime(recordings / "r5.npz", ns=(0, 0))
+    done = robocache("convert", recordings, tmp_path / "s", "--json")
+    report = json.loads(done.stdout)
+    assert (done.returncode, report["episodes"], report["already_there"]) == (1, 0, 8)
+    assert [Path(one["source"]).name for one in report["skipped"]] == ["r3.npz", "r5.npz"]
+    reason = report["skipped"][0]["reason"]
+    assert reason.startswith(f"expected it as it was when it was converted, {size:,} bytes of 20")
+    assert reason.endswith("(converting to another store takes those of now)")
+    assert content(tmp_path / "s") == before
+    rc.merge_stores([tmp_path / "s"], tmp_path / "merged")
+    assert len(rc.convert(recordings, tmp_path / "merged").skipped) == 2
+
+
+def test_a_recording_that_grew(tmp_path: Path) -> None:
+    h5py = pytest.importorskip("h5py", reason="HDF5 needs h5py")
+    path = tmp_path / "demos.hdf5"
+    for number in range(3):
+        with h5py.File(path, "a") as file:
+            file[f"data/demo_{number}/actions"] = np.full((5, 2), number, np.float32)
+        report = rc.convert(path, tmp_path / "s", rate=10)
+        assert (report.episodes, report.already_there, report.skipped) == (1, number, [])
+        note = f"{path} has changed and has more episodes; those that were there stay: {number}"
+        assert report.notes == [note][: min(number, 1)]
+        assert rc.convert(path, tmp_path / "s", rate=10).notes == []
+
+
 def test_other_recordings_need_append(recordings: Path, tmp_path: Path) -> None:
     rc.convert(recordings, tmp_path / "s")
     other = write_recording(tmp_path / "other.npz", 9)

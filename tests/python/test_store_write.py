@@ -126,6 +126,19 @@ def test_a_discarded_episode_leaves_nothing(tmp_path: Path) -> None:
     assert only.streams["x"]["values"].dtype == np.float64
 
 
+def test_arrays_that_are_taken_are_not_copied(tmp_path: Path) -> None:
+    values = np.random.default_rng(0).standard_normal((200_000, 2))
+    times = np.arange(len(values))
+    with rc.StoreWriter(tmp_path) as writer, writer.episode() as episode:
+        episode.take("x", times[:5], values[:5])
+        episode.take("x", times[5:], values[5:])
+        parts = episode.streams["x"].columns["values"].parts
+        assert [np.shares_memory(np.frombuffer(part), values) for part in parts] == [False, True]
+    written = read_store(tmp_path)[0].streams["x"]
+    np.testing.assert_array_equal(written["values"], values)
+    np.testing.assert_array_equal(written["times"], times)
+
+
 def test_a_mask_that_hides_nothing(tmp_path: Path) -> None:
     with rc.StoreWriter(tmp_path) as writer, writer.episode() as episode:
         episode.add("x", TIMES, np.ma.array(VALUES))

@@ -6,7 +6,7 @@ import os
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -26,6 +26,7 @@ from robocache.readers.recording import note_lines
 from robocache.store.errors import StoreError
 from robocache.store.files import TEMPORARY
 from robocache.store.manifest import is_store
+from robocache.store.recorded import RecordingState, read_states, state_of
 from robocache.store.shard import Shard
 from robocache.store.writer import SHARD_BYTES, StoreWriter
 
@@ -161,9 +162,10 @@ def convert(
         try:
             run = _Run(writer, pool, options, shard_bytes, strict, report, progress)
             listings = run.list_recordings(paths)
-            there = _sources_in(destination) if is_there else set()
+            there = _sources_in(destination) if is_there else {}
             if not append:
-                _refuse_others(Path(destination), there, listings)
+                _refuse_others(Path(destination), set(there), listings)
+            run.report_changes(listings, there)
             run.convert(_groups(listings), there)
         finally:
             pool.close()
@@ -198,10 +200,12 @@ def _find(sources: Sequence[PathLike]) -> list[str]:
     return [*found.values(), *(os.path.abspath(other) for other in others)]  # noqa: PTH100
 
 
-def _sources_in(destination: PathLike) -> set[str]:
+def _sources_in(destination: PathLike) -> dict[str, RecordingState | None]:
+    """The sources of all episodes, and what their recordings were like, where that is known."""
     from robocache.store.episode_store import EpisodeStore
 
-    return {episode.source for episode in EpisodeStore(destination).episodes}
+    sources = (episode.source for episode in EpisodeStore(destination))
+    return dict(zip(sources, read_states(Path(destination)), strict=True))
 
 
 def _refuse_others(
@@ -295,7 +299,32 @@ class _Run:
             listings.append((path, listing))
         return listings
 
-    def convert(self, groups: Sequence[Sequence[Span]], there: set[str]) -> None:
+    def report_changes(
+        self,
+        listings: Sequence[tuple[str, Listing]],
+        there: Mapping[str, RecordingState | None],
+    ) -> None:
+        """Says which recordings are no longer what the store's episodes were made from."""
+        for path, listing in listings:
+            sources = [source_of(path, key) for key in listing.keys]
+            known = [there[source] for source in sources if source in there]
+            states = [state for state in known if state is not None]
+            if not states:
+                continue
+            now = state_of(path)
+            if now in states:  # the last conversion saw it so
+                continue
+            if len(known) < len(sources):
+                note = f"{path} has changed and has more episodes; those that were there stay"
+                self.notes[note] += len(known)
+                continue
+            self._skip(
+                path,
+                f"expected it as it was when it was converted, {states[-1]}, got {now}: the store "
+                "keeps the episodes of then (converting to another store takes those of now)",
+            )
+
+    def convert(self, groups: Sequence[Sequence[Span]], there: Collection[str]) -> None:
         """Converts what is not there yet."""
         total = sum(len(span.keys) for group in groups for span in group)
         tasks = [self._task(todo) for group in groups if (todo := _without(group, there))]
@@ -376,7 +405,7 @@ class _Run:
         self._report.skipped.append(Skipped(source, reason))
 
 
-def _without(group: Sequence[Span], there: set[str]) -> list[Span]:
+def _without(group: Sequence[Span], there: Collection[str]) -> list[Span]:
     left = []
     for span in group:
         keys = tuple(key for key in span.keys if source_of(span.path, key) not in there)

@@ -24,6 +24,7 @@ from robocache.readers import (
 )
 from robocache.store.dtypes import stored
 from robocache.store.episode import EpisodeWriter
+from robocache.store.recorded import RecordingState, state_of
 from robocache.store.shard import Shard, ShardWriter
 from robocache.store.streams import StreamEntry, Streams, joined, make_facts
 
@@ -129,7 +130,7 @@ def _convert_span(maker: _Maker, job: str, span: Span, options: ReadOptions, str
         try:
             if key not in opened.episodes:
                 raise RecordingError("expected an episode that was there a moment ago, got none")
-            maker.add(opened.recording, opened.episodes[key], source)
+            maker.add(opened, opened.episodes[key], source)
         except (ValueError, TypeError, ImportError, MemoryError) as error:
             # It can't be read, or does not fit: the streams before it, or the memory.
             if not maker.is_whole:
@@ -146,6 +147,7 @@ def _convert_span(maker: _Maker, job: str, span: Span, options: ReadOptions, str
 @dataclass
 class _Opened:
     recording: Recording
+    state: RecordingState
     episodes: dict[str, EpisodeReader]
     notes: Counter[str]
     """Of opening it."""
@@ -158,13 +160,14 @@ _opened: dict[tuple[str, str], _Opened] = {}
 def _open(job: str, path: str, options: ReadOptions) -> _Opened:
     if (job, path) not in _opened:
         close_recording()
+        state = state_of(path)  # before anything is read: what changes meanwhile differs from it
         recording = open_recording(path, options)
         try:
             episodes = {episode.key: episode for episode in recording.episodes()}
         except BaseException:
             recording.close()
             raise
-        _opened[job, path] = _Opened(recording, episodes, Counter(recording.notes))
+        _opened[job, path] = _Opened(recording, state, episodes, Counter(recording.notes))
     return _opened[job, path]
 
 
@@ -190,18 +193,21 @@ class _Maker:
         self._shard = ShardWriter(folder, streams=self._known)
         self._fitting: dict[str, tuple[object, ...]] = {}  # what changes nothing of a stream
 
-    def add(self, recording: Recording, reader: EpisodeReader, source: str) -> None:
+    def add(self, opened: _Opened, reader: EpisodeReader, source: str) -> None:
         """Converts an episode; what it raises but for OSError leaves the shard as it was."""
+        recording = opened.recording
         entries: dict[str, StreamEntry] = {}
         rows_added = 0
-        with self._shard.new_episode(self._keep, reader.task, source, reader.subsets) as episode:
+        with self._shard.new_episode(
+            self._keep, reader.task, source, reader.subsets, opened.state
+        ) as episode:
             for rows in read_rows(recording, reader):
                 if 0 in rows.values.shape[1:]:
                     self.made.notes.setdefault(f"{rows.stream}: left out, rows of no elements", 1)
                     continue
                 if rows.stream not in entries:
                     entries[rows.stream] = self._entry(recording, rows, source)
-                episode.add(rows.stream, rows.times, rows.values, rows.received, rows.valid)
+                episode.take(rows.stream, rows.times, rows.values, rows.received, rows.valid)
                 rows_added += len(rows.times)
         # Only a kept episode decides what the streams are.
         for entry in entries.values():

@@ -27,7 +27,7 @@ def pinned_empty(count: int) -> Tensor:
     size = pinned_bytes(count)
     cudart: Any = torch.cuda.cudart()  # type: ignore[no-untyped-call]
     try:
-        memory = mmap.mmap(-1, size)
+        memory = mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     except OSError as error:
         raise torch.OutOfMemoryError(_refusal(size, str(error))) from None
     with contextlib.suppress(OSError):  # of a kernel without huge pages

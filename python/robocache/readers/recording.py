@@ -159,6 +159,8 @@ class EpisodeReader(Protocol):
     def read(self) -> Iterator[Rows]:
         """The rows, in chunks of about `CHUNK_BYTES` at most; streams may take turns.
 
+        Who reads may keep the arrays: they are not changed afterwards.
+
         Raises:
             RecordingError: For an episode that cannot be read. What came before it is not to be
                 kept.

@@ -78,6 +78,8 @@ def load() -> ctypes.CDLL:
     library.robocache_store_manifest.restype = c_void_p
     library.robocache_store_episodes.argtypes = [c_void_p]
     library.robocache_store_episodes.restype = c_int64
+    library.robocache_store_count_bytes.argtypes = [c_void_p, c_int64, c_int64, c_void_p]
+    library.robocache_store_count_bytes.restype = None
     with_status: dict[str, list[Any]] = {
         "open": [c_char_p, POINTER(c_void_p)],
         "shard": [c_void_p, c_int64, POINTER(Shard)],
@@ -95,6 +97,15 @@ def load() -> ctypes.CDLL:
         function.restype = c_int
         function.errcheck = _check
     return library
+
+
+def count_bytes(rows: NDArray[np.uint8]) -> NDArray[np.int64]:
+    """How often each value occurs in each channel of rows [n, C]: [C, 256]."""
+    rows = np.ascontiguousarray(rows)
+    histogram = np.zeros((rows.shape[1], 256), np.int64)
+    count = load().robocache_store_count_bytes
+    count(rows.ctypes.data, *rows.shape, histogram.ctypes.data)
+    return histogram
 
 
 def _check(status: int, function: object, arguments: object) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from robocache.store.dtypes import stored, without_mask
+from robocache.store.recorded import RecordingState
 from robocache.store.spool import Bytes, Column, Spool
 from robocache.store.streams import StreamEntry, Streams, check_name, check_text
 
@@ -76,6 +77,7 @@ class EpisodeWriter:
         task: str | None,
         source: str,
         subsets: Iterable[str],
+        recording: RecordingState | None = None,
     ) -> None:
         self.task = None if task is None else check_text("task", task)
         self.source = check_text("source", source)
@@ -84,6 +86,7 @@ class EpisodeWriter:
         self.subsets = tuple(dict.fromkeys(check_text("subsets", s) for s in subsets))
         if len(self.subsets) > MAX_SUBSETS:
             raise ValueError(f"subsets: expected at most {MAX_SUBSETS}, got {len(self.subsets)}")
+        self.recording = recording
         self.streams: dict[str, Rows] = {}
         self.spool = spool
         self._known = streams
@@ -142,6 +145,28 @@ class EpisodeWriter:
         Example:
             >>> episode.add("imu/gyro", [0, 5_000_000], np.zeros((2, 3), np.float32))
         """
+        self._add(stream, times_ns, values, received, valid, _bytes)
+
+    def take(
+        self,
+        stream: str,
+        times_ns: object,
+        values: object,
+        received: object = None,
+        valid: object = None,
+    ) -> None:
+        """As :meth:`add`, of arrays that nobody changes any more: large ones are not copied."""
+        self._add(stream, times_ns, values, received, valid, _shared)
+
+    def _add(
+        self,
+        stream: str,
+        times_ns: object,
+        values: object,
+        received: object,
+        valid: object,
+        bytes_of: Callable[[Array], Bytes | Column],
+    ) -> None:
         if not self._is_open:
             raise ValueError("episode: expected one that goes on, got one that has ended")
         name = check_name(stream)
@@ -163,10 +188,10 @@ class EpisodeWriter:
         columns, pairs = mine.plan(
             self.spool,
             n,
-            _bytes(rows),
-            _bytes(times),
-            None if arrived is None else _bytes(arrived),
-            None if flags is None else _bytes(flags),
+            bytes_of(rows),
+            bytes_of(times),
+            None if arrived is None else bytes_of(arrived),
+            None if flags is None else bytes_of(flags),
         )
         self.spool.add(pairs)
         mine.columns = columns
@@ -246,3 +271,10 @@ def _check_ascending(name: str, times: Array, before: Rows | None) -> None:
 
 def _bytes(array: Array) -> memoryview:
     return array.reshape(-1).view(np.uint8).data
+
+
+def _shared(array: Array) -> Column:
+    """The bytes as a column, which others share."""
+    column = Column()
+    column.add(_bytes(array), True)
+    return column

@@ -1,15 +1,4 @@
-"""Quantiles in one pass: all rows while they are few, a sketch of each channel beyond.
-
-A sketch holds values in levels; one of level l stands for 2**l of those that came. A level that is
-full is sorted, and every other value of it goes one level up, the first or the second by lot: an
-error of mean 0 for the rank of any x. Levels are the smaller the lower they are, which is KLL
-(Karnin, Lang, Liberty: Optimal Quantile Approximation in Streams, 2016). Sketches merge level by
-level, and keep their rank error when they do. Lots are drawn from the number of values so far, by a
-hash, so that the same rows in the same order always give the same quantiles.
-
-    level 2   ........................    2048 values at most at the top
-    level 1   ................            2/3 of that
-    level 0   ..........                  and so on
+"""Quantiles in one pass: all rows while they are few, sketches (sketch.py) beyond.
 
 What goes in is thinned, since sorting is all that is done with it: rows are cut into blocks of 256,
 each channel of a block is sorted, and one value of each `share` goes in, the first of them at a
@@ -31,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from robocache.store.dtypes import Array
+from robocache.store.sketch import Sketch, hashed
 
 QUANTILES = (0.01, 0.1, 0.5, 0.9, 0.99)
 
@@ -40,7 +30,6 @@ _EXACT_ELEMENTS = 1 << 20  # what a store keeps of each stream: 4 or 8 MiB
 
 RANK_ERROR = 0.003
 """How far the rank of any quantile beyond that is from the wanted one: 99 of 100 stay below it."""
-_TOP_VALUES, _LEAST_VALUES = 2048, 16  # of a level, at most: by itself a rank error of 0.0014
 
 _BLOCK_ROWS = 256  # NumPy sorts so many at 1 ns a value, and 1024 at 6
 _LEVELS = 7  # of thinning: a share of 128 at most
@@ -71,7 +60,8 @@ class Quantiles:
         self.dtype = dtype
         self.rows = 0
         self._kept: list[Array] = []  # while they are few
-        self._sketches: list[_Sketch] = []  # from then on one for each channel
+        # From then on: one of all channels, or one of each where they differ in what is finite.
+        self._sketches: list[Sketch] = []
         self._waiting: list[Array] = []  # rows that go into sketches together
         rows = min(_BATCH_ROWS, _BATCH_ELEMENTS // channels)
         self._batch = rows // _BLOCK_ROWS * _BLOCK_ROWS
@@ -102,7 +92,11 @@ class Quantiles:
             result.update(other._rows())
             return result
         other._flush()
-        for mine, new in zip(result._sketches, other._sketches, strict=True):
+        theirs = other._sketches
+        if len(result._sketches) != len(theirs):
+            result._split()
+            theirs = [one for sketch in theirs for one in sketch.split()]
+        for mine, new in zip(result._sketches, theirs, strict=True):
             mine.merge(new)
         result.rows += other.rows
         return result
@@ -111,7 +105,7 @@ class Quantiles:
         """One that changes by itself."""
         result = copy.copy(self)
         result._kept, result._waiting = list(self._kept), list(self._waiting)
-        result._sketches = [_Sketch(sketch.levels) for sketch in self._sketches]
+        result._sketches = [Sketch(sketch.levels) for sketch in self._sketches]
         return result
 
     def at(self, ranks: Sequence[float]) -> Array:
@@ -130,9 +124,7 @@ class Quantiles:
                         found[:, channel] = np.quantile(values, ranks)
             return found
         self._flush()
-        for channel, sketch in enumerate(self._sketches):
-            found[:, channel] = sketch.quantiles(ranks)
-        return found
+        return np.concatenate([sketch.quantiles(ranks) for sketch in self._sketches], axis=1)
 
     # ---- as tensors ----------------------------------------------------------------------------
 
@@ -142,13 +134,12 @@ class Quantiles:
             return {"rows": self._rows()}
         self._flush()
         levels = max(len(sketch.levels) for sketch in self._sketches)
-        sizes = np.zeros((self.channels, levels), np.int64)
-        for channel, sketch in enumerate(self._sketches):
-            sizes[channel, : len(sketch.levels)] = [len(level) for level in sketch.levels]
-        parts = [level for sketch in self._sketches for level in sketch.levels]
+        sizes = [sketch.sizes + [0] * (levels - len(sketch.levels)) for sketch in self._sketches]
+        parts = [np.concatenate(s.levels, axis=1).ravel() for s in self._sketches if s.levels]
         return {
             "sketches": np.concatenate([np.empty(0, self.dtype), *parts]),
-            "sketch_sizes": sizes,
+            # One of all channels has as many of each.
+            "sketch_sizes": np.resize(np.array(sizes, np.int64), (self.channels, levels)),
             "sketch_rows": np.array([self.rows], np.int64),
         }
 
@@ -167,13 +158,17 @@ class Quantiles:
         sizes, values = tensors["sketch_sizes"], tensors["sketches"]
         if sizes.ndim != 2 or len(sizes) != channels or (sizes < 0).any():
             raise ValueError(f"sketch_sizes: expected [{channels}, levels], got {sizes.shape}")
-        ends = np.cumsum([0, *sizes.ravel()])
+        ends = np.cumsum([0, *sizes.sum(axis=1)])
         if values.shape != (ends[-1],):
             raise ValueError(f"sketches: expected [{ends[-1]}], got {list(values.shape)}")
-        parts = [values[begin:end].astype(dtype) for begin, end in itertools.pairwise(ends)]
-        each = sizes.shape[1]
+        values = values.astype(dtype)
+        if (sizes == sizes[0]).all():
+            sizes, parts = sizes[:1], [values.reshape(channels, -1)]
+        else:
+            parts = [values[None, begin:end] for begin, end in itertools.pairwise(ends)]
         result._sketches = [
-            _Sketch(parts[channel * each : channel * each + each]) for channel in range(channels)
+            Sketch(np.split(part, np.cumsum(each)[:-1], axis=1))
+            for part, each in zip(parts, sizes, strict=True)
         ]
         result.rows = int(tensors["sketch_rows"][0])
         return result
@@ -188,7 +183,7 @@ class Quantiles:
         return self._kept[0]
 
     def _start_sketches(self) -> None:
-        self._sketches = [_Sketch() for _ in range(self.channels)]
+        self._sketches = [Sketch()]
         kept, self._kept, self.rows = self._rows(), [], 0
         self._add(kept)
         self.rows = len(kept)
@@ -214,76 +209,28 @@ class Quantiles:
     def _feed(self, rows: Array, before: int) -> None:
         """Rows go into the sketches; `before` is how many came before them."""
         level = _level(self.channels, before)
-        places = _hash(before + np.arange(0, len(rows), _BLOCK_ROWS)) % (1 << level)
+        places = hashed(before + np.arange(0, len(rows), _BLOCK_ROWS)) % (1 << level)
         columns = rows.T.astype(self.dtype, order="C")
         finite = np.isfinite(columns)
-        if finite.all():
-            self._feed_channels(slice(None), columns, level, places)
+        if not finite.all():
+            self._split()
+        if len(self._sketches) == 1:
+            _feed(self._sketches[0], columns, level, places)
             return
-        for channel in range(self.channels):
-            values = columns[channel, finite[channel]]
-            self._feed_channels(slice(channel, channel + 1), values[None], level, places)
+        for sketch, values, mask in zip(self._sketches, columns, finite, strict=True):
+            _feed(sketch, values[None, mask], level, places)
 
-    def _feed_channels(self, channels: slice, columns: Array, level: int, places: Array) -> None:
-        whole = columns.shape[1] // _BLOCK_ROWS * _BLOCK_ROWS
-        thinned = _thinned(columns[:, :whole], 1 << level, places)
-        for to, values in ((level, thinned), (0, columns[:, whole:])):
-            for sketch, more in zip(self._sketches[channels], values, strict=True):
-                sketch.add(to, more)
+    def _split(self) -> None:
+        if len(self._sketches) < self.channels:
+            (together,) = self._sketches
+            self._sketches = together.split() or [Sketch() for _ in range(self.channels)]
 
 
-class _Sketch:
-    """Values of one channel.
-
-    Args:
-        levels: A value of `levels[l]` stands for 2**l. The arrays are never changed.
-    """
-
-    def __init__(self, levels: Sequence[Array] = ()) -> None:
-        self.levels = list(levels)
-
-    def add(self, level: int, values: Array) -> None:
-        """Adds values of a level."""
-        if len(values):
-            self._put(level, values)
-            self._compress()
-
-    def merge(self, other: _Sketch) -> None:
-        """Adds what another one holds."""
-        for level, values in enumerate(other.levels):
-            self._put(level, values)
-        self._compress()
-
-    def quantiles(self, ranks: Sequence[float]) -> Array:
-        """Values at ranks from 0 to 1, as float64; NaN where there are none."""
-        sizes = [len(level) for level in self.levels]
-        if sum(sizes) == 0:
-            return np.full(len(ranks), np.nan)
-        values = np.concatenate(self.levels)
-        order = np.argsort(values, kind="stable")
-        until = np.cumsum(np.repeat(1 << np.arange(len(sizes)), sizes)[order])
-        places = np.searchsorted(until, np.asarray(ranks) * until[-1])
-        found: Array = values[order[places.clip(max=len(order) - 1)]].astype(np.float64)
-        return found
-
-    def _put(self, level: int, values: Array) -> None:
-        while len(self.levels) <= level:
-            self.levels.append(values[:0])
-        self.levels[level] = np.concatenate([self.levels[level], values])
-
-    def _compress(self) -> None:
-        level = 0
-        while level < len(self.levels):
-            values = self.levels[level]
-            room = int(_TOP_VALUES * (2 / 3) ** (len(self.levels) - 1 - level))
-            if len(values) > max(room, _LEAST_VALUES):
-                values = np.sort(values)
-                single = len(values) % 2  # stays where it is
-                count = sum(len(each) << i for i, each in enumerate(self.levels))
-                lot = int(_hash(np.array([count]))[0]) & 1
-                self.levels[level] = values[:single]
-                self._put(level + 1, values[single + lot :: 2])
-            level += 1
+def _feed(sketch: Sketch, columns: Array, level: int, places: Array) -> None:
+    """Rows [C, n] go into a sketch: one of 2 ** level of each whole block, and all of the rest."""
+    whole = columns.shape[1] // _BLOCK_ROWS * _BLOCK_ROWS
+    sketch.add(level, _thinned(columns[:, :whole], 1 << level, places))
+    sketch.add(0, columns[:, whole:])
 
 
 def _thinned(columns: Array, share: int, places: Array) -> Array:
@@ -295,12 +242,3 @@ def _thinned(columns: Array, share: int, places: Array) -> Array:
     chosen = first[:, None] + np.arange(0, _BLOCK_ROWS, share)
     thinned: Array = blocks.reshape(columns.shape).take(chosen.ravel(), axis=1)
     return thinned
-
-
-def _hash(numbers: Array) -> Array:
-    """Numbers without a pattern: the finalizer of SplitMix64 (Steele, Lea, Flood, 2014)."""
-    x = numbers.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    mixed: Array = (x ^ (x >> np.uint64(31))) >> np.uint64(1)
-    return mixed.astype(np.int64)

@@ -14,7 +14,7 @@ import json
 import math
 import struct
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -25,6 +25,7 @@ import numpy as np
 from robocache.store.dtypes import STORAGE
 from robocache.store.episode import MAX_SUBSETS, EpisodeWriter, Rows
 from robocache.store.files import NewFile
+from robocache.store.recorded import KEY, RecordingState, to_text
 from robocache.store.spool import Bytes, Column, Memory, Reader, Spool
 from robocache.store.statistics import StreamStatistics
 from robocache.store.streams import StreamEntry, Streams, check_name, make_facts
@@ -113,6 +114,7 @@ class ShardWriter:
         self._subset_names: dict[str, int] = {}
         self._subsets: list[int] = []
         self._sources: list[str] = []
+        self._recordings: list[RecordingState | None] = []
         self._is_open = True
         self.is_whole = True
         """Whether it has whole episodes only; it can't be closed otherwise."""
@@ -156,11 +158,12 @@ class ShardWriter:
         task: str | None,
         source: str,
         subsets: Iterable[str],
+        recording: RecordingState | None = None,
     ) -> EpisodeWriter:
-        """A new episode that ends by a call of `keep`."""
+        """A new episode that ends by a call of `keep`; `recording` is what it was read from."""
         self._check_open()
         spool = Spool(self._folder, self._memory)
-        return EpisodeWriter(spool, self._known, keep, task, source, subsets)
+        return EpisodeWriter(spool, self._known, keep, task, source, subsets, recording)
 
     def has_room_for(self, subsets: Iterable[str]) -> bool:
         """Whether there are numbers left for these subsets."""
@@ -227,6 +230,7 @@ class ShardWriter:
             bits |= 1 << self._subset_names.setdefault(subset, len(self._subset_names))
         self._subsets.append(bits)
         self._sources.append(episode.source)
+        self._recordings.append(episode.recording)
 
     def close(self) -> Shard:
         """Writes the shard to the disk, under a temporary name.
@@ -246,7 +250,7 @@ class ShardWriter:
             for name, rows in self._streams.items()
         }
         tensors = sorted(self._tensors(statistics), key=lambda t: -STORAGE[t.dtype].itemsize)
-        header = _header(tensors)
+        header = _header(tensors, self._recordings)
         file = NewFile(self._folder)
         try:
             file.write(header)
@@ -324,9 +328,11 @@ def _values(rows: Rows, statistics: StreamStatistics) -> Iterator[Bytes]:
         yield chunk
 
 
-def _header(tensors: Iterable[_Tensor]) -> bytes:
+def _header(tensors: Iterable[_Tensor], recordings: Sequence[RecordingState | None]) -> bytes:
     """The length of the header and the header; data begin on 64 bytes."""
     entries: dict[str, object] = {}
+    if any(recordings):
+        entries["__metadata__"] = {KEY: to_text(recordings)}
     end = 0
     for tensor in tensors:
         entries[tensor.name] = {

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from robocache.store._library import count_bytes
 from robocache.store.dtypes import Array, widened
 from robocache.store.errors import StoreError
 from robocache.store.manifest import NAME, Manifest
@@ -28,7 +29,6 @@ _MAX_COLOURS = 4
 _HISTOGRAMS = {"BOOL": (0, 2), "U8": (0, 256), "I8": (-128, 256)}  # the lowest value, and how many
 _WIDE_HISTOGRAMS = {"U16": (0, 1 << 16), "I16": (-(1 << 15), 1 << 16)}
 _BLOCK = 1 << 15  # elements that bincount makes 64-bit integers of; they should stay in the cache
-_PAIRS = 1 << 16  # elements from which on bytes are counted two at a time
 
 
 def channels_of(dtype: str, shape: tuple[int, ...]) -> int:
@@ -295,33 +295,13 @@ def _count_values(histogram: Array, rows: Array, lowest: int) -> None:
         rows = (rows ^ np.array(lowest, rows.dtype)).view(f"u{rows.dtype.itemsize}")
     elif rows.dtype == np.bool_:
         rows = rows.view(np.uint8)
-    if rows.dtype == np.uint8 and rows.size >= 2 * _PAIRS:
-        _count_pairs(histogram, rows.reshape(-1))
+    if rows.dtype == np.uint8:
+        histogram += count_bytes(rows)[:, :bins]
         return
     for start in range(0, len(rows), _BLOCK):
         block = rows[start : start + _BLOCK]
         for channel in range(len(histogram)):
             histogram[channel] += np.bincount(block[:, channel], minlength=bins)
-
-
-def _count_pairs(histogram: Array, elements: Array) -> None:
-    """Adds bytes of rows of C to a histogram [C, bins]: two neighbours are one number of 16 bits.
-
-    That takes half as long: bincount's time is that of its numbers, not of their size. Pair p has
-    the channels 2p and 2p + 1, modulo C, so that every C-th pair has the same (C / 2 for even C).
-    """
-    channels, bins = histogram.shape
-    if len(elements) % 2:
-        histogram[(len(elements) - 1) % channels, elements[-1]] += 1
-    pairs = elements[: len(elements) // 2 * 2].view("<u2")
-    step = channels if channels % 2 else channels // 2
-    for phase in range(step):
-        same = pairs[phase::step]
-        for start in range(0, len(same), 4 * _PAIRS):
-            counts = np.bincount(same[start : start + 4 * _PAIRS], minlength=1 << 16)
-            table = counts.reshape(256, 256)  # by second byte, first byte
-            histogram[2 * phase % channels] += table.sum(axis=0)[:bins]
-            histogram[(2 * phase + 1) % channels] += table.sum(axis=1)[:bins]
 
 
 def _histogram_moments(histogram: Array, lowest: int) -> tuple[Array, Array, Array, Array, Array]:
