@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "c_api.h"
+
 namespace {
 
 constexpr std::int64_t kValues = 256;
@@ -46,10 +48,8 @@ void count_few(const std::uint8_t* rows, std::int64_t count, std::int64_t* histo
 extern "C" {
 
 /// Adds `count` rows of `channels` bytes to a histogram [channels, 256].
-__attribute__((visibility("default"))) void robocache_store_count_bytes(const std::uint8_t* rows,
-                                                                        std::int64_t count,
-                                                                        std::int64_t channels,
-                                                                        std::int64_t* histogram) {
+ROBOCACHE_C_API void robocache_store_count_bytes(const std::uint8_t* rows, std::int64_t count,
+                                                 std::int64_t channels, std::int64_t* histogram) {
   switch (channels) {
     case 1:
       return count_few<1>(rows, count, histogram);

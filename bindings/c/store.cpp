@@ -5,47 +5,13 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <exception>
-#include <new>
-#include <string>
 
-#include "robocache/error.h"
+#include "c_api.h"
 #include "robocache/store.h"
 
 using robocache::EpisodeStore;
-
-namespace {
-
-enum Status : int { kOk, kStoreError, kValueError, kOutOfMemory, kOtherError };
-
-thread_local std::string error_message;
-
-/// Runs `body`; nothing is thrown through the C API.
-template <typename Body>
-int status_of(const Body& body) noexcept {
-  try {
-    try {
-      body();
-      return kOk;
-    } catch (const robocache::StoreError& error) {
-      error_message = error.what();
-      return kStoreError;
-    } catch (const robocache::ValueError& error) {
-      error_message = error.what();
-      return kValueError;
-    } catch (const std::bad_alloc&) {
-      error_message.clear();
-      return kOutOfMemory;
-    } catch (const std::exception& error) {
-      error_message = error.what();
-      return kOtherError;
-    }
-  } catch (...) {  // no memory for the message
-    return kOutOfMemory;
-  }
-}
-
-}  // namespace
+using robocache::c_api::error_message;
+using robocache::c_api::status_of;
 
 // The structures are as ctypes lays them out.
 extern "C" {
@@ -99,8 +65,6 @@ RobocacheRows place_of(const EpisodeStore& store, std::int64_t shard,
 }  // namespace
 
 extern "C" {
-
-#define ROBOCACHE_C_API __attribute__((visibility("default")))
 
 /// What the last failure in this thread was.
 ROBOCACHE_C_API const char* robocache_store_error() { return error_message.c_str(); }

@@ -8,12 +8,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <exception>
-#include <new>
-#include <string>
 #include <vector>
 
-#include "robocache/error.h"
+#include "c_api.h"
 #include "tensors.h"
 
 using robocache::BatchPlan;
@@ -24,6 +21,8 @@ using robocache::Duration;
 using robocache::ExecutionContext;
 using robocache::Method;
 using robocache::WindowStream;
+using robocache::c_api::error_message;
+using robocache::c_api::status_of;
 
 // The structures are as ctypes lays them out.
 extern "C" {
@@ -82,38 +81,6 @@ struct RobocacheBatchOrder {
 }  // extern "C"
 
 namespace {
-
-enum Status : int { kOk, kValueError, kTypeError, kDeviceError, kOutOfMemory, kOtherError };
-
-thread_local std::string error_message;
-
-/// Runs `body`; nothing is thrown through the C API.
-template <typename Body>
-int status_of(const Body& body) noexcept {
-  try {
-    try {
-      body();
-      return kOk;
-    } catch (const robocache::ValueError& error) {
-      error_message = error.what();
-      return kValueError;
-    } catch (const robocache::TypeError& error) {
-      error_message = error.what();
-      return kTypeError;
-    } catch (const robocache::DeviceError& error) {
-      error_message = error.what();
-      return kDeviceError;
-    } catch (const std::bad_alloc&) {
-      error_message.clear();
-      return kOutOfMemory;
-    } catch (const std::exception& error) {
-      error_message = error.what();
-      return kOtherError;
-    }
-  } catch (...) {  // no memory for the message
-    return kOutOfMemory;
-  }
-}
 
 struct OpenPlan {
   BatchPlan plan;
@@ -196,8 +163,6 @@ int make_batch(const OpenPlan& open, const RobocacheWindowOutput* outputs,
 }  // namespace
 
 extern "C" {
-
-#define ROBOCACHE_C_API __attribute__((visibility("default")))
 
 /// What the last failure in this thread was.
 ROBOCACHE_C_API const char* robocache_batch_error() { return error_message.c_str(); }

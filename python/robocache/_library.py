@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import enum
 import functools
 import json
 import re
@@ -13,6 +14,18 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 FILE_NAME = "librobocache_torch.so"
+
+
+class Status(enum.IntEnum):
+    """What functions of the flat C APIs return: bindings/c_api.h."""
+
+    OK = 0
+    VALUE_ERROR = 1
+    TYPE_ERROR = 2
+    STORE_ERROR = 3
+    DEVICE_ERROR = 4
+    OUT_OF_MEMORY = 5
+    OTHER_ERROR = 6
 
 
 @dataclass(frozen=True)

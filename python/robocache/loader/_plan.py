@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from robocache import _library
+from robocache._library import Status
 from robocache.loader.order import Order
 
 # Numbers of robocache::DataType, of what the plan takes.
@@ -148,8 +149,12 @@ def _load() -> ctypes.CDLL:
 
 def _raise(status: int) -> None:
     message = _load().robocache_batch_error().decode(errors="replace")
-    kinds = {1: ValueError, 2: TypeError, 4: torch.OutOfMemoryError}
-    raise kinds.get(status, RuntimeError)(message)
+    kinds = {
+        Status.VALUE_ERROR: ValueError,
+        Status.TYPE_ERROR: TypeError,
+        Status.OUT_OF_MEMORY: torch.OutOfMemoryError,
+    }
+    raise kinds.get(Status(status), RuntimeError)(message)
 
 
 def permute(seed: int, epoch: int, count: int, place: int) -> int:

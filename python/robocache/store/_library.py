@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robocache import _library
+from robocache._library import Status
 from robocache.store.errors import StoreError
 
 FILE_NAME = "librobocache_store.so"
@@ -110,12 +111,15 @@ def count_bytes(rows: NDArray[np.uint8]) -> NDArray[np.int64]:
 
 def _check(status: int, function: object, arguments: object) -> None:
     """Raises what a status stands for, with the library's message."""
-    if status == 0:
+    if status == Status.OK:
         return
+    kinds = {
+        Status.VALUE_ERROR: ValueError,
+        Status.STORE_ERROR: StoreError,
+        Status.OUT_OF_MEMORY: MemoryError,
+    }
     message = os.fsdecode(load().robocache_store_error())
-    if status == 3:
-        raise MemoryError(message)
-    raise {1: StoreError, 2: ValueError}.get(status, RuntimeError)(message)
+    raise kinds.get(Status(status), RuntimeError)(message)
 
 
 class _Handle:

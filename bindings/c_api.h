@@ -1,0 +1,58 @@
+// What the flat C APIs of both libraries share: how a function tells that it failed.
+#pragma once
+
+#include <exception>
+#include <new>
+#include <string>
+
+#include "robocache/error.h"
+
+#define ROBOCACHE_C_API __attribute__((visibility("default")))
+
+namespace robocache::c_api {
+
+/// What a function that can fail returns. `Status` in python/robocache/_library.py has the same.
+enum Status : int {
+  kOk,
+  kValueError,
+  kTypeError,
+  kStoreError,
+  kDeviceError,
+  kOutOfMemory,
+  kOtherError
+};
+
+/// What the last failure in this thread was. Each library has its own.
+inline thread_local std::string error_message;
+
+/// Runs `body`; nothing is thrown through the C API.
+template <typename Body>
+int status_of(const Body& body) noexcept {
+  const auto failed = [](Status status, const std::exception& error) {
+    error_message = error.what();
+    return status;
+  };
+  try {
+    try {
+      body();
+      return kOk;
+    } catch (const ValueError& error) {
+      return failed(kValueError, error);
+    } catch (const TypeError& error) {
+      return failed(kTypeError, error);
+    } catch (const StoreError& error) {
+      return failed(kStoreError, error);
+    } catch (const DeviceError& error) {
+      return failed(kDeviceError, error);
+    } catch (const std::bad_alloc&) {
+      error_message.clear();
+      return kOutOfMemory;
+    } catch (const std::exception& error) {
+      return failed(kOtherError, error);
+    }
+  } catch (...) {  // no memory for the message
+    return kOutOfMemory;
+  }
+}
+
+}  // namespace robocache::c_api
