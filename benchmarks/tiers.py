@@ -59,7 +59,7 @@ class Case:
             timeline="rows",
             seed=1,
             device=device,
-            budget=budget,  # type: ignore[arg-type]
+            budget=budget,
         )
 
 

@@ -397,8 +397,8 @@ def test_a_loader_that_goes_while_batches_are_made(large: rc.EpisodeStore) -> No
     cuda.synchronize()
     for kind, budget in budgets(large).items():
         for _ in range(3):
-            cuda._sleep(10_000_000)
             loader = rc.Loader(large, **ON_GPU, budget=budget)
+            cuda._sleep(10_000_000)
             batch = loader.next()
             del loader
             junk = [torch.full((1 << 14,), 7, device="cuda") for _ in range(20)]

@@ -405,8 +405,8 @@ class Loader(FromLeRobot, FromRobomimic, FromDiffusionPolicy, FromLoaders, Itera
                 batch = self._ahead.next(epoch, position)
             else:
                 batch = outputs.take(size)
-                places = outputs.windows_address, outputs.facts_address
-                self._plan.next(drawing.state_address, size, *places, stream)
+                windows, facts = outputs.windows_address, outputs.facts_address
+                self._plan.next(drawing.state_address, size, windows, facts, stream)
         finally:
             if index is not None:
                 torch._C._nvtx.rangePop()

@@ -265,7 +265,8 @@ def check_room(wanted: dict[str, int], device: torch.device) -> None:
         shares = ", ".join(f"{name} {wanted[name]}" for name in largest)
         raise torch.OutOfMemoryError(
             f"store: expected streams within the {free} bytes of memory that are free on {device}, "
-            f"got {total} bytes ({shares}); fewer streams or episodes need less"
+            f"got {total} bytes ({shares}); fewer streams or episodes need less, and a "
+            "budget leaves some elsewhere"
         )
 
 

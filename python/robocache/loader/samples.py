@@ -175,10 +175,11 @@ def load_streams(
         residency.check_room(of_streams, where)
     # Onto the GPU first.
     order = sorted(found, key=lambda key: placed[key] != "gpu")
-    return {
-        key: residency.load(found[key], device, placed[key], *needs[key], is_bounded)
-        for key in order
-    }
+    with on_device(device.index if device.type == "cuda" else None):
+        return {
+            key: residency.load(found[key], device, placed[key], *needs[key], is_bounded)
+            for key in order
+        }
 
 
 def episode_table(store: EpisodeStore, episodes: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -11,7 +11,7 @@ import torch
 
 Tier: TypeAlias = Literal["gpu", "pinned", "ram", "disk"]
 """GPU memory; host memory that a GPU reads over the link; a CPU's memory; the store's files."""
-Budget: TypeAlias = Mapping[Literal["gpu", "pinned", "ram"], "int | str"]
+Budget: TypeAlias = Mapping[str, int | str]
 
 AHEAD = 3
 """Batches that are made ahead where rows are outside the GPU: enough for one to be handed out, one
