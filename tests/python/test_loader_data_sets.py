@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 import pickle
 import shutil
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -179,6 +181,25 @@ def test_they_pickle_and_transform(
         assert repr(again.next()) == repr(loader.next())
         transformed = make(device=device, seed=3, transforms=[lambda batch, _: {"whole": batch}])
         assert repr(transformed.next()["whole"]) == repr(first)
+
+
+def test_they_take_a_budget(lerobot: Path, demonstrations: Path, buffer: Path) -> None:
+    makes: dict[str, Callable[..., rc.Loader]] = {
+        "camera": partial(rc.Loader.from_lerobot, lerobot, {"state": [0.0, 0.1]}),
+        "actions": partial(
+            rc.Loader.from_robomimic, demonstrations, seq_length=2, get_pad_mask=True
+        ),
+        "action": partial(rc.Loader.from_diffusion_policy, buffer, 2),
+    }
+    for key, make in makes.items():
+        options: dict[str, Any] = {"batch_size": 2, "seed": 3, "device": "cpu"}
+        with pytest.raises(ValueError, match=r"^budget\['ram'\]: expected at least ") as caught:
+            make(**options, budget={"ram": 0})
+        least = int(str(caught.value).split()[4])
+        loader = make(**options, budget={"ram": least})
+        for batch, other in zip(loader, make(**options), strict=True):
+            assert torch.equal(batch[key], other[key])
+        assert loader.stats().hit_shares["disk"] > 0
 
 
 # ---- the store beside a data set -----------------------------------------------------------------

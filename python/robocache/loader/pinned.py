@@ -34,7 +34,7 @@ def pinned_empty(count: int) -> Tensor:
         memory.madvise(mmap.MADV_HUGEPAGE)
     array = np.frombuffer(memory, np.uint8)
     address = array.ctypes.data
-    status = cudart.cudaHostRegister(address, size, 0)
+    status = cudart.cudaHostRegister(address, size, 1)  # cudaHostRegisterPortable: of every GPU
     if int(status) != 0:
         _clear_error()
         raise torch.OutOfMemoryError(_refusal(size, cudart.cudaGetErrorString(status)))
