@@ -153,7 +153,7 @@ class ROBOCACHE_API BatchPlan {
   ///
   /// On the CPU, times that do not ascend, offsets, anchors and parts out of range are errors. On
   /// CUDA none is looked at: they are cut to what there is, and such windows hold unspecified values.
-  /// Nobody looks at `begins`. On CUDA, tensors may be in pinned memory of the host, and are then
+  /// Nobody looks at `begins`: with them, offsets must be right on CUDA too. On CUDA, tensors may be in pinned memory of the host, and are then
   /// read from there.
   /// Throws ValueError and TypeError, whose messages name the stream, and DeviceError where the
   /// context is not to be had in this build.

@@ -395,7 +395,7 @@ void check_bad_offsets() {
 }
 
 /// Batches of the loader against its reference: streams of float32 alone and of any type, few and
-/// many, by indices and by a state that moves on.
+/// many, copied and not, by indices and by a state that moves on.
 void check_loader() {
   const LoaderEngine& cuda = loader_engine("cuda");
   const auto check = [&](const std::string& what, const std::string& wrong) {
@@ -409,6 +409,11 @@ void check_loader() {
     if (seed % 6 == 0) wanted.method = Method::kLinear;
     if (seed % 10 == 0) wanted.streams = 9;
     wanted.is_image = seed % 7 == 0;
+    if (seed % 4 == 1) {
+      wanted.is_copied = true;
+      wanted.timeline = Timeline::kRows;
+      wanted.is_image = false;
+    }
     const LoaderProblem problem = random_loader_problem(seed, wanted);
     Random random(seed);
     const std::vector<std::int64_t> indices = random_indices(problem, random.below(40), random);
@@ -434,7 +439,9 @@ void check_bad_loader_input() {
   constexpr std::int64_t kLowest = std::numeric_limits<std::int64_t>::min();
   constexpr std::int64_t kHighest = std::numeric_limits<std::int64_t>::max();
   for (std::uint64_t seed = 88'000; seed < 88'030; ++seed) {
-    LoaderProblem problem = random_loader_problem(seed);
+    LoaderWanted wanted;
+    wanted.has_begins = false;  // these say where to read
+    LoaderProblem problem = random_loader_problem(seed, wanted);
     Random random(seed);
     const auto spoil = [&random](Tensor& tensor) {
       for (std::int64_t i = 0; i < tensor.size(); ++i) {
@@ -449,6 +456,10 @@ void check_bad_loader_input() {
       }
     }
     if (seed % 2 == 0) spoil(problem.anchors);
+    if (seed % 3 == 0) {
+      spoil(problem.parts);
+      spoil(problem.thresholds);
+    }
     Tensor indices(DataType::kInt64, {20});
     Tensor state(DataType::kInt64, {kBatchStateSize});
     spoil(indices);

@@ -146,11 +146,11 @@ Tensor random_offsets(std::int64_t episodes, Random& random) {
 
 /// Values of so many rows, whose episodes may lie in any order and apart from each other.
 void make_values(WindowData& window, DataType type, std::int64_t rows, std::int64_t channels,
-                 Random& random) {
+                 const LoaderWanted& wanted, Random& random) {
   const std::int64_t row_stride = channels + random.pick<std::int64_t>({0, 0, 0, 1, 4, 16});
   std::int64_t room = rows;  // rows of memory
   const std::int64_t episodes = window.offsets.size() - 1;
-  if (random.one_in(3)) {
+  if (wanted.has_begins ? *wanted.has_begins : random.one_in(3)) {
     window.begins = Tensor(DataType::kInt64, {episodes});
     std::vector<std::int64_t> in_memory;
     for (std::int64_t e = 0; e < episodes; ++e) {
@@ -184,7 +184,9 @@ void fill_stream_times(WindowData& window, std::int64_t rows, const Clock& clock
 
 void fill_steps(WindowData& window, const Clock& clock, bool is_copied, Random& random) {
   const bool is_by_row = window.options.timeline == Timeline::kRows;
-  const std::int64_t count = random.one_in(16) ? 0 : 1 + random.below(random.pick({3, 12, 140}));
+  const std::int64_t channels = window.channels();
+  const std::int64_t most = channels > 400 ? 4 : random.pick({3, 12, 140});
+  const std::int64_t count = random.one_in(16) ? 0 : 1 + random.below(most);
   const std::int64_t past = random.pick({0, 3, 20});
   const std::int64_t future = random.pick({0, 0, 3, 40});
   std::vector<std::int64_t> steps;
@@ -255,7 +257,9 @@ WindowData random_window(std::int64_t number, std::int64_t episodes, const Clock
       random.one_in(16) ? 0 : random.pick<std::int64_t>({1, 2, 3, 4, 6, 7, 8, 14, 16, 32, 40, 300});
   if (wanted.is_copied) {
     options.out_type = value_type;
-    if (random.one_in(6)) channels = random.pick<std::int64_t>({1541, 6160, 9000, 9001, 20000});
+    if (random.one_in(6)) {
+      channels = random.pick<std::int64_t>({1541, 6160, 9001, 20000}) / size_of(value_type);
+    }
   }
   if (is_image) {
     options.channels_first = true;
@@ -272,7 +276,7 @@ WindowData random_window(std::int64_t number, std::int64_t episodes, const Clock
   }
   window.offsets = random_offsets(own_episodes, random);
   const std::int64_t rows = window.offsets.get_int(own_episodes) + random.pick({0, 0, 2});
-  make_values(window, value_type, rows, channels, random);
+  make_values(window, value_type, rows, channels, wanted, random);
   fill_values(window.values, options.layout, false, random);
   if (options.timeline == Timeline::kTime || random.one_in(2)) {
     fill_stream_times(window, rows, clock, random);

@@ -67,6 +67,7 @@ struct LoaderWanted {
   std::optional<Method> method;  // without a layout
   std::optional<bool> is_causal;
   std::optional<bool> is_mixture;
+  std::optional<bool> has_begins;
   bool is_image = false;   // of every stream; else of some, where nothing else is wanted
   bool is_copied = false;  // rows as they are, most of them whole windows of neighbours
   int streams = 0;         // 0: one to four

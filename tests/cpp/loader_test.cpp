@@ -92,7 +92,7 @@ TEST_P(LoaderBatch, RowsAsTheyAre) {
   wanted.is_copied = true;
   for (const DataType type : {DataType::kFloat32, DataType::kFloat64, DataType::kUInt8}) {
     wanted.value_type = type;
-    check(wanted, 40);
+    check(wanted, 30);
   }
 }
 
