@@ -146,6 +146,10 @@ parity: $(BUILD)/.installed $(PARITY)/.packages ## the loader beside LeRobot, ro
 	@$(INSTALL_PARITY) --reinstall-package robocache "$$(echo $(BUILD)/wheel/*.whl)[demo,hdf5,lerobot,zarr]"
 	@$(PARITY)/.venv/bin/python -m pytest tests/parity $(PARITY_OPTIONS)
 
+loader-bench: $(BUILD)/.installed $(PARITY)/.packages ## whole loaders side by side on the CPU: LeRobot's, robomimic's, TorchRL's
+	@$(INSTALL_PARITY) torchrl --reinstall-package robocache "$$(echo $(BUILD)/wheel/*.whl)[demo,hdf5,lerobot]"
+	@$(PARITY)/.venv/bin/python benchmarks/loaders.py
+
 install-check: $(UV) ## pip install . by itself, in a fresh environment
 	@rm -rf build/install-check
 	@$(UV) venv --quiet --python $(BIN)/python build/install-check
@@ -183,4 +187,4 @@ clean: ## remove what was built; .venv stays
 	@rm -rf build dist
 
 FORCE:
-.PHONY: help build demo wheel test cpp-test sanitizer-test python-test fuzz gpu-test parity install-check bench gpu-bench lint format clean FORCE
+.PHONY: help build demo wheel test cpp-test sanitizer-test python-test fuzz gpu-test parity loader-bench install-check bench gpu-bench lint format clean FORCE
