@@ -7,6 +7,7 @@ import gc
 import threading
 import weakref
 from collections.abc import Callable, Iterator
+from concurrent.futures import wait
 from typing import Any
 
 import pytest
@@ -196,22 +197,27 @@ def test_what_fails_in_the_worker_reaches_the_user_and_is_tried_anew(
         assert_same(loader.next(), expected.next())
 
 
-def test_waits_for_the_disk_are_counted(make: Make) -> None:
+def test_waits_for_the_disk_are_counted(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     loader = make()
     assert loader._disk is not None
     plan, real = loader._disk._plan, loader._disk._plan.next
-    goes_on = threading.Event()
+    is_waited_for = threading.Event()
 
-    def wait(*arguments: Any) -> None:
-        goes_on.wait(60)
+    def make_late(*arguments: Any) -> None:
+        is_waited_for.wait(60)
         real(*arguments)
 
-    plan.next = wait  # type: ignore[method-assign]
-    threading.Timer(0.05, goes_on.set).start()
+    def note(jobs: Any) -> Any:
+        if jobs:
+            is_waited_for.set()
+        return wait(jobs)
+
+    plan.next = make_late  # type: ignore[method-assign]
+    monkeypatch.setattr("robocache.loader.ahead.wait", note)
     loader.next()
     first = loader.stats()
     assert first.waits == 1
-    assert 0.02 < first.waited_s < 30
+    assert 0 < first.waited_s < 60
     assert loader._ahead is not None
     for coming in loader._ahead._coming:
         if coming.on_cpu is not None:
@@ -221,7 +227,6 @@ def test_waits_for_the_disk_are_counted(make: Make) -> None:
 
 
 def test_memory_and_threads_go_with_the_loader(make: Make) -> None:
-    before = threading.active_count()
     loader = make()
     batch = loader.next()
     disk, ahead = loader._disk, loader._ahead
@@ -237,7 +242,7 @@ def test_memory_and_threads_go_with_the_loader(make: Make) -> None:
         assert [ref() for ref in held] == [None] * len(held)
     finally:
         gc.enable()
-    assert threading.active_count() == before
+    assert not any(thread.is_alive() for thread in threads)
     assert len(batch["joints"]) == 32
 
 
