@@ -6,7 +6,7 @@ import contextlib
 import gc
 import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import wait
 from typing import Any
 
@@ -68,7 +68,7 @@ def options(**others: Any) -> dict[str, Any]:
 
 
 @pytest.fixture
-def make(store: rc.EpisodeStore, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
+def make(store: rc.EpisodeStore, monkeypatch: pytest.MonkeyPatch) -> Make:
     """Loaders whose batches are made ahead, with streams of FAR on disk or all in memory."""
     monkeypatch.setattr(torch.cuda, "Stream", Stream)
     user = Stream()
@@ -103,8 +103,7 @@ def make(store: rc.EpisodeStore, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ma
         loader._ahead = Ahead(order, plans[0], outputs, disk, CPU, loader._counters)
         return loader
 
-    yield make
-    gc.collect()
+    return make
 
 
 def assert_same(batch: Any, expected: Any) -> None:

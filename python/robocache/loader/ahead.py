@@ -79,7 +79,8 @@ class Ahead:
     def next(self, epoch: int, position: int) -> Batch:
         """The batch at a position, on the current stream.
 
-        The host waits where windows from the disk are not there yet; else for nothing.
+        The host waits where windows from the disk are not there yet, or where it is so far ahead of
+        the GPU that all memory for them is taken; else for nothing.
 
         Raises:
             RuntimeError: A launch fails, also of an earlier batch that was made ahead.
@@ -121,6 +122,9 @@ class Ahead:
         drawing, outputs, disk = self._drawing, self._outputs, self._disk
         size = self._order.size(drawing.position)
         batch = outputs.allocate(size)
+        # First of all, so that whatever fails from here on, nobody gets the memory too early.
+        coming = _Coming(drawing.epoch, drawing.position, size, batch, user, None, None, None)
+        self._coming.append(coming)
         self._side.wait_stream(user)  # who had the memory before
         self._plan.next(
             drawing.state_address,
@@ -129,8 +133,6 @@ class Ahead:
             outputs.facts_address,
             self._side.cuda_stream,
         )
-        coming = _Coming(drawing.epoch, drawing.position, size, batch, user, None, None, None)
-        self._coming.append(coming)
         if disk is None:
             coming.made = self._side.record_event()
         else:

@@ -81,7 +81,7 @@ class DiskWindows:
         """Has the next batch's windows made, into a slot."""
         slot = self._slots.popleft()
         if slot.copied is not None:
-            slot.copied.synchronize()  # long done, unless the link is slower than the disk
+            slot.copied.synchronize()  # so the host is never further ahead of the GPU than that
         return slot, self._worker.submit(_make_next, self._plan, self._drawing, size, slot)
 
     def copy(self, slot: Slot, size: int, batch: Batch) -> None:

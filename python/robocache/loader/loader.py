@@ -355,8 +355,8 @@ class Loader(FromLeRobot, FromRobomimic, FromDiffusionPolicy, FromLoaders, Itera
     def next(self) -> Batch:
         """The next batch; after an epoch's last, the first of the next epoch.
 
-        Does not wait for the GPU, nor make it wait; with rows on disk the host waits for a batch
-        that is not there yet, which :meth:`stats` counts.
+        Does not wait for the GPU, nor make it wait. With rows on disk the host waits for a batch
+        that is not there yet, which :meth:`stats` counts, and is few batches ahead of the GPU.
 
         Raises:
             RuntimeError: If the GPU refuses the launch; in the child of a fork, on CUDA; and while
