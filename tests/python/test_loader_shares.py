@@ -149,6 +149,20 @@ def test_samples_are_those_of_a_whole_store(store: rc.EpisodeStore, device: str)
             assert_same_bits(batch[key].cpu(), expected[key].cpu(), key)
 
 
+def test_with_a_budget(store: rc.EpisodeStore) -> None:
+    """What does not fit a rank's budget comes from its files, and is the same."""
+    for rank in range(2):
+        loader = make(store, rank, 2)
+        held = loader.stats().resident_bytes["ram"]
+        low = make(store, rank, 2, budget={"ram": int(0.7 * held)})
+        for _ in range(len(loader) + 2):
+            expected, got = loader.next(), low.next()
+            for key, value in expected.items():
+                assert_same_bits(got[key], value, key)
+        assert low.stats().hit_shares["disk"] > 0
+        assert low.state_dict() == loader.state_dict()
+
+
 def test_a_graph(store: rc.EpisodeStore) -> None:
     if "cuda" not in DEVICES:
         pytest.skip("no GPU here")

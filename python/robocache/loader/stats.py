@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import weakref
 from collections import Counter, deque
@@ -106,6 +107,14 @@ def _quantiles(waits: Sequence[float]) -> tuple[float, float]:
 _lock = threading.Lock()
 _loaders: list[tuple[weakref.ref[Any], Counters]] = []
 _gone: dict[str, LoaderStats] = {}  # the counts of loaders that are no more, by name
+
+
+def _unlock() -> None:
+    global _lock
+    _lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_unlock)  # a thread of the parent may have held it
 
 
 def register(loader: object, counters: Counters) -> None:
