@@ -314,10 +314,11 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> rc.EpisodeStore:
     return rc.EpisodeStore(folder)
 
 
-def budgets(store: rc.EpisodeStore) -> dict[str, dict[str, int]]:
+def budgets(store: rc.EpisodeStore, reuse: bool = False) -> dict[str, dict[str, int]]:
     """Budgets of a loader of ON_GPU, by where they leave rows."""
-    gpu = least(store, "gpu", budget={"gpu": 0}, **ON_GPU)
-    staged = least(store, "pinned", budget={"gpu": gpu}, **ON_GPU)
+    options = ON_GPU | {"reuse_buffers": reuse}
+    gpu = least(store, "gpu", budget={"gpu": 0}, **options)
+    staged = least(store, "pinned", budget={"gpu": gpu}, **options)
     near = gpu + BESIDE
     return {
         "pinned": {"gpu": near, "pinned": 10**8},
@@ -342,7 +343,7 @@ def tiers_of(loader: rc.Loader) -> set[str]:
 def test_the_same_batches_in_every_tier(large: rc.EpisodeStore, kind: str, reuse: bool) -> None:
     options = ON_GPU | {"reuse_buffers": reuse}
     gpu = rc.Loader(large, **ON_GPU)
-    loader = rc.Loader(large, **options, budget=budgets(large)[kind])
+    loader = rc.Loader(large, **options, budget=budgets(large, reuse)[kind])
     for _ in range(2):
         for batch, expected in zip(loader, gpu, strict=True):
             assert_same(batch, expected)
@@ -416,10 +417,7 @@ def test_budgets_of_a_gpu_hold(
 ) -> None:
     cuda: Any = torch.cuda
     options = ON_GPU | {"reuse_buffers": reuse}
-    own = least(large, "gpu", budget={"gpu": 0}, **options)
-    extra = own - least(large, "gpu", budget={"gpu": 0}, **ON_GPU)
-    budget = {"gpu": 10**7} if kind == "gpu" else budgets(large)[kind]
-    budget = budget | {"gpu": budget["gpu"] + extra}
+    budget = {"gpu": 10**7} if kind == "gpu" else budgets(large, reuse)[kind]
     pinned = []
 
     def count(size: int) -> torch.Tensor:
@@ -451,7 +449,7 @@ def test_a_graph_of_a_loader_with_rows_elsewhere_is_refused(large: rc.EpisodeSto
     cuda: Any = torch.cuda
     options = ON_GPU | {"reuse_buffers": True, "drop_last": True}
     gpu = rc.Loader(large, **ON_GPU | {"drop_last": True})
-    loader = rc.Loader(large, **options, budget=budgets(large)["all three"])
+    loader = rc.Loader(large, **options, budget=budgets(large, True)["all three"])
     assert_same(loader.next(), gpu.next())
     with (
         pytest.raises(RuntimeError, match=r"^budget: expected all rows on the GPU of a loader in"),
