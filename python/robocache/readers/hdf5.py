@@ -262,8 +262,9 @@ def _find_task(about: dict[str, Any]) -> str | None:
 
 def _count_rows(path: Path, demo: Any) -> int:
     for name in ("actions", "action"):
-        if name in demo and len(getattr(demo[name], "shape", [])):
-            return int(demo[name].shape[0])
+        shape = getattr(demo.get(name), "shape", None)
+        if shape:
+            return int(shape[0])
     if "num_samples" in demo.attrs:
         return int(demo.attrs["num_samples"])
     names = ", ".join(demo) or "nothing"
@@ -279,8 +280,9 @@ def _names(group: Any) -> list[str]:
 
 def _is_unwritten(dataset: Any) -> bool:
     """Whether it would read as zeros that nobody recorded."""
-    elsewhere = dataset.is_virtual or dataset.external
-    return bool(dataset.size and not elsewhere and dataset.id.get_storage_size() == 0)
+    if dataset.id.get_storage_size():  # nearly always
+        return False
+    return bool(dataset.size and not (dataset.is_virtual or dataset.external))
 
 
 def _by_number(name: str) -> tuple[bool, int, str]:

@@ -13,6 +13,7 @@ import contextlib
 import fnmatch
 import importlib
 import math
+import sys
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -247,20 +248,28 @@ class Reader:
 # ---- what readers share --------------------------------------------------------------------------
 
 
+_imported: dict[str, Any] = {}
+"""What `require` imported: asked for with every column, where the import system takes a while."""
+
+
 def require(module: str, what: str, extra: str) -> Any:
     """Imports a reader's library.
 
     Raises:
         MissingLibrary: If it is not installed: ``reading {what} needs {library}: pip install ...``.
     """
+    known = _imported.get(module)
+    if known is not None and sys.modules.get(module) is known:
+        return known
     try:
-        return importlib.import_module(module)
+        _imported[module] = importlib.import_module(module)
     except ModuleNotFoundError as error:
         library = module.partition(".")[0]
         if error.name is None or error.name.partition(".")[0] != library:
             raise  # it is there, and something else that it needs is not
         message = f"reading {what} needs {library}: pip install 'robocache[{extra}]'"
         raise MissingLibrary(message, name=library) from None
+    return _imported[module]
 
 
 @contextlib.contextmanager
