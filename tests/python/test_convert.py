@@ -63,7 +63,7 @@ def test_long_streams_have_the_same_statistics_each_time(tmp_path: Path) -> None
     assert files(tmp_path / "one") == files(tmp_path / "two")
     for rank, quantile in one.statistics["force"].quantiles.items():
         assert (two.statistics["force"].quantiles[rank] == quantile).all()
-        assert np.abs(three.statistics["force"].quantiles[rank] - quantile).max() < 0.05
+        assert np.abs(three.statistics["force"].quantiles[rank] - quantile).max() < 0.15
 
 
 def test_several_sources_each_once(recordings: Path, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from store_files import TIMES, VALUES, read_manifest, read_store
 import robocache as rc
 from robocache import _options
 from robocache.store import streams
+from robocache.store.shard import ShardWriter
 
 
 def test_what_is_written_is_read_again(tmp_path: Path) -> None:
@@ -137,6 +138,17 @@ def test_arrays_that_are_taken_are_not_copied(tmp_path: Path) -> None:
     written = read_store(tmp_path)[0].streams["x"]
     np.testing.assert_array_equal(written["values"], values)
     np.testing.assert_array_equal(written["times"], times)
+
+
+def test_arrays_that_are_taken_count_as_memory(tmp_path: Path) -> None:
+    values = np.random.default_rng(0).standard_normal((200_000, 2))
+    with rc.StoreWriter(tmp_path) as writer:
+        shard = ShardWriter(tmp_path, spool_bytes=4 << 20)
+        with shard.episode() as episode:
+            episode.take("x", np.arange(len(values)), values)
+            assert episode.spool.is_on_disk
+        writer.commit_shard(shard.close())
+    np.testing.assert_array_equal(read_store(tmp_path)[0].streams["x"]["values"], values)
 
 
 def test_a_mask_that_hides_nothing(tmp_path: Path) -> None:

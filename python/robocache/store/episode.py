@@ -10,7 +10,7 @@ import numpy as np
 
 from robocache.store.dtypes import stored, without_mask
 from robocache.store.recorded import RecordingState
-from robocache.store.spool import Bytes, Column, Spool
+from robocache.store.spool import Bytes, Column, Kept, Spool
 from robocache.store.streams import StreamEntry, Streams, check_name, check_text
 
 MAX_SUBSETS = 64  # bits of an episode's subsets
@@ -39,14 +39,14 @@ class Rows:
         self,
         spool: Spool,
         n: int,
-        values: Bytes | Column,
-        times: Bytes | Column,
-        received: Bytes | Column | None,
-        valid: Bytes | Column | None,
-    ) -> tuple[dict[str, Column], list[tuple[Column, Bytes | Column]]]:
+        values: Bytes | Kept | Column,
+        times: Bytes | Kept | Column,
+        received: Bytes | Kept | Column | None,
+        valid: Bytes | Kept | Column | None,
+    ) -> tuple[dict[str, Column], list[tuple[Column, Bytes | Kept | Column]]]:
         """The columns with n rows more, and what `spool` has to add for that."""
         columns = dict(self.columns)
-        pairs: list[tuple[Column, Bytes | Column]] = []
+        pairs: list[tuple[Column, Bytes | Kept | Column]] = []
         # Where only some rows come with these, the others arrived at their times, and were real.
         if received is not None and "received" not in columns:
             columns["received"] = spool.column()
@@ -156,7 +156,7 @@ class EpisodeWriter:
         valid: object = None,
     ) -> None:
         """As :meth:`add`, of arrays that nobody changes any more: large ones are not copied."""
-        self._add(stream, times_ns, values, received, valid, _shared)
+        self._add(stream, times_ns, values, received, valid, _kept)
 
     def _add(
         self,
@@ -165,7 +165,7 @@ class EpisodeWriter:
         values: object,
         received: object,
         valid: object,
-        bytes_of: Callable[[Array], Bytes | Column],
+        bytes_of: Callable[[Array], Bytes | Kept],
     ) -> None:
         if not self._is_open:
             raise ValueError("episode: expected one that goes on, got one that has ended")
@@ -273,8 +273,5 @@ def _bytes(array: Array) -> memoryview:
     return array.reshape(-1).view(np.uint8).data
 
 
-def _shared(array: Array) -> Column:
-    """The bytes as a column, which others share."""
-    column = Column()
-    column.add(_bytes(array), True)
-    return column
+def _kept(array: Array) -> Kept:
+    return Kept(_bytes(array))

@@ -26,7 +26,7 @@ from robocache.store.dtypes import STORAGE
 from robocache.store.episode import MAX_SUBSETS, EpisodeWriter, Rows
 from robocache.store.files import NewFile
 from robocache.store.recorded import KEY, RecordingState, to_text
-from robocache.store.spool import Bytes, Column, Memory, Reader, Spool
+from robocache.store.spool import Bytes, Column, Kept, Memory, Reader, Spool
 from robocache.store.statistics import StreamStatistics
 from robocache.store.streams import StreamEntry, Streams, check_name, make_facts
 
@@ -182,7 +182,7 @@ class ShardWriter:
             raise ValueError(f"subsets: expected at most {MAX_SUBSETS} in a shard, got more")
         streams = dict(self._streams)
         changes: list[tuple[Rows, dict[str, Column], Rows]] = []
-        pairs: list[tuple[Column, Bytes | Column]] = []
+        pairs: list[tuple[Column, Bytes | Kept | Column]] = []
         for name, new in episode.streams.items():
             entry = self._known.fit(name, new.entry.dtype, new.entry.shape)
             if name not in streams:

@@ -33,6 +33,13 @@ class Extent:
     size: int
 
 
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Bytes that nobody changes any more, so that they need not be copied."""
+
+    bytes: Bytes
+
+
 @dataclass(slots=True)
 class Memory:
     """What some spools may hold in memory together, and what they do, in bytes."""
@@ -67,22 +74,30 @@ class Spool:
         self._columns.append(Column())
         return self._columns[-1]
 
-    def add(self, pairs: Sequence[tuple[Column, Bytes | Column]]) -> None:
+    def add(self, pairs: Sequence[tuple[Column, Bytes | Kept | Column]]) -> None:
         """Adds to each column bytes, or what another column holds: to all of them, or to none.
 
-        Bytes are copied. What lies in the file of another column's spool stays there: keep that
-        spool open. Large parts of another column in memory are shared with it.
+        Bytes are copied, but for large ones that are `Kept`. What lies in the file of another
+        column's spool stays there: keep that spool open. Large parts of another column in memory
+        are shared with it.
 
         Raises:
             OSError: The disk is full, or the like.
         """
         parts: list[tuple[Column, Bytes | Extent, bool]] = []
+        held = 0  # more than before: what another column has in memory is held already
         for column, source in pairs:
             if isinstance(source, Column):
-                parts += [(column, part, True) for part in source.sealed()]
+                found = source.sealed()
+                parts += [(column, part, True) for part in found]
+                held += sum(
+                    len(p) for p in found if not isinstance(p, Extent) and not _stays(p, True)
+                )
             else:
-                parts.append((column, source, False))
-        held = sum(len(p) for _, p, s in parts if not isinstance(p, Extent) and not _stays(p, s))
+                is_kept = isinstance(source, Kept)
+                data = source.bytes if isinstance(source, Kept) else source
+                parts.append((column, data, is_kept))
+                held += len(data)
         memory = self._memory
         if memory.held - self._held + held > memory.limit:  # also if all of this went to the file
             parts = [(c, p if isinstance(p, Extent) else self._write(p), s) for c, p, s in parts]
