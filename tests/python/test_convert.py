@@ -17,6 +17,7 @@ import robocache as rc
 from robocache.conversion import run as conversion
 from robocache.conversion import work
 from robocache.readers import RecordingError
+from robocache.store import recorded
 from robocache.store.shard import ShardWriter
 
 # ---- what comes out ------------------------------------------------------------------------------
@@ -291,6 +292,11 @@ def test_a_recording_that_changed(recordings: Path, tmp_path: Path) -> None:
     assert content(tmp_path / "s") == before
     rc.merge_stores([tmp_path / "s"], tmp_path / "merged")
     assert len(rc.convert(recordings, tmp_path / "merged").skipped) == 2
+
+
+@pytest.mark.parametrize("text", ["", "x", "[1]", "[[2, 5]]", "[[999999999999, 1, 2]]", "[[1]]"])
+def test_what_is_known_of_recordings_may_be_foreign(text: str) -> None:
+    assert recorded.from_text(text, 2) == [None, None]
 
 
 def test_a_recording_that_grew(tmp_path: Path) -> None:

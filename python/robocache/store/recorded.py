@@ -67,13 +67,15 @@ def read_states(folder: Path) -> list[RecordingState | None]:
     for shard in read_manifest(folder).shards:
         with (folder / shard.file).open("rb") as file:
             header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
-        states += _from_text(header.get("__metadata__", {}).get(KEY, ""), shard.episodes)
+        states += from_text(header.get("__metadata__", {}).get(KEY, ""), shard.episodes)
     return states
 
 
-def _from_text(text: str, episodes: int) -> list[RecordingState | None]:
+def from_text(text: str, episodes: int) -> list[RecordingState | None]:
+    """The states that :func:`to_text` wrote; as many None of any other text."""
     states: list[RecordingState | None] = []
     with suppress(ValueError, TypeError):  # somebody else's
         for count, *state in json.loads(text):
-            states += [RecordingState(*map(int, state)) if state else None] * count
+            one = RecordingState(*map(int, state)) if state else None
+            states += [one] * min(count, episodes + 1)  # whatever a foreign header says
     return states if len(states) == episodes else [None] * episodes
