@@ -255,7 +255,7 @@ class Entry:
 
 
 def measure(arguments: argparse.Namespace, folder: Path) -> list[Result]:
-    """All loaders, with every batch size and number of workers that they have, in turns."""
+    """All loaders, with every batch size and number of workers that they have."""
     device = torch.device(arguments.device)
     many = arguments.episodes or (EPISODES if device.type == "cuda" else FEW_EPISODES)
     few = min(many, FEW_EPISODES)
@@ -276,14 +276,15 @@ def measure(arguments: argparse.Namespace, folder: Path) -> list[Result]:
         for batch in arguments.batch
         for workers in (arguments.workers if contender.has_workers else [0])
     ]
-    for entry in entries:
+    results = []
+    for entry in entries:  # one after the other: workers that prefetch would take others' time
         entry.try_to(entry.start)
-    gc.collect()
-    gc.disable()
-    for _ in range(arguments.rounds):
-        for entry in entries:
+        for _ in range(arguments.rounds):
             entry.try_to(partial(entry.run, arguments.seconds))
-    return [entry.result() for entry in entries]
+        results.append(entry.result())
+        entry.batches = None  # and its workers
+        gc.collect()
+    return results
 
 
 def line(result: Result, ours: dict[int, float]) -> str:
@@ -306,8 +307,8 @@ def parse_arguments() -> argparse.Namespace:
     add("--batch", type=int, nargs="+", default=[256], help="batch sizes (256)")
     add("--workers", type=int, nargs="+", default=[0, cores], help="of torch's DataLoader")
     add("--episodes", type=int, help="for loaders that keep rows on the device (GPU: 2000)")
-    add("--seconds", type=float, default=1.0, help="of a loader's round")
-    add("--rounds", type=int, default=5, help="of all loaders; each loader's best counts")
+    add("--seconds", type=float, default=0.2, help="of a round")
+    add("--rounds", type=int, default=10, help="of a loader; its best counts")
     add("--only", default="", metavar="PATTERN", help="regular expression of loaders")
     add("--output", type=Path, metavar="FILE.json", help="for the results, with the machine")
     return parser.parse_args()
