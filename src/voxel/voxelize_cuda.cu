@@ -38,12 +38,8 @@ struct MarkPlan {
 // Blocks of an SM that write zeros: enough to keep memory busy, and most of the SM is left for
 // marks.
 constexpr int kZeroBlocksPerSm = 2;
-// Points that a thread marks, and blocks of an SM that mark. Of packed points so many that those of
-// usual clouds are all loaded, and their cells found, while zeros are written; the blocks of zeros
-// and these share the registers.
-constexpr int kPackedPoints = 4;
-constexpr int kPackedBlocksPerSm = 6;
-constexpr int kAnyBlocksPerSm = 8;
+// Blocks of an SM that mark: all that it holds, which sets how many registers a thread may have.
+constexpr int kMarkBlocksPerSm = 8;
 
 /// 16 bytes of zeros, which L2 is asked to keep: marks follow.
 __device__ __forceinline__ void store_zeros(uint4* at) {
@@ -104,66 +100,29 @@ __device__ __forceinline__ void mark_cell(const MarkPlan& plan, std::int64_t cel
   }
 }
 
-/// The coordinates of packed points from `first` on, as far as there are any.
-__device__ __forceinline__ void load_packed(const CloudPlan& cloud, std::int64_t first,
-                                            float (&xyz)[3 * kPackedPoints]) {
-  static_assert(3 * kPackedPoints % 4 == 0);
-  const float* const p = static_cast<const float*>(cloud.points.data) + 3 * first;
-  if (first + kPackedPoints <= cloud.count && reinterpret_cast<std::uintptr_t>(p) % 16 == 0) {
-    for (int k = 0; k < 3 * kPackedPoints / 4; ++k) {
-      const float4 four = __ldcs(reinterpret_cast<const float4*>(p) + k);
-      xyz[4 * k] = four.x;
-      xyz[4 * k + 1] = four.y;
-      xyz[4 * k + 2] = four.z;
-      xyz[4 * k + 3] = four.w;
-    }
-  } else {
-    for (int k = 0; k < 3 * kPackedPoints; ++k) {
-      xyz[k] = first + k / 3 < cloud.count ? __ldcs(p + k) : 0;
-    }
-  }
-}
-
-/// One thread marks `kPoints` points, the last points first: their zeros are the last written, and
-/// L2 still has them. With more than one the points are float32, one after another.
-template <int kPoints>
-__global__ void __launch_bounds__(kThreads, kPoints == 1 ? kAnyBlocksPerSm : kPackedBlocksPerSm)
+/// One thread marks one point, the last points first: their zeros are the last written, and L2
+/// still has them. `kPacked`: the points are float32, one after another.
+template <bool kPacked>
+__global__ void __launch_bounds__(kThreads, kMarkBlocksPerSm)
     mark_kernel(const __grid_constant__ MarkPlan plan, const __grid_constant__ QuickGrid quick) {
   const CloudPlan& cloud = plan.cloud;
-  const std::int64_t groups = (cloud.count + kPoints - 1) / kPoints;
-  const std::int64_t first = (groups - 1 - thread_index()) * kPoints;
-  std::int64_t cells[kPoints];  // over all clouds; -1 where there is none
-  for (std::int64_t& cell : cells) cell = -1;
-  if (first >= 0) {
-    if constexpr (kPoints == 1) {
-      cells[0] = dense_cell(plan.grid, load_any_point(cloud.points, first));
+  const std::int64_t i = cloud.count - 1 - thread_index();
+  std::int64_t cell = -1;
+  std::int64_t b = -1;
+  if (i >= 0) {
+    if (kPacked) {
+      const float* const p = static_cast<const float*>(cloud.points.data) + 3 * i;
+      cell = dense_cell(plan.grid, quick, __ldcs(p), __ldcs(p + 1), __ldcs(p + 2));
     } else {
-      float xyz[3 * kPoints];
-      load_packed(cloud, first, xyz);
-#pragma unroll
-      for (int k = 0; k < kPoints; ++k) {
-        cells[k] = dense_cell(plan.grid, quick, xyz[3 * k], xyz[3 * k + 1], xyz[3 * k + 2]);
-      }
+      cell = dense_cell(plan.grid, load_any_point(cloud.points, i));
     }
-#pragma unroll
-    for (int k = 0; k < kPoints; ++k) {
-      const std::int64_t b = first + k < cloud.count ? cloud.cloud_of(first + k) : -1;
-      cells[k] = cells[k] < 0 || b < 0 ? -1 : b * plan.grid.cells + cells[k];
-    }
+    b = cloud.cloud_of(i);
   }
 #if __CUDA_ARCH__ >= 900
   cudaGridDependencySynchronize();
 #endif
-#pragma unroll
-  for (int k = 0; k < kPoints; ++k) {
-    if (cells[k] >= 0) mark_cell(plan, cells[k]);
-  }
-  if (plan.dropped == nullptr) return;
-#pragma unroll
-  for (int k = 0; k < kPoints; ++k) {
-    const bool is_point = first >= 0 && first + k < cloud.count;
-    count_dropped(plan.dropped, cells[k] < 0, is_point ? cloud.cloud_of(first + k) : -1);
-  }
+  if (cell >= 0 && b >= 0) mark_cell(plan, b * plan.grid.cells + cell);
+  count_dropped(plan.dropped, cell < 0, b);
 }
 
 template <typename Out>
@@ -190,16 +149,15 @@ void launch_marks(const MarkPlan& plan, cudaStream_t stream) {
   early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   early.val.programmaticStreamSerializationAllowed = 1;
   cudaLaunchConfig_t config{};
-  const int points = is_packed ? kPackedPoints : 1;
-  config.gridDim = blocks_for((plan.cloud.count + points - 1) / points);
+  config.gridDim = blocks_for(plan.cloud.count);
   config.blockDim = kThreads;
   config.stream = stream;
   config.attrs = &early;
   config.numAttrs = attribute(cudaDevAttrComputeCapabilityMajor) >= 9 ? 1 : 0;
   const QuickGrid quick(plan.grid);
-  check_cuda(cudaLaunchKernelEx(&config, is_packed ? mark_kernel<kPackedPoints> : mark_kernel<1>,
-                                plan, quick),
-             "voxelization, marking cells");
+  check_cuda(
+      cudaLaunchKernelEx(&config, is_packed ? mark_kernel<true> : mark_kernel<false>, plan, quick),
+      "voxelization, marking cells");
 }
 
 void occupy_or_count(const DensePlan& plan, void* workspace, cudaStream_t stream) {
