@@ -1,5 +1,6 @@
 #include "loader/prepare.h"
 
+#include <algorithm>
 #include <limits>
 #include <utility>
 
@@ -207,8 +208,11 @@ void PreparedBatch::set_order(const BatchOrder& order) {
                          std::int64_t got) {
     if (!fits) throw_value_error(name, expected, std::to_string(got));
   };
-  expect(order.ranks >= 1 && order.ranks <= count, "ranks",
-         "1 to " + std::to_string(count) + " (one sample for each)", order.ranks);
+  // So many that the samples of a global batch are counted in 64 bits.
+  const std::int64_t most_ranks =
+      std::min<std::int64_t>(count, std::numeric_limits<std::int32_t>::max());
+  expect(order.ranks >= 1 && order.ranks <= most_ranks, "ranks",
+         "1 to " + std::to_string(most_ranks) + " (one sample for each)", order.ranks);
   expect(order.rank >= 0 && order.rank < order.ranks, "rank",
          "0 to " + std::to_string(order.ranks - 1), order.rank);
   const std::int64_t most = order.drop_last ? count / order.ranks : kMaxTargets;

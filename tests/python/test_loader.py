@@ -247,6 +247,22 @@ def test_facts(store: rc.EpisodeStore, device: str) -> None:
     assert_same_bits(batch["timestamp"], torch.tensor(seconds, dtype=torch.float64).float())
 
 
+def test_streams_in_the_place_of_facts(tmp_path: Path, device: str) -> None:
+    """All of them, so that no tensor of the batch has the memory that facts would be written to."""
+    names = ("index", "episode_index", "frame_index", "task_index", "timestamp_ns", "timestamp")
+    with rc.StoreWriter(tmp_path / "store") as writer, writer.episode() as episode:
+        for number, name in enumerate(names):
+            rows = np.arange(5, dtype=np.float32) + 10 * number
+            episode.add(name, np.arange(5) * 20 * MS, rows)
+    loader = rc.Loader(tmp_path / "store", 5, shuffle=False, device=device)
+    for _ in range(3):
+        batch = loader.next()
+        facts = loader._outputs._facts
+        assert not any(getattr(facts, name) for name in names)
+        for number, name in enumerate(names):
+            assert batch[name].tolist() == [10 * number + row for row in range(5)]
+
+
 def test_without_offsets_every_stream_is_there(store: rc.EpisodeStore, device: str) -> None:
     loader = rc.Loader(store, 8, anchor="joints", timeline="time", device=device)
     batch = loader.next()

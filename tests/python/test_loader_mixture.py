@@ -51,6 +51,14 @@ def arm(store: rc.EpisodeStore, device: str, **options: Any) -> rc.Loader:
     return rc.Loader(store, 4, deltas, anchor="action", device=device, **given)
 
 
+def test_numpy_counts_are_ints(stores: tuple[rc.EpisodeStore, rc.EpisodeStore]) -> None:
+    loader = arm(stores[0], "cpu")
+    mixture = rc.Loader.mixture([loader], [1], np.uint8(10), 4)
+    state = mixture.state_dict()
+    assert [len(batch["index"]) for batch in mixture] == [4, 4, 2]
+    assert json.loads(json.dumps(state)) == rc.Loader.mixture([loader], [1], 10, 4).state_dict()
+
+
 def part_of_arm(store: rc.EpisodeStore) -> Part:
     windows = {
         "joints": Window("joints", [-20 * MS, 0]),

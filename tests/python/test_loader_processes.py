@@ -17,6 +17,7 @@ from loader_stores import write_store
 from support import assert_same_bits
 
 import robocache as rc
+from robocache.loader import order
 
 
 @pytest.fixture(scope="module")
@@ -38,6 +39,34 @@ def test_pickled_with_its_state(store: rc.EpisodeStore) -> None:
         assert list(expected) == list(got)
         for key in expected:
             assert_same_bits(got[key], expected[key], key)
+
+
+def test_pickled_with_its_rank(store: rc.EpisodeStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where torch.distributed said it, which the process that loads it has not."""
+    with monkeypatch.context() as patch:
+        patch.setattr(order, "_distributed", lambda: (1, 2))
+        loader = make(store, seed=9)
+        mixture = rc.Loader.mixture([make(store)], [1], 40, 4, seed=9)
+    for one in (loader, mixture):
+        copy = pickle.loads(pickle.dumps(one))
+        assert_same_bits(copy.next()["index"], one.next()["index"])
+
+
+def test_pickled_as_it_was_made(store: rc.EpisodeStore) -> None:
+    """Whatever the caller has done to lists and mappings since."""
+    deltas: dict[str, Any] = {"joints": [-0.05, 0.0]}
+    modes: dict[str, Any] = {"joints": "mean_std"}
+    weights = [1.0]
+    loader = rc.Loader(store, 8, deltas, device="cpu", normalize=modes)
+    mixture = rc.Loader.mixture([loader], weights, 40, 4)
+    deltas["joints"].append(0.1)
+    deltas["action"] = None
+    modes["joints"] = "min_max"
+    weights[0] = 2.0
+    for one in (loader, mixture):
+        copy, expected = pickle.loads(pickle.dumps(one)).next(), one.next()
+        assert list(copy) == list(expected)
+        assert_same_bits(copy["joints"], expected["joints"])
 
 
 def send_next(loader: rc.Loader, results: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -204,7 +205,7 @@ class Loader(FromLeRobot, FromRobomimic, FromDiffusionPolicy, FromLoaders, Itera
         _find_anchors: Callable[..., _anchors.Array] = _samples.find_anchors,
         _finish: Callable[[Batch], Batch] | None = None,
     ) -> None:
-        arguments = {name: value for name, value in locals().items() if name != "self"}
+        arguments = kept({name: value for name, value in locals().items() if name != "self"})
         if not isinstance(store, EpisodeStore):
             if not isinstance(store, (str, os.PathLike)):
                 kind = type(store).__name__
@@ -250,6 +251,7 @@ class Loader(FromLeRobot, FromRobomimic, FromDiffusionPolicy, FromLoaders, Itera
             store, chosen, of_anchor, rate, drop_n_first_frames, drop_n_last_frames, time_ranges
         )
         rank, world_size = find_ranks(rank, world_size)
+        arguments |= {"rank": rank, "world_size": world_size}  # a pickled loader keeps its rank
         table, identity = _samples.episode_table(store, chosen), _samples.identity(store)
         count, whole = len(found), None
         if is_split := not replicate and world_size > 1:
@@ -523,6 +525,18 @@ class Loader(FromLeRobot, FromRobomimic, FromDiffusionPolicy, FromLoaders, Itera
             f"Loader({len(self.dataset)} samples, {len(self)} batches of "
             f"{self._order.batch_size} on {self.device}: {keys})"
         )
+
+
+def kept(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Arguments that stay what they are, whatever the caller does to lists and mappings later.
+
+    What is the caller's own (stores, functions) is not copied.
+    """
+    own = ("store", "predicate", "transforms")
+    return {
+        name: value if name in own or name.startswith("_") else copy.deepcopy(value)
+        for name, value in arguments.items()
+    }
 
 
 def _opened_again(kind: type[Loader], arguments: dict[str, Any], state: dict[str, int]) -> Loader:

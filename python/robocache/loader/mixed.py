@@ -14,7 +14,7 @@ from robocache import _config
 from robocache.loader import parts as _parts
 from robocache.loader._plan import BatchPlan, Mixture, PlanStream
 from robocache.loader.device import on_device
-from robocache.loader.loader import Loader
+from robocache.loader.loader import Loader, kept
 from robocache.loader.order import check_integer, find_ranks, fingerprint, make_order
 from robocache.loader.outputs import (
     DATASET,
@@ -71,14 +71,15 @@ class MixedLoader(Loader):
         name: str | None,
     ) -> None:
         given = locals().items()
-        arguments = {key: value for key, value in given if key not in ("self", "loaders")}
+        arguments = kept({key: value for key, value in given if key not in ("self", "loaders")})
         for option in ("drop_last", "reuse_buffers"):
             _config.check_bool(option, arguments[option])
         _config.check_functions("transforms", transforms)
         device, with_age = _check_loaders(loaders)
         shares = _parts.check_weights(weights, len(loaders))
-        check_integer("samples", samples, 1, _MOST_SAMPLES)
+        samples = arguments["samples"] = check_integer("samples", samples, 1, _MOST_SAMPLES)
         rank, world_size = find_ranks(rank, world_size)
+        arguments |= {"rank": rank, "world_size": world_size}  # a pickled mixture keeps its rank
         _check_shares(loaders, rank, world_size)
         order = make_order(samples, batch_size, seed, True, drop_last, rank, world_size)
         own = [[window.key for window in loader._windows] for loader in loaders]

@@ -81,6 +81,7 @@ class Order:
 
 
 _MAX_BATCH = 2**29 - 1  # which kernels count
+_MAX_RANKS = 2**31 - 1  # so that the samples of a global batch are counted in 64 bits
 
 
 def make_order(
@@ -142,7 +143,7 @@ def find_ranks(rank: object, world_size: object) -> tuple[int, int]:
         )
     if rank is None:
         rank, world_size = _distributed()
-    ranks = check_integer("world_size", world_size, 1)
+    ranks = check_integer("world_size", world_size, 1, _MAX_RANKS)
     return check_integer("rank", rank, 0, ranks - 1), ranks
 
 

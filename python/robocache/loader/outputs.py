@@ -210,8 +210,8 @@ class Outputs:
         facts.timestamp = tensor.data_ptr()
         if hiding:
             batch.update(hiding)
-            if "timestamp" in hiding:
-                facts.timestamp = None
+            for name in hiding:  # whose memory nothing may hold any more
+                setattr(facts, name, None)
         return batch
 
     def _make_blanks(self, size: int) -> _Blanks:
