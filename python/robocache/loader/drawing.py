@@ -35,7 +35,8 @@ class Drawing:
         self.is_captured = False
         self.fingerprint = fingerprint
         self._index = device.index if device.type == "cuda" else None
-        self._state = torch.zeros(4, dtype=torch.int64, device=device)
+        with torch.inference_mode(False):  # it is written to as long as the loader lives
+            self._state = torch.zeros(4, dtype=torch.int64, device=device)
         self.state_address = self._state.data_ptr()
 
     def advance(self) -> None:
@@ -64,7 +65,7 @@ class Drawing:
 
     def move(self, epoch: int, position: int) -> None:
         """Goes elsewhere, on the device and on the host."""
-        self._state.copy_(torch.tensor([epoch, position, 0, 0]))
+        self._state.copy_(torch.tensor([epoch, position, 0, 0], device="cpu"))
         self.epoch, self.position = epoch, position
 
     # ---- what users see of it --------------------------------------------------------------------

@@ -148,7 +148,8 @@ class Outputs:
             return self.allocate(size)
         kept = self._kept.get(size)
         if kept is None:
-            batch = self.allocate(size)
+            with torch.inference_mode(False):  # others get it too
+                batch = self.allocate(size)
             self._kept[size] = (batch, bytes(self._array), bytes(self._facts))
             return dict(batch)
         batch, array, facts = kept

@@ -9,6 +9,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 
 from robocache import _options
@@ -266,9 +267,9 @@ def _zeros(
 def _dimensions(window: Window, parts: Sequence[Part], device: torch.device) -> PlanStream:
     """Which elements of a window's rows are none of an episode's part: a row of each episode."""
     there = [part.windows.get(window.key) for part in parts]
-    real = torch.tensor([0 if own is None else own.elements for own in there])
-    limits = real.repeat_interleave(torch.tensor([part.episodes for part in parts]))
-    is_pad = torch.arange(window.elements) >= limits[:, None]
+    real = np.array([0 if own is None else own.elements for own in there])
+    limits = real.repeat([part.episodes for part in parts])
+    is_pad = torch.from_numpy(np.arange(window.elements) >= limits[:, None])
     return _rows(
         window.key + DIM_PAD,
         is_pad.to(device).view(torch.uint8),

@@ -19,6 +19,7 @@ from robocache.loader.tiers import Tier
 from robocache.loader.windows import SUMMED, TORCH_DTYPES, Window
 from robocache.store.dtypes import STORAGE
 from robocache.store.episode_store import EpisodeStore
+from robocache.store.errors import StoreError
 from robocache.store.rows import StreamRows
 from robocache.store.stream_info import StreamInfo
 
@@ -87,16 +88,25 @@ class FileRows:
         """Where the values of each episode's first row are: [E], in elements from the first piece.
 
         They may lie before it; where an episode has no rows, the number means nothing.
+
+        Raises:
+            StoreError: They lie between elements.
         """
         if not self.pieces:
             return np.zeros(len(self.offsets) - 1, np.int64)
         firsts = np.cumsum([0, *(len(piece) for piece in self.pieces[:-1])])
         addresses = np.array([piece.values.ctypes.data for piece in self.pieces], np.int64)
+        size = TORCH_DTYPES[self.info.type_name].itemsize
+        if (addresses % size).any():
+            raise StoreError(
+                f"{self.info.name}: expected values at multiples of {size} bytes in the store's "
+                f"files, got some {(addresses % size).max()} bytes behind one"
+            )
         rows = self.offsets[:-1]
         piece = np.searchsorted(firsts, rows, side="right") - 1
         found: NDArray[np.int64] = addresses[piece] - addresses[0]
         found += (rows - firsts[piece]) * self.info.row_bytes
-        return found // TORCH_DTYPES[self.info.type_name].itemsize
+        return found // size
 
     def times(self) -> NDArray[np.int64]:
         """Of all rows, [N]."""
@@ -157,6 +167,7 @@ def load(
         is_bounded: Whether there is a budget, which pinned memory on the way to a GPU would exceed.
 
     Raises:
+        StoreError: Values that stay on disk lie between elements.
         torch.OutOfMemoryError: The memory can't be had.
     """
     info, count = rows.info, rows.rows
@@ -202,7 +213,8 @@ def _fill(storage: Tensor, pieces: Iterable[NDArray[Any]], is_bounded: bool) -> 
     """Writes arrays, one after the other, into bytes."""
     staging = None
     if storage.is_cuda:
-        staging = torch.empty(min(len(storage), _STAGING_BYTES), dtype=torch.uint8)
+        size = min(len(storage), _STAGING_BYTES)
+        staging = torch.empty(size, dtype=torch.uint8, device="cpu")
         if not is_bounded:
             staging = staging.pin_memory()
     begin = 0
@@ -237,7 +249,7 @@ class _Bytes:
 def _mapped(rows: FileRows) -> Tensor:
     """The values of the first piece, as bytes in the store's file; keeps all pieces mapped."""
     if not rows.pieces:
-        return torch.empty(0, dtype=torch.uint8)
+        return torch.empty(0, dtype=torch.uint8, device="cpu")
     return torch.from_numpy(np.asarray(_Bytes(rows.pieces[0].values, rows.pieces)))
 
 

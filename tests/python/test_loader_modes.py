@@ -1,0 +1,92 @@
+"""Loaders under what torch sets for a whole program: inference mode, another default device."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from loader_stores import write_store
+from support import assert_same_bits, find_backends
+
+import robocache as rc
+from robocache.loader import residency
+
+HAS_GPU = any(backend.name == "cuda" for backend in find_backends()[0])
+DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not HAS_GPU, reason="no GPU here"))]
+OFFSETS = {"joints": [-0.05, 0.0], "camera": [0.0], "gripper": None}
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> rc.EpisodeStore:
+    return write_store(tmp_path_factory.mktemp("modes") / "store", episodes=3)
+
+
+def make(store: rc.EpisodeStore, device: str, **options: Any) -> rc.Loader:
+    return rc.Loader(store, 16, OFFSETS, timeline="time", seed=3, device=device, **options)
+
+
+def assert_same(batch: Any, expected: Any) -> None:
+    assert list(batch) == list(expected)
+    for key, value in expected.items():
+        assert_same_bits(batch[key].cpu(), value.cpu(), key)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("reuse", [False, True])
+def test_inference_mode_leaves_nothing_behind(
+    store: rc.EpisodeStore, device: str, reuse: bool
+) -> None:
+    expected = make(store, device)
+    with torch.inference_mode():
+        loader = make(store, device, reuse_buffers=reuse)
+        assert_same(loader.next(), expected.next())
+    loader.set_epoch(2)
+    expected.set_epoch(2)
+    batch = loader.next()
+    assert_same(batch, expected.next())
+    assert not any(value.is_inference() for value in batch.values())
+    batch["joints"].clone().requires_grad_().sum().backward()
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("default", ["meta", *(["cuda"] if HAS_GPU else [])])
+def test_a_default_device_changes_nothing(
+    store: rc.EpisodeStore, device: str, default: str
+) -> None:
+    expected = make(store, device)
+    others = make(store, device, episodes=[1])
+    mixture = rc.Loader.mixture([expected, others], [1, 2], 40, 8)
+    drawn = mixture.next()
+    batches = [expected.next() for _ in range(3)]
+    gathered = expected.gather([5, 1])
+    torch.set_default_device(default)
+    try:
+        loader = make(store, device, reuse_buffers=True)
+        for batch in batches:
+            assert_same(loader.next(), batch)
+        assert_same(loader.gather([5, 1]), gathered)
+        near = "gpu" if device == "cuda" else "ram"
+        assert_same(make(store, device, budget={near: "1GB"}).next(), batches[0])
+        loader.set_epoch(1)
+        loader.load_state_dict(loader.state_dict())
+        again = rc.Loader.mixture([loader, make(store, device, episodes=[1])], [1, 2], 40, 8)
+        assert_same(again.next(), drawn)
+    finally:
+        torch.set_default_device(None)
+
+
+def test_values_between_elements_are_refused(store: rc.EpisodeStore) -> None:
+    rows = residency.find_rows(store, "joints", np.arange(len(store)))
+    assert rows.begins()[0] == 0
+    piece = rows.pieces[0]
+    moved = np.zeros(piece.values.nbytes + 1, np.uint8)[1:].view(piece.values.dtype)
+    torn = residency.StreamRows(
+        moved.reshape(piece.values.shape), piece.times, piece.received, piece.valid
+    )
+    rows = residency.FileRows(rows.info, rows.offsets, [torn])
+    with pytest.raises(
+        rc.StoreError, match=r"^joints: expected values at multiples of 4 bytes in the store's"
+    ):
+        rows.begins()
