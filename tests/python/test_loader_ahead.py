@@ -17,6 +17,7 @@ from support import assert_same_bits
 
 import robocache as rc
 from robocache.loader import disk as disk_module
+from robocache.loader import later
 from robocache.loader import loader as loader_module
 from robocache.loader.ahead import Ahead
 from robocache.loader.disk import DiskWindows
@@ -52,6 +53,9 @@ class Stream:
 
     def record_event(self) -> Stream:
         return self
+
+    def query(self) -> bool:
+        return True
 
     def synchronize(self) -> None:
         pass
@@ -223,6 +227,72 @@ def test_waits_for_the_disk_are_counted(make: Make, monkeypatch: pytest.MonkeyPa
             coming.on_cpu.result()
     loader.next()
     assert loader.stats().waits == 1
+
+
+def test_waits_for_the_gpu_are_counted(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    loader = make()
+    for _ in range(AHEAD):
+        loader.next()
+    before = loader.stats().waits  # for the thread
+    monkeypatch.setattr(Stream, "query", lambda event: False)
+    loader.next()
+    assert loader.stats().waits == before + 1
+
+
+def test_a_gpu_that_fails_leaves_all_memory_in_use(
+    store: rc.EpisodeStore, make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected, loader = rc.Loader(store, **options()), make()
+    for _ in range(AHEAD):
+        assert_same(loader.next(), expected.next())
+
+    def fail(event: Stream) -> bool:
+        raise RuntimeError("a launch failed")
+
+    for _ in range(AHEAD + 2):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Stream, "query", fail)
+            for _ in range(AHEAD + 2):
+                with contextlib.suppress(RuntimeError):
+                    assert_same(loader.next(), expected.next())
+    for _ in range(AHEAD + 2):
+        assert_same(loader.next(), expected.next())
+
+
+def test_a_loader_that_is_collected_in_its_own_thread(make: Make) -> None:
+    loader = make()
+    loader.next()
+    assert loader._disk is not None and loader._ahead is not None
+    plan, real = loader._disk._plan, loader._disk._plan.next
+    is_gone = threading.Event()
+
+    def collect(*arguments: Any) -> None:
+        is_gone.wait(60)
+        gc.collect()
+        real(*arguments)
+
+    for coming in loader._ahead._coming:
+        assert coming.on_cpu is None or coming.on_cpu.result() is None
+    plan.next = collect  # type: ignore[method-assign]
+    batch = weakref.ref(loader.next()["pose"])
+    ahead, own = weakref.ref(loader._ahead), loader._disk._worker._threads
+    threads = list(own)
+    held = weakref.ref(loader._ahead._coming[-1].batch["pose"])
+    gc.disable()
+    try:
+        loader.itself = loader  # type: ignore[attr-defined]
+        del loader, coming, own
+        assert ahead() is not None
+        is_gone.set()
+        for thread in threads:
+            thread.join(20)
+            assert not thread.is_alive()
+    finally:
+        gc.enable()
+    assert ahead() is batch() is None
+    assert held() is not None  # till somebody may call CUDA
+    later.do_what_is_left()
+    assert held() is None
 
 
 def test_memory_and_threads_go_with_the_loader(make: Make) -> None:

@@ -14,6 +14,7 @@ import torch
 from robocache.loader._plan import BatchPlan
 from robocache.loader.disk import DiskWindows, Slot
 from robocache.loader.drawing import Drawing
+from robocache.loader.later import do_what_is_left, do_when_possible
 from robocache.loader.order import Order
 from robocache.loader.outputs import Batch, Outputs
 from robocache.loader.stats import Counters
@@ -74,13 +75,13 @@ class Ahead:
         self._side = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
         self._coming: deque[_Coming] = deque()
         # Not at exit: the process takes its memory along, and CUDA may be gone already.
-        weakref.finalize(self, _drop_all, self._coming, self._side, os.getpid()).atexit = False
+        weakref.finalize(self, _drop_later, self._coming, self._side, os.getpid()).atexit = False
 
     def next(self, epoch: int, position: int) -> Batch:
         """The batch at a position, on the current stream.
 
         The host waits where windows from the disk are not there yet, or where it is so far ahead of
-        the GPU that all memory for them is taken; else for nothing.
+        the GPU that all memory for them is taken, which counts as waiting too; else for nothing.
 
         Raises:
             RuntimeError: A launch fails, also of an earlier batch that was made ahead.
@@ -93,16 +94,18 @@ class Ahead:
             raise
 
     def _next(self, epoch: int, position: int) -> Batch:
+        do_what_is_left()
         coming = self._coming
         if not coming or (coming[0].epoch, coming[0].position) != (epoch, position):
             self._drop()
             self._move(epoch, position)
         user = torch.cuda.current_stream(self._index)
+        waited = 0.0
         while len(coming) < AHEAD:
-            self._begin(user)
-        waited = self._wait(coming[0])
+            waited += self._begin(user)
+        waited += self._wait(coming[0])
         self._copy_what_is_there()
-        self._begin(user)
+        waited += self._begin(user)
         head = coming.popleft()
         assert head.made is not None
         user.wait_event(head.made)
@@ -117,11 +120,12 @@ class Ahead:
         torch._foreach_copy_(list(kept.values()), [head.batch[key] for key in kept])
         return kept
 
-    def _begin(self, user: torch.cuda.Stream) -> None:
-        """Has one more batch made."""
+    def _begin(self, user: torch.cuda.Stream) -> float:
+        """Has one more batch made; how long the host waited for the GPU, in seconds."""
         drawing, outputs, disk = self._drawing, self._outputs, self._disk
         size = self._order.size(drawing.position)
-        batch = outputs.allocate(size)
+        with torch.inference_mode(False):  # whoever gets it is not who asks for one here
+            batch = outputs.allocate(size)
         # First of all, so that whatever fails from here on, nobody gets the memory too early.
         coming = _Coming(drawing.epoch, drawing.position, size, batch, user, None, None, None)
         self._coming.append(coming)
@@ -133,11 +137,13 @@ class Ahead:
             outputs.facts_address,
             self._side.cuda_stream,
         )
+        waited = 0.0
         if disk is None:
             coming.made = self._side.record_event()
         else:
-            coming.slot, coming.on_cpu = disk.begin(size)
+            coming.slot, coming.on_cpu, waited = disk.begin(size)
         drawing.advance()
+        return waited
 
     def _wait(self, head: _Coming) -> float:
         """Waits for what comes from the disk; how long, in seconds."""
@@ -166,11 +172,14 @@ class Ahead:
 
     def _drop(self) -> None:
         slots = [coming.slot for coming in self._coming if coming.slot is not None]
-        _drop_all(self._coming, self._side, os.getpid())
-        for slot in slots:
-            assert self._disk is not None
-            self._disk.give_back(slot, None)
-        self._counters.queue_depth = 0
+        try:
+            _drop_all(self._coming, self._side)
+        finally:
+            for slot in slots:
+                assert self._disk is not None
+                self._disk.give_back(slot, None)
+            self._coming.clear()
+            self._counters.queue_depth = 0
 
     def _move(self, epoch: int, position: int) -> None:
         with torch.cuda.stream(self._side):
@@ -179,12 +188,19 @@ class Ahead:
             self._disk.move(epoch, position)
 
 
-def _drop_all(coming: deque[_Coming], side: torch.cuda.Stream, process: int) -> None:
+def _drop_all(coming: deque[_Coming], side: torch.cuda.Stream) -> None:
     """Waits for all batches that are being made, and forgets them."""
-    if os.getpid() != process:
-        return  # the child of a fork, which has neither GPU nor threads
     jobs = [each.on_cpu for each in coming if each.on_cpu is not None]
     wait([job for job in jobs if not job.cancel()])
     if coming:
         side.synchronize()
     coming.clear()
+
+
+def _drop_later(coming: deque[_Coming], side: torch.cuda.Stream, process: int) -> None:
+    if os.getpid() != process:
+        return  # the child of a fork, which has neither GPU nor threads
+    for each in coming:
+        if each.on_cpu is not None:
+            each.on_cpu.cancel()  # what has not begun keeps nothing, and waits for nobody
+    do_when_possible(lambda: _drop_all(coming, side))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,6 +15,7 @@ from torch import Tensor
 from robocache.loader._plan import BatchPlan
 from robocache.loader.device import on_device
 from robocache.loader.drawing import Drawing
+from robocache.loader.later import make_worker
 from robocache.loader.order import Order
 from robocache.loader.outputs import AGE, PAD, Batch, Outputs
 from robocache.loader.pinned import pinned_empty
@@ -71,18 +74,29 @@ class DiskWindows:
             Slot(Outputs(windows, concat, with_age, cpu, False, empty=_out_of(part)), size)
             for part in parts
         )
-        self._worker = ThreadPoolExecutor(1, "robocache")
+        self._worker = ThreadPoolExecutor(1, "robocache", initializer=make_worker)
 
     def move(self, epoch: int, position: int) -> None:
         """Says which batch is the next; nothing must be under way."""
         self._drawing.move(epoch, position)
 
-    def begin(self, size: int) -> tuple[Slot, Future[None]]:
-        """Has the next batch's windows made, into a slot."""
-        slot = self._slots.popleft()
-        if slot.copied is not None:
-            slot.copied.synchronize()  # so the host is never further ahead of the GPU than that
-        return slot, self._worker.submit(_make_next, self._plan, self._drawing, size, slot)
+    def begin(self, size: int) -> tuple[Slot, Future[None], float]:
+        """Has the next batch's windows made, into a slot.
+
+        Returns:
+            The slot, which must be kept till the job is done; the job; and how many seconds the
+            host waited, where the GPU is so far behind that it has not read what was in the slot.
+        """
+        slot = self._slots[0]
+        copied: Any = slot.copied
+        waited = 0.0
+        if copied is not None and not copied.query():
+            begin = time.perf_counter()
+            copied.synchronize()
+            waited = time.perf_counter() - begin
+        job = self._worker.submit(_make_next, self._plan, self._drawing, size, slot.windows_address)
+        self._slots.popleft()  # not before: a slot would be lost where one of these fails
+        return slot, job, waited
 
     def copy(self, slot: Slot, size: int, batch: Batch) -> None:
         """Copies what was made to the GPU's batch, on the current stream."""
@@ -125,9 +139,10 @@ def disk_windows(
         return DiskWindows(plan, windows, groups, with_age, order)
 
 
-# Not a method: a job that is left over must not keep a loader.
-def _make_next(plan: BatchPlan, drawing: Drawing, size: int, slot: Slot) -> None:
-    plan.next(drawing.state_address, size, slot.windows_address, 0, 0)
+# Not a method, and an address: a job that is left over must keep neither a loader nor pinned
+# memory, which the worker would have to give back.
+def _make_next(plan: BatchPlan, drawing: Drawing, size: int, windows_address: int) -> None:
+    plan.next(drawing.state_address, size, windows_address, 0, 0)
 
 
 def _out_of(memory: Tensor) -> Callable[[Sequence[int], Sequence[int], torch.dtype], Tensor]:

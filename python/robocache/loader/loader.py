@@ -78,7 +78,8 @@ class Loader(FromLeRobot, FromRobomimic, FromDiffusionPolicy, FromLoaders, Itera
     Options that are *by key* take one value for all streams, or a mapping with a value for some.
 
     Args:
-        store: An :class:`EpisodeStore`, or its folder. It is read whole, once.
+        store: An :class:`EpisodeStore`, or its folder. It is read whole, once; with a budget, what
+            has no room stays in its files and is read with every batch.
         batch_size: B, of each rank. The last batch of an epoch may be smaller.
         delta_timestamps: Offsets in seconds for each stream of the batch, as LeRobot has them:
             ``{"state": [-0.1, 0.0], "action": [0.0, 0.02, ...]}``. None in place of a list: at the
@@ -358,7 +359,8 @@ class Loader(FromLeRobot, FromRobomimic, FromDiffusionPolicy, FromLoaders, Itera
         """The next batch; after an epoch's last, the first of the next epoch.
 
         Does not wait for the GPU, nor make it wait. With rows on disk the host waits for a batch
-        that is not there yet, which :meth:`stats` counts, and is few batches ahead of the GPU.
+        that is not there yet, and for the GPU once it is a few batches ahead of it: :meth:`stats`
+        counts both.
 
         Raises:
             RuntimeError: If the GPU refuses the launch; in the child of a fork, on CUDA; and while

@@ -12,7 +12,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from robocache.loader.later import do_what_is_left, do_when_possible
 from robocache.loader.tiers import pinned_bytes
+
+_still_pinned: list[mmap.mmap] = []  # what CUDA did not take back: pages that must stay
 
 
 def pinned_empty(count: int) -> Tensor:
@@ -24,6 +27,7 @@ def pinned_empty(count: int) -> Tensor:
     Raises:
         torch.OutOfMemoryError: They can't be had.
     """
+    do_what_is_left()
     size = pinned_bytes(count)
     cudart: Any = torch.cuda.cudart()  # type: ignore[no-untyped-call]
     try:
@@ -38,9 +42,9 @@ def pinned_empty(count: int) -> Tensor:
     if int(status) != 0:
         _clear_error()
         raise torch.OutOfMemoryError(_refusal(size, cudart.cudaGetErrorString(status)))
-    # The array goes before the map does, whose pages must not be pinned any more by then.
+    # It keeps the map, whose pages must not be pinned any more when they go.
     index = torch.cuda.current_device()
-    weakref.finalize(array, _unpin, address, index, os.getpid()).atexit = False
+    weakref.finalize(array, _give_back, memory, address, index, os.getpid()).atexit = False
     return torch.from_numpy(array)[:count]
 
 
@@ -48,12 +52,18 @@ def _refusal(size: int, reason: str) -> str:
     return f"budget['pinned']: expected {size} bytes that can be pinned, got {reason}"
 
 
-def _unpin(address: int, index: int, process: int) -> None:
-    if os.getpid() != process:
-        return  # the child of a fork, which has no GPU
-    torch.cuda.synchronize(index)  # whoever reads it still
-    cudart: Any = torch.cuda.cudart()  # type: ignore[no-untyped-call]
-    cudart.cudaHostUnregister(address)
+def _give_back(memory: mmap.mmap, address: int, index: int, process: int) -> None:
+    if os.getpid() == process:  # not the child of a fork, which has no GPU
+        do_when_possible(lambda: _unpin(memory, address, index))
+
+
+def _unpin(memory: mmap.mmap, address: int, index: int) -> None:
+    try:
+        torch.cuda.synchronize(index)  # whoever reads it still
+    finally:
+        cudart: Any = torch.cuda.cudart()  # type: ignore[no-untyped-call]
+        if int(cudart.cudaHostUnregister(address)) != 0:
+            _still_pinned.append(memory)
 
 
 def _clear_error() -> None:

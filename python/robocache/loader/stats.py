@@ -34,7 +34,8 @@ class LoaderStats:
     resident_bytes: Mapping[str, int] = field(default_factory=dict)
     """Bytes of streams, anchors and tables that it holds, by tier."""
     waits: int = 0
-    """Batches for which the host waited, since they were not ready; 0 without a budget."""
+    """Batches for which the host waited, since they were not ready, or since it was as far ahead of
+    the GPU as it may be; 0 without a budget."""
     waited_s: float = 0.0
     """How long it waited for all of them, in seconds."""
     wait_p50_s: float = 0.0
