@@ -311,8 +311,14 @@ class _Run:
             states = [state for state in known if state is not None]
             if not states:
                 continue
-            now = state_of(path)
+            try:
+                now = state_of(path)
+            except OSError:
+                continue  # it went away since it was listed; its episodes are there
             if now in states:  # the last conversion saw it so
+                continue
+            if now.bytes in {state.bytes for state in states}:  # copied or touched, most likely
+                self.notes["recordings with another date than when they were converted"] += 1
                 continue
             if len(known) < len(sources):
                 note = f"{path} has changed and has more episodes; those that were there stay"

@@ -85,7 +85,7 @@ class Sketch:
                 values = np.sort(values)
                 single = values.shape[1] % 2  # stays where it is
                 count = sum(size << i for i, size in enumerate(self.sizes))
-                lot = int(hashed(np.array([count]))[0]) & 1
+                lot = int(hashed(np.array([count * 64 + level]))[0]) & 1
                 self.levels[level] = values[:, :single]
                 self._put(level + 1, values[:, single + lot :: 2])
             level += 1
