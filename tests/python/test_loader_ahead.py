@@ -100,8 +100,8 @@ def make(store: rc.EpisodeStore, monkeypatch: pytest.MonkeyPatch) -> Make:
         samples, order = made[0], loader._order
         parts = [[w for w in samples.windows if (w.key in far) == is_far] for is_far in (0, 1)]
         plans = [make_plan(samples._replace(windows=part), order, CPU) for part in parts]
-        reuse = given.get("reuse_buffers", False)
-        outputs = Outputs(samples.windows, {}, True, CPU, reuse, staged=far)
+        full = order.size(0) if given.get("reuse_buffers", False) else None
+        outputs = Outputs(samples.windows, {}, True, CPU, full, staged=far)
         disk = DiskWindows(plans[1], parts[1], {}, True, order) if far else None
         loader._plan, loader._outputs, loader._disk = plans[0], outputs, disk
         loader._ahead = Ahead(order, plans[0], outputs, disk, CPU, loader._counters)

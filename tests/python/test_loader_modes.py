@@ -90,3 +90,15 @@ def test_values_between_elements_are_refused(store: rc.EpisodeStore) -> None:
         rc.StoreError, match=r"^joints: expected values at multiples of 4 bytes in the store's"
     ):
         rows.begins()
+
+
+def test_buffers_of_the_full_size_and_of_one_other_are_kept(store: rc.EpisodeStore) -> None:
+    loader = make(store, "cpu", reuse_buffers=True)
+    full = loader.next()["joints"]
+    for size in (3, 5, 3, 7):
+        state = loader.state_dict() | {"position": len(loader.dataset) - size}
+        loader.load_state_dict(state)
+        assert len(loader.next()["index"]) == size
+        loader.gather(range(size + 1))
+        assert loader.next()["joints"].data_ptr() == full.data_ptr()
+        assert set(loader._outputs._kept) == {16, size + 1}

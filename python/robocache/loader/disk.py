@@ -62,7 +62,7 @@ class DiskWindows:
         cpu = torch.device("cpu")
         self._plan = plan
         self._drawing = Drawing(order, 0, cpu)
-        self._outputs = Outputs(windows, concat, with_age, cpu, False)
+        self._outputs = Outputs(windows, concat, with_age, cpu)
         endings = (PAD, AGE) if with_age else (PAD,)
         masks = [window.key + ending for ending in endings for window in windows]
         self.windows = frozenset(window.key for window in windows)
@@ -71,7 +71,7 @@ class DiskWindows:
         need = self._outputs.nbytes(size, slot_bytes)
         parts = pinned_empty((AHEAD + 1) * need).chunk(AHEAD + 1)
         self._slots = deque(
-            Slot(Outputs(windows, concat, with_age, cpu, False, empty=_out_of(part)), size)
+            Slot(Outputs(windows, concat, with_age, cpu, empty=_out_of(part)), size)
             for part in parts
         )
         self._worker = ThreadPoolExecutor(1, "robocache", initializer=make_worker)

@@ -279,7 +279,8 @@ class Loader(FromLeRobot, FromRobomimic, FromDiffusionPolicy, FromLoaders, Itera
         plan = _samples.make_plan(made, order, where)
         disk = disk_windows(made, groups, with_age, order, where)
         far = () if disk is None else disk.windows
-        outputs = Outputs(windows, groups, with_age, where, reuse_buffers, staged=far)
+        full = order.size(0) if reuse_buffers else None
+        outputs = Outputs(windows, groups, with_age, where, full, staged=far)
         counters = Counters(_config.check_text("name", name) or Path(store.path).absolute().name)
         counters.sample_reads, counters.resident = made.read_bytes(), made.nbytes(where)
         self._start(

@@ -106,7 +106,8 @@ class MixedLoader(Loader):
                     torch.tensor([_signed(t) for t in thresholds[:-1]] + [0], device=device),
                 ),
             )
-        outputs = Outputs(agreed.windows, groups, with_age, device, reuse_buffers, mixed)
+        full = order.size(0) if reuse_buffers else None
+        outputs = Outputs(agreed.windows, groups, with_age, device, full, mixed)
         names = [loader.name for loader in loaders]
         counters = Counters(_config.check_text("name", name) or "+".join(dict.fromkeys(names)))
         counters.sample_reads = _mean_reads(loaders, [float(share) for share in shares])

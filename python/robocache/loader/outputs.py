@@ -74,7 +74,8 @@ class Outputs:
         concat: Keys of the batch that have several windows side by side.
         with_age: Whether ages are wanted.
         device: Where the batch is to be.
-        reuse: Whether batches of a size are the same tensors every time.
+        full: Samples of a full batch, if batches of a size are to be the same tensors every time:
+            full ones, and those of the size that came last beside it. None: all are new.
         mixed: Of a mixture.
         staged: Windows that the plan does not make; those that it makes come first in its array.
         empty: Makes a contiguous tensor of a shape, with strides, of a type; None: torch does.
@@ -93,7 +94,7 @@ class Outputs:
         concat: Mapping[str, Sequence[str]],
         with_age: bool,
         device: torch.device,
-        reuse: bool,
+        full: int | None = None,
         mixed: Mixed | None = None,
         staged: Collection[str] = (),
         empty: Callable[[Sequence[int], Sequence[int], torch.dtype], Tensor] | None = None,
@@ -112,8 +113,9 @@ class Outputs:
         if empty is not None:
             self._empty = empty
         self._blanks: dict[int, _Blanks] = {}
-        self._kept: dict[int, tuple[Batch, bytes, bytes]] | None = {} if reuse else None
-        self.is_kept = reuse
+        self._kept: dict[int, tuple[Batch, bytes, bytes]] = {}
+        self._full = full
+        self.is_kept = full is not None
         in_array = sorted(writers, key=lambda writer: writer.key in staged)
         slots = [(writer, self._array[i]) for i, writer in enumerate(in_array)]
         by_key = {window.key: window for window in windows}
@@ -144,10 +146,12 @@ class Outputs:
 
     def take(self, size: int) -> Batch:
         """A batch of so many samples, to be written next: its addresses are set."""
-        if self._kept is None:
+        if not self.is_kept:
             return self.allocate(size)
         kept = self._kept.get(size)
         if kept is None:
+            if size != self._full:  # which a graph may write to
+                self._kept = {own: b for own, b in self._kept.items() if own == self._full}
             with torch.inference_mode(False):  # others get it too
                 batch = self.allocate(size)
             self._kept[size] = (batch, bytes(self._array), bytes(self._facts))

@@ -79,12 +79,12 @@ def _place(
     together = dict.fromkeys(tuple(group_of.get(key, (key,))) for key in by_key)
     needs = [_need([by_key[key] for key in keys], rows, with_age) for keys in together]
     take = gpu_bytes if device.type == "cuda" else plain_bytes
-    outputs = Outputs(windows, groups, with_age, device, False)
-    one = outputs.nbytes(order.size(0), take)
-    rest = order.size((order.batches - 1) * order.stride)
-    kept = one + (outputs.nbytes(rest, take) if rest != order.size(0) else 0)
-    staged = outputs.nbytes(order.size(0), slot_bytes)
-    batches = Batches(order.size(0), one, kept if reuse else 0, staged)
+    outputs = Outputs(windows, groups, with_age, device)
+    size = order.size(0)
+    one, kept = outputs.nbytes(size, take), 0
+    if reuse:  # and a smaller one, of any size where a state of other batches is gone on with
+        kept = one + (0 if order.drop_last else outputs.nbytes(size - 1, take))
+    batches = Batches(size, one, kept, outputs.nbytes(size, slot_bytes))
     if device.type == "cuda":
         return place_on_gpu(needs, tables, batches, limits)
     begins = 8 * (len(next(iter(rows.values())).offsets) - 1)

@@ -16,6 +16,8 @@ Budget: TypeAlias = Mapping[str, int | str]
 AHEAD = 3
 """Batches that are made ahead where rows are outside the GPU: enough for one to be handed out, one
 on its way and one being made."""
+IN_HAND = 1
+"""Batches that users hold while they ask for the next one, as ``for batch in loader`` does."""
 
 _TIERS: Mapping[str, tuple[Tier, ...]] = {"cuda": ("gpu", "pinned"), "cpu": ("ram",)}
 _UNITS: Mapping[str, int] = {"B": 1, "kB": 1000} | {
@@ -128,8 +130,27 @@ class Batches(NamedTuple):
 
     size: int  # samples of a full one
     one: int  # on the loader's device
-    kept: int  # on the loader's device, of those that are used again
+    kept: int  # on the loader's device, of those that are used again, which users then hold
     staged: int  # in pinned memory, on the way from the disk
+
+    @property
+    def held(self) -> int:
+        """Bytes of all, where none are made ahead."""
+        return self.kept or (1 + IN_HAND) * self.one
+
+    @property
+    def held_ahead(self) -> int:
+        """Bytes of all, where some are made ahead."""
+        return (AHEAD + 1) * self.one + (self.kept or IN_HAND * self.one)
+
+    def text(self, count: int) -> str:
+        """So many, as messages say it."""
+        return f"{count} batch{'es' if count > 1 else ''} of {self.size} samples"
+
+    @property
+    def held_text(self) -> str:
+        """Those of `held`."""
+        return self.text(1 if self.kept else 1 + IN_HAND)
 
 
 def place_on_gpu(
@@ -154,18 +175,18 @@ def place_on_gpu(
         ValueError: `budget[<tier>]: expected at least ..., got ...`.
     """
     shared = _sum(gpu_bytes, tables)
-    whole = shared + (batches.kept or batches.one)
+    whole = shared + batches.held
     whole += sum(_sum(gpu_bytes, need.values + need.sides) for need in needs)
     if whole <= limits["gpu"]:
         return {key: "gpu" for need in needs for key in need.keys}
-    least = shared + (AHEAD + 1) * batches.one + batches.kept
+    least = shared + batches.held_ahead
     if limits["gpu"] < least:
-        count = AHEAD + 1
+        of_batches = batches.text(AHEAD + 1 + IN_HAND)
         if whole < least:
-            least, count = whole, 1
+            least, of_batches = whole, batches.held_text
         raise ValueError(
             f"budget['gpu']: expected at least {least} bytes, for what tells samples apart and "
-            f"{_batches(count, batches)}, got {limits['gpu']} (a smaller batch_size, shorter "
+            f"{of_batches}, got {limits['gpu']} (a smaller batch_size, shorter "
             "windows or fewer episodes need less)"
         )
     room, pinned = limits["gpu"] - least, limits["pinned"]
@@ -175,7 +196,7 @@ def place_on_gpu(
         if pinned < staged:
             raise ValueError(
                 f"budget['pinned']: expected at least {staged} bytes, through which "
-                f"{_batches(AHEAD + 1, batches)} come from the disk, where "
+                f"{batches.text(AHEAD + 1)} come from the disk, where "
                 f"{_names(placed, 'disk')} would stay, got {pinned}"
             )
         placed = _place(needs, room, pinned - staged)
@@ -227,7 +248,7 @@ def place_on_cpu(
     Raises:
         ValueError: `budget['ram']: expected at least ..., got ...`.
     """
-    least = sum(tables) + (batches.kept or batches.one) + sum(sum(n.sides) for n in needs)
+    least = sum(tables) + batches.held + sum(sum(n.sides) for n in needs)
     whole = least + sum(sum(need.values) for need in needs)
     if whole <= limits["ram"]:
         return {key: "ram" for need in needs for key in need.keys}
@@ -236,7 +257,7 @@ def place_on_cpu(
     if room < 0:
         raise ValueError(
             f"budget['ram']: expected at least {least} bytes, for what tells samples apart, times "
-            f"and {_batches(1, batches)}, got {limits['ram']} (a smaller batch_size, shorter "
+            f"and {batches.held_text}, got {limits['ram']} (a smaller batch_size, shorter "
             "windows or fewer episodes need less)"
         )
     placed: dict[str, Tier] = {}
@@ -250,10 +271,6 @@ def place_on_cpu(
 
 def _sum(take: Callable[[int], int], sizes: Iterable[int]) -> int:
     return sum(map(take, sizes))
-
-
-def _batches(count: int, batches: Batches) -> str:
-    return f"{count} batch{'es' if count > 1 else ''} of {batches.size} samples"
 
 
 def _names(placed: Mapping[str, Tier], tier: Tier) -> str:
