@@ -353,6 +353,18 @@ def test_given_statistics(store: rc.EpisodeStore, device: str) -> None:
     check(store, loader, {"joints": window}, plain.row_anchors(store, "joints"))
 
 
+def test_a_given_deviation_of_0(store: rc.EpisodeStore) -> None:
+    """Whoever gives no range too says so that the channel has no spread: it is not scaled."""
+    given = {"mean": np.arange(7.0), "std": np.array([0.0] + [1.0] * 6), "count": [5]}
+    loader = rc.Loader(
+        store, 8, {"joints": [0.0]}, normalize={"joints": "mean_std"},
+        statistics={"joints": given}, device="cpu",
+    )  # fmt: skip
+    subtract, multiply = loader.normalization["joints"]
+    assert subtract.tolist() == list(range(7))
+    assert multiply.tolist() == [1.0] + [1 / (1 + 1e-8)] * 6
+
+
 def test_images_as_floats(store: rc.EpisodeStore, device: str) -> None:
     stored = rc.Loader(store, 8, {"camera": FUTURE[:3]}, anchor="joints", device=device)
     floats = rc.Loader(

@@ -386,6 +386,9 @@ def test_weights_of_any_kind() -> None:
     for weights in ([1, 2], (0.5, 1.0), np.array([3, 6], np.uint8), torch.tensor([0.25, 0.5]),
                     [np.float32(2), np.int64(4)], third):  # fmt: skip
         assert check_weights(weights, 2) == third
+    if np.isfinite(np.longdouble("1e4000")):  # where it is wider than float64
+        large, small = check_weights([np.longdouble("1e4000"), 1], 2)
+        assert large + small == 1 and 0 < small < Fraction(1, 10**3999)
 
 
 # ---- ranks and states ----------------------------------------------------------------------------

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import gc
+from pathlib import Path
 
+import numpy as np
+
+import robocache as rc
 from robocache.loader.stats import Counters, LoaderStats, by_name, register
 
 
@@ -57,3 +61,28 @@ def test_by_name() -> None:
     del second
     gc.collect()
     assert by_name()[name] == LoaderStats(batches=20, waits=2, waited_s=3.0)
+
+
+def test_what_callers_do_to_a_report_stays_with_it() -> None:
+    name, owner = "test_reports", Owner()
+    counters = Counters(name)
+    counters.batches, counters.samples, counters.sample_reads = 1, 2, {"ram": 8}
+    register(owner, counters)
+    for _ in range(2):
+        for _ in range(2):
+            reads = by_name()[name].read_bytes
+            assert reads == {"ram": 16}
+            assert isinstance(reads, dict)
+            reads["ram"] = 0
+        owner = Owner()  # the other is gone
+
+
+def test_bytes_are_of_what_a_batch_has(tmp_path: Path) -> None:
+    """Also where streams stand in the place of facts."""
+    with rc.StoreWriter(tmp_path / "store") as writer, writer.episode() as episode:
+        for name in ("state", "index", "timestamp"):
+            episode.add(name, np.arange(5) * 1000, np.zeros((5, 3), np.float32))
+    for keys in (["state"], ["state", "index"], ["state", "index", "timestamp"]):
+        loader = rc.Loader(tmp_path / "store", 2, dict.fromkeys(keys), device="cpu")
+        batches = [loader.next(), loader.gather([1, 2, 3])]
+        assert loader.stats().bytes == sum(x.nbytes for batch in batches for x in batch.values())

@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from robocache import _options
 from robocache.loader.order import check_integer
 from robocache.store.episode_store import EpisodeStore
 from robocache.store.rows import Episode
@@ -109,7 +110,7 @@ def _of_split(count: int, split: object, seed: int) -> NDArray[np.bool_]:
     part, fraction = split
     if part not in ("train", "validation"):
         raise ValueError(f"split: expected train or validation, got {part!r}")
-    if not isinstance(fraction, numbers.Real) or not 0 < float(fraction) < 1:
+    if not isinstance(fraction, numbers.Real) or not 0 < _options.to_float(fraction) < 1:
         raise ValueError(
             f"split: expected the fraction of episodes to validate with, above 0 and below 1, "
             f"got {fraction!r}"
@@ -249,7 +250,7 @@ def _ranges_ns(name: str, ranges: object) -> list[tuple[float, float]]:
         is_pair = isinstance(each, (tuple, list)) and len(each) == 2
         if not is_pair or not all(isinstance(x, numbers.Real) for x in each):
             raise TypeError(f"{name}: expected (begin, end) in seconds, got {each!r}")
-        begin, end = (float(x) for x in each)
+        begin, end = (_options.to_float(x) for x in each)
         if not begin <= end:
             raise ValueError(f"{name}: expected an end that is not before its begin, got {each!r}")
         found.append((_nanoseconds(begin), _nanoseconds(end)))
@@ -269,6 +270,7 @@ def check_rate(rate: object) -> float:
     """
     if not isinstance(rate, numbers.Real) or isinstance(rate, bool):
         raise TypeError(f"rate: expected a number (Hz), got {type(rate).__name__}")
-    if not 0 < float(rate) < math.inf:
-        raise ValueError(f"rate: expected a finite number above 0 (Hz), got {rate}")
+    if not 0 < _options.to_float(rate) < math.inf:
+        got = _options.number_text(rate)
+        raise ValueError(f"rate: expected a finite number above 0 (Hz), got {got}")
     return float(rate)

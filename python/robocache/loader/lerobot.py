@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from robocache.loader.scales import vector
 from robocache.loader.sources import PathLike, converted, data_set
 from robocache.loader.windows import TOLERANCE_S
 from robocache.readers import ReadOptions
@@ -201,7 +202,9 @@ def _of_bytes(statistics: Mapping[str, Any], pictures: Sequence[str]) -> dict[st
             found[key] = Normalization(subtract * 255, multiply / 255)
         elif isinstance(given, Mapping):
             found[key] = {
-                name: value if name == "count" else np.asarray(value, np.float64) * 255
+                name: value
+                if name == "count"
+                else vector(f"statistics[{key!r}][{name!r}]", value) * 255
                 for name, value in given.items()
             }
     return found

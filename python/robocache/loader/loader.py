@@ -125,9 +125,11 @@ class Loader(FromLeRobot, FromRobomimic, FromDiffusionPolicy, FromLoaders, Itera
             keep their own.
         with_age: Whether ages are wanted.
         device: Where the store lives and batches are made. None: "cuda" where there is one.
-        budget: Bytes that it may take, by tier: ``{"gpu": "20GB", "pinned": "64GB"}``, on a CPU
+        budget: Bytes that it may hold, by tier: ``{"gpu": "20GB", "pinned": "64GB"}``, on a CPU
             ``{"ram": "8GiB"}``; ints too. The streams that are used most come first; what has no
-            room is read from the store's files. None: all of it is on the device.
+            room is read from the store's files. None: all of it is on the device. Batches that you
+            keep and what transforms and :meth:`gather` make are not counted; docs/loader.md has
+            the rest.
         rank: Which of several loaders this is, that share out an epoch. None: as torch.distributed
             says, where it is initialised.
         world_size: How many they are.

@@ -142,6 +142,7 @@ class Outputs:
         values_bytes = sum(math.prod(v.shape) * v.dtype.itemsize for v in self._values)
         steps = sum(len(window.steps) for window in windows)
         facts_bytes = len(self._integers) * 8 + 4
+        facts_bytes -= sum(4 if name == "timestamp" else 8 for name in self._hidden)
         self.sample_bytes = values_bytes + steps * (9 if with_age else 1) + facts_bytes
 
     def take(self, size: int) -> Batch:

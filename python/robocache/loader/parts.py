@@ -63,7 +63,10 @@ def check_weights(weights: Any, count: int) -> list[Fraction]:
 def _exact(weight: numbers.Real) -> Fraction:
     if isinstance(weight, numbers.Rational):  # NumPy's integers are some
         return Fraction(int(weight.numerator), int(weight.denominator))
-    return Fraction(float(weight))
+    number: Any = weight
+    if hasattr(number, "as_integer_ratio"):  # exact of a long double too
+        return Fraction(*number.as_integer_ratio())
+    return Fraction(float(number))
 
 
 def make_thresholds(shares: Sequence[Fraction]) -> list[int]:

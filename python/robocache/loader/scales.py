@@ -19,6 +19,13 @@ from robocache.store.stream_info import StatisticsSummary, StreamInfo
 Statistics: TypeAlias = Normalization | StatisticsSummary | Mapping[str, Any]
 
 _QUANTILES = {"q01": 0.01, "q10": 0.1, "q50": 0.5, "q90": 0.9, "q99": 0.99}  # LeRobot's names
+_NAMES = ("mean", "std", "min", "max", *_QUANTILES)
+_NEEDED = {
+    "mean_std": ("mean", "std"),
+    "min_max": ("min", "max"),
+    "quantiles": ("q01", "q99"),
+    "quantile10": ("q10", "q90"),
+}
 
 
 def make_scales(
@@ -32,11 +39,14 @@ def make_scales(
         streams: Those of the batch.
         normalize: A mode for each that is to be normalised.
         statistics: In place of the store's, by stream: a summary as a store has them, a mapping
-            with LeRobot's names (mean, std, min, max, q01, q10, q50, q90, q99), or scale and offset
-            themselves.
+            with LeRobot's names (mean, std, min, max, q01, q10, q50, q90, q99; count says nothing),
+            or scale and offset themselves. A mapping has what the mode needs, finite; in a summary
+            NaN is a channel without values, which stays as it is.
 
     Raises:
-        TypeError, ValueError: `normalize[<stream>]: expected ..., got ...`.
+        TypeError, ValueError: `normalize[<stream>]: expected ..., got ...`, and likewise
+            `statistics[<stream>]`: it lacks what the mode needs, has other names, or numbers that
+            are none of a deviation, a range or a scale.
     """
     if normalize is None:
         normalize = {}
@@ -68,29 +78,48 @@ def make_scales(
         known = given.get(key, streams[key].statistics)
         if known is None:
             raise ValueError(f"statistics[{key!r}]: expected some, which the store has not")
+        name = f"statistics[{key!r}]"
         if isinstance(known, Mapping):
-            known = _summary(f"statistics[{key!r}]", known)
-        if not isinstance(known, (Normalization, StatisticsSummary)):
+            known = _summary(name, known, mode)
+        if isinstance(known, Normalization):
+            parts = (vector(f"{name}.{p}", x) for p, x in known._asdict().items())
+            scales[key] = Normalization(*parts)
+            for part, of_channels in scales[key]._asdict().items():
+                _check_finite(f"{name}.{part}", of_channels)
+            continue
+        if not isinstance(known, StatisticsSummary):
             raise TypeError(
-                f"statistics[{key!r}]: expected a mapping of mean, std, min, max and so on, or a "
+                f"{name}: expected a mapping of mean, std, min, max and so on, or a "
                 f"Normalization, got {type(known).__name__}"
             )
+        _check_summary(name, known)
         try:
-            scale = known if isinstance(known, Normalization) else normalization(known, mode)
+            scale = normalization(known, mode)
         except ValueError as error:
             raise ValueError(f"normalize[{key!r}]: {error}") from None
         scales[key] = Normalization(*(np.asarray(x, np.float64).reshape(-1) for x in scale))
     return scales
 
 
-def _summary(name: str, given: Mapping[str, Any]) -> StatisticsSummary:
+def _summary(name: str, given: Mapping[str, Any], mode: NormalizationMode) -> StatisticsSummary:
     """Statistics as LeRobot keeps them, where images have [C,1,1]; what is missing is NaN."""
-    found = {key: _vector(f"{name}[{key!r}]", value) for key, value in given.items()}
-    known = ("mean", "std", "min", "max", *_QUANTILES)
-    sizes = {len(found[key]) for key in known if key in found}
-    if len(sizes) != 1:
-        raise ValueError(f"{name}: expected some of {', '.join(known)}, all of a length")
-    nothing = np.full(sizes.pop(), np.nan)
+    for key in given:
+        if key not in (*_NAMES, "count"):
+            raise ValueError(f"{name}: expected {', '.join(_NAMES)} or count, got {key!r}")
+    found = {key: vector(f"{name}[{key!r}]", given[key]) for key in _NAMES if key in given}
+    needed = _NEEDED[mode]
+    if not all(key in found for key in needed):
+        raise ValueError(
+            f"{name}: expected {' and '.join(needed)} for mode {mode}, got "
+            f"{', '.join(found) or 'none'}"
+        )
+    sizes = {key: len(numbers) for key, numbers in found.items()}
+    if len(set(sizes.values())) != 1:
+        got = ", ".join(f"{size} of {key}" for key, size in sizes.items())
+        raise ValueError(f"{name}: expected a number of each channel in all, got {got}")
+    for key in needed:
+        _check_finite(f"{name}[{key!r}]", found[key])
+    nothing = np.full(len(found[needed[0]]), np.nan)
     return StatisticsSummary(
         count=np.zeros(len(nothing), np.int64),
         mean=found.get("mean", nothing),
@@ -102,11 +131,51 @@ def _summary(name: str, given: Mapping[str, Any]) -> StatisticsSummary:
     )
 
 
-def _vector(name: str, value: Any) -> NDArray[np.float64]:
+def _check_summary(name: str, summary: StatisticsSummary) -> None:
+    """That deviations are not below 0, nor ends of ranges the wrong way round."""
+    negative = np.flatnonzero(np.less(summary.std, 0))
+    if len(negative):
+        raise ValueError(
+            f"{name}: expected a std of 0 or more, got {summary.std[negative[0]]} of channel "
+            f"{negative[0]}"
+        )
+    ranges = [("min", "max", summary.min, summary.max)]
+    for low, high in (_NEEDED["quantiles"], _NEEDED["quantile10"]):
+        lows, highs = (summary.quantiles.get(_QUANTILES[end]) for end in (low, high))
+        if lows is not None and highs is not None:
+            ranges.append((low, high, lows, highs))
+    for low, high, lows, highs in ranges:
+        wrong = np.flatnonzero(np.greater(lows, highs))
+        if len(wrong):
+            raise ValueError(
+                f"{name}: expected {low} at or below {high}, got {lows[wrong[0]]} and "
+                f"{highs[wrong[0]]} of channel {wrong[0]}"
+            )
+
+
+def _check_finite(name: str, numbers: NDArray[np.float64]) -> None:
+    wrong = np.flatnonzero(~np.isfinite(numbers))
+    if len(wrong):
+        raise ValueError(
+            f"{name}: expected finite numbers, got {numbers[wrong[0]]} of channel {wrong[0]}"
+        )
+
+
+def vector(name: str, value: Any) -> NDArray[np.float64]:
+    """Numbers of channels, however many axes they have.
+
+    Raises:
+        TypeError: `<name>: expected numbers, got ...`: they are something else, texts of numbers
+            too.
+    """
     try:
-        return np.asarray(value, np.float64).reshape(-1)
-    except (TypeError, ValueError):
-        raise TypeError(f"{name}: expected numbers, got {value!r}") from None
+        numbers = np.asarray(value)
+    except (TypeError, ValueError):  # ragged, or a tensor that NumPy can't see
+        numbers = np.empty(1, object)
+    if numbers.dtype.kind not in "iuf":
+        raise TypeError(f"{name}: expected numbers, got {value!r}")
+    with np.errstate(over="ignore"):  # of a long double: it is infinite then
+        return numbers.astype(np.float64).reshape(-1)
 
 
 def spread(name: str, scale: Normalization, shape: tuple[int, ...]) -> Normalization:

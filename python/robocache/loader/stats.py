@@ -130,7 +130,8 @@ def by_name() -> dict[str, LoaderStats]:
     with _lock:
         _sweep()
         alive = [counters for _, counters in _loaders]
-        found = dict(_gone)
+        # What callers get is theirs: the sums with nothing are copies.
+        found = {name: _sum(LoaderStats(), counted) for name, counted in _gone.items()}
     for counters in alive:
         name = counters.name
         found[name] = _sum(found.get(name, LoaderStats()), counters.stats())

@@ -293,10 +293,11 @@ def _time_steps(steps: Steps) -> tuple[int, ...]:
         return (0,)
     found = []
     for offset in _numbers(steps):
-        ns = int(offset) if steps.is_ns else round(float(offset) * 1e9)
+        ns = int(offset) if steps.is_ns else _options.to_float(offset) * 1e9
         if abs(ns) > _options.MAX_INT64:
-            raise ValueError(f"{steps.name}: expected offsets within 2^63 ns, got {offset!r}")
-        found.append(ns)
+            got = _options.number_text(offset)
+            raise ValueError(f"{steps.name}: expected offsets within 2^63 ns, got {got}")
+        found.append(round(ns))
     return tuple(found)
 
 
@@ -312,9 +313,10 @@ def _row_steps(info: StreamInfo, steps: Steps, tolerance_ns: int) -> tuple[int, 
         )
     found = []
     for offset in _numbers(steps):
-        rows = float(offset) * (1e-9 if steps.is_ns else 1.0) * rate
+        rows = _options.to_float(offset) * (1e-9 if steps.is_ns else 1.0) * rate
         if abs(rows) >= 2**31:
-            raise ValueError(f"{steps.name}: expected offsets within 2^31 rows, got {offset!r}")
+            got = _options.number_text(offset)
+            raise ValueError(f"{steps.name}: expected offsets within 2^31 rows, got {got}")
         if abs(rows - round(rows)) / rate * 1e9 > tolerance_ns:
             raise ValueError(
                 f"{steps.name}: expected multiples of {1 / rate:g} s (rows of {rate:g} Hz) within "
@@ -338,7 +340,7 @@ def _numbers(steps: Steps) -> list[Any]:
         if not isinstance(offset, kind) or isinstance(offset, bool):
             unit = "ints (nanoseconds)" if steps.is_ns else "numbers (seconds)"
             raise TypeError(f"{steps.name}: expected {unit}, got {offset!r}")
-        if not math.isfinite(offset):
+        if not isinstance(offset, numbers.Rational) and not math.isfinite(offset):
             raise ValueError(f"{steps.name}: expected finite numbers, got {offset!r}")
     return list(given)
 
@@ -353,9 +355,13 @@ def _duration(name: str, key: str, seconds: object) -> int:
     """Seconds as nanoseconds."""
     if not isinstance(seconds, numbers.Real) or isinstance(seconds, bool):
         raise TypeError(f"{name}: {key}: expected a number (s), got {type(seconds).__name__}")
-    if not 0 <= float(seconds) < 2**33:  # years
-        raise ValueError(f"{name}: {key}: expected 0 or more, got {seconds}")
-    return round(float(seconds) * 1e9)
+    number, got = _options.to_float(seconds), _options.number_text(seconds)
+    if not number >= 0:  # NaN is refused too
+        raise ValueError(f"{name}: {key}: expected 0 or more, got {got}")
+    if number >= 2**33:  # years
+        none = " (None: no limit)" if name == "max_gap_s" else ""
+        raise ValueError(f"{name}: {key}: expected less than 2^33 s{none}, got {got}")
+    return round(number * 1e9)
 
 
 # ---- methods and types ---------------------------------------------------------------------------

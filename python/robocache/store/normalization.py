@@ -31,9 +31,9 @@ def normalization(statistics: StatisticsSummary, mode: NormalizationMode) -> Nor
     - "quantile10": the same with the quantiles 0.1 and 0.9.
     - "identity": x.
 
-    A channel without a spread (all values, or both quantiles, are equal) is only shifted to 0:
-    `multiply` is 1 there. LeRobot divides by 1e-8, which makes 1e8 of a rounding error. A channel
-    without any finite value stays as it is.
+    A channel without a spread (all values, or both quantiles, are equal, or the deviation is 0) is
+    only shifted to 0: `multiply` is 1 there. LeRobot divides by 1e-8, which makes 1e8 of a rounding
+    error. A channel without any finite value stays as it is.
 
     Args:
         statistics: `store.statistics[stream]`, of C channels. Of images, C is the number of
@@ -52,7 +52,8 @@ def normalization(statistics: StatisticsSummary, mode: NormalizationMode) -> Nor
         return Normalization(np.zeros(len(statistics.mean)), np.ones(len(statistics.mean)))
     if mode == "mean_std":
         subtract = statistics.mean
-        is_constant = statistics.min == statistics.max  # the deviation may be a rounding error
+        # The deviation of equal values may be a rounding error; who gives one may give no range.
+        is_constant = (statistics.min == statistics.max) | (statistics.std == 0)
         multiply = 1 / (statistics.std + _EPSILON)
     else:
         low, high = statistics.min, statistics.max
