@@ -169,6 +169,8 @@ CASES: list[tuple[dict[str, Any], type[Exception], str]] = [
            ": expected q10 at or below q90, got 2.0 and 1.0 of channel 0"),
           ("mean_std", {"mean": ["0"] * 7, "std": [1.0] * 7}, TypeError,
            f"['mean']: expected numbers, got {['0'] * 7}"),
+          ("mean_std", {"mean": torch.zeros(1, requires_grad=True)}, TypeError,
+           "['mean']: expected numbers, got tensor([0.], requires_grad=True)"),
           ("min_max", rc.Normalization(np.zeros(7), np.full(7, np.nan)), ValueError,
            ".multiply: expected finite numbers, got nan of channel 0"))),
     ({**JOINTS, "normalize": {"joints": "mean_std"},

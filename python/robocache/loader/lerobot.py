@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -198,7 +197,8 @@ def _of_bytes(statistics: Mapping[str, Any], pictures: Sequence[str]) -> dict[st
     for key in pictures:
         given = found.get(key)
         if isinstance(given, Normalization):
-            subtract, multiply = (np.asarray(part, np.float64) for part in given)
+            name = f"statistics[{key!r}]"
+            subtract, multiply = (vector(f"{name}.{p}", x) for p, x in given._asdict().items())
             found[key] = Normalization(subtract * 255, multiply / 255)
         elif isinstance(given, Mapping):
             found[key] = {

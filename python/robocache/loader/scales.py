@@ -170,7 +170,7 @@ def vector(name: str, value: Any) -> NDArray[np.float64]:
     """
     try:
         numbers = np.asarray(value)
-    except (TypeError, ValueError):  # ragged, or a tensor that NumPy can't see
+    except (RuntimeError, TypeError, ValueError):  # ragged, or a tensor that NumPy can't see
         numbers = np.empty(1, object)
     if numbers.dtype.kind not in "iuf":
         raise TypeError(f"{name}: expected numbers, got {value!r}")
