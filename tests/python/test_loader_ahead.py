@@ -18,14 +18,8 @@ from support import assert_same_bits
 import robocache as rc
 from robocache.loader import disk as disk_module
 from robocache.loader import later
-from robocache.loader import loader as loader_module
-from robocache.loader.ahead import Ahead
-from robocache.loader.disk import DiskWindows
-from robocache.loader.outputs import Outputs
-from robocache.loader.samples import make_plan
 from robocache.loader.tiers import AHEAD
 
-CPU = torch.device("cpu")
 OFFSETS = {
     "joints": [-0.05, 0.0],
     "camera": [-0.05, 0.0],
@@ -82,30 +76,13 @@ def make(store: rc.EpisodeStore, monkeypatch: pytest.MonkeyPatch) -> Make:
     monkeypatch.setattr(disk_module, "pinned_empty", lambda count: plain(count, dtype=torch.uint8))
 
     def make(far: tuple[str, ...] = FAR, **others: Any) -> rc.Loader:
-        given = options(**others)
-        made = []
+        def place(wanted: Any, *rest: Any) -> dict[str, str]:
+            return {w.key: "disk" if w.key in far else "ram" for w in wanted.windows}
 
-        def place(windows: Any, *rest: Any) -> dict[str, str]:
-            return {window.key: "disk" if window.key in far else "ram" for window in windows}
-
-        def load(*arguments: Any) -> Any:
-            made.append(loader_module_load(*arguments))
-            return made[0]
-
-        loader_module_load = loader_module.load_samples
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("robocache.loader.placing._place", place)
-            patch.setattr(loader_module, "load_samples", load)
-            loader = rc.Loader(store, **given)
-        samples, order = made[0], loader._order
-        parts = [[w for w in samples.windows if (w.key in far) == is_far] for is_far in (0, 1)]
-        plans = [make_plan(samples._replace(windows=part), order, CPU) for part in parts]
-        full = order.size(0) if given.get("reuse_buffers", False) else None
-        outputs = Outputs(samples.windows, {}, True, CPU, full, staged=far)
-        disk = DiskWindows(plans[1], parts[1], {}, True, order) if far else None
-        loader._plan, loader._outputs, loader._disk = plans[0], outputs, disk
-        loader._ahead = Ahead(order, plans[0], outputs, disk, CPU, loader._counters)
-        return loader
+            patch.setattr("robocache.loader.engine.place", place)
+            patch.setattr("robocache.loader.engine._is_gpu", lambda device: True)
+            return rc.Loader(store, **options(**others))
 
     return make
 
@@ -317,7 +294,7 @@ def test_memory_and_threads_go_with_the_loader(make: Make) -> None:
 
 def test_a_graph_is_refused(make: Make) -> None:
     with pytest.raises(RuntimeError, match=r"^budget: expected all rows on the GPU of a loader in"):
-        make()._check_capture()
+        make()._engine.check_capture(())
 
 
 def test_indices_are_looked_at(make: Make) -> None:

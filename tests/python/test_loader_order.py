@@ -250,10 +250,10 @@ def test_graphs_that_could_not_go_on_are_refused(store: rc.EpisodeStore) -> None
 def test_a_graph_from_a_position_that_leaves_a_smaller_batch(store: rc.EpisodeStore) -> None:
     count = len(make(store, 8, device="cpu").dataset)
     loader = make(store, count, device="cpu")
-    loader._check_capture()
+    loader._drawing.check_capture()
     loader.load_state_dict(loader.state_dict() | {"position": 1})
     with pytest.raises(RuntimeError, match=r"^drop_last: expected True of a loader in a CUDA"):
-        loader._check_capture()
+        loader._drawing.check_capture()
 
 
 @settings(max_examples=20)

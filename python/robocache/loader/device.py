@@ -1,13 +1,25 @@
-"""Where a loader lives."""
+"""Where a loader lives: its device, and its process."""
 
 from __future__ import annotations
 
 import contextlib
+import os
 from typing import Any
 
 import torch
 
 from robocache import _library
+
+forks = 0
+"""How often this process is the child of a fork."""
+
+
+def _note_fork() -> None:
+    global forks
+    forks += 1
+
+
+os.register_at_fork(after_in_child=_note_fork)
 
 
 def find_device(device: torch.device | str | None) -> torch.device:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
@@ -16,12 +16,10 @@ from robocache.loader._plan import BatchPlan
 from robocache.loader.device import on_device
 from robocache.loader.drawing import Drawing
 from robocache.loader.later import make_worker
-from robocache.loader.order import Order
 from robocache.loader.outputs import AGE, PAD, Batch, Outputs
 from robocache.loader.pinned import pinned_empty
 from robocache.loader.samples import Samples, make_plan
-from robocache.loader.tiers import AHEAD, slot_bytes
-from robocache.loader.windows import Window
+from robocache.loader.tiers import AHEAD, Wanted, slot_bytes
 
 
 class Slot:
@@ -41,37 +39,26 @@ class DiskWindows:
 
     Args:
         plan: Of these windows, on the CPU.
-        windows: In the plan's order.
-        concat: Keys of the batch that have several of them side by side.
-        with_age: Whether ages are wanted.
-        order: Which samples come when.
+        wanted: Of these windows, in the plan's order.
 
     Attributes:
-        windows: The keys of the windows.
         keys: Of what they are in a batch.
     """
 
-    def __init__(
-        self,
-        plan: BatchPlan,
-        windows: Sequence[Window],
-        concat: Mapping[str, Sequence[str]],
-        with_age: bool,
-        order: Order,
-    ) -> None:
+    def __init__(self, plan: BatchPlan, wanted: Wanted) -> None:
         cpu = torch.device("cpu")
+        windows, groups, with_age, order, _ = wanted
         self._plan = plan
         self._drawing = Drawing(order, 0, cpu)
-        self._outputs = Outputs(windows, concat, with_age, cpu)
+        self._outputs = Outputs(windows, groups, with_age, cpu)
         endings = (PAD, AGE) if with_age else (PAD,)
         masks = [window.key + ending for ending in endings for window in windows]
-        self.windows = frozenset(window.key for window in windows)
         self.keys = [*self._outputs.keys, *masks]
         size = order.size(0)
         need = self._outputs.nbytes(size, slot_bytes)
         parts = pinned_empty((AHEAD + 1) * need).chunk(AHEAD + 1)
         self._slots = deque(
-            Slot(Outputs(windows, concat, with_age, cpu, empty=_out_of(part)), size)
+            Slot(Outputs(windows, groups, with_age, cpu, empty=_out_of(part)), size)
             for part in parts
         )
         self._worker = ThreadPoolExecutor(1, "robocache", initializer=make_worker)
@@ -116,27 +103,23 @@ class DiskWindows:
             batch[key].copy_(made[key])
 
 
-def disk_windows(
-    samples: Samples,
-    concat: Mapping[str, Sequence[str]],
-    with_age: bool,
-    order: Order,
-    device: torch.device,
-) -> DiskWindows | None:
-    """What the plan of a loader on a GPU does not make; None: nothing. A CPU reads files itself.
+def disk_windows(samples: Samples, wanted: Wanted, device: torch.device) -> DiskWindows:
+    """What the plan of a loader on a GPU does not make.
+
+    Args:
+        samples: With these windows alone.
+        wanted: What is wanted of batches.
+        device: The GPU.
 
     Raises:
         ValueError: Times do not ascend, which a CPU looks at.
         torch.OutOfMemoryError: Memory can't be pinned.
     """
-    windows = [w for w in samples.windows if samples.streams[w.key].tier == "disk"]
-    if device.type == "cpu" or not windows:
-        return None
-    keys = {window.key for window in windows}
-    groups = {group: members for group, members in concat.items() if members[0] in keys}
-    plan = make_plan(samples._replace(windows=windows), order, torch.device("cpu"))
+    keys = {window.key for window in samples.windows}
+    groups = {group: members for group, members in wanted.groups.items() if members[0] in keys}
+    plan = make_plan(samples, wanted.order, torch.device("cpu"))
     with on_device(device.index):
-        return DiskWindows(plan, windows, groups, with_age, order)
+        return DiskWindows(plan, wanted._replace(windows=samples.windows, groups=groups))
 
 
 # Not a method, and an address: a job that is left over must keep neither a loader nor pinned

@@ -15,44 +15,30 @@ from torch.utils.data import IterableDataset, get_worker_info
 
 from robocache import _config, _metrics
 from robocache.loader import anchors as _anchors
+from robocache.loader import device as _device
 from robocache.loader import samples as _samples
 from robocache.loader import windows as _windows
-from robocache.loader._plan import BatchPlan
-from robocache.loader.ahead import Ahead
 from robocache.loader.anchors import Ranges, Split
 from robocache.loader.dataset import Dataset
-from robocache.loader.device import find_device
 from robocache.loader.diffusion_policy import FromDiffusionPolicy
-from robocache.loader.disk import DiskWindows, disk_windows
 from robocache.loader.drawing import Drawing
-from robocache.loader.indices import check_indices
+from robocache.loader.engine import Engine, make_engine
 from robocache.loader.lerobot import FromLeRobot
 from robocache.loader.mixture import FromLoaders
 from robocache.loader.order import Order, find_ranks, make_order, mixed
-from robocache.loader.outputs import Batch, Outputs, check_concat, check_names
-from robocache.loader.placing import load_samples
+from robocache.loader.outputs import Batch, check_concat, check_names
 from robocache.loader.residency import find_rows
 from robocache.loader.robomimic import FromRobomimic
 from robocache.loader.samples import Samples
 from robocache.loader.scales import Statistics, make_scales
 from robocache.loader.shares import take_share
 from robocache.loader.stats import Counters, LoaderStats, register
-from robocache.loader.tiers import Budget
+from robocache.loader.tiers import Budget, Wanted
 from robocache.loader.windows import Images, Offsets, PerKey, Timeline, WindowOptions
 from robocache.names import Method, Outside
 from robocache.store.episode_store import EpisodeStore
 from robocache.store.normalization import Normalization, NormalizationMode
 from robocache.store.rows import Episode
-
-_forks = 0  # how often this process is the child of a fork
-
-
-def _note_fork() -> None:
-    global _forks
-    _forks += 1
-
-
-os.register_at_fork(after_in_child=_note_fork)
 
 
 class Loader(FromLeRobot, FromRobomimic, FromDiffusionPolicy, FromLoaders, IterableDataset[Batch]):
@@ -266,10 +252,12 @@ class Loader(FromLeRobot, FromRobomimic, FromDiffusionPolicy, FromLoaders, Itera
         order = make_order(count, batch_size, seed, shuffle, drop_last, rank, world_size, is_split)
         check_names(windows, with_age)
         groups = check_concat(concat, windows)
-        where = find_device(device)
+        where = _device.find_device(device)
         windows, rows = _samples.find_streams(store, chosen, windows, of_anchor, with_age)
-        made = Samples(windows, {}, found, table, identity, whole)
-        made = load_samples(made, rows, groups, order, with_age, reuse_buffers, budget, where)
+        samples = Samples(windows, {}, found, table, identity, whole)
+        wanted = Wanted(windows, groups, with_age, order, reuse_buffers)
+        counters = Counters(_config.check_text("name", name) or Path(store.path).absolute().name)
+        engine = make_engine(samples, rows, wanted, budget, where, counters)
         self.store = store
         """The store that it draws from."""
         self.normalization: Mapping[str, Normalization] = {
@@ -278,28 +266,18 @@ class Loader(FromLeRobot, FromRobomimic, FromDiffusionPolicy, FromLoaders, Itera
         """Scale and offset of the streams that have some: ``x = y / multiply + subtract``."""
         self._windows = windows
         self._finish = _finish
-        plan = _samples.make_plan(made, order, where)
-        disk = disk_windows(made, groups, with_age, order, where)
-        far = () if disk is None else disk.windows
-        full = order.size(0) if reuse_buffers else None
-        outputs = Outputs(windows, groups, with_age, where, full, staged=far)
-        counters = Counters(_config.check_text("name", name) or Path(store.path).absolute().name)
-        counters.sample_reads, counters.resident = made.read_bytes(), made.nbytes(where)
-        self._start(
-            plan, outputs, order, made.fingerprint, where, transforms, counters, arguments, disk
-        )
+        mark = samples.fingerprint
+        self._start(engine, order, mark, where, transforms, counters, arguments)
 
     def _start(
         self,
-        plan: BatchPlan,
-        outputs: Outputs,
+        engine: Engine,
         order: Order,
         identity: int,
         device: torch.device,
         transforms: Sequence[Callable[[Batch, torch.Generator], Batch]],
         counters: Counters,
         arguments: dict[str, Any],
-        disk: DiskWindows | None = None,
     ) -> None:
         """What is left to do when it is known what batches are made of, and which come when."""
         self.device = device
@@ -310,21 +288,17 @@ class Loader(FromLeRobot, FromRobomimic, FromDiffusionPolicy, FromLoaders, Itera
         self._order = order
         self._transforms = tuple(transforms)
         self._generator = torch.Generator(device) if self._transforms else None
-        self._outputs, self._plan, self._disk = outputs, plan, disk
+        self._engine = engine
+        self._plan, self._outputs, self._disk, self._ahead = engine
         self._index = device.index if device.type == "cuda" else None
-        self._ahead: Ahead | None = None
-        if self._index is not None:
-            is_near = disk is None and all(stream.values.is_cuda for stream in plan.streams)
-            if not is_near:
-                self._ahead = Ahead(order, plan, outputs, disk, device, counters)
         self._drawing = Drawing(order, identity, device)
         if self._index is not None:
             # Whatever stream batches are made on, all of this is there by then.
             torch.cuda.synchronize(self._index)
         self._counters = counters
-        counters.sample_bytes = outputs.sample_bytes
+        counters.sample_bytes = engine.outputs.sample_bytes
         register(self, counters)
-        self._forks = _forks
+        self._forks = _device.forks
 
     @property
     def dataset(self) -> Dataset:
@@ -371,7 +345,7 @@ class Loader(FromLeRobot, FromRobomimic, FromDiffusionPolicy, FromLoaders, Itera
                 that leaves rows outside the GPU.
             torch.OutOfMemoryError: If the batch does not fit.
         """
-        if self._forks != _forks:
+        if self._forks != _device.forks:
             self._after_fork()
         index = self._index
         if index is not None:
@@ -379,25 +353,12 @@ class Loader(FromLeRobot, FromRobomimic, FromDiffusionPolicy, FromLoaders, Itera
                 with torch.cuda.device(index):
                     return self.next()
             if torch._C._cuda_isCurrentStreamCapturing():
-                self._check_capture()
+                self._engine.check_capture(self._transforms)
+                self._drawing.check_capture()
                 return self._draw(is_capturing=True)
             if self._drawing.is_captured:
                 self._drawing.catch_up()
         return self._draw(is_capturing=False)
-
-    def _check_capture(self) -> None:
-        """That each replay of a graph can be a batch."""
-        if self._transforms:
-            raise RuntimeError(
-                "transforms: expected none of a loader in a CUDA graph, whose replays could not "
-                "seed their generator, got some"
-            )
-        if self._ahead is not None:
-            raise RuntimeError(
-                "budget: expected all rows on the GPU of a loader in a CUDA graph, got some in "
-                "pinned memory or on disk, whose batches are made ahead"
-            )
-        self._drawing.check_capture()
 
     def _draw(self, is_capturing: bool) -> Batch:
         order, outputs, drawing, index = self._order, self._outputs, self._drawing, self._index
@@ -445,29 +406,17 @@ class Loader(FromLeRobot, FromRobomimic, FromDiffusionPolicy, FromLoaders, Itera
             TypeError: They are no integers.
             ValueError: They are out of range (not so on a GPU), or have more than one axis.
         """
-        if self._forks != _forks:
+        if self._forks != _device.forks:
             self._after_fork()
-        outputs, index = self._outputs, self._index
+        index = self._index
         stream = 0
         if index is not None:
             if torch._C._cuda_getDevice() != index:
                 with torch.cuda.device(index):
                     return self.gather(indices)
             stream = torch._C._cuda_getCurrentRawStream(index)
-        disk, device = self._disk, self.device
-        if disk is not None:  # the CPU looks for its part
-            device = torch.device("cpu")
-            indices = indices.cpu() if isinstance(indices, Tensor) else indices
-        checked = check_indices(indices, len(self._plan.anchors), device)
-        size = checked.numel()
-        batch = outputs.take(size)
-        if disk is not None:
-            disk.gather(checked, batch)
-            checked = checked.to(self.device)
-        if size:
-            self._plan.gather(
-                checked.data_ptr(), size, outputs.windows_address, outputs.facts_address, stream
-            )
+        batch = self._engine.gather(indices, self.device, stream)
+        size = len(batch["timestamp"])
         self._counters.gathered += size
         _metrics.calls["Loader.gather", self.device.type] += 1
         return batch if self._finish is None else self._finish(batch)
@@ -522,7 +471,7 @@ class Loader(FromLeRobot, FromRobomimic, FromDiffusionPolicy, FromLoaders, Itera
             )
         # The threads of the parent are gone, and OpenMP would wait for them.
         torch.set_num_threads(1)
-        self._forks = _forks
+        self._forks = _device.forks
 
     def __repr__(self) -> str:
         keys = ", ".join(key for key in self._outputs.keys)

@@ -14,6 +14,7 @@ from robocache import _config
 from robocache.loader import parts as _parts
 from robocache.loader._plan import BatchPlan, Mixture, PlanStream
 from robocache.loader.device import on_device
+from robocache.loader.engine import Engine
 from robocache.loader.loader import Loader, kept
 from robocache.loader.order import check_integer, find_ranks, fingerprint, make_order
 from robocache.loader.outputs import (
@@ -114,7 +115,8 @@ class MixedLoader(Loader):
         counters.resident = _held(loaders, parts, streams)
         samples_of = [loader._drawing.fingerprint for loader in loaders]
         identity = fingerprint(repr((samples_of, thresholds, samples)).encode())
-        self._start(plan, outputs, order, identity, device, transforms, counters, arguments)
+        engine = Engine(plan, outputs)
+        self._start(engine, order, identity, device, transforms, counters, arguments)
         self._finish = None
         # Not the loaders, so that nobody keeps their anchors beside these.
         self._recipes = [(type(loader), loader._arguments) for loader in loaders]

@@ -195,14 +195,11 @@ def identity(store: EpisodeStore) -> bytes:
 
 
 def make_plan(samples: Samples, order: Order, device: torch.device) -> BatchPlan:
-    """A plan of samples on a device; on a GPU without the windows of rows on disk."""
+    """A plan of samples on a device."""
     anchors = np.ascontiguousarray(samples.anchors).view(np.int64).reshape(-1, 2)
     with on_device(device.index if device.type == "cuda" else None):
-        near = samples.windows
-        if device.type == "cuda":
-            near = [w for w in samples.windows if samples.streams[w.key].tier != "disk"]
         return BatchPlan(
-            [plan_stream(w, samples.streams[w.key], device) for w in near],
+            [plan_stream(w, samples.streams[w.key], device) for w in samples.windows],
             torch.from_numpy(anchors).to(device),
             torch.from_numpy(np.ascontiguousarray(samples.episodes)).to(device),
             order,

@@ -5,9 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
-from typing import Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 import torch
+
+from robocache.loader.order import Order
+from robocache.loader.outputs import Outputs
+from robocache.loader.windows import Window
+
+if TYPE_CHECKING:
+    from robocache.loader.residency import FileRows
 
 Tier: TypeAlias = Literal["gpu", "pinned", "ram", "disk"]
 """GPU memory; host memory that a GPU reads over the link; a CPU's memory; the store's files."""
@@ -153,6 +160,55 @@ class Batches(NamedTuple):
         return self.text(1 if self.kept else 1 + IN_HAND)
 
 
+class Wanted(NamedTuple):
+    """What is wanted of batches."""
+
+    windows: Sequence[Window]
+    groups: Mapping[str, Sequence[str]]  # keys of windows that stand side by side under another
+    with_age: bool
+    order: Order  # which samples come when, and so how large batches are
+    reuse: bool  # whether batches of a size are the same tensors every time
+
+
+def place(
+    wanted: Wanted,
+    rows: Mapping[str, FileRows],
+    tables: Sequence[int],
+    limits: Mapping[Tier, int] | None,
+    device: torch.device,
+) -> dict[str, Tier]:
+    """The tier of each window's stream, by key.
+
+    Args:
+        wanted: What is wanted of batches.
+        rows: Of each window, by key.
+        tables: Bytes of each tensor that all streams share.
+        limits: Of :func:`parse_budget`; None: all are on the device.
+        device: Where batches are to be.
+
+    Raises:
+        ValueError: `budget[<tier>]: expected at least ..., got ...`.
+    """
+    if limits is None:
+        return dict.fromkeys(rows, "gpu" if device.type == "cuda" else "ram")
+    windows, groups, with_age, order, reuse = wanted
+    by_key = {window.key: window for window in windows}
+    group_of = {key: keys for keys in groups.values() for key in keys}
+    together = dict.fromkeys(tuple(group_of.get(key, (key,))) for key in by_key)
+    needs = [_need([by_key[key] for key in keys], rows, with_age) for keys in together]
+    take = gpu_bytes if device.type == "cuda" else plain_bytes
+    outputs = Outputs(windows, groups, with_age, device)
+    size = order.size(0)
+    one, kept = outputs.nbytes(size, take), 0
+    if reuse:  # and a smaller one, of any size where a state of other batches is gone on with
+        kept = one + (0 if order.drop_last else outputs.nbytes(size - 1, take))
+    batches = Batches(size, one, kept, outputs.nbytes(size, slot_bytes))
+    if device.type == "cuda":
+        return place_on_gpu(needs, tables, batches, limits)
+    begins = 8 * (len(next(iter(rows.values())).offsets) - 1)
+    return place_on_cpu(needs, tables, batches, begins, limits)
+
+
 def place_on_gpu(
     needs: Sequence[Need],
     tables: Sequence[int],
@@ -190,7 +246,7 @@ def place_on_gpu(
             "windows or fewer episodes need less)"
         )
     room, pinned = limits["gpu"] - least, limits["pinned"]
-    placed = _place(needs, room, pinned)
+    placed = _place_by_use(needs, room, pinned)
     if "disk" in placed.values():
         staged = pinned_bytes((AHEAD + 1) * batches.staged)
         if pinned < staged:
@@ -199,11 +255,11 @@ def place_on_gpu(
                 f"{batches.text(AHEAD + 1)} come from the disk, where "
                 f"{_names(placed, 'disk')} would stay, got {pinned}"
             )
-        placed = _place(needs, room, pinned - staged)
+        placed = _place_by_use(needs, room, pinned - staged)
     return placed
 
 
-def _place(needs: Sequence[Need], room: int, pinned: int) -> dict[str, Tier]:
+def _place_by_use(needs: Sequence[Need], room: int, pinned: int) -> dict[str, Tier]:
     """Tiers by key, for so many bytes of the GPU's and of pinned memory."""
     order = sorted(needs, key=lambda need: -need.use)
     placed: dict[str, Tier] = {}
@@ -267,6 +323,21 @@ def place_on_cpu(
         room -= values if is_near else 0
         placed |= dict.fromkeys(need.keys, "ram" if is_near else "disk")
     return placed
+
+
+def _need(windows: Sequence[Window], rows: Mapping[str, FileRows], with_age: bool) -> Need:
+    sides: list[int] = []
+    for window in windows:
+        sides += rows[window.key].side_bytes(*window.looks_at(with_age))
+        sides.append(8 * len(window.steps))
+        if window.scale is not None:  # at most
+            sides += [8 * len(window.scale.subtract)] * 2
+    return Need(
+        tuple(window.key for window in windows),
+        tuple(max(rows[window.key].value_bytes, 8) for window in windows),
+        tuple(sides),
+        sum(window.sample_bytes for window in windows),
+    )
 
 
 def _sum(take: Callable[[int], int], sizes: Iterable[int]) -> int:
