@@ -296,7 +296,8 @@ def tensor_bytes() -> int:
     """Of all tensors that torch has allocated on the CPU."""
     storages = {}
     for found in gc.get_objects():
-        if issubclass(type(found), torch.Tensor) and found.device.type == "cpu":
+        is_tensor = issubclass(type(found), torch.Tensor) and found.layout == torch.strided
+        if is_tensor and found.device.type == "cpu":
             storage = found.untyped_storage()
             if storage.resizable():  # NumPy's are not
                 storages[storage.data_ptr()] = storage.nbytes()
