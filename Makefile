@@ -122,7 +122,7 @@ fuzz: $(VENV)/.demo-packages build/.test-libraries ## the store's parsers, on al
 
 python-test: $(BUILD)/.installed $(VENV)/.test-packages ## the Python tests, on the installed package
 	@$(BIN)/python tests/golden/make_cases.py --check
-	@$(BIN)/python -m pytest --numprocesses $(JOBS) tests/python
+	@$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile tests/python
 
 gpu-test: $(BUILD)/.tests $(VENV)/.test-packages ## the same tests on a GPU, and compute-sanitizer
 	@command -v compute-sanitizer >/dev/null || [[ -x /usr/local/cuda/bin/compute-sanitizer ]] || \

@@ -159,6 +159,8 @@ def test_export(backend: Backend) -> None:
 
 def test_opcheck(native: Backend) -> None:
     """Schemas, fake kernels and tracing of the five operators."""
+    from robocache import _voxel_ops  # noqa: F401 (the fake kernels, which come with the first call)
+
     ops = torch.ops.robocache
     geometry = [0.2, 0.15, 0.25, -0.5, -0.5, -0.5]
     occupancy, count, mean, maximum = 0, 1, 2, 4
