@@ -114,4 +114,4 @@ def _cuda_problem(device_index: int) -> str | None:
 # Neither changes while the process runs, and torch.compile cannot look into them. This is what
 # torch.compiler.assume_constant_result does, without importing Dynamo, which takes seconds.
 for _function in (_cuda_is_usable, _cuda_problem):
-    setattr(_function, "_dynamo_marked_constant", True)  # noqa: B010 - mypy knows no such attribute
+    _function.__dict__["_dynamo_marked_constant"] = True

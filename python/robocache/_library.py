@@ -59,7 +59,7 @@ def load() -> ctypes.CDLL:
 
     path = find(FILE_NAME)
     try:
-        torch.ops.load_library(str(path))  # type: ignore[no-untyped-call]
+        torch.ops.load_library(str(path))
         library = ctypes.CDLL(str(path))
     except OSError as error:
         raise ImportError(

@@ -72,7 +72,7 @@ class Ahead:
         self._order, self._plan, self._outputs, self._disk = order, plan, outputs, disk
         self._index, self._counters = device.index, counters
         self._drawing = Drawing(order, 0, device)
-        self._side = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+        self._side = torch.cuda.Stream(device)
         self._coming: deque[_Coming] = deque()
         # Not at exit: the process takes its memory along, and CUDA may be gone already.
         weakref.finalize(self, _drop_later, self._coming, self._side, os.getpid()).atexit = False

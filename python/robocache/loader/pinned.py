@@ -29,7 +29,7 @@ def pinned_empty(count: int) -> Tensor:
     """
     do_what_is_left()
     size = pinned_bytes(count)
-    cudart: Any = torch.cuda.cudart()  # type: ignore[no-untyped-call]
+    cudart: Any = torch.cuda.cudart()
     try:
         memory = mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     except OSError as error:
@@ -61,7 +61,7 @@ def _unpin(memory: mmap.mmap, address: int, index: int) -> None:
     try:
         torch.cuda.synchronize(index)  # whoever reads it still
     finally:
-        cudart: Any = torch.cuda.cudart()  # type: ignore[no-untyped-call]
+        cudart: Any = torch.cuda.cudart()
         if int(cudart.cudaHostUnregister(address)) != 0:
             _still_pinned.append(memory)
 
