@@ -55,6 +55,6 @@ def find_device(device: torch.device | str | None) -> torch.device:
     return torch.device("cuda", index)
 
 
-def on_device(index: int | None) -> Any:
-    """Makes a GPU the current one; of None, nothing."""
-    return contextlib.nullcontext() if index is None else torch.cuda.device(index)
+def on_device(device: torch.device) -> Any:
+    """Makes a GPU the current one; a CPU needs nothing."""
+    return torch.cuda.device(device) if device.type == "cuda" else contextlib.nullcontext()

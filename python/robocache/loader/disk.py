@@ -118,7 +118,7 @@ def disk_windows(samples: Samples, wanted: Wanted, device: torch.device) -> Disk
     keys = {window.key for window in samples.windows}
     groups = {group: members for group, members in wanted.groups.items() if members[0] in keys}
     plan = make_plan(samples, wanted.order, torch.device("cpu"))
-    with on_device(device.index):
+    with on_device(device):
         return DiskWindows(plan, wanted._replace(windows=samples.windows, groups=groups))
 
 

@@ -28,6 +28,7 @@ from robocache.loader.outputs import (
 )
 from robocache.loader.parts import Part
 from robocache.loader.stats import Counters
+from robocache.loader.tiers import own_tier
 from robocache.store.episode_store import EpisodeStore
 from robocache.store.normalization import Normalization
 
@@ -94,7 +95,7 @@ class MixedLoader(Loader):
         for loader in loaders:
             begins.append(begins[-1] + len(loader.dataset))
         thresholds = _parts.make_thresholds(shares)
-        with on_device(device.index if device.type == "cuda" else None):
+        with on_device(device):
             streams, mixed = _parts.make_streams(agreed, parts, device)
             plan = BatchPlan(
                 streams,
@@ -259,7 +260,7 @@ def _held(
         held.update(loader._counters.resident)
     taken = {id(stream) for part in parts for stream in part.streams.values()}
     own = [stream for stream in streams if id(stream) not in taken]
-    held["gpu" if loaders[0].device.type == "cuda" else "ram"] += sum(
+    held[own_tier(loaders[0].device)] += sum(
         stream.values.nbytes + stream.offsets.nbytes for stream in own
     )
     return dict(held)

@@ -18,7 +18,7 @@ from robocache.loader._plan import BatchPlan, PlanStream
 from robocache.loader.device import on_device
 from robocache.loader.order import Order, check_integer, fingerprint
 from robocache.loader.residency import FileRows, ResidentStream
-from robocache.loader.tiers import Tier
+from robocache.loader.tiers import Tier, own_tier
 from robocache.loader.windows import Window
 from robocache.store.episode_store import EpisodeStore
 
@@ -39,7 +39,7 @@ class Samples(NamedTuple):
         for stream in self.streams.values():
             found.update(stream.nbytes)
         # Each plan has its tables, where its streams are.
-        for tier in {"gpu" if device.type == "cuda" else "ram", *found} & {"gpu", "ram"}:
+        for tier in {own_tier(device), *found} & {"gpu", "ram"}:
             found[tier] += self.anchors.nbytes + self.episodes.nbytes
         return dict(found)
 
@@ -175,7 +175,7 @@ def load_streams(
         residency.check_room(of_streams, where)
     # Onto the GPU first.
     order = sorted(found, key=lambda key: placed[key] != "gpu")
-    with on_device(device.index if device.type == "cuda" else None):
+    with on_device(device):
         return {
             key: residency.load(found[key], device, placed[key], *needs[key], is_bounded)
             for key in order
@@ -197,7 +197,7 @@ def identity(store: EpisodeStore) -> bytes:
 def make_plan(samples: Samples, order: Order, device: torch.device) -> BatchPlan:
     """A plan of samples on a device."""
     anchors = np.ascontiguousarray(samples.anchors).view(np.int64).reshape(-1, 2)
-    with on_device(device.index if device.type == "cuda" else None):
+    with on_device(device):
         return BatchPlan(
             [plan_stream(w, samples.streams[w.key], device) for w in samples.windows],
             torch.from_numpy(anchors).to(device),

@@ -40,6 +40,11 @@ _SMALL = 1 << 20
 # ---- budgets -------------------------------------------------------------------------------------
 
 
+def own_tier(device: torch.device) -> Tier:
+    """The tier that is a device's own memory."""
+    return _TIERS[device.type][0]
+
+
 def parse_budget(budget: object, device: torch.device) -> dict[Tier, int] | None:
     """Bytes that a loader may take, by tier; None: what is free.
 
@@ -50,7 +55,7 @@ def parse_budget(budget: object, device: torch.device) -> dict[Tier, int] | None
     """
     if budget is None:
         return None
-    known = _TIERS[device.type]
+    known, own = _TIERS[device.type], own_tier(device)
     if not isinstance(budget, Mapping):
         example = {"cuda": "{'gpu': '20GB', 'pinned': '64GB'}", "cpu": "{'ram': '8GB'}"}
         raise TypeError(
@@ -61,9 +66,9 @@ def parse_budget(budget: object, device: torch.device) -> dict[Tier, int] | None
         if tier not in known:
             names = " and ".join(map(repr, known))
             raise ValueError(f"budget: expected {names} of a loader on {device.type}, got {tier!r}")
-    if known[0] not in budget:
+    if own not in budget:
         raise ValueError(
-            f"budget: expected {known[0]!r}, of which a loader on {device.type} always takes some, "
+            f"budget: expected {own!r}, of which a loader on {device.type} always takes some, "
             f"got {', '.join(map(repr, budget)) or 'none'}"
         )
     return {tier: parse_bytes(f"budget[{tier!r}]", budget.get(tier, 0)) for tier in known}
@@ -190,7 +195,7 @@ def place(
         ValueError: `budget[<tier>]: expected at least ..., got ...`.
     """
     if limits is None:
-        return dict.fromkeys(rows, "gpu" if device.type == "cuda" else "ram")
+        return dict.fromkeys(rows, own_tier(device))
     windows, groups, with_age, order, reuse = wanted
     by_key = {window.key: window for window in windows}
     group_of = {key: keys for keys in groups.values() for key in keys}
