@@ -17,7 +17,7 @@ from support import assert_same_bits
 
 import robocache as rc
 from robocache.loader import disk as disk_module
-from robocache.loader import later
+from robocache.loader import finalizers
 from robocache.loader.tiers import AHEAD
 
 OFFSETS = {
@@ -268,7 +268,7 @@ def test_a_loader_that_is_collected_in_its_own_thread(make: Make) -> None:
         gc.enable()
     assert ahead() is batch() is None
     assert held() is not None  # till somebody may call CUDA
-    later.do_what_is_left()
+    finalizers.do_what_is_left()
     assert held() is None
 
 

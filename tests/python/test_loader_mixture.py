@@ -22,7 +22,7 @@ from loader_stores import MS, write_humanoid, write_store
 from support import assert_same_bits, find_backends
 
 import robocache as rc
-from robocache.loader.parts import check_weights, make_thresholds
+from robocache.loader.mixture_parts import check_weights, make_thresholds
 
 DEVICES = [b.device for b in find_backends()[0] if b.name in ("cpu", "cuda")]
 KEYS: list[dict[str, str]] = [{}, {"qpos": "joints"}]

@@ -18,7 +18,7 @@ from loader_stores import MS, write_store
 from support import assert_same_bits, find_backends
 
 import robocache as rc
-from robocache.loader import disk, later, residency
+from robocache.loader import disk, finalizers, residency
 from robocache.loader.pinned import pinned_empty
 from robocache.loader.tiers import (
     AHEAD,
@@ -533,8 +533,8 @@ def test_pinned_memory_that_goes_while_a_graph_is_captured() -> None:
     with cuda.graph(graph):
         doubled = ones * 2
         del values
-    assert len(later._left) == 1
+    assert len(finalizers._left) == 1
     assert pinned_empty(10).is_pinned()
-    assert not later._left
+    assert not finalizers._left
     graph.replay()
     assert doubled.sum().item() == 16

@@ -14,7 +14,7 @@ import torch
 from robocache.loader._plan import BatchPlan
 from robocache.loader.disk import DiskWindows, Slot
 from robocache.loader.drawing import Drawing
-from robocache.loader.later import do_what_is_left, do_when_possible
+from robocache.loader.finalizers import do_what_is_left, do_when_possible
 from robocache.loader.order import Order
 from robocache.loader.outputs import Batch, Outputs
 from robocache.loader.stats import Counters

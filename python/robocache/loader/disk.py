@@ -15,7 +15,7 @@ from torch import Tensor
 from robocache.loader._plan import BatchPlan
 from robocache.loader.device import on_device
 from robocache.loader.drawing import Drawing
-from robocache.loader.later import make_worker
+from robocache.loader.finalizers import make_worker
 from robocache.loader.outputs import AGE, PAD, Batch, Outputs
 from robocache.loader.pinned import pinned_empty
 from robocache.loader.samples import Samples, make_plan

@@ -25,7 +25,7 @@ from robocache.loader.drawing import Drawing
 from robocache.loader.engine import Engine, make_engine
 from robocache.loader.lerobot import FromLeRobot
 from robocache.loader.mixture import FromLoaders
-from robocache.loader.order import Order, find_ranks, make_order, mixed
+from robocache.loader.order import Order, derived_seed, find_ranks, make_order
 from robocache.loader.outputs import Batch, check_concat, check_names
 from robocache.loader.residency import find_rows
 from robocache.loader.robomimic import FromRobomimic
@@ -244,7 +244,7 @@ class Loader(FromLeRobot, FromRobomimic, FromDiffusionPolicy, FromLoaders, Itera
         table, identity = _samples.episode_table(store, chosen), _samples.identity(store)
         count, whole = len(found), None
         if is_split := not replicate and world_size > 1:
-            whole = mixed(_samples.samples_fingerprint(found, table, identity), world_size)
+            whole = derived_seed(_samples.samples_fingerprint(found, table, identity), world_size)
             share = take_share(store, chosen, found, streams, rank, world_size)
             chosen, found, count = share
             table = _samples.episode_table(store, chosen)
@@ -388,7 +388,7 @@ class Loader(FromLeRobot, FromRobomimic, FromDiffusionPolicy, FromLoaders, Itera
         if self._finish is not None:
             batch = self._finish(batch)
         if self._generator is not None:
-            self._generator.manual_seed(mixed(order.key, epoch, position + order.rank))
+            self._generator.manual_seed(derived_seed(order.key, epoch, position + order.rank))
             for transform in self._transforms:
                 batch = transform(batch, self._generator)
         return batch

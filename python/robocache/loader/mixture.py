@@ -11,7 +11,7 @@ from robocache.loader.outputs import Batch
 
 if TYPE_CHECKING:
     from robocache.loader.loader import Loader
-    from robocache.loader.mixed import MixedLoader
+    from robocache.loader.mixed_loader import MixedLoader
 
 
 class FromLoaders:
@@ -83,7 +83,7 @@ class FromLoaders:
             ...     is_pad = batch["action_is_pad"][..., None] | batch["action_dim_is_pad"][:, None]
             ...     loss = (policy(batch) - batch["action"]).square()[~is_pad].mean()
         """
-        from robocache.loader.mixed import MixedLoader
+        from robocache.loader.mixed_loader import MixedLoader
 
         return MixedLoader(
             loaders,

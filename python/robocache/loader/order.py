@@ -44,7 +44,7 @@ class Order:
     @property
     def key(self) -> int:
         """The seed of what is drawn: the user's, or that of a share, which no other has."""
-        return self.seed if self.shares == 1 else mixed(self.seed, self.share)
+        return self.seed if self.shares == 1 else derived_seed(self.seed, self.share)
 
     # These two are asked for with every batch.
 
@@ -185,7 +185,7 @@ def fingerprint(*parts: Any) -> int:
     return int.from_bytes(digest.digest(), "little") >> 1
 
 
-def mixed(*numbers: int) -> int:
+def derived_seed(*numbers: int) -> int:
     """A seed of several numbers; neighbours have seeds without a pattern."""
     digest = hashlib.blake2b(repr(numbers).encode(), digest_size=8)
     return int.from_bytes(digest.digest(), "little") >> 1

@@ -31,7 +31,7 @@ class Writer(NamedTuple):
     has_mask: bool = True  # whether it writes mask and age too
 
 
-class Mixed(NamedTuple):
+class MixtureOutputs(NamedTuple):
     """What batches of a mixture have beside those of a loader, and who writes what."""
 
     writers: Sequence[Writer]  # of the plan's first streams, in their order
@@ -70,13 +70,13 @@ class Outputs:
     """Allocates batches, and knows where they are.
 
     Args:
-        windows: In the order of the batch; without `mixed` also that of the plan's streams.
+        windows: In the order of the batch; without `mixture` also that of the plan's streams.
         concat: Keys of the batch that have several windows side by side.
         with_age: Whether ages are wanted.
         device: Where the batch is to be.
         full: Samples of a full batch, if batches of a size are to be the same tensors every time:
             full ones, and those of the size that came last beside it. None: all are new.
-        mixed: Of a mixture.
+        mixture: Of a mixture.
         staged: Windows that the plan does not make; those that it makes come first in its array.
         empty: Makes a contiguous tensor of a shape, with strides, of a type; None: torch does.
 
@@ -95,12 +95,12 @@ class Outputs:
         with_age: bool,
         device: torch.device,
         full: int | None = None,
-        mixed: Mixed | None = None,
+        mixture: MixtureOutputs | None = None,
         staged: Collection[str] = (),
         empty: Callable[[Sequence[int], Sequence[int], torch.dtype], Tensor] | None = None,
     ) -> None:
-        writers = [Writer(window.key) for window in windows] if mixed is None else mixed.writers
-        widths = () if mixed is None else mixed.widths
+        writers = [Writer(window.key) for window in windows] if mixture is None else mixture.writers
+        widths = () if mixture is None else mixture.widths
         self._array = (WindowOutput * (len(writers) + len(widths)))()
         self._facts = BatchFacts()
         self.windows_address = ctypes.addressof(self._array)
@@ -125,7 +125,7 @@ class Outputs:
             members = [by_key[key] for key in concat.get(group, (group,))]
             self._values.append(_side_by_side(group, members, slots, group in concat))
         self.keys = [values.key for values in self._values]
-        self._integers = INTEGER_FACTS if mixed is None else (*INTEGER_FACTS, DATASET)
+        self._integers = INTEGER_FACTS if mixture is None else (*INTEGER_FACTS, DATASET)
         # A window of a stream that is named like a fact stands in its place.
         self._hidden = [name for name in (*self._integers, "timestamp") if name in self.keys]
         for i, key in enumerate(widths, len(writers)):

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from robocache.loader.later import do_what_is_left, do_when_possible
+from robocache.loader.finalizers import do_what_is_left, do_when_possible
 from robocache.loader.tiers import pinned_bytes
 
 _still_pinned: list[mmap.mmap] = []  # what CUDA did not take back: pages that must stay

@@ -14,7 +14,7 @@ import torch
 
 from robocache import _options
 from robocache.loader._plan import PlanStream
-from robocache.loader.outputs import DIM_PAD, Mixed, Writer, check_group
+from robocache.loader.outputs import DIM_PAD, MixtureOutputs, Writer, check_group
 from robocache.loader.windows import Window
 
 _MOST_STREAMS = 64  # of a plan
@@ -202,7 +202,7 @@ def check_groups(groups: Mapping[str, Sequence[str]], parts: Sequence[Part]) -> 
 
 def make_streams(
     agreed: Agreed, parts: Sequence[Part], device: torch.device
-) -> tuple[list[PlanStream], Mixed]:
+) -> tuple[list[PlanStream], MixtureOutputs]:
     """The streams of a plan, and where each of them writes.
 
     Every element of a batch is written by one stream: what a part has not, by one without rows,
@@ -235,7 +235,7 @@ def make_streams(
             f"and one for each {DIM_PAD[1:]} (fewer keys need fewer; rc.merge_stores makes one "
             "store of several with the same streams)"
         )
-    return streams + masks, Mixed(writers, agreed.widths)
+    return streams + masks, MixtureOutputs(writers, agreed.widths)
 
 
 def _joined(gaps: Sequence[tuple[Part, int, bool]]) -> Iterator[tuple[int, int, int, bool]]:

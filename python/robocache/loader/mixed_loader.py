@@ -11,11 +11,12 @@ import torch
 from torch import Tensor
 
 from robocache import _config
-from robocache.loader import parts as _parts
+from robocache.loader import mixture_parts as _parts
 from robocache.loader._plan import BatchPlan, Mixture, PlanStream
 from robocache.loader.device import on_device
 from robocache.loader.engine import Engine
 from robocache.loader.loader import Loader, kept
+from robocache.loader.mixture_parts import Part
 from robocache.loader.order import check_integer, find_ranks, fingerprint, make_order
 from robocache.loader.outputs import (
     DATASET,
@@ -26,7 +27,6 @@ from robocache.loader.outputs import (
     check_concat,
     check_names,
 )
-from robocache.loader.parts import Part
 from robocache.loader.stats import Counters
 from robocache.loader.tiers import own_tier
 from robocache.store.episode_store import EpisodeStore
