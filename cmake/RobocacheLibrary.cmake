@@ -18,6 +18,7 @@ add_library(
   src/loader/batch.cpp
   src/loader/batch_cpu.cpp
   src/loader/prepare.cpp
+  src/live/spec.cpp
   src/store/crc32.cpp
   src/store/file.cpp
   src/store/json.cpp
@@ -25,6 +26,7 @@ add_library(
   src/store/safetensors.cpp
   src/store/shard.cpp
   src/store/store.cpp
+  src/store/stream_values.cpp
   src/voxel/checks.cpp
   src/voxel/sort_cpu.cpp
   src/voxel/voxelize.cpp

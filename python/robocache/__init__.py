@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from robocache.fusion import fuse_multimodal as fuse_multimodal
     from robocache.loader.loader import Loader as Loader
     from robocache.loader.stats import LoaderStats as LoaderStats
+    from robocache.policy_spec import PolicySpec as PolicySpec
     from robocache.prometheus import MetricsCollector as MetricsCollector
     from robocache.resample import resample_trajectories as resample_trajectories
     from robocache.store.episode_store import EpisodeStore as EpisodeStore
@@ -46,6 +47,7 @@ __all__ = [
     "Metrics",
     "MetricsCollector",
     "Normalization",
+    "PolicySpec",
     "ShardWriter",
     "SparseVoxels",
     "StoreError",
@@ -75,6 +77,7 @@ _HOME = {
     "Metrics": "robocache._metrics",
     "MetricsCollector": "robocache.prometheus",
     "Normalization": "robocache.store.normalization",
+    "PolicySpec": "robocache.policy_spec",
     "ShardWriter": "robocache.store.shard",
     "SparseVoxels": "robocache.voxelize",
     "StoreError": "robocache.store.errors",

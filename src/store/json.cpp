@@ -1,6 +1,7 @@
 #include "store/json.h"
 
 #include <cstddef>
+#include <cstdint>
 #include <utility>
 
 #include "robocache/error.h"
@@ -190,9 +191,22 @@ std::int64_t Value::integer(std::int64_t highest) const {
   return json_->get<std::int64_t>();
 }
 
+std::int64_t Value::signed_integer() const {
+  const bool is_small =
+      json_ != nullptr && json_->is_number_integer() &&
+      !(json_->is_number_unsigned() && json_->get<std::uint64_t>() > std::uint64_t{INT64_MAX});
+  if (!is_small) refuse("a whole number of 64 bits");
+  return json_->get<std::int64_t>();
+}
+
 double Value::number() const {
   if (json_ == nullptr || !json_->is_number()) refuse("a number");
   return json_->get<double>();
+}
+
+bool Value::boolean() const {
+  if (json_ == nullptr || !json_->is_boolean()) refuse("true or false");
+  return json_->get<bool>();
 }
 
 std::uint32_t Value::checksum() const {

@@ -50,7 +50,10 @@ class Value {
   std::vector<std::string> texts() const;
   /// From 0 to `highest`.
   std::int64_t integer(std::int64_t highest) const;
+  /// Of either sign.
+  std::int64_t signed_integer() const;
   double number() const;
+  bool boolean() const;
   /// 8 lower-case hexadecimal digits.
   std::uint32_t checksum() const;
 

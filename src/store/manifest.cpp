@@ -1,15 +1,16 @@
 #include "store/manifest.h"
 
 #include <charconv>
-#include <cmath>
 #include <cstddef>
 #include <limits>
 #include <set>
 #include <system_error>
+#include <tuple>
 #include <utility>
 
 #include "store/crc32.h"
 #include "store/json.h"
+#include "store/stream_values.h"
 
 namespace robocache::store {
 namespace {
@@ -20,41 +21,9 @@ constexpr std::int64_t kVersion = 1;
 constexpr std::int64_t kSmallestFile = 8;
 // The bits of an episode's subsets.
 constexpr std::size_t kMaxSubsetsInShard = 64;
-// A row of a stream and the axis of rows are one view.
-constexpr std::size_t kMaxRowRank = kMaxRank - 1;
 
 constexpr std::string_view kChecksumBegins = ",\"crc32\":\"";
 constexpr std::string_view kChecksumEnds = "\"}\n";
-
-constexpr std::pair<std::string_view, DataType> kTypes[] = {
-    {"BOOL", DataType::kBool},   {"U8", DataType::kUInt8},      {"I8", DataType::kInt8},
-    {"U16", DataType::kUInt16},  {"I16", DataType::kInt16},     {"U32", DataType::kUInt32},
-    {"I32", DataType::kInt32},   {"U64", DataType::kUInt64},    {"I64", DataType::kInt64},
-    {"F16", DataType::kFloat16}, {"BF16", DataType::kBFloat16}, {"F32", DataType::kFloat32},
-    {"F64", DataType::kFloat64},
-};
-
-constexpr std::pair<std::string_view, Method> kMethods[] = {
-    {"linear", Method::kLinear},
-    {"previous", Method::kPrevious},
-    {"nearest", Method::kNearest},
-    {"slerp_xyzw", Method::kSlerpXyzw},
-    {"slerp_wxyz", Method::kSlerpWxyz},
-    {"angle", Method::kAngle},
-    {"mean", Method::kMean},
-    {"sum", Method::kSum},
-};
-
-/// What a table has under a text; the refusal lists the table.
-template <typename T, std::size_t kCount>
-T choice(const Value& value, const std::pair<std::string_view, T> (&table)[kCount]) {
-  std::string names;
-  for (std::size_t i = 0; i < kCount; ++i) {
-    if (value.is_text() && value.text() == table[i].first) return table[i].second;
-    names += (i == 0 ? "" : i + 1 < kCount ? ", " : " or ") + std::string(table[i].first);
-  }
-  value.refuse(names);
-}
 
 /// A file of the store's own folder: PREFIX, five digits or more, ".safetensors". No other name is
 /// taken, so none leads out of the folder.
@@ -75,65 +44,13 @@ std::string file_name(const Value& value, std::string_view prefix) {
   return name;
 }
 
-std::string stream_name(const Value& value) {
-  const std::string& name = value.text();
-  bool is_good = !name.empty() && name != "episode";
-  for (const char letter : name) is_good = is_good && static_cast<unsigned char>(letter) >= 0x20;
-  if (!is_good) value.refuse("a name without control characters, other than \"episode\"");
-  return name;
-}
-
-/// Sizes of a row; the elements that they make up come second.
-std::pair<std::vector<std::int64_t>, std::int64_t> row_shape(const Value& value) {
-  std::vector<std::int64_t> shape;
-  std::int64_t elements = 1;
-  for (const Value& item : value.items()) {
-    const std::int64_t size = item.integer(kHighest);
-    if (size == 0) item.refuse("1 or more");
-    const auto more = product(elements, size);
-    if (!more) value.refuse("a row of at most " + std::to_string(kHighest) + " elements");
-    elements = *more;
-    shape.push_back(size);
-  }
-  if (shape.size() > kMaxRowRank) {
-    value.refuse("at most " + std::to_string(kMaxRowRank) + " sizes");
-  }
-  return {std::move(shape), elements};
-}
-
-/// The method of a stream, or the layout of its runs.
-void read_method(const Value& value, std::int64_t elements, StreamInfo* stream) {
-  const auto check_run = [](const Value& where, const Run& run) {
-    const bool is_slerp = run.method == Method::kSlerpXyzw || run.method == Method::kSlerpWxyz;
-    if (run.channels == 0) where.refuse("a run of 1 channel or more");
-    if (is_slerp && run.channels != 4) where.refuse("a slerp of 4 channels");
-  };
-  if (value.is_text()) {
-    stream->method = choice(value, kMethods);
-    check_run(value, {stream->method, elements});
-    return;
-  }
-  std::int64_t sum = 0;
-  for (const Value& item : value.items()) {
-    const std::vector<Value> pair = item.items();
-    if (pair.size() != 2) item.refuse("a method and its number of channels");
-    const Run run{choice(pair[0], kMethods), pair[1].integer(elements - sum)};
-    check_run(item, run);
-    sum += run.channels;
-    stream->layout.push_back(run);
-  }
-  if (sum != elements) {
-    value.refuse("runs that sum to the row's " + std::to_string(elements) + " elements");
-  }
-}
-
 StreamInfo read_stream(const Value& value) {
   StreamInfo stream;
   stream.name = stream_name(value.member("name"));
-  stream.dtype = choice(value.member("dtype"), kTypes);
+  stream.dtype = element_type(value.member("dtype"));
   auto [shape, elements] = row_shape(value.member("shape"));
   stream.shape = std::move(shape);
-  read_method(value.member("method"), elements, &stream);
+  std::tie(stream.method, stream.layout) = read_method(value.member("method"), elements);
   stream.units = value.member("units").optional_text();
   const Value channels = value.member("channels");
   if (!channels.is_null()) {
@@ -142,14 +59,8 @@ StreamInfo read_stream(const Value& value) {
       channels.refuse("null or " + std::to_string(elements) + " names");
     }
   }
-  const Value rate = value.member("rate");
-  if (!rate.is_null()) {
-    stream.rate = rate.number();
-    if (!(*stream.rate > 0) || !std::isfinite(*stream.rate)) rate.refuse("null or a rate above 0");
-  }
-  constexpr std::pair<std::string_view, Timeline> kTimelines[] = {{"time", Timeline::kTime},
-                                                                  {"rows", Timeline::kRows}};
-  stream.timeline = choice(value.member("timeline"), kTimelines);
+  stream.rate = optional_rate(value.member("rate"));
+  stream.timeline = read_timeline(value.member("timeline"));
   stream.source = value.member("source").optional_text();
   return stream;
 }
@@ -293,26 +204,6 @@ Manifest parse_manifest(std::string_view text, const std::string& path) {
   const Value statistics = root.member("statistics");
   if (!statistics.is_null()) manifest.statistics = read_statistics(statistics, names);
   return manifest;
-}
-
-std::optional<DataType> type_of(std::string_view name) {
-  for (const auto& [text, type] : kTypes) {
-    if (text == name) return type;
-  }
-  return std::nullopt;
-}
-
-std::string type_text(DataType type) {
-  for (const auto& [text, each] : kTypes) {
-    if (each == type) return std::string(text);
-  }
-  return name_of(type);
-}
-
-std::optional<std::int64_t> product(std::int64_t a, std::int64_t b) {
-  std::int64_t result = 0;
-  if (__builtin_mul_overflow(a, b, &result)) return std::nullopt;
-  return result;
 }
 
 }  // namespace robocache::store

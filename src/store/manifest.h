@@ -44,13 +44,4 @@ void check_manifest_checksum(std::string_view text, const std::string& path);
 /// Reads the text of a manifest, whatever its checksum. Throws StoreError.
 Manifest parse_manifest(std::string_view text, const std::string& path);
 
-/// A type by safetensors' name, "F32"; nothing for what a store does not hold.
-std::optional<DataType> type_of(std::string_view name);
-
-/// safetensors' name of a type that a store holds.
-std::string type_text(DataType type);
-
-/// a * b of numbers that are not negative; nothing where it does not fit.
-std::optional<std::int64_t> product(std::int64_t a, std::int64_t b);
-
 }  // namespace robocache::store

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "store/json.h"
-#include "store/manifest.h"
+#include "store/stream_values.h"
 
 namespace robocache::store {
 namespace {

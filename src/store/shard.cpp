@@ -8,6 +8,7 @@
 
 #include "store/json.h"
 #include "store/safetensors.h"
+#include "store/stream_values.h"
 
 namespace robocache::store {
 namespace {

@@ -32,6 +32,7 @@ from robocache.loader.robomimic import FromRobomimic
 from robocache.loader.samples import Samples
 from robocache.loader.scales import Statistics, make_scales
 from robocache.loader.shares import take_share
+from robocache.loader.spec import WithSpec
 from robocache.loader.stats import Counters, LoaderStats, register
 from robocache.loader.tiers import Budget, Wanted
 from robocache.loader.windows import Images, Offsets, PerKey, Timeline, WindowOptions
@@ -41,7 +42,9 @@ from robocache.store.normalization import Normalization, NormalizationMode
 from robocache.store.rows import Episode
 
 
-class Loader(FromLeRobot, FromRobomimic, FromDiffusionPolicy, FromLoaders, IterableDataset[Batch]):
+class Loader(
+    FromLeRobot, FromRobomimic, FromDiffusionPolicy, FromLoaders, WithSpec, IterableDataset[Batch]
+):
     """Whole training batches of windows of recordings, from a store that lives on the device.
 
     A sample stands at an *anchor*: a row of one stream, or a tick of a fixed rate. Of each stream
@@ -265,6 +268,7 @@ class Loader(FromLeRobot, FromRobomimic, FromDiffusionPolicy, FromLoaders, Itera
         }
         """Scale and offset of the streams that have some: ``x = y / multiply + subtract``."""
         self._windows = windows
+        self._anchor, self._rate = of_anchor and of_anchor.info.name, rate
         self._finish = _finish
         mark = samples.fingerprint
         self._start(engine, order, mark, where, transforms, counters, arguments)

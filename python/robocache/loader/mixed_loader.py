@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from torch import Tensor
@@ -131,6 +131,16 @@ class MixedLoader(Loader):
             for loader, share, begin, part in zip(loaders, shares, begins[:-1], parts, strict=True)
         ]
         """What it draws from; ``dataset_index`` counts in them."""
+
+    def spec(self, *, training_only: Sequence[Callable[..., Any]] = ()) -> NoReturn:
+        """Refuses: a robot is like one of the loaders, which has a spec.
+
+        Raises:
+            ValueError: Always.
+        """
+        raise ValueError(
+            "spec: expected a loader of one store (each of a mixture's has a spec), got a mixture"
+        )
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Stores open again where it is loaded.

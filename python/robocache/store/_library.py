@@ -92,8 +92,10 @@ def load() -> ctypes.CDLL:
         "verify_shard": [c_void_p, c_int64],
         "verify_statistics": [c_void_p],
     }
-    for name, arguments in with_status.items():
-        function = getattr(library, f"robocache_store_{name}")
+    functions = {f"robocache_store_{name}": arguments for name, arguments in with_status.items()}
+    functions["robocache_policy_spec_check"] = [c_char_p, c_int64, c_char_p]
+    for name, arguments in functions.items():
+        function = getattr(library, name)
         function.argtypes = arguments
         function.restype = c_int
         function.errcheck = _check
@@ -107,6 +109,15 @@ def count_bytes(rows: NDArray[np.uint8]) -> NDArray[np.int64]:
     count = load().robocache_store_count_bytes
     count(rows.ctypes.data, *rows.shape, histogram.ctypes.data)
     return histogram
+
+
+def check_policy_spec(text: bytes, name: str) -> None:
+    """That a text is a policy spec of the library's version.
+
+    Raises:
+        ValueError: `<name>: <field>: expected ..., got ...`.
+    """
+    load().robocache_policy_spec_check(text, len(text), os.fsencode(name))
 
 
 def _check(status: int, function: object, arguments: object) -> None:

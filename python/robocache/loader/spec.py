@@ -1,0 +1,190 @@
+"""What a loader's batches are made by, as a policy spec."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import robocache
+from robocache import _options
+from robocache.loader.residency import FileRows, find_rows
+from robocache.loader.windows import TORCH_DTYPES, Window
+from robocache.policy_spec import PolicySpec, StreamSpec
+from robocache.store.normalization import Normalization
+
+_TYPE_NAMES = {dtype: name for name, dtype in TORCH_DTYPES.items()}
+_SECOND = 1_000_000_000
+
+
+class WithSpec:
+    """The part of :class:`Loader` that tells what its batches are made by."""
+
+    def spec(self: Any, *, training_only: Sequence[Callable[..., Any]] = ()) -> PolicySpec:
+        """What its batches are made by: all that a robot needs to give a policy the same.
+
+        Looks at the times of the store's rows, for their rates.
+
+        Args:
+            training_only: Those of its `transforms` that the robot goes without, such as noise. The
+                others need a `to_dict`, as those of :mod:`robocache.transforms` have.
+
+        Raises:
+            TypeError, ValueError: A transform that can't be written down, a window of the past that
+                is not causal, or a loader with batches of another library.
+
+        Example:
+            >>> loader.spec().save("policy_spec.json")
+        """
+        if self._finish is not None:
+            raise ValueError(
+                "spec: expected a loader with batches of its own, got one whose batches are as "
+                "another library has them (rc.Loader(loader.store, ...) makes one of the same data)"
+            )
+        chosen = self._plan.episodes[:, 0].cpu().numpy()
+        given = self._arguments
+        return _make_spec(
+            self._windows,
+            {w.key: _busiest_rate(find_rows(self.store, w.key, chosen)) for w in self._windows},
+            self._anchor,
+            self._rate,
+            given["concat"] or {},
+            given["with_age"],
+            given["normalize"] or {},
+            self._transforms,
+            training_only,
+        )
+
+
+def _make_spec(
+    windows: Sequence[Window],
+    rates: Mapping[str, float | None],
+    anchor: str | None,
+    rate: float | None,
+    concat: Mapping[str, Sequence[str]],
+    with_age: bool,
+    modes: Mapping[str, str],
+    transforms: Sequence[Callable[..., Any]],
+    training_only: Sequence[Callable[..., Any]],
+) -> PolicySpec:
+    """The spec of a loader.
+
+    Args:
+        windows: Its windows.
+        rates: Of each stream, as :func:`_busiest_rate` gives it.
+        anchor: The stream whose rows are anchors; None: they have a rate.
+        rate: That rate, in Hz.
+        concat: Streams of each key that has several.
+        with_age: Whether batches have ages.
+        modes: How streams are normalised, by those that are.
+        transforms: What is done to a batch.
+        training_only: Those of them that the robot goes without.
+
+    Raises:
+        TypeError, ValueError: Something that the robot could not do.
+    """
+    for window in windows:
+        if not window.by_rows and not window.is_causal and max(window.steps) <= 0:
+            raise ValueError(
+                f"causal: expected True of {window.key}, whose window does not reach past the "
+                "anchor, for a spec: trained on rows that had not arrived, a policy sees others on "
+                "the robot; got False"
+            )
+    return PolicySpec(
+        streams=tuple(
+            _stream(window, rates[window.key], modes.get(window.key)) for window in windows
+        ),
+        anchor=anchor,
+        rate=rate,
+        concat={key: tuple(streams) for key, streams in concat.items()},
+        with_age=with_age,
+        transforms=_transforms(transforms, training_only),
+        library=robocache.__version__,
+    )
+
+
+def _stream(window: Window, rate: float | None, mode: str | None) -> StreamSpec:
+    runs = tuple((_options.METHOD_NAMES[method], width) for method, width in window.layout)
+    return StreamSpec(
+        name=window.key,
+        dtype=_TYPE_NAMES[window.dtype],
+        shape=window.shape,
+        rate=rate,
+        timeline="rows" if window.by_rows else "time",
+        steps=window.steps,
+        has_axis=window.has_axis,
+        causal=window.is_causal,
+        method=runs[0][0] if len(runs) == 1 else runs,
+        outside=list(_options.OUTSIDES)[window.outside],  # type: ignore[arg-type]
+        max_gap_ns=window.max_gap_ns,
+        tolerance_ns=window.tolerance_ns,
+        mean_window_ns=window.mean_window_ns,
+        latency_ns=window.latency_ns,
+        normalization=window.scale and _channels(window.scale, window.shape),
+        mode=mode,
+        out_dtype=_TYPE_NAMES[window.out_dtype],
+        colours_first=window.is_colours_first,
+        relative=None,
+    )
+
+
+def _channels(scale: Normalization, shape: tuple[int, ...]) -> Normalization:
+    """A scale of all elements as that of the last axis, where it is the same all over."""
+    last = shape[-1] if shape else 1
+    if len(scale.subtract) % last:
+        return scale
+    for numbers in scale:
+        rows = numbers.reshape(-1, last)
+        if (rows != rows[0]).any():
+            return scale
+    return Normalization(scale.subtract[:last], scale.multiply[:last])
+
+
+def _transforms(
+    transforms: Sequence[Callable[..., Any]], training_only: Sequence[Callable[..., Any]]
+) -> tuple[Mapping[str, Any], ...]:
+    if isinstance(training_only, str) or not isinstance(training_only, Sequence):
+        raise TypeError(f"training_only: expected a list of transforms, got {training_only!r}")
+    for i, left_out in enumerate(training_only):
+        if not any(left_out is transform for transform in transforms):
+            raise ValueError(
+                f"training_only[{i}]: expected one of the loader's transforms, got {left_out!r}"
+            )
+    found = []
+    for i, transform in enumerate(transforms):
+        if any(transform is left_out for left_out in training_only):
+            continue
+        to_dict = getattr(transform, "to_dict", None)
+        if to_dict is None:
+            raise ValueError(
+                f"transforms[{i}]: expected one with to_dict, which the robot can do too "
+                "(robocache.transforms has them), or to be named in training_only, got "
+                f"{transform!r}"
+            )
+        found.append(to_dict())
+    return tuple(found)
+
+
+def _busiest_rate(rows: FileRows) -> float | None:
+    """The most rows in a second that recordings have, or the nominal rate where that is more.
+
+    Of episodes shorter than a second their mean rate counts. None: no episode has two rows.
+    """
+    found = [] if rows.info.rate is None else [rows.info.rate]
+    times, offsets = rows.times(), rows.offsets
+    for begin, end in itertools.pairwise(offsets):
+        of_episode = times[begin:end]
+        if len(of_episode) > 1 and of_episode[-1] > of_episode[0]:
+            found.append(_busiest_second(of_episode))
+    return max(found, default=None)
+
+
+def _busiest_second(times: NDArray[np.int64]) -> float:
+    span = int(times[-1]) - int(times[0])
+    if span < _SECOND:
+        return (len(times) - 1) * _SECOND / span
+    after = np.searchsorted(times, times + _SECOND)
+    return float((after - np.arange(len(times))).max())

@@ -1,0 +1,248 @@
+"""`PolicySpec`: what a policy was trained on, and what the robot needs to give it the same."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+
+from robocache.names import Outside
+from robocache.store._library import check_policy_spec
+from robocache.store.files import new_file, sync_folder
+from robocache.store.normalization import Normalization
+
+VERSION = 1
+Layout: TypeAlias = tuple[tuple[str, int], ...]
+
+
+class RelativeTo(NamedTuple):
+    """What was subtracted from a stream before it was normalised."""
+
+    to: str
+    """The stream whose value at the anchor it was."""
+    columns: tuple[int, ...]
+    """Its column for each of the D elements of a row; -1: nothing."""
+
+
+@dataclass(frozen=True)
+class StreamSpec:
+    """A stream of a spec, and its window: K steps of rows of D elements."""
+
+    name: str
+    """Its name, and its key in a batch."""
+    dtype: str
+    """The type of its rows' elements as safetensors names it: "F32"."""
+    shape: tuple[int, ...]
+    """Of a row: () for a number, (H, W, C) for an image."""
+    rate: float | None
+    """The most rows in a second that the recordings have, or the nominal rate where that is more:
+    what buffers are made for. None: there are too few rows to tell."""
+    timeline: Literal["time", "rows"]
+    """Whether steps are times or count rows."""
+    steps: tuple[int, ...]
+    """[K], from the anchor: ns, or rows."""
+    has_axis: bool
+    """Whether a batch has an axis of steps; else K is 1."""
+    causal: bool
+    """Whether rows that had not arrived by the anchor did not exist."""
+    method: str | Layout
+    """How rows combine: a method, or runs of elements with one each."""
+    outside: Outside
+    """What stands beyond the first and last row."""
+    max_gap_ns: int | None
+    """What is made from rows farther apart is padded."""
+    tolerance_ns: int
+    """A row this close to a step is the answer alone."""
+    mean_window_ns: int | None
+    """Of method "mean"."""
+    latency_ns: int
+    """A row arrives so long after its time, at least."""
+    normalization: Normalization | None
+    """`y = (x - subtract) * multiply`: a number for each of the D elements, for each of the row's
+    last axis, or one for all. Of images with colours first, for each colour."""
+    mode: str | None
+    """By which mode of `normalize` it came about; for people."""
+    out_dtype: str
+    """The type that is written."""
+    colours_first: bool
+    """Whether an image [H,W,C] is written [C,H,W]."""
+    relative: RelativeTo | None
+    """What it is relative to; None: nothing."""
+
+    @property
+    def elements(self) -> int:
+        """D."""
+        return math.prod(self.shape)
+
+    @property
+    def reaches_ahead(self) -> bool:
+        """Whether a step lies past the anchor: at control time it is undone, and not made."""
+        return max(self.steps) > 0
+
+
+@dataclass(frozen=True, eq=False)
+class PolicySpec:
+    """Everything that a policy's batches were made by; ``loader.spec()`` gives it.
+
+    ``spec.save(path)`` writes a file of JSON, which ``PolicySpec.load`` and C++'s
+    ``robocache::read_policy_spec`` read: the robot needs that alone, and no store.
+    docs/policy_spec.schema.json is its schema.
+
+    Example:
+        >>> loader.spec().save("policy_spec.json")
+        >>> aligner = rc.LiveAligner("policy_spec.json")
+    """
+
+    streams: Sequence[StreamSpec]
+    """In the order of the batch."""
+    anchor: str | None = None
+    """The stream whose rows were anchors; None: they had a rate."""
+    rate: float | None = None
+    """That rate, in Hz."""
+    concat: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Keys of a batch that have several streams side by side."""
+    with_age: bool = False
+    """Whether batches have ages."""
+    transforms: Sequence[Mapping[str, Any]] = ()
+    """What was done to batches after they were made, in order, as `to_dict` of each says it."""
+    library: str = ""
+    """The version of the library that wrote it."""
+
+    def stream(self, name: str) -> StreamSpec:
+        """One of its streams.
+
+        Raises:
+            ValueError: It has none of that name.
+        """
+        for stream in self.streams:
+            if stream.name == name:
+                return stream
+        names = ", ".join(stream.name for stream in self.streams)
+        raise ValueError(f"stream: expected one of the spec's ({names}), got {name!r}")
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes it to a file, whole or not at all.
+
+        Raises:
+            ValueError: A field is not what it may be.
+            OSError: The file can't be written.
+        """
+        data, path = self.to_json().encode(), Path(path)
+        check_policy_spec(data, str(path))
+        file = new_file(path.parent, data)
+        try:
+            file.path.replace(path)
+        except BaseException:
+            file.discard()
+            raise
+        sync_folder(path.parent)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> PolicySpec:
+        """Reads a file.
+
+        Raises:
+            ValueError: `<path>: <field>: expected ..., got ...`: a field is missing, unknown, of
+                another type or of another version.
+            OSError: The file can't be read.
+        """
+        return cls.from_json(Path(path).read_bytes(), os.fspath(path))
+
+    def to_json(self) -> str:
+        """The text of its file. Numbers come back from it exactly."""
+        return f"{json.dumps(self._fields(), indent=1)}\n"
+
+    @classmethod
+    def from_json(cls, text: str | bytes, name: str = "policy spec") -> PolicySpec:
+        """The spec in a text.
+
+        Args:
+            text: JSON, as :meth:`to_json` gives it.
+            name: What errors call it.
+
+        Raises:
+            ValueError: `<name>: <field>: expected ..., got ...`.
+        """
+        data = text.encode(errors="replace") if isinstance(text, str) else text
+        check_policy_spec(data, name)
+        fields = json.loads(data)
+        return cls(
+            streams=tuple(map(_stream, fields["streams"])),
+            anchor=fields["anchor"],
+            rate=fields["rate"],
+            concat={key: tuple(names) for key, names in fields["concat"].items()},
+            with_age=fields["with_age"],
+            transforms=tuple(fields["transforms"]),
+            library=fields["library"],
+        )
+
+    def _fields(self) -> dict[str, Any]:
+        return {
+            "robocache_policy_spec": VERSION,
+            "library": self.library,
+            "anchor": self.anchor,
+            "rate": self.rate,
+            "with_age": self.with_age,
+            "streams": [_stream_fields(stream) for stream in self.streams],
+            "concat": {key: list(names) for key, names in self.concat.items()},
+            "transforms": [dict(transform) for transform in self.transforms],
+        }
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PolicySpec) and self._fields() == other._fields()
+
+    def __hash__(self) -> int:
+        return hash(self.to_json())
+
+
+def _stream_fields(stream: StreamSpec) -> dict[str, Any]:
+    scale, relative = stream.normalization, stream.relative
+    method = stream.method
+    return {
+        "name": stream.name,
+        "dtype": stream.dtype,
+        "shape": list(stream.shape),
+        "rate": stream.rate,
+        "timeline": stream.timeline,
+        "steps": list(stream.steps),
+        "has_axis": stream.has_axis,
+        "causal": stream.causal,
+        "method": method if isinstance(method, str) else [list(run) for run in method],
+        "outside": stream.outside,
+        "max_gap_ns": stream.max_gap_ns,
+        "tolerance_ns": stream.tolerance_ns,
+        "mean_window_ns": stream.mean_window_ns,
+        "latency_ns": stream.latency_ns,
+        "normalization": scale
+        and {
+            "mode": stream.mode,
+            "subtract": np.asarray(scale.subtract, np.float64).tolist(),
+            "multiply": np.asarray(scale.multiply, np.float64).tolist(),
+        },
+        "out_dtype": stream.out_dtype,
+        "colours_first": stream.colours_first,
+        "relative": relative and {"to": relative.to, "columns": list(relative.columns)},
+    }
+
+
+def _stream(fields: Mapping[str, Any]) -> StreamSpec:
+    """Of fields that were checked."""
+    scale, relative, method = fields["normalization"], fields["relative"], fields["method"]
+    known = {
+        **fields,
+        "shape": tuple(fields["shape"]),
+        "steps": tuple(fields["steps"]),
+        "method": method if isinstance(method, str) else tuple((m, n) for m, n in method),
+        "normalization": scale
+        and Normalization(
+            np.array(scale["subtract"], np.float64), np.array(scale["multiply"], np.float64)
+        ),
+        "relative": relative and RelativeTo(relative["to"], tuple(relative["columns"])),
+    }
+    return StreamSpec(mode=scale and scale["mode"], **known)

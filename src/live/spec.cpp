@@ -1,0 +1,337 @@
+// policy_spec.json: each field by its type, then what fields ask of each other.
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstddef>
+#include <cstdio>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "core/check.h"
+#include "robocache/policy_spec.h"
+#include "store/json.h"
+#include "store/stream_values.h"
+
+namespace robocache {
+namespace {
+
+using store::Value;
+
+constexpr std::int64_t kVersion = 1;
+constexpr std::int64_t kHighest = std::numeric_limits<std::int64_t>::max();
+constexpr std::int64_t kMostRows = std::int64_t{1} << 31;  // that a step by rows reaches
+constexpr std::int64_t kMostColours = 4;
+constexpr std::size_t kMostBytes = std::size_t{1} << 30;  // of a file
+
+constexpr std::pair<std::string_view, Outside> kOutsides[] = {
+    {"hold", Outside::kHold},
+    {"zero", Outside::kZero},
+    {"nan", Outside::kNan},
+    {"extrapolate", Outside::kExtrapolate},
+};
+
+/// That an object has no other members than these.
+template <std::size_t kCount>
+void check_members(const Value& value, const char* const (&known)[kCount]) {
+  for (const auto& member : value.object()) {
+    const bool is_known = std::any_of(std::begin(known), std::end(known),
+                                      [&](const char* name) { return member.first == name; });
+    if (!is_known)
+      value.entry(member).refuse("no such field in version " + std::to_string(kVersion));
+  }
+}
+
+bool is_computed_with(DataType type) { return is_floating_type(type) || type == DataType::kUInt8; }
+
+/// D.
+std::int64_t elements_of(const LiveStream& stream) {
+  std::int64_t count = 1;
+  for (const std::int64_t size : stream.shape) count *= size;
+  return count;
+}
+
+/// Whether a step lies past the anchor.
+bool reaches_ahead(const LiveStream& stream) {
+  return *std::max_element(stream.steps.begin(), stream.steps.end()) > 0;
+}
+
+bool has_method(const LiveStream& stream, Method method) {
+  if (stream.layout.empty()) return stream.method == method;
+  return std::any_of(stream.layout.begin(), stream.layout.end(),
+                     [&](const Run& run) { return run.method == method; });
+}
+
+/// Whether rows are handed on as they are.
+bool only_copies(const LiveStream& stream) {
+  const auto copies = [](Method method) {
+    return method == Method::kPrevious || method == Method::kNearest;
+  };
+  if (stream.layout.empty()) return copies(stream.method);
+  return std::all_of(stream.layout.begin(), stream.layout.end(),
+                     [&](const Run& run) { return copies(run.method); });
+}
+
+/// The number of a stream; nothing where there is none of that name.
+std::optional<std::size_t> find_stream(const PolicySpec& spec, std::string_view name) {
+  for (std::size_t i = 0; i < spec.streams.size(); ++i) {
+    if (spec.streams[i].name == name) return i;
+  }
+  return std::nullopt;
+}
+
+std::optional<std::int64_t> optional_nanoseconds(const Value& value) {
+  if (value.is_null()) return std::nullopt;
+  return value.integer(kHighest);
+}
+
+void read_steps(const Value& stream, LiveStream* read) {
+  const bool is_by_row = read->timeline == Timeline::kRows;
+  const Value steps = stream.member("steps");
+  for (const Value& step : steps.items()) {
+    const std::int64_t count = step.signed_integer();
+    if (is_by_row && (count <= -kMostRows || count >= kMostRows)) step.refuse("rows below 2^31");
+    read->steps.push_back(count);
+  }
+  if (read->steps.empty()) steps.refuse("1 step or more");
+  const Value has_axis = stream.member("has_axis");
+  read->has_step_axis = has_axis.boolean();
+  if (!read->has_step_axis && read->steps.size() > 1) has_axis.refuse("true with several steps");
+  const Value causal = stream.member("causal");
+  const bool is_causal = causal.boolean();
+  if (is_causal && is_by_row) causal.refuse("false with timeline \"rows\"");
+  if (is_causal && reaches_ahead(*read)) causal.refuse("false with steps past the anchor");
+  if (!is_causal && !is_by_row && !reaches_ahead(*read)) {
+    causal.refuse("true without steps past the anchor (no robot has the rows that others saw)");
+  }
+  const bool is_ascending = std::is_sorted(read->steps.begin(), read->steps.end());
+  if (!is_by_row && has_method(*read, Method::kSum) && !is_ascending) {
+    steps.refuse("ascending steps with method \"sum\"");
+  }
+}
+
+void read_durations(const Value& stream, LiveStream* read) {
+  read->max_gap_ns = optional_nanoseconds(stream.member("max_gap_ns"));
+  read->tolerance_ns = stream.member("tolerance_ns").integer(kHighest);
+  const Value window = stream.member("mean_window_ns");
+  read->mean_window_ns = optional_nanoseconds(window);
+  read->latency_ns = stream.member("latency_ns").integer(kHighest);
+  const bool is_mean = read->timeline == Timeline::kTime && has_method(*read, Method::kMean);
+  if (is_mean && !read->mean_window_ns) window.refuse("nanoseconds for method \"mean\"");
+  if (!is_mean && read->mean_window_ns) window.refuse("null without method \"mean\"");
+}
+
+void read_output(const Value& stream, LiveStream* read) {
+  const Value out_type = stream.member("out_dtype");
+  read->out_type = store::element_type(out_type);
+  if (!is_computed_with(read->dtype) && read->out_type != read->dtype) {
+    out_type.refuse(stream.member("dtype").text() + ", since such rows are copied");
+  }
+  if (is_computed_with(read->dtype) && !is_computed_with(read->out_type)) {
+    out_type.refuse("U8, F16, BF16, F32 or F64");
+  }
+  const Value outside = stream.member("outside");
+  read->outside = store::choice(outside, kOutsides);
+  if (read->timeline == Timeline::kRows && read->outside != Outside::kHold) {
+    outside.refuse("\"hold\" with timeline \"rows\"");
+  }
+  if (read->outside == Outside::kNan && !is_floating_type(read->out_type)) {
+    outside.refuse("\"hold\", \"zero\" or \"extrapolate\" for integers");
+  }
+  const Value colours_first = stream.member("colours_first");
+  read->channels_first = colours_first.boolean();
+  const bool is_image = read->dtype == DataType::kUInt8 && read->shape.size() == 3 &&
+                        read->shape[2] <= kMostColours && is_floating_type(read->out_type);
+  if (read->channels_first && !is_image) {
+    colours_first.refuse(
+        "false for rows that are no images [H,W,C] of U8, or not written as floats");
+  }
+}
+
+/// Numbers of elements; one, or those of a row's last axis, are repeated.
+std::vector<double> read_scale(const Value& value, std::int64_t last, std::int64_t elements) {
+  std::vector<double> numbers;
+  for (const Value& item : value.items()) {
+    numbers.push_back(item.number());
+    if (!std::isfinite(numbers.back())) item.refuse("a finite number");
+  }
+  const auto count = static_cast<std::int64_t>(numbers.size());
+  if (count != 1 && count != last && count != elements) {
+    const std::string some = last == elements || last == 1 ? "1" : "1, " + std::to_string(last);
+    value.refuse(some + " or " + std::to_string(elements) + " numbers");
+  }
+  numbers.reserve(static_cast<std::size_t>(elements));
+  for (std::int64_t i = count; i < elements; ++i) {
+    numbers.push_back(numbers[static_cast<std::size_t>(i - count)]);
+  }
+  return numbers;
+}
+
+void read_normalization(const Value& value, LiveStream* read) {
+  if (value.is_null()) {
+    if (read->channels_first) value.refuse("a normalization with colours_first");
+    return;
+  }
+  check_members(value, {"mode", "subtract", "multiply"});
+  value.member("mode").optional_text();
+  if (!is_computed_with(read->dtype)) value.refuse("null for rows that are copied");
+  const std::int64_t last = read->shape.empty() ? 1 : read->shape.back();
+  const std::int64_t elements = read->channels_first ? last : elements_of(*read);
+  read->subtract = read_scale(value.member("subtract"), last, elements);
+  read->multiply = read_scale(value.member("multiply"), last, elements);
+}
+
+void read_relative(const Value& value, LiveStream* read) {
+  if (value.is_null()) return;
+  check_members(value, {"to", "columns"});
+  read->relative_to = value.member("to").text();
+  const Value columns = value.member("columns");
+  for (const Value& column : columns.items()) {
+    const std::int64_t number = column.signed_integer();
+    if (number < -1 || number > std::numeric_limits<std::int32_t>::max()) {
+      column.refuse("a column, or -1 for none");
+    }
+    read->reference_columns.push_back(static_cast<std::int32_t>(number));
+  }
+  if (static_cast<std::int64_t>(read->reference_columns.size()) != elements_of(*read)) {
+    columns.refuse(std::to_string(elements_of(*read)) + " columns");
+  }
+}
+
+LiveStream read_stream(const Value& value) {
+  check_members(value, {"name", "dtype", "shape", "rate", "timeline", "steps", "has_axis", "causal",
+                        "method", "outside", "max_gap_ns", "tolerance_ns", "mean_window_ns",
+                        "latency_ns", "normalization", "out_dtype", "colours_first", "relative"});
+  LiveStream read;
+  read.name = store::stream_name(value.member("name"));
+  read.dtype = store::element_type(value.member("dtype"));
+  auto [shape, elements] = store::row_shape(value.member("shape"));
+  read.shape = std::move(shape);
+  read.rate = store::optional_rate(value.member("rate")).value_or(0.0);
+  read.timeline = store::read_timeline(value.member("timeline"));
+  std::tie(read.method, read.layout) = store::read_method(value.member("method"), elements);
+  const bool is_copied = read.timeline == Timeline::kTime && !is_computed_with(read.dtype);
+  if (is_copied && !only_copies(read)) {
+    value.member("method").refuse("\"previous\" or \"nearest\" for rows that are copied");
+  }
+  read_steps(value, &read);
+  read_durations(value, &read);
+  read_output(value, &read);
+  read_normalization(value.member("normalization"), &read);
+  read_relative(value.member("relative"), &read);
+  return read;
+}
+
+/// That what streams are relative to is there.
+void check_relative(const std::vector<Value>& values, const PolicySpec& spec) {
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const LiveStream& stream = spec.streams[i];
+    if (stream.relative_to.empty()) continue;
+    const Value relative = values[i].member("relative");
+    const Value to = relative.member("to");
+    const auto found = find_stream(spec, stream.relative_to);
+    if (!found) to.refuse("another stream of the spec");
+    const LiveStream& reference = spec.streams[*found];
+    if (*found == i || !reference.relative_to.empty()) {
+      to.refuse("a stream that is not relative itself");
+    }
+    const auto highest =
+        *std::max_element(stream.reference_columns.begin(), stream.reference_columns.end());
+    if (highest >= elements_of(reference)) {
+      relative.member("columns").refuse("columns below " + std::to_string(elements_of(reference)));
+    }
+  }
+}
+
+std::vector<LiveGroup> read_concat(const Value& value, const PolicySpec& spec) {
+  std::vector<LiveGroup> groups;
+  std::set<std::string> taken;
+  for (const auto& member : value.object()) {
+    const Value group = value.entry(member);
+    LiveGroup read{member.first, {}};
+    const LiveStream* first = nullptr;
+    for (const Value& item : group.items()) {
+      const auto found = find_stream(spec, item.text());
+      if (!found) item.refuse("a stream of the spec");
+      const LiveStream& stream = spec.streams[*found];
+      if (!taken.insert(stream.name).second) item.refuse("each stream once");
+      if (first == nullptr) first = &stream;
+      if (stream.shape.size() > 1 || stream.out_type != first->out_type ||
+          stream.has_step_axis != first->has_step_axis || stream.timeline != first->timeline ||
+          stream.steps != first->steps) {
+        item.refuse("vectors of one out_dtype, timeline and steps");
+      }
+      read.streams.push_back(stream.name);
+    }
+    if (read.streams.empty()) group.refuse("1 stream or more");
+    groups.push_back(std::move(read));
+  }
+  return groups;
+}
+
+PolicySpec read_spec(const Value& root) {
+  const Value version = root.member("robocache_policy_spec");
+  if (version.integer(kHighest) != kVersion) {
+    version.refuse("version " + std::to_string(kVersion) +
+                   ", which this library reads (it may be of a newer one)");
+  }
+  check_members(root, {"robocache_policy_spec", "library", "anchor", "rate", "with_age", "streams",
+                       "concat", "transforms"});
+  PolicySpec spec;
+  spec.library = root.member("library").text();
+  spec.rate = store::optional_rate(root.member("rate"));
+  spec.with_age = root.member("with_age").boolean();
+  const Value streams = root.member("streams");
+  const std::vector<Value> items = streams.items();
+  if (items.empty() || items.size() > std::size_t{kMaxStreams}) {
+    streams.refuse("1 to " + std::to_string(kMaxStreams) + " streams");
+  }
+  for (const Value& item : items) {
+    LiveStream stream = read_stream(item);
+    if (find_stream(spec, stream.name)) item.member("name").refuse("each name once");
+    spec.streams.push_back(std::move(stream));
+  }
+  check_relative(items, spec);
+  const Value anchor = root.member("anchor");
+  spec.anchor = anchor.optional_text().value_or("");
+  if (anchor.is_null() == !spec.rate) anchor.refuse("a stream, or null with a rate");
+  spec.concat = read_concat(root.member("concat"), spec);
+  for (const Value& transform : root.member("transforms").items()) {
+    transform.object();
+    spec.transforms.push_back(transform.json()->dump());
+  }
+  return spec;
+}
+
+}  // namespace
+
+PolicySpec parse_policy_spec(std::string_view text, const std::string& name) {
+  try {
+    const store::Json json = store::parse_object(text, name);
+    return read_spec(Value(json, name));
+  } catch (const StoreError& error) {  // what the parser throws; there is no store
+    throw ValueError(error.what());
+  }
+}
+
+PolicySpec read_policy_spec(const std::string& path) {
+  const auto refuse = [&](const std::string& got) {
+    throw_value_error(path, "a file that can be read", got);
+  };
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"),
+                                                             &std::fclose);
+  if (file == nullptr) refuse(std::strerror(errno));
+  std::string text;
+  char part[1 << 16];
+  while (const std::size_t count = std::fread(part, 1, sizeof part, file.get())) {
+    if (text.size() > kMostBytes) refuse("more than 2^30 bytes");
+    text.append(part, count);
+  }
+  if (std::ferror(file.get()) != 0) refuse(std::strerror(errno));
+  return parse_policy_spec(text, path);
+}
+
+}  // namespace robocache

@@ -1,0 +1,377 @@
+"""Policy specs: what loaders write, what files may say, and each error whole."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from jsonschema import Draft202012Validator
+from loader_stores import write_store
+
+import robocache as rc
+
+DOCS = Path(__file__).parents[2] / "docs"
+DELTAS = {
+    "joints": [-0.02, -0.01, 0.0],
+    "pose": [-0.02, -0.01, 0.0],
+    "force": [-0.01, 0.0],
+    "camera": None,
+    "gripper": [0.0],
+    "state": [-0.02, 0.0],
+    "action": [0.0, 0.02, 0.04],
+}
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> rc.EpisodeStore:
+    return write_store(tmp_path_factory.mktemp("spec") / "store")
+
+
+def make_loader(store: rc.EpisodeStore, **options: Any) -> rc.Loader:
+    given: dict[str, Any] = {
+        "anchor": "action",
+        "normalize": {"joints": "mean_std", "action": "min_max"},
+        "statistics": {
+            "joints": rc.Normalization(np.full(7, 1 / 3), np.full(7, math.pi)),
+            "action": {"min": -np.arange(1.0, 6.0), "max": np.arange(1.0, 6.0) / 7},
+        },
+        "latency_s": {"joints": 0.003},
+        "max_gap_s": {"force": 0.1},
+        "method": {"force": "mean"},
+        "mean_window_s": {"force": 0.01},
+        "images": {"camera": "float"},
+        "concat": {"obs": ["joints", "pose"]},
+        "device": "cpu",
+    }
+    return rc.Loader(store, 4, DELTAS, **given | options)
+
+
+@pytest.fixture(scope="module")
+def spec(store: rc.EpisodeStore) -> rc.PolicySpec:
+    spec: rc.PolicySpec = make_loader(store).spec()
+    return spec
+
+
+def test_it_says_what_the_loader_does(spec: rc.PolicySpec) -> None:
+    assert [stream.name for stream in spec.streams] == list(DELTAS)
+    assert (spec.anchor, spec.rate, spec.with_age) == ("action", None, False)
+    assert spec.concat == {"obs": ("joints", "pose")}
+    assert spec.library == rc.__version__
+    joints = spec.stream("joints")
+    assert joints.steps == (-20_000_000, -10_000_000, 0)
+    assert joints.causal and joints.timeline == "time" and not joints.reaches_ahead
+    assert (joints.latency_ns, joints.tolerance_ns) == (3_000_000, 100_000)
+    assert joints.rate is not None and 80 < joints.rate < 101
+    camera = spec.stream("camera")
+    assert (camera.steps, camera.has_axis, camera.colours_first) == ((0,), False, True)
+    assert (camera.dtype, camera.out_dtype, camera.shape) == ("U8", "F32", (4, 6, 3))
+    force = spec.stream("force")
+    assert (force.method, force.mean_window_ns, force.max_gap_ns) == ("mean", 10**7, 10**8)
+    action = spec.stream("action")
+    assert (action.timeline, action.steps, action.rate) == ("rows", (0, 1, 2), 50.0)
+    assert action.reaches_ahead and action.mode == "min_max"
+    assert spec.stream("pose").method == "slerp_xyzw"
+
+
+def test_a_file_gives_the_same_back(spec: rc.PolicySpec, tmp_path: Path) -> None:
+    path = tmp_path / "policy_spec.json"
+    spec.save(path)
+    again = rc.PolicySpec.load(path)
+    assert again == spec and hash(again) == hash(spec)
+    for before, after in zip(spec.streams, again.streams, strict=True):
+        if before.normalization is not None and after.normalization is not None:
+            for x, y in zip(before.normalization, after.normalization, strict=True):
+                assert x.tobytes() == y.tobytes()  # each bit of them
+    spec.save(path)  # over what is there
+    assert [entry.name for entry in tmp_path.iterdir()] == ["policy_spec.json"]
+
+
+def test_the_schema_takes_it(spec: rc.PolicySpec) -> None:
+    schema = json.loads((DOCS / "policy_spec.schema.json").read_text())
+    Draft202012Validator.check_schema(schema)
+    validator = Draft202012Validator(schema)
+    validator.validate(json.loads(spec.to_json()))
+    for spoil in (spoiled for spoiled, _ in SPOILED if spoiled not in BEYOND_A_SCHEMA):
+        fields = json.loads(spec.to_json())
+        spoil(fields)
+        assert not validator.is_valid(fields), spoil
+
+
+def test_anchors_of_a_rate(store: rc.EpisodeStore) -> None:
+    spec = rc.Loader(store, 4, {"joints": [0.0]}, rate=30, with_age=True, device="cpu").spec()
+    assert (spec.anchor, spec.rate, spec.with_age) == (None, 30.0, True)
+    assert rc.PolicySpec.from_json(spec.to_json()) == spec
+
+
+def test_images_have_a_number_for_each_colour(store: rc.EpisodeStore) -> None:
+    of_colours = rc.Normalization(np.array([1.0, 2.0, 3.0]), np.array([0.5, 0.25, 0.125]))
+    spec = rc.Loader(
+        store, 4, {"camera": None}, normalize={"camera": "mean_std"},
+        statistics={"camera": of_colours}, dtype=torch.float32, anchor="action", device="cpu",
+    ).spec()  # fmt: skip
+    scale = spec.stream("camera").normalization
+    assert scale is not None and scale.subtract.tolist() == [1, 2, 3]
+
+
+def test_the_busiest_second_is_the_rate(tmp_path: Path) -> None:
+    with rc.StoreWriter(tmp_path / "s") as writer, writer.episode() as episode:
+        times = np.concatenate([np.arange(10) * 500, 5000 + np.arange(40) * 20]) * 1_000_000
+        episode.add("x", times, np.zeros((50, 1), np.float32))
+        episode.add("once", times[:1], np.zeros((1, 1), np.float32))
+    spec = rc.Loader(tmp_path / "s", 1, {"x": [0.0], "once": [0.0]}, device="cpu").spec()
+    assert (
+        spec.stream("x").rate == 40
+    )  # of the last 0.8 s: 40 rows, and none within a second before
+    assert spec.stream("once").rate is None
+
+
+# ---- what can't be written -----------------------------------------------------------------------
+
+
+def keep(batch: Any, generator: Any) -> Any:
+    return batch
+
+
+class Doubled:
+    def __call__(self, batch: Any, generator: Any) -> Any:
+        return batch
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"transform": "doubled", "factor": 2.0}
+
+
+def test_transforms(store: rc.EpisodeStore) -> None:
+    doubled = Doubled()
+    loader = make_loader(store, transforms=[keep, doubled])
+    spec = loader.spec(training_only=[keep])
+    assert spec.transforms == ({"transform": "doubled", "factor": 2.0},)
+    assert rc.PolicySpec.from_json(spec.to_json()) == spec
+    with pytest.raises(ValueError, match=r"^transforms\[0\]: expected one with to_dict, which the"):
+        loader.spec()
+    with pytest.raises(ValueError, match=r"^training_only\[0\]: expected one of the loader's"):
+        loader.spec(training_only=[print])
+    with pytest.raises(TypeError, match=r"^training_only: expected a list of transforms, got"):
+        loader.spec(training_only=keep)
+
+
+def test_loaders_that_have_none(store: rc.EpisodeStore) -> None:
+    loader = rc.Loader(store, 4, {"joints": [-0.01, 0.0]}, causal=False, device="cpu")
+    with pytest.raises(ValueError, match=r"^causal: expected True of joints, whose window does"):
+        loader.spec()
+    plain = rc.Loader(store, 4, {"joints": [0.0]}, device="cpu")
+    mixture = rc.Loader.mixture([plain], weights=[1], samples=8, batch_size=4)
+    with pytest.raises(ValueError, match=r"^spec: expected a loader of one store"):
+        mixture.spec()
+
+
+# ---- what can't be read --------------------------------------------------------------------------
+
+
+def put(*path: str | int, value: Any) -> Callable[[Any], None]:
+    def spoil(fields: Any) -> None:
+        for step in path[:-1]:
+            fields = fields[step]
+        fields[path[-1]] = value
+
+    return spoil
+
+
+def drop(*path: str | int) -> Callable[[Any], None]:
+    def spoil(fields: Any) -> None:
+        for step in path[:-1]:
+            fields = fields[step]
+        del fields[path[-1]]
+
+    return spoil
+
+
+# joints 0, pose 1, force 2, camera 3, gripper 4, state 5, action 6
+SPOILED: list[tuple[Callable[[Any], None], str]] = [
+    (
+        put("robocache_policy_spec", value=2),
+        "robocache_policy_spec: expected version 1, which this library reads (it may be of a newer "
+        "one), got 2",
+    ),
+    (
+        drop("robocache_policy_spec"),
+        "robocache_policy_spec: expected a whole number from 0 to 9223372036854775807, got none",
+    ),
+    (put("more", value=1), '"more": expected no such field in version 1, got 1'),
+    (
+        put("streams", 0, "colour", value="red"),
+        'streams[0]."colour": expected no such field in version 1, got "red"',
+    ),
+    (drop("streams", 0, "steps"), "streams[0].steps: expected a list, got none"),
+    (put("library", value=1), "library: expected a text, got 1"),
+    (put("anchor", value=None), "anchor: expected a stream, or null with a rate, got null"),
+    (put("rate", value=-1.0), "rate: expected null or a rate above 0, got -1.0"),
+    (put("with_age", value=0), "with_age: expected true or false, got 0"),
+    (put("streams", value=[]), "streams: expected 1 to 64 streams, got []"),
+    (
+        put("streams", 1, "name", value="joints"),
+        'streams[1].name: expected each name once, got "joints"',
+    ),
+    (
+        put("streams", 0, "dtype", value="F31"),
+        "streams[0].dtype: expected BOOL, U8, I8, U16, I16, U32, I32, U64, I64, F16, BF16, F32 or "
+        'F64, got "F31"',
+    ),
+    (
+        put("streams", 0, "shape", value=[8]),
+        "streams[0].normalization.subtract: expected 1 or 8 numbers, got [0.3333333333333333,",
+    ),
+    (put("streams", 0, "steps", value=[]), "streams[0].steps: expected 1 step or more, got []"),
+    (
+        put("streams", 0, "steps", 1, value=0.5),
+        "streams[0].steps[1]: expected a whole number of 64 bits, got 0.5",
+    ),
+    (
+        put("streams", 5, "steps", 0, value=-(2**31)),
+        "streams[5].steps[0]: expected rows below 2^31, got -2147483648",
+    ),
+    (
+        put("streams", 0, "has_axis", value=False),
+        "streams[0].has_axis: expected true with several steps, got false",
+    ),
+    (
+        put("streams", 0, "causal", value=False),
+        "streams[0].causal: expected true without steps past the anchor (no robot has the rows "
+        "that others saw), got false",
+    ),
+    (
+        put("streams", 5, "causal", value=True),
+        'streams[5].causal: expected false with timeline "rows", got true',
+    ),
+    (
+        put("streams", 0, "steps", 2, value=5),
+        "streams[0].causal: expected false with steps past the anchor, got true",
+    ),
+    (
+        put("streams", 0, "method", value=[["linear", 6]]),
+        'streams[0].method: expected runs that sum to the row\'s 7 elements, got [["linear",6]]',
+    ),
+    (
+        put("streams", 4, "method", value="linear"),
+        'streams[4].method: expected "previous" or "nearest" for rows that are copied, got '
+        '"linear"',
+    ),
+    (
+        put("streams", 0, "outside", value="wrap"),
+        'streams[0].outside: expected hold, zero, nan or extrapolate, got "wrap"',
+    ),
+    (
+        put("streams", 0, "latency_ns", value=-1),
+        "streams[0].latency_ns: expected a whole number from 0 to 9223372036854775807, got -1",
+    ),
+    (
+        put("streams", 2, "mean_window_ns", value=None),
+        'streams[2].mean_window_ns: expected nanoseconds for method "mean", got null',
+    ),
+    (
+        put("streams", 0, "mean_window_ns", value=1),
+        'streams[0].mean_window_ns: expected null without method "mean", got 1',
+    ),
+    (
+        put("streams", 0, "normalization", "multiply", 3, value=math.inf),
+        "expected JSON, got something else at byte",
+    ),
+    (
+        put("streams", 0, "normalization", "subtract", value=[1.0, 2.0]),
+        "streams[0].normalization.subtract: expected 1 or 7 numbers, got [1.0,2.0]",
+    ),
+    (
+        put("streams", 4, "out_dtype", value="F32"),
+        'streams[4].out_dtype: expected BOOL, since such rows are copied, got "F32"',
+    ),
+    (
+        put("streams", 0, "out_dtype", value="I32"),
+        'streams[0].out_dtype: expected U8, F16, BF16, F32 or F64, got "I32"',
+    ),
+    (
+        put("streams", 0, "colours_first", value=True),
+        "streams[0].colours_first: expected false for rows that are no images [H,W,C] of U8, or "
+        "not written as floats, got true",
+    ),
+    (
+        put("streams", 3, "normalization", value=None),
+        "streams[3].normalization: expected a normalization with colours_first, got null",
+    ),
+    (
+        put("streams", 6, "relative", value={"to": "nobody", "columns": [0] * 5}),
+        'streams[6].relative.to: expected another stream of the spec, got "nobody"',
+    ),
+    (
+        put("streams", 6, "relative", value={"to": "state", "columns": [0, 1, 2, 3, -1]}),
+        "streams[6].relative.columns: expected columns below 3, got [0,1,2,3,-1]",
+    ),
+    (
+        put("streams", 6, "relative", value={"to": "state", "columns": [0]}),
+        "streams[6].relative.columns: expected 5 columns, got [0]",
+    ),
+    (
+        put("concat", "obs", 1, value="nobody"),
+        'concat."obs"[1]: expected a stream of the spec, got "nobody"',
+    ),
+    (
+        put("concat", "obs", 1, value="force"),
+        'concat."obs"[1]: expected vectors of one out_dtype, timeline and steps, got "force"',
+    ),
+    (put("transforms", value=["a"]), 'transforms[0]: expected an object, got "a"'),
+]
+# What fields ask of each other.
+BEYOND_A_SCHEMA = [
+    spoil
+    for spoil, message in SPOILED
+    if any(
+        words in message
+        for words in (
+            "null with a rate", "each name once", "1 or ", "2^31", "several steps", "the anchor",
+            '"rows"', "that sum", "are copied", '"mean"', "got something", "or F64, got "
+            '"I32"', "colours_first", "relative", "concat.",
+        )
+    )
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("spoil", "message"), SPOILED, ids=[m[:60] for _, m in SPOILED])
+def test_files_that_are_wrong(
+    spec: rc.PolicySpec, tmp_path: Path, spoil: Callable[[Any], None], message: str
+) -> None:
+    fields = json.loads(spec.to_json())
+    spoil(fields)
+    path = tmp_path / "policy_spec.json"
+    path.write_text(json.dumps(fields))
+    with pytest.raises(ValueError, match="expected") as error:
+        rc.PolicySpec.load(path)
+    assert str(error.value).startswith(f"{path}: {message}")
+    assert type(error.value) is ValueError
+
+
+def test_files_that_are_none(tmp_path: Path) -> None:
+    path = tmp_path / "policy_spec.json"
+    with pytest.raises(FileNotFoundError):
+        rc.PolicySpec.load(path)
+    for text, got in (("", "byte"), ("[1]", "[1]"), ('{"a": 1, "a": 2}', '"a" twice')):
+        path.write_text(text)
+        with pytest.raises(ValueError, match="expected") as error:
+            rc.PolicySpec.load(path)
+        assert str(error.value).startswith(f"{path}: expected ") and got in str(error.value)
+    path.write_bytes(b'{"library": "\xff"}')
+    with pytest.raises(ValueError, match=r"policy_spec.json: expected JSON, got something else"):
+        rc.PolicySpec.load(path)
+
+
+def test_nothing_is_written_that_could_not_be_read(spec: rc.PolicySpec, tmp_path: Path) -> None:
+    first = replace(spec.streams[0], out_dtype="I32")
+    with pytest.raises(ValueError, match=r"streams\[0\].out_dtype: expected"):
+        replace(spec, streams=(first, *spec.streams[1:])).save(tmp_path / "spec.json")
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(FileNotFoundError):
+        spec.save(tmp_path / "nowhere" / "spec.json")
