@@ -20,8 +20,11 @@ if TYPE_CHECKING:
     from robocache.fusion import Stream as Stream
     from robocache.fusion import fuse as fuse
     from robocache.fusion import fuse_multimodal as fuse_multimodal
+    from robocache.loader.compute_stats import compute_stats as compute_stats
     from robocache.loader.loader import Loader as Loader
     from robocache.loader.stats import LoaderStats as LoaderStats
+    from robocache.normalizer.normalizer import Normalizer as Normalizer
+    from robocache.normalizer.window_statistics import WindowStatistics as WindowStatistics
     from robocache.policy_spec import PolicySpec as PolicySpec
     from robocache.prometheus import MetricsCollector as MetricsCollector
     from robocache.resample import resample_trajectories as resample_trajectories
@@ -47,14 +50,17 @@ __all__ = [
     "Metrics",
     "MetricsCollector",
     "Normalization",
+    "Normalizer",
     "PolicySpec",
     "ShardWriter",
     "SparseVoxels",
     "StoreError",
     "StoreWriter",
     "Stream",
+    "WindowStatistics",
     "__version__",
     "build_info",
+    "compute_stats",
     "config",
     "convert",
     "export_lerobot",
@@ -77,13 +83,16 @@ _HOME = {
     "Metrics": "robocache._metrics",
     "MetricsCollector": "robocache.prometheus",
     "Normalization": "robocache.store.normalization",
+    "Normalizer": "robocache.normalizer.normalizer",
     "PolicySpec": "robocache.policy_spec",
     "ShardWriter": "robocache.store.shard",
     "SparseVoxels": "robocache.voxelize",
     "StoreError": "robocache.store.errors",
     "StoreWriter": "robocache.store.writer",
     "Stream": "robocache.fusion",
+    "WindowStatistics": "robocache.normalizer.window_statistics",
     "build_info": "robocache._library",
+    "compute_stats": "robocache.loader.compute_stats",
     "config": "robocache._config",
     "convert": "robocache.conversion",
     "export_lerobot": "robocache.export",

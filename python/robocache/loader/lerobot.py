@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor
 
-from robocache.loader.scales import vector
 from robocache.loader.sources import PathLike, converted, data_set
 from robocache.loader.windows import TOLERANCE_S
+from robocache.normalizer.given import vector
 from robocache.readers import ReadOptions
 from robocache.readers._arrow import reading_arrow
 from robocache.readers.lerobot import BOOKKEEPING, READER

@@ -30,13 +30,15 @@ from robocache.loader.outputs import Batch, check_concat, check_names
 from robocache.loader.residency import find_rows
 from robocache.loader.robomimic import FromRobomimic
 from robocache.loader.samples import Samples
-from robocache.loader.scales import Statistics, make_scales
+from robocache.loader.scales import make_scales
 from robocache.loader.shares import take_share
 from robocache.loader.spec import WithSpec
 from robocache.loader.stats import Counters, LoaderStats, register
 from robocache.loader.tiers import Budget, Wanted
 from robocache.loader.windows import Images, Offsets, PerKey, Timeline, WindowOptions
 from robocache.names import Method, Outside
+from robocache.normalizer.given import Statistics
+from robocache.normalizer.normalizer import Normalizer
 from robocache.store.episode_store import EpisodeStore
 from robocache.store.normalization import Normalization, NormalizationMode
 from robocache.store.rows import Episode
@@ -103,9 +105,9 @@ class Loader(
         shuffle: Whether an epoch is a permutation of the samples, or their order.
         seed: Decides the permutation, with the epoch's number.
         drop_last: Whether a smaller last batch is left out.
-        normalize: A mode for each stream to be normalised, as :func:`normalization` takes it.
-        statistics: In place of the store's, by stream: ``mean``, ``std``, ``min``, ``max``,
-            ``q01`` and so on, as LeRobot has them; or a :class:`Normalization`.
+        normalize: A mode for each stream, as :func:`normalization` has it; or a Normalizer.
+        statistics: In place of the store's: what :func:`compute_stats` gives; or by stream
+            ``mean``, ``std``, ``min``, ``max``, ``q01`` and so on, or a :class:`Normalization`.
         dtype: By key, the type of the output: float16, bfloat16, float32, float64 or uint8. None:
             the stream's.
         images: By key: ``"stored"``, pictures as they are, uint8 [H,W,C]; ``"float"``, float32
@@ -179,7 +181,7 @@ class Loader(
         shuffle: bool = True,
         seed: int = 0,
         drop_last: bool = False,
-        normalize: Mapping[str, NormalizationMode] | None = None,
+        normalize: Mapping[str, NormalizationMode] | Normalizer | None = None,
         statistics: Mapping[str, Statistics] | None = None,
         dtype: PerKey[torch.dtype | None] = None,
         images: PerKey[Images] = "stored",

@@ -1,53 +1,55 @@
-"""How a loader normalises a stream: in LeRobot's words, with the store's statistics or others."""
+"""How a loader normalises a stream: in LeRobot's words, or as a Normalizer does."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from robocache.store.normalization import (
-    Normalization,
-    NormalizationMode,
-    check_mode,
-    normalization,
-)
-from robocache.store.stream_info import StatisticsSummary, StreamInfo
+from robocache.normalizer.given import Statistics, of_statistics
+from robocache.normalizer.normalizer import Normalizer
+from robocache.normalizer.window_statistics import WindowStatistics
+from robocache.store.normalization import Normalization, NormalizationMode, check_mode
+from robocache.store.stream_info import StreamInfo, is_image
 
-Statistics: TypeAlias = Normalization | StatisticsSummary | Mapping[str, Any]
-
-_QUANTILES = {"q01": 0.01, "q10": 0.1, "q50": 0.5, "q90": 0.9, "q99": 0.99}  # LeRobot's names
-_NAMES = ("mean", "std", "min", "max", *_QUANTILES)
-_NEEDED = {
-    "mean_std": ("mean", "std"),
-    "min_max": ("min", "max"),
-    "quantiles": ("q01", "q99"),
-    "quantile10": ("q10", "q90"),
-}
+if TYPE_CHECKING:
+    from robocache.loader.loader import Loader
+    from robocache.loader.windows import Window
 
 
 def make_scales(
     streams: Mapping[str, StreamInfo],
-    normalize: Mapping[str, NormalizationMode] | None,
+    normalize: Mapping[str, NormalizationMode] | Normalizer | None,
     statistics: Mapping[str, Statistics] | None,
 ) -> dict[str, Normalization]:
     """Scale and offset of the streams that are normalised, of C channels each.
 
     Args:
         streams: Those of the batch.
-        normalize: A mode for each that is to be normalised.
+        normalize: A mode for each that is to be normalised; or a normalizer of such.
         statistics: In place of the store's, by stream: a summary as a store has them, a mapping
-            with LeRobot's names (mean, std, min, max, q01, q10, q50, q90, q99; count says nothing),
-            or scale and offset themselves. A mapping has what the mode needs, finite; in a summary
-            NaN is a channel without values, which stays as it is.
+            with LeRobot's names (mean, std, min, max, q01, q10, q50, q90, q99; count), or scale and
+            offset themselves. A mapping has what the mode needs, finite; in a summary NaN is a
+            channel without values, which stays as it is. What :func:`compute_stats` gives may have
+            streams that are not normalised.
 
     Raises:
         TypeError, ValueError: `normalize[<stream>]: expected ..., got ...`, and likewise
             `statistics[<stream>]`: it lacks what the mode needs, has other names, or numbers that
             are none of a deviation, a range or a scale.
     """
+    if isinstance(normalize, Normalizer):
+        if statistics is not None:
+            raise ValueError(
+                "statistics: expected None where normalize is a Normalizer, which has its numbers, "
+                f"got {type(statistics).__name__}"
+            )
+        _check_keys("normalize", normalize.normalization, streams)
+        return {
+            key: _of_stored(scale, streams[key]) for key, scale in normalize.normalization.items()
+        }
     if normalize is None:
         normalize = {}
     if not isinstance(normalize, Mapping):
@@ -57,20 +59,21 @@ def make_scales(
         )
     given = {} if statistics is None else statistics
     if not isinstance(given, Mapping):
+        hint = " (normalize= takes it)" if isinstance(given, Normalizer) else ""
         raise TypeError(
             f"statistics: expected those of each stream, as in {{'action': {{'min': ..., 'max': "
-            f"...}}}}, got {type(given).__name__}"
+            f"...}}}}, got {type(given).__name__}{hint}"
         )
-    for name, keys in (("normalize", normalize), ("statistics", given)):
-        for key in keys:
-            if key not in streams:
-                raise ValueError(f"{name}: expected {', '.join(streams)}, got {key!r}")
+    of_windows = isinstance(given, WindowStatistics)
+    _check_keys("normalize", normalize, streams)
+    if not of_windows:
+        _check_keys("statistics", given, streams)
+        for key in given:
+            if key not in normalize:
+                raise ValueError(
+                    f"statistics: expected streams that normalize has a mode for, got {key!r}"
+                )
     scales = {}
-    for key in given:
-        if key not in normalize:
-            raise ValueError(
-                f"statistics: expected streams that normalize has a mode for, got {key!r}"
-            )
     for key, mode in normalize.items():
         check_mode(f"normalize[{key!r}]: mode", mode)
         if mode == "identity":
@@ -78,104 +81,23 @@ def make_scales(
         known = given.get(key, streams[key].statistics)
         if known is None:
             raise ValueError(f"statistics[{key!r}]: expected some, which the store has not")
-        name = f"statistics[{key!r}]"
-        if isinstance(known, Mapping):
-            known = _summary(name, known, mode)
-        if isinstance(known, Normalization):
-            parts = (vector(f"{name}.{p}", x) for p, x in known._asdict().items())
-            scales[key] = Normalization(*parts)
-            for part, of_channels in scales[key]._asdict().items():
-                _check_finite(f"{name}.{part}", of_channels)
-            continue
-        if not isinstance(known, StatisticsSummary):
-            raise TypeError(
-                f"{name}: expected a mapping of mean, std, min, max and so on, or a "
-                f"Normalization, got {type(known).__name__}"
-            )
-        _check_summary(name, known)
-        try:
-            scale = normalization(known, mode)
-        except ValueError as error:
-            raise ValueError(f"normalize[{key!r}]: {error}") from None
-        scales[key] = Normalization(*(np.asarray(x, np.float64).reshape(-1) for x in scale))
+        scale = of_statistics(key, known, mode)
+        scales[key] = _of_stored(scale, streams[key]) if of_windows and key in given else scale
     return scales
 
 
-def _summary(name: str, given: Mapping[str, Any], mode: NormalizationMode) -> StatisticsSummary:
-    """Statistics as LeRobot keeps them, where images have [C,1,1]; what is missing is NaN."""
+def _check_keys(name: str, given: Mapping[str, object], streams: Mapping[str, StreamInfo]) -> None:
     for key in given:
-        if key not in (*_NAMES, "count"):
-            raise ValueError(f"{name}: expected {', '.join(_NAMES)} or count, got {key!r}")
-    found = {key: vector(f"{name}[{key!r}]", given[key]) for key in _NAMES if key in given}
-    needed = _NEEDED[mode]
-    if not all(key in found for key in needed):
-        raise ValueError(
-            f"{name}: expected {' and '.join(needed)} for mode {mode}, got "
-            f"{', '.join(found) or 'none'}"
-        )
-    sizes = {key: len(numbers) for key, numbers in found.items()}
-    if len(set(sizes.values())) != 1:
-        got = ", ".join(f"{size} of {key}" for key, size in sizes.items())
-        raise ValueError(f"{name}: expected a number of each channel in all, got {got}")
-    for key in needed:
-        _check_finite(f"{name}[{key!r}]", found[key])
-    nothing = np.full(len(found[needed[0]]), np.nan)
-    return StatisticsSummary(
-        count=np.zeros(len(nothing), np.int64),
-        mean=found.get("mean", nothing),
-        std=found.get("std", nothing),
-        min=found.get("min", nothing),
-        max=found.get("max", nothing),
-        quantiles={rank: found[key] for key, rank in _QUANTILES.items() if key in found},
-        exact_quantiles=False,
-    )
+        if key not in streams:
+            raise ValueError(f"{name}: expected {', '.join(streams)}, got {key!r}")
 
 
-def _check_summary(name: str, summary: StatisticsSummary) -> None:
-    """That deviations are not below 0, nor ends of ranges the wrong way round."""
-    negative = np.flatnonzero(np.less(summary.std, 0))
-    if len(negative):
-        raise ValueError(
-            f"{name}: expected a std of 0 or more, got {summary.std[negative[0]]} of channel "
-            f"{negative[0]}"
-        )
-    ranges = [("min", "max", summary.min, summary.max)]
-    for low, high in (_NEEDED["quantiles"], _NEEDED["quantile10"]):
-        lows, highs = (summary.quantiles.get(_QUANTILES[end]) for end in (low, high))
-        if lows is not None and highs is not None:
-            ranges.append((low, high, lows, highs))
-    for low, high, lows, highs in ranges:
-        wrong = np.flatnonzero(np.greater(lows, highs))
-        if len(wrong):
-            raise ValueError(
-                f"{name}: expected {low} at or below {high}, got {lows[wrong[0]]} and "
-                f"{highs[wrong[0]]} of channel {wrong[0]}"
-            )
-
-
-def _check_finite(name: str, numbers: NDArray[np.float64]) -> None:
-    wrong = np.flatnonzero(~np.isfinite(numbers))
-    if len(wrong):
-        raise ValueError(
-            f"{name}: expected finite numbers, got {numbers[wrong[0]]} of channel {wrong[0]}"
-        )
-
-
-def vector(name: str, value: Any) -> NDArray[np.float64]:
-    """Numbers of channels, however many axes they have.
-
-    Raises:
-        TypeError: `<name>: expected numbers, got ...`: they are something else, texts of numbers
-            too.
-    """
-    try:
-        numbers = np.asarray(value)
-    except (RuntimeError, TypeError, ValueError):  # ragged, or a tensor that NumPy can't see
-        numbers = np.empty(1, object)
-    if numbers.dtype.kind not in "iuf":
-        raise TypeError(f"{name}: expected numbers, got {value!r}")
-    with np.errstate(over="ignore"):  # of a long double: it is infinite then
-        return numbers.astype(np.float64).reshape(-1)
+def _of_stored(scale: Normalization, info: StreamInfo) -> Normalization:
+    """Scale and offset of stored values: of the bytes of images, which batches have from 0 to 1."""
+    subtract, multiply = (np.asarray(part, np.float64).reshape(-1) for part in scale)
+    if is_image(info):
+        subtract, multiply = subtract * 255, multiply / 255
+    return Normalization(subtract, multiply)
 
 
 def spread(name: str, scale: Normalization, shape: tuple[int, ...]) -> Normalization:
@@ -184,7 +106,7 @@ def spread(name: str, scale: Normalization, shape: tuple[int, ...]) -> Normaliza
     Raises:
         ValueError: Of another number.
     """
-    elements = int(np.prod(shape, dtype=np.int64))
+    elements = math.prod(shape)
     channels = len(scale.subtract)
     last = shape[-1] if shape else 1
     if len(scale.multiply) != channels:
@@ -200,3 +122,34 @@ def spread(name: str, scale: Normalization, shape: tuple[int, ...]) -> Normaliza
         )
     repeats = elements // channels
     return Normalization(np.tile(scale.subtract, repeats), np.tile(scale.multiply, repeats))
+
+
+def scales_of_batches(loader: Loader) -> dict[str, Normalization]:
+    """What a loader does to the values of its batches, by their keys: those that it normalises."""
+    normalize = loader._arguments["normalize"] or {}
+    named = normalize.normalization if isinstance(normalize, Normalizer) else normalize
+    windows = {window.key: window for window in loader._windows}
+    groups: Mapping[str, list[str]] = loader._arguments["concat"] or {}
+    grouped = {key for keys in groups.values() for key in keys}
+    found = {
+        key: _of_batches(windows[key])
+        for key in named
+        if windows[key].scale is not None and key not in grouped
+    }
+    for group, keys in groups.items():
+        if any(key in named for key in keys):
+            parts = [_of_batches(windows[key]) for key in keys]
+            found[group] = Normalization(
+                *(np.concatenate([np.atleast_1d(x) for x in p]) for p in zip(*parts, strict=True))
+            )
+    return found
+
+
+def _of_batches(window: Window) -> Normalization:
+    """Scale and offset as its values lie in a batch; images are from 0 to 1 there."""
+    if window.scale is None:
+        return Normalization(np.zeros(window.shape), np.ones(window.shape))
+    subtract, multiply = window.scale
+    if window.is_colours_first:
+        return Normalization(subtract[:, None, None] / 255, multiply[:, None, None] * 255)
+    return Normalization(subtract.reshape(window.shape), multiply.reshape(window.shape))

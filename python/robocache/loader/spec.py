@@ -53,7 +53,7 @@ class WithSpec:
             self._rate,
             given["concat"] or {},
             given["with_age"],
-            given["normalize"] or {},
+            given["normalize"] if isinstance(given["normalize"], Mapping) else {},
             self._transforms,
             training_only,
         )
@@ -79,7 +79,7 @@ def _make_spec(
         rate: That rate, in Hz.
         concat: Streams of each key that has several.
         with_age: Whether batches have ages.
-        modes: How streams are normalised, by those that are.
+        modes: By which mode streams are normalised, those of them that are by one.
         transforms: What is done to a batch.
         training_only: Those of them that the robot goes without.
 

@@ -15,7 +15,7 @@ from robocache import _options
 from robocache.loader.scales import spread
 from robocache.names import Method, Outside
 from robocache.store.normalization import Normalization
-from robocache.store.stream_info import StreamInfo
+from robocache.store.stream_info import MAX_COLOURS, StreamInfo, is_image
 
 T = TypeVar("T")
 PerKey: TypeAlias = T | Mapping[str, T]
@@ -32,7 +32,6 @@ TORCH_DTYPES = {
 }  # fmt: skip
 TOLERANCE_S = 1e-4  # LeRobot's
 MAX_WINDOWS = 64  # of a launch
-_MAX_COLOURS = 4
 SUMMED = (_options.MEAN, _options.SUM)  # methods of any number of rows
 _COPIES = (_options.PREVIOUS, _options.NEAREST)  # methods that hand rows on as they are
 
@@ -397,7 +396,7 @@ def _output(
     named = isinstance(options.images, Mapping) and key in options.images
     if images == "float" and named and not is_float_image:
         raise ValueError(
-            f"images: {key}: expected uint8 rows [H,W,C] of at most {_MAX_COLOURS} colours for "
+            f"images: {key}: expected uint8 rows [H,W,C] of at most {MAX_COLOURS} colours for "
             f"'float', got {info}"
         )
     wanted = _of(options, "dtype", key)
@@ -429,11 +428,6 @@ def _output(
     if scale is not None:
         scale = spread(f"normalize[{key!r}]", scale, info.shape)
     return False, wanted or dtype, scale
-
-
-def is_image(info: StreamInfo) -> bool:
-    """Whether its rows are pictures: bytes [H,W,C] of at most four colours."""
-    return info.type_name == "U8" and len(info.shape) == 3 and info.shape[2] <= _MAX_COLOURS
 
 
 def _check(window: Window) -> None:

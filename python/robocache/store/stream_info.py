@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from robocache.names import MethodName
 from robocache.store.dtypes import STORAGE
 
+MAX_COLOURS = 4
+
 
 @dataclass(frozen=True)
 class StatisticsSummary:
@@ -94,6 +96,11 @@ class StreamInfo:
         return f"{self.name} {self.type_name}{shape}{rate}"
 
 
+def is_image(info: StreamInfo) -> bool:
+    """Whether its rows are pictures: bytes [H,W,C] of at most four colours."""
+    return info.type_name == "U8" and len(info.shape) == 3 and info.shape[2] <= MAX_COLOURS
+
+
 def _method(stored: Any) -> MethodName | tuple[tuple[str, int], ...]:
     if isinstance(stored, str):
         return cast(MethodName, stored)
@@ -117,12 +124,14 @@ def stream_infos(manifest: Mapping[str, Any], rows: list[int]) -> dict[str, Stre
             timeline=stream["timeline"],
             source=stream.get("source"),
             rows=count,
-            statistics=_summary(summaries[name]) if name in summaries else None,
+            statistics=summary_of(summaries[name]) if name in summaries else None,
         )
     return infos
 
 
-def _summary(summary: Mapping[str, Any]) -> StatisticsSummary:
+def summary_of(summary: Mapping[str, Any]) -> StatisticsSummary:
+    """A summary from its numbers as a manifest has them."""
+
     def floats(numbers: list[float | None]) -> NDArray[np.float64]:
         return np.array(numbers, np.float64)  # None becomes NaN
 

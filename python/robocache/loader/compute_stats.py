@@ -1,0 +1,216 @@
+"""`compute_stats`: statistics of the values that a loader gives, in one pass."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from robocache.loader.loader import Loader
+from robocache.loader.mixed_loader import MixedLoader
+from robocache.loader.order import check_integer
+from robocache.loader.outputs import AGE, DATASET, DIM_PAD, FACTS, PAD, Batch
+from robocache.loader.scales import scales_of_batches
+from robocache.loader.windows import TORCH_DTYPES, Window
+from robocache.normalizer.window_statistics import WindowStatistics
+from robocache.store.dtypes import stored
+from robocache.store.statistics import StreamStatistics
+from robocache.store.stream_info import MAX_COLOURS, StatisticsSummary, summary_of
+
+_NAMES = {dtype: name for name, dtype in TORCH_DTYPES.items()}
+_PATIENCE = 2.0  # seconds until it says how far it is
+
+
+def compute_stats(loader: Loader, *, batches: int | None = None) -> WindowStatistics:
+    """Statistics of the values of a loader's batches, over its windows and after its transforms.
+
+    Actions that are relative to a state have others than those that the store knows of the
+    absolute ones; so have windows that are drawn from some episodes, or resampled. A row counts as
+    often as it is in a window. Padded steps are left out, and so is what is not finite.
+
+    Count, mean, deviation (of the population) and extremes are exact, and quantiles up to 65,536
+    rows; beyond that their rank is off by less than 0.003 in 99 of 100 cases. The loader is left
+    where it was. A bar on a terminal shows the progress of what takes longer than 2 seconds.
+
+    Args:
+        loader: One of one store that does not normalise, and draws from all samples: of several
+            ranks each would find its own numbers.
+        batches: How many, from the start of its epoch on. None: all of one.
+
+    Returns:
+        A summary by key of each stream of floats or bytes, also of those that stand side by side in
+        the batch; and of each key of such that transforms added, padded as ``<key>_is_pad`` says
+        where there is one. Of C channels: those of a row, or the colours of images, which are from
+        0 to 1.
+
+    Raises:
+        TypeError: It is no loader.
+        ValueError: It normalises, is a mixture, draws from a share, or has batches that are nested.
+
+    Example:
+        >>> stats = rc.compute_stats(rc.Loader(store, 256, windows))
+        >>> loader = rc.Loader(
+        ...     store, 256, windows, normalize={"action": "min_max"}, statistics=stats
+        ... )
+    """
+    if not isinstance(loader, Loader):
+        raise TypeError(f"loader: expected a rc.Loader, got {type(loader).__name__}")
+    if isinstance(loader, MixedLoader):
+        raise ValueError("loader: expected one of one store (each of a mixture's), got a mixture")
+    if normalized := scales_of_batches(loader):
+        raise ValueError(
+            "loader: expected one without normalize (statistics are of what that takes), got one "
+            f"that normalises {', '.join(normalized)}"
+        )
+    order = loader._order
+    if order.ranks > 1 or order.shares > 1:
+        raise ValueError(
+            "loader: expected one of all samples (rank=0, world_size=1), got one of "
+            f"{order.ranks * order.shares} ranks"
+        )
+    count = len(loader) if batches is None else check_integer("batches", batches, 1, 2**62)
+    windows = {window.key: window for window in loader._windows}
+    groups = loader._arguments["concat"] or {}
+    found: dict[str, _Key] = {}
+    before = loader.state_dict()
+    loader.load_state_dict({**before, "position": 0})
+    try:
+        with _progress(count) as update:
+            for done in range(count):
+                batch = _split(loader.next(), groups, windows)
+                for key in _keys(batch, windows):
+                    window = windows.get(key)
+                    if key not in found:
+                        found[key] = _Key(batch[key], batch.get(key + PAD), window)
+                    found[key].update(batch[key], batch.get(key + PAD))
+                update(done + 1)
+    finally:
+        loader.load_state_dict(before)
+    return WindowStatistics(
+        {key: one.summary() for key, one in found.items()},
+        {key: one.shape for key, one in found.items()},
+    )
+
+
+class _Key:
+    """What is found of one key.
+
+    Attributes:
+        shape: How its channels lie against the last axes of its values.
+    """
+
+    def __init__(self, values: Tensor, is_pad: Tensor | None, window: Window | None) -> None:
+        leading = 1 if is_pad is None else is_pad.dim()
+        row = tuple(values.shape[leading:])
+        is_first = window is not None and window.is_colours_first
+        is_last = (
+            window is not None
+            and values.dtype == torch.uint8
+            and len(row) == 3
+            and row[2] <= MAX_COLOURS
+        )
+        self._colours_first = is_first
+        self._is_bytes = is_last
+        name = _NAMES[values.dtype]
+        if is_first or is_last:  # of colours, over all pixels
+            self._row: tuple[int, ...] = (row[0 if is_first else 2],)
+            self.shape: tuple[int, ...] = (*self._row, 1, 1)
+        else:
+            self._row = row
+            channels = StreamStatistics(name, row).channels
+            self.shape = row if channels == math.prod(row) else (channels,)
+        if math.prod(self.shape) == 1 and len(self.shape) == 1:
+            self.shape = ()
+        self._statistics = StreamStatistics(name, self._row)
+
+    def update(self, values: Tensor, is_pad: Tensor | None) -> None:
+        """Adds the values of a batch, but for steps that are padded."""
+        values = values.detach()
+        if is_pad is not None:
+            values = values[~is_pad]
+        if self._colours_first:
+            values = values.movedim(-3, -1)
+        _, rows = stored("values", values.reshape(-1, *self._row).cpu())
+        self._statistics.update(rows)
+
+    def summary(self) -> StatisticsSummary:
+        """What was found; of images from 0 to 1."""
+        found = summary_of(self._statistics.summary())
+        if not self._is_bytes:
+            return found
+        return StatisticsSummary(
+            count=found.count,
+            mean=found.mean / 255,
+            std=found.std / 255,
+            min=found.min / 255,
+            max=found.max / 255,
+            quantiles={rank: numbers / 255 for rank, numbers in found.quantiles.items()},
+            exact_quantiles=found.exact_quantiles,
+        )
+
+
+def _split(batch: Any, groups: Any, windows: dict[str, Window]) -> dict[str, Any]:
+    """The batch with each stream by itself, where some stand side by side."""
+    found = dict(batch)
+    for group, keys in groups.items():
+        if group not in batch:  # a transform took it away
+            continue
+        column = 0
+        for key in keys:
+            width = windows[key].elements
+            found[key] = batch[group][..., column : column + width].reshape(
+                *batch[group].shape[:-1], *windows[key].shape
+            )
+            column += width
+        del found[group]
+    return found
+
+
+def _keys(batch: Batch, windows: dict[str, Window]) -> list[str]:
+    """Keys of values: of streams, or those that transforms made, but for facts and masks."""
+    keys = []
+    for key, values in batch.items():
+        if isinstance(values, dict):
+            raise ValueError(
+                f"loader: expected batches of tensors, got a dict of {key!r} (rc.Loader(loader."
+                "store, ...) makes a loader of the same data set)"
+            )
+        if not isinstance(values, Tensor) or values.dtype not in _COUNTED:
+            continue
+        if key in windows or not (key in (*FACTS, DATASET) or key.endswith((PAD, AGE, DIM_PAD))):
+            keys.append(key)
+    return keys
+
+
+_COUNTED = (torch.uint8, torch.float16, torch.bfloat16, torch.float32, torch.float64)
+
+
+@contextmanager
+def _progress(total: int) -> Iterator[Callable[[int], None]]:
+    """A bar on stderr, if that is a terminal, once it has taken a while; yields what takes done."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    console = Console(stderr=True)
+    bar = Progress(console=console, transient=True, disable=not console.is_terminal)
+    task = bar.add_task("computing statistics", total=total)
+    begin = time.monotonic()
+    is_shown = False
+
+    def update(done: int) -> None:
+        nonlocal is_shown
+        if not is_shown and time.monotonic() - begin > _PATIENCE:
+            bar.start()
+            is_shown = True
+        bar.update(task, completed=done)
+
+    try:
+        yield update
+    finally:
+        if is_shown:
+            bar.stop()

@@ -1,0 +1,1 @@
+"""Normalisation outside of the loader: forward, back, and where its numbers come from."""

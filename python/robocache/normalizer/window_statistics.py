@@ -1,0 +1,40 @@
+"""Statistics of what batches have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from robocache.store.stream_info import StatisticsSummary, StreamInfo, is_image
+
+
+class WindowStatistics(dict[str, StatisticsSummary]):
+    """Statistics by key of the values that a loader gives, as :func:`compute_stats` finds them.
+
+    Images are from 0 to 1. ``Loader(statistics=)`` and :meth:`Normalizer.from_statistics` take
+    them.
+
+    Args:
+        summaries: Of C channels each.
+        shapes: By key, how those channels lie against the last axes of a value: [C], [C,1,1] of
+            images with colours first, [] of a number, and so on.
+    """
+
+    def __init__(
+        self,
+        summaries: Mapping[str, StatisticsSummary],
+        shapes: Mapping[str, tuple[int, ...]],
+    ) -> None:
+        super().__init__(summaries)
+        self.shapes = dict(shapes)
+
+
+def shape_of(info: StreamInfo, channels: int) -> tuple[int, ...]:
+    """How statistics of so many channels lie against the last axes of a stream's values."""
+    if is_image(info):
+        return (channels, 1, 1)
+    if channels == 1:
+        return ()
+    rows = 1
+    for size in info.shape:
+        rows *= size
+    return info.shape if channels == rows else (channels,)
