@@ -73,7 +73,7 @@ def compute_stats(loader: Loader, *, batches: int | None = None) -> WindowStatis
             "loader: expected one of all samples (rank=0, world_size=1), got one of "
             f"{order.ranks * order.shares} ranks"
         )
-    count = len(loader) if batches is None else check_integer("batches", batches, 1, 2**62)
+    count = len(loader) if batches is None else check_integer("batches", batches, 1)
     windows = {window.key: window for window in loader._windows}
     groups = loader._arguments["concat"] or {}
     found: dict[str, _Key] = {}
