@@ -15,6 +15,13 @@ add_library(
   src/align/align_cpu.cpp
   src/align/checks.cpp
   src/align/planner.cpp
+  src/live/check_streams.cpp
+  src/live/live_aligner.cpp
+  src/live/live_windows.cpp
+  src/live/output_layout.cpp
+  src/live/pinned_slots.cpp
+  src/live/row_buffer.cpp
+  src/live/undo.cpp
   src/loader/batch.cpp
   src/loader/batch_cpu.cpp
   src/loader/prepare.cpp

@@ -81,7 +81,7 @@ struct LiveOptions {
   std::vector<LiveGroup> concat;
 
   // Where a stream says none: its buffer has the rows of its window's reach at its rate, as many
-  // again times `margin`, and 8; its ring those of `pause_ns`, and 8, up to a power of 2.
+  // again times `margin`, and 8; its ring those of `pause_ns`, and 8; where it has no rate, as many as its buffer.
   double margin = 0.5;
   std::int64_t pause_ns = 250'000'000;
 
@@ -151,21 +151,24 @@ struct LiveStats {
 class LiveNow {
  public:
   /// At a time, of all robots.
-  static constexpr LiveNow at(std::int64_t time_ns) { return {time_ns, nullptr, -1}; }
+  static constexpr LiveNow at(std::int64_t time_ns) { return {Kind::kAt, time_ns, nullptr}; }
   /// At a time of each robot: [R].
-  static constexpr LiveNow each(const std::int64_t* times_ns) { return {0, times_ns, -1}; }
+  static constexpr LiveNow each(const std::int64_t* times_ns) { return {Kind::kEach, 0, times_ns}; }
   /// At the stamp of a stream's newest row, of each robot. None of its rows is too far in the
   /// future. A robot that has no row of it gets zeros, all padding.
-  static constexpr LiveNow newest_of(std::int64_t stream) { return {0, nullptr, stream}; }
+  static constexpr LiveNow newest_of(std::int64_t stream) {
+    return {Kind::kNewest, stream, nullptr};
+  }
 
  private:
   friend class LiveAligner;
-  constexpr LiveNow(std::int64_t time_ns, const std::int64_t* times_ns, std::int64_t stream)
-      : time_ns_(time_ns), times_ns_(times_ns), stream_(stream) {}
+  enum class Kind : std::uint8_t { kAt, kEach, kNewest };
+  constexpr LiveNow(Kind kind, std::int64_t number, const std::int64_t* times_ns)
+      : kind_(kind), number_(number), times_ns_(times_ns) {}
 
-  std::int64_t time_ns_;
+  Kind kind_;
+  std::int64_t number_;  // the time, or the stream's number
   const std::int64_t* times_ns_;
-  std::int64_t stream_;
 };
 
 /// Aligns what sensors send, at control time, by the code that makes the loader's batches on a CPU:

@@ -1,0 +1,33 @@
+// The streams of a LiveAligner, checked as far as the loader does not check them.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "robocache/live.h"
+
+namespace robocache {
+
+/// Whether a window can be made live: it does not reach into the future.
+bool is_live(const LiveStream& stream);
+
+/// Whether alignment computes with a stream's type; rows of others are copied as bytes.
+bool is_computed(const LiveStream& stream);
+
+/// Elements of a row as it is pushed: D.
+std::int64_t elements_of(const LiveStream& stream);
+
+/// Whether one of its runs, or all of it, is combined so.
+bool has_method(const LiveStream& stream, Method method);
+
+/// The step that is farthest back, in ns or rows.
+std::int64_t earliest_step(const LiveStream& stream);
+
+/// The streams with `buffer_rows` and `ring_rows` as they are to be, 0 of those that are not live.
+///
+/// Throws ValueError or TypeError for names, shapes, types, sizes, references and options that do
+/// not fit. Methods and durations are left to the loader, which has the same.
+std::vector<LiveStream> checked_streams(std::vector<LiveStream> streams,
+                                        const LiveOptions& options);
+
+}  // namespace robocache

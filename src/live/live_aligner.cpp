@@ -1,0 +1,275 @@
+// Entry points of the LiveAligner.
+#include "robocache/live.h"
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+#include "live/check_streams.h"
+#include "live/live_source.h"
+#include "live/live_windows.h"
+#include "live/memory.h"
+#include "live/output_layout.h"
+#include "live/pinned_slots.h"
+#include "live/undo.h"
+
+namespace robocache {
+
+struct LiveAligner::Contents {
+  Contents(const std::vector<LiveStream>& given, const LiveOptions& wanted)
+      : options(wanted),
+        streams(checked_streams(given, wanted)),
+        layout(lay_out(streams, wanted)),
+        sources(make_sources()),
+        windows(streams, layout, sources, wanted.robots),
+        times(static_cast<std::size_t>(wanted.robots)),
+        has_query(static_cast<std::size_t>(wanted.robots)) {
+    for (const LiveStream& stream : streams) inverses.emplace_back(stream);
+    if (options.cuda_slots > 0) slots.emplace(options.cuda_slots, layout.bytes);
+    // The first query finds code and memory where the others do.
+    const AlignedBytes out = make_aligned(layout.bytes);
+    for (std::int64_t r = 0; r < options.robots; ++r) windows.make(r, 0, out.get());
+  }
+
+  LiveSources make_sources() const {
+    LiveSources made;
+    for (const LiveStream& stream : streams) {
+      const auto bytes = static_cast<std::size_t>(elements_of(stream) * size_of(stream.dtype));
+      made.push_back(is_live(stream)
+                         ? std::make_unique<LiveSource>(stream.buffer_rows, stream.ring_rows, bytes,
+                                                        options.robots)
+                         : nullptr);
+    }
+    return made;
+  }
+
+  /// The source of a stream; null where there is no such stream, or it takes no rows.
+  LiveSource* source(std::int64_t stream) const {
+    return has_stream(stream) ? sources[static_cast<std::size_t>(stream)].get() : nullptr;
+  }
+  bool has_stream(std::int64_t stream) const {
+    return stream >= 0 && stream < static_cast<std::int64_t>(streams.size());
+  }
+  bool has_robot(std::int64_t robot) const { return robot >= 0 && robot < options.robots; }
+
+  void reset(std::int64_t robot) {
+    for (const auto& each : sources) {
+      if (each != nullptr) each->forget(robot);
+    }
+    has_query[static_cast<std::size_t>(robot)] = 0;
+  }
+
+  const LiveOptions options;
+  const std::vector<LiveStream> streams;
+  const OutputLayout layout;
+  LiveSources sources;
+  LiveWindows windows;
+  std::vector<Inverse> inverses;        // of each stream
+  std::vector<std::int64_t> times;      // [R]: of the last query
+  std::vector<std::uint8_t> has_query;  // [R]
+  std::optional<PinnedSlots> slots;
+  std::atomic<std::int64_t> misdirected{0};  // by any thread
+};
+
+LiveAligner::LiveAligner(const std::vector<LiveStream>& streams, const LiveOptions& options)
+    : contents_(std::make_unique<Contents>(streams, options)) {}
+LiveAligner::LiveAligner(LiveAligner&&) noexcept = default;
+LiveAligner& LiveAligner::operator=(LiveAligner&&) noexcept = default;
+LiveAligner::~LiveAligner() = default;
+
+const std::vector<LiveStream>& LiveAligner::streams() const noexcept { return contents_->streams; }
+const LiveOptions& LiveAligner::options() const noexcept { return contents_->options; }
+const std::vector<LiveArray>& LiveAligner::outputs() const noexcept {
+  return contents_->layout.arrays;
+}
+std::size_t LiveAligner::output_bytes() const noexcept { return contents_->layout.bytes; }
+
+std::optional<std::int64_t> LiveAligner::find_stream(std::string_view name) const noexcept {
+  for (std::size_t i = 0; i < contents_->streams.size(); ++i) {
+    if (contents_->streams[i].name == name) return static_cast<std::int64_t>(i);
+  }
+  return std::nullopt;
+}
+
+LiveStatus LiveAligner::push(std::int64_t stream, std::int64_t time_ns, const void* values,
+                             std::size_t bytes, std::int64_t robot, bool is_valid) noexcept {
+  Contents& all = *contents_;
+  const auto misdirected = [&all](LiveStatus status) {
+    all.misdirected.fetch_add(1, std::memory_order_relaxed);
+    return status;
+  };
+  LiveSource* const source = all.source(stream);
+  if (source == nullptr) {
+    return misdirected(all.has_stream(stream) ? LiveStatus::kTakesNoRows
+                                              : LiveStatus::kUnknownStream);
+  }
+  if (!all.has_robot(robot)) return misdirected(LiveStatus::kUnknownRobot);
+  if (values == nullptr) return misdirected(LiveStatus::kBadPointer);
+  RowRing& ring = source->ring(robot);
+  if (bytes != ring.row_bytes()) {
+    ring.refused.add(1);
+    return LiveStatus::kWrongSize;
+  }
+  return ring.push(time_ns, values, is_valid) ? LiveStatus::kOk : LiveStatus::kRingIsFull;
+}
+
+LiveStatus LiveAligner::query(const LiveNow& now, void* out) noexcept {
+  Contents& all = *contents_;
+  if (out == nullptr || reinterpret_cast<std::uintptr_t>(out) % alignof(std::int64_t) != 0) {
+    return LiveStatus::kBadPointer;
+  }
+  const bool is_at_newest = now.kind_ == LiveNow::Kind::kNewest;
+  if (now.kind_ == LiveNow::Kind::kEach && now.times_ns_ == nullptr) return LiveStatus::kBadPointer;
+  LiveSource* const clock = is_at_newest ? all.source(now.number_) : nullptr;
+  if (is_at_newest && clock == nullptr) {
+    return all.has_stream(now.number_) ? LiveStatus::kTakesNoRows : LiveStatus::kUnknownStream;
+  }
+  LiveStatus status = LiveStatus::kOk;
+  for (std::int64_t r = 0; r < all.options.robots; ++r) {
+    std::int64_t time = now.kind_ == LiveNow::Kind::kEach ? now.times_ns_[r] : now.number_;
+    if (is_at_newest) {
+      clock->drain(r, INT64_MAX, 0);
+      time = clock->buffer.count(r) > 0 ? clock->buffer.newest_time(r) : INT64_MIN;
+      if (clock->buffer.count(r) == 0) status = LiveStatus::kNoRows;
+    }
+    for (const auto& source : all.sources) {
+      if (source != nullptr) source->drain(r, time, all.options.max_future_ns);
+    }
+    all.windows.make(r, time, static_cast<std::byte*>(out));
+    all.times[static_cast<std::size_t>(r)] = time;
+    all.has_query[static_cast<std::size_t>(r)] = 1;
+  }
+  return status;
+}
+
+LiveStatus LiveAligner::query_on_cuda(const LiveNow& now, void* device_out,
+                                      CUstream_st* stream) noexcept {
+  Contents& all = *contents_;
+  if (!all.slots) return LiveStatus::kNoDevice;
+  if (device_out == nullptr) return LiveStatus::kBadPointer;
+  std::byte* const slot = all.slots->free_slot();
+  if (slot == nullptr) return LiveStatus::kBusy;
+  const LiveStatus status = query(now, slot);
+  if (status != LiveStatus::kOk && status != LiveStatus::kNoRows) return status;
+  return all.slots->copy_to(device_out, stream) ? status : LiveStatus::kDeviceError;
+}
+
+std::int64_t LiveAligner::now_ns(std::int64_t robot) const noexcept {
+  if (!contents_->has_robot(robot)) return 0;
+  const auto number = static_cast<std::size_t>(robot);
+  return contents_->has_query[number] != 0 ? contents_->times[number] : 0;
+}
+
+namespace {
+
+template <typename Number>
+LiveStatus undo_with(const Inverse& inverse, const LiveWindows::Reference* reference,
+                     const std::vector<std::uint8_t>& has_query, const Number* values,
+                     std::int64_t rows, Number* out) {
+  if (!inverse.exists()) return LiveStatus::kNotInvertible;
+  if (rows < 0) return LiveStatus::kWrongSize;
+  if (rows > 0 && (values == nullptr || out == nullptr)) return LiveStatus::kBadPointer;
+  LiveStatus status = LiveStatus::kOk;
+  for (std::size_t r = 0; r < has_query.size() && reference != nullptr; ++r) {
+    if (has_query[r] == 0) return LiveStatus::kNoQuery;
+    if (reference->has_rows[r] == 0) status = LiveStatus::kNoRows;
+  }
+  for (std::size_t r = 0; r < has_query.size(); ++r) {
+    const auto robot = static_cast<std::int64_t>(r);
+    const std::int64_t begin = robot * rows * inverse.channels();
+    inverse.apply(reference, robot, values + begin, rows, out + begin);
+  }
+  return status;
+}
+
+}  // namespace
+
+LiveStatus LiveAligner::undo(std::int64_t stream, const float* values, std::int64_t rows,
+                             float* out) noexcept {
+  const Contents& all = *contents_;
+  if (!all.has_stream(stream)) return LiveStatus::kUnknownStream;
+  return undo_with(all.inverses[static_cast<std::size_t>(stream)], all.windows.reference_of(stream),
+                   all.has_query, values, rows, out);
+}
+
+LiveStatus LiveAligner::undo(std::int64_t stream, const double* values, std::int64_t rows,
+                             double* out) noexcept {
+  const Contents& all = *contents_;
+  if (!all.has_stream(stream)) return LiveStatus::kUnknownStream;
+  return undo_with(all.inverses[static_cast<std::size_t>(stream)], all.windows.reference_of(stream),
+                   all.has_query, values, rows, out);
+}
+
+void LiveAligner::reset() noexcept {
+  for (std::int64_t r = 0; r < contents_->options.robots; ++r) contents_->reset(r);
+}
+
+LiveStatus LiveAligner::reset(std::int64_t robot) noexcept {
+  if (!contents_->has_robot(robot)) return LiveStatus::kUnknownRobot;
+  contents_->reset(robot);
+  return LiveStatus::kOk;
+}
+
+LiveStats LiveAligner::stats(std::int64_t stream, std::int64_t robot) const noexcept {
+  LiveStats stats;
+  LiveSource* const source = contents_->source(stream);
+  if (source == nullptr || !contents_->has_robot(robot)) return stats;
+  const RowRing& ring = source->ring(robot);
+  stats.pushed = ring.pushed.get();
+  stats.dropped_full = ring.dropped.get();
+  stats.refused = ring.refused.get();
+  const RowBuffer::Counters& counters = std::as_const(source->buffer).counters(robot);
+  stats.taken = counters.taken.get();
+  stats.clock_back = counters.clock_back.get();
+  stats.late = counters.late.get();
+  stats.too_late = counters.too_late.get();
+  stats.repeated = counters.repeated.get();
+  stats.early = counters.early.get();
+  stats.future = counters.future.get();
+  stats.outdated = counters.outdated.get();
+  stats.forgotten = counters.forgotten.get();
+  stats.held = counters.held.get();
+  stats.newest_ns = counters.newest.get();
+  stats.short_windows = counters.short_windows.get();
+  return stats;
+}
+
+std::int64_t LiveAligner::misdirected() const noexcept {
+  return contents_->misdirected.load(std::memory_order_relaxed);
+}
+
+const char* name_of(LiveStatus status) {
+  switch (status) {
+    case LiveStatus::kOk:
+      return "Ok";
+    case LiveStatus::kRingIsFull:
+      return "RingIsFull";
+    case LiveStatus::kUnknownStream:
+      return "UnknownStream";
+    case LiveStatus::kUnknownRobot:
+      return "UnknownRobot";
+    case LiveStatus::kTakesNoRows:
+      return "TakesNoRows";
+    case LiveStatus::kWrongSize:
+      return "WrongSize";
+    case LiveStatus::kBadPointer:
+      return "BadPointer";
+    case LiveStatus::kNoRows:
+      return "NoRows";
+    case LiveStatus::kNoQuery:
+      return "NoQuery";
+    case LiveStatus::kNotInvertible:
+      return "NotInvertible";
+    case LiveStatus::kBusy:
+      return "Busy";
+    case LiveStatus::kNoDevice:
+      return "NoDevice";
+    case LiveStatus::kDeviceError:
+      return "DeviceError";
+  }
+  return "an unknown status";
+}
+
+}  // namespace robocache

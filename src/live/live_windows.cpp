@@ -1,0 +1,234 @@
+#include "live/live_windows.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "align/plan.h"
+#include "core/check.h"
+#include "live/check_streams.h"
+#include "loader/backends.h"
+
+namespace robocache {
+namespace {
+
+void run_inline(void*, std::int64_t count, std::int64_t, ParallelBody body, void* body_data) {
+  body(body_data, 0, count);
+}
+
+/// In the thread that asks: starting others would be system calls.
+ExecutionContext in_this_thread() { return on_cpu(run_inline); }
+
+/// How a stream's type is planned: bytes, if alignment does not compute with it.
+DataType planned_type(const LiveStream& stream, DataType type) {
+  return is_computed(stream) ? type : DataType::kUInt8;
+}
+
+/// Planned elements of an element.
+std::int64_t widening(const LiveStream& stream) {
+  return is_computed(stream) ? 1 : size_of(stream.dtype);
+}
+
+bool is_by_row(const LiveStream& stream) { return stream.timeline == Timeline::kRows; }
+
+std::optional<Duration> duration(const std::optional<std::int64_t>& length_ns) {
+  if (!length_ns) return std::nullopt;
+  return Duration::nanoseconds(*length_ns);
+}
+
+/// a - b, as far as int64 goes; b is 0 or more.
+std::int64_t earlier(std::int64_t a, std::int64_t b) {
+  const auto difference =
+      static_cast<std::int64_t>(static_cast<std::uint64_t>(a) - static_cast<std::uint64_t>(b));
+  return difference <= a ? difference : INT64_MIN;
+}
+
+/// Whether a window reads rows before the oldest one that is held. Of those `existing` are seen.
+bool reaches_further(const LiveStream& stream, const RowBuffer& rows, std::int64_t robot,
+                     std::int64_t now_ns, std::int64_t existing) {
+  const std::int64_t step = earliest_step(stream);
+  if (is_by_row(stream)) return existing - 1 + step < 0;
+  if (has_method(stream, Method::kSum)) return true;  // from an episode's first row on
+  const std::int64_t back = step == INT64_MIN ? INT64_MAX : -step;
+  const std::int64_t first = earlier(earlier(now_ns, back), stream.mean_window_ns.value_or(0) / 2);
+  return rows.times()[rows.begin(robot)] > first;
+}
+
+}  // namespace
+
+LiveWindows::LiveWindows(const std::vector<LiveStream>& streams, const OutputLayout& layout,
+                         const LiveSources& sources, std::int64_t robots)
+    : streams_(streams), sources_(sources), robots_(robots), reference_of_(streams.size()) {
+  for (const WindowPlace& place : layout.windows) {
+    const auto stream = static_cast<std::size_t>(place.stream);
+    add_window(streams[stream], sources[stream].get()).place = &place;
+  }
+  for (std::size_t i = 0; i < streams.size(); ++i) {
+    if (!streams[i].relative_to.empty()) add_reference(i);
+  }
+  made_ = windows_.size();
+  for (const LiveStream& stream : streams) {
+    if (!is_live(stream)) add_window(stream, nullptr);
+  }
+  plan();
+}
+
+LiveWindows::Window& LiveWindows::add_window(const LiveStream& stream, LiveSource* source) {
+  windows_.push_back(std::make_unique<Window>());
+  Window& window = *windows_.back();
+  window.stream = &stream;
+  window.source = source;
+  window.asked = stream.steps;
+  return window;
+}
+
+/// The window of what a stream is relative to, unless there is one that serves it.
+void LiveWindows::add_reference(std::size_t stream) {
+  const LiveStream& relative = streams_[stream];
+  const auto found = std::find_if(streams_.begin(), streams_.end(), [&](const LiveStream& each) {
+    return each.name == relative.relative_to;
+  });
+  const DataType type = compute_type(relative.dtype, relative.out_type);
+  for (const auto& each : references_) {
+    if (each->stream == &*found && each->type == type) reference_of_[stream] = each.get();
+  }
+  if (reference_of_[stream] != nullptr) return;
+  references_.push_back(std::make_unique<Reference>());
+  Reference& reference = *references_.back();
+  reference.stream = &*found;
+  reference.type = type;
+  reference.values =
+      make_aligned(static_cast<std::size_t>(robots_ * elements_of(*found) * size_of(type)));
+  reference.has_rows.resize(static_cast<std::size_t>(robots_));
+  reference_of_[stream] = &reference;
+  Window& window =
+      add_window(*found, sources_[static_cast<std::size_t>(found - streams_.begin())].get());
+  window.asked = {0};
+  window.reference = &reference;
+}
+
+/// Numbers of a scale in the type that the plan computes in.
+ConstTensorView LiveWindows::scale(Window& window, int which,
+                                   const std::vector<double>& numbers) const {
+  const LiveStream& stream = *window.stream;
+  if (numbers.empty() || window.reference != nullptr) return {};
+  const auto count = static_cast<std::int64_t>(numbers.size());
+  if (stream.channels_first || compute_type(stream.dtype, stream.out_type) == DataType::kFloat64) {
+    window.wide[which] = numbers;
+    return array(std::as_const(window.wide[which]).data(), {count});
+  }
+  window.narrow[which].assign(numbers.begin(), numbers.end());
+  return array(std::as_const(window.narrow[which]).data(), {count});
+}
+
+WindowStream LiveWindows::planned(Window& window) const {
+  const LiveStream& stream = *window.stream;
+  const RowBuffer* const rows = window.source == nullptr ? nullptr : &window.source->buffer;
+  const std::int64_t count = rows == nullptr ? 0 : rows->rows_in_memory();
+  const std::int64_t channels = elements_of(stream) * widening(stream);
+  window.steps = window.asked;
+  WindowStream made;
+  made.name = stream.name;
+  made.values = ConstTensorView(rows == nullptr ? nullptr : rows->values(),
+                                planned_type(stream, stream.dtype), {count, channels});
+  made.times =
+      ConstTensorView(rows == nullptr ? nullptr : rows->times(), DataType::kInt64, {count});
+  made.valid = ConstTensorView(rows == nullptr ? nullptr : rows->valid(), DataType::kBool, {count});
+  made.offsets = array(std::as_const(window.offsets), {2});
+  made.steps =
+      array(std::as_const(window.steps).data(), {static_cast<std::int64_t>(window.steps.size())});
+  made.timeline = stream.timeline;
+  made.is_causal = is_live(stream);
+  made.latency_ns = stream.latency_ns;
+  made.method = stream.method;
+  made.layout = stream.layout;
+  for (Run& run : made.layout) run.channels *= widening(stream);
+  if (!is_computed(stream) && is_by_row(stream)) made.layout.clear();
+  made.max_gap = duration(stream.max_gap_ns);
+  made.tolerance = duration(stream.tolerance_ns);
+  made.mean_window = duration(stream.mean_window_ns);
+  made.outside = stream.outside;
+  made.subtract = scale(window, 0, stream.subtract);
+  made.multiply = scale(window, 1, stream.multiply);
+  made.out_type =
+      window.reference != nullptr ? window.reference->type : planned_type(stream, stream.out_type);
+  if (stream.channels_first) {
+    made.channels_first = true;
+    made.colours = stream.shape[2];
+    made.pixels = stream.shape[0] * stream.shape[1];
+  }
+  return made;
+}
+
+void LiveWindows::plan() {
+  const ExecutionContext context = in_this_thread();
+  std::vector<WindowStream> streams;
+  for (const auto& window : windows_) streams.push_back(planned(*window));
+  prepared_.emplace(streams, ConstTensorView(anchor_, DataType::kInt64, {1, 2}),
+                    ConstTensorView(episode_, DataType::kInt64, {1, 4}), BatchOrder{}, context);
+  for (std::size_t i = 0; i < streams.size(); ++i) {
+    check_contents_on_cpu(prepared_->window(i), prepared_->name(i), context);
+  }
+  // A query says where it writes; here that something is written, and what.
+  std::vector<WindowOutput> outputs;
+  for (std::size_t i = 0; i < windows_.size(); ++i) {
+    const StreamPlan& align = prepared_->window(i).align;
+    WindowOutput& output = outputs.emplace_back();
+    const WindowPlace* const place = windows_[i]->place;
+    output.values = &outputs;
+    output.row_stride =
+        place == nullptr ? align.channels : place->row_stride * widening(*windows_[i]->stream);
+    if (place == nullptr) continue;
+    output.is_pad = reinterpret_cast<bool*>(&outputs);
+    output.age_ns = anchor_;
+  }
+  call_ = prepared_->call(&index_, nullptr, 1, outputs.data(), BatchFacts{}, context);
+  call_.call.count = static_cast<std::int64_t>(made_);
+}
+
+/// Tells the plan where a robot's rows are, and where its window goes.
+void LiveWindows::point_to(std::size_t number, std::int64_t robot, std::int64_t now_ns,
+                           std::byte* out) {
+  Window& window = *windows_[number];
+  RowBuffer& rows = window.source->buffer;
+  StreamPlan& align = call_.windows[number].align;
+  const LiveStream& stream = *window.stream;
+  const std::int64_t begin = rows.begin(robot);
+  std::int64_t count = rows.count(robot);
+  if (is_by_row(stream)) {
+    count = rows.rows_not_after(robot, now_ns);
+    for (std::size_t k = 0; k < window.steps.size(); ++k) {
+      window.steps[k] = count - 1 + window.asked[k];
+    }
+  }
+  window.offsets[0] = begin;
+  window.offsets[1] = begin + count;
+  if (window.reference != nullptr) {
+    Reference& reference = *window.reference;
+    align.out = reference.values.get() + robot * align.channels * size_of(align.out_type);
+    reference.has_rows[static_cast<std::size_t>(robot)] =
+        rows.rows_not_after(robot,
+                            is_by_row(stream) ? now_ns : earlier(now_ns, stream.latency_ns)) > 0;
+    return;
+  }
+  const WindowPlace& place = *window.place;
+  const std::int64_t steps = robot * align.targets;
+  align.out = out + place.values + steps * align.out_target_stride * size_of(align.out_type);
+  align.out_valid = reinterpret_cast<bool*>(out + place.is_pad) + steps;
+  align.out_age = reinterpret_cast<std::int64_t*>(out + place.age) + steps;
+  if (rows.has_given_up(robot) && reaches_further(stream, rows, robot, now_ns, count)) {
+    rows.counters(robot).short_windows.add(1);
+  }
+}
+
+void LiveWindows::make(std::int64_t robot, std::int64_t now_ns, std::byte* out) {
+  for (std::size_t i = 0; i < made_; ++i) point_to(i, robot, now_ns, out);
+  anchor_[1] = now_ns;
+  make_batch_on_cpu(call_.call, in_this_thread());
+}
+
+const LiveWindows::Reference* LiveWindows::reference_of(std::int64_t stream) const {
+  return reference_of_[static_cast<std::size_t>(stream)];
+}
+
+}  // namespace robocache

@@ -1,0 +1,80 @@
+// The windows of live streams, as a plan of the loader over the buffers.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "live/live_source.h"
+#include "live/memory.h"
+#include "live/output_layout.h"
+#include "loader/prepare.h"
+#include "robocache/live.h"
+
+namespace robocache {
+
+/// A robot's buffers are one episode, which is recorded up to now; its anchor is now. A query is a
+/// batch of that one sample for each robot, made by the loader's CPU backend.
+///
+/// Besides the windows of the output there is one for each reference of `undo`, of a single step at
+/// the anchor, which is written to memory of this.
+class LiveWindows {
+ public:
+  /// Throws ValueError and TypeError as the loader does, for streams that are not live too.
+  /// `streams` (checked ones), `layout` and `sources` outlive this and stay where they are.
+  LiveWindows(const std::vector<LiveStream>& streams, const OutputLayout& layout,
+              const LiveSources& sources, std::int64_t robots);
+  LiveWindows(const LiveWindows&) = delete;
+  LiveWindows& operator=(const LiveWindows&) = delete;
+
+  /// Writes a robot's windows into an output.
+  void make(std::int64_t robot, std::int64_t now_ns, std::byte* out);
+
+  /// What a stream is relative to, as it was in the last query.
+  struct Reference {
+    const LiveStream* stream;            // the reference
+    DataType type;                       // float32 or float64
+    AlignedBytes values;                 // [R, its channels]
+    std::vector<std::uint8_t> has_rows;  // [R]
+  };
+  /// Of a stream that is relative; null of others.
+  const Reference* reference_of(std::int64_t stream) const;
+
+ private:
+  /// A window of the plan, and what the plan points to.
+  struct Window {
+    const LiveStream* stream;
+    LiveSource* source;                // its rows; null: it is checked, and never made
+    std::vector<std::int64_t> steps;   // of the plan; by row from the robot's first row
+    std::vector<std::int64_t> asked;   // as they were given
+    std::int64_t offsets[2] = {0, 0};  // of the robot's rows in memory
+    std::vector<float> narrow[2];      // subtract and multiply, in the compute type
+    std::vector<double> wide[2];
+    const WindowPlace* place = nullptr;  // in the output; or
+    Reference* reference = nullptr;      // for undo
+  };
+
+  Window& add_window(const LiveStream& stream, LiveSource* source);
+  void add_reference(std::size_t stream);
+  WindowStream planned(Window& window) const;
+  ConstTensorView scale(Window& window, int which, const std::vector<double>& numbers) const;
+  void plan();
+  void point_to(std::size_t window, std::int64_t robot, std::int64_t now_ns, std::byte* out);
+
+  const std::vector<LiveStream>& streams_;
+  const LiveSources& sources_;
+  std::int64_t robots_;
+  std::vector<std::unique_ptr<Reference>> references_;
+  std::vector<const Reference*> reference_of_;  // [streams]
+  std::vector<std::unique_ptr<Window>> windows_;
+  std::size_t made_ = 0;  // the first ones of them; the others are checked
+  std::int64_t index_ = 0;
+  std::int64_t anchor_[2] = {0, 0};  // as an Anchor: episode and frame, time
+  std::int64_t episode_[4] = {0, 0, 0, 0};
+  std::optional<PreparedBatch> prepared_;
+  PreparedBatch::Call call_;
+};
+
+}  // namespace robocache

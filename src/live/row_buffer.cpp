@@ -1,0 +1,98 @@
+#include "live/row_buffer.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace robocache {
+
+RowBuffer::RowBuffer(std::int64_t capacity, std::size_t row_bytes, std::int64_t robots)
+    : capacity_(capacity),
+      row_bytes_(row_bytes),
+      robots_(static_cast<std::size_t>(robots)),
+      times_(static_cast<std::size_t>(rows_in_memory())),
+      valid_(std::make_unique<bool[]>(static_cast<std::size_t>(rows_in_memory()))),
+      values_(make_aligned(static_cast<std::size_t>(rows_in_memory()) * row_bytes)) {
+  for (Robot& robot : robots_) robot.counters.newest.set(INT64_MIN);
+}
+
+std::int64_t RowBuffer::rows_not_after(std::int64_t robot, std::int64_t time_ns) const {
+  const std::int64_t* const oldest = times_.data() + begin(robot);
+  return std::upper_bound(oldest, oldest + count(robot), time_ns) - oldest;
+}
+
+void RowBuffer::insert(std::int64_t robot, std::int64_t time_ns, bool is_valid,
+                       const std::byte* values) {
+  Robot& rows = at(robot);
+  Counters& counters = rows.counters;
+  note_arrival(rows, time_ns);
+  std::int64_t index = rows.count;
+  if (rows.count > 0 && time_ns < newest_time(robot)) {
+    index = rows_not_after(robot, time_ns);
+    if (index == 0 && rows.count == capacity_) {
+      counters.too_late.add(1);
+      return;
+    }
+    counters.late.add(1);
+  }
+  if (index > 0 && time_at(robot, index - 1) == time_ns) counters.repeated.add(1);
+  if (rows.count == capacity_) {
+    give_up_oldest(rows);
+    --index;
+  }
+  ++rows.count;
+  for (std::int64_t i = rows.count - 1; i > index; --i) move_up(robot, i);
+  write(robot, index, time_ns, is_valid, values);
+  publish(rows, robot);
+}
+
+void RowBuffer::refuse_future(std::int64_t robot, std::int64_t time_ns) {
+  note_arrival(at(robot), time_ns);
+  at(robot).counters.future.add(1);
+}
+
+void RowBuffer::forget(std::int64_t robot) {
+  Robot& rows = at(robot);
+  rows.counters.forgotten.add(rows.count);
+  rows.first = rows.count = 0;
+  rows.last_arrived = INT64_MIN;
+  rows.has_given_up = false;
+  publish(rows, robot);
+}
+
+void RowBuffer::note_arrival(Robot& robot, std::int64_t time_ns) {
+  if (time_ns < robot.last_arrived) robot.counters.clock_back.add(1);
+  robot.last_arrived = time_ns;
+}
+
+void RowBuffer::give_up_oldest(Robot& robot) {
+  robot.first = robot.first + 1 == capacity_ ? 0 : robot.first + 1;
+  --robot.count;
+  robot.has_given_up = true;
+  robot.counters.outdated.add(1);
+}
+
+/// Row `index` from the oldest, in both of its places.
+void RowBuffer::write(std::int64_t robot, std::int64_t index, std::int64_t time_ns, bool is_valid,
+                      const std::byte* values) {
+  const std::int64_t turned = at(robot).first + index;
+  const std::int64_t place = first_row(robot) + (turned < capacity_ ? turned : turned - capacity_);
+  for (const std::int64_t row : {place, place + capacity_}) {
+    const auto at_row = static_cast<std::size_t>(row);
+    times_[at_row] = time_ns;
+    valid_[at_row] = is_valid;
+    std::memcpy(values_.get() + at_row * row_bytes_, values, row_bytes_);
+  }
+}
+
+/// Makes row `index` what the row before it is.
+void RowBuffer::move_up(std::int64_t robot, std::int64_t index) {
+  const auto before = static_cast<std::size_t>(begin(robot) + index - 1);
+  write(robot, index, times_[before], valid_[before], values_.get() + before * row_bytes_);
+}
+
+void RowBuffer::publish(Robot& robot, std::int64_t number) {
+  robot.counters.held.set(robot.count);
+  robot.counters.newest.set(robot.count > 0 ? newest_time(number) : INT64_MIN);
+}
+
+}  // namespace robocache

@@ -1,0 +1,97 @@
+// A stream's rows in order of their times, as the loader's windows read them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "live/memory.h"
+#include "robocache/live.h"
+
+namespace robocache {
+
+/// The newest rows of one stream, of every robot: so many that a window reaches no farther, in
+/// order of their times, equal ones in the order in which they arrived.
+///
+/// The loader's windows read rows that are neighbours in memory. So each row is there twice, C rows
+/// apart, and any C rows that follow each other in the ring of C do so in memory as well, however
+/// it has turned:
+///
+///     C = 4, rows 5 to 8     [8 5 6 7 | 8 5 6 7]
+///                               ^first: 5 6 7 8
+///
+/// Appending writes two rows and moves none: no query pays for those before it.
+class RowBuffer {
+ public:
+  /// Of `capacity` rows for each of so many robots.
+  RowBuffer(std::int64_t capacity, std::size_t row_bytes, std::int64_t robots);
+
+  std::int64_t capacity() const { return capacity_; }
+  /// Rows of memory, of all robots: what the arrays below have.
+  std::int64_t rows_in_memory() const { return 2 * capacity_ * robots(); }
+  const std::byte* values() const { return values_.get(); }
+  const std::int64_t* times() const { return times_.data(); }
+  const bool* valid() const { return valid_.get(); }
+
+  /// Where a robot's rows are in these arrays.
+  std::int64_t begin(std::int64_t robot) const { return first_row(robot) + at(robot).first; }
+  std::int64_t count(std::int64_t robot) const { return at(robot).count; }
+  std::int64_t newest_time(std::int64_t robot) const { return time_at(robot, count(robot) - 1); }
+  /// Whether rows have been given up for newer ones since the last `forget`.
+  bool has_given_up(std::int64_t robot) const { return at(robot).has_given_up; }
+
+  /// How many of a robot's rows are stamped at or before a time.
+  std::int64_t rows_not_after(std::int64_t robot, std::int64_t time_ns) const;
+
+  /// Puts a row in its place, and gives up the oldest if there are as many as the buffer has; or the
+  /// row itself, if it is older than that.
+  void insert(std::int64_t robot, std::int64_t time_ns, bool is_valid, const std::byte* values);
+
+  /// Counts a row that was taken from its ring for nothing: it is stamped too far in the future.
+  void refuse_future(std::int64_t robot, std::int64_t time_ns);
+
+  /// Gives up all rows of a robot.
+  void forget(std::int64_t robot);
+
+  /// What queries count, of one robot.
+  struct Counters {
+    Counter taken, clock_back, late, too_late, repeated, early, future, outdated, forgotten, held,
+        newest, short_windows;
+  };
+  Counters& counters(std::int64_t robot) { return at(robot).counters; }
+  const Counters& counters(std::int64_t robot) const { return at(robot).counters; }
+
+ private:
+  struct alignas(kCacheLine) Robot {
+    std::int64_t first = 0;  // the oldest row's place in the ring
+    std::int64_t count = 0;
+    std::int64_t last_arrived = INT64_MIN;  // the stamp of the row that arrived last
+    bool has_given_up = false;
+    Counters counters;
+  };
+
+  Robot& at(std::int64_t robot) { return robots_[static_cast<std::size_t>(robot)]; }
+  const Robot& at(std::int64_t robot) const { return robots_[static_cast<std::size_t>(robot)]; }
+  std::int64_t robots() const { return static_cast<std::int64_t>(robots_.size()); }
+  std::int64_t first_row(std::int64_t robot) const { return 2 * capacity_ * robot; }
+  std::int64_t time_at(std::int64_t robot, std::int64_t index) const {
+    return times_[static_cast<std::size_t>(begin(robot) + index)];
+  }
+
+  void note_arrival(Robot& robot, std::int64_t time_ns);
+  void give_up_oldest(Robot& robot);
+  void write(std::int64_t robot, std::int64_t index, std::int64_t time_ns, bool is_valid,
+             const std::byte* values);
+  void move_up(std::int64_t robot, std::int64_t index);
+  void publish(Robot& robot, std::int64_t number);
+
+  std::int64_t capacity_;
+  std::size_t row_bytes_;
+  std::vector<Robot> robots_;
+  std::vector<std::int64_t> times_;  // [R,2C], as valid; and the values, [R,2C,D]
+  std::unique_ptr<bool[]> valid_;
+  AlignedBytes values_;
+};
+
+}  // namespace robocache

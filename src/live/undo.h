@@ -1,0 +1,63 @@
+// What was done to a stream's values, taken back.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+#include "live/live_windows.h"
+#include "robocache/live.h"
+
+namespace robocache {
+
+/// The inverse of a stream's scale and reference.
+class Inverse {
+ public:
+  /// Of a checked stream.
+  explicit Inverse(const LiveStream& stream);
+
+  /// Whether there is one: of images whose channels come first, and of types that are copied as
+  /// bytes, there is none.
+  bool exists() const { return exists_; }
+  std::int64_t channels() const { return static_cast<std::int64_t>(channels_.size()); }
+
+  /// x / multiply + subtract, then what the reference was; see `LiveAligner::undo`. `values`, `out`:
+  /// a robot's [rows,D]. `reference`: null of streams that are not relative.
+  template <typename Number>
+  void apply(const LiveWindows::Reference* reference, std::int64_t robot, const Number* values,
+             std::int64_t rows, Number* out) const {
+    for (std::int64_t row = 0; row < rows; ++row) {
+      for (const Channel& channel : channels_) {
+        const auto x = static_cast<double>(*values++);
+        double y =
+            channel.multiply == 0 ? channel.subtract : x / channel.multiply + channel.subtract;
+        if (reference != nullptr && channel.column >= 0) {
+          y += value_of(*reference, robot, channel.column);
+          if (channel.is_angle) y = wrapped(y);
+        }
+        *out++ = static_cast<Number>(y);
+      }
+    }
+  }
+
+ private:
+  struct Channel {
+    double subtract, multiply;  // as the plan has them, in its compute type
+    std::int32_t column;        // of the reference; -1: none
+    bool is_angle;
+  };
+
+  static double value_of(const LiveWindows::Reference& reference, std::int64_t robot,
+                         std::int64_t column);
+  /// Into (-pi, pi].
+  static double wrapped(double angle) {
+    constexpr double kPi = 3.14159265358979323846;
+    const double within = std::remainder(angle, 2 * kPi);
+    return within <= -kPi ? kPi : within;
+  }
+
+  bool exists_;
+  std::vector<Channel> channels_;  // [D]
+};
+
+}  // namespace robocache
