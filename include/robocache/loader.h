@@ -41,6 +41,17 @@ struct Anchor {
 ///
 /// A stream may be of a range of the episodes alone. Of samples of the others it writes nothing: so
 /// several streams, each of some episodes, may be written to one output.
+///
+/// A window may be relative to another stream of the plan, its reference: actions to the state that
+/// they start from. Of each of its values x, a channel of the reference is subtracted, as that
+/// stream's own options give it at the sample's anchor (by time at 0 ns, by row at 0 rows, whatever
+/// its steps are), but in the compute type of this window, and without scale or rounding:
+///
+///     y = ((x - reference) - subtract) * multiply, rounded once
+///
+/// Channels of an angle run, by row too, are subtracted the short way round: into (-pi, pi]. Zeros
+/// and NaN in place of a value (`outside`, no rows) stay as they are. Where the reference is padding,
+/// so is the whole window; in an episode of which the reference has no rows, it is 0.
 struct WindowStream {
   std::string name;  // what errors call it
 
@@ -84,7 +95,18 @@ struct WindowStream {
   // [colours] of float64 then, and are worked in it: x / 255 comes out as others divide it.
   bool channels_first = false;
   std::int64_t pixels = 0, colours = 0;
+
+  // The number of the stream in the plan that this one is relative to; -1: none. That one is not
+  // relative itself, and has at most kMaxReferenceChannels; neither is of images whose channels come
+  // first, and the output here is of a floating type.
+  std::int32_t relative_to = -1;
+  // [D] int32, with `relative_to`: which channel of the reference is subtracted from each; -1: none,
+  // as for all channels of slerp runs. By time, it is no channel of a slerp run nor of a sum.
+  ConstTensorView reference_columns;
 };
+
+/// The most channels of a stream that others are relative to.
+inline constexpr std::int64_t kMaxReferenceChannels = 4096;
 
 /// Where a stream's windows are written.
 struct WindowOutput {
@@ -148,11 +170,12 @@ inline constexpr int kBatchStateSize = 4;
 /// all tensors it is given must live, unchanged, as long as the plan is used.
 class ROBOCACHE_API BatchPlan {
  public:
-  /// `streams`: at most kMaxStreams. `anchors`: [A,2] int64, each row an `Anchor`; A is 1 or more.
+  /// `streams`: at most kMaxStreams, where relative ones count twice. `anchors`: [A,2] int64, each row an `Anchor`; A is 1 or more.
   /// `episodes`: [E,4] int64: index in the store, task, start in ns, data set. Both contiguous.
   ///
-  /// On the CPU, times that do not ascend, offsets, anchors and parts out of range are errors. On
-  /// CUDA none is looked at: they are cut to what there is, and such windows hold unspecified values.
+  /// On the CPU, times that do not ascend, offsets, anchors, parts and reference columns out of range
+  /// are errors. On CUDA none is looked at: they are cut to what there is (columns to none), and such
+  /// windows hold unspecified values.
   /// Nobody looks at `begins`: with them, offsets must be right on CUDA too. On CUDA, tensors may be in pinned memory of the host, and are then
   /// read from there.
   /// Throws ValueError and TypeError, whose messages name the stream, and DeviceError where the

@@ -228,12 +228,19 @@ Location<Compute> location_of_window(const Window<std::int64_t>& window,
   return location;
 }
 
+/// Values go on to be scaled as they are.
+struct NoChange {
+  template <typename Compute>
+  void operator()(std::int64_t, std::int64_t, Compute*) const {}
+};
+
 /// Writes one target's value; false if a quaternion that it is made from is zero. `windows` may be
-/// null where no run adds rows.
-template <typename Compute>
+/// null where no run adds rows. `change(first, count, x)` may change the channels [first, first +
+/// count) before they are scaled: not literals, and only where `conversion.lerp` is null.
+template <typename Compute, typename Change = NoChange>
 bool write_target(const StreamPlan& plan, const RunTable& runs,
                   const Conversion<Compute>& conversion, const LocatedTarget<Compute>& target,
-                  const Windows<std::int64_t>* windows) {
+                  const Windows<std::int64_t>* windows, const Change& change = {}) {
   alignas(64) Compute buffer_a[kStretch], buffer_b[kStretch], buffer_out[kStretch];
   const std::int64_t out_0 = target.b * plan.out_batch_stride + target.t * plan.out_target_stride;
   bool quaternions_exist = true;
@@ -264,6 +271,7 @@ bool write_target(const StreamPlan& plan, const RunTable& runs,
                                                  : static_cast<Compute*>(plan.out) + out_0 + first;
       if (window != nullptr) {
         add_stretch(plan, conversion, target, *window, method, first, count, buffer_a, out);
+        change(first, count, out);
         scale_stretch(plan, first, count, out);
       } else if (is_literal(location.source)) {
         const Compute literal =
@@ -279,6 +287,7 @@ bool write_target(const StreamPlan& plan, const RunTable& runs,
         const bool exists =
             combine_stretch(method, a, b, location.weight, picked.is_pair, count, out);
         quaternions_exist = quaternions_exist && exists;
+        change(first, count, out);
         scale_stretch(plan, first, count, out);
       }
       if (conversion.is_needed_at_end) conversion.round(out, count, plan.out, out_0 + first);

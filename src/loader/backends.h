@@ -14,14 +14,16 @@ struct BatchCall {
   DrawPlan draw;
   BatchFacts facts;
   const WindowPlan* windows;
-  const RunTable* runs;  // of each window
-  std::int64_t count;    // of windows
-  std::int64_t size;     // B
+  const RunTable* runs;  // of each window; by row, a relative one's tell angles from others
+  const RelativePlan* relatives;  // of each window; null: none is relative
+  std::int64_t count;             // of windows
+  std::int64_t size;              // B
 };
 
 // Throws ValueError where the tensors of a plan, or the anchors, hold what they must not.
 void check_contents_on_cpu(const WindowPlan& window, const std::string& name,
                            const ExecutionContext& context);
+void check_columns_on_cpu(const WindowStream& stream, const WindowStream& reference);
 void check_anchors_on_cpu(const DrawPlan& draw);
 void check_mixture_on_cpu(const DrawPlan& draw);
 /// Makes a batch, and moves the state on where it is drawn by one. Throws ValueError for an index

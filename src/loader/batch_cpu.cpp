@@ -92,6 +92,16 @@ void check_ascending(const WindowPlan& window, const std::int64_t* times, const 
                         at(row) + ", in episode " + std::to_string(e));
 }
 
+/// How a channel of a stream is combined; the layout sums to D.
+Method method_of_channel(const WindowStream& stream, std::int64_t channel) {
+  std::int64_t end = 0;
+  for (const Run& run : stream.layout) {
+    end += run.channels;
+    if (channel < end) return run.method;
+  }
+  return stream.method;
+}
+
 void check_state(const BatchCall& call) {
   const DrawPlan& draw = call.draw;
   const std::int64_t position = draw.state[1];
@@ -139,6 +149,26 @@ void check_contents_on_cpu(const WindowPlan& window, const std::string& name,
     throw_value_error(
         name + ".steps", "ascending steps for method 'sum'",
         std::to_string(window.steps[k]) + " after " + std::to_string(window.steps[k - 1]) + at(k));
+  }
+}
+
+void check_columns_on_cpu(const WindowStream& stream, const WindowStream& reference) {
+  const auto* const columns = static_cast<const std::int32_t*>(stream.reference_columns.data);
+  const auto expect = [&](bool fits, std::int64_t channel, const std::string& expected) {
+    if (fits) return;
+    throw_value_error(stream.name + ".reference_columns", expected,
+                      std::to_string(columns[channel]) + at(channel));
+  };
+  const std::int64_t channels = reference.values.shape[1];
+  for (std::int64_t c = 0; c < stream.values.shape[1]; ++c) {
+    expect(columns[c] >= -1 && columns[c] < channels, c,
+           "-1 to " + std::to_string(channels - 1) + " (of " + reference.name + ")");
+    if (columns[c] < 0) continue;
+    expect(!is_slerp(method_of_channel(stream, c)), c, "-1 for a quaternion's channels");
+    if (reference.timeline == Timeline::kRows) continue;
+    const Method method = method_of_channel(reference, columns[c]);
+    expect(!is_slerp(method) && method != Method::kSum, c,
+           "channels of " + reference.name + " that are no quaternion's and no sums");
   }
 }
 

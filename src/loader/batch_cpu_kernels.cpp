@@ -5,6 +5,7 @@
 #include "align/combine_cpu.h"
 #include "loader/anchor.h"
 #include "loader/image_cpu.h"
+#include "loader/relative.h"
 #include "loader/windows.h"
 
 namespace robocache::ROBOCACHE_TARGET {
@@ -135,6 +136,108 @@ void make_windows(const WindowPlan& window, const RunTable& runs, const Sample* 
   }
 }
 
+/// What a sample's window is relative to.
+template <typename Compute>
+struct Reference {
+  Compute values[kMaxReferenceChannels];
+  bool is_pad;
+};
+
+/// Finds the references of samples, one after another.
+template <typename Compute>
+class ReferenceFinder {
+ public:
+  explicit ReferenceFinder(const RelativePlan& plan)
+      : plan_(plan), window_(plan.reference), conversion_{} {
+    window_.steps = &kAtAnchor;
+    window_.align.out = found_.values;
+    window_.align.out_batch_stride = window_.align.out_target_stride = 0;
+    if (window_.align.out_valid != nullptr) window_.align.out_valid = &found_.is_pad;
+    conversion_ = conversion_of<Compute>(window_.align, plan_.runs);
+  }
+  ReferenceFinder(const ReferenceFinder&) = delete;
+  ReferenceFinder& operator=(const ReferenceFinder&) = delete;
+
+  /// Of a sample at an anchor. Whether it is padding is known where the window's mask is wanted.
+  const Reference<Compute>& find(const Anchor& anchor) {
+    if (!is_of_episode(window_, anchor.episode)) {
+      for (std::int64_t c = 0; c < window_.align.channels; ++c) found_.values[c] = Compute(0);
+      found_.is_pad = true;
+      return found_;
+    }
+    found_.is_pad = false;
+    const auto write_steps = [this](const LocatedTarget<Compute>* located,
+                                    const Windows<std::int64_t>* windows, std::int64_t count,
+                                    bool* exist) {
+      for (std::int64_t i = 0; i < count; ++i) {  // there is one
+        exist[i] = write_target(window_.align, plan_.runs, conversion_, located[i], &windows[i]);
+      }
+    };
+    make_window<Compute>(window_, anchor, 0, write_steps);
+    return found_;
+  }
+
+ private:
+  static constexpr std::int64_t kAtAnchor = 0;
+
+  const RelativePlan& plan_;
+  WindowPlan window_;
+  Conversion<Compute> conversion_;
+  Reference<Compute> found_;
+};
+
+/// Makes the channels [first, first + count) of a value relative to a reference.
+template <typename Compute>
+void subtract_reference(const StreamPlan& plan, const RunTable& runs, const RelativePlan& relative,
+                        const Compute* __restrict reference, std::int64_t first, std::int64_t count,
+                        Compute* __restrict x) {
+  const std::int64_t reference_channels = relative.reference.align.channels;
+  for (int run = 0; run < runs.count; ++run) {
+    const std::int64_t run_begin = runs[run].first_channel;
+    const std::int64_t run_end = runs.end_channel(run, plan.channels);
+    const std::int64_t begin = run_begin > first ? run_begin : first;
+    const std::int64_t end = run_end < first + count ? run_end : first + count;
+    const bool is_angle = runs[run].method == Method::kAngle;
+    for (std::int64_t c = begin; c < end; ++c) {
+      const std::int32_t column = reference_column(relative.columns, c, reference_channels);
+      if (column < 0) continue;
+      x[c - first] = less_reference(is_angle, x[c - first], reference[column]);
+    }
+  }
+}
+
+/// The windows of the samples [begin, end) of a stream that is relative to another.
+template <typename Compute>
+void make_relative_windows(const WindowPlan& window, const RunTable& runs,
+                           const RelativePlan& relative, const Sample* samples, std::int64_t begin,
+                           std::int64_t end) {
+  const StreamPlan& plan = window.align;
+  // By row, runs say no more than which channels are angles.
+  const PlannedRun copied{0, 0, Method::kPrevious};
+  const RunTable combined = window.is_by_row ? RunTable{&copied, 1, plan.channels} : runs;
+  Conversion<Compute> conversion = conversion_of<Compute>(plan, combined);
+  conversion.lerp = nullptr;
+  ReferenceFinder<Compute> finder(relative);
+  for (std::int64_t b = begin; b < end; ++b) {
+    const Anchor& anchor = samples[b - begin].anchor;
+    if (!is_of_episode(window, anchor.episode)) continue;
+    const Reference<Compute>& reference = finder.find(anchor);
+    const auto change = [&](std::int64_t first, std::int64_t count, Compute* x) {
+      subtract_reference(plan, runs, relative, reference.values, first, count, x);
+    };
+    const auto write_steps = [&](const LocatedTarget<Compute>* located,
+                                 const Windows<std::int64_t>* windows, std::int64_t count,
+                                 bool* exist) {
+      for (std::int64_t i = 0; i < count; ++i) {
+        const bool exists =
+            write_target(plan, combined, conversion, located[i], &windows[i], change);
+        exist[i] = exists && !reference.is_pad;
+      }
+    };
+    make_window<Compute>(window, anchor, b, write_steps);
+  }
+}
+
 /// The same of a stream of images that are written colours first.
 template <typename Compute, typename Out>
 void make_images(const WindowPlan& window, const Sample* samples, std::int64_t begin,
@@ -150,10 +253,20 @@ void make_images(const WindowPlan& window, const Sample* samples, std::int64_t b
   }
 }
 
-void make_stream(const WindowPlan& window, const RunTable& runs, const Sample* samples,
-                 std::int64_t begin, std::int64_t end) {
+/// Stream i of a batch.
+void make_stream(const BatchCall& call, std::int64_t i, const Sample* samples, std::int64_t begin,
+                 std::int64_t end) {
+  const WindowPlan& window = call.windows[i];
+  const RunTable& runs = call.runs[i];
   const bool is_double = computes_in_double(window.align.value_type, window.align.out_type);
-  if (window.colours > 0) {
+  if (call.relatives != nullptr && call.relatives[i].is_relative) {
+    const RelativePlan& relative = call.relatives[i];
+    if (is_double) {
+      make_relative_windows<double>(window, runs, relative, samples, begin, end);
+    } else {
+      make_relative_windows<float>(window, runs, relative, samples, begin, end);
+    }
+  } else if (window.colours > 0) {
     with_value_type(window.align.out_type, [&](auto tag) {
       using Out = typename decltype(tag)::type;
       using Compute = typename ComputeFor<Out>::type;
@@ -177,7 +290,7 @@ void make(const BatchCall& call, std::int64_t begin, std::int64_t end) {
       write_facts(call.draw, call.facts, samples[b - first], b);
     }
     for (std::int64_t i = 0; i < call.count; ++i) {
-      make_stream(call.windows[i], call.runs[i], samples, first, last);
+      make_stream(call, i, samples, first, last);
     }
   }
 }

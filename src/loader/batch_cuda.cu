@@ -14,6 +14,7 @@
 #include "loader/backends.h"
 #include "loader/copy_cuda.h"
 #include "loader/locate_cuda.h"
+#include "loader/relative_cuda.h"
 #include "loader/wide_cuda.h"
 
 namespace robocache {
@@ -22,10 +23,12 @@ namespace {
 
 /// A launch, as the kernel's parameters hold it: in constant memory, which takes 32,764 bytes of
 /// them. Small launches have small parameters, since every launch copies them.
-template <int kWindows, int kRuns_>
+template <int kWindows_, int kRuns_>
 struct BatchLaunch {
+  static constexpr int kWindows = kWindows_;
   static constexpr int kStreams = kWindows + 1;  // with that of the facts, which is the last
   static constexpr int kRuns = kRuns_;
+  static constexpr bool kIsRelative = false;
 
   // In the order in which a kernel reads them: a GPU fetches parameters 64 bytes at a time.
   std::int32_t stream_count;
@@ -45,7 +48,7 @@ struct BatchLaunch {
 
 using SmallBatch = BatchLaunch<6, 24>;
 using LargeBatch = BatchLaunch<kMaxStreams, kMaxRunsInAll>;
-static_assert(sizeof(SmallBatch) <= 4096 && sizeof(LargeBatch) <= 32764);
+static_assert(sizeof(SmallBatch) <= 4096 && sizeof(RelativeLaunch<LargeBatch>) <= 32764);
 
 /// Step 1 and 2 of a tile of a stream that is copied and interpolated, whose samples are known.
 /// `combine(plan, columns, made, count)` is step 2.
@@ -216,33 +219,50 @@ __device__ __forceinline__ void combine_any(const NarrowPlan& plan, const Column
   }
 }
 
-/// Any streams.
+/// A tile of any stream; `kIsRelative`: it may be a relative one.
+template <bool kIsRelative, typename Launch>
+__device__ __forceinline__ void make_any_tile(const Launch& launch, const WindowTile& tile) {
+  if (launch.targets[tile.stream].is_copied) return make_copied_tile(launch, tile);
+  const NarrowPlan& align = launch.windows[tile.stream].align;
+  const auto make = [&](auto compute) {
+    using Compute = decltype(compute);
+    if constexpr (kIsRelative) {
+      if (launch.references[tile.stream] >= 0) return make_relative_tile<Compute>(launch, tile);
+    }
+    if (launch.targets[tile.stream].span > 0) {
+      make_wide_tile<Compute>(launch, tile);
+    } else if (launch.columns[tile.stream].access == Access::kRuns) {
+      make_runs_tile<Compute>(launch, tile);
+    } else {
+      make_plain_tile<Compute>(
+          launch, tile,
+          [&](const NarrowPlan& plan, const Columns& columns, const PlainTarget<Compute>* made,
+              int count) { combine_any(plan, columns, tile.stretch, made, count); });
+    }
+  };
+  if (computes_in_double(align.value_type, align.out_type)) {
+    make(double{});
+  } else {
+    make(float{});
+  }
+}
+
+/// Any streams that are not relative.
 template <typename Launch>
 __global__ void __launch_bounds__(kThreads, kBlocksPerSm)
     batch_kernel(const __grid_constant__ Launch launch) {
   extern __shared__ uint4 shared[];
-  make_share<false>(launch, shared, [&](const WindowTile& tile) {
-    if (launch.targets[tile.stream].is_copied) return make_copied_tile(launch, tile);
-    const NarrowPlan& align = launch.windows[tile.stream].align;
-    const auto make = [&](auto compute) {
-      using Compute = decltype(compute);
-      if (launch.targets[tile.stream].span > 0) {
-        make_wide_tile<Compute>(launch, tile);
-      } else if (launch.columns[tile.stream].access == Access::kRuns) {
-        make_runs_tile<Compute>(launch, tile);
-      } else {
-        make_plain_tile<Compute>(
-            launch, tile,
-            [&](const NarrowPlan& plan, const Columns& columns, const PlainTarget<Compute>* made,
-                int count) { combine_any(plan, columns, tile.stretch, made, count); });
-      }
-    };
-    if (computes_in_double(align.value_type, align.out_type)) {
-      make(double{});
-    } else {
-      make(float{});
-    }
-  });
+  make_share<false>(launch, shared,
+                    [&](const WindowTile& tile) { make_any_tile<false>(launch, tile); });
+}
+
+/// Any streams.
+template <typename Launch>
+__global__ void __launch_bounds__(kThreads, kBlocksPerSm)
+    relative_batch_kernel(const __grid_constant__ Launch launch) {
+  extern __shared__ uint4 shared[];
+  make_share<false>(launch, shared,
+                    [&](const WindowTile& tile) { make_any_tile<true>(launch, tile); });
 }
 
 NarrowWindow narrow_window(const WindowPlan& wide) {
@@ -276,14 +296,15 @@ Columns cut_image(const NarrowWindow& window) {
   return fits ? Columns(pixels / width, Access::kVector) : Columns(pixels, Access::kScalar);
 }
 
-Cut cut_rows(const NarrowWindow& window, const RunTable& runs, std::int32_t targets) {
+Cut cut_rows(const NarrowWindow& window, const RunTable& runs, std::int32_t targets,
+             bool is_relative) {
   const NarrowPlan& plan = window.align;
   const auto cut_narrow = [&](const Columns& columns) -> Cut {
     const Tiling tiling(columns.pieces, targets);
     return {columns, Tiling::of_neighbours(tiling.targets_per_tile, tiling.stretches), 0};
   };
   if (window.colours > 0) return cut_wide(cut_image(window), kMostPixelPieces);
-  if (!is_common(plan.value_type, plan.out_type)) {
+  if (is_relative || !is_common(plan.value_type, plan.out_type)) {
     return cut_narrow({static_cast<std::int32_t>(runs.units), Access::kRuns});
   }
   const Columns columns = columns_of(plan, runs);
@@ -330,8 +351,11 @@ void launch_batch(const BatchCall& call, cudaStream_t stream) {
   launch.size = static_cast<std::int32_t>(call.size);
   int count = 0;
   const RunTable* tables[Launch::kStreams];
+  const RelativePlan* relatives[Launch::kStreams];
   for (std::int64_t i = 0; i < call.count; ++i) {
     if (!has_work(call.windows[i])) continue;
+    const bool is_relative = call.relatives != nullptr && call.relatives[i].is_relative;
+    relatives[count] = is_relative ? &call.relatives[i] : nullptr;
     launch.windows[count] = narrow_window(call.windows[i]);
     tables[count++] = &call.runs[i];
   }
@@ -339,12 +363,21 @@ void launch_batch(const BatchCall& call, cudaStream_t stream) {
   std::int32_t sweeps = 1;
   bool is_all_copied = true;
   bool is_all_float = true;
+  const auto add_runs = [&](int window, const RunTable& table) {
+    launch.first_run[window] = static_cast<std::int16_t>(runs);
+    launch.run_count[window] = static_cast<std::int16_t>(table.count);
+    for (int run = 0; run < table.count; ++run) {
+      launch.runs[runs++] = {static_cast<std::int32_t>(table[run].first_channel),
+                             static_cast<std::int32_t>(table[run].first_unit), table[run].method};
+    }
+  };
   for (int i = 0; i < count; ++i) {
     const NarrowWindow& window = launch.windows[i];
     const std::int32_t targets = launch.size * window.align.targets;
-    const bool is_copied = copied_part_bytes(window) > 0;
-    const Cut cut =
-        is_copied ? cut_copied_rows(window, targets) : cut_rows(window, *tables[i], targets);
+    const bool is_relative = relatives[i] != nullptr;
+    const bool is_copied = !is_relative && copied_part_bytes(window) > 0;
+    const Cut cut = is_copied ? cut_copied_rows(window, targets)
+                              : cut_rows(window, *tables[i], targets, is_relative);
     launch.columns[i] = cut.columns;
     launch.tilings[i] = cut.tiling;
     launch.targets[i] = {targets, Divisor(static_cast<std::uint32_t>(window.align.targets)),
@@ -355,12 +388,17 @@ void launch_batch(const BatchCall& call, cudaStream_t stream) {
                                                   window.align.value_type == DataType::kFloat32 &&
                                                   window.align.out_type == DataType::kFloat32));
     sweeps = std::max(sweeps, launch.tilings[i].sweeps(targets));
-    launch.first_run[i] = static_cast<std::int16_t>(runs);
-    launch.run_count[i] = static_cast<std::int16_t>(tables[i]->count);
-    for (int run = 0; run < tables[i]->count; ++run) {
-      const PlannedRun& from = (*tables[i])[run];
-      launch.runs[runs++] = {static_cast<std::int32_t>(from.first_channel),
-                             static_cast<std::int32_t>(from.first_unit), from.method};
+    add_runs(i, *tables[i]);
+  }
+  if constexpr (Launch::kIsRelative) {
+    int window = count;
+    for (int i = 0; i < count; ++i) {
+      launch.references[i] = -1;
+      if (relatives[i] == nullptr) continue;
+      launch.references[i] = static_cast<std::int16_t>(window);
+      launch.reference_columns[i] = relatives[i]->columns;
+      launch.windows[window] = narrow_window(relatives[i]->reference);
+      add_runs(window++, relatives[i]->runs);
     }
   }
   launch.tilings[count] = Tiling(1, launch.size);
@@ -379,9 +417,12 @@ void launch_batch(const BatchCall& call, cudaStream_t stream) {
     const std::size_t of_target = launch.targets[i].is_copied
                                       ? sizeof(CopiedRow)
                                       : target_bytes(plan, launch.columns[i].access);
-    shared = std::max(shared, of_target * static_cast<std::size_t>(tiling.targets_per_tile) +
-                                  sizeof(WindowSample) *
-                                      static_cast<std::size_t>(launch.targets[i].most_samples));
+    // A reference is located as a target is.
+    const std::size_t of_sample =
+        sizeof(WindowSample) + (relatives[i] != nullptr ? of_target : std::size_t{0});
+    shared =
+        std::max(shared, of_target * static_cast<std::size_t>(tiling.targets_per_tile) +
+                             of_sample * static_cast<std::size_t>(launch.targets[i].most_samples));
   }
   launch.by_sweep = Divisor(static_cast<std::uint32_t>(launch.blocks_per_sweep));
   cudaLaunchConfig_t config{};
@@ -389,10 +430,14 @@ void launch_batch(const BatchCall& call, cudaStream_t stream) {
   config.blockDim = kThreads;
   config.dynamicSmemBytes = shared;
   config.stream = stream;
-  const auto kernel = is_all_copied  ? copy_batch_kernel<Launch>
-                      : is_all_float ? float_batch_kernel<Launch>
-                                     : batch_kernel<Launch>;
-  check_cuda(cudaLaunchKernelEx(&config, kernel, launch), "a batch");
+  if constexpr (Launch::kIsRelative) {
+    check_cuda(cudaLaunchKernelEx(&config, relative_batch_kernel<Launch>, launch), "a batch");
+  } else {
+    const auto kernel = is_all_copied  ? copy_batch_kernel<Launch>
+                        : is_all_float ? float_batch_kernel<Launch>
+                                       : batch_kernel<Launch>;
+    check_cuda(cudaLaunchKernelEx(&config, kernel, launch), "a batch");
+  }
 }
 
 }  // namespace
@@ -400,10 +445,22 @@ void launch_batch(const BatchCall& call, cudaStream_t stream) {
 
 void make_batch_on_cuda(const BatchCall& call, CUstream_st* stream) {
   if (call.size == 0 && call.draw.state == nullptr) return;
+  std::int64_t windows = call.count;
   std::int64_t runs = 0;
-  for (std::int64_t i = 0; i < call.count; ++i) runs += call.runs[i].count;
-  const bool is_small = call.count < cuda::SmallBatch::kStreams && runs <= cuda::SmallBatch::kRuns;
-  if (is_small) {
+  for (std::int64_t i = 0; i < call.count; ++i) {
+    runs += call.runs[i].count;
+    if (call.relatives == nullptr || !call.relatives[i].is_relative) continue;
+    ++windows;
+    runs += call.relatives[i].runs.count;
+  }
+  const bool is_small = windows < cuda::SmallBatch::kStreams && runs <= cuda::SmallBatch::kRuns;
+  if (call.relatives != nullptr) {
+    if (is_small) {
+      cuda::launch_batch<cuda::RelativeLaunch<cuda::SmallBatch>>(call, stream);
+    } else {
+      cuda::launch_batch<cuda::RelativeLaunch<cuda::LargeBatch>>(call, stream);
+    }
+  } else if (is_small) {
     cuda::launch_batch<cuda::SmallBatch>(call, stream);
   } else {
     cuda::launch_batch<cuda::LargeBatch>(call, stream);

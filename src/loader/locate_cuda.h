@@ -109,6 +109,11 @@ struct WindowTile {
       // Which waits for nothing, while samples are yet to be found.
       target = {number, b - first_sample, step, window.steps[step]};
     }
+    return sample_count(targets);
+  }
+
+  /// How many samples it has targets of.
+  __device__ int sample_count(const WindowTargets& targets) const {
     if (count <= 0) return 0;
     return targets.by_steps.quotient(first_target + count - 1) - first_sample + 1;
   }

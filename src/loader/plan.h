@@ -48,6 +48,16 @@ struct BasicWindowPlan {
 
 using WindowPlan = BasicWindowPlan<std::int64_t>;
 
+/// What a window is made relative to: another stream of the plan, at the anchor.
+struct RelativePlan {
+  bool is_relative;  // else nothing here is looked at
+  // The reference: one target, without scale or age. `align.out_valid` says whether its mask is
+  // wanted, as it does to `align`, and not where it goes.
+  WindowPlan reference;
+  RunTable runs;                // the reference's
+  const std::int32_t* columns;  // [D]: its channel for each of the window's; others are none
+};
+
 /// The rows of an episode are counted by numbers below this, on every backend.
 inline constexpr std::int64_t kMaxEpisodeRows = (std::int64_t{1} << 30) - 1;
 

@@ -65,6 +65,20 @@ std::int64_t rows_of(const WindowStream& stream) {
   return kMaxSamples;  // any number
 }
 
+bool is_relative(const WindowStream& stream) { return stream.relative_to >= 0; }
+
+/// The runs of a relative window by row, of which all that is said is which are angles.
+std::vector<Run> angles_by_row(const WindowStream& stream) {
+  std::vector<Run> layout = stream.layout;
+  if (layout.empty() && stream.values.shape[1] > 0) {
+    layout.push_back({stream.method, stream.values.shape[1]});
+  }
+  for (Run& run : layout) {
+    if (run.method != Method::kAngle) run.method = Method::kPrevious;
+  }
+  return layout;
+}
+
 /// The stream as `align` takes it: its targets are the steps, its batch the episodes.
 Stream aligned_stream(const WindowStream& stream) {
   Stream aligned;
@@ -84,6 +98,7 @@ Stream aligned_stream(const WindowStream& stream) {
   aligned.multiply = stream.multiply;
   if (stream.timeline == Timeline::kRows) {
     aligned.method = Method::kPrevious;
+    if (is_relative(stream)) aligned.layout = angles_by_row(stream);
   } else {
     aligned.method = stream.method;
     aligned.layout = stream.layout;
@@ -92,6 +107,12 @@ Stream aligned_stream(const WindowStream& stream) {
     aligned.mean_window = stream.mean_window;
   }
   return aligned;
+}
+
+/// Leaves out what nobody needs where nobody asks for a mask: `valid` says which rows are added, too.
+void forget_mask(StreamPlan& align) {
+  align.has_max_gap = false;
+  if (!(align.row_kinds & (kReadsWindow | kReadsInterval))) align.valid = nullptr;
 }
 
 /// Makes a window one of images that are written colours first.
@@ -162,14 +183,75 @@ PreparedBatch::PreparedBatch(const std::vector<WindowStream>& streams,
   draw_.samples = anchors.shape[0];
   set_mixture(order);
   set_order(order);
+  for (const WindowStream& stream : streams) add_window(stream, context);
   std::size_t runs = 0;
-  for (const WindowStream& stream : streams) {
-    add_window(stream, context);
-    runs += windows_.back().runs.size();
+  std::size_t references = 0;
+  for (std::size_t i = 0; i < streams.size(); ++i) {
+    runs += windows_[i].runs.size();
+    check_relative(streams, i);
+    if (!is_relative(streams[i])) continue;
+    has_relatives_ = true;
+    runs += windows_[static_cast<std::size_t>(streams[i].relative_to)].runs.size();
+    ++references;
   }
   if (runs > std::size_t{kMaxRunsInAll}) {
     throw_value_error("streams", "at most " + std::to_string(kMaxRunsInAll) + " runs in all",
                       std::to_string(runs));
+  }
+  if (streams.size() + references > std::size_t{kMaxStreams}) {
+    throw_value_error(
+        "streams", "at most " + std::to_string(kMaxStreams) + ", relative ones counted twice",
+        std::to_string(streams.size()) + " and " + std::to_string(references) + " relative ones");
+  }
+}
+
+void PreparedBatch::check_relative(const std::vector<WindowStream>& streams,
+                                   std::size_t number) const {
+  const WindowStream& stream = streams[number];
+  const auto refuse = [&](const char* argument, const std::string& expected,
+                          const std::string& got) {
+    throw_value_error(stream.name + "." + argument, expected, got);
+  };
+  if (!is_relative(stream)) {
+    if (stream.relative_to != -1) {
+      refuse("relative_to", "a stream's number, or -1", std::to_string(stream.relative_to));
+    }
+    if (stream.reference_columns.present()) {
+      refuse("reference_columns", "none without relative_to", "some");
+    }
+    return;
+  }
+  const auto to = static_cast<std::size_t>(stream.relative_to);
+  if (to >= streams.size()) {
+    refuse("relative_to", "a number below that of streams, " + std::to_string(streams.size()),
+           std::to_string(to));
+  }
+  const WindowStream& reference = streams[to];
+  if (to == number) refuse("relative_to", "another stream", "itself");
+  if (is_relative(reference)) {
+    refuse("relative_to", "a stream that is not relative itself", reference.name);
+  }
+  if (stream.channels_first) {
+    refuse("relative_to", "none for images whose channels come first", reference.name);
+  }
+  if (reference.channels_first) {
+    refuse("relative_to", "a stream whose channels do not come first", reference.name);
+  }
+  if (reference.values.shape[1] > kMaxReferenceChannels) {
+    refuse("relative_to",
+           "a stream of at most " + std::to_string(kMaxReferenceChannels) + " channels",
+           reference.name + " of " + std::to_string(reference.values.shape[1]));
+  }
+  if (!is_floating_type(stream.out_type)) {
+    throw_type_error(stream.name + ".out_type", std::string(kFloatingTypes) + " with relative_to",
+                     name_of(stream.out_type));
+  }
+  const std::string name = stream.name + ".reference_columns";
+  const std::string shape = bracket({dimension("D", stream.values.shape[1])});
+  if (!stream.reference_columns.present()) throw_value_error(name, shape, "none");
+  check_array(name, stream.reference_columns, DataType::kInt32, 0, shape, device_);
+  if (stream.reference_columns.shape[0] != stream.values.shape[1]) {
+    throw_value_error(name, shape, shape_text(stream.reference_columns));
   }
 }
 
@@ -273,7 +355,12 @@ void PreparedBatch::add_window(const WindowStream& stream, const ExecutionContex
     options.outside = stream.outside;
     options.names.target_times = "steps";
     const CallPlan plan(&aligned, 1, stream.steps, options, stream.out_type, context);
-    Window window{stream.name, {}, {}, plan.runs(0).units};
+    Window window{stream.name,
+                  {},
+                  {},
+                  plan.runs(0).units,
+                  stream.relative_to,
+                  static_cast<const std::int32_t*>(stream.reference_columns.data)};
     window.plan.align = plan.plan(0);
     for (int run = 0; run < plan.runs(0).count; ++run) window.runs.push_back(plan.runs(0)[run]);
     return window;
@@ -325,6 +412,21 @@ void PreparedBatch::add_window(const WindowStream& stream, const ExecutionContex
   window.is_causal = stream.is_causal && !is_by_row;
 }
 
+RelativePlan PreparedBatch::relative_plan(const Window& window, bool* is_pad) const {
+  if (window.relative_to < 0) return {};
+  const Window& reference = windows_[static_cast<std::size_t>(window.relative_to)];
+  RelativePlan relative{true, reference.plan, reference.table(), window.reference_columns};
+  StreamPlan& align = relative.reference.align;
+  align.batch = align.targets = 1;
+  align.subtract = align.multiply = nullptr;
+  align.out_type = compute_type(window.plan.align.value_type, window.plan.align.out_type);
+  align.out = nullptr;
+  align.out_age = nullptr;
+  align.out_valid = is_pad;
+  if (is_pad == nullptr) forget_mask(align);
+  return relative;
+}
+
 PreparedBatch::Call PreparedBatch::call(const std::int64_t* indices, std::int64_t* state,
                                         std::int64_t size, const WindowOutput* outputs,
                                         const BatchFacts& facts,
@@ -339,7 +441,10 @@ PreparedBatch::Call PreparedBatch::call(const std::int64_t* indices, std::int64_
   if (size > 0 && indices == nullptr && state == nullptr) {
     throw_value_error("indices", "so many numbers", "none");
   }
-  Call made{{}, {}, {draw_, facts, nullptr, nullptr, static_cast<std::int64_t>(count()), size}};
+  Call made{{},
+            {},
+            {},
+            {draw_, facts, nullptr, nullptr, nullptr, static_cast<std::int64_t>(count()), size}};
   made.call.draw.indices = indices;
   made.call.draw.state = state;
   made.windows.reserve(count());
@@ -372,13 +477,11 @@ PreparedBatch::Call PreparedBatch::call(const std::int64_t* indices, std::int64_
     align.out_age = output.age_ns;
     align.out_age_batch_stride = align.targets;
     align.out_age_target_stride = 1;
-    if (output.is_pad == nullptr) {
-      align.has_max_gap =
-          false;  // of use to the mask alone, as is `valid` but where rows are added
-      if (!(align.row_kinds & (kReadsWindow | kReadsInterval))) align.valid = nullptr;
-    }
-    made.runs.push_back({window.runs.data(), static_cast<int>(window.runs.size()), window.units});
+    if (output.is_pad == nullptr) forget_mask(align);
+    made.runs.push_back(window.table());
+    if (has_relatives_) made.relatives.push_back(relative_plan(window, output.is_pad));
   }
+  made.call.relatives = has_relatives_ ? made.relatives.data() : nullptr;
   made.call.windows = made.windows.data();
   made.call.runs = made.runs.data();
   return made;

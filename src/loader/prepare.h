@@ -31,6 +31,7 @@ class PreparedBatch {
   struct Call {
     std::vector<WindowPlan> windows;
     std::vector<RunTable> runs;
+    std::vector<RelativePlan> relatives;  // of all windows, or of none
     BatchCall call;
   };
 
@@ -48,16 +49,23 @@ class PreparedBatch {
     WindowPlan plan;
     std::vector<PlannedRun> runs;
     std::int64_t units;
+    std::int32_t relative_to;  // the number of another window; -1: none
+    const std::int32_t* reference_columns;
+
+    RunTable table() const { return {runs.data(), static_cast<int>(runs.size()), units}; }
   };
 
   void set_mixture(const BatchOrder& order);
   void set_order(const BatchOrder& order);
   void check_episodes(const WindowStream& stream) const;
   void add_window(const WindowStream& stream, const ExecutionContext& context);
+  void check_relative(const std::vector<WindowStream>& streams, std::size_t number) const;
+  RelativePlan relative_plan(const Window& window, bool* is_pad) const;
 
   DeviceType device_;
   DrawPlan draw_{};
   std::vector<Window> windows_;
+  bool has_relatives_ = false;
 };
 
 }  // namespace robocache

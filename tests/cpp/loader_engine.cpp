@@ -119,7 +119,8 @@ class DeviceProblem {
     for (WindowStream stream : problem.streams()) {
       for (ConstTensorView* view :
            {&stream.values, &stream.times, &stream.offsets, &stream.begins, &stream.received,
-            &stream.valid, &stream.steps, &stream.subtract, &stream.multiply}) {
+            &stream.valid, &stream.steps, &stream.subtract, &stream.multiply,
+            &stream.reference_columns}) {
         *view = on_device(*view);
       }
       streams_.push_back(stream);

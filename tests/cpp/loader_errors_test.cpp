@@ -164,6 +164,114 @@ TEST(LoaderErrors, Images) {
          [&](Call& call) { image(call).subtract = Tensor(DataType::kFloat64, {12}); });
 }
 
+TEST(LoaderErrors, RelativeWindows) {
+  const auto columns = [](const std::vector<std::int64_t>& list) {
+    Tensor tensor(DataType::kInt32, {static_cast<std::int64_t>(list.size())});
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      tensor.set(static_cast<std::int64_t>(i), static_cast<double>(list[i]));
+    }
+    return tensor;
+  };
+  // Of action, by row, to force, by time.
+  const auto relative = [&](Call& call) -> WindowData& {
+    call.by_row().options.relative_to = 0;
+    call.by_row().reference_columns = columns({0, 1, -1, 3});
+    return call.by_row();
+  };
+  expect("no error", [&](Call& call) { relative(call); });
+  expect("ValueError action.relative_to: expected a number below that of streams, 2, got 2",
+         [&](Call& call) { relative(call).options.relative_to = 2; });
+  expect("ValueError action.relative_to: expected a stream's number, or -1, got -2",
+         [&](Call& call) { relative(call).options.relative_to = -2; });
+  expect("ValueError action.relative_to: expected another stream, got itself",
+         [&](Call& call) { relative(call).options.relative_to = 1; });
+  expect("ValueError force.relative_to: expected a stream that is not relative itself, got action",
+         [&](Call& call) {
+           relative(call);
+           call.by_time().options.relative_to = 1;
+           call.by_time().reference_columns = columns({0, 1, 2, 3});
+         });
+  expect("ValueError action.reference_columns: expected none without relative_to, got some",
+         [&](Call& call) { relative(call).options.relative_to = -1; });
+  expect("ValueError action.reference_columns: expected [D=4], got none",
+         [&](Call& call) { relative(call).reference_columns = {}; });
+  expect("ValueError action.reference_columns: expected [D=4], got [3]",
+         [&](Call& call) { relative(call).reference_columns = columns({0, 1, 2}); });
+  expect("TypeError action.reference_columns: expected int32, got int64",
+         [&](Call& call) { relative(call).reference_columns = Call::numbers({0, 1, 2, 3}); });
+  expect("ValueError action.reference_columns: expected -1 to 3 (of force), got 4 at [1]",
+         [&](Call& call) { relative(call).reference_columns.set(1, 4); });
+  expect("ValueError action.reference_columns: expected -1 to 3 (of force), got -2 at [3]",
+         [&](Call& call) { relative(call).reference_columns.set(3, -2); });
+  for (const Timeline timeline : {Timeline::kTime, Timeline::kRows}) {
+    expect(
+        "ValueError action.reference_columns: expected -1 for a quaternion's channels, got 0 at "
+        "[0]",
+        [&](Call& call) {
+          relative(call).options.layout = {{Method::kSlerpXyzw, 4}};
+          call.by_row().options.timeline = timeline;
+        });
+  }
+  for (const Method method : {Method::kSlerpXyzw, Method::kSum}) {
+    expect(
+        "ValueError action.reference_columns: expected channels of force that are no quaternion's "
+        "and no sums, got 0 at [0]",
+        [&](Call& call) {
+          relative(call);
+          call.by_time().options.layout = {{method, 4}};
+        });
+    expect("no error", [&](Call& call) {
+      relative(call);
+      call.by_time().options.layout = {{method, 4}};
+      call.by_time().options.timeline = Timeline::kRows;
+    });
+  }
+  expect(
+      "TypeError action.out_type: expected float16, bfloat16, float32 or float64 with "
+      "relative_to, got uint8",
+      [&](Call& call) { relative(call).options.out_type = DataType::kUInt8; });
+  const auto make_image = [](WindowData& window) {
+    window.values = Tensor(DataType::kUInt8, {6, 4});
+    window.options.channels_first = true;
+    window.options.pixels = 2;
+    window.options.colours = 2;
+  };
+  expect(
+      "ValueError action.relative_to: expected none for images whose channels come first, got "
+      "force",
+      [&](Call& call) { make_image(relative(call)); });
+  expect(
+      "ValueError action.relative_to: expected a stream whose channels do not come first, got "
+      "force",
+      [&](Call& call) {
+        relative(call);
+        make_image(call.by_time());
+      });
+  expect(
+      "ValueError action.relative_to: expected a stream of at most 4096 channels, got force of "
+      "4097",
+      [&](Call& call) {
+        relative(call);
+        call.by_time().values = Tensor(DataType::kFloat32, {6, 4097});
+      });
+  expect(
+      "ValueError streams: expected at most 64, relative ones counted twice, got 64 and 1 "
+      "relative ones",
+      [&](Call& call) {
+        relative(call);
+        call.problem.windows.resize(std::size_t{64}, call.by_time());
+      });
+  expect("ValueError streams: expected at most 512 runs in all, got 514", [&](Call& call) {
+    std::vector<robocache::Run> runs(256, {Method::kLinear, 1});
+    for (std::size_t run = 1; run < runs.size(); run += 2) runs[run].method = Method::kPrevious;
+    WindowData& force = call.by_time();
+    relative(call);
+    force.values = Tensor(DataType::kFloat32, {6, 256});
+    force.options.layout = runs;
+    call.by_row().options.layout = {{Method::kAngle, 2}, {Method::kLinear, 2}};
+  });
+}
+
 TEST(LoaderErrors, WhatTensorsHold) {
   expect("ValueError force.offsets: expected ascending offsets, got 3 after 4 at [2]",
          [](Call& call) { call.by_time().offsets = Call::numbers({0, 4, 3}); });

@@ -20,6 +20,7 @@ WindowStream WindowData::stream() const {
   stream.steps = steps.view();
   stream.subtract = subtract.view();
   stream.multiply = multiply.view();
+  stream.reference_columns = reference_columns.view();
   return stream;
 }
 
@@ -54,6 +55,12 @@ std::string LoaderProblem::text() const {
          << window.subtract.text() << ", multiply " << window.multiply.text()
          << (options.is_causal ? ", causal" : "") << ", latency " << options.latency_ns
          << ", outside " << static_cast<int>(options.outside);
+    if (options.relative_to >= 0) {
+      text << ", relative to number " << options.relative_to << " by";
+      for (std::int64_t c = 0; c < window.reference_columns.size(); ++c) {
+        text << " " << window.reference_columns.get(c);
+      }
+    }
     if (options.channels_first) text << ", " << options.colours << " colours first";
     const auto duration = [&](const char* name, const std::optional<Duration>& length) {
       if (length) text << ", " << name << " " << length->nanoseconds();
@@ -300,6 +307,38 @@ WindowData random_window(std::int64_t number, std::int64_t episodes, const Clock
   return window;
 }
 
+/// How each channel of a stream is combined.
+std::vector<Method> methods_of(const WindowData& window) {
+  std::vector<Method> methods;
+  for (const Run& run : window.options.layout) {
+    methods.insert(methods.end(), static_cast<std::size_t>(run.channels), run.method);
+  }
+  return methods;
+}
+
+/// Makes a window relative to another, where both are such as may be.
+void make_relative(WindowData& window, std::int32_t number, const WindowData& reference,
+                   Random& random) {
+  WindowStream& options = window.options;
+  if (options.channels_first || options.out_type == DataType::kUInt8) return;
+  if (reference.options.channels_first || reference.options.relative_to >= 0) return;
+  const std::vector<Method> methods = methods_of(window);
+  const std::vector<Method> reference_methods = methods_of(reference);
+  options.relative_to = number;
+  window.reference_columns = Tensor(DataType::kInt32, {window.channels()});
+  for (std::size_t c = 0; c < methods.size(); ++c) {
+    std::int64_t column = -1;
+    if (reference.channels() > 0 && !is_slerp(methods[c]) && !random.one_in(4)) {
+      column = random.below(reference.channels());
+    }
+    if (column >= 0 && reference.options.timeline == Timeline::kTime) {
+      const Method of_column = reference_methods[static_cast<std::size_t>(column)];
+      if (is_slerp(of_column) || of_column == Method::kSum) column = -1;
+    }
+    window.reference_columns.set(static_cast<std::int64_t>(c), static_cast<double>(column));
+  }
+}
+
 /// A mixture of some parts, of which those without anchors weigh nothing. Anchors in front of the
 /// first part are never drawn.
 void make_mixture(LoaderProblem& problem, Random& random) {
@@ -374,6 +413,15 @@ LoaderProblem random_loader_problem(std::uint64_t seed, const LoaderWanted& want
   order.batch_size =
       1 + random.below(order.drop_last ? std::min<std::int64_t>(samples / order.ranks, 12) : 12);
   problem.wants_facts = !random.one_in(6);
+  if (wanted.is_relative ? *wanted.is_relative : random.one_in(4)) {
+    // Those at even places to others: a reference is not relative itself.
+    for (int i = 0; i < streams && streams + i / 2 < kMaxStreams; i += 2) {
+      const int reference = static_cast<int>(random.below(streams)) | 1;
+      if (reference >= streams) continue;
+      make_relative(problem.windows[static_cast<std::size_t>(i)], reference,
+                    problem.windows[static_cast<std::size_t>(reference)], random);
+    }
+  }
   return problem;
 }
 

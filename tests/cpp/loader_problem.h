@@ -17,6 +17,7 @@ namespace robocache::testing {
 struct WindowData {
   WindowStream options;  // its tensors are those below
   Tensor values, times, offsets, begins, received, valid, steps, subtract, multiply;
+  Tensor reference_columns;
   std::int64_t gap = 0;  // elements between the rows of the output
   bool wants_pad = true, wants_age = true;
 
@@ -68,9 +69,10 @@ struct LoaderWanted {
   std::optional<bool> is_causal;
   std::optional<bool> is_mixture;
   std::optional<bool> has_begins;
-  bool is_image = false;   // of every stream; else of some, where nothing else is wanted
-  bool is_copied = false;  // rows as they are, most of them whole windows of neighbours
-  int streams = 0;         // 0: one to four
+  std::optional<bool> is_relative;  // some streams to others
+  bool is_image = false;            // of every stream; else of some, where nothing else is wanted
+  bool is_copied = false;           // rows as they are, most of them whole windows of neighbours
+  int streams = 0;                  // 0: one to four
 };
 
 LoaderProblem random_loader_problem(std::uint64_t seed, const LoaderWanted& wanted = {});

@@ -171,6 +171,136 @@ ExpectedWindow window_by_row(const WindowStream& stream, const Anchor& anchor) {
   return window;
 }
 
+ExpectedWindow window_alone(const WindowStream& stream, const Anchor& anchor) {
+  return stream.timeline == Timeline::kRows ? window_by_row(stream, anchor)
+                                            : window_by_time(stream, anchor);
+}
+
+bool is_of_episode(const WindowStream& stream, const Anchor& anchor) {
+  const std::int64_t episode = anchor.episode - stream.first_episode;
+  return episode >= 0 && episode < stream.offsets.shape[0] - 1;
+}
+
+/// A stream's values in another type, row after row; or ones.
+Tensor values_as(const WindowStream& stream, DataType type, bool are_ones) {
+  const std::int64_t episodes = stream.offsets.shape[0] - 1;
+  const std::int64_t channels = stream.values.shape[1];
+  Tensor values(type, {integer_at(stream.offsets, episodes), channels});
+  for (std::int64_t e = 0; e < episodes; ++e) {
+    const std::int64_t begin = integer_at(stream.offsets, e);
+    for (std::int64_t row = begin; row < integer_at(stream.offsets, e + 1); ++row) {
+      for (std::int64_t c = 0; c < channels; ++c) {
+        const std::int64_t place = place_of_row(stream, e, row - begin) + c;
+        values.set(row * channels + c,
+                   are_ones ? 1 : load_number(stream.values.data, stream.values.dtype, place));
+      }
+    }
+  }
+  return values;
+}
+
+/// The stream with these values, without scale, in a type.
+WindowStream unscaled(const WindowStream& stream, const Tensor& values, DataType type) {
+  WindowStream unscaled = stream;
+  unscaled.values = values.view();
+  unscaled.begins = unscaled.subtract = unscaled.multiply = {};
+  unscaled.out_type = type;
+  return unscaled;
+}
+
+/// Which elements of a window stand for no value: [K,D].
+std::vector<bool> literals_of(const WindowStream& stream, const Anchor& anchor) {
+  const auto count = static_cast<std::size_t>(stream.steps.shape[0] * stream.values.shape[1]);
+  if (ExistingRows(stream, anchor).count == 0) return std::vector<bool>(count, true);
+  std::vector<bool> are_literal(count, false);
+  if (stream.outside != Outside::kZero && stream.outside != Outside::kNan) return are_literal;
+  // Where NaN comes of ones, it stands for no value.
+  const Tensor ones = values_as(stream, DataType::kFloat32, true);
+  WindowStream of_ones = unscaled(stream, ones, DataType::kFloat32);
+  of_ones.outside = Outside::kNan;
+  const ExpectedWindow window = window_alone(of_ones, anchor);
+  for (std::size_t i = 0; i < count; ++i) are_literal[i] = std::isnan(window.low[i]);
+  return are_literal;
+}
+
+/// What a number may be.
+struct Range {
+  double low, high;
+};
+
+/// The same angles in (-pi, pi], as `reference.h` has it of angles.
+Range wrapped(const Range& x, DataType type) {
+  const double pi = rounded(3.14159265358979323846, type);
+  if (is_same_number(x.low, x.high) && -pi < x.low && x.low <= pi) return x;
+  const double unit = type == DataType::kFloat64 ? 0x1p-52 : 0x1p-23;
+  const double slack =
+      4 * unit * std::max(1.0, std::max(std::fabs(x.low), std::fabs(x.high))) + (x.high - x.low);
+  const double turned = static_cast<double>(
+      std::remainder(static_cast<long double>(x.low), 2 * 3.14159265358979323846L));
+  if (std::fabs(turned) + slack > pi) return {-pi, pi};
+  return {turned - slack, turned + slack};
+}
+
+/// A window that is relative to another stream.
+ExpectedWindow relative_window(const WindowStream& stream, const WindowStream& reference,
+                               const Anchor& anchor) {
+  const DataType type = compute_type(stream.values.dtype, stream.out_type);
+  const std::int64_t channels = stream.values.shape[1];
+  // The reference: one step, at the anchor.
+  std::vector<Range> references(static_cast<std::size_t>(reference.values.shape[1]), Range{0, 0});
+  bool is_pad = true;
+  if (is_of_episode(reference, anchor)) {
+    const Tensor values = values_as(reference, type, false);
+    const Tensor at_anchor(DataType::kInt64, {1});
+    WindowStream one = unscaled(reference, values, type);
+    one.steps = at_anchor.view();
+    const ExpectedWindow found = window_alone(one, anchor);
+    for (std::size_t c = 0; c < references.size(); ++c) {
+      references[c] = {found.low[c], found.high[c]};
+    }
+    is_pad = found.is_pad[0];
+  }
+  std::vector<Method> methods(static_cast<std::size_t>(channels), stream.method);
+  std::int64_t channel = 0;
+  for (const Run& run : stream.layout) {
+    std::fill_n(methods.begin() + channel, run.channels, run.method);
+    channel += run.channels;
+  }
+
+  WindowStream plain = stream;
+  plain.subtract = plain.multiply = {};
+  plain.out_type = type;
+  ExpectedWindow window = window_alone(plain, anchor);
+  const std::vector<bool> are_literal = literals_of(stream, anchor);
+  const auto scaled = [&](double x, std::int64_t c) {
+    if (stream.subtract.present()) {
+      x = rounded(x - load_number(stream.subtract.data, type, c), type);
+    }
+    if (stream.multiply.present()) {
+      x = rounded(x * load_number(stream.multiply.data, type, c), type);
+    }
+    return x;
+  };
+  for (std::size_t i = 0; i < window.low.size(); ++i) {
+    const std::int64_t c = static_cast<std::int64_t>(i) % channels;
+    const auto column =
+        static_cast<std::int64_t>(load_number(stream.reference_columns.data, DataType::kInt32, c));
+    Range x{window.low[i], window.high[i]};
+    if (!are_literal[i]) {
+      if (column >= 0) {
+        const Range& less = references[static_cast<std::size_t>(column)];
+        x = {rounded(x.low - less.high, type), rounded(x.high - less.low, type)};
+        if (methods[static_cast<std::size_t>(c)] == Method::kAngle) x = wrapped(x, type);
+      }
+      x = {scaled(x.low, c), scaled(x.high, c)};
+    }
+    window.low[i] = rounded(std::min(x.low, x.high), stream.out_type);
+    window.high[i] = rounded(std::max(x.low, x.high), stream.out_type);
+  }
+  if (is_pad) window.is_pad.assign(window.is_pad.size(), true);
+  return window;
+}
+
 template <typename Number>
 std::string difference(const std::string& what, std::int64_t b, std::int64_t k, Number expected,
                        Number got) {
@@ -277,9 +407,11 @@ std::int64_t drawn(const LoaderProblem& problem, std::int64_t epoch, std::int64_
 
 }  // namespace
 
-ExpectedWindow expected_window(const WindowStream& stream, const Anchor& anchor) {
-  return stream.timeline == Timeline::kRows ? window_by_row(stream, anchor)
-                                            : window_by_time(stream, anchor);
+ExpectedWindow expected_window(const std::vector<WindowStream>& streams, std::size_t number,
+                               const Anchor& anchor) {
+  const WindowStream& stream = streams[number];
+  if (stream.relative_to < 0) return window_alone(stream, anchor);
+  return relative_window(stream, streams[static_cast<std::size_t>(stream.relative_to)], anchor);
 }
 
 std::vector<std::int64_t> expected_samples(const LoaderProblem& problem, std::int64_t epoch,
@@ -314,13 +446,12 @@ std::string check_batch(const LoaderProblem& problem, const std::vector<std::int
     const Anchor anchor = problem.anchor(indices[b]);
     for (std::size_t i = 0; i < streams.size(); ++i) {
       const WindowStream& stream = streams[i];
-      const std::int64_t episode = anchor.episode - stream.first_episode;
-      if (episode < 0 || episode >= stream.offsets.shape[0] - 1) {
+      if (!is_of_episode(stream, anchor)) {
         if (is_unwritten(problem.windows[i], result.windows[i], sample)) continue;
         return stream.name + " wrote sample " + std::to_string(b) + problem.text();
       }
       const std::string wrong = check_window(problem.windows[i], result.windows[i], sample,
-                                             expected_window(stream, anchor));
+                                             expected_window(streams, i, anchor));
       if (!wrong.empty()) return wrong + problem.text();
     }
     if (!problem.wants_facts) continue;

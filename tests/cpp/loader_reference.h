@@ -18,8 +18,9 @@ struct ExpectedWindow {
   std::vector<std::int64_t> ages;  // [K]
 };
 
-/// Of an anchor in an episode that the stream is of.
-ExpectedWindow expected_window(const WindowStream& stream, const Anchor& anchor);
+/// Of stream `number`, at an anchor in an episode that it is of.
+ExpectedWindow expected_window(const std::vector<WindowStream>& streams, std::size_t number,
+                               const Anchor& anchor);
 
 /// The samples of this rank's batch at an epoch's position, by their anchors.
 std::vector<std::int64_t> expected_samples(const LoaderProblem& problem, std::int64_t epoch,

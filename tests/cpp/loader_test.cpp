@@ -81,6 +81,7 @@ TEST_P(LoaderBatch, AllOfFloat32) {
   LoaderWanted wanted;
   wanted.value_type = DataType::kFloat32;
   wanted.out_type = DataType::kFloat32;
+  wanted.is_relative = false;
   check(wanted, 150);
 }
 
@@ -90,6 +91,7 @@ TEST_P(LoaderBatch, RowsAsTheyAre) {
   LoaderWanted wanted;
   wanted.timeline = Timeline::kRows;
   wanted.is_copied = true;
+  wanted.is_relative = false;
   for (const DataType type : {DataType::kFloat32, DataType::kFloat64, DataType::kUInt8}) {
     wanted.value_type = type;
     check(wanted, 30);
@@ -104,6 +106,36 @@ TEST_P(LoaderBatch, ImagesWithColoursFirst) {
     wanted.out_type = out_type;
     wanted.streams = 1;
     check(wanted, 20);
+  }
+}
+
+TEST_P(LoaderBatch, RelativeToOthers) {
+  seed = 90'000;
+  for (const std::optional<Timeline> timeline :
+       {std::optional<Timeline>(), std::optional(Timeline::kTime),
+        std::optional(Timeline::kRows)}) {
+    LoaderWanted wanted;
+    wanted.is_relative = true;
+    wanted.streams = 3;
+    wanted.timeline = timeline;
+    check(wanted, 60);
+    wanted.method = Method::kAngle;
+    check(wanted, 30);
+  }
+}
+
+TEST_P(LoaderBatch, RelativeOfEveryPairOfValueTypes) {
+  seed = 95'000;
+  for (const DataType value_type : kValueTypes) {
+    for (const DataType out_type : kValueTypes) {
+      if (out_type == DataType::kUInt8) continue;
+      LoaderWanted wanted;
+      wanted.is_relative = true;
+      wanted.streams = 2;
+      wanted.value_type = value_type;
+      wanted.out_type = out_type;
+      check(wanted, 6);
+    }
   }
 }
 
