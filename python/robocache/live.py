@@ -1,0 +1,526 @@
+"""`LiveAligner`: windows at control time, made as the loader made them in training."""
+
+from __future__ import annotations
+
+import operator
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from robocache import _config
+from robocache._live_library import STATS, Aligner, LiveStatus
+from robocache.loader import device as _device
+from robocache.loader.order import check_integer
+from robocache.loader.windows import TORCH_DTYPES
+from robocache.policy_spec import PolicySpec, StreamSpec
+from robocache.store.dtypes import STORAGE, stored
+
+Values: TypeAlias = Any
+"""NumPy arrays, torch tensors on the CPU, and what `numpy.asarray` takes."""
+
+_NEVER = -(2**63)  # the newest time of a stream without rows
+_SLOTS = 4  # copies to a GPU that may be under way
+
+
+@dataclass(frozen=True)
+class LiveStats:
+    """What a stream has gone through since the aligner was made.
+
+    Every row that was pushed is in the ring, held, or counted as too late, future, outdated or
+    forgotten.
+    """
+
+    pushed: int
+    """Rows that the ring took."""
+    dropped_full: int
+    """Rows that it had no room for: queries were behind."""
+    refused: int
+    """Rows of a wrong size."""
+    taken: int
+    """Rows that queries took out of the ring."""
+    clock_back: int
+    """Rows stamped before the one that arrived just before."""
+    late: int
+    """Rows stamped before the newest held, and put in their place."""
+    too_late: int
+    """Rows stamped before all that are held, of a full buffer: given up."""
+    repeated: int
+    """Rows stamped like one that is held; both are kept."""
+    early: int
+    """Rows stamped later than the query's now, and held."""
+    future: int
+    """Rows stamped so much later that it is a mistake: given up."""
+    outdated: int
+    """The oldest, given up for newer ones, as is usual."""
+    forgotten: int
+    """Rows that :meth:`LiveAligner.reset` gave up."""
+    held: int
+    """Rows that are kept."""
+    newest_ns: int | None
+    """The latest stamp of these; None: none is held."""
+    short_windows: int
+    """Queries whose window reached before the oldest row held, others having been given up: the
+    buffer is too small."""
+
+
+class _Stream:
+    """What a push looks at."""
+
+    def __init__(self, number: int, spec: StreamSpec) -> None:
+        self.number = number
+        self.spec = spec
+        self.dtype = STORAGE[spec.dtype]
+        self.size = spec.elements * self.dtype.itemsize
+
+
+class LiveAligner:
+    """Windows of what sensors send, as the loader made them of recordings.
+
+    Rows are pushed as they arrive; :meth:`query` gives what a batch of the loader would hold if the
+    recording had ended now: the same keys, shapes and types, and the same bits, since the same
+    code makes them. What a policy gives is undone to what the robot takes by :meth:`undo`.
+
+    Each stream of each robot may be pushed by a thread of its own, while one thread calls
+    everything else. What happens to rows that are late, repeated, dropped or from the future is
+    counted: :meth:`stats`. docs/live.md has the rest.
+
+    Args:
+        spec: What the policy was trained on, or its file.
+        robots: How many robots are queried together: the batch.
+        device: Where batches are wanted. On "cuda" they are made on the CPU and copied, in one
+            piece, on the current stream.
+        buffer_rows: How many rows of a stream are kept for its windows, by stream. Others keep what
+            their windows reach back for at the spec's rate, and half as many again.
+        ring_rows: How many rows of a stream may be pushed between two queries, by stream; more are
+            dropped. Others have room for a quarter of a second.
+        max_future_s: A row stamped later than a query by more than this is a mistake: it is given
+            up, and counted.
+        reuse_buffers: Whether a query overwrites the tensors of the last one, in place of new ones.
+
+    Raises:
+        ValueError, TypeError: A spec that is not one, or an option that does not fit it.
+        RuntimeError: There is no CUDA.
+
+    Example:
+        >>> aligner = rc.LiveAligner("policy_spec.json")
+        >>> aligner.push("joints", stamp_ns, positions)
+        >>> batch = aligner.query(now_ns)
+        >>> action = aligner.undo("action", policy(batch))
+    """
+
+    def __init__(
+        self,
+        spec: PolicySpec | str | os.PathLike[str],
+        *,
+        robots: int = 1,
+        device: torch.device | str = "cpu",
+        buffer_rows: Mapping[str, int] | None = None,
+        ring_rows: Mapping[str, int] | None = None,
+        max_future_s: float = 10.0,
+        reuse_buffers: bool = False,
+    ) -> None:
+        name = "spec"
+        if not isinstance(spec, PolicySpec):
+            if not isinstance(spec, (str, os.PathLike)):
+                kind = type(spec).__name__
+                raise TypeError(f"spec: expected a PolicySpec or its file, got {kind}")
+            name = os.fspath(spec)
+            spec = PolicySpec.load(spec)
+        self.spec = spec
+        """What it makes batches by."""
+        self.robots = check_integer("robots", robots, 1, 2**31 - 1)
+        """R: how many robots are queried together."""
+        self.device = _device.find_device(device)
+        """Where batches are."""
+        self._streams = {s.name: _Stream(i, s) for i, s in enumerate(spec.streams)}
+        self._transforms = _make_transforms(spec)
+        _config.check_bool("reuse_buffers", reuse_buffers)
+        rows = zip(
+            self._rows("buffer_rows", buffer_rows), self._rows("ring_rows", ring_rows), strict=True
+        )
+        is_cuda = self.device.type == "cuda"
+        with _device.on_device(self.device):
+            self._aligner = Aligner(
+                spec.to_json().encode(),
+                name,
+                self.robots,
+                _nanoseconds("max_future_s", max_future_s),
+                list(rows),
+                _SLOTS if is_cuda else 0,
+            )
+        self._index = self.device.index if is_cuda else None
+        self._outputs = [o for o in self._aligner.outputs if spec.with_age or not _is_age(o, spec)]
+        self._reused = self._allocate() if reuse_buffers else None
+
+    def _rows(self, name: str, given: Mapping[str, int] | None) -> list[int]:
+        if given is not None and not isinstance(given, Mapping):
+            raise TypeError(f"{name}: expected rows by stream, got {type(given).__name__}")
+        for key in given or {}:
+            self._find(name, key)
+        return [
+            check_integer(f"{name}[{key!r}]", given[key], 1, 2**31) if given and key in given else 0
+            for key in self._streams
+        ]
+
+    def _find(self, name: str, key: object) -> _Stream:
+        stream = self._streams.get(key) if isinstance(key, str) else None
+        if stream is None:
+            names = ", ".join(self._streams)
+            raise ValueError(f"{name}: expected a stream of the spec ({names}), got {key!r}")
+        return stream
+
+    # ---- rows come in ----------------------------------------------------------------------------
+
+    def push(
+        self, stream: str, time_ns: int, values: Values, robot: int = 0, *, valid: bool = True
+    ) -> bool:
+        """Takes a row.
+
+        Args:
+            stream: Of which stream.
+            time_ns: When it was measured, in ns of the clock that queries go by.
+            values: The row, of the stream's shape. Floats are rounded to the stream's type.
+            robot: Of which robot, 0 to R - 1.
+            valid: Whether the row is real; else what is made from it is padded.
+
+        Returns:
+            Whether there was room for it. False: queries are behind; it is dropped, and counted.
+
+        Raises:
+            ValueError: An unknown stream or robot, a stream whose window reaches into the future,
+                or a row of another shape.
+            TypeError: A time that is no integer, or values of another kind.
+        """
+        to = self._streams.get(stream) or self._find("stream", stream)
+        # Kept by its name until the library has copied it.
+        row = _rows_of(f"{stream}: values", to.spec, values, to.spec.shape)
+        status = self._aligner.push(
+            to.number, _time(time_ns), row.ctypes.data, to.size, operator.index(robot), bool(valid)
+        )
+        if status == LiveStatus.OK:
+            return True
+        if status == LiveStatus.RING_IS_FULL:
+            return False
+        self._refuse_push(status, to, robot)
+        raise RuntimeError(f"push: {LiveStatus(status).name}")
+
+    def push_many(
+        self,
+        stream: str,
+        times_ns: NDArray[np.int64] | Tensor,
+        values: Values,
+        robot: int | NDArray[np.int64] | Tensor = 0,
+        *,
+        valid: NDArray[np.bool_] | Tensor | None = None,
+    ) -> int:
+        """Takes rows, one after the other: several of a robot, or one of each.
+
+        Args:
+            stream: Of which stream.
+            times_ns: When they were measured: [N] integers.
+            values: [N, the row's shape...].
+            robot: Of which robot; or of each row which, [N] integers.
+            valid: Which rows are real, [N] bool; None: all.
+
+        Returns:
+            How many there was room for; the others were dropped, and counted.
+
+        Raises:
+            ValueError, TypeError: As of :meth:`push`.
+        """
+        to = self._find("stream", stream)
+        if to.spec.reaches_ahead:
+            self._refuse_push(LiveStatus.TAKES_NO_ROWS, to, 0)
+        times = _integers(f"{stream}: times_ns", times_ns)
+        rows = _rows_of(f"{stream}: values", to.spec, values, (len(times), *to.spec.shape))
+        robots = mask = None
+        if isinstance(robot, (np.ndarray, Tensor)):
+            robots = _integers("robot", robot, len(times))
+            wrong = robots[(robots < 0) | (robots >= self.robots)]
+            if len(wrong):
+                self._refuse_push(LiveStatus.UNKNOWN_ROBOT, to, int(wrong[0]))
+        else:
+            robot = self._robot(robot)
+        if valid is not None:
+            mask = np.ascontiguousarray(_array(valid))
+            if mask.dtype != np.bool_ or mask.shape != times.shape:
+                got = f"{mask.dtype} {list(mask.shape)}"
+                raise ValueError(f"{stream}: valid: expected bool [N={len(times)}], got {got}")
+        return self._aligner.push_many(
+            to.number,
+            len(times),
+            times.ctypes.data,
+            rows.ctypes.data,
+            to.size,
+            0 if robots is not None else int(robot),
+            None if robots is None else robots.ctypes.data,
+            None if mask is None else mask.ctypes.data,
+        )
+
+    def _refuse_push(self, status: int, stream: _Stream, robot: int) -> None:
+        if status == LiveStatus.TAKES_NO_ROWS:
+            raise ValueError(
+                f"stream: expected one whose rows windows are made of, got {stream.spec.name!r}, "
+                "whose window reaches into the future (undo takes what a policy gives in its place)"
+            )
+        if status == LiveStatus.UNKNOWN_ROBOT:
+            raise ValueError(f"robot: expected 0 to {self.robots - 1}, got {robot}")
+
+    # ---- batches go out --------------------------------------------------------------------------
+
+    def query(self, now: int | str | NDArray[np.int64]) -> dict[str, Tensor]:
+        """Makes every window of what has been pushed so far.
+
+        Args:
+            now: The time, in ns, that windows are at; or for each robot one, [R]; or the stream
+                whose newest row is now, by its stamp.
+
+        Returns:
+            What a batch of the loader has, with R samples: each stream's values, or those of its
+            `concat` key, ``<key>_is_pad`` and, where the loader has them, ``<key>_age``; without
+            the facts of samples, and without windows that reach into the future. Before a stream's
+            first row its window is zeros, all padded.
+
+        Raises:
+            ValueError, TypeError: An unknown stream, or a time that is none.
+            RuntimeError: CUDA refuses.
+        """
+        times, address, stream, time_ns = None, None, -1, 0
+        if isinstance(now, str):
+            to = self._find("now", now)
+            stream = to.number
+            if to.spec.reaches_ahead:
+                raise ValueError(
+                    f"now: expected a stream that has rows at control time, got {now!r}, whose "
+                    "window reaches into the future"
+                )
+        elif isinstance(now, (np.ndarray, Tensor)) and now.ndim:
+            times = _integers("now", now, self.robots)  # kept until they were looked at
+            address = times.ctypes.data
+        else:
+            time_ns = _time(now, "now")
+        storage, batch = self._reused or self._allocate()
+        out = storage.data_ptr()
+        if self._index is None:
+            status = self._aligner.query(stream, address, time_ns, out)
+        else:
+            with torch.cuda.device(self._index):
+                status = self._query_on_cuda(stream, address, time_ns, out)
+        if status not in (LiveStatus.OK, LiveStatus.NO_ROWS):  # the masks tell of the latter
+            raise RuntimeError(f"query: expected to be made, got {LiveStatus(status).name}")
+        batch = dict(batch)
+        for transform in self._transforms:
+            batch = transform(batch, None)
+        return batch
+
+    def _query_on_cuda(self, stream: int, times: int | None, time_ns: int, out: int) -> int:
+        assert self._index is not None
+        raw = torch._C._cuda_getCurrentRawStream(self._index)
+        status = self._aligner.query_on_cuda(stream, times, time_ns, out, raw)
+        if status == LiveStatus.BUSY:  # so many copies are under way: wait for them
+            torch.cuda.current_stream(self._index).synchronize()
+            status = self._aligner.query_on_cuda(stream, times, time_ns, out, raw)
+        return status
+
+    def _allocate(self) -> tuple[Tensor, dict[str, Tensor]]:
+        storage = torch.empty(self._aligner.output_bytes, dtype=torch.uint8, device=self.device)
+        batch = {}
+        for output in self._outputs:
+            count = int(np.prod(output.shape, dtype=np.int64)) * output.dtype.itemsize
+            part = storage[output.offset : output.offset + count]
+            batch[output.key] = part.view(output.dtype).view(output.shape)
+        return storage, batch
+
+    def now_ns(self, robot: int = 0) -> int:
+        """The time of a robot's last query; 0 before the first.
+
+        Raises:
+            ValueError: There is no such robot.
+        """
+        return self._aligner.now_ns(self._robot(robot))
+
+    # ---- actions come back -----------------------------------------------------------------------
+
+    def undo(self, key: str, action: NDArray[Any] | Tensor) -> NDArray[Any] | Tensor:
+        """Takes back what was done to a stream's values: a policy's output in the robot's unit.
+
+        Normalisation is undone, x / multiply + subtract; where the stream is relative to another,
+        that one's value at the last query is added (angles stay within -pi and pi). What the
+        spec's transforms did is undone before.
+
+        Args:
+            key: The stream.
+            action: [R,K, the row's shape...], or without R of one robot, of any K; floats. A tensor
+                may be on any device.
+
+        Returns:
+            The same shape, type and device. It is worked in float64, and rounded once to float32 or
+            float64.
+
+        Raises:
+            ValueError: An unknown stream, another shape, or values that can't be taken back.
+            TypeError: They are no floats.
+            RuntimeError: It is relative to a stream of which there was no row, or no query yet.
+        """
+        to = self._find("key", key)
+        given = action
+        if not isinstance(action, (np.ndarray, Tensor)):
+            kind = type(action).__name__
+            raise TypeError(f"{key}: expected a NumPy array or a tensor, got {kind}")
+        tensor = torch.from_numpy(action) if isinstance(action, np.ndarray) else action.detach()
+        if not tensor.is_floating_point():
+            raise TypeError(f"{key}: expected floats, got {tensor.dtype}")
+        row = to.spec.shape
+        lead = tuple(tensor.shape[: tensor.dim() - len(row)])
+        fits = tuple(tensor.shape[tensor.dim() - len(row) :]) == row
+        has_robots = len(lead) == 2 and lead[0] == self.robots
+        if not fits or not (has_robots or (self.robots == 1 and len(lead) <= 1)):
+            shape = f"[R={self.robots},K{''.join(f',{size}' for size in row)}]"
+            raise ValueError(f"{key}: expected {shape}, got {list(tensor.shape)}")
+        for transform in reversed(self._transforms):
+            tensor = transform.inverse({key: tensor})[key]
+        is_wide = tensor.dtype == torch.float64
+        values = tensor.to("cpu", torch.float64 if is_wide else torch.float32).contiguous()
+        out = torch.empty_like(values)
+        rows = values.numel() // max(self.robots * to.spec.elements, 1)
+        status = self._aligner.undo(to.number, values.data_ptr(), rows, out.data_ptr(), is_wide)
+        _check_undo(status, to.spec)
+        result = out.to(tensor.device, tensor.dtype)
+        return result.numpy() if isinstance(given, np.ndarray) else result
+
+    # ---- the rest --------------------------------------------------------------------------------
+
+    def reset(self, robot: int | None = None) -> None:
+        """Forgets all rows and the last query, of one robot or of all: an episode begins.
+
+        Raises:
+            ValueError: There is no such robot.
+        """
+        self._aligner.reset(-1 if robot is None else self._robot(robot))
+
+    def stats(self, robot: int | None = None) -> dict[str, LiveStats]:
+        """What each stream that takes rows has gone through, of one robot or of all together.
+
+        Raises:
+            ValueError: There is no such robot.
+        """
+        robots = range(self.robots) if robot is None else [self._robot(robot)]
+        found = {}
+        for key, stream in self._streams.items():
+            if stream.spec.reaches_ahead:
+                continue
+            each = [self._aligner.stats(stream.number, one) for one in robots]
+            sums: dict[str, Any] = {name: sum(of[name] for of in each) for name in STATS}
+            newest = max(of["newest_ns"] for of in each)
+            found[key] = LiveStats(**sums | {"newest_ns": None if newest == _NEVER else newest})
+        return found
+
+    @property
+    def rows(self) -> dict[str, tuple[int, int]]:
+        """How many rows buffer and ring hold of each stream that takes some."""
+        return {
+            key: self._aligner.rows[stream.number]
+            for key, stream in self._streams.items()
+            if not stream.spec.reaches_ahead
+        }
+
+    def _robot(self, robot: int) -> int:
+        number = operator.index(robot)
+        if not 0 <= number < self.robots:
+            raise ValueError(f"robot: expected 0 to {self.robots - 1}, got {robot}")
+        return number
+
+    def __repr__(self) -> str:
+        keys = ", ".join(o.key for o in self._outputs if not o.key.endswith(("_is_pad", "_age")))
+        robots = "" if self.robots == 1 else f"{self.robots} robots on "
+        return f"LiveAligner({robots}{self.device}: {keys})"
+
+
+def _is_age(output: Any, spec: PolicySpec) -> bool:
+    return any(output.key == f"{stream.name}_age" for stream in spec.streams)
+
+
+def _make_transforms(spec: PolicySpec) -> list[Any]:
+    if not spec.transforms:
+        return []
+    from robocache import transforms
+
+    return [transforms.from_dict(fields) for fields in spec.transforms]
+
+
+def _rows_of(name: str, stream: StreamSpec, values: Values, shape: tuple[int, ...]) -> NDArray[Any]:
+    """Values in memory as the library takes them: contiguous, of the stream's type."""
+    kind, array = stored(name, values)
+    if array.shape != shape:
+        raise ValueError(f"{name}: expected {list(shape)}, got {list(array.shape)}")
+    if kind == stream.dtype:
+        return array
+    if kind == "BF16" or stream.dtype == "BF16" or not _may_be_cast(array, STORAGE[stream.dtype]):
+        expected = str(TORCH_DTYPES[stream.dtype]).removeprefix("torch.")
+        got = str(TORCH_DTYPES[kind]).removeprefix("torch.")
+        raise TypeError(f"{name}: expected {expected}, got {got}")
+    return array.astype(STORAGE[stream.dtype])
+
+
+def _array(given: NDArray[Any] | Tensor) -> NDArray[Any]:
+    return given.detach().cpu().numpy() if isinstance(given, Tensor) else np.asarray(given)
+
+
+def _integers(name: str, given: Any, count: int | None = None) -> NDArray[np.int64]:
+    """[N] integers, in memory as the library takes them."""
+    array = _array(given)
+    if array.dtype.kind not in "iu":
+        raise TypeError(f"{name}: expected integers, got {array.dtype}")
+    expected = "[N]" if count is None else f"[{count}]"
+    if array.ndim != 1 or count not in (None, len(array)):
+        raise ValueError(f"{name}: expected {expected}, got {list(array.shape)}")
+    return np.ascontiguousarray(array, np.int64)
+
+
+def _may_be_cast(array: NDArray[Any], to: np.dtype[Any]) -> bool:
+    """Floats become floats of another size; integers, floats; else nothing may be lost."""
+    return np.can_cast(array.dtype, to, "same_kind" if to.kind == "f" else "safe")
+
+
+def _check_undo(status: int, stream: StreamSpec) -> None:
+    if status == LiveStatus.OK:
+        return
+    if status == LiveStatus.NOT_INVERTIBLE:
+        raise ValueError(
+            f"key: expected a stream of floats or numbers that are computed with, got {stream.name}"
+        )
+    to = stream.relative.to if stream.relative is not None else "?"
+    if status == LiveStatus.NO_QUERY:
+        raise RuntimeError(
+            f"undo: expected a query first, whose row of {to} {stream.name} is relative to"
+        )
+    if status == LiveStatus.NO_ROWS:
+        raise RuntimeError(
+            f"undo: expected a row of {to} by the last query, which {stream.name} is relative to"
+        )
+    raise RuntimeError(f"undo: {LiveStatus(status).name}")
+
+
+def _time(time_ns: Any, name: str = "time_ns") -> int:
+    try:
+        number = operator.index(time_ns)
+    except TypeError:
+        kind = type(time_ns).__name__
+        raise TypeError(f"{name}: expected an int (nanoseconds), got {kind}") from None
+    if not -(2**63) <= number < 2**63:
+        raise ValueError(f"{name}: expected an int of 64 bits (nanoseconds), got {number}")
+    return number
+
+
+def _nanoseconds(name: str, seconds: Any) -> int:
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float, np.floating)):
+        raise TypeError(f"{name}: expected a number (s), got {type(seconds).__name__}")
+    if not 0 <= seconds < 2**33:  # NaN is refused too
+        raise ValueError(f"{name}: expected 0 to 2^33 s, got {seconds}")
+    return round(float(seconds) * 1e9)
