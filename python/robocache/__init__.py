@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from robocache.fusion import Stream as Stream
     from robocache.fusion import fuse as fuse
     from robocache.fusion import fuse_multimodal as fuse_multimodal
+    from robocache.live import LiveAligner as LiveAligner
+    from robocache.live import LiveStats as LiveStats
     from robocache.loader.compute_stats import compute_stats as compute_stats
     from robocache.loader.loader import Loader as Loader
     from robocache.loader.stats import LoaderStats as LoaderStats
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
     from robocache.normalizer.window_statistics import WindowStatistics as WindowStatistics
     from robocache.policy_spec import PolicySpec as PolicySpec
     from robocache.prometheus import MetricsCollector as MetricsCollector
+    from robocache.replay import Replay as Replay
+    from robocache.replay import replay_store as replay_store
     from robocache.resample import resample_trajectories as resample_trajectories
     from robocache.store.episode_store import EpisodeStore as EpisodeStore
     from robocache.store.errors import StoreError as StoreError
@@ -45,6 +49,8 @@ __all__ = [
     "BuildInfo",
     "Conversion",
     "EpisodeStore",
+    "LiveAligner",
+    "LiveStats",
     "Loader",
     "LoaderStats",
     "Metrics",
@@ -52,6 +58,7 @@ __all__ = [
     "Normalization",
     "Normalizer",
     "PolicySpec",
+    "Replay",
     "ShardWriter",
     "SparseVoxels",
     "StoreError",
@@ -69,6 +76,7 @@ __all__ = [
     "merge_stores",
     "metrics",
     "normalization",
+    "replay_store",
     "resample_trajectories",
     "voxelize_point_cloud",
     "voxelize_sparse",
@@ -78,6 +86,8 @@ _HOME = {
     "BuildInfo": "robocache._library",
     "Conversion": "robocache.conversion",
     "EpisodeStore": "robocache.store.episode_store",
+    "LiveAligner": "robocache.live",
+    "LiveStats": "robocache.live",
     "Loader": "robocache.loader.loader",
     "LoaderStats": "robocache.loader.stats",
     "Metrics": "robocache._metrics",
@@ -85,6 +95,7 @@ _HOME = {
     "Normalization": "robocache.store.normalization",
     "Normalizer": "robocache.normalizer.normalizer",
     "PolicySpec": "robocache.policy_spec",
+    "Replay": "robocache.replay",
     "ShardWriter": "robocache.store.shard",
     "SparseVoxels": "robocache.voxelize",
     "StoreError": "robocache.store.errors",
@@ -101,6 +112,7 @@ _HOME = {
     "merge_stores": "robocache.store.merge",
     "metrics": "robocache._metrics",
     "normalization": "robocache.store.normalization",
+    "replay_store": "robocache.replay",
     "resample_trajectories": "robocache.resample",
     "voxelize_point_cloud": "robocache.voxelize",
     "voxelize_sparse": "robocache.voxelize",

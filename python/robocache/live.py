@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import operator
 import os
 from collections.abc import Mapping
@@ -449,8 +450,7 @@ def _is_age(output: Any, spec: PolicySpec) -> bool:
 def _make_transforms(spec: PolicySpec) -> list[Any]:
     if not spec.transforms:
         return []
-    from robocache import transforms
-
+    transforms: Any = importlib.import_module("robocache.transforms")
     return [transforms.from_dict(fields) for fields in spec.transforms]
 
 

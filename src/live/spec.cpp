@@ -114,12 +114,18 @@ void read_steps(const Value& stream, LiveStream* read) {
 }
 
 void read_durations(const Value& stream, LiveStream* read) {
-  read->max_gap_ns = optional_nanoseconds(stream.member("max_gap_ns"));
-  read->tolerance_ns = stream.member("tolerance_ns").integer(kHighest);
+  const bool is_by_row = read->timeline == Timeline::kRows;
+  const Value max_gap = stream.member("max_gap_ns");
+  read->max_gap_ns = optional_nanoseconds(max_gap);
+  if (is_by_row && read->max_gap_ns) max_gap.refuse("null with timeline \"rows\"");
+  const Value tolerance = stream.member("tolerance_ns");
+  const std::int64_t tolerance_ns = tolerance.integer(kHighest);
+  if (is_by_row && tolerance_ns != 0) tolerance.refuse("0 with timeline \"rows\"");
+  if (tolerance_ns != 0) read->tolerance_ns = tolerance_ns;
   const Value window = stream.member("mean_window_ns");
   read->mean_window_ns = optional_nanoseconds(window);
   read->latency_ns = stream.member("latency_ns").integer(kHighest);
-  const bool is_mean = read->timeline == Timeline::kTime && has_method(*read, Method::kMean);
+  const bool is_mean = !is_by_row && has_method(*read, Method::kMean);
   if (is_mean && !read->mean_window_ns) window.refuse("nanoseconds for method \"mean\"");
   if (!is_mean && read->mean_window_ns) window.refuse("null without method \"mean\"");
 }

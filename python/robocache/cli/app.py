@@ -323,6 +323,40 @@ def export(
         raise typer.Exit(EXIT_FOUND)
 
 
+# ---- the robot -----------------------------------------------------------------------------------
+
+
+@app.command(
+    epilog="Example: robocache replay robot.store --spec policy_spec.json",
+    short_help="Whether a robot sees what a policy was trained on.",
+)
+def replay(
+    store: StorePath,
+    spec: Annotated[
+        Path,
+        typer.Option(metavar="FILE", readable=False, help="What loader.spec().save() wrote."),
+    ],
+    episodes: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="At most so many, evenly spread.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Replays a store's recordings through the LiveAligner, row by row as they arrived.
+
+    At every anchor it is queried, and what it gives is compared bit by bit with the loader's causal
+    windows: values, masks, ages.
+
+    The exit code is 0 if no bit differs, and 1 if one does.
+    """
+    from robocache.cli.replay import run
+
+    if not run(store, spec, episodes, json):
+        raise typer.Exit(EXIT_FOUND)
+
+
+# ---- everything ----------------------------------------------------------------------------------
+
+
 @app.command(
     epilog="Example: robocache demo --seed 3 --output pictures", short_help="Everything once."
 )

@@ -1,0 +1,62 @@
+"""`robocache replay`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from robocache.cli.console import counted, number, out, print_json, print_table, progress
+from robocache.replay import Quantiles, Replay, replay_store
+from robocache.store.episode_store import EpisodeStore
+
+HEADER = (
+    "stream", "windows", "differing bits", "padded", "age, ms: p50", "p99", "latency, ms: p50",
+    "p99", "rows", "given up", "short windows",
+)  # fmt: skip
+
+
+def run(path: Path, spec: Path, episodes: int | None, as_json: bool) -> bool:
+    """Replays a store, and prints what came of it; whether no bit differs."""
+    store = EpisodeStore(path)
+    chosen = None
+    if episodes is not None and episodes < len(store):
+        chosen = np.linspace(0, len(store) - 1, episodes).round().astype(int).tolist()
+    with progress("replaying", quiet=as_json) as update:
+        found = replay_store(store, spec, episodes=chosen, progress=update)
+    if as_json:
+        print_json({"path": str(path), "spec": str(spec), **found.as_json()})
+    else:
+        print_replay(path, found)
+    return found.differing_bits == 0
+
+
+def print_replay(path: Path, found: Replay) -> None:
+    """A row for each stream, and what it all comes to."""
+    console = out()
+    rows = [
+        [
+            name,
+            f"{stream.windows:,}",
+            f"{stream.differing_bits:,}",
+            f"{stream.padded / max(stream.steps, 1):.1%}",
+            *_numbers(stream.age_ms),
+            *_numbers(stream.latency_ms),
+            f"{stream.rows:,}",
+            f"{stream.given_up:,}",
+            f"{stream.short_windows:,}",
+        ]
+        for name, stream in found.streams.items()
+    ]
+    print_table(console, HEADER, rows, left=(0,))
+    bits = counted(found.differing_bits, "differing bit")
+    console.print(
+        f"{path}: {counted(found.episodes, 'episode')}, {counted(found.anchors, 'anchor')}, "
+        f"{bits}; a query takes {' / '.join(_numbers(found.query_us))} us (p50 / p99)",
+        style="green" if found.differing_bits == 0 else "bold red",
+        markup=False,
+    )
+
+
+def _numbers(quantiles: Quantiles) -> list[str]:
+    return [number(quantiles.p50), number(quantiles.p99)]

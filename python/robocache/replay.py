@@ -1,0 +1,348 @@
+"""Recordings replayed through the LiveAligner, and compared with the loader bit by bit."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from robocache.live import LiveAligner
+from robocache.loader.loader import Loader
+from robocache.loader.windows import TORCH_DTYPES
+from robocache.policy_spec import PolicySpec, StreamSpec
+from robocache.store.episode_store import EpisodeStore
+from robocache.store.rows import StreamRows
+
+_BLOCK = 256  # anchors that are compared at once
+_BITS = np.array([bin(byte).count("1") for byte in range(256)], np.uint8)
+_FEW_ROWS = 16  # kept of a stream of which the spec knows no rate
+
+
+@dataclass(frozen=True)
+class Quantiles:
+    """Of some numbers."""
+
+    p50: float | None
+    """The median; None: there are none."""
+    p99: float | None
+    """What one in a hundred is above."""
+
+
+@dataclass(frozen=True)
+class StreamReplay:
+    """What became of a stream."""
+
+    windows: int
+    """Windows that were compared."""
+    differing_bits: int
+    """Bits of values, masks and ages that differ."""
+    steps: int
+    """Steps of these windows."""
+    padded: int
+    """Steps that are padded, as the aligner has them."""
+    age_ms: Quantiles
+    """Of the last step of each window: how old the newest row is that it is made from."""
+    latency_ms: Quantiles
+    """How long rows took to arrive."""
+    rows: int
+    """Rows that were pushed."""
+    given_up: int
+    """Rows that the aligner dropped, or gave up as too late or from the future."""
+    short_windows: int
+    """Windows that reached before the oldest row that was kept."""
+
+
+@dataclass(frozen=True)
+class Replay:
+    """What a replay came to."""
+
+    streams: Mapping[str, StreamReplay]
+    """By stream; windows that reach into the future are not made, and not here."""
+    episodes: int
+    """How many were replayed."""
+    anchors: int
+    """How many queries there were."""
+    query_us: Quantiles
+    """How long a query took, in Python."""
+
+    @property
+    def differing_bits(self) -> int:
+        """Of all streams."""
+        return sum(stream.differing_bits for stream in self.streams.values())
+
+    def as_json(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {**asdict(self), "differing_bits": self.differing_bits}
+
+
+def replay_store(
+    store: EpisodeStore | str | os.PathLike[str],
+    spec: PolicySpec | str | os.PathLike[str],
+    *,
+    episodes: Sequence[int] | slice | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Replay:
+    """Replays a store's recordings through a LiveAligner, and compares it with the loader.
+
+    Each episode's rows are pushed in the order in which they arrived: at ``received``, where it was
+    recorded, and no earlier than the stream's latency after their time. At each anchor the aligner
+    is queried, once all rows are there that had arrived by then. What it gives is compared with the
+    loader's causal windows on a CPU, bit by bit: values, masks and ages, padded or not.
+
+    Args:
+        store: The recordings.
+        spec: What the policy was trained on, or its file. Its transforms are left out: they work on
+            whole batches, by the same code for both.
+        episodes: Indices of episodes, or a slice; None: all.
+        progress: Called with the number of anchors done, and of all.
+
+    Raises:
+        ValueError: The store lacks a stream of the spec, or has it otherwise; or it does not fit
+            what the loader asks of a store.
+        StoreError: It is no store.
+
+    Example:
+        >>> rc.replay_store("robot.store", "policy_spec.json").differing_bits
+        0
+    """
+    if not isinstance(spec, PolicySpec):
+        spec = PolicySpec.load(spec)
+    if not isinstance(store, EpisodeStore):
+        store = EpisodeStore(store)
+    spec = _live_part(spec)
+    _check_streams(store, spec)
+    loader = _make_loader(store, spec, episodes)
+    return _Run(store, spec, loader).replay(progress)
+
+
+def _live_part(spec: PolicySpec) -> PolicySpec:
+    """The spec of what is made at control time, with ages."""
+    streams = tuple(stream for stream in spec.streams if not stream.reaches_ahead)
+    if not streams:
+        raise ValueError("spec: expected a stream without steps past the anchor, got none")
+    names = {stream.name for stream in streams}
+    # Streams side by side have the same steps: a group is here whole, or not at all.
+    concat = {key: members for key, members in spec.concat.items() if names.issuperset(members)}
+    return replace(spec, streams=streams, concat=concat, transforms=(), with_age=True)
+
+
+def _check_streams(store: EpisodeStore, spec: PolicySpec) -> None:
+    for i, stream in enumerate(spec.streams):
+        info = store.streams.get(stream.name)
+        if info is None:
+            raise ValueError(
+                f"spec: streams[{i}].name: expected a stream of {store.path} "
+                f"({', '.join(store.streams)}), got {stream.name!r}"
+            )
+        if (info.type_name, info.shape) != (stream.dtype, stream.shape):
+            raise ValueError(
+                f"spec: streams[{i}]: expected {stream.name} of {info.type_name} "
+                f"{list(info.shape)}, as {store.path} has it, got {stream.dtype} "
+                f"{list(stream.shape)}"
+            )
+
+
+def _make_loader(
+    store: EpisodeStore, spec: PolicySpec, episodes: Sequence[int] | slice | None
+) -> Loader:
+    """The loader that a spec is of, on a CPU, with samples in the store's order."""
+    by_time = [stream for stream in spec.streams if stream.timeline == "time"]
+    by_rows = [stream for stream in spec.streams if stream.timeline == "rows"]
+
+    def offsets(stream: StreamSpec, unit: float) -> list[Any] | None:
+        return [step / unit for step in stream.steps] if stream.has_axis else None
+
+    methods: dict[str, Any] = {stream.name: stream.method for stream in by_time}
+    scales = {s.name: s.normalization for s in spec.streams if s.normalization is not None}
+    return Loader(
+        store,
+        batch_size=1,
+        delta_ns={s.name: list(s.steps) if s.has_axis else None for s in by_time},
+        delta_timestamps={s.name: offsets(s, store.streams[s.name].rate or 1.0) for s in by_rows},
+        anchor=spec.anchor,
+        rate=spec.rate,
+        timeline={stream.name: stream.timeline for stream in spec.streams},
+        method=methods,
+        outside={stream.name: stream.outside for stream in by_time},
+        max_gap_s={s.name: _seconds(s.max_gap_ns) for s in by_time},
+        tolerance_s={stream.name: stream.tolerance_ns / 1e9 for stream in by_time},
+        mean_window_s={
+            s.name: _seconds(s.mean_window_ns) for s in by_time if s.mean_window_ns is not None
+        },
+        latency_s={stream.name: stream.latency_ns / 1e9 for stream in by_time},
+        episodes=episodes,
+        shuffle=False,
+        normalize=dict.fromkeys(scales, "mean_std"),
+        statistics=scales,
+        dtype={s.name: TORCH_DTYPES[s.out_dtype] for s in spec.streams if s.dtype != s.out_dtype},
+        images={s.name: "float" for s in spec.streams if s.colours_first},
+        concat=spec.concat,
+        with_age=True,
+        device="cpu",
+        rank=0,
+        world_size=1,
+    )
+
+
+def _seconds(nanoseconds: int | None) -> float | None:
+    return None if nanoseconds is None else nanoseconds / 1e9
+
+
+class _Arrivals:
+    """The rows of a stream in an episode, in the order in which they arrived."""
+
+    def __init__(self, stream: StreamSpec, rows: StreamRows) -> None:
+        self.name = stream.name
+        arrivals = rows.times
+        if stream.timeline == "time":
+            if rows.received is not None:
+                arrivals = np.maximum(arrivals, rows.received)
+            arrivals = np.maximum(arrivals, rows.times + stream.latency_ns)
+        order = np.argsort(arrivals, kind="stable")
+        self.arrivals = np.asarray(arrivals)[order]
+        self.times = np.asarray(rows.times)[order]
+        values = np.asarray(rows.values)[order]
+        self.values = (
+            torch.from_numpy(values).view(torch.bfloat16) if (stream.dtype == "BF16") else values
+        )
+        self.valid = None if rows.valid is None else np.asarray(rows.valid)[order]
+        self.done = 0
+
+    def push_until(self, aligner: LiveAligner, now_ns: int, room: int) -> None:
+        """Pushes what had arrived by then.
+
+        `room`: rows that the ring has room for; if there are more, queries take them on the way.
+        """
+        end = int(np.searchsorted(self.arrivals, now_ns, side="right"))
+        while self.done < end:
+            rows = slice(self.done, min(end, self.done + room))
+            valid = None if self.valid is None else self.valid[rows]
+            aligner.push_many(self.name, self.times[rows], self.values[rows], valid=valid)
+            self.done = rows.stop
+            if self.done < end:
+                aligner.query(int(self.arrivals[self.done - 1]))
+
+
+class _Run:
+    """A replay under way."""
+
+    def __init__(self, store: EpisodeStore, spec: PolicySpec, loader: Loader) -> None:
+        self.store, self.spec, self.loader = store, spec, loader
+        plan = loader._plan
+        anchors = plan.anchors.numpy().view([("episode", "<i4"), ("frame", "<i4"), ("time", "<i8")])
+        self.anchors = anchors.reshape(-1)
+        self.episodes = plan.episodes[:, 0].numpy()
+        names = [stream.name for stream in spec.streams]
+        self.bits = dict.fromkeys(names, 0)
+        self.padded = dict.fromkeys(names, 0)
+        self.ages: dict[str, list[NDArray[np.int64]]] = {name: [] for name in names}
+        self.latencies: dict[str, list[NDArray[np.int64]]] = {name: [] for name in names}
+        self.took: list[int] = []
+
+    def replay(self, progress: Callable[[int, int], None] | None) -> Replay:
+        """All episodes."""
+        aligner = self._make_aligner()
+        bounds = np.searchsorted(self.anchors["episode"], np.arange(len(self.episodes) + 1))
+        for episode, index in enumerate(self.episodes):
+            aligner.reset()
+            streams = [
+                _Arrivals(stream, self.store.episodes[int(index)][stream.name])
+                for stream in self.spec.streams
+            ]
+            for stream in streams:
+                self.latencies[stream.name].append(stream.arrivals - stream.times)
+            for begin in range(bounds[episode], bounds[episode + 1], _BLOCK):
+                end = min(begin + _BLOCK, int(bounds[episode + 1]))
+                live = self._query(aligner, streams, begin, end)
+                self._compare(live, self.loader.gather(range(begin, end)))
+                if progress is not None:
+                    progress(end, len(self.anchors))
+        return self._result(aligner)
+
+    def _make_aligner(self) -> LiveAligner:
+        unknown = {stream.name: _FEW_ROWS for stream in self.spec.streams if stream.rate is None}
+        return LiveAligner(self.spec, buffer_rows=unknown, ring_rows=unknown)
+
+    def _query(
+        self, aligner: LiveAligner, streams: Sequence[_Arrivals], begin: int, end: int
+    ) -> dict[str, Tensor]:
+        """What the aligner gives at the anchors from `begin` to `end`."""
+        room = {name: ring for name, (_, ring) in aligner.rows.items()}
+        batches = []
+        for now in self.anchors["time"][begin:end].tolist():
+            for stream in streams:
+                stream.push_until(aligner, now, room[stream.name])
+            start = time.perf_counter_ns()
+            batches.append(aligner.query(now))
+            self.took.append(time.perf_counter_ns() - start)
+        return {key: torch.cat([batch[key] for batch in batches]) for key in batches[0]}
+
+    def _compare(self, live: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> None:
+        column = dict.fromkeys(self.spec.concat, 0)
+        group_of = {name: key for key, names in self.spec.concat.items() for name in names}
+        in_groups = [name for names in self.spec.concat.values() for name in names]
+        others = [s.name for s in self.spec.streams if s.name not in group_of]
+        for name in (*in_groups, *others):  # the streams of a group in its order
+            key = group_of.get(name, name)
+            values, expected = live[key], batch[key]
+            if name in group_of:
+                begin = column[key]
+                column[key] = end = begin + self.spec.stream(name).elements
+                values, expected = values[..., begin:end], expected[..., begin:end]
+            mask, ages = live[f"{name}_is_pad"], live[f"{name}_age"]
+            self.bits[name] += (
+                differing_bits(values, expected)
+                + differing_bits(mask, batch[f"{name}_is_pad"])
+                + differing_bits(ages, batch[f"{name}_age"])
+            )
+            self.padded[name] += int(mask.sum())
+            last, is_pad = (x.reshape(len(mask), -1)[:, -1] for x in (ages, mask))
+            self.ages[name].append(last[~is_pad | (last != 0)].numpy())  # before rows it is 0
+
+    def _result(self, aligner: LiveAligner) -> Replay:
+        stats = aligner.stats()
+        count = len(self.took)
+        streams = {}
+        for stream in self.spec.streams:
+            name = stream.name
+            of_stream = stats[name]
+            streams[name] = StreamReplay(
+                windows=count,
+                differing_bits=self.bits[name],
+                steps=count * len(stream.steps),
+                padded=self.padded[name],
+                age_ms=_quantiles(self.ages[name], 1e-6),
+                latency_ms=_quantiles(self.latencies[name], 1e-6),
+                rows=of_stream.pushed,
+                given_up=of_stream.dropped_full + of_stream.too_late + of_stream.future,
+                short_windows=of_stream.short_windows,
+            )
+        took = _quantiles([np.array(self.took, np.int64)], 1e-3)
+        return Replay(streams, len(self.episodes), count, took)
+
+
+def differing_bits(a: Tensor, b: Tensor) -> int:
+    """In how many bits tensors of one type and shape differ.
+
+    Raises:
+        ValueError: They are of others.
+    """
+    if (a.dtype, a.shape) != (b.dtype, b.shape):
+        raise ValueError(f"b: expected {a.dtype} {list(a.shape)}, got {b.dtype} {list(b.shape)}")
+    x, y = (t.contiguous().reshape(-1).view(torch.uint8).numpy() for t in (a, b))
+    return int(_BITS[x ^ y].sum(dtype=np.int64))
+
+
+def _quantiles(parts: Sequence[NDArray[np.int64]], unit: float) -> Quantiles:
+    numbers = np.concatenate(parts) if parts else np.empty(0, np.int64)
+    if not len(numbers):
+        return Quantiles(None, None)
+    p50, p99 = np.quantile(numbers, (0.5, 0.99)) * unit
+    return Quantiles(float(p50), float(p99))
