@@ -222,7 +222,7 @@ def test_stores_that_do_not_fit(
     other = write_humanoid(tmp_path / "humanoid")
     assert call(monkeypatch, "replay", other.path, "--spec", spec) == 2
     expected = (
-        f"robocache: spec: streams[0].name: expected a stream of {other.path} (action, qpos, "
+        f"robocache: spec: streams[0].name: expected a stream of {other.path} (qpos, action, "
         "counter, camera, gripper), got 'joints'\n"
     )
     assert capsys.readouterr().err == expected
