@@ -112,6 +112,14 @@ sanitizer-test: $(VENV)/.demo-packages build/.test-libraries ## the C++ tests un
 	@$(CMAKE) --build --preset asan-ubsan
 	@$(CTEST) --test-dir build/asan-ubsan
 
+# for so long
+TSAN_SECONDS ?= 120
+
+thread-test: $(VENV)/.demo-packages build/.test-libraries ## producers and queries of a LiveAligner under ThreadSanitizer, TSAN_SECONDS long
+	@$(CMAKE) --preset tsan -DCMAKE_COMPILE_WARNING_AS_ERROR=$(WERROR) >/dev/null
+	@$(CMAKE) --build --preset tsan --target robocache_live_threads
+	@TSAN_OPTIONS=halt_on_error=1 build/tsan/tests/cpp/robocache_live_threads $(TSAN_SECONDS)
+
 fuzz: $(VENV)/.demo-packages build/.test-libraries ## the store's parsers, on altered input for 10 minutes under AddressSanitizer
 	@$(CMAKE) --preset asan-ubsan -DCMAKE_COMPILE_WARNING_AS_ERROR=$(WERROR) >/dev/null
 	@$(CMAKE) --build --preset asan-ubsan --target robocache_fuzz_manifest robocache_fuzz_shard
@@ -187,4 +195,4 @@ clean: ## remove what was built; .venv stays
 	@rm -rf build dist
 
 FORCE:
-.PHONY: help build demo wheel test cpp-test sanitizer-test python-test fuzz gpu-test parity loader-bench install-check bench gpu-bench lint format clean FORCE
+.PHONY: help build demo wheel test cpp-test sanitizer-test python-test thread-test fuzz gpu-test parity loader-bench install-check bench gpu-bench lint format clean FORCE

@@ -35,17 +35,17 @@ const LiveStream* find(const std::vector<LiveStream>& streams, const std::string
   return found == streams.end() ? nullptr : &*found;
 }
 
-/// How far back a window reads, in seconds, for its steps and for rows that count as not arrived.
-double reach_s(const LiveStream& stream) {
+/// How far back a window reads, for its steps and for rows that count as not arrived.
+double reach_ns(const LiveStream& stream) {
   const double mean = static_cast<double>(stream.mean_window_ns.value_or(0)) / 2;
   const double steps = mean - static_cast<double>(earliest_step(stream));
-  return std::max(steps, static_cast<double>(stream.latency_ns)) * 1e-9;
+  return std::max(steps, static_cast<double>(stream.latency_ns));
 }
 
 /// The rows that a window is made of, at the stream's rate; as a float, which holds any.
 double rows_in_reach(const LiveStream& stream) {
   if (stream.timeline == Timeline::kRows) return 1 - static_cast<double>(earliest_step(stream));
-  return std::ceil(reach_s(stream) * stream.rate);
+  return std::ceil(reach_ns(stream) * stream.rate / 1e9);
 }
 
 void check_options(const LiveOptions& options) {
@@ -119,7 +119,8 @@ void check_window(const LiveStream& stream) {
   }
   const auto check_scale = [&](const char* option, const std::vector<double>& scale) {
     if (scale.empty() || static_cast<std::int64_t>(scale.size()) == numbers) return;
-    throw_value_error(name(option), bracket({dimension("D", numbers)}),
+    const char* const letter = stream.channels_first ? "colours" : "D";
+    throw_value_error(name(option), bracket({dimension(letter, numbers)}),
                       bracket({std::to_string(scale.size())}));
   };
   check_scale("subtract", stream.subtract);
@@ -194,7 +195,7 @@ void set_rows(LiveStream& stream, const LiveOptions& options) {
   }
   if (stream.ring_rows == 0) {
     const double pushed =
-        std::ceil(stream.rate * static_cast<double>(options.pause_ns) * 1e-9) + kSpareRows;
+        std::ceil(stream.rate * static_cast<double>(options.pause_ns) / 1e9) + kSpareRows;
     stream.ring_rows = stream.rate > 0
                            ? checked_rows(pushed, "pause_ns", " rows of " + quoted(stream.name))
                            : stream.buffer_rows;

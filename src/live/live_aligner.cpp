@@ -109,7 +109,7 @@ LiveStatus LiveAligner::push(std::int64_t stream, std::int64_t time_ns, const vo
   if (values == nullptr) return misdirected(LiveStatus::kBadPointer);
   RowRing& ring = source->ring(robot);
   if (bytes != ring.row_bytes()) {
-    ring.refused.add(1);
+    ring.refuse();
     return LiveStatus::kWrongSize;
   }
   return ring.push(time_ns, values, is_valid) ? LiveStatus::kOk : LiveStatus::kRingIsFull;
@@ -217,9 +217,9 @@ LiveStats LiveAligner::stats(std::int64_t stream, std::int64_t robot) const noex
   LiveSource* const source = contents_->source(stream);
   if (source == nullptr || !contents_->has_robot(robot)) return stats;
   const RowRing& ring = source->ring(robot);
-  stats.pushed = ring.pushed.get();
-  stats.dropped_full = ring.dropped.get();
-  stats.refused = ring.refused.get();
+  stats.pushed = ring.pushed();
+  stats.dropped_full = ring.dropped();
+  stats.refused = ring.refused();
   const RowBuffer::Counters& counters = std::as_const(source->buffer).counters(robot);
   stats.taken = counters.taken.get();
   stats.clock_back = counters.clock_back.get();

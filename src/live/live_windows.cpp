@@ -163,6 +163,7 @@ WindowStream LiveWindows::planned(Window& window) const {
 void LiveWindows::plan() {
   const ExecutionContext context = in_this_thread();
   std::vector<WindowStream> streams;
+  streams.reserve(windows_.size());
   for (const auto& window : windows_) streams.push_back(planned(*window));
   prepared_.emplace(streams, ConstTensorView(anchor_, DataType::kInt64, {1, 2}),
                     ConstTensorView(episode_, DataType::kInt64, {1, 4}), BatchOrder{}, context);
@@ -186,7 +187,7 @@ void LiveWindows::plan() {
   call_.call.count = static_cast<std::int64_t>(made_);
 }
 
-/// Tells the plan where a robot's rows are, and where its window goes.
+/// Tells the plan where a robot's rows of a window are, and where it goes.
 void LiveWindows::point_to(std::size_t number, std::int64_t robot, std::int64_t now_ns,
                            std::byte* out) {
   Window& window = *windows_[number];

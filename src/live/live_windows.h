@@ -61,7 +61,7 @@ class LiveWindows {
   WindowStream planned(Window& window) const;
   ConstTensorView scale(Window& window, int which, const std::vector<double>& numbers) const;
   void plan();
-  void point_to(std::size_t window, std::int64_t robot, std::int64_t now_ns, std::byte* out);
+  void point_to(std::size_t number, std::int64_t robot, std::int64_t now_ns, std::byte* out);
 
   const std::vector<LiveStream>& streams_;
   const LiveSources& sources_;

@@ -19,8 +19,10 @@ namespace robocache {
 /// A position goes up forever; 2^64 are never reached. The producer alone moves the tail, after the
 /// row is written (release), and the consumer reads the row after it has seen that (acquire); the
 /// other way round for the head, so that a slot is written again only when it has been read. Each
-/// side keeps what it last saw of the other's position beside its own, on a cache line of its own,
-/// and looks again only when that is not enough.
+/// position has a cache line of its own, and the producer keeps there what it last saw of the head:
+/// it looks again only when that says that the ring is full.
+/// Source: Lamport, "Specifying concurrent program modules", 1983, with the cached position of Lee
+/// et al., "A lock-free, cache-efficient multi-core synchronization mechanism", 2010.
 class RowRing {
  public:
   /// What stands before the values of a row.
@@ -42,11 +44,11 @@ class RowRing {
 
   /// The producer's: takes a row of `row_bytes` bytes; false, and nothing done, if there is no room.
   bool push(std::int64_t time_ns, const void* values, bool is_valid) {
-    const std::uint64_t tail = tail_.load(std::memory_order_relaxed);
-    if (tail - seen_head_ == rows_) {
-      seen_head_ = head_.load(std::memory_order_acquire);
-      if (tail - seen_head_ == rows_) {
-        dropped.add(1);
+    const std::uint64_t tail = producer_.tail.load(std::memory_order_relaxed);
+    if (tail - producer_.seen_head == rows_) {
+      producer_.seen_head = consumer_.head.load(std::memory_order_acquire);
+      if (tail - producer_.seen_head == rows_) {
+        producer_.dropped.add(1);
         return false;
       }
     }
@@ -54,23 +56,31 @@ class RowRing {
     const Header header{time_ns, is_valid};
     std::memcpy(slot, &header, sizeof header);
     std::memcpy(slot + sizeof header, values, row_bytes_);
-    tail_.store(tail + 1, std::memory_order_release);
-    pushed.add(1);
+    producer_.tail.store(tail + 1, std::memory_order_release);
+    producer_.pushed.add(1);
     return true;
   }
+
+  /// The producer's: counts a row that was of another size.
+  void refuse() { producer_.refused.add(1); }
+
+  // Of any thread: rows that were taken, that there was no room for, that were refused.
+  std::int64_t pushed() const { return producer_.pushed.get(); }
+  std::int64_t dropped() const { return producer_.dropped.get(); }
+  std::int64_t refused() const { return producer_.refused.get(); }
 
   /// The consumer's: calls `take(header, values)` for each row that is there on entry, in order, so
   /// that a producer that never rests can't hold it up; returns how many.
   template <typename Take>
   std::int64_t take_all(const Take& take) {
-    const std::uint64_t head = head_.load(std::memory_order_relaxed);
-    const std::uint64_t tail = tail_.load(std::memory_order_acquire);
+    const std::uint64_t head = consumer_.head.load(std::memory_order_relaxed);
+    const std::uint64_t tail = producer_.tail.load(std::memory_order_acquire);
     for (std::uint64_t position = head; position != tail; ++position) {
       const std::byte* const slot = slot_at(position);
       Header header;
       std::memcpy(&header, slot, sizeof header);
       take(header, slot + sizeof header);
-      head_.store(position + 1, std::memory_order_release);
+      consumer_.head.store(position + 1, std::memory_order_release);
     }
     return static_cast<std::int64_t>(tail - head);
   }
@@ -92,15 +102,16 @@ class RowRing {
   const AlignedBytes slots_;
   const std::uint64_t mask_;
 
-  alignas(kCacheLine) std::atomic<std::uint64_t> tail_{0};
-  std::uint64_t seen_head_ = 0;
-
- public:
-  // The producer's, beside its position.
-  Counter pushed, dropped, refused;
-
- private:
-  alignas(kCacheLine) std::atomic<std::uint64_t> head_{0};
+  struct alignas(kCacheLine) Producer {
+    std::atomic<std::uint64_t> tail{0};
+    std::uint64_t seen_head = 0;
+    Counter pushed, dropped, refused;
+  };
+  struct alignas(kCacheLine) Consumer {
+    std::atomic<std::uint64_t> head{0};
+  };
+  Producer producer_;
+  Consumer consumer_;
 };
 
 }  // namespace robocache

@@ -53,7 +53,7 @@ void check(std::uint64_t first_seed, std::uint64_t count, const LiveWanted& want
   }
 }
 
-TEST(Live, AnyProblem) { check(0, 400, {}); }
+TEST(Live, AnyProblem) { check(0, 250, {}); }
 
 TEST(Live, Images) {
   LiveWanted wanted;

@@ -1,0 +1,199 @@
+// Counts what a LiveAligner asks of the machine once it is built: no memory, and no system call. A
+// program of its own, since it takes the place of malloc, and forbids itself the system calls.
+//
+// Memory: malloc and its kin are this program's, and count. System calls: a child process first has
+// the kernel kill it on any but exit_group (a seccomp filter), and then pushes, asks, undoes and
+// resets; that it is killed by the filter at all is tried with another child.
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <vector>
+
+#include "robocache/live.h"
+
+namespace {
+std::atomic<long> allocations{0};
+}  // namespace
+
+// glibc's own, under the names that it keeps for those who take the others' place.
+extern "C" {
+void* __libc_malloc(std::size_t bytes);
+void* __libc_calloc(std::size_t count, std::size_t bytes);
+void* __libc_realloc(void* block, std::size_t bytes);
+void* __libc_memalign(std::size_t alignment, std::size_t bytes);
+void __libc_free(void* block);
+
+void* malloc(std::size_t bytes) {
+  ++allocations;
+  return __libc_malloc(bytes);
+}
+void* calloc(std::size_t count, std::size_t bytes) {
+  ++allocations;
+  return __libc_calloc(count, bytes);
+}
+void* realloc(void* block, std::size_t bytes) {
+  ++allocations;
+  return __libc_realloc(block, bytes);
+}
+void* aligned_alloc(std::size_t alignment, std::size_t bytes) {
+  ++allocations;
+  return __libc_memalign(alignment, bytes);
+}
+int posix_memalign(void** block, std::size_t alignment, std::size_t bytes) {
+  ++allocations;
+  *block = __libc_memalign(alignment, bytes);
+  return *block == nullptr ? ENOMEM : 0;
+}
+void free(void* block) {
+  if (block != nullptr) ++allocations;
+  __libc_free(block);
+}
+}
+
+namespace {
+
+using robocache::DataType;
+using robocache::LiveAligner;
+using robocache::LiveNow;
+using robocache::LiveStatus;
+using robocache::LiveStream;
+using robocache::Method;
+
+constexpr std::int64_t kMs = 1'000'000;
+constexpr int kNotKilled = 3;
+
+/// Every kind of window: each method, images, copies, by row; and an action that is undone.
+std::vector<LiveStream> streams() {
+  std::vector<LiveStream> made;
+  const auto add = [&](const char* name, Method method) -> LiveStream& {
+    LiveStream& stream = made.emplace_back();
+    stream.name = name;
+    stream.method = method;
+    stream.rate = 1000;
+    stream.shape = {4};
+    stream.steps = {-10 * kMs, -5 * kMs - 1, 0};
+    return stream;
+  };
+  add("linear", Method::kLinear).subtract = {1, 2, 3, 4};
+  add("previous", Method::kPrevious).out_type = DataType::kFloat64;
+  add("nearest", Method::kNearest).out_type = DataType::kBFloat16;
+  add("slerp", Method::kSlerpXyzw);
+  add("angle", Method::kAngle);
+  add("mean", Method::kMean).mean_window_ns = 4 * kMs;
+  add("sum", Method::kSum).buffer_rows = 64;
+  LiveStream& row = add("row", Method::kLinear);
+  row.timeline = robocache::Timeline::kRows;
+  row.steps = {-3, 0};
+  LiveStream& flag = add("flag", Method::kPrevious);
+  flag.dtype = flag.out_type = DataType::kInt64;
+  LiveStream& image = add("image", Method::kLinear);
+  image.dtype = DataType::kUInt8;
+  image.shape = {8, 8, 3};
+  image.channels_first = true;
+  LiveStream& action = add("action", Method::kLinear);
+  action.steps = {0, 5 * kMs};
+  action.relative_to = "angle";
+  action.reference_columns = {0, 1, 2, 3};
+  return made;
+}
+
+struct Robot {
+  LiveAligner aligner;
+  std::vector<std::byte> out;
+  std::vector<unsigned char> row = std::vector<unsigned char>(8 * 8 * 3);
+  float action[4] = {1, 2, 3, 4};
+  long pushes = 0, queries = 0;
+
+  Robot() : aligner(streams(), {}), out(aligner.output_bytes()) {}
+
+  /// Some hundred rows of each stream, some late, repeated, early, far in the future, of a wrong
+  /// size, too many; a query now and then. Whether every status was as it should be.
+  bool go() {
+    bool is_good = true;
+    for (std::int64_t ms = 0; ms < 700; ++ms) {
+      for (std::int64_t i = 0; i < static_cast<std::int64_t>(aligner.streams().size()); ++i) {
+        const LiveStream& stream = aligner.streams()[static_cast<std::size_t>(i)];
+        std::size_t bytes = static_cast<std::size_t>(robocache::size_of(stream.dtype));
+        for (const std::int64_t size : stream.shape) bytes *= static_cast<std::size_t>(size);
+        std::int64_t time = ms % 7 == 3 ? ms - 3 : ms % 11 == 5 ? ms + 2 : ms;
+        if (ms % 50 == 49) time = ms % 100 == 99 ? 0 : 1'000'000'000;
+        aligner.push(i, time * kMs, row.data(), ms % 60 == 59 ? bytes + 1 : bytes);
+        ++pushes;
+      }
+      if (ms >= 300 && ms % 5 != 0) continue;  // the rings are full by then
+      if (ms > 0 && ms < 290) continue;
+      is_good = is_good && aligner.query(LiveNow::at(ms * kMs), out.data()) == LiveStatus::kOk;
+      aligner.undo(*aligner.find_stream("action"), action, 1, action);
+      aligner.stats(0);
+      aligner.query(LiveNow::newest_of(0), out.data());
+      queries += 2;
+      if (ms == 500) aligner.reset();
+    }
+    return is_good && aligner.stats(0).dropped_full > 0 && aligner.stats(0).late > 0 &&
+           aligner.stats(0).too_late > 0 && aligner.stats(0).future > 0;
+  }
+};
+
+/// From here on the kernel kills this process at any system call but exit_group; false if it
+/// can't.
+bool forbid_system_calls() {
+  sock_filter program[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_exit_group, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+  };
+  const sock_fprog filter{sizeof program / sizeof program[0], program};
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
+}
+
+/// What a child without system calls ends with: its exit status, or minus the signal.
+template <typename Work>
+int run_without_system_calls(const Work& work) {
+  const pid_t child = fork();
+  if (child == 0) {
+    if (!forbid_system_calls()) _exit(kNotKilled);
+    _exit(work() ? 0 : 1);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+int fail(const char* what) {
+  std::printf("FAILED: %s\n", what);
+  return 1;
+}
+
+}  // namespace
+
+int main() {
+  if (run_without_system_calls([] { return getppid() != 0; }) != -SIGSYS) {
+    std::printf("skipped, as this machine does not let a process forbid itself system calls\n");
+    return 0;
+  }
+  Robot robot;
+  Robot other;
+  const long before = allocations.load();
+  const bool is_good = robot.go();
+  const long during = allocations.load() - before;
+  if (!is_good) return fail("a status or a count is not as it should be");
+  std::printf("%ld allocations in %ld pushes and %ld queries\n", during, robot.pushes,
+              robot.queries);
+  if (during != 0) return fail("memory was allocated or freed");
+  const int status = run_without_system_calls([&] { return other.go(); });
+  std::printf("without system calls: %s\n", status == 0 ? "done" : "ended");
+  if (status != 0) return fail("a system call was made");
+  return 0;
+}

@@ -1,0 +1,121 @@
+// Producers and a control thread at once, as fast as they go, for so many seconds:
+//   robocache_live_threads [SECONDS]
+// ThreadSanitizer looks on where the build has it (the preset tsan). Without it too, rows must come
+// whole: every value of a row says which row it is of.
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "robocache/live.h"
+
+namespace {
+
+using robocache::LiveAligner;
+using robocache::LiveNow;
+using robocache::LiveOptions;
+using robocache::LiveStats;
+using robocache::LiveStatus;
+using robocache::LiveStream;
+
+constexpr std::int64_t kStreams = 4;
+constexpr std::int64_t kRobots = 2;
+constexpr std::int64_t kChannels = 24;
+constexpr std::int64_t kStepNs = 1000;
+
+std::vector<LiveStream> streams() {
+  std::vector<LiveStream> made;
+  for (std::int64_t i = 0; i < kStreams; ++i) {
+    LiveStream& stream = made.emplace_back();
+    stream.name = "stream" + std::to_string(i);
+    stream.shape = {kChannels};
+    stream.method = robocache::Method::kPrevious;
+    for (std::int64_t k = 15; k >= 0; --k) stream.steps.push_back(-k * kStepNs);
+    stream.buffer_rows = 64;
+    stream.ring_rows = i == 0 ? 4 : 256;  // one that overflows
+  }
+  return made;
+}
+
+/// Sends rows until it is told to stop, now and then out of order; counts what was taken.
+void produce(LiveAligner& aligner, std::int64_t stream, std::int64_t robot,
+             const std::atomic<bool>& is_over, std::atomic<std::int64_t>& newest,
+             std::int64_t& pushed) {
+  float row[kChannels];
+  for (std::int64_t n = 1; !is_over.load(std::memory_order_relaxed); ++n) {
+    const std::int64_t number = n % 16 == 0 ? n - 3 : n;
+    for (float& value : row) value = static_cast<float>(number % 65536);
+    if (aligner.push(stream, number * kStepNs, row, sizeof row, robot) == LiveStatus::kOk) ++pushed;
+    newest.store(number * kStepNs, std::memory_order_relaxed);
+    if (n % 64 == 0) std::this_thread::yield();
+  }
+}
+
+/// Whether all channels of each step are of one row.
+bool is_whole(const LiveAligner& aligner, const std::vector<std::byte>& out) {
+  for (std::int64_t i = 0; i < kStreams; ++i) {
+    const std::byte* step = out.data() + aligner.outputs()[static_cast<std::size_t>(i)].offset;
+    for (std::int64_t k = 0; k < kRobots * 16; ++k) {
+      float row[kChannels];
+      std::memcpy(row, step, sizeof row);
+      step += sizeof row;
+      for (const float value : row) {
+        if (value != row[0]) return false;
+      }
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+int main(int count, char** words) {
+  const double seconds = count > 1 ? std::strtod(words[1], nullptr) : 1;
+  LiveOptions options;
+  options.robots = kRobots;
+  LiveAligner aligner(streams(), options);
+  std::atomic<bool> is_over{false};
+  std::atomic<std::int64_t> newest{0};
+  std::vector<std::int64_t> pushed(kStreams * kRobots);
+  std::vector<std::thread> producers;
+  for (std::int64_t i = 0; i < kStreams * kRobots; ++i) {
+    producers.emplace_back([&, i] {
+      produce(aligner, i / kRobots, i % kRobots, is_over, newest,
+              pushed[static_cast<std::size_t>(i)]);
+    });
+  }
+  std::vector<std::byte> out(aligner.output_bytes());
+  std::int64_t queries = 0;
+  bool is_good = true;
+  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+  while (std::chrono::steady_clock::now() < end && is_good) {
+    const auto now = LiveNow::at(newest.load(std::memory_order_relaxed));
+    is_good = aligner.query(now, out.data()) == LiveStatus::kOk && is_whole(aligner, out);
+    if (++queries % 1000 == 0) aligner.reset(queries / 1000 % kRobots);
+    if (queries % 16 == 0) std::this_thread::yield();
+  }
+  is_over = true;
+  for (std::thread& producer : producers) producer.join();
+  aligner.query(LiveNow::at(INT64_MAX), out.data());
+  std::int64_t rows = 0;
+  std::int64_t dropped = 0;
+  for (std::int64_t i = 0; i < kStreams * kRobots; ++i) {
+    const LiveStats stats = aligner.stats(i / kRobots, i % kRobots);
+    const std::int64_t accounted =
+        stats.held + stats.too_late + stats.future + stats.outdated + stats.forgotten;
+    is_good = is_good && stats.pushed == pushed[static_cast<std::size_t>(i)] &&
+              stats.taken == stats.pushed && accounted == stats.taken;
+    rows += stats.pushed;
+    dropped += stats.dropped_full;
+  }
+  std::printf("%lld rows, %lld more dropped, %lld queries: %s\n", static_cast<long long>(rows),
+              static_cast<long long>(dropped), static_cast<long long>(queries),
+              is_good ? "every row whole, every row accounted for" : "FAILED");
+  return is_good ? 0 : 1;
+}
