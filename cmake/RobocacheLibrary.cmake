@@ -34,6 +34,8 @@ add_library(
   src/store/shard.cpp
   src/store/store.cpp
   src/store/stream_values.cpp
+  src/transform/transform.cpp
+  src/transform/transform_cpu.cpp
   src/voxel/checks.cpp
   src/voxel/sort_cpu.cpp
   src/voxel/voxelize.cpp
@@ -76,6 +78,9 @@ endif()
 # Loops that choose between floating numbers vectorise in GCC only where no one asks which exceptions
 # they raise. Results are the same.
 set_source_files_properties(src/voxel/voxelize_cpu_kernels.cpp PROPERTIES COMPILE_OPTIONS -fno-trapping-math)
+# What gains nothing by other instruction sets is compiled for one.
+set_source_files_properties(src/transform/transform_cpu.cpp PROPERTIES COMPILE_DEFINITIONS
+                                                                       ROBOCACHE_CPU_TARGET=baseline)
 foreach(target IN LISTS robocache_cpu_targets)
   add_library(robocache_cpu_${target} OBJECT src/align/align_cpu_kernels.cpp
                                             src/align/align_backward_cpu_kernels.cpp
@@ -98,6 +103,7 @@ if(robocache_has_cuda)
             src/align/align_backward_cuda.cu
             src/align/narrow_plan.cpp
             src/loader/batch_cuda.cu
+            src/transform/transform_cuda.cu
             src/voxel/sort_cuda.cu
             src/voxel/voxelize_cuda.cu
             src/voxel/voxelize_reduce_cuda.cu

@@ -8,13 +8,19 @@
 
 using robocache::torch_binding::align;
 using robocache::torch_binding::align_backward;
+using robocache::torch_binding::convert_delta;
+using robocache::torch_binding::convert_delta_backward;
+using robocache::torch_binding::convert_pose;
+using robocache::torch_binding::convert_pose_backward;
+using robocache::torch_binding::convert_rotation;
+using robocache::torch_binding::convert_rotation_backward;
 using robocache::torch_binding::voxelize;
 using robocache::torch_binding::voxelize_backward;
 using robocache::torch_binding::voxelize_dropped;
 using robocache::torch_binding::voxelize_sparse;
 using robocache::torch_binding::voxelize_sparse_backward;
 
-// python/robocache/_options.py and _voxel_options.py pack `options`. A string argument leaks in
+// python/robocache/_options.py, _voxel_options.py and _transform_ops.py pack `options`. A string argument leaks in
 // torch 2.11, so names travel as integers.
 STABLE_TORCH_LIBRARY(robocache, library) {
   // Optional tensors of streams are in `tensors` where they are there.
@@ -36,6 +42,17 @@ STABLE_TORCH_LIBRARY(robocache, library) {
   library.def(
       "voxelize_sparse_backward(Tensor grad, Tensor? features, Tensor point_to_voxel, "
       "Tensor counts, int options) -> Tensor");
+  library.def("convert_rotation(Tensor x, int options) -> Tensor");
+  library.def("convert_rotation_backward(Tensor grad, Tensor x, int options) -> Tensor");
+  library.def("convert_pose(Tensor poses, Tensor anchor, int options) -> Tensor");
+  library.def(
+      "convert_pose_backward(Tensor grad, Tensor poses, Tensor anchor, int options) -> Tensor[]");
+  library.def(
+      "convert_delta(Tensor x, Tensor start, Tensor? times, float duration, int options) -> "
+      "Tensor");
+  library.def(
+      "convert_delta_backward(Tensor grad, Tensor? times, float duration, int options) "
+      "-> (Tensor, Tensor)");
 }
 
 namespace {
@@ -45,6 +62,12 @@ template <typename Library>
 void implement(Library& library) {
   library.impl("align", TORCH_BOX(&align));
   library.impl("align_backward", TORCH_BOX(&align_backward));
+  library.impl("convert_rotation", TORCH_BOX(&convert_rotation));
+  library.impl("convert_rotation_backward", TORCH_BOX(&convert_rotation_backward));
+  library.impl("convert_pose", TORCH_BOX(&convert_pose));
+  library.impl("convert_pose_backward", TORCH_BOX(&convert_pose_backward));
+  library.impl("convert_delta", TORCH_BOX(&convert_delta));
+  library.impl("convert_delta_backward", TORCH_BOX(&convert_delta_backward));
   library.impl("voxelize", TORCH_BOX(&voxelize));
   library.impl("voxelize_dropped", TORCH_BOX(&voxelize_dropped));
   library.impl("voxelize_backward", TORCH_BOX(&voxelize_backward));

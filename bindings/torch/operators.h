@@ -49,4 +49,23 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor> voxelize_sparse(
 Tensor voxelize_sparse_backward(Tensor grad, std::optional<Tensor> features, Tensor point_to_voxel,
                                 Tensor counts, int64_t options);
 
+// Transforms: options are those of python/robocache/_transform_ops.py.
+
+/// x: [N, width of the source]. Gives [N, width of the target].
+Tensor convert_rotation(Tensor x, int64_t options);
+Tensor convert_rotation_backward(Tensor grad, Tensor x, int64_t options);
+
+/// poses: [N,K,P]; anchor: [N,P]. Gives [N,K,P].
+Tensor convert_pose(Tensor poses, Tensor anchor, int64_t options);
+/// The gradients that `options` asks for: of the poses, of the anchor.
+std::vector<Tensor> convert_pose_backward(Tensor grad, Tensor poses, Tensor anchor,
+                                          int64_t options);
+
+/// x: [N,K,D]; start: [N,D]; times: [N,K+1] or [K+1]. Gives [N,K,D].
+Tensor convert_delta(Tensor x, Tensor start, std::optional<Tensor> times, double duration,
+                     int64_t options);
+/// The gradients of x and start.
+std::tuple<Tensor, Tensor> convert_delta_backward(Tensor grad, std::optional<Tensor> times,
+                                                  double duration, int64_t options);
+
 }  // namespace robocache::torch_binding

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from robocache._metrics import metrics as metrics
     from robocache.conversion import Conversion as Conversion
     from robocache.conversion import convert as convert
+    from robocache.deltas import absolute_from as absolute_from
+    from robocache.deltas import absolute_to_delta as absolute_to_delta
+    from robocache.deltas import delta_to_absolute as delta_to_absolute
+    from robocache.deltas import relative_to as relative_to
     from robocache.export import export_lerobot as export_lerobot
     from robocache.fusion import Stream as Stream
     from robocache.fusion import fuse as fuse
@@ -28,6 +32,9 @@ if TYPE_CHECKING:
     from robocache.normalizer.normalizer import Normalizer as Normalizer
     from robocache.normalizer.window_statistics import WindowStatistics as WindowStatistics
     from robocache.policy_spec import PolicySpec as PolicySpec
+    from robocache.poses import absolute_pose as absolute_pose
+    from robocache.poses import convert_rotation as convert_rotation
+    from robocache.poses import relative_pose as relative_pose
     from robocache.prometheus import MetricsCollector as MetricsCollector
     from robocache.replay import Replay as Replay
     from robocache.replay import replay_store as replay_store
@@ -66,16 +73,23 @@ __all__ = [
     "Stream",
     "WindowStatistics",
     "__version__",
+    "absolute_from",
+    "absolute_pose",
+    "absolute_to_delta",
     "build_info",
     "compute_stats",
     "config",
     "convert",
+    "convert_rotation",
+    "delta_to_absolute",
     "export_lerobot",
     "fuse",
     "fuse_multimodal",
     "merge_stores",
     "metrics",
     "normalization",
+    "relative_pose",
+    "relative_to",
     "replay_store",
     "resample_trajectories",
     "voxelize_point_cloud",
@@ -102,10 +116,15 @@ _HOME = {
     "StoreWriter": "robocache.store.writer",
     "Stream": "robocache.fusion",
     "WindowStatistics": "robocache.normalizer.window_statistics",
+    "absolute_from": "robocache.deltas",
+    "absolute_pose": "robocache.poses",
+    "absolute_to_delta": "robocache.deltas",
     "build_info": "robocache._library",
     "compute_stats": "robocache.loader.compute_stats",
     "config": "robocache._config",
     "convert": "robocache.conversion",
+    "convert_rotation": "robocache.poses",
+    "delta_to_absolute": "robocache.deltas",
     "export_lerobot": "robocache.export",
     "fuse": "robocache.fusion",
     "fuse_multimodal": "robocache.fusion",
@@ -113,6 +132,8 @@ _HOME = {
     "metrics": "robocache._metrics",
     "normalization": "robocache.store.normalization",
     "replay_store": "robocache.replay",
+    "relative_pose": "robocache.poses",
+    "relative_to": "robocache.deltas",
     "resample_trajectories": "robocache.resample",
     "voxelize_point_cloud": "robocache.voxelize",
     "voxelize_sparse": "robocache.voxelize",

@@ -17,3 +17,6 @@ Outside: TypeAlias = Literal["hold", "zero", "nan", "extrapolate"]
 Backend: TypeAlias = Literal["auto", "cuda", "cpu", "pytorch"]
 VoxelMode: TypeAlias = Literal["occupancy", "count", "mean", "sum", "max", "min"]
 Reduction: TypeAlias = Literal["mean", "sum", "max", "min"]
+RotationForm: TypeAlias = Literal[
+    "quaternion_xyzw", "quaternion_wxyz", "rotation_vector", "matrix", "rotation_6d"
+]

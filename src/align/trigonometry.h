@@ -1,9 +1,9 @@
-// Sine and arcsine from +, -, *, / and square roots alone. All of these are rounded alike on every
-// IEEE machine, so that slerp has the same bits on the CPU and the GPU, which their own libraries
-// do not promise.
+// Sine, cosine and arcsine from +, -, *, / and square roots alone. All of these are rounded alike on
+// every IEEE machine, so that slerp and rotations have the same bits on the CPU and the GPU, which
+// their own libraries do not promise.
 //
-// Both are Taylor series about 0, summed by Horner's rule, on ranges on which the terms left out
-// are below half a unit in the last place of 1.
+// All are Taylor series about 0, summed by Horner's rule, on ranges on which the terms left out are
+// below half a unit in the last place of 1.
 #pragma once
 
 #include "core/target.h"
@@ -30,35 +30,55 @@ template <typename Compute>
 struct SeriesTerms;
 template <>
 struct SeriesTerms<float> {
-  static constexpr int kSine = 7, kArcsine = 8;
+  static constexpr int kSine = 7, kCosine = 7, kArcsine = 8;
 };
 template <>
 struct SeriesTerms<double> {
-  static constexpr int kSine = 12, kArcsine = 19;
+  static constexpr int kSine = 12, kCosine = 11, kArcsine = 19;
 };
 
-/// sin(x) for |x| <= pi/2: the sum over k of (-1)^k x^(2k+1) / (2k+1)!.
-template <typename Compute>
-ROBOCACHE_HOST_DEVICE Compute sine(Compute x) {
-  const Compute square = x * x;
-  Compute sum = Compute(1);
-  for (int k = SeriesTerms<Compute>::kSine - 1; k > 0; --k) {
-    sum = Compute(1) - square * sum * Compute(1.0 / (2 * k * (2 * k + 1)));
+/// sin(x) / x of the square of |x| <= pi/2: the sum over k of (-1)^k x^(2k) / (2k+1)!.
+template <typename Number>
+ROBOCACHE_HOST_DEVICE Number sine_series(Number square) {
+  Number sum = Number(1);
+  for (int k = SeriesTerms<Number>::kSine - 1; k > 0; --k) {
+    sum = Number(1) - square * sum * Number(1.0 / (2 * k * (2 * k + 1)));
   }
-  return x * sum;
+  return sum;
 }
 
-/// asin(x) for 0 <= x <= sin(pi/8): the sum over k of c_k x^(2k+1), where c_0 = 1 and
+/// sin(x) for |x| <= pi/2.
+template <typename Compute>
+ROBOCACHE_HOST_DEVICE Compute sine(Compute x) {
+  return x * sine_series(x * x);
+}
+
+/// cos(x) of the square of |x| <= pi/2: the sum over k of (-1)^k x^(2k) / (2k)!.
+template <typename Number>
+ROBOCACHE_HOST_DEVICE Number cosine_series(Number square) {
+  Number sum = Number(1);
+  for (int k = SeriesTerms<Number>::kCosine - 1; k > 0; --k) {
+    sum = Number(1) - square * sum * Number(1.0 / (2 * k * (2 * k - 1)));
+  }
+  return sum;
+}
+
+/// asin(x) / x of the square of |x| <= sin(pi/8): the sum over k of c_k x^(2k), where c_0 = 1 and
 /// c_k / c_(k-1) = (2k-1)^2 / (2k (2k+1)).
+template <typename Number>
+ROBOCACHE_HOST_DEVICE Number arcsine_series(Number square) {
+  Number sum = Number(1);
+  for (int k = SeriesTerms<Number>::kArcsine - 1; k > 0; --k) {
+    const double ratio = double((2 * k - 1) * (2 * k - 1)) / double(2 * k * (2 * k + 1));
+    sum = Number(1) + square * sum * Number(ratio);
+  }
+  return sum;
+}
+
+/// asin(x) for 0 <= x <= sin(pi/8).
 template <typename Compute>
 ROBOCACHE_HOST_DEVICE Compute arcsine_small(Compute x) {
-  const Compute square = x * x;
-  Compute sum = Compute(1);
-  for (int k = SeriesTerms<Compute>::kArcsine - 1; k > 0; --k) {
-    const double ratio = double((2 * k - 1) * (2 * k - 1)) / double(2 * k * (2 * k + 1));
-    sum = Compute(1) + square * sum * Compute(ratio);
-  }
-  return x * sum;
+  return x * arcsine_series(x * x);
 }
 
 /// asin(x) for 0 <= x <= sin(pi/4), by the half-angle formula.

@@ -8,9 +8,11 @@
 #if defined(__CUDACC__)
 #define ROBOCACHE_TARGET cuda
 #define ROBOCACHE_HOST_DEVICE __host__ __device__ __forceinline__
+#define ROBOCACHE_HOST_DEVICE_CALLED __host__ __device__ __noinline__
 #elif defined(ROBOCACHE_CPU_TARGET)
 #define ROBOCACHE_TARGET ROBOCACHE_CPU_TARGET
 #define ROBOCACHE_HOST_DEVICE inline __attribute__((always_inline))
+#define ROBOCACHE_HOST_DEVICE_CALLED inline  // large, and called from many places
 #endif
 
 // For what is outside such a namespace, and so simple that no compiler leaves a copy of it behind.

@@ -79,6 +79,25 @@ class Backend:
             self.put(points), *args, backend=self.backend, **self.put(options)
         )
 
+    def convert_rotation(self, x: Any, *forms: str) -> Any:
+        return rc.convert_rotation(self.put(x), *forms, backend=self.backend)
+
+    def relative_pose(self, poses: Any, anchor: Any, form: str) -> Any:
+        return rc.relative_pose(self.put(poses), self.put(anchor), form, backend=self.backend)
+
+    def absolute_pose(self, poses: Any, anchor: Any, form: str) -> Any:
+        return rc.absolute_pose(self.put(poses), self.put(anchor), form, backend=self.backend)
+
+    def delta_to_absolute(self, deltas: Any, start: Any, **options: Any) -> Any:
+        return rc.delta_to_absolute(
+            self.put(deltas), self.put(start), backend=self.backend, **self.put(options)
+        )
+
+    def absolute_to_delta(self, values: Any, start: Any, **options: Any) -> Any:
+        return rc.absolute_to_delta(
+            self.put(values), self.put(start), backend=self.backend, **self.put(options)
+        )
+
 
 CPU = Backend("cpu", "cpu", "cpu")
 PYTORCH_CPU = Backend("pytorch-cpu", "pytorch", "cpu")
