@@ -55,6 +55,8 @@ struct RobocacheWindowStream {
   std::int32_t channels_first;
   std::int64_t latency_ns, max_gap_ns, tolerance_ns, mean_window_ns, pixels, colours;
   std::int64_t first_episode;
+  RobocacheTensor reference_columns;
+  std::int64_t relative_to;  // -1: none
 };
 
 struct RobocacheWindowOutput {
@@ -139,6 +141,8 @@ WindowStream stream_of(const RobocacheWindowStream& from, DeviceType device) {
   stream.mean_window = duration_of(from.mean_window_ns);
   stream.pixels = from.pixels;
   stream.colours = from.colours;
+  stream.reference_columns = view_of(from.reference_columns, device);
+  stream.relative_to = static_cast<std::int32_t>(from.relative_to);
   return stream;
 }
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from robocache.live import LiveStats as LiveStats
     from robocache.loader.compute_stats import compute_stats as compute_stats
     from robocache.loader.loader import Loader as Loader
+    from robocache.loader.relative import Relative as Relative
     from robocache.loader.stats import LoaderStats as LoaderStats
     from robocache.normalizer.normalizer import Normalizer as Normalizer
     from robocache.normalizer.window_statistics import WindowStatistics as WindowStatistics
@@ -65,6 +66,7 @@ __all__ = [
     "Normalization",
     "Normalizer",
     "PolicySpec",
+    "Relative",
     "Replay",
     "ShardWriter",
     "SparseVoxels",
@@ -109,6 +111,7 @@ _HOME = {
     "Normalization": "robocache.store.normalization",
     "Normalizer": "robocache.normalizer.normalizer",
     "PolicySpec": "robocache.policy_spec",
+    "Relative": "robocache.loader.relative",
     "Replay": "robocache.replay",
     "ShardWriter": "robocache.store.shard",
     "SparseVoxels": "robocache.voxelize",

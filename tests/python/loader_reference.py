@@ -6,8 +6,9 @@ windows by time from the plain alignment of reference.py. Times are Python integ
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -162,6 +163,9 @@ class Window:
     subtract: Any = None  # [D]
     multiply: Any = None
     dtype: torch.dtype | None = None
+    relative: tuple[Window, Sequence[int]] | None = (
+        None  # to which, and to which columns [D]; or -1
+    )
 
 
 class Made(NamedTuple):
@@ -182,6 +186,8 @@ class Rows(NamedTuple):
 
 def make(store: rc.EpisodeStore, window: Window, anchor: Anchor) -> Made:
     """A window of one sample."""
+    if window.relative is not None:
+        return relative(store, window, anchor)
     shape = store.streams[window.stream].shape
     rows = rows_of(store, window.stream, anchor.episode)
     if window.by_rows:
@@ -191,6 +197,60 @@ def make(store: rc.EpisodeStore, window: Window, anchor: Anchor) -> Made:
             rows = known_at(store, rows, window, anchor)
         made = by_time(rows, window, anchor)
     return made._replace(values=made.values.reshape(len(window.steps), *shape))
+
+
+def relative(store: rc.EpisodeStore, window: Window, anchor: Anchor) -> Made:
+    """A window less another's value at the anchor, in its own compute type, and then scaled."""
+    assert window.relative is not None
+    to, columns = window.relative
+    values_type = rows_of(store, window.stream, anchor.episode).values.dtype
+    out_dtype = window.dtype or values_type
+    compute = reference.compute_dtype(values_type, out_dtype)
+    of = rows_of(store, to.stream, anchor.episode)
+    of = of._replace(values=of.values.to(compute))
+    if not to.by_rows and to.causal and max(to.steps) <= 0:
+        of = known_at(store, of, to, anchor)
+    to = replace(to, steps=[0], subtract=None, multiply=None, dtype=compute)
+    at_anchor = by_rows(of, to, anchor) if to.by_rows else by_time(of, to, anchor)
+    plain = replace(window, relative=None, subtract=None, multiply=None, dtype=compute)
+    made = make(store, plain, anchor)
+    shape = made.values.shape
+    x = made.values.reshape(len(window.steps), -1).clone()
+    is_literal = literals(store, plain, anchor)
+    width = x.shape[1]
+    methods = [name for name, count in window.layout or [("linear", width)] for _ in range(count)]
+    for c, column in enumerate(columns):
+        if column < 0:
+            continue
+        less = x[:, c] - at_anchor.values[0, column]
+        x[:, c] = wrapped(less) if methods[c] == "angle" else less
+    for scale, apply in ((window.subtract, torch.sub), (window.multiply, torch.mul)):
+        if scale is not None:
+            x = apply(x, torch.as_tensor(scale, dtype=torch.float64).to(compute))
+    x = torch.where(is_literal, made.values.reshape(x.shape), x)
+    values = reference.rounded(x, out_dtype)[0].reshape(shape)
+    return Made(values, made.is_pad | at_anchor.is_pad[0], made.age)
+
+
+def wrapped(x: torch.Tensor) -> torch.Tensor:
+    """Angles in (-pi, pi]; those of tests are less than three turns apart."""
+    pi = torch.tensor(math.pi, dtype=x.dtype)
+    x = torch.where(x > pi, x - 2 * pi, torch.where(x <= -pi, x + 2 * pi, x))
+    return torch.where((x <= -pi) | (x > pi), pi, x)
+
+
+def literals(store: rc.EpisodeStore, window: Window, anchor: Anchor) -> torch.Tensor:
+    """[K,D]: which elements stand for no value."""
+    rows = rows_of(store, window.stream, anchor.episode)
+    if not window.by_rows and window.causal and max(window.steps) <= 0:
+        rows = known_at(store, rows, window, anchor)
+    shape = len(window.steps), rows.values.shape[1]
+    if not rows.times:
+        return torch.ones(shape, dtype=torch.bool)
+    if window.by_rows or window.outside not in ("zero", "nan"):
+        return torch.zeros(shape, dtype=torch.bool)
+    ones = rows._replace(values=torch.ones(rows.values.shape, dtype=torch.float32))
+    return by_time(ones, replace(window, outside="nan", dtype=None), anchor).values.isnan()
 
 
 def rows_of(store: rc.EpisodeStore, stream: str, episode: int) -> Rows:

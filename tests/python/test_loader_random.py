@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import loader_reference as plain
@@ -95,10 +96,55 @@ def windows(draw: st.DrawFn) -> tuple[Window, dict[str, Any]]:
     return window, options
 
 
+def by_key(options: dict[str, Any], key: str) -> dict[str, Any]:
+    """Options of one window, each as a mapping of its key."""
+    return {
+        name: value if isinstance(value, dict) else {key: value} for name, value in options.items()
+    }
+
+
+@st.composite
+def relative_windows(draw: st.DrawFn) -> tuple[Window, dict[str, Any]]:
+    """A window that is relative to another's value, and the loader's options for both."""
+    of_floats = windows().filter(lambda made: made[0].stream in ("joints", "force", "pose"))
+    window, options = draw(of_floats)
+    to, options_to = draw(of_floats.filter(lambda made: made[0].stream != window.stream))
+    methods, methods_to = (
+        [name for name, width in each.layout for _ in range(width)] for each in (window, to)
+    )
+    possible = [
+        c for c, name in enumerate(methods_to) if not name.startswith("slerp") and name != "sum"
+    ]
+    channels = [
+        draw(st.none() | st.sampled_from(possible))
+        if possible and not name.startswith("slerp")
+        else None
+        for name in methods
+    ]
+    window = replace(window, relative=(to, [-1 if c is None else c for c in channels]))
+    first, second = by_key(options, window.stream), by_key(options_to, to.stream)
+    joint = {name: first.get(name, {}) | second.get(name, {}) for name in first | second}
+    joint["relative"] = {window.stream: rc.Relative(to.stream, channels=channels)}
+    return window, joint
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@settings(max_examples=80)
+@given(relative_windows(), st.data())
+def test_relative_windows(
+    store: rc.EpisodeStore, device: str, made: Any, data: st.DataObject
+) -> None:
+    check_window(store, device, made, data)
+
+
 @pytest.mark.parametrize("device", DEVICES)
 @settings(max_examples=80)
 @given(windows(), st.data())
 def test_windows(store: rc.EpisodeStore, device: str, made: Any, data: st.DataObject) -> None:
+    check_window(store, device, made, data)
+
+
+def check_window(store: rc.EpisodeStore, device: str, made: Any, data: st.DataObject) -> None:
     window, options = made
     anchor = data.draw(st.sampled_from(["joints", "gripper"]), label="anchor")
     loader = rc.Loader(store, 8, anchor=anchor, device=device, with_age=True, **options)
@@ -109,6 +155,8 @@ def test_windows(store: rc.EpisodeStore, device: str, made: Any, data: st.DataOb
     expected = plain.batch(store, window, anchors, indices)
     key = window.stream
     methods = {method for method, _ in window.layout or ()}
+    if window.relative is not None:
+        methods |= {method for method, _ in window.relative[0].layout or ()}
     if methods & {"slerp_xyzw", "slerp_wxyz", "angle"}:
         assert_near(batch[key], expected.values, 4e-6)
     else:

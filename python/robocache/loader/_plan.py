@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from ctypes import POINTER, byref, c_char_p, c_int, c_int32, c_int64, c_uint64, c_void_p
 from typing import Any, NamedTuple
 
@@ -76,6 +76,8 @@ class _WindowStream(ctypes.Structure):
         ("pixels", c_int64),
         ("colours", c_int64),
         ("first_episode", c_int64),
+        ("reference_columns", _Tensor),
+        ("relative_to", c_int64),
     )
 
 
@@ -193,6 +195,10 @@ class PlanStream(NamedTuple):
     # [Es] int64: where the values of each episode's first row are, in elements from those of
     # `values`, in memory that somebody else keeps. N is that of times, received and valid then.
     begins: Tensor | None = None
+    relative_to: str | None = (
+        None  # the name of the stream of the plan that this one is relative to
+    )
+    reference_columns: Tensor | None = None  # [D] int32, with it: of that stream's; -1: none
 
 
 class Mixture(NamedTuple):
@@ -209,7 +215,7 @@ class BatchPlan:
     keeps its tensors alive, as attributes of the same names.
 
     Args:
-        streams: At most 64.
+        streams: At most 64, where relative ones count twice.
         anchors: [A,2] int64, each row the bytes of (episode int32, frame int32, time_ns int64).
         episodes: [E,4] int64: index in the store, task, start_ns, data set.
         order: How :meth:`next` draws. An epoch has its `samples`.
@@ -229,8 +235,9 @@ class BatchPlan:
     ) -> None:
         library = _load()
         pointer = c_void_p()
+        numbers = {stream.name: number for number, stream in enumerate(streams)}
         status = library.robocache_batch_plan_open(
-            (_WindowStream * len(streams))(*map(_window_stream, streams)),
+            (_WindowStream * len(streams))(*(_window_stream(s, numbers) for s in streams)),
             len(streams),
             byref(_view(anchors)),
             byref(_view(episodes)),
@@ -295,7 +302,8 @@ def _view(tensor: Tensor | None) -> _Tensor:
     return view
 
 
-def _window_stream(stream: PlanStream) -> _WindowStream:
+def _window_stream(stream: PlanStream, numbers: Mapping[str, int]) -> _WindowStream:
+    """For C++, whose streams know each other by number."""
     runs = (_Run * len(stream.layout))(*(_Run(method, 0, n) for method, n in stream.layout))
     pixels, colours = stream.image or (0, 0)
     return _WindowStream(
@@ -323,4 +331,6 @@ def _window_stream(stream: PlanStream) -> _WindowStream:
         pixels=pixels,
         colours=colours,
         first_episode=stream.first_episode,
+        reference_columns=_view(stream.reference_columns),
+        relative_to=-1 if stream.relative_to is None else numbers[stream.relative_to],
     )

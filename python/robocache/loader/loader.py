@@ -27,6 +27,7 @@ from robocache.loader.lerobot import FromLeRobot
 from robocache.loader.mixture import FromLoaders
 from robocache.loader.order import Order, derived_seed, find_ranks, make_order
 from robocache.loader.outputs import Batch, check_concat, check_names
+from robocache.loader.relative import Relative, check_relative, check_statistics, make_relative
 from robocache.loader.residency import find_rows
 from robocache.loader.robomimic import FromRobomimic
 from robocache.loader.samples import Samples
@@ -112,6 +113,9 @@ class Loader(
             the stream's.
         images: By key: ``"stored"``, pictures as they are, uint8 [H,W,C]; ``"float"``, float32
             [C,H,W] from 0 to 1.
+        relative: ``{"action": "state"}``: from each value of an action, that of the state at the
+            anchor is subtracted, before it is normalised; or a :class:`Relative`, which says of
+            which channels. Padded where either is. `statistics` are then those of the differences.
         concat: ``{"obs": ["joints", "gripper"]}``: these stand side by side under one key. Masks
             keep their own.
         with_age: Whether ages are wanted.
@@ -185,6 +189,7 @@ class Loader(
         statistics: Mapping[str, Statistics] | None = None,
         dtype: PerKey[torch.dtype | None] = None,
         images: PerKey[Images] = "stored",
+        relative: Mapping[str, str | Relative] | None = None,
         concat: Mapping[str, Sequence[str]] | None = None,
         with_age: bool = False,
         device: torch.device | str | None = None,
@@ -213,6 +218,8 @@ class Loader(
         steps = _windows.all_steps(store.streams, delta_timestamps, delta_ns)
         streams = {key: store.streams[key] for key in steps}
         scales = make_scales(streams, normalize, statistics)
+        relations = check_relative(relative, tuple(streams))
+        check_statistics(relations, normalize, statistics)
         options = WindowOptions(
             timeline,
             method,
@@ -232,6 +239,7 @@ class Loader(
             for key, info in streams.items()
         ]
         _windows.check_used(windows, options)
+        windows = make_relative(windows, relations)
         chosen = _anchors.choose_episodes(
             store, episodes, tasks, subset, predicate, split, split_seed
         )
@@ -269,6 +277,8 @@ class Loader(
             window.key: window.scale for window in windows if window.scale is not None
         }
         """Scale and offset of the streams that have some: ``x = y / multiply + subtract``."""
+        self.relative: Mapping[str, Relative] = relations
+        """What streams are relative to, by key."""
         self._windows = windows
         self._anchor, self._rate = of_anchor and of_anchor.info.name, rate
         self._finish = _finish

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 import torch
@@ -27,6 +27,7 @@ from robocache.loader.outputs import (
     check_concat,
     check_names,
 )
+from robocache.loader.relative import Relative
 from robocache.loader.stats import Counters
 from robocache.loader.tiers import own_tier
 from robocache.store.episode_store import EpisodeStore
@@ -47,12 +48,14 @@ class MixturePart:
     """Its samples, as :meth:`Loader.gather` of the mixture takes them."""
     normalization: Mapping[str, Normalization]
     """Scale and offset of the keys that have some, by their names in the mixture."""
+    relative: Mapping[str, Relative]
+    """What keys are relative to, likewise."""
 
 
 class MixedLoader(Loader):
     """A loader of several: :meth:`Loader.mixture` makes it, and says what it gives.
 
-    It has no store and no normalization of its own: its `parts` have.
+    It has no store, normalization and relative of its own: its `parts` have.
     """
 
     def __init__(
@@ -85,7 +88,8 @@ class MixedLoader(Loader):
         _check_shares(loaders, rank, world_size)
         order = make_order(samples, batch_size, seed, True, drop_last, rank, world_size)
         own = [[window.key for window in loader._windows] for loader in loaders]
-        parts = _make_parts(loaders, _parts.check_keys(keys, own))
+        names_of = _parts.check_keys(keys, own)
+        parts = _make_parts(loaders, names_of)
         agreed = _parts.agree(parts)
         check_names(agreed.windows, with_age, "keys", agreed.widths)
         widths = [key + DIM_PAD for key in agreed.widths]
@@ -127,8 +131,11 @@ class MixedLoader(Loader):
                 float(share),
                 range(begin, begin + len(loader.dataset)),
                 {key: w.scale for key, w in part.windows.items() if w.scale is not None},
+                {new[key]: replace(of, to=new[of.to]) for key, of in loader.relative.items()},
             )
-            for loader, share, begin, part in zip(loaders, shares, begins[:-1], parts, strict=True)
+            for loader, share, begin, part, new in zip(
+                loaders, shares, begins[:-1], parts, names_of, strict=True
+            )
         ]
         """What it draws from; ``dataset_index`` counts in them."""
 
@@ -229,7 +236,11 @@ def _make_parts(loaders: Sequence[Loader], names: Sequence[Mapping[str, str]]) -
                 f"loaders[{i}]",
                 {new[window.key]: window for window in loader._windows},
                 {
-                    new[w.key]: s._replace(name=f"loaders[{i}].{w.key}", first_episode=first)
+                    new[w.key]: s._replace(
+                        name=f"loaders[{i}].{w.key}",
+                        first_episode=first,
+                        relative_to=w.relative_to and f"loaders[{i}].{w.relative_to}",
+                    )
                     for w, s in streams
                 },
                 first,

@@ -227,13 +227,13 @@ def make_streams(
             streams.append(_zeros(window, first, episodes, window.elements - column, device))
             writers.append(Writer(window.key, column, has_mask))
     masks = [_dimensions(w, parts, device) for w in agreed.windows if w.key in agreed.widths]
-    count = len(streams) + len(masks)
+    count = len(streams) + len(masks) + sum(s.relative_to is not None for s in streams)
     if count > _MOST_STREAMS:
         raise ValueError(
             f"loaders: expected at most {_MOST_STREAMS} windows in all, got {count}: one of each "
             f"key of each of {len(parts)} loaders, one for what a loader lacks or has narrower, "
-            f"and one for each {DIM_PAD[1:]} (fewer keys need fewer; rc.merge_stores makes one "
-            "store of several with the same streams)"
+            f"one for each that is relative, and one for each {DIM_PAD[1:]} (fewer keys need "
+            "fewer; rc.merge_stores makes one store of several with the same streams)"
         )
     return streams + masks, MixtureOutputs(writers, agreed.widths)
 

@@ -214,7 +214,7 @@ def plan_stream(window: Window, stream: ResidentStream, device: torch.device) ->
     values = stream.values.view(stream.values.size(0), window.elements)
     begins = stream.begins
     layout, out_dtype = window.layout, window.out_dtype
-    if window.by_rows:  # where methods say nothing
+    if window.by_rows and window.relative_to is None:  # where methods say nothing
         layout = ((_options.PREVIOUS, window.elements),)
     if window.is_copied:
         size = window.dtype.itemsize
@@ -228,6 +228,9 @@ def plan_stream(window: Window, stream: ResidentStream, device: torch.device) ->
             compute = torch.float64  # x / 255, rounded once, as others divide
         subtract = _vector(window.scale.subtract, compute, device)
         multiply = _vector(window.scale.multiply, compute, device)
+    columns = None
+    if window.relative_to is not None:
+        columns = torch.tensor(window.reference_columns, dtype=torch.int32, device=device)
     height, width, colours = window.shape if window.is_colours_first else (0, 0, 0)
     return PlanStream(
         name=window.key,
@@ -250,6 +253,8 @@ def plan_stream(window: Window, stream: ResidentStream, device: torch.device) ->
         mean_window_ns=window.mean_window_ns,
         image=(height * width, colours) if window.is_colours_first else None,
         begins=begins,
+        relative_to=window.relative_to,
+        reference_columns=columns,
     )
 
 

@@ -13,7 +13,7 @@ import robocache
 from robocache import _options
 from robocache.loader.residency import FileRows, find_rows
 from robocache.loader.windows import TORCH_DTYPES, Window
-from robocache.policy_spec import PolicySpec, StreamSpec
+from robocache.policy_spec import PolicySpec, RelativeTo, StreamSpec
 from robocache.store.normalization import Normalization
 
 _TYPE_NAMES = {dtype: name for name, dtype in TORCH_DTYPES.items()}
@@ -127,8 +127,14 @@ def _stream(window: Window, rate: float | None, mode: str | None) -> StreamSpec:
         mode=mode,
         out_dtype=_TYPE_NAMES[window.out_dtype],
         colours_first=window.is_colours_first,
-        relative=None,
+        relative=_relative(window),
     )
+
+
+def _relative(window: Window) -> RelativeTo | None:
+    if window.relative_to is None:
+        return None
+    return RelativeTo(window.relative_to, window.reference_columns)
 
 
 def _channels(scale: Normalization, shape: tuple[int, ...]) -> Normalization:

@@ -198,9 +198,9 @@ def place(
         return dict.fromkeys(rows, own_tier(device))
     windows, groups, with_age, order, reuse = wanted
     by_key = {window.key: window for window in windows}
-    group_of = {key: keys for keys in groups.values() for key in keys}
-    together = dict.fromkeys(tuple(group_of.get(key, (key,))) for key in by_key)
-    needs = [_need([by_key[key] for key in keys], rows, with_age) for keys in together]
+    needs = [
+        _need([by_key[key] for key in keys], rows, with_age) for keys in together(windows, groups)
+    ]
     take = gpu_bytes if device.type == "cuda" else plain_bytes
     outputs = Outputs(windows, groups, with_age, device)
     size = order.size(0)
@@ -330,6 +330,23 @@ def place_on_cpu(
     return placed
 
 
+def together(
+    windows: Sequence[Window], groups: Mapping[str, Sequence[str]]
+) -> list[tuple[str, ...]]:
+    """Keys of windows that are of one plan: those of a group, and what they are relative to."""
+    sets = {window.key: {window.key} for window in windows}
+    links = [(keys[0], key) for keys in groups.values() for key in keys]
+    links += [(w.key, w.relative_to) for w in windows if w.relative_to is not None]
+    for a, b in links:
+        joint = sets[a] | sets[b]
+        for key in joint:
+            sets[key] = joint
+    found = dict.fromkeys(
+        tuple(w.key for w in windows if w.key in sets[window.key]) for window in windows
+    )
+    return list(found)
+
+
 def _need(windows: Sequence[Window], rows: Mapping[str, FileRows], with_age: bool) -> Need:
     sides: list[int] = []
     for window in windows:
@@ -337,6 +354,8 @@ def _need(windows: Sequence[Window], rows: Mapping[str, FileRows], with_age: boo
         sides.append(8 * len(window.steps))
         if window.scale is not None:  # at most
             sides += [8 * len(window.scale.subtract)] * 2
+        if window.relative_to is not None:
+            sides.append(4 * len(window.reference_columns))
     return Need(
         tuple(window.key for window in windows),
         tuple(max(rows[window.key].value_bytes, 8) for window in windows),

@@ -57,6 +57,8 @@ class Window:
     is_default_tolerance: bool = False  # nobody asked for it: it gives way to rows that are close
     is_colours_first: bool = False  # an image [H,W,C] is written [C,H,W]
     scale: Normalization | None = None  # [D] float64, or [C] of colours first
+    relative_to: str | None = None  # the key of the window that it is relative to
+    reference_columns: tuple[int, ...] = ()  # [D]: of that one's, for each element; -1: none
 
     @property
     def out_shape(self) -> tuple[int, ...]:
