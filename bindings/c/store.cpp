@@ -8,6 +8,7 @@
 
 #include "c_api.h"
 #include "robocache/store.h"
+#include "store/crc32.h"
 
 using robocache::EpisodeStore;
 using robocache::c_api::error_message;
@@ -145,5 +146,11 @@ ROBOCACHE_C_API int robocache_store_verify_shard(const EpisodeStore* store, std:
 
 ROBOCACHE_C_API int robocache_store_verify_statistics(const EpisodeStore* store) {
   return status_of([&] { store->verify_statistics(); });
+}
+
+/// CRC-32 of `size` more bytes after those whose checksum is `before`; 0 of none.
+ROBOCACHE_C_API std::uint32_t robocache_store_crc32(const void* data, std::int64_t size,
+                                                    std::uint32_t before) {
+  return robocache::store::crc32(data, static_cast<std::size_t>(size), before);
 }
 }

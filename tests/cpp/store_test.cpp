@@ -272,6 +272,16 @@ TEST(Crc32, GoesOnWhereItStopped) {
   }
 }
 
+TEST(Crc32, IsThatOfItsBytes) {  // many bytes at once go another way than one
+  std::string text;
+  std::uint32_t one_by_one = 0;
+  for (int i = 0; i < 300; ++i) {
+    text += static_cast<char>(i * 101);
+    one_by_one = store::crc32(&text.back(), 1, one_by_one);
+    EXPECT_EQ(store::crc32(text.data(), text.size()), one_by_one) << text.size();
+  }
+}
+
 #endif
 
 }  // namespace

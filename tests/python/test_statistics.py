@@ -89,6 +89,20 @@ def test_against_numpy(tmp_path: Path, dtype: str, shape: tuple[int, ...]) -> No
     assert got["exact_quantiles"] is True
 
 
+@pytest.mark.parametrize("dtype", ["<f4", "<f8"])
+@pytest.mark.parametrize("channels", [1, 5, 33, 64, 65, 300])
+@pytest.mark.parametrize("rows", [1, 2, 130])
+def test_rows_of_any_width(dtype: str, channels: int, rows: int) -> None:
+    """Few channels are added up several rows at a time, and rows may not fill the last step."""
+    values = np.random.default_rng(channels).normal(5, 2, (rows, channels)).astype(dtype)
+    for row in (None, 0, rows - 1):
+        if row is not None:
+            values[row, row % channels] = np.nan
+        statistics = StreamStatistics({"<f4": "F32", "<f8": "F64"}[dtype], (channels,))
+        statistics.update(values)
+        assert_summary(statistics.summary(), numpy_summary(list(values.T)))
+
+
 def test_bfloat16(tmp_path: Path) -> None:
     values = torch.randn(100, 3).to(torch.bfloat16)
     with rc.StoreWriter(tmp_path) as writer, writer.episode() as episode:

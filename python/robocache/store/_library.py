@@ -6,7 +6,7 @@ import ctypes
 import functools
 import os
 import weakref
-from ctypes import POINTER, byref, c_char_p, c_int, c_int64, c_void_p
+from ctypes import POINTER, byref, c_char_p, c_int, c_int64, c_uint32, c_void_p
 from typing import Any
 
 import numpy as np
@@ -81,7 +81,12 @@ def load() -> ctypes.CDLL:
     library.robocache_store_episodes.restype = c_int64
     library.robocache_store_count_bytes.argtypes = [c_void_p, c_int64, c_int64, c_void_p]
     library.robocache_store_count_bytes.restype = None
+    library.robocache_store_crc32.argtypes = [c_void_p, c_int64, c_uint32]
+    library.robocache_store_crc32.restype = c_uint32
+    moments = [c_void_p, c_int64, c_int64, *5 * [c_void_p]]
     with_status: dict[str, list[Any]] = {
+        "moments_f32": moments,
+        "moments_f64": moments,
         "open": [c_char_p, POINTER(c_void_p)],
         "shard": [c_void_p, c_int64, POINTER(Shard)],
         "stream_rows": [c_void_p, c_int64, POINTER(c_int64)],
@@ -118,6 +123,37 @@ def check_policy_spec(text: bytes, name: str) -> None:
         ValueError: `<name>: <field>: expected ..., got ...`.
     """
     load().robocache_policy_spec_check(text, len(text), os.fsencode(name))
+
+
+def moments(rows: NDArray[Any]) -> tuple[NDArray[Any], ...]:
+    """Count, mean, sum of squared differences from it, least and greatest of finite elements.
+
+    Args:
+        rows: [n, C], n of 1 or more; float32, or a type that float64 holds.
+
+    Returns:
+        Five arrays [C]: int64, and four of float64; infinities for a channel without such elements.
+    """
+    kind = np.float32 if rows.dtype == np.float32 else np.float64
+    rows = np.ascontiguousarray(rows, kind)
+    count = np.empty(rows.shape[1], np.int64)
+    others = tuple(np.empty(rows.shape[1]) for _ in range(4))
+    library = load()
+    function = (
+        library.robocache_store_moments_f32
+        if kind is np.float32
+        else library.robocache_store_moments_f64
+    )
+    results = (each.ctypes.data for each in (count, *others))
+    function(rows.ctypes.data, *rows.shape, *results)
+    return count, *others
+
+
+def crc32(data: bytes | bytearray | memoryview, before: int = 0) -> int:
+    """As `zlib.crc32`, by the library, which is faster."""
+    view = np.frombuffer(data, np.uint8)
+    value: int = load().robocache_store_crc32(view.ctypes.data, len(view), before)
+    return value
 
 
 def _check(status: int, function: object, arguments: object) -> None:

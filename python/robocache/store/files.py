@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import re
 import uuid
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from robocache.store._library import crc32
 
 TEMPORARY = ".tmp-"
 SHARD = re.compile(r"shard-\d{5,}\.safetensors")
@@ -55,7 +56,7 @@ class NewFile:
         with naming(self.path):
             write_all(self._file, data)
         self.bytes += len(data)
-        self.crc32 = zlib.crc32(data, self.crc32)
+        self.crc32 = crc32(data, self.crc32)
 
     def finish(self) -> None:
         """Everything is on the disk, and the file is closed. Its name is still temporary."""

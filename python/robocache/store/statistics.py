@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from robocache.store._library import count_bytes
+from robocache.store._library import count_bytes, moments
 from robocache.store.dtypes import Array, widened
 from robocache.store.errors import StoreError
 from robocache.store.manifest import NAME, Manifest
@@ -93,7 +93,7 @@ class StreamStatistics:
             _count_values(self._histogram, rows, self._lowest)
             return
         rows = widened(self.dtype, rows)
-        self._add_moments(*_moments(np.ascontiguousarray(rows.T)))
+        self._add_moments(*moments(rows))
         self._quantiles.update(rows)
 
     def merged(self, other: StreamStatistics) -> StreamStatistics:
@@ -262,27 +262,6 @@ def _state(tensors: Mapping[str, Array], name: str, dtype: type, shape: tuple[in
 
 def _numbers(values: Array) -> list[float | None]:
     return [float(value) if math.isfinite(value) else None for value in values]
-
-
-def _moments(columns: Array) -> tuple[Array, Array, Array, Array, Array]:
-    """Of finite elements of [C, n]: count, mean, sum of squared differences, least, greatest."""
-    n = columns.shape[1]
-    with np.errstate(over="ignore", invalid="ignore"):
-        mean = columns.mean(axis=1, dtype=np.float64)
-        if np.isfinite(mean).all():  # and so is every element
-            differences = columns - mean[:, None]
-            squares = np.einsum("ij,ij->i", differences, differences)
-            count = np.full(len(columns), n, np.int64)
-            lowest, highest = columns.min(axis=1), columns.max(axis=1)
-            return count, mean, squares, lowest.astype(np.float64), highest.astype(np.float64)
-        finite = np.isfinite(columns)
-        count = finite.sum(axis=1)
-        mean = np.where(finite, columns, 0).sum(axis=1, dtype=np.float64) / np.maximum(count, 1)
-        differences = np.where(finite, columns - mean[:, None], 0)
-        squares = np.einsum("ij,ij->i", differences, differences)
-        lowest = np.where(finite, columns, np.inf).min(axis=1)
-        highest = np.where(finite, columns, -np.inf).max(axis=1)
-    return count, mean, squares, lowest.astype(np.float64), highest.astype(np.float64)
 
 
 # ---- histograms --------------------------------------------------------------------------------
