@@ -33,7 +33,7 @@ from robocache.store.writer import SHARD_BYTES, StoreWriter
 # A group of episodes is converted by one worker into shards of its own. Its size is that of the
 # recordings: small enough to keep many workers busy, large enough that a store has few shards.
 GROUPS = 16
-LEAST_GROUP_BYTES, MOST_GROUP_BYTES = 8 << 20, 256 << 20
+LEAST_GROUP_BYTES, MOST_GROUP_BYTES = 32 << 20, 256 << 20
 COMMIT_SECONDS = 2.0  # what is made in this time becomes part of the store together
 VIDEO = (".mp4", ".mkv", ".webm", ".avi", ".mov")
 VIDEO_FACTOR = 32  # by which a video grows when it is decoded, about

@@ -10,7 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from robocache.readers.recording import CHUNK_BYTES, RecordingError, reading, require
+from robocache.readers.recording import RecordingError, reading, require
+
+_ALONG_BYTES = 8 << 20
+"""How much of a Parquet file is read at once, where it has small row groups."""
 
 
 def reading_arrow(path: Path, what: str) -> contextlib.AbstractContextManager[None]:
@@ -101,6 +104,30 @@ def one_array(column: Any) -> Any:
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
+class _Span:
+    """Row groups of a file that were read together, and their columns as arrays."""
+
+    def __init__(self, first: int, table: Any) -> None:
+        self.first = first
+        self.table = table
+        self._arrays: dict[str, NDArray[Any] | None] = {}
+        self._uneven: set[str] = set()
+
+    def array(self, name: str, first: int, stop: int, path: Path) -> NDArray[Any] | None:
+        """Some of the file's rows of a column, as :func:`array_of` has them."""
+        a, b = first - self.first, stop - self.first
+        where = f"{path}, column {name}"
+        if name not in self._arrays and name not in self._uneven:
+            try:
+                self._arrays[name] = array_of(self.table[name], where)
+            except RecordingError:  # of other rows, perhaps
+                self._uneven.add(name)
+        if name in self._uneven:
+            return array_of(self.table[name].slice(a, b - a), where)
+        array = self._arrays[name]
+        return None if array is None else array[a:b]
+
+
 class ParquetRows:
     """Rows of an opened Parquet file; reading neighbours does not read their row groups again."""
 
@@ -119,8 +146,8 @@ class ParquetRows:
         counts = np.array([group.num_rows for group in groups], np.int64)
         self._starts = np.concatenate([[0], np.cumsum(counts)])  # a row group's first row
         self._sizes = np.array([group.total_byte_size for group in groups], np.int64)
-        # By columns: the row groups that were read last, and the number of their first row.
-        self._spans: dict[tuple[str, ...], tuple[int, Any]] = {}
+        # By columns: the row groups that were read last.
+        self._spans: dict[tuple[str, ...], _Span] = {}
         self._runs: dict[str, NDArray[Any]] = {}
         self._checked: set[str] = set()  # columns that are there
 
@@ -137,11 +164,15 @@ class ParquetRows:
         self._spans.clear()
         self._file.close()
 
-    def read(self, columns: Sequence[str], first: int, stop: int) -> Any:
-        """Columns of the rows from `first` to `stop` - 1, a pyarrow.Table."""
+    def read(self, columns: Sequence[str], first: int, stop: int) -> dict[str, NDArray[Any] | None]:
+        """Columns of the rows from `first` to `stop` - 1, as :func:`array_of` has them.
+
+        Raises:
+            RecordingError: As there, and for a file that is damaged or has no such column.
+        """
         self._check(columns)
-        begin, table = self._span(tuple(columns), first, stop)
-        return table.slice(first - begin, stop - first)
+        span = self._span(tuple(columns), first, stop)
+        return {name: span.array(name, first, stop, self.path) for name in columns}
 
     def groups(self, column: str, first: int, stop: int) -> Iterator[tuple[int, Any]]:
         """A column of those rows by row groups: how many came before, and a pyarrow.Array."""
@@ -149,8 +180,8 @@ class ParquetRows:
         row = first
         while row < stop:
             end = min(stop, int(self._starts[self._group_of(row) + 1]))
-            begin, table = self._span((column,), row, end)
-            yield row - first, one_array(table[column].slice(row - begin, end - row))
+            span = self._span((column,), row, end)
+            yield row - first, one_array(span.table[column].slice(row - span.first, end - row))
             row = end
 
     def run_of(self, column: str, value: int) -> tuple[int, int]:
@@ -179,17 +210,17 @@ class ParquetRows:
     def _group_of(self, row: int) -> int:
         return int(np.searchsorted(self._starts, row, side="right")) - 1
 
-    def _span(self, columns: tuple[str, ...], first: int, stop: int) -> tuple[int, Any]:
-        """Whole row groups with the rows from `first` to `stop` - 1, and the number of their first.
+    def _span(self, columns: tuple[str, ...], first: int, stop: int) -> _Span:
+        """Whole row groups with the rows from `first` to `stop` - 1.
 
         Further ones are read along: Parquet is read faster so, and neighbours are asked for next.
         """
         kept = self._spans.get(columns)
-        if kept is not None and kept[0] <= first and stop <= kept[0] + len(kept[1]):
+        if kept is not None and kept.first <= first and stop <= kept.first + len(kept.table):
             return kept
         group = self._group_of(first)
         end = self._group_of(stop - 1) + 1
-        limit = CHUNK_BYTES - int(self._sizes[group:end].sum())
+        limit = _ALONG_BYTES - int(self._sizes[group:end].sum())
         while end < len(self._sizes) and self._sizes[end] <= limit:
             limit -= int(self._sizes[end])
             end += 1
@@ -197,7 +228,7 @@ class ParquetRows:
         with self._reading():
             table = self._file.read_row_groups(range(group, end), list(columns))
         table = table.combine_chunks()  # a slice of many chunks looks for its own in all of them
-        self._spans[columns] = int(self._starts[group]), table
+        self._spans[columns] = _Span(int(self._starts[group]), table)
         return self._spans[columns]
 
     def _check(self, columns: Sequence[str]) -> None:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robocache.readers import images, lerobot_index
-from robocache.readers._arrow import ParquetRows, array_of
+from robocache.readers._arrow import ParquetRows
 from robocache.readers.lerobot_index import Entry
 from robocache.readers.recording import (
     EpisodeReader,
@@ -159,12 +159,11 @@ class _Episode:
     def read(self) -> Iterator[Rows]:
         recording, entry = self.recording, self.entry
         file = recording.file(entry.table)
-        first, table = self._find(file)
+        first, arrays = self._find(file)
         stop = first + entry.length
-        times = self._times(array_of(table["timestamp"], f"{entry.table}, column timestamp"))
+        times = self._times(arrays["timestamp"])
         for name in recording.columns:
-            values = array_of(table[name], f"{entry.table}, column {name}")
-            yield from chunks(Rows(name, times, self._shaped(name, values)))
+            yield from chunks(Rows(name, times, self._shaped(name, arrays[name])))
         for name in recording.pictures:
             for a, part in file.groups(name, first, stop):
                 yield from self._decoded(name, times[a : a + len(part)], part, a)
@@ -173,15 +172,15 @@ class _Episode:
             tolerance = round(1e9 / rate / 4)
             yield from video_rows(name, video, times, start + times, tolerance, recording.options)
 
-    def _find(self, file: ParquetRows) -> tuple[int, Any]:
+    def _find(self, file: ParquetRows) -> tuple[int, dict[str, NDArray[Any] | None]]:
         """The episode's first row in its file, and the columns of numbers of all its rows."""
         entry = self.entry
         columns = list(dict.fromkeys([*self.recording.columns, "timestamp", "episode_index"]))
         if len(file) == self.recording.row_counts[entry.table]:
-            table = file.read(columns, self.first, self.first + entry.length)
-            numbers = array_of(table["episode_index"], f"{entry.table}, column episode_index")
+            arrays = file.read(columns, self.first, self.first + entry.length)
+            numbers = arrays["episode_index"]
             if numbers is not None and (numbers == entry.index).all():
-                return self.first, table
+                return self.first, arrays
         begin, end = file.run_of("episode_index", entry.index)
         if end - begin != entry.length:
             raise RecordingError(

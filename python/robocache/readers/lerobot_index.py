@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import json
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +63,7 @@ def is_number(dtype: str) -> bool:
         return False
 
 
+@functools.lru_cache(64)  # episodes of one file, side by side
 def inside(root: Path, relative: str) -> Path:
     """A path that a file of the data set names.
 
@@ -83,7 +84,9 @@ def read_info(root: Path) -> Info:
     """
     path = root / "meta" / "info.json"
     with reading(path, "LeRobot's description of a data set", ValueError):
-        found = json.loads(path.read_text("utf-8"), object_pairs_hook=partial(_as_dict, path))
+        found = json.loads(
+            path.read_text("utf-8"), object_pairs_hook=functools.partial(_as_dict, path)
+        )
     if not isinstance(found, dict):
         raise RecordingError(f"{path}: expected a JSON object, got {type(found).__name__}")
     version = found.get("codebase_version")

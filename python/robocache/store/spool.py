@@ -22,6 +22,7 @@ from robocache.store.files import naming, temporary_path, write_all
 Bytes: TypeAlias = bytes | bytearray | memoryview
 
 _JOINED_BYTES = 1 << 20  # in memory; parts are joined up to this, and shared from there on
+_KEPT_BYTES = 1 << 12  # from which on what is `Kept` is worth a part of its own
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,37 +78,36 @@ class Spool:
     def add(self, pairs: Sequence[tuple[Column, Bytes | Kept | Column]]) -> None:
         """Adds to each column bytes, or what another column holds: to all of them, or to none.
 
-        Bytes are copied, but for large ones that are `Kept`. What lies in the file of another
-        column's spool stays there: keep that spool open. Large parts of another column in memory
-        are shared with it.
+        Bytes are copied, but for those that are `Kept` and not a few. What lies in the file of
+        another column's spool stays there: keep that spool open. Large parts of another column in
+        memory are shared with it, and smaller ones joined.
 
         Raises:
             OSError: The disk is full, or the like.
         """
-        parts: list[tuple[Column, Bytes | Extent, bool]] = []
+        parts: list[tuple[Column, Bytes | Extent, bool]] = []  # whether it stays as it is
         held = 0  # more than before: what another column has in memory is held already
         for column, source in pairs:
             if isinstance(source, Column):
-                found = source.sealed()
-                parts += [(column, part, True) for part in found]
-                held += sum(
-                    len(p) for p in found if not isinstance(p, Extent) and not _stays(p, True)
-                )
+                for part in source.sealed():
+                    stays = isinstance(part, Extent) or len(part) >= _JOINED_BYTES
+                    parts.append((column, part, stays))
+                    held += 0 if isinstance(part, Extent) or stays else len(part)
             else:
                 is_kept = isinstance(source, Kept)
                 data = source.bytes if isinstance(source, Kept) else source
-                parts.append((column, data, is_kept))
+                parts.append((column, data, is_kept and len(data) >= _KEPT_BYTES))
                 held += len(data)
         memory = self._memory
         if memory.held - self._held + held > memory.limit:  # also if all of this went to the file
-            parts = [(c, p if isinstance(p, Extent) else self._write(p), s) for c, p, s in parts]
+            parts = [(c, p if isinstance(p, Extent) else self._write(p), True) for c, p, _ in parts]
             held = 0
         elif memory.held + held > memory.limit:
             for column in self._columns:
                 column.spill(self._write)
             self._hold(-self._held)
-        for column, part, is_shared in parts:
-            column.add(part, is_shared)
+        for column, part, stays in parts:
+            column.add(part, stays)
         self._hold(held)
 
     def take_over(self, other: Spool) -> None:
@@ -119,7 +119,7 @@ class Spool:
             len(part)
             for column in other._columns
             for part in column.sealed()
-            if not isinstance(part, Extent) and _stays(part, True)
+            if not isinstance(part, Extent) and len(part) >= _JOINED_BYTES
         )
         other._hold(-other._held)
         self._hold(shared)
@@ -158,11 +158,6 @@ class Spool:
         return extent
 
 
-def _stays(part: Bytes, is_shared: bool) -> bool:
-    """Whether a column takes a part as it is; it copies others."""
-    return is_shared and len(part) >= _JOINED_BYTES
-
-
 class Column:
     """Bytes in the order in which a :class:`Spool` added them.
 
@@ -176,15 +171,15 @@ class Column:
         self.parts: list[Extent | Bytes] = []
         self._growing: bytearray | None = None  # the last part, as long as nobody else has it
 
-    def add(self, part: Bytes | Extent, is_shared: bool) -> None:
-        """Only for the spool of this column. What `is_shared` nobody changes any more."""
+    def add(self, part: Bytes | Extent, stays: bool) -> None:
+        """Only for the spool of this column. What `stays` is not copied: nobody changes it."""
         if isinstance(part, Extent):
             self.bytes += part.size
             self.parts.append(part)
             self._growing = None
             return
         self.bytes += len(part)
-        if _stays(part, is_shared):
+        if stays:
             self.parts.append(part)
             self._growing = None
         elif self._growing is not None and len(self._growing) + len(part) <= _JOINED_BYTES:
