@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import math
 import operator
 import os
 from collections.abc import Mapping
@@ -156,7 +157,13 @@ class LiveAligner:
                 _SLOTS if is_cuda else 0,
             )
         self._index = self.device.index if is_cuda else None
-        self._outputs = [o for o in self._aligner.outputs if spec.with_age or not _is_age(o, spec)]
+        self._places = [
+            (o.key, o.dtype, o.shape, _strides(o.shape), o.offset // o.dtype.itemsize)
+            for o in self._aligner.outputs
+            if spec.with_age or not _is_age(o, spec)
+        ]
+        self._words = -(-self._aligner.output_bytes // 8)
+        self._dtypes = {place[1] for place in self._places}
         self._reused = self._allocate() if reuse_buffers else None
 
     def _rows(self, name: str, given: Mapping[str, int] | None) -> list[int]:
@@ -330,13 +337,13 @@ class LiveAligner:
         return status
 
     def _allocate(self) -> tuple[Tensor, dict[str, Tensor]]:
-        storage = torch.empty(self._aligner.output_bytes, dtype=torch.uint8, device=self.device)
-        batch = {}
-        for output in self._outputs:
-            count = int(np.prod(output.shape, dtype=np.int64)) * output.dtype.itemsize
-            part = storage[output.offset : output.offset + count]
-            batch[output.key] = part.view(output.dtype).view(output.shape)
-        return storage, batch
+        # Short on purpose: most of what a small query costs.
+        storage = torch.empty(self._words, dtype=torch.int64, device=self.device)
+        typed = {dtype: storage.view(dtype) for dtype in self._dtypes}
+        return storage, {
+            key: typed[dtype].as_strided(shape, strides, offset)
+            for key, dtype, shape, strides, offset in self._places
+        }
 
     def now_ns(self, robot: int = 0) -> int:
         """The time of a robot's last query; 0 before the first.
@@ -438,13 +445,18 @@ class LiveAligner:
         return number
 
     def __repr__(self) -> str:
-        keys = ", ".join(o.key for o in self._outputs if not o.key.endswith(("_is_pad", "_age")))
+        keys = ", ".join(key for key, *_ in self._places if not key.endswith(("_is_pad", "_age")))
         robots = "" if self.robots == 1 else f"{self.robots} robots on "
         return f"LiveAligner({robots}{self.device}: {keys})"
 
 
 def _is_age(output: Any, spec: PolicySpec) -> bool:
     return any(output.key == f"{stream.name}_age" for stream in spec.streams)
+
+
+def _strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Of elements that stand one after the other."""
+    return tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
 
 
 def _make_transforms(spec: PolicySpec) -> list[Any]:

@@ -1,0 +1,361 @@
+"""LiveAligner in Python: what goes in and out, actions back, what is counted, each error.
+
+That it gives the loader's bits is test_replay.py's.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from loader_stores import write_store
+
+import robocache as rc
+from robocache.policy_spec import RelativeTo, StreamSpec
+
+MS = 1_000_000
+FACTS = {"index", "episode_index", "frame_index", "task_index", "timestamp_ns", "timestamp"}
+
+
+def make_stream(name: str, **fields: Any) -> StreamSpec:
+    given: dict[str, Any] = {
+        "dtype": "F32", "shape": (2,), "rate": 100.0, "timeline": "time",
+        "steps": (-20 * MS, -10 * MS, 0), "has_axis": True, "causal": True, "method": "linear",
+        "outside": "hold", "max_gap_ns": None, "tolerance_ns": 0, "mean_window_ns": None,
+        "latency_ns": 0, "normalization": None, "mode": None, "out_dtype": "F32",
+        "colours_first": False, "relative": None,
+    }  # fmt: skip
+    return StreamSpec(name, **given | fields)
+
+
+ACTION = make_stream(
+    "action",
+    steps=(0, 20 * MS),
+    causal=False,
+    normalization=rc.Normalization(np.array([1.0, -2.0]), np.array([0.5, 4.0])),
+    mode="mean_std",
+)
+SPEC = rc.PolicySpec([make_stream("joints"), ACTION], anchor="joints")
+
+
+def push_ramp(aligner: rc.LiveAligner, rows: int = 5, robot: int = 0) -> None:
+    for i in range(rows):
+        assert aligner.push("joints", i * 10 * MS, [i, -i], robot)
+
+
+# ---- in and out ----------------------------------------------------------------------------------
+
+
+def test_a_window() -> None:
+    aligner = rc.LiveAligner(SPEC)
+    before = aligner.query(0)
+    assert before["joints"].tolist() == [[[0, 0]] * 3]
+    assert before["joints_is_pad"].tolist() == [[True] * 3]
+    push_ramp(aligner)
+    batch = aligner.query(40 * MS)
+    assert list(batch) == ["joints", "joints_is_pad"]
+    assert batch["joints"].tolist() == [[[2, -2], [3, -3], [4, -4]]]
+    assert not batch["joints_is_pad"].any()
+    between = aligner.query(45 * MS)
+    assert between["joints"].tolist() == [[[2.5, -2.5], [3.5, -3.5], [4, -4]]]
+    assert between["joints_is_pad"].tolist() == [[False, False, True]]
+    assert batch["joints"][0, 0, 0] == 2  # a batch is one's own
+    assert aligner.now_ns() == 45 * MS
+    assert repr(aligner) == "LiveAligner(cpu: joints)"
+
+
+def test_now_is_a_streams_newest_row() -> None:
+    aligner = rc.LiveAligner(replace(SPEC, with_age=True))
+    assert aligner.query("joints")["joints_is_pad"].all()
+    push_ramp(aligner)
+    batch = aligner.query("joints")
+    assert aligner.now_ns() == 40 * MS and batch["joints"][0, 2].tolist() == [4, -4]
+    assert batch["joints_age"].tolist() == [[0, 0, 0]]
+
+
+def test_keys_and_shapes_are_the_loaders(tmp_path: Path) -> None:
+    store = write_store(tmp_path / "s")
+    loader = rc.Loader(
+        store, 4, {"joints": [-0.01, 0.0], "pose": [-0.01, 0.0], "camera": None, "counter": [0.0],
+                   "gripper": None, "action": [0.0, 0.1]},
+        concat={"obs": ["pose", "joints"]}, images={"camera": "float"}, with_age=True,
+        dtype={"camera": torch.bfloat16}, method={"counter": "previous"}, anchor="action",
+        device="cpu",
+    )  # fmt: skip
+    path = tmp_path / "policy_spec.json"
+    loader.spec().save(path)
+    for robots in (1, 3):
+        live = rc.LiveAligner(path, robots=robots).query(0)
+        batch = loader.gather(range(robots))
+        ahead = {"action", "action_is_pad", "action_age"}
+        assert set(live) == set(batch) - FACTS - ahead
+        for key, values in live.items():
+            assert (values.shape, values.dtype) == (batch[key].shape, batch[key].dtype), key
+            assert values.is_contiguous()
+
+
+def test_robots_are_apart() -> None:
+    aligner = rc.LiveAligner(SPEC, robots=3)
+    push_ramp(aligner, robot=0)
+    push_ramp(aligner, rows=3, robot=2)
+    batch = aligner.query(np.array([40 * MS, 40 * MS, 20 * MS]))
+    assert batch["joints"][:, 2].tolist() == [[4, -4], [0, 0], [2, -2]]
+    assert batch["joints_is_pad"].tolist() == [[False] * 3, [True] * 3, [False] * 3]
+    assert [aligner.now_ns(robot) for robot in range(3)] == [40 * MS, 40 * MS, 20 * MS]
+    rows = np.arange(6, dtype=np.float32).reshape(3, 2)
+    taken = aligner.push_many("joints", np.full(3, 50 * MS), rows, np.arange(3))
+    assert taken == 3
+    assert aligner.query(50 * MS)["joints"][:, 2].tolist() == rows.tolist()
+    assert aligner.stats(1)["joints"].pushed == 1
+    assert aligner.stats()["joints"].pushed == 5 + 3 + 3
+    aligner.reset(0)
+    batch = aligner.query(50 * MS)
+    assert batch["joints_is_pad"][0].all() and not batch["joints_is_pad"][2, 2]
+    aligner.reset()
+    assert aligner.query(50 * MS)["joints_is_pad"].all()
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        [1, 2],
+        np.array([1.0, 2.0]),
+        np.array([1, 2]),
+        np.array([[9, 1, 2, 9]], np.float16)[0, 1:3],
+        torch.tensor([1.0, 2.0]),
+        torch.tensor([1.0, 2.0], dtype=torch.float64),
+    ],
+    ids=["list", "float64", "int64", "strided float16", "tensor", "float64 tensor"],
+)
+def test_rows_of_many_kinds(row: Any) -> None:
+    aligner = rc.LiveAligner(SPEC)
+    aligner.push("joints", 0, row)
+    assert aligner.query(0)["joints"][0, 2].tolist() == [1, 2]
+
+
+def test_bfloat16_rows() -> None:
+    streams = [make_stream("joints", dtype="BF16", out_dtype="BF16")]
+    aligner = rc.LiveAligner(rc.PolicySpec(streams, anchor="joints"))
+    aligner.push("joints", 0, torch.tensor([1.5, -2.5], dtype=torch.bfloat16))
+    batch = aligner.query(0)["joints"]
+    assert batch.dtype == torch.bfloat16 and batch[0, 2].tolist() == [1.5, -2.5]
+    with pytest.raises(TypeError, match=r"^joints: values: expected bfloat16, got float32$"):
+        aligner.push("joints", 1, np.zeros(2, np.float32))
+
+
+def test_rows_that_are_not_real() -> None:
+    aligner = rc.LiveAligner(SPEC)
+    aligner.push("joints", 0, [1, 2], valid=False)
+    aligner.push("joints", 10 * MS, [3, 4])
+    assert aligner.query(10 * MS)["joints_is_pad"].tolist() == [[True, True, False]]
+    aligner.reset()
+    times = np.array([0, 10 * MS])
+    aligner.push_many("joints", times, np.ones((2, 2)), valid=np.array([True, False]))
+    assert aligner.query(10 * MS)["joints_is_pad"].tolist() == [[True, False, True]]
+
+
+def test_tensors_that_are_used_again() -> None:
+    aligner = rc.LiveAligner(SPEC, reuse_buffers=True)
+    first = aligner.query(0)
+    push_ramp(aligner)
+    second = aligner.query(40 * MS)
+    assert first["joints"].data_ptr() == second["joints"].data_ptr()
+    assert first["joints"][0, 2].tolist() == [4, -4]
+    first.clear()
+    assert list(aligner.query(40 * MS)) == ["joints", "joints_is_pad"]
+
+
+def test_threads_push_while_another_asks() -> None:
+    names = [f"s{i}" for i in range(4)]
+    spec = rc.PolicySpec([make_stream(name, rate=1000.0) for name in names], anchor="s0")
+    aligner = rc.LiveAligner(spec, ring_rows=dict.fromkeys(names, 4096))
+    count = 2000
+
+    def produce(name: str) -> None:
+        for i in range(count):
+            aligner.push(name, i * MS, [i, -i])
+
+    threads = [threading.Thread(target=produce, args=(name,)) for name in names]
+    for thread in threads:
+        thread.start()
+    while any(thread.is_alive() for thread in threads):
+        batch = aligner.query("s0")
+        for name in names:
+            assert torch.equal(batch[name][..., 0], -batch[name][..., 1])
+    aligner.query(count * MS)
+    for name, stats in aligner.stats().items():
+        assert (stats.pushed, stats.taken, stats.dropped_full) == (count, count, 0), name
+
+
+# ---- actions back --------------------------------------------------------------------------------
+
+
+def test_actions_are_undone() -> None:
+    aligner = rc.LiveAligner(SPEC)
+    raw = torch.tensor([[3.0, 1.5], [-7.0, 0.25]], dtype=torch.float64)
+    scale = SPEC.stream("action").normalization
+    assert scale is not None
+    seen = (raw - torch.from_numpy(scale.subtract)) * torch.from_numpy(scale.multiply)
+    for given in (seen, seen[None], seen.float(), seen.numpy(), seen.bfloat16(), seen[:1]):
+        undone = aligner.undo("action", given)
+        assert type(undone) is type(given) and undone.dtype == given.dtype
+        assert undone.shape == given.shape
+        expected = raw[: given.shape[-2]].reshape(given.shape)
+        torch.testing.assert_close(torch.as_tensor(undone).double(), expected, atol=0, rtol=0)
+    two = rc.LiveAligner(SPEC, robots=2).undo("action", torch.stack([seen, seen]))
+    torch.testing.assert_close(two, torch.stack([raw, raw]), atol=0, rtol=0)
+
+
+def test_relative_actions_are_made_absolute() -> None:
+    joints = make_stream("joints", steps=(0,))
+    action = replace(ACTION, relative=RelativeTo("joints", (1, -1)))
+    aligner = rc.LiveAligner(rc.PolicySpec([joints, action], anchor="joints"))
+    zeros = np.zeros((2, 2), np.float32)
+    with pytest.raises(RuntimeError, match=r"^undo: expected a query first, whose row of joints"):
+        aligner.undo("action", zeros)
+    aligner.query(0)
+    with pytest.raises(RuntimeError, match=r"^undo: expected a row of joints by the last query"):
+        aligner.undo("action", zeros)
+    aligner.push("joints", 0, [10, 20])
+    aligner.query(0)
+    # x / multiply + subtract, then column 1 of the joints for the first channel
+    assert aligner.undo("action", zeros).tolist() == [[21, -2], [21, -2]]
+    aligner.push("joints", MS, [0, 30])  # not seen by the query that the policy answered
+    assert aligner.undo("action", zeros).tolist() == [[21, -2], [21, -2]]
+
+
+# ---- what goes wrong -----------------------------------------------------------------------------
+
+
+def test_what_is_counted() -> None:
+    aligner = rc.LiveAligner(SPEC, buffer_rows={"joints": 4}, ring_rows={"joints": 4})
+    assert [aligner.push("joints", i * 10 * MS, [i, i]) for i in range(6)] == [True] * 4 + [
+        False
+    ] * 2
+    aligner.query(30 * MS)
+    for time in (30 * MS, 5 * MS, 100 * MS, 10**15):
+        aligner.push("joints", time, [0, 0])
+    aligner.query(40 * MS)
+    stats = aligner.stats()["joints"]
+    assert (stats.pushed, stats.dropped_full, stats.taken) == (8, 2, 8)
+    assert (stats.repeated, stats.future, stats.early, stats.clock_back) == (1, 1, 1, 1)
+    assert stats.too_late + stats.late == 1
+    assert stats.taken == stats.held + stats.outdated + stats.too_late + stats.future
+    assert aligner.rows == {"joints": (4, 4)}
+    assert rc.LiveAligner(SPEC).stats()["joints"].newest_ns is None
+
+
+def expect(error: type[Exception], message: str, call: Callable[[], Any]) -> None:
+    with pytest.raises(error) as caught:
+        call()
+    assert str(caught.value) == message
+
+
+def test_rows_that_do_not_fit() -> None:
+    aligner = rc.LiveAligner(SPEC, robots=2)
+
+    def push(*arguments: Any) -> Callable[[], Any]:
+        return lambda: aligner.push(*arguments)
+
+    row = [0.0, 0.0]
+    unknown = "stream: expected a stream of the spec (joints, action), got 'arm'"
+    expect(ValueError, unknown, push("arm", 0, row))
+    expect(
+        ValueError,
+        "stream: expected one whose rows windows are made of, got 'action', whose window reaches "
+        "into the future (undo takes what a policy gives in its place)",
+        push("action", 0, row),
+    )
+    expect(ValueError, "joints: values: expected [2], got [3]", push("joints", 0, [0.0] * 3))
+    expect(ValueError, "joints: values: expected [2], got []", push("joints", 0, 1.0))
+    for time in (0.5, math.nan, "now", None):
+        kind = type(time).__name__
+        message = f"time_ns: expected an int (nanoseconds), got {kind}"
+        expect(TypeError, message, push("joints", time, row))
+    counter = make_stream("counter", dtype="I64", out_dtype="I64", method="previous")
+    counters = rc.LiveAligner(rc.PolicySpec([counter], anchor="counter"))
+    message = "counter: values: expected int64, got float64"
+    expect(TypeError, message, lambda: counters.push("counter", 0, [0.5, 1.0]))
+    message = f"time_ns: expected an int of 64 bits (nanoseconds), got {2**63}"
+    expect(ValueError, message, push("joints", 2**63, row))
+    expect(ValueError, "robot: expected 0 to 1, got 2", push("joints", 0, row, 2))
+    expect(ValueError, "robot: expected 0 to 1, got -1", push("joints", 0, row, -1))
+    assert aligner.stats()["joints"].pushed == 0
+
+    def push_many(*arguments: Any, **more: Any) -> Callable[[], Any]:
+        return lambda: aligner.push_many("joints", *arguments, **more)
+
+    times, rows = np.arange(3), np.zeros((3, 2), np.float32)
+    expect(ValueError, "joints: values: expected [3, 2], got [2, 2]", push_many(times, rows[:2]))
+    message = "joints: times_ns: expected integers, got float64"
+    expect(TypeError, message, push_many(times * 1.0, rows))
+    expect(ValueError, "robot: expected [3], got [2]", push_many(times, rows, np.arange(2)))
+    expect(ValueError, "robot: expected 0 to 1, got 2", push_many(times, rows, np.arange(3)))
+    message = "joints: valid: expected bool [N=3], got int64 [3]"
+    expect(ValueError, message, push_many(times, rows, valid=np.arange(3)))
+    assert aligner.stats()["joints"].pushed == 0
+
+
+def test_queries_that_do_not_fit() -> None:
+    aligner = rc.LiveAligner(SPEC, robots=2)
+    message = "now: expected an int (nanoseconds), got float"
+    expect(TypeError, message, lambda: aligner.query(0.5))  # type: ignore[arg-type]
+    message = "now: expected a stream of the spec (joints, action), got 'arm'"
+    expect(ValueError, message, lambda: aligner.query("arm"))
+    message = (
+        "now: expected a stream that has rows at control time, got 'action', whose window reaches "
+        "into the future"
+    )
+    expect(ValueError, message, lambda: aligner.query("action"))
+    expect(ValueError, "now: expected [2], got [3]", lambda: aligner.query(np.arange(3)))
+    message = "now: expected integers, got float64"
+    expect(TypeError, message, lambda: aligner.query(np.zeros(2)))
+    expect(ValueError, "robot: expected 0 to 1, got 2", lambda: aligner.stats(2))
+    expect(ValueError, "robot: expected 0 to 1, got 2", lambda: aligner.reset(2))
+    expect(ValueError, "robot: expected 0 to 1, got 2", lambda: aligner.now_ns(2))
+
+    def undo(key: str, action: Any) -> Callable[[], Any]:
+        return lambda: aligner.undo(key, action)
+
+    message = "key: expected a stream of the spec (joints, action), got 'arm'"
+    expect(ValueError, message, undo("arm", np.zeros((2, 1, 2))))
+    for shape in ((2,), (1, 2), (3, 1, 2), (2, 1, 3), (2, 1, 1, 2)):
+        message = f"action: expected [R=2,K,2], got {list(shape)}"
+        expect(ValueError, message, undo("action", np.zeros(shape)))
+    message = "action: expected floats, got torch.int64"
+    expect(TypeError, message, undo("action", np.zeros((2, 1, 2), np.int64)))
+    message = "action: expected a NumPy array or a tensor, got list"
+    expect(TypeError, message, undo("action", [[[0.0, 0.0]]]))
+    copied = make_stream("flags", dtype="BOOL", out_dtype="BOOL", method="previous")
+    flags = rc.LiveAligner(rc.PolicySpec([copied], anchor="flags"))
+    message = "key: expected a stream of floats or numbers that are computed with, got flags"
+    expect(ValueError, message, lambda: flags.undo("flags", np.zeros((1, 1, 2))))
+
+
+def test_options_that_do_not_fit() -> None:
+    def make(spec: Any = SPEC, **options: Any) -> Callable[[], Any]:
+        return lambda: rc.LiveAligner(spec, **options)
+
+    expect(TypeError, "spec: expected a PolicySpec or its file, got int", make(7))
+    expect(ValueError, "robots: expected 1 to 2147483647, got 0", make(robots=0))
+    expect(TypeError, "robots: expected an int, got float", make(robots=1.0))
+    message = "buffer_rows: expected a stream of the spec (joints, action), got 'arm'"
+    expect(ValueError, message, make(buffer_rows={"arm": 1}))
+    message = "ring_rows['joints']: expected 1 to 2147483648, got 0"
+    expect(ValueError, message, make(ring_rows={"joints": 0}))
+    expect(TypeError, "ring_rows: expected rows by stream, got int", make(ring_rows=3))
+    expect(ValueError, "max_future_s: expected 0 to 2^33 s, got nan", make(max_future_s=math.nan))
+    expect(TypeError, "reuse_buffers: expected a bool, got int", make(reuse_buffers=1))
+    with pytest.raises(ValueError, match=r"^joints"):  # a buffer shorter than the window
+        rc.LiveAligner(SPEC, buffer_rows={"joints": 1})
+    with pytest.raises(ValueError, match=r"^spec: streams\[0\].out_dtype: expected U8, F16"):
+        rc.LiveAligner(replace(SPEC, streams=[make_stream("joints", out_dtype="I32"), ACTION]))
+    with pytest.raises(FileNotFoundError):
+        rc.LiveAligner("/nowhere/policy_spec.json")
