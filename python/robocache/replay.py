@@ -191,6 +191,11 @@ def _make_loader(
     )
 
 
+def _has_sum(stream: StreamSpec) -> bool:
+    runs = [(stream.method, 0)] if isinstance(stream.method, str) else stream.method
+    return stream.timeline == "time" and any(method == "sum" for method, _ in runs)
+
+
 def _seconds(nanoseconds: int | None) -> float | None:
     return None if nanoseconds is None else nanoseconds / 1e9
 
@@ -268,7 +273,9 @@ class _Run:
 
     def _make_aligner(self) -> LiveAligner:
         unknown = {stream.name: _FEW_ROWS for stream in self.spec.streams if stream.rate is None}
-        return LiveAligner(self.spec, buffer_rows=unknown, ring_rows=unknown)
+        # The first step of a sum adds up all of an episode's rows.
+        sums = {s.name: self.store.streams[s.name].rows for s in self.spec.streams if _has_sum(s)}
+        return LiveAligner(self.spec, buffer_rows=unknown | sums, ring_rows=unknown)
 
     def _query(
         self, aligner: LiveAligner, streams: Sequence[_Arrivals], begin: int, end: int

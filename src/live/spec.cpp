@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "core/check.h"
+#include "live/check_streams.h"
 #include "robocache/policy_spec.h"
 #include "store/json.h"
 #include "store/stream_values.h"
@@ -46,24 +47,6 @@ void check_members(const Value& value, const char* const (&known)[kCount]) {
 }
 
 bool is_computed_with(DataType type) { return is_floating_type(type) || type == DataType::kUInt8; }
-
-/// D.
-std::int64_t elements_of(const LiveStream& stream) {
-  std::int64_t count = 1;
-  for (const std::int64_t size : stream.shape) count *= size;
-  return count;
-}
-
-/// Whether a step lies past the anchor.
-bool reaches_ahead(const LiveStream& stream) {
-  return *std::max_element(stream.steps.begin(), stream.steps.end()) > 0;
-}
-
-bool has_method(const LiveStream& stream, Method method) {
-  if (stream.layout.empty()) return stream.method == method;
-  return std::any_of(stream.layout.begin(), stream.layout.end(),
-                     [&](const Run& run) { return run.method == method; });
-}
 
 /// Whether rows are handed on as they are.
 bool only_copies(const LiveStream& stream) {
@@ -103,8 +86,8 @@ void read_steps(const Value& stream, LiveStream* read) {
   const Value causal = stream.member("causal");
   const bool is_causal = causal.boolean();
   if (is_causal && is_by_row) causal.refuse("false with timeline \"rows\"");
-  if (is_causal && reaches_ahead(*read)) causal.refuse("false with steps past the anchor");
-  if (!is_causal && !is_by_row && !reaches_ahead(*read)) {
+  if (is_causal && !is_live(*read)) causal.refuse("false with steps past the anchor");
+  if (!is_causal && !is_by_row && is_live(*read)) {
     causal.refuse("true without steps past the anchor (no robot has the rows that others saw)");
   }
   const bool is_ascending = std::is_sorted(read->steps.begin(), read->steps.end());
