@@ -15,6 +15,7 @@ from torch import Tensor
 
 from robocache.live import LiveAligner
 from robocache.loader.loader import Loader
+from robocache.loader.relative import Relative
 from robocache.loader.windows import TORCH_DTYPES
 from robocache.policy_spec import PolicySpec, StreamSpec
 from robocache.store.episode_store import EpisodeStore
@@ -183,6 +184,13 @@ def _make_loader(
         statistics=scales,
         dtype={s.name: TORCH_DTYPES[s.out_dtype] for s in spec.streams if s.dtype != s.out_dtype},
         images={s.name: "float" for s in spec.streams if s.colours_first},
+        relative={
+            s.name: Relative(
+                s.relative.to, channels=[c if c >= 0 else None for c in s.relative.columns]
+            )
+            for s in spec.streams
+            if s.relative is not None
+        },
         concat=spec.concat,
         with_age=True,
         device="cpu",

@@ -63,6 +63,7 @@ LiveWindows::LiveWindows(const std::vector<LiveStream>& streams, const OutputLay
     const auto stream = static_cast<std::size_t>(place.stream);
     add_window(streams[stream], sources[stream].get()).place = &place;
   }
+  for (const auto& window : windows_) relate(*window);
   for (std::size_t i = 0; i < streams.size(); ++i) {
     if (!streams[i].relative_to.empty()) add_reference(i);
   }
@@ -82,7 +83,17 @@ LiveWindows::Window& LiveWindows::add_window(const LiveStream& stream, LiveSourc
   return window;
 }
 
-/// The window of what a stream is relative to, unless there is one that serves it.
+/// Finds the window of the output that one is relative to.
+void LiveWindows::relate(Window& window) const {
+  const std::string& to = window.stream->relative_to;
+  if (to.empty()) return;
+  const auto found =
+      std::find_if(windows_.begin(), windows_.end(),
+                   [&](const std::unique_ptr<Window>& each) { return each->stream->name == to; });
+  window.relative_to = static_cast<std::int32_t>(found - windows_.begin());
+}
+
+/// The window of what a stream is relative to, for undo, unless there is one that serves it.
 void LiveWindows::add_reference(std::size_t stream) {
   const LiveStream& relative = streams_[stream];
   const auto found = std::find_if(streams_.begin(), streams_.end(), [&](const LiveStream& each) {
@@ -165,6 +176,14 @@ void LiveWindows::plan() {
   std::vector<WindowStream> streams;
   streams.reserve(windows_.size());
   for (const auto& window : windows_) streams.push_back(planned(*window));
+  for (std::size_t i = 0; i < streams.size(); ++i) {
+    if (windows_[i]->relative_to < 0) continue;
+    const std::vector<std::int32_t>& columns = windows_[i]->stream->reference_columns;
+    streams[i].relative_to = windows_[i]->relative_to;
+    streams[i].reference_columns =
+        array(columns.data(), {static_cast<std::int64_t>(columns.size())});
+    check_columns_on_cpu(streams[i], streams[static_cast<std::size_t>(windows_[i]->relative_to)]);
+  }
   prepared_.emplace(streams, ConstTensorView(anchor_, DataType::kInt64, {1, 2}),
                     ConstTensorView(episode_, DataType::kInt64, {1, 4}), BatchOrder{}, context);
   for (std::size_t i = 0; i < streams.size(); ++i) {
@@ -185,6 +204,10 @@ void LiveWindows::plan() {
   }
   call_ = prepared_->call(&index_, nullptr, 1, outputs.data(), BatchFacts{}, context);
   call_.call.count = static_cast<std::int64_t>(made_);
+  for (std::size_t i = 0; i < made_; ++i) {
+    if (windows_[i]->relative_to < 0) continue;
+    call_.relatives[i].reference.offsets = windows_[i]->reference_offsets;
+  }
 }
 
 /// Tells the plan where a robot's rows of a window are, and where it goes.
@@ -212,6 +235,7 @@ void LiveWindows::point_to(std::size_t number, std::int64_t robot, std::int64_t 
                             is_by_row(stream) ? now_ns : earlier(now_ns, stream.latency_ns)) > 0;
     return;
   }
+  if (window.relative_to >= 0) point_to_reference(number, robot, now_ns);
   const WindowPlace& place = *window.place;
   const std::int64_t steps = robot * align.targets;
   align.out = out + place.values + steps * align.out_target_stride * size_of(align.out_type);
@@ -220,6 +244,21 @@ void LiveWindows::point_to(std::size_t number, std::int64_t robot, std::int64_t 
   if (rows.has_given_up(robot) && reaches_further(stream, rows, robot, now_ns, count)) {
     rows.counters(robot).short_windows.add(1);
   }
+}
+
+/// Tells the plan where a robot's rows are of what a window is relative to.
+void LiveWindows::point_to_reference(std::size_t number, std::int64_t robot, std::int64_t now_ns) {
+  Window& window = *windows_[number];
+  const Window& reference = *windows_[static_cast<std::size_t>(window.relative_to)];
+  RowBuffer& rows = reference.source->buffer;
+  const std::int64_t begin = rows.begin(robot);
+  window.reference_offsets[0] = begin;
+  window.reference_offsets[1] = begin + rows.count(robot);
+  if (!is_by_row(*reference.stream)) return;
+  // The anchor's row is the first: let it be the newest.
+  const std::int64_t count = rows.rows_not_after(robot, now_ns);
+  window.reference_offsets[0] = begin + std::max<std::int64_t>(count - 1, 0);
+  window.reference_offsets[1] = begin + count;
 }
 
 void LiveWindows::make(std::int64_t robot, std::int64_t now_ns, std::byte* out) {

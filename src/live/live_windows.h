@@ -54,13 +54,18 @@ class LiveWindows {
     std::vector<double> wide[2];
     const WindowPlace* place = nullptr;  // in the output; or
     Reference* reference = nullptr;      // for undo
+    // The window that this one is relative to, or -1, and that one's rows in memory.
+    std::int32_t relative_to = -1;
+    std::int64_t reference_offsets[2] = {0, 0};
   };
 
   Window& add_window(const LiveStream& stream, LiveSource* source);
   void add_reference(std::size_t stream);
+  void relate(Window& window) const;
   WindowStream planned(Window& window) const;
   ConstTensorView scale(Window& window, int which, const std::vector<double>& numbers) const;
   void plan();
+  void point_to_reference(std::size_t number, std::int64_t robot, std::int64_t now_ns);
   void point_to(std::size_t number, std::int64_t robot, std::int64_t now_ns, std::byte* out);
 
   const std::vector<LiveStream>& streams_;

@@ -231,6 +231,27 @@ def test_relative_actions_are_made_absolute() -> None:
     assert aligner.undo("action", zeros).tolist() == [[21, -2], [21, -2]]
 
 
+def test_what_training_did_is_undone(tmp_path: Path) -> None:
+    """The loader's actions, relative and normalised, come back as the store has them."""
+    store = write_store(tmp_path / "s")
+    options: dict[str, Any] = {
+        "anchor": "action", "device": "cpu", "shuffle": False, "episodes": [1],
+        "relative": {"action": rc.Relative("state", channels=[2, None, 0, 1, None])},
+    }  # fmt: skip
+    steps = {"state": None, "action": [0.0, 0.02, 0.04]}
+    statistics = rc.compute_stats(rc.Loader(store, 4, steps, **options))
+    normalize = {"action": "min_max"}
+    loader = rc.Loader(store, 4, steps, **options, normalize=normalize, statistics=statistics)
+    aligner = rc.LiveAligner(loader.spec())
+    state, action = store[1]["state"], store[1]["action"]
+    for row in range(len(action) - 2):
+        aligner.push("state", int(state.times[row]), state.values[row])
+        aligner.query("state")
+        undone = aligner.undo("action", loader.gather([row])["action"].double())
+        expected = torch.from_numpy(action.values[row : row + 3].copy()).double()
+        torch.testing.assert_close(undone[0], expected, atol=2e-6, rtol=0)
+
+
 # ---- what goes wrong -----------------------------------------------------------------------------
 
 

@@ -77,6 +77,28 @@ def test_anchors_at_a_rate_and_some_episodes(store: rc.EpisodeStore) -> None:
     assert found.episodes == 2
 
 
+def test_streams_relative_to_another(store: rc.EpisodeStore) -> None:
+    loader = rc.Loader(
+        store, 4,
+        {"joints": [-0.02, -0.01, 0.0], "force": [-0.01, 0.0], "state": [-0.04, 0.0],
+         "pose": [0.0], "action": [0.0, 0.02]},
+        anchor="action",
+        method={"joints": [("linear", 5), ("angle", 2)], "pose": "nearest"},
+        latency_s={"joints": 0.003, "force": 0.005},
+        relative={
+            "joints": rc.Relative("force", channels=[0, 1, 2, None, None, 1, 0]),
+            "pose": rc.Relative("state", mask=[True, True, True, False]),
+            "action": rc.Relative("state", channels=[0, 1, 2, None, None]),
+        },
+        normalize={"joints": "mean_std"},
+        statistics={"joints": rc.Normalization(np.full(7, 0.1), np.full(7, 3.0))},
+        dtype={"pose": torch.float64},
+        device="cpu",
+    )  # fmt: skip
+    found = expect_the_same(store, loader)
+    assert set(found.streams) == {"joints", "force", "state", "pose"}
+
+
 def test_anchors_far_apart(tmp_path: Path) -> None:
     """More rows arrive between two anchors than a ring has room for."""
     store = write_humanoid(tmp_path / "s")
