@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from robocache import transforms as transforms
     from robocache._config import config as config
     from robocache._library import BuildInfo as BuildInfo
     from robocache._library import build_info as build_info
@@ -94,6 +95,7 @@ __all__ = [
     "relative_to",
     "replay_store",
     "resample_trajectories",
+    "transforms",
     "voxelize_point_cloud",
     "voxelize_sparse",
 ]
@@ -138,6 +140,7 @@ _HOME = {
     "relative_pose": "robocache.poses",
     "relative_to": "robocache.deltas",
     "resample_trajectories": "robocache.resample",
+    "transforms": "robocache.transforms",
     "voxelize_point_cloud": "robocache.voxelize",
     "voxelize_sparse": "robocache.voxelize",
 }
@@ -155,7 +158,8 @@ def __getattr__(name: str) -> object:
     elif name in _HOME:
         from importlib import import_module
 
-        value = getattr(import_module(_HOME[name]), name)
+        home = import_module(_HOME[name])
+        value = home if name == "transforms" else getattr(home, name)  # a module itself
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = value  # the next access does not come here

@@ -110,6 +110,15 @@ def check_timing(time_step: object, times: Tensor | None, x: Tensor, x_name: str
             refuse_shape("times", either, times)
         check_device("times", times, x, x_name)
         return 1.0
+    return check_time_step(time_step)
+
+
+def check_time_step(time_step: object) -> float:
+    """The seconds of a step; 1 for None.
+
+    Raises:
+        TypeError, ValueError: `time_step: expected ..., got ...`.
+    """
     if time_step is None:
         return 1.0
     if not isinstance(time_step, numbers.Real) or isinstance(time_step, bool):
