@@ -8,7 +8,7 @@ functions of this library, and compute where the batch is.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any, ClassVar
 
@@ -36,6 +36,11 @@ class Transform(ABC):
     @abstractmethod
     def keys(self) -> tuple[str, ...]:
         """The keys that it changes."""
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Other keys that it looks at."""
+        return ()
 
     @abstractmethod
     def __call__(self, batch: Mapping[str, Any], generator: object = None) -> Batch:
@@ -106,6 +111,37 @@ def from_dict(given: Mapping[str, Any], name: str = "transform") -> Transform:
         raise TypeError(f"{name}.{error}") from None
     except ValueError as error:
         raise ValueError(f"{name}.{error}") from None
+
+
+def check_order(
+    transforms: Sequence[object],
+    normalize: Normalizer | Mapping[str, object] | None,
+    concat: Mapping[str, Sequence[str]],
+) -> None:
+    """That a loader does not normalise what its transforms want as it was.
+
+    Args:
+        transforms: The loader's; what they are besides those of this module is nobody's business.
+        normalize: What it normalises by itself.
+        concat: Streams that stand under one key.
+
+    Raises:
+        ValueError: `normalize: expected none of <key>, ...`.
+    """
+    normalized = set(
+        normalize.normalization if isinstance(normalize, Normalizer) else normalize or ()
+    )
+    normalized |= {key for key, names in concat.items() if normalized & set(names)}
+    for i, transform in enumerate(transforms):
+        if not isinstance(transform, Transform):
+            continue
+        for keys, does in ((transform.keys, "changes"), (transform.reads, "reads")):
+            for key in keys:
+                if key in normalized:
+                    raise ValueError(
+                        f"normalize: expected none of {key}, which transforms[{i}] {does} after it "
+                        "(rc.transforms.Normalize normalises behind a transform), got some"
+                    )
 
 
 # ---- of one key ----------------------------------------------------------------------------------
@@ -230,6 +266,11 @@ class RelativePose(_OfOneKey):
         _check_column("to_at", self.to_at)
         _check_int("step", self.step)
 
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The key of the anchor's pose."""
+        return (self.to,)
+
     def _forward(self, x: Tensor, batch: Mapping[str, Any]) -> Tensor:
         return self._convert(relative_pose, x, batch)
 
@@ -259,6 +300,11 @@ class _Deltas(_OfOneKey):
         _check_key("start", self.start)
         check_time_step(self.time_step)
         _check_int("step", self.step)
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The key of the start."""
+        return (self.start,)
 
     def _convert(self, function: Any, x: Tensor, batch: Mapping[str, Any]) -> Tensor:
         if x.dim() < 3:

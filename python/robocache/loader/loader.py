@@ -43,6 +43,7 @@ from robocache.normalizer.normalizer import Normalizer
 from robocache.store.episode_store import EpisodeStore
 from robocache.store.normalization import Normalization, NormalizationMode
 from robocache.store.rows import Episode
+from robocache.transforms import check_order
 
 
 class Loader(
@@ -265,6 +266,7 @@ class Loader(
         order = make_order(count, batch_size, seed, shuffle, drop_last, rank, world_size, is_split)
         check_names(windows, with_age)
         groups = check_concat(concat, windows)
+        check_order(transforms, normalize, groups)
         where = _device.find_device(device)
         windows, rows = _samples.find_streams(store, chosen, windows, of_anchor, with_age)
         samples = Samples(windows, {}, found, table, identity, whole)
