@@ -63,7 +63,6 @@ LiveWindows::LiveWindows(const std::vector<LiveStream>& streams, const OutputLay
     const auto stream = static_cast<std::size_t>(place.stream);
     add_window(streams[stream], sources[stream].get()).place = &place;
   }
-  for (const auto& window : windows_) relate(*window);
   for (std::size_t i = 0; i < streams.size(); ++i) {
     if (!streams[i].relative_to.empty()) add_reference(i);
   }
@@ -71,6 +70,7 @@ LiveWindows::LiveWindows(const std::vector<LiveStream>& streams, const OutputLay
   for (const LiveStream& stream : streams) {
     if (!is_live(stream)) add_window(stream, nullptr);
   }
+  for (const auto& window : windows_) relate(*window);
   plan();
 }
 
@@ -83,10 +83,10 @@ LiveWindows::Window& LiveWindows::add_window(const LiveStream& stream, LiveSourc
   return window;
 }
 
-/// Finds the window of the output that one is relative to.
+/// Finds the window of the output that one is relative to. That is there: the reference is live.
 void LiveWindows::relate(Window& window) const {
   const std::string& to = window.stream->relative_to;
-  if (to.empty()) return;
+  if (to.empty() || window.reference != nullptr) return;
   const auto found =
       std::find_if(windows_.begin(), windows_.end(),
                    [&](const std::unique_ptr<Window>& each) { return each->stream->name == to; });
@@ -182,12 +182,15 @@ void LiveWindows::plan() {
     streams[i].relative_to = windows_[i]->relative_to;
     streams[i].reference_columns =
         array(columns.data(), {static_cast<std::int64_t>(columns.size())});
-    check_columns_on_cpu(streams[i], streams[static_cast<std::size_t>(windows_[i]->relative_to)]);
   }
   prepared_.emplace(streams, ConstTensorView(anchor_, DataType::kInt64, {1, 2}),
                     ConstTensorView(episode_, DataType::kInt64, {1, 4}), BatchOrder{}, context);
   for (std::size_t i = 0; i < streams.size(); ++i) {
     check_contents_on_cpu(prepared_->window(i), prepared_->name(i), context);
+  }
+  for (const WindowStream& stream : streams) {
+    if (stream.relative_to < 0) continue;
+    check_columns_on_cpu(stream, streams[static_cast<std::size_t>(stream.relative_to)]);
   }
   // A query says where it writes; here that something is written, and what.
   std::vector<WindowOutput> outputs;

@@ -176,6 +176,13 @@ TEST(LiveErrors, References) {
          [](Call& call) { call.action().reference_columns.clear(); });
   expect("ValueError action.reference_columns: expected -1 to 1, the channels of 'state', got 2",
          [](Call& call) { call.action().reference_columns = {0, 2}; });
+  expect(
+      "ValueError action.reference_columns: expected channels of state that are no quaternion's "
+      "and no sums, got 0 at [0]",
+      [](Call& call) {
+        call.state().method = Method::kSum;
+        call.state().buffer_rows = 9;
+      });
   expect("ValueError state.reference_columns: expected none without relative_to, got [1]",
          [](Call& call) { call.state().reference_columns = {0}; });
 }

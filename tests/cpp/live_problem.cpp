@@ -114,6 +114,28 @@ LiveStream random_stream(std::int64_t number, std::int64_t tick, bool is_image, 
   return stream;
 }
 
+/// How a channel is combined.
+Method method_of(const LiveStream& stream, std::int64_t channel) {
+  for (const Run& run : runs_of(stream)) {
+    if (channel < run.channels) return run.method;
+    channel -= run.channels;
+  }
+  return stream.method;
+}
+
+/// Makes a stream relative to another, in most of the channels that may be.
+void relate(LiveStream& stream, const LiveStream& reference, Random& random) {
+  stream.relative_to = reference.name;
+  for (std::int64_t c = 0; c < elements_of(stream); ++c) {
+    const std::int64_t column = random.below(elements_of(reference));
+    const Method method = method_of(reference, column);
+    const bool may_be =
+        reference.timeline == Timeline::kRows || (!is_slerp(method) && method != Method::kSum);
+    const bool is_none = is_slerp(method_of(stream, c)) || !may_be || random.one_in(5);
+    stream.reference_columns.push_back(is_none ? -1 : static_cast<std::int32_t>(column));
+  }
+}
+
 Bytes random_row(const LiveStream& stream, Random& random) {
   const std::int64_t elements = elements_of(stream);
   Tensor row(stream.dtype, {1, elements});
@@ -141,13 +163,25 @@ LiveProblem random_live_problem(std::uint64_t seed, const LiveWanted& wanted) {
         i, tick, wanted.is_image || (!wanted.is_relative && random.one_in(8)), random));
   }
 
+  if (wanted.is_relative) {
+    LiveStream first = random_stream(0, tick, false, random);
+    LiveStream last = random_stream(streams, tick, false, random);
+    while (!is_computed(first.dtype)) first = random_stream(0, tick, false, random);
+    while (!is_computed(last.dtype) || !is_floating_type(last.out_type)) {
+      last = random_stream(streams, tick, false, random);
+    }
+    relate(last, first, random);
+    problem.streams.front() = first;
+    problem.streams.push_back(last);
+  }
+
   struct Arrival {
     std::int64_t at;
     LiveRow row;
   };
   std::vector<Arrival> arrivals;
   const std::int64_t length = 5 + random.below(40);
-  for (std::int64_t i = 0; i < streams; ++i) {
+  for (std::int64_t i = 0; i < static_cast<std::int64_t>(problem.streams.size()); ++i) {
     LiveStream& stream = problem.streams[static_cast<std::size_t>(i)];
     stream.ring_rows = 200;
     stream.buffer_rows = 200;
@@ -273,7 +307,7 @@ namespace {
 struct Recording {
   WindowStream window;
   Tensor values, times, valid, offsets, steps, subtract, multiply;
-  std::vector<std::int64_t> frame_of_newest;
+  std::vector<std::int32_t> columns;
 
   Recording(const LiveStream& stream, const std::vector<LiveRow>& rows) {
     const bool computed = is_computed(stream.dtype);
@@ -307,6 +341,7 @@ struct Recording {
         tensor->set(static_cast<std::int64_t>(i), (*numbers)[i]);
       }
     }
+    columns = stream.reference_columns;
     window.name = stream.name;
     window.timeline = stream.timeline;
     window.is_causal = true;
@@ -337,6 +372,10 @@ struct Recording {
     made.steps = steps.view();
     made.subtract = subtract.view();
     made.multiply = multiply.view();
+    if (!columns.empty()) {
+      made.relative_to = 1;
+      made.reference_columns = array(columns.data(), {static_cast<std::int64_t>(columns.size())});
+    }
     return made;
   }
 };
@@ -348,8 +387,24 @@ const LiveArray& array_of(const LiveAligner& aligner, const std::string& key) {
 
 }  // namespace
 
+/// The rows that a window at `now` may see: by row, none that is later.
+std::vector<LiveRow> LiveReference::seen(std::size_t stream, std::int64_t robot,
+                                         std::int64_t now_ns) {
+  std::vector<LiveRow> rows = held(static_cast<std::int64_t>(stream), robot).rows;
+  if (streams_[stream].timeline == Timeline::kTime) return rows;
+  while (!rows.empty() && rows.back().time_ns > now_ns) rows.pop_back();
+  return rows;
+}
+
 Bytes LiveReference::query(const LiveAligner& aligner, const std::vector<std::int64_t>& now_ns) {
   Bytes out(aligner.output_bytes(), kGap);
+  for (std::size_t i = 0; i < streams_.size(); ++i) {
+    for (std::int64_t r = 0; r < options_.robots; ++r) {
+      const std::int64_t now = now_ns[static_cast<std::size_t>(r)];
+      take(static_cast<std::int64_t>(i), r, now);
+      count_short(static_cast<std::int64_t>(i), r, now);
+    }
+  }
   for (std::size_t i = 0; i < streams_.size(); ++i) {
     const LiveStream& stream = streams_[i];
     if (std::any_of(stream.steps.begin(), stream.steps.end(), [](auto step) { return step > 0; })) {
@@ -375,20 +430,25 @@ Bytes LiveReference::query(const LiveAligner& aligner, const std::vector<std::in
     const std::int64_t bytes = size_of(stream.out_type);
     for (std::int64_t r = 0; r < options_.robots; ++r) {
       const std::int64_t now = now_ns[static_cast<std::size_t>(r)];
-      take(static_cast<std::int64_t>(i), r, now);
-      count_short(static_cast<std::int64_t>(i), r, now);
-      const std::vector<LiveRow>& rows = held(static_cast<std::int64_t>(i), r).rows;
-      std::vector<LiveRow> seen = rows;
-      if (stream.timeline == Timeline::kRows) {
-        while (!seen.empty() && seen.back().time_ns > now) seen.pop_back();
-      }
-      const Recording recording(stream, seen);
-      const auto frame = seen.empty() ? 0 : static_cast<std::int64_t>(seen.size()) - 1;
+      const std::vector<LiveRow> rows = seen(i, r, now);
+      const Recording recording(stream, rows);
+      const auto frame = rows.empty() ? 0 : static_cast<std::int64_t>(rows.size()) - 1;
       const std::int64_t anchor[] = {frame << 32, now};
       const std::int64_t episode[] = {0, 0, 0, 0};
       const std::int64_t index = 0;
-      const BatchPlan plan({recording.view()}, array(anchor, {1, 2}), array(episode, {1, 4}), {},
-                           on_cpu());
+      std::vector<Recording> recordings{recording};
+      for (std::size_t to = 0; to < streams_.size(); ++to) {
+        if (streams_[to].name != stream.relative_to) continue;
+        std::vector<LiveRow> reference = seen(to, r, now);
+        if (streams_[to].timeline == Timeline::kRows && !reference.empty()) {
+          // So that its newest row is the anchor's, however many it has.
+          reference.assign(static_cast<std::size_t>(frame) + 1, LiveRow(reference.back()));
+        }
+        recordings.emplace_back(streams_[to], reference);
+      }
+      std::vector<WindowStream> windows;
+      for (const Recording& each : recordings) windows.push_back(each.view());
+      const BatchPlan plan(windows, array(anchor, {1, 2}), array(episode, {1, 4}), {}, on_cpu());
       unsigned char* const values =
           out.data() + array_of(aligner, key).offset + (r * steps * columns + before) * bytes;
       const std::int64_t wide = is_computed(stream.dtype) ? 1 : bytes;
@@ -399,7 +459,11 @@ Bytes LiveReference::query(const LiveAligner& aligner, const std::vector<std::in
           reinterpret_cast<std::int64_t*>(out.data() +
                                           array_of(aligner, stream.name + "_age").offset) +
               r * steps};
-      plan.gather(&index, 1, &output, {}, on_cpu());
+      const WindowStream& last = windows.back();
+      Bytes elsewhere(static_cast<std::size_t>(last.steps.shape[0] * last.values.shape[1] * 8));
+      const WindowOutput outputs[] = {output,
+                                      {elsewhere.data(), last.values.shape[1], nullptr, nullptr}};
+      plan.gather(&index, 1, outputs, {}, on_cpu());
     }
   }
   return out;

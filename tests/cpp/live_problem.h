@@ -39,7 +39,7 @@ struct LiveProblem {
 
 /// What a random problem must be; the rest is left to chance.
 struct LiveWanted {
-  bool is_relative = false;  // some stream; none otherwise
+  bool is_relative = false;  // the last stream, to the first; none otherwise
   bool is_image = false;     // of every stream
 };
 
@@ -69,6 +69,7 @@ class LiveReference {
 
   void take(std::int64_t stream, std::int64_t robot, std::int64_t now_ns);
   void count_short(std::int64_t stream, std::int64_t robot, std::int64_t now_ns);
+  std::vector<LiveRow> seen(std::size_t stream, std::int64_t robot, std::int64_t now_ns);
   Held& held(std::int64_t stream, std::int64_t robot);
 
   std::vector<LiveStream> streams_;

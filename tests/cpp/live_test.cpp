@@ -55,6 +55,12 @@ void check(std::uint64_t first_seed, std::uint64_t count, const LiveWanted& want
 
 TEST(Live, AnyProblem) { check(0, 250, {}); }
 
+TEST(Live, RelativeWindows) {
+  LiveWanted wanted;
+  wanted.is_relative = true;
+  check(5'000, 150, wanted);
+}
+
 TEST(Live, Images) {
   LiveWanted wanted;
   wanted.is_image = true;
