@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from robocache.fusion import fuse as fuse
     from robocache.fusion import fuse_multimodal as fuse_multimodal
     from robocache.live import LiveAligner as LiveAligner
-    from robocache.live import LiveStats as LiveStats
+    from robocache.live_stats import LiveStats as LiveStats
     from robocache.loader.compute_stats import compute_stats as compute_stats
     from robocache.loader.loader import Loader as Loader
     from robocache.loader.relative import Relative as Relative
@@ -105,7 +105,7 @@ _HOME = {
     "Conversion": "robocache.conversion",
     "EpisodeStore": "robocache.store.episode_store",
     "LiveAligner": "robocache.live",
-    "LiveStats": "robocache.live",
+    "LiveStats": "robocache.live_stats",
     "Loader": "robocache.loader.loader",
     "LoaderStats": "robocache.loader.stats",
     "Metrics": "robocache._metrics",

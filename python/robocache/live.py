@@ -7,8 +7,7 @@ import math
 import operator
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,59 +15,16 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from robocache import _config
+from robocache._live_arguments import Values, as_array, integers, nanoseconds, parse_time, rows_of
 from robocache._live_library import STATS, Aligner, LiveStatus
+from robocache.live_stats import LiveStats
 from robocache.loader import device as _device
 from robocache.loader.order import check_integer
-from robocache.loader.windows import TORCH_DTYPES
 from robocache.policy_spec import PolicySpec, StreamSpec
-from robocache.store.dtypes import STORAGE, stored
-
-Values: TypeAlias = Any
-"""NumPy arrays, torch tensors on the CPU, and what `numpy.asarray` takes."""
+from robocache.store.dtypes import STORAGE
 
 _NEVER = -(2**63)  # the newest time of a stream without rows
 _SLOTS = 4  # copies to a GPU that may be under way
-
-
-@dataclass(frozen=True)
-class LiveStats:
-    """What a stream has gone through since the aligner was made.
-
-    Every row that was pushed is in the ring, held, or counted as too late, future, outdated or
-    forgotten.
-    """
-
-    pushed: int
-    """Rows that the ring took."""
-    dropped_full: int
-    """Rows that it had no room for: queries were behind."""
-    refused: int
-    """Rows of a wrong size."""
-    taken: int
-    """Rows that queries took out of the ring."""
-    clock_back: int
-    """Rows stamped before the one that arrived just before."""
-    late: int
-    """Rows stamped before the newest held, and put in their place."""
-    too_late: int
-    """Rows stamped before all that are held, of a full buffer: given up."""
-    repeated: int
-    """Rows stamped like one that is held; both are kept."""
-    early: int
-    """Rows stamped later than the query's now, and held."""
-    future: int
-    """Rows stamped so much later that it is a mistake: given up."""
-    outdated: int
-    """The oldest, given up for newer ones, as is usual."""
-    forgotten: int
-    """Rows that :meth:`LiveAligner.reset` gave up."""
-    held: int
-    """Rows that are kept."""
-    newest_ns: int | None
-    """The latest stamp of these; None: none is held."""
-    short_windows: int
-    """Queries whose window reached before the oldest row held, others having been given up: the
-    buffer is too small."""
 
 
 class _Stream:
@@ -141,7 +97,9 @@ class LiveAligner:
         self.device = _device.find_device(device)
         """Where batches are."""
         self._streams = {s.name: _Stream(i, s) for i, s in enumerate(spec.streams)}
-        self._transforms = _make_transforms(spec)
+        self._transforms = _make_transforms(spec, name)
+        # What each took from the last query's batch, besides what it changes.
+        self._read: list[dict[str, Tensor]] = [{} for _ in self._transforms]
         _config.check_bool("reuse_buffers", reuse_buffers)
         rows = zip(
             self._rows("buffer_rows", buffer_rows), self._rows("ring_rows", ring_rows), strict=True
@@ -152,7 +110,7 @@ class LiveAligner:
                 spec.to_json().encode(),
                 name,
                 self.robots,
-                _nanoseconds("max_future_s", max_future_s),
+                nanoseconds("max_future_s", max_future_s),
                 list(rows),
                 _SLOTS if is_cuda else 0,
             )
@@ -207,9 +165,14 @@ class LiveAligner:
         """
         to = self._streams.get(stream) or self._find("stream", stream)
         # Kept by its name until the library has copied it.
-        row = _rows_of(f"{stream}: values", to.spec, values, to.spec.shape)
+        row = rows_of(f"{stream}: values", to.spec, values, to.spec.shape)
         status = self._aligner.push(
-            to.number, _time(time_ns), row.ctypes.data, to.size, operator.index(robot), bool(valid)
+            to.number,
+            parse_time(time_ns),
+            row.ctypes.data,
+            to.size,
+            operator.index(robot),
+            bool(valid),
         )
         if status == LiveStatus.OK:
             return True
@@ -245,18 +208,18 @@ class LiveAligner:
         to = self._find("stream", stream)
         if to.spec.reaches_ahead:
             self._refuse_push(LiveStatus.TAKES_NO_ROWS, to, 0)
-        times = _integers(f"{stream}: times_ns", times_ns)
-        rows = _rows_of(f"{stream}: values", to.spec, values, (len(times), *to.spec.shape))
+        times = integers(f"{stream}: times_ns", times_ns)
+        rows = rows_of(f"{stream}: values", to.spec, values, (len(times), *to.spec.shape))
         robots = mask = None
         if isinstance(robot, (np.ndarray, Tensor)):
-            robots = _integers("robot", robot, len(times))
+            robots = integers("robot", robot, len(times))
             wrong = robots[(robots < 0) | (robots >= self.robots)]
             if len(wrong):
                 self._refuse_push(LiveStatus.UNKNOWN_ROBOT, to, int(wrong[0]))
         else:
             robot = self._robot(robot)
         if valid is not None:
-            mask = np.ascontiguousarray(_array(valid))
+            mask = np.ascontiguousarray(as_array(valid))
             if mask.dtype != np.bool_ or mask.shape != times.shape:
                 got = f"{mask.dtype} {list(mask.shape)}"
                 raise ValueError(f"{stream}: valid: expected bool [N={len(times)}], got {got}")
@@ -309,10 +272,10 @@ class LiveAligner:
                     "window reaches into the future"
                 )
         elif isinstance(now, (np.ndarray, Tensor)) and now.ndim:
-            times = _integers("now", now, self.robots)  # kept until they were looked at
+            times = integers("now", now, self.robots)  # kept until they were looked at
             address = times.ctypes.data
         else:
-            time_ns = _time(now, "now")
+            time_ns = parse_time(now, "now")
         storage, batch = self._reused or self._allocate()
         out = storage.data_ptr()
         if self._index is None:
@@ -323,8 +286,10 @@ class LiveAligner:
         if status not in (LiveStatus.OK, LiveStatus.NO_ROWS):  # the masks tell of the latter
             raise RuntimeError(f"query: expected to be made, got {LiveStatus(status).name}")
         batch = dict(batch)
-        for transform in self._transforms:
-            batch = transform(batch, None)
+        for i, transform in enumerate(self._transforms):
+            self._read[i] = {key: batch[key].clone() for key in transform.reads if key in batch}
+            if any(key in batch for key in transform.keys):  # others are of what lies ahead
+                batch = transform(batch)
         return batch
 
     def _query_on_cuda(self, stream: int, times: int | None, time_ns: int, out: int) -> int:
@@ -358,49 +323,74 @@ class LiveAligner:
     def undo(self, key: str, action: NDArray[Any] | Tensor) -> NDArray[Any] | Tensor:
         """Takes back what was done to a stream's values: a policy's output in the robot's unit.
 
-        Normalisation is undone, x / multiply + subtract; where the stream is relative to another,
-        that one's value at the last query is added (angles stay within -pi and pi). What the
-        spec's transforms did is undone before.
+        What the spec's transforms did is undone, then normalisation, x / multiply + subtract; where
+        the stream is relative to another, that one's value at the last query is added (angles stay
+        within -pi and pi).
 
         Args:
-            key: The stream.
+            key: The stream, or a `concat` key.
             action: [R,K, the row's shape...], or without R of one robot, of any K; floats. A tensor
                 may be on any device.
 
         Returns:
-            The same shape, type and device. It is worked in float64, and rounded once to float32 or
-            float64.
+            The same shape (but for what transforms change), type and device. It is worked in
+            float64, and rounded once to float32 or float64; transforms compute as they do.
 
         Raises:
             ValueError: An unknown stream, another shape, or values that can't be taken back.
             TypeError: They are no floats.
             RuntimeError: It is relative to a stream of which there was no row, or no query yet.
         """
-        to = self._find("key", key)
-        given = action
+        names = self.spec.concat.get(key, (key,))
+        members = [self._find("key", name) for name in names]
         if not isinstance(action, (np.ndarray, Tensor)):
             kind = type(action).__name__
             raise TypeError(f"{key}: expected a NumPy array or a tensor, got {kind}")
         tensor = torch.from_numpy(action) if isinstance(action, np.ndarray) else action.detach()
         if not tensor.is_floating_point():
             raise TypeError(f"{key}: expected floats, got {tensor.dtype}")
-        row = to.spec.shape
-        lead = tuple(tensor.shape[: tensor.dim() - len(row)])
-        fits = tuple(tensor.shape[tensor.dim() - len(row) :]) == row
-        has_robots = len(lead) == 2 and lead[0] == self.robots
-        if not fits or not (has_robots or (self.robots == 1 and len(lead) <= 1)):
+        row = members[0].spec.shape
+        if key in self.spec.concat:
+            row = (sum(member.spec.elements for member in members),)
+        # Without the axis of robots, or of one step.
+        missing = max(len(row) + 2 - tensor.dim(), 0) if self.robots == 1 else 0
+        values = tensor[(None,) * missing]
+        for transform, read in zip(self._transforms[::-1], self._read[::-1], strict=True):
+            if key in transform.keys:
+                values = self._inverse(transform, read, key, values)
+        if tuple(values.shape[2:]) != row or values.size(0) != self.robots or missing > 2:
             shape = f"[R={self.robots},K{''.join(f',{size}' for size in row)}]"
             raise ValueError(f"{key}: expected {shape}, got {list(tensor.shape)}")
-        for transform in reversed(self._transforms):
-            tensor = transform.inverse({key: tensor})[key]
-        is_wide = tensor.dtype == torch.float64
-        values = tensor.to("cpu", torch.float64 if is_wide else torch.float32).contiguous()
+        if key in self.spec.concat:
+            parts = values.split([member.spec.elements for member in members], -1)
+            undone = [self._undo(m, part) for m, part in zip(members, parts, strict=True)]
+            values = torch.cat([part.flatten(2) for part in undone], -1)
+        else:
+            values = self._undo(members[0], values)
+        values = values[(0,) * missing].to(tensor.device, tensor.dtype)
+        return values.numpy() if isinstance(action, np.ndarray) else values
+
+    def _inverse(
+        self, transform: Any, read: Mapping[str, Tensor], key: str, values: Tensor
+    ) -> Tensor:
+        for name in transform.reads:
+            if name not in read:
+                raise RuntimeError(
+                    f"undo: expected a query first, whose {name} {key} is relative to"
+                )
+        found: Tensor = transform.inverse({key: values.to(self.device)}, read)[key]
+        return found
+
+    def _undo(self, stream: _Stream, values: Tensor) -> Tensor:
+        """Of [R,K,...] on any device: on the CPU, float32 or float64."""
+        is_wide = values.dtype == torch.float64
+        values = values.to("cpu", torch.float64 if is_wide else torch.float32).contiguous()
         out = torch.empty_like(values)
-        rows = values.numel() // max(self.robots * to.spec.elements, 1)
-        status = self._aligner.undo(to.number, values.data_ptr(), rows, out.data_ptr(), is_wide)
-        _check_undo(status, to.spec)
-        result = out.to(tensor.device, tensor.dtype)
-        return result.numpy() if isinstance(given, np.ndarray) else result
+        status = self._aligner.undo(
+            stream.number, values.data_ptr(), values.size(1), out.data_ptr(), is_wide
+        )
+        _check_undo(status, stream.spec)
+        return out
 
     # ---- the rest --------------------------------------------------------------------------------
 
@@ -459,45 +449,14 @@ def _strides(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
 
 
-def _make_transforms(spec: PolicySpec) -> list[Any]:
+def _make_transforms(spec: PolicySpec, name: str) -> list[Any]:
     if not spec.transforms:
         return []
     transforms: Any = importlib.import_module("robocache.transforms")
-    return [transforms.from_dict(fields) for fields in spec.transforms]
-
-
-def _rows_of(name: str, stream: StreamSpec, values: Values, shape: tuple[int, ...]) -> NDArray[Any]:
-    """Values in memory as the library takes them: contiguous, of the stream's type."""
-    kind, array = stored(name, values)
-    if array.shape != shape:
-        raise ValueError(f"{name}: expected {list(shape)}, got {list(array.shape)}")
-    if kind == stream.dtype:
-        return array
-    if kind == "BF16" or stream.dtype == "BF16" or not _may_be_cast(array, STORAGE[stream.dtype]):
-        expected = str(TORCH_DTYPES[stream.dtype]).removeprefix("torch.")
-        got = str(TORCH_DTYPES[kind]).removeprefix("torch.")
-        raise TypeError(f"{name}: expected {expected}, got {got}")
-    return array.astype(STORAGE[stream.dtype])
-
-
-def _array(given: NDArray[Any] | Tensor) -> NDArray[Any]:
-    return given.detach().cpu().numpy() if isinstance(given, Tensor) else np.asarray(given)
-
-
-def _integers(name: str, given: Any, count: int | None = None) -> NDArray[np.int64]:
-    """[N] integers, in memory as the library takes them."""
-    array = _array(given)
-    if array.dtype.kind not in "iu":
-        raise TypeError(f"{name}: expected integers, got {array.dtype}")
-    expected = "[N]" if count is None else f"[{count}]"
-    if array.ndim != 1 or count not in (None, len(array)):
-        raise ValueError(f"{name}: expected {expected}, got {list(array.shape)}")
-    return np.ascontiguousarray(array, np.int64)
-
-
-def _may_be_cast(array: NDArray[Any], to: np.dtype[Any]) -> bool:
-    """Floats become floats of another size; integers, floats; else nothing may be lost."""
-    return np.can_cast(array.dtype, to, "same_kind" if to.kind == "f" else "safe")
+    return [
+        transforms.from_dict(fields, f"{name}: transforms[{i}]")
+        for i, fields in enumerate(spec.transforms)
+    ]
 
 
 def _check_undo(status: int, stream: StreamSpec) -> None:
@@ -517,22 +476,3 @@ def _check_undo(status: int, stream: StreamSpec) -> None:
             f"undo: expected a row of {to} by the last query, which {stream.name} is relative to"
         )
     raise RuntimeError(f"undo: {LiveStatus(status).name}")
-
-
-def _time(time_ns: Any, name: str = "time_ns") -> int:
-    try:
-        number = operator.index(time_ns)
-    except TypeError:
-        kind = type(time_ns).__name__
-        raise TypeError(f"{name}: expected an int (nanoseconds), got {kind}") from None
-    if not -(2**63) <= number < 2**63:
-        raise ValueError(f"{name}: expected an int of 64 bits (nanoseconds), got {number}")
-    return number
-
-
-def _nanoseconds(name: str, seconds: Any) -> int:
-    if isinstance(seconds, bool) or not isinstance(seconds, (int, float, np.floating)):
-        raise TypeError(f"{name}: expected a number (s), got {type(seconds).__name__}")
-    if not 0 <= seconds < 2**33:  # NaN is refused too
-        raise ValueError(f"{name}: expected 0 to 2^33 s, got {seconds}")
-    return round(float(seconds) * 1e9)

@@ -209,8 +209,19 @@ def test_actions_are_undone() -> None:
         assert undone.shape == given.shape
         expected = raw[: given.shape[-2]].reshape(given.shape)
         torch.testing.assert_close(torch.as_tensor(undone).double(), expected, atol=0, rtol=0)
+    assert torch.equal(torch.as_tensor(aligner.undo("action", seen[0])), raw[0])
     two = rc.LiveAligner(SPEC, robots=2).undo("action", torch.stack([seen, seen]))
     torch.testing.assert_close(two, torch.stack([raw, raw]), atol=0, rtol=0)
+
+
+def test_actions_side_by_side_are_undone() -> None:
+    gripper = replace(
+        ACTION, name="gripper", shape=(), normalization=rc.Normalization(np.ones(1), np.ones(1) * 2)
+    )
+    streams = [make_stream("joints"), gripper, ACTION]
+    spec = rc.PolicySpec(streams, anchor="joints", concat={"act": ("action", "gripper")})
+    undone = rc.LiveAligner(spec).undo("act", torch.tensor([[1.0, 4.0, 6.0]]))
+    assert undone.tolist() == [[3.0, -1.0, 4.0]]
 
 
 def test_relative_actions_are_made_absolute() -> None:

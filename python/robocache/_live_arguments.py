@@ -1,0 +1,70 @@
+"""What users give a LiveAligner, as the library takes it."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from robocache.loader.windows import TORCH_DTYPES
+from robocache.policy_spec import StreamSpec
+from robocache.store.dtypes import STORAGE, stored
+
+Values: TypeAlias = Any
+"""NumPy arrays, torch tensors on the CPU, and what `numpy.asarray` takes."""
+
+
+def rows_of(name: str, stream: StreamSpec, values: Values, shape: tuple[int, ...]) -> NDArray[Any]:
+    """Values in memory as the library takes them: contiguous, of the stream's type."""
+    kind, array = stored(name, values)
+    if array.shape != shape:
+        raise ValueError(f"{name}: expected {list(shape)}, got {list(array.shape)}")
+    if kind == stream.dtype:
+        return array
+    if kind == "BF16" or stream.dtype == "BF16" or not _may_be_cast(array, STORAGE[stream.dtype]):
+        expected = str(TORCH_DTYPES[stream.dtype]).removeprefix("torch.")
+        got = str(TORCH_DTYPES[kind]).removeprefix("torch.")
+        raise TypeError(f"{name}: expected {expected}, got {got}")
+    return array.astype(STORAGE[stream.dtype])
+
+
+def as_array(given: NDArray[Any] | Tensor) -> NDArray[Any]:
+    return given.detach().cpu().numpy() if isinstance(given, Tensor) else np.asarray(given)
+
+
+def integers(name: str, given: Any, count: int | None = None) -> NDArray[np.int64]:
+    """[N] integers, in memory as the library takes them."""
+    array = as_array(given)
+    if array.dtype.kind not in "iu":
+        raise TypeError(f"{name}: expected integers, got {array.dtype}")
+    expected = "[N]" if count is None else f"[{count}]"
+    if array.ndim != 1 or count not in (None, len(array)):
+        raise ValueError(f"{name}: expected {expected}, got {list(array.shape)}")
+    return np.ascontiguousarray(array, np.int64)
+
+
+def _may_be_cast(array: NDArray[Any], to: np.dtype[Any]) -> bool:
+    """Floats become floats of another size; integers, floats; else nothing may be lost."""
+    return np.can_cast(array.dtype, to, "same_kind" if to.kind == "f" else "safe")
+
+
+def parse_time(time_ns: Any, name: str = "time_ns") -> int:
+    try:
+        number = operator.index(time_ns)
+    except TypeError:
+        kind = type(time_ns).__name__
+        raise TypeError(f"{name}: expected an int (nanoseconds), got {kind}") from None
+    if not -(2**63) <= number < 2**63:
+        raise ValueError(f"{name}: expected an int of 64 bits (nanoseconds), got {number}")
+    return number
+
+
+def nanoseconds(name: str, seconds: Any) -> int:
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float, np.floating)):
+        raise TypeError(f"{name}: expected a number (s), got {type(seconds).__name__}")
+    if not 0 <= seconds < 2**33:  # NaN is refused too
+        raise ValueError(f"{name}: expected 0 to 2^33 s, got {seconds}")
+    return round(float(seconds) * 1e9)
