@@ -107,29 +107,11 @@ __device__ Compute make_channel(const BasicStreamPlan<Index>& plan, Method metho
   return combine_channel(method, a, b, location.weight, picked.is_pair);
 }
 
-/// A channel of any method but slerp. `source` says whether a literal stands in its place.
-template <typename Compute, typename Index>
-__device__ Compute make_value(const BasicStreamPlan<Index>& plan, Method method, Index channel,
-                              const RunsTarget<Compute, Index>& target, Source& source) {
-  const Location<Compute>& location = target.located.location;
-  const std::int64_t column = target.values + offset(channel, plan.values_channel_stride);
-  source = location.source;
-  if (!adds_rows(method)) return make_channel(plan, method, location, column);
-  const Window<Index>& window = target.located.windows.of(method);
-  Location<Compute> held{window.begin, Compute(0), Source::kRow, false, false};
-  if (window.source == WindowSource::kZero) held.source = Source::kZero;
-  if (window.source == WindowSource::kNan) held.source = Source::kNan;
-  source = held.source;
-  return window.source == WindowSource::kRows ? add_rows(plan, target, window, method, column)
-         : window.source == WindowSource::kAsLinear
-             ? make_channel(plan, Method::kLinear, location, column)
-             : make_channel(plan, Method::kPrevious, held, column);
-}
-
-/// Makes one unit, of run `run`, of one target.
-template <typename Compute, typename Index>
+/// Makes one unit, of run `run`, of one target. `use(channel, x, source)` takes a channel, of which
+/// there is a unit each but in slerp runs, which are written.
+template <typename Compute, typename Index, typename Use>
 __device__ void make_unit(const BasicStreamPlan<Index>& plan, const BasicPlannedRun<Index>& run,
-                          Index unit, const RunsTarget<Compute, Index>& target) {
+                          Index unit, const RunsTarget<Compute, Index>& target, const Use& use) {
   const Method method = run.method;
   const Location<Compute>& location = target.located.location;
   if (is_slerp(method)) {
@@ -150,9 +132,32 @@ __device__ void make_unit(const BasicStreamPlan<Index>& plan, const BasicPlanned
     return;
   }
   const Index channel = run.first_channel + (unit - run.first_unit);
-  Source source;
-  Compute x[1] = {make_value(plan, method, channel, target, source)};
-  write(plan, target.out, channel, x, source);
+  const std::int64_t column = target.values + offset(channel, plan.values_channel_stride);
+  Compute x[1];
+  Source source = location.source;
+  if (!adds_rows(method)) {
+    x[0] = make_channel(plan, method, location, column);
+  } else {
+    const Window<Index>& window = target.located.windows.of(method);
+    Location<Compute> held{window.begin, Compute(0), Source::kRow, false, false};
+    if (window.source == WindowSource::kZero) held.source = Source::kZero;
+    if (window.source == WindowSource::kNan) held.source = Source::kNan;
+    source = held.source;
+    x[0] = window.source == WindowSource::kRows ? add_rows(plan, target, window, method, column)
+           : window.source == WindowSource::kAsLinear
+               ? make_channel(plan, Method::kLinear, location, column)
+               : make_channel(plan, Method::kPrevious, held, column);
+  }
+  use(channel, x, source);
+}
+
+/// The same, and writes it.
+template <typename Compute, typename Index>
+__device__ void make_unit(const BasicStreamPlan<Index>& plan, const BasicPlannedRun<Index>& run,
+                          Index unit, const RunsTarget<Compute, Index>& target) {
+  make_unit(plan, run, unit, target, [&](Index channel, Compute(&x)[1], Source source) {
+    write(plan, target.out, channel, x, source);
+  });
 }
 
 }  // namespace robocache::cuda

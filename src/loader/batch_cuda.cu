@@ -219,50 +219,36 @@ __device__ __forceinline__ void combine_any(const NarrowPlan& plan, const Column
   }
 }
 
-/// A tile of any stream; `kIsRelative`: it may be a relative one.
-template <bool kIsRelative, typename Launch>
-__device__ __forceinline__ void make_any_tile(const Launch& launch, const WindowTile& tile) {
-  if (launch.targets[tile.stream].is_copied) return make_copied_tile(launch, tile);
-  const NarrowPlan& align = launch.windows[tile.stream].align;
-  const auto make = [&](auto compute) {
-    using Compute = decltype(compute);
-    if constexpr (kIsRelative) {
-      if (launch.references[tile.stream] >= 0) return make_relative_tile<Compute>(launch, tile);
-    }
-    if (launch.targets[tile.stream].span > 0) {
-      make_wide_tile<Compute>(launch, tile);
-    } else if (launch.columns[tile.stream].access == Access::kRuns) {
-      make_runs_tile<Compute>(launch, tile);
-    } else {
-      make_plain_tile<Compute>(
-          launch, tile,
-          [&](const NarrowPlan& plan, const Columns& columns, const PlainTarget<Compute>* made,
-              int count) { combine_any(plan, columns, tile.stretch, made, count); });
-    }
-  };
-  if (computes_in_double(align.value_type, align.out_type)) {
-    make(double{});
-  } else {
-    make(float{});
-  }
-}
-
-/// Any streams that are not relative.
+/// Any streams; those of a `RelativeLaunch` may be relative.
 template <typename Launch>
 __global__ void __launch_bounds__(kThreads, kBlocksPerSm)
     batch_kernel(const __grid_constant__ Launch launch) {
   extern __shared__ uint4 shared[];
-  make_share<false>(launch, shared,
-                    [&](const WindowTile& tile) { make_any_tile<false>(launch, tile); });
-}
-
-/// Any streams.
-template <typename Launch>
-__global__ void __launch_bounds__(kThreads, kBlocksPerSm)
-    relative_batch_kernel(const __grid_constant__ Launch launch) {
-  extern __shared__ uint4 shared[];
-  make_share<false>(launch, shared,
-                    [&](const WindowTile& tile) { make_any_tile<true>(launch, tile); });
+  make_share<false>(launch, shared, [&](const WindowTile& tile) {
+    if (launch.targets[tile.stream].is_copied) return make_copied_tile(launch, tile);
+    const NarrowPlan& align = launch.windows[tile.stream].align;
+    const auto make = [&](auto compute) {
+      using Compute = decltype(compute);
+      if constexpr (Launch::kIsRelative) {
+        if (launch.references[tile.stream] >= 0) return make_relative_tile<Compute>(launch, tile);
+      }
+      if (launch.targets[tile.stream].span > 0) {
+        make_wide_tile<Compute>(launch, tile);
+      } else if (launch.columns[tile.stream].access == Access::kRuns) {
+        make_runs_tile<Compute>(launch, tile);
+      } else {
+        make_plain_tile<Compute>(
+            launch, tile,
+            [&](const NarrowPlan& plan, const Columns& columns, const PlainTarget<Compute>* made,
+                int count) { combine_any(plan, columns, tile.stretch, made, count); });
+      }
+    };
+    if (computes_in_double(align.value_type, align.out_type)) {
+      make(double{});
+    } else {
+      make(float{});
+    }
+  });
 }
 
 NarrowWindow narrow_window(const WindowPlan& wide) {
@@ -431,7 +417,7 @@ void launch_batch(const BatchCall& call, cudaStream_t stream) {
   config.dynamicSmemBytes = shared;
   config.stream = stream;
   if constexpr (Launch::kIsRelative) {
-    check_cuda(cudaLaunchKernelEx(&config, relative_batch_kernel<Launch>, launch), "a batch");
+    check_cuda(cudaLaunchKernelEx(&config, batch_kernel<Launch>, launch), "a batch");
   } else {
     const auto kernel = is_all_copied  ? copy_batch_kernel<Launch>
                         : is_all_float ? float_batch_kernel<Launch>

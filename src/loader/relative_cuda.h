@@ -43,18 +43,33 @@ __device__ RunsTarget<Compute, std::int32_t> locate_reference(
   return made;
 }
 
-/// A channel of the reference.
+/// What is subtracted from a channel: one of the reference's.
+struct ReferenceChannel {
+  NarrowRun run;  // of the reference's stream
+  std::int32_t unit;
+  bool is_there;
+
+  /// A quaternion's is none.
+  __device__ ReferenceChannel(const BasicRunTable<std::int32_t>& runs, std::int32_t channel)
+      : run(runs[0]), unit(0), is_there(false) {
+    if (channel < 0) return;
+    for (int i = 1; i < runs.count && runs[i].first_channel <= channel; ++i) run = runs[i];
+    unit = run.first_unit + (channel - run.first_channel);
+    is_there = !is_slerp(run.method);
+  }
+};
+
 template <typename Compute>
-__device__ Compute reference_value(const NarrowPlan& plan, const BasicRunTable<std::int32_t>& runs,
-                                   std::int32_t channel,
+__device__ Compute value_at_anchor(const NarrowPlan& plan, const ReferenceChannel& channel,
                                    const RunsTarget<Compute, std::int32_t>& at_anchor) {
-  int run = 0;
-  while (run + 1 < runs.count && runs[run + 1].first_channel <= channel) ++run;
-  Source source;
-  const Compute x = make_value(plan, runs[run].method, channel, at_anchor, source);
-  return source == Source::kZero  ? Compute(0)
-         : source == Source::kNan ? not_a_number<Compute>()
-                                  : x;
+  Compute value = Compute(0);
+  make_unit(plan, channel.run, channel.unit, at_anchor,
+            [&](std::int32_t, Compute(&x)[1], Source source) {
+              value = source == Source::kZero  ? Compute(0)
+                      : source == Source::kNan ? not_a_number<Compute>()
+                                               : x[0];
+            });
+  return value;
 }
 
 /// Step 2 of a tile whose targets and references are located.
@@ -70,7 +85,7 @@ __device__ void combine_relative(const Launch& launch, const WindowTile& tile,
   if (thread_row >= columns.rows_at_once || unit >= columns.pieces) return;
   const NarrowWindow& window = launch.windows[tile.stream];
   const NarrowPlan& plan = window.align;
-  const NarrowRun run = runs[run_of_unit(runs, unit)];
+  NarrowRun run = runs[run_of_unit(runs, unit)];
   if (is_slerp(run.method)) {  // which is relative to nothing
     for (int row = thread_row; row < tile.count; row += columns.rows_at_once) {
       if (made[row].out >= 0) make_unit(plan, run, unit, made[row]);
@@ -79,28 +94,27 @@ __device__ void combine_relative(const Launch& launch, const WindowTile& tile,
   }
   const int reference = launch.references[tile.stream];
   const NarrowPlan& reference_plan = launch.windows[reference].align;
-  const BasicRunTable<std::int32_t> reference_runs = runs_of(launch, reference, 0);
-  const std::int32_t channel = run.first_channel + (unit - run.first_unit);
-  const std::int32_t column =
-      reference_column(launch.reference_columns[tile.stream], channel, reference_plan.channels);
+  const ReferenceChannel subtracted(
+      runs_of(launch, reference, 0),
+      reference_column(launch.reference_columns[tile.stream],
+                       run.first_channel + (unit - run.first_unit), reference_plan.channels));
+  const bool is_angle = run.method == Method::kAngle;
   // By row, runs say no more than which channels are angles.
-  const Method method = window.is_by_row ? Method::kPrevious : run.method;
+  if (window.is_by_row) run.method = Method::kPrevious;
   int last_sample = -1;
-  Compute subtracted = Compute(0);
+  Compute of_sample = Compute(0);
   for (int row = thread_row; row < tile.count; row += columns.rows_at_once) {
     if (made[row].out < 0) continue;
-    Source source;
-    Compute x[1] = {make_value(plan, method, channel, made[row], source)};
-    if (column >= 0) {
-      const int sample = launch.targets[tile.stream].by_steps.quotient(tile.first_target + row) -
-                         tile.first_sample;
-      if (sample != last_sample) {
-        subtracted = reference_value(reference_plan, reference_runs, column, references[sample]);
-        last_sample = sample;
-      }
-      x[0] = less_reference(run.method == Method::kAngle, x[0], subtracted);
+    const int sample =
+        launch.targets[tile.stream].by_steps.quotient(tile.first_target + row) - tile.first_sample;
+    if (subtracted.is_there && sample != last_sample) {
+      of_sample = value_at_anchor(reference_plan, subtracted, references[sample]);
+      last_sample = sample;
     }
-    write(plan, made[row].out, channel, x, source);
+    make_unit(plan, run, unit, made[row], [&](std::int32_t channel, Compute(&x)[1], Source source) {
+      if (subtracted.is_there) x[0] = less_reference(is_angle, x[0], of_sample);
+      write(plan, made[row].out, channel, x, source);
+    });
   }
 }
 

@@ -395,7 +395,7 @@ void check_bad_offsets() {
 }
 
 /// Batches of the loader against its reference: streams of float32 alone and of any type, few and
-/// many, copied and not, by indices and by a state that moves on.
+/// many, copied, relative and neither, by indices and by a state that moves on.
 void check_loader() {
   const LoaderEngine& cuda = loader_engine("cuda");
   const auto check = [&](const std::string& what, const std::string& wrong) {
@@ -409,6 +409,7 @@ void check_loader() {
     if (seed % 6 == 0) wanted.method = Method::kLinear;
     if (seed % 10 == 0) wanted.streams = 9;
     wanted.is_image = seed % 7 == 0;
+    wanted.is_relative = seed % 5 == 2;
     if (seed % 4 == 1) {
       wanted.is_copied = true;
       wanted.timeline = Timeline::kRows;
@@ -434,13 +435,15 @@ void check_loader() {
   }
 }
 
-/// Indices, anchors, offsets and times in no order and out of range, which CUDA does not look at.
+/// Indices, anchors, offsets, times and reference columns in no order and out of range, which CUDA
+/// does not look at.
 void check_bad_loader_input() {
   constexpr std::int64_t kLowest = std::numeric_limits<std::int64_t>::min();
   constexpr std::int64_t kHighest = std::numeric_limits<std::int64_t>::max();
   for (std::uint64_t seed = 88'000; seed < 88'030; ++seed) {
     LoaderWanted wanted;
     wanted.has_begins = false;  // these say where to read
+    wanted.is_relative = seed % 2 == 0;
     LoaderProblem problem = random_loader_problem(seed, wanted);
     Random random(seed);
     const auto spoil = [&random](Tensor& tensor) {
@@ -453,6 +456,10 @@ void check_bad_loader_input() {
     for (WindowData& window : problem.windows) {
       for (Tensor* tensor : {&window.times, &window.received, &window.offsets, &window.steps}) {
         spoil(*tensor);
+      }
+      Tensor& columns = window.reference_columns;
+      for (std::int64_t c = 0; c < columns.size(); ++c) {
+        columns.set(c, random.pick<double>({-9, -1, 0, 1, 3, 99999}));
       }
     }
     if (seed % 2 == 0) spoil(problem.anchors);
