@@ -17,6 +17,7 @@
 #include "numbers.h"
 #include "problem.h"
 #include "random_problem.h"
+#include "transform_engine.h"
 #include "voxel_engine.h"
 
 namespace robocache::testing {
@@ -488,6 +489,22 @@ void check_bad_loader_input() {
   }
 }
 
+void check_transforms() {
+  for (std::uint64_t seed = 90'000; seed < 90'200; ++seed) {
+    const TransformCall call = random_transform(seed);
+    const std::string what = "transform, seed " + std::to_string(seed);
+    try {
+      const TransformResult expected = run_transform("cpu", call);
+      const TransformResult got = run_transform("cuda", call);
+      std::string why = compare(expected.out, got.out, 0) + compare(expected.grad_x, got.grad_x, 0);
+      if (call.row.present()) why += compare(expected.grad_row, got.grad_row, 0);
+      if (!why.empty()) fail(what, why + call.text());
+    } catch (const std::exception& error) {
+      fail(what, error.what() + call.text());
+    }
+  }
+}
+
 }  // namespace
 }  // namespace robocache::testing
 
@@ -510,6 +527,7 @@ int main() {
   check_bad_offsets();
   check_loader();
   check_bad_loader_input();
+  check_transforms();
   std::printf("robocache_gpu_check: %d comparisons with the CPU, %d failures\n", comparisons,
               failures);
   return failures == 0 ? 0 : 1;
