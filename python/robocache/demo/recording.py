@@ -16,6 +16,7 @@ motion, and every sensor then samples it on its own clock, with its own faults:
 All times are int64 nanoseconds of Unix time; all randomness comes from one numpy Generator.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -109,7 +110,7 @@ _WAYPOINTS: list[tuple[float, Floats]] = [
     (4.2, _OVER_PICK), (6.0, _OVER_PLACE), (6.8, _AT_PLACE), (7.4, _AT_PLACE),
     (8.2, _OVER_PLACE), (9.8, _HOME), (CYCLE_S, _HOME),
 ]  # fmt: skip
-_TOUCH_S, _LIFT_S, _LAND_S, _LEAVE_S = 2.8, 3.4, 6.8, 7.4
+_TOUCH_S, LIFT_S, LAND_S, _LEAVE_S = 2.8, 3.4, 6.8, 7.4
 _CLOSE_S, _OPEN_S = 2.95, 6.95  # when the gripper is told to
 _STROKE_S = 0.35  # how long its fingers take
 
@@ -161,19 +162,22 @@ def hand_pose(angles: Floats) -> tuple[Floats, Floats]:
     return position, orientation
 
 
-def _force_on_hand(t: Floats) -> Floats:
-    """What a perfect sensor reads, tared with the empty hand: [N] s -> [N,3] N, hand's frame."""
+def force_on_hand(t: Floats, angles_at: Callable[[Floats], Floats] = joint_angles) -> Floats:
+    """What a perfect sensor reads, tared with the empty hand: [N] s -> [N,3] N, hand's frame.
+
+    `angles_at`: the arm's true angles at these times.
+    """
     step = 5e-3
-    before, here, after = (hand_pose(joint_angles(t + d))[0] for d in (-step, 0.0, step))
+    before, here, after = (hand_pose(angles_at(t + d))[0] for d in (-step, 0.0, step))
     acceleration = (after - 2 * here + before) / step**2
-    _, orientation = hand_pose(joint_angles(t))
+    _, orientation = hand_pose(angles_at(t))
 
     into = np.mod(t, CYCLE_S)
-    carried = _smooth_step((into - _LIFT_S) / 0.25) - _smooth_step((into - _LAND_S) / 0.12)
+    carried = _smooth_step((into - LIFT_S) / 0.25) - _smooth_step((into - LAND_S) / 0.12)
     weight = -BLOCK_KG * carried[:, None] * (acceleration + np.array([0.0, 0.0, GRAVITY]))
 
     pressed = np.zeros_like(t)  # up from the table, with the ringing of a stiff arm that hits it
-    for touch, leave, newton in ((_TOUCH_S, _LIFT_S, 4.0), (_LAND_S, _LEAVE_S, 7.0)):
+    for touch, leave, newton in ((_TOUCH_S, LIFT_S, 4.0), (LAND_S, _LEAVE_S, 7.0)):
         since = into - touch
         ringing = np.exp(-np.clip(since, 0.0, None) / 0.05) * np.sin(2 * np.pi * 45.0 * since)
         pressing = _smooth_step(since / 0.03) - _smooth_step((into - leave) / 0.15)
@@ -187,7 +191,7 @@ def _force_on_hand(t: Floats) -> Floats:
     return force
 
 
-def _wrap(angle: Floats) -> Floats:
+def wrap(angle: Floats) -> Floats:
     """The same angle in (-pi, pi]."""
     wrapped: Floats = -(np.mod(-angle + np.pi, 2 * np.pi) - np.pi)
     return wrapped
@@ -212,7 +216,7 @@ def _width_reached(t: Floats) -> Floats:
 # What the sensors made of it ----------------------------------------------------------------------
 
 
-def _clock(rng: np.random.Generator, rate_hz: float, duration_s: float, jitter: float) -> Floats:
+def clock(rng: np.random.Generator, rate_hz: float, duration_s: float, jitter: float) -> Floats:
     """When a sensor samples, in s since the start: ascending, within [0, duration_s).
 
     It begins at its own phase; each sample is off by `jitter` periods (standard deviation).
@@ -224,30 +228,30 @@ def _clock(rng: np.random.Generator, rate_hz: float, duration_s: float, jitter: 
     return t
 
 
-def _unix_ns(t: Floats) -> Times:
+def unix_ns(t: Floats) -> Times:
     # Rounded before the start is added: a float64 of today's Unix time has steps of 256 ns.
     return START_NS + np.rint(t * 1e9).astype(np.int64)
 
 
 def record_joints(rng: np.random.Generator, duration_s: float) -> Stream:
     """Joint angles alone: [N,7] rad at 100 Hz, the stamps off by 1.5 ms (standard deviation)."""
-    t = _clock(rng, 100.0, duration_s, jitter=0.15)
+    t = clock(rng, 100.0, duration_s, jitter=0.15)
     angles = joint_angles(t) + rng.normal(0.0, 2e-4, (len(t), 7))
-    angles[:, 6] = _wrap(angles[:, 6])
-    return Stream(angles.astype(np.float32), _unix_ns(t))
+    angles[:, 6] = wrap(angles[:, 6])
+    return Stream(angles.astype(np.float32), unix_ns(t))
 
 
 def _record_force(rng: np.random.Generator, duration_s: float) -> tuple[Stream, tuple[int, int]]:
-    t = _clock(rng, 1000.0, duration_s, jitter=0.05)
+    t = clock(rng, 1000.0, duration_s, jitter=0.05)
     silent = duration_s / 2 + rng.uniform(-0.2, 0.2)
     t = t[(t < silent) | (t >= silent + DROPOUT_S)]
-    force = _force_on_hand(t) + rng.normal(0.0, 0.2, (len(t), 3))
-    begin, end = _unix_ns(np.array([silent, silent + DROPOUT_S])).tolist()
-    return Stream(force.astype(np.float32), _unix_ns(t)), (begin, end)
+    force = force_on_hand(t) + rng.normal(0.0, 0.2, (len(t), 3))
+    begin, end = unix_ns(np.array([silent, silent + DROPOUT_S])).tolist()
+    return Stream(force.astype(np.float32), unix_ns(t)), (begin, end)
 
 
 def _record_vision(rng: np.random.Generator, duration_s: float) -> Stream:
-    t = _clock(rng, 30.0, duration_s, jitter=0.01)
+    t = clock(rng, 30.0, duration_s, jitter=0.01)
     # A frozen encoder, as a random layer: smooth in what the camera sees of the arm.
     position, orientation = hand_pose(joint_angles(t))
     width = _width_reached(t)[:, None]
@@ -263,20 +267,20 @@ def _record_vision(rng: np.random.Generator, duration_s: float) -> Stream:
     lost = [1 + first + rng.choice(len(part), p=part / part.sum())
             for first, part in ((0, change[: half - 1]), (half, change[half:]))]  # fmt: skip
     t, features, arrival = (np.delete(rows, lost, axis=0) for rows in (t, features, arrival))
-    return Stream(features.astype(np.float16), _unix_ns(t), received=_unix_ns(arrival))
+    return Stream(features.astype(np.float16), unix_ns(t), received=unix_ns(arrival))
 
 
 def _record_gripper(rng: np.random.Generator, duration_s: float) -> Stream:
-    t = _clock(rng, 20.0, duration_s, jitter=0.05)
-    return Stream(_width_commanded(t)[:, None].astype(np.float32), _unix_ns(t))
+    t = clock(rng, 20.0, duration_s, jitter=0.05)
+    return Stream(_width_commanded(t)[:, None].astype(np.float32), unix_ns(t))
 
 
 def _record_hand(rng: np.random.Generator, duration_s: float) -> Stream:
-    t = _clock(rng, 60.0, duration_s, jitter=0.08)
+    t = clock(rng, 60.0, duration_s, jitter=0.08)
     _, q = hand_pose(joint_angles(t))
     q += rng.normal(0.0, 1e-3, q.shape)
     q /= np.linalg.norm(q, axis=1, keepdims=True)
     # q and -q are the same orientation. The tracker sends the one whose largest component is
     # positive, so the sign of all four flips whenever another component becomes the largest.
     largest = np.take_along_axis(q, np.abs(q).argmax(axis=1)[:, None], axis=1)
-    return Stream((q * np.sign(largest)).astype(np.float32), _unix_ns(t))
+    return Stream((q * np.sign(largest)).astype(np.float32), unix_ns(t))

@@ -1,0 +1,259 @@
+"""The demo's end: from recordings to a policy, and the policy on the robot.
+
+Takes of a robot (takes.py) become a store. A small policy learns from windows of it: what it sees
+is causal, what it answers are commands relative to the joints as they are, both normalised. What
+its batches were made by goes into a policy spec, and by that alone the robot makes the same windows
+of rows as they arrive: the takes it never saw are replayed through the LiveAligner, and compared
+with the loader bit by bit. In one of them the force sensor is silent for a while.
+"""
+
+import shutil
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+import robocache as rc
+from robocache.demo.recording import Floats, Stream, Times
+from robocache.demo.report import print_table
+from robocache.demo.takes import CAMERA_SIZE, FIELDS, SECONDS, Take, cut, make_take
+
+TAKES = 12  # to learn from; two more are the robot's
+HELD, CUT = TAKES, TAKES + 1  # the episodes that it never saw: a whole one, and one with a cut
+CUT_S, CUT_AT_S = 0.2, 1.9  # how long the force sensor is silent, and from when on
+TRAINING_S, BATCH = 4.0, 256
+SOURCE = "robocache demo, a take"
+
+# Steps in seconds from now. A frame is 20 ms and more under way, and a new one comes every 33 ms:
+# the policy sees those that it will have in time.
+WINDOWS: dict[str, list[float]] = {
+    "camera": [-0.14, -0.10],
+    "joints": [-0.04, -0.02, 0.0],
+    "force": [-0.046, -0.026, -0.006],
+    "action": [k * 0.02 for k in range(16)],
+}
+ANGLES: list[Any] = [("linear", 6), ("angle", 1)]
+METHODS: dict[str, Any] = {
+    "camera": "previous", "joints": ANGLES, "force": "mean", "action": ANGLES
+}  # fmt: skip
+MODES: dict[str, Any] = {"joints": "mean_std", "force": "mean_std", "action": "mean_std"}
+EVERY = 10  # rows of joints: the policy is asked at 50 Hz
+
+
+@dataclass(frozen=True)
+class Driven:
+    """What the robot saw of a take, and did, each time that its policy was asked: Q times."""
+
+    times: Times  # [Q] ns
+    live: Mapping[str, Tensor]  # what the aligner gave
+    batch: Mapping[str, Tensor]  # what the loader gives of the recording
+    commands: NDArray[np.floating]  # [Q,16,7] rad: absolute, of the policy
+    recorded: NDArray[np.floating]  # [Q,16,7] rad: those of the recording
+    is_recorded: NDArray[np.bool_]  # [Q,16]
+
+
+@dataclass(frozen=True)
+class Result:
+    """What there is to draw."""
+
+    losses: list[float]
+    takes: list[Take]
+    driven: Driven  # of the take with the cut
+    normalizer: rc.Normalizer
+    cut_ns: tuple[int, int]
+
+
+class Policy(nn.Module):
+    """Windows to 16 normalised commands."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.eye = nn.Sequential(nn.Flatten(), nn.Linear(2 * 3 * CAMERA_SIZE**2, 64), nn.ReLU())
+        seen = 64 + 3 * 7 + 3 * 3
+        self.head = nn.Sequential(
+            nn.Linear(seen, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 16 * 7)
+        )
+
+    def forward(self, batch: Mapping[str, Tensor]) -> Tensor:
+        """[B,2,3,24,24], [B,3,7] and [B,3,3] to [B,16,7]."""
+        felt = [self.eye(batch["camera"] - 0.5), batch["joints"].flatten(1)]
+        commands: Tensor = self.head(torch.cat([*felt, batch["force"].flatten(1)], 1))
+        return commands.unflatten(1, (16, 7))
+
+
+def show(rng: np.random.Generator, output: Path) -> Result:
+    """Goes once round: prints what came of it, writes store and spec into `output`."""
+    takes = [make_take(rng) for _ in range(TAKES + 1)]
+    begin = int(takes[HELD].force.times[0]) + round(CUT_AT_S * 1e9)
+    cut_ns = begin, begin + round(CUT_S * 1e9)
+    takes.append(Take(**{**vars(takes[HELD]), "force": cut(takes[HELD].force, *cut_ns)}))
+    store = write_takes(takes, output)
+
+    # Relative actions have other statistics than the store's: those of the windows themselves.
+    statistics = rc.compute_stats(make_loader(store, range(TAKES)), batches=20)
+    normalizer = rc.Normalizer.from_statistics(statistics, MODES)
+    loader = make_loader(store, range(TAKES), normalize=normalizer)
+    policy, losses, seconds = train(loader)
+    path = output / "policy_spec.json"
+    loader.spec().save(path)
+    print(
+        f"From recordings to a policy and back: {TAKES} takes of {SECONDS:g} s, "
+        f"{len(loader.dataset):,} samples. A small\npolicy, {len(losses)} steps in {seconds:.1f} s: "
+        f"loss {losses[0]:.2f} to {np.mean(losses[-20:]):.3f}. What its batches are made by:\n"
+        f"{path}, all that the robot has of them.\n"
+    )
+    replay = rc.replay_store(store, path, episodes=[HELD, CUT])
+    driven = drive(rc.LiveAligner(path), policy, store, normalizer)
+    print_replay(replay)
+    print_drive(driven)
+    return Result(losses, takes, driven, normalizer, cut_ns)
+
+
+def write_takes(takes: list[Take], folder: Path) -> Path:
+    """Writes a store with an episode for each, in place of an earlier run's; returns its folder."""
+    path = folder / "takes.store"
+    if (path / "manifest.json").is_file():
+        if any(episode.source != SOURCE for episode in rc.EpisodeStore(path).episodes):
+            raise ValueError(f"{path}: expected the store of an earlier demo, got another one")
+        shutil.rmtree(path)
+    with rc.StoreWriter(path) as writer:
+        for name in FIELDS:
+            writer.declare(name, method=METHODS[name])
+        for take in takes:
+            with writer.episode(task="pick the block up and place it", source=SOURCE) as episode:
+                for name in FIELDS:
+                    stream: Stream = getattr(take, name)
+                    episode.add(name, stream.times, stream.values, received=stream.received)
+    return path
+
+
+def make_loader(store: Path, episodes: Sequence[int], **options: Any) -> rc.Loader:
+    """A loader of some takes: a sample at each row of joints."""
+    given: dict[str, Any] = {
+        "delta_timestamps": WINDOWS,
+        "anchor": "joints",
+        "relative": {"action": "joints"},
+        "images": "float",
+        "mean_window_s": {"force": 0.01},
+        "max_gap_s": {"camera": 0.07, "joints": 0.01, "force": 0.005, "action": 0.05},
+        "device": "cpu",
+    }
+    return rc.Loader(store, BATCH, episodes=list(episodes), **given | options)
+
+
+def train(loader: rc.Loader) -> tuple[Policy, list[float], float]:
+    """A policy after some seconds of training, the loss of each step, and how long it took."""
+    torch.manual_seed(0)
+    policy = Policy()
+    optimizer = torch.optim.Adam(policy.parameters(), 1e-3)
+    losses: list[float] = []
+    begin = time.perf_counter()
+    while time.perf_counter() - begin < TRAINING_S:
+        batch = loader.next()
+        off = (policy(batch) - batch["action"]) ** 2
+        loss = off[~batch["action_is_pad"]].mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return policy.eval(), losses, time.perf_counter() - begin
+
+
+@torch.inference_mode()
+def drive(
+    aligner: rc.LiveAligner, policy: Policy, store: Path, normalizer: rc.Normalizer
+) -> Driven:
+    """The take with the cut on the robot: rows arrive, and at 50 Hz the policy is asked."""
+    recording = rc.EpisodeStore(store).episodes[CUT]
+    names = [stream.name for stream in aligner.spec.streams if not stream.reaches_ahead]
+    arrivals = {}
+    for name in names:
+        rows = recording[name]
+        arrivals[name] = rows.times if rows.received is None else rows.received
+    pushed = dict.fromkeys(names, 0)
+    times = arrivals["joints"][::EVERY]
+    seen, commands = [], []
+    for now in times.tolist():
+        for name in names:
+            end = int(np.searchsorted(arrivals[name], now, side="right"))
+            here = slice(pushed[name], end)
+            aligner.push_many(name, recording[name].times[here], recording[name].values[here])
+            pushed[name] = end
+        seen.append(aligner.query(now))
+        commands.append(aligner.undo("action", policy(seen[-1])))
+
+    # The same moments by the loader: as the policy sees them, and the commands that were recorded.
+    moments = range(0, len(arrivals["joints"]), EVERY)
+    batch = make_loader(store, [CUT], normalize=normalizer).gather(moments)
+    recorded = make_loader(store, [CUT], relative=None).gather(moments)
+    return Driven(
+        times,
+        {key: torch.cat([each[key] for each in seen]) for key in seen[0]},
+        batch,
+        torch.cat(commands).numpy(),
+        recorded["action"].numpy(),
+        ~recorded["action_is_pad"].numpy(),
+    )
+
+
+# What came of it ----------------------------------------------------------------------------------
+
+
+def print_replay(replay: rc.Replay) -> None:
+    """A line for each stream: two takes through the LiveAligner, beside the loader."""
+    rows = []
+    for name, stream in replay.streams.items():
+        ages, latencies = stream.age_ms, stream.latency_ms
+        rows.append(
+            [
+                name,
+                f"{stream.rows:,}",
+                f"{latencies.p50:.1f}",
+                f"{latencies.p99:.1f}",
+                f"{ages.p50:.1f}",
+                f"{stream.windows:,}",
+                f"{100 * stream.padded / stream.steps:.1f} %",
+                f"{stream.differing_bits}",
+            ]
+        )
+    print(
+        f"Two takes it never saw, replayed row by row: {replay.anchors:,} queries, of "
+        f"{replay.query_us.p50:.0f} us each (median).\nIn one of them the force sensor is silent "
+        f"for {CUT_S * 1e3:.0f} ms.\n"
+    )
+    header = ["stream", "rows", "latency, ms", "99 %", "age, ms", "windows", "padded",
+              "differing bits"]  # fmt: skip
+    print_table(header, rows, left=(0,))
+    print(f"\n{replay.differing_bits} differing bits between robot and loader\n")
+
+
+def print_drive(driven: Driven) -> None:
+    """How good the commands are, and what the masks say of the cut."""
+    here = driven.is_recorded
+    off = wrapped(driven.commands - driven.recorded)[here]
+    stay = wrapped(driven.recorded - driven.recorded[:, :1])[here]
+    live, loader = (int(x["force_is_pad"].sum()) for x in (driven.live, driven.batch))
+    print(
+        f"Its commands on the robot, undone to angles, are {rms_mrad(off):.0f} mrad off those that "
+        f"were recorded (to repeat\nthe first one would be {rms_mrad(stay):.0f} mrad off). Of force "
+        f"{live} steps are padded on the robot, {loader} in the loader:\n"
+        f"{int((driven.live['force_is_pad'] != driven.batch['force_is_pad']).sum())} of "
+        f"{driven.live['force_is_pad'].numel()} differ."
+    )
+
+
+def wrapped(angles: NDArray[np.floating]) -> Floats:
+    """Differences of angles, the short way round."""
+    found: Floats = (angles.astype(np.float64) + np.pi) % (2 * np.pi) - np.pi
+    return found
+
+
+def rms_mrad(off: Floats) -> float:
+    """The root of the mean square of angles in rad, in mrad."""
+    return float(np.sqrt(np.mean(off**2)) * 1e3)
