@@ -185,7 +185,7 @@ def test_demo_runs_to_the_end(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    for name in ("alignment.png", "voxels.png"):
+    for name in ("alignment.png", "voxels.png", "loop.png"):
         picture = folder / name
         assert picture.read_bytes().startswith(b"\x89PNG")
         assert picture.stat().st_size > 50_000
@@ -198,6 +198,8 @@ def test_demo_runs_to_the_end(tmp_path: Path) -> None:
     assert float(table["force"].split()[-2]) == pytest.approx(94, abs=0.5)  # 0.6 s of 10 missing
     assert 99 < float(table["vision"].split()[-2]) < 100
     assert "best of 200" in done.stdout
+    assert "\n0 differing bits between robot and loader\n" in done.stdout
+    assert rc.PolicySpec.load(folder / "policy_spec.json").stream("action").relative is not None
     for backend in find_backends()[0]:
         assert f"robocache, {backend.backend}" in done.stdout
 
@@ -243,6 +245,46 @@ def test_the_store_gives_the_recording_back(recording: Any, tmp_path: Path) -> N
             assert (ours.received is None) == (theirs.received is None)
         np.testing.assert_array_equal(made.vision.received, read.vision.received)
     assert len(rc.EpisodeStore(path)) == 1
+
+
+@pytest.fixture(scope="module")
+def take() -> Any:
+    return load("takes").make_take(np.random.default_rng(4))
+
+
+def test_a_take_has_four_clocks(recording: Any, take: Any) -> None:
+    for name, hz, shape, dtype in (
+        ("camera", 30, (24, 24, 3), np.uint8),
+        ("joints", 500, (7,), np.float32),
+        ("force", 1000, (3,), np.float32),
+        ("action", 50, (7,), np.float32),
+    ):
+        stream = getattr(take, name)
+        assert (stream.values.shape, stream.values.dtype) == ((4 * hz, *shape), dtype)
+        assert (np.diff(stream.times) > 0).all()
+        assert np.median(np.diff(stream.times)) == pytest.approx(1e9 / hz, rel=0.03)
+        if stream.received is not None:
+            assert (stream.received > stream.times).all() and (np.diff(stream.received) >= 0).all()
+    # Commands are where the joints are 0.1 s later.
+    joints = np.unwrap(take.joints.values.astype(np.float64), axis=0)
+    later = take.action.times[:-6] + 100 * MS
+    for joint in range(6):
+        there = np.interp(later, take.joints.times, joints[:, joint])
+        np.testing.assert_allclose(take.action.values[:-6, joint], there, atol=0.01)
+
+
+def test_the_camera_sees_block_and_hand(take: Any) -> None:
+    pictures = take.camera.values.astype(np.float64)
+    for channel in (0, 2):
+        assert (pictures[..., channel].max((1, 2)) > 150).all()
+    assert abs(pictures[..., 1] - 110).max() < 20
+
+
+def test_a_cut_takes_rows_away(take: Any) -> None:
+    begin, end = take.force.times[[1000, 1200]].tolist()
+    rest = load("takes").cut(take.force, begin, end)
+    assert len(rest.times) == len(rest.values) == len(rest.received) == 3800
+    assert not ((rest.times >= begin) & (rest.times < end)).any()
 
 
 def test_the_demo_leaves_a_store_of_others_alone(recording: Any, tmp_path: Path) -> None:

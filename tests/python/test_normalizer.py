@@ -291,6 +291,28 @@ def test_statistics_of_what_stands_side_by_side_and_of_transforms(store: rc.Epis
     assert (alone["square"].min >= 0).all()
 
 
+def test_statistics_of_relative_windows(store: rc.EpisodeStore) -> None:
+    """They are of what is left when the reference is subtracted, and normalise that."""
+    options: Any = {
+        "delta_timestamps": {"state": None, "action": [0.0, 0.02, 0.04]},
+        "relative": {"action": rc.Relative("state", channels=[0, 1, 2, None, None])},
+    }
+    plain = make(store, **options)
+    found = rc.compute_stats(plain)
+    everything = range(len(plain.dataset))
+    batch = plain.gather(everything)
+    rows = of_windows(batch["action"], batch["action_is_pad"])
+    np.testing.assert_allclose(found["action"].mean, rows.mean(0), rtol=1e-9)
+    assert not np.allclose(found["action"].std[0], store.statistics["action"].std[0], rtol=0.1)
+    normalizer = rc.Normalizer.from_statistics(found, {"action": "mean_std"})
+    for fused in (
+        make(store, normalize=normalizer, **options),
+        make(store, normalize={"action": "mean_std"}, statistics=found, **options),
+    ):
+        got = fused.gather(everything)["action"]
+        assert_same_bits(normalizer.normalize("action", batch["action"]), got)
+
+
 def test_some_batches(store: rc.EpisodeStore) -> None:
     loader = make(store)
     one, all_of_them = rc.compute_stats(loader, batches=1), rc.compute_stats(loader)

@@ -7,9 +7,9 @@ of rows as they arrive: the takes it never saw are replayed through the LiveAlig
 with the loader bit by bit. In one of them the force sensor is silent for a while.
 """
 
-import shutil
+import contextlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,14 +20,15 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 import robocache as rc
-from robocache.demo.recording import Floats, Stream, Times
+from robocache.demo.recording import Floats, Times
 from robocache.demo.report import print_table
-from robocache.demo.takes import CAMERA_SIZE, FIELDS, SECONDS, Take, cut, make_take
+from robocache.demo.storing import write_episodes
+from robocache.demo.takes import CAMERA_SIZE, SECONDS, Take, cut, make_take
 
 TAKES = 12  # to learn from; two more are the robot's
 HELD, CUT = TAKES, TAKES + 1  # the episodes that it never saw: a whole one, and one with a cut
 CUT_S, CUT_AT_S = 0.2, 1.9  # how long the force sensor is silent, and from when on
-TRAINING_S, BATCH = 4.0, 256
+STEPS, MOST_S, BATCH = 500, 5.0, 128  # of training: so many steps, or as long
 SOURCE = "robocache demo, a take"
 
 # Steps in seconds from now. A frame is 20 ms and more under way, and a new one comes every 33 ms:
@@ -84,7 +85,7 @@ class Policy(nn.Module):
         """[B,2,3,24,24], [B,3,7] and [B,3,3] to [B,16,7]."""
         felt = [self.eye(batch["camera"] - 0.5), batch["joints"].flatten(1)]
         commands: Tensor = self.head(torch.cat([*felt, batch["force"].flatten(1)], 1))
-        return commands.unflatten(1, (16, 7))
+        return commands.view(-1, 16, 7)
 
 
 def show(rng: np.random.Generator, output: Path) -> Result:
@@ -93,44 +94,27 @@ def show(rng: np.random.Generator, output: Path) -> Result:
     begin = int(takes[HELD].force.times[0]) + round(CUT_AT_S * 1e9)
     cut_ns = begin, begin + round(CUT_S * 1e9)
     takes.append(Take(**{**vars(takes[HELD]), "force": cut(takes[HELD].force, *cut_ns)}))
-    store = write_takes(takes, output)
+    store = write_episodes(takes, METHODS, output / "takes.store", SOURCE)
 
     # Relative actions have other statistics than the store's: those of the windows themselves.
     statistics = rc.compute_stats(make_loader(store, range(TAKES)), batches=20)
     normalizer = rc.Normalizer.from_statistics(statistics, MODES)
     loader = make_loader(store, range(TAKES), normalize=normalizer)
-    policy, losses, seconds = train(loader)
+    with one_thread():
+        policy, losses, seconds = train(loader)
     path = output / "policy_spec.json"
     loader.spec().save(path)
     print(
-        f"From recordings to a policy and back: {TAKES} takes of {SECONDS:g} s, "
-        f"{len(loader.dataset):,} samples. A small\npolicy, {len(losses)} steps in {seconds:.1f} s: "
-        f"loss {losses[0]:.2f} to {np.mean(losses[-20:]):.3f}. What its batches are made by:\n"
-        f"{path}, all that the robot has of them.\n"
+        f"From recordings to a policy, and back to the robot. {TAKES} takes of {SECONDS:g} s, "
+        f"{len(loader.dataset):,} samples;\n{len(losses)} training steps in {seconds:.1f} s: loss "
+        f"{losses[0]:.2f} to {np.mean(losses[-20:]):.3f}. All that the robot gets to know of the "
+        f"data:\n{path}\n"
     )
     replay = rc.replay_store(store, path, episodes=[HELD, CUT])
     driven = drive(rc.LiveAligner(path), policy, store, normalizer)
     print_replay(replay)
     print_drive(driven)
     return Result(losses, takes, driven, normalizer, cut_ns)
-
-
-def write_takes(takes: list[Take], folder: Path) -> Path:
-    """Writes a store with an episode for each, in place of an earlier run's; returns its folder."""
-    path = folder / "takes.store"
-    if (path / "manifest.json").is_file():
-        if any(episode.source != SOURCE for episode in rc.EpisodeStore(path).episodes):
-            raise ValueError(f"{path}: expected the store of an earlier demo, got another one")
-        shutil.rmtree(path)
-    with rc.StoreWriter(path) as writer:
-        for name in FIELDS:
-            writer.declare(name, method=METHODS[name])
-        for take in takes:
-            with writer.episode(task="pick the block up and place it", source=SOURCE) as episode:
-                for name in FIELDS:
-                    stream: Stream = getattr(take, name)
-                    episode.add(name, stream.times, stream.values, received=stream.received)
-    return path
 
 
 def make_loader(store: Path, episodes: Sequence[int], **options: Any) -> rc.Loader:
@@ -147,6 +131,17 @@ def make_loader(store: Path, episodes: Sequence[int], **options: Any) -> rc.Load
     return rc.Loader(store, BATCH, episodes=list(episodes), **given | options)
 
 
+@contextlib.contextmanager
+def one_thread() -> Iterator[None]:
+    """Torch on one thread: with so small a network, threads mostly wait for one another."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
 def train(loader: rc.Loader) -> tuple[Policy, list[float], float]:
     """A policy after some seconds of training, the loss of each step, and how long it took."""
     torch.manual_seed(0)
@@ -154,7 +149,7 @@ def train(loader: rc.Loader) -> tuple[Policy, list[float], float]:
     optimizer = torch.optim.Adam(policy.parameters(), 1e-3)
     losses: list[float] = []
     begin = time.perf_counter()
-    while time.perf_counter() - begin < TRAINING_S:
+    while len(losses) < STEPS and time.perf_counter() - begin < MOST_S:
         batch = loader.next()
         off = (policy(batch) - batch["action"]) ** 2
         loss = off[~batch["action_is_pad"]].mean()
@@ -186,7 +181,7 @@ def drive(
             aligner.push_many(name, recording[name].times[here], recording[name].values[here])
             pushed[name] = end
         seen.append(aligner.query(now))
-        commands.append(aligner.undo("action", policy(seen[-1])))
+        commands.append(np.asarray(aligner.undo("action", policy(seen[-1]))))
 
     # The same moments by the loader: as the policy sees them, and the commands that were recorded.
     moments = range(0, len(arrivals["joints"]), EVERY)
@@ -196,7 +191,7 @@ def drive(
         times,
         {key: torch.cat([each[key] for each in seen]) for key in seen[0]},
         batch,
-        torch.cat(commands).numpy(),
+        np.concatenate(commands),
         recorded["action"].numpy(),
         ~recorded["action_is_pad"].numpy(),
     )
@@ -239,12 +234,13 @@ def print_drive(driven: Driven) -> None:
     off = wrapped(driven.commands - driven.recorded)[here]
     stay = wrapped(driven.recorded - driven.recorded[:, :1])[here]
     live, loader = (int(x["force_is_pad"].sum()) for x in (driven.live, driven.batch))
+    differ = int((driven.live["force_is_pad"] != driven.batch["force_is_pad"]).sum())
     print(
-        f"Its commands on the robot, undone to angles, are {rms_mrad(off):.0f} mrad off those that "
-        f"were recorded (to repeat\nthe first one would be {rms_mrad(stay):.0f} mrad off). Of force "
-        f"{live} steps are padded on the robot, {loader} in the loader:\n"
-        f"{int((driven.live['force_is_pad'] != driven.batch['force_is_pad']).sum())} of "
-        f"{driven.live['force_is_pad'].numel()} differ."
+        f"Its commands on the robot, undone to angles, are {rms_mrad(off):.0f} mrad off the "
+        f"recorded ones (repeating\nthe first one would be {rms_mrad(stay):.0f} mrad off). With "
+        f"the sensor silent for {CUT_S * 1e3:.0f} ms, {live} steps of force are\npadded on the "
+        f"robot and {loader} in the loader; {differ} of {driven.live['force_is_pad'].numel()} "
+        "differ."
     )
 
 

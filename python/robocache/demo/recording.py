@@ -229,6 +229,7 @@ def clock(rng: np.random.Generator, rate_hz: float, duration_s: float, jitter: f
 
 
 def unix_ns(t: Floats) -> Times:
+    """Seconds since the start as int64 ns of Unix time."""
     # Rounded before the start is added: a float64 of today's Unix time has steps of 256 ns.
     return START_NS + np.rint(t * 1e9).astype(np.int64)
 

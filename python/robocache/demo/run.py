@@ -4,7 +4,8 @@ A generated pick-and-place (see recording.py) has five streams, each with its ow
 faults. It is written to an episode store and read back (see storing.py). One call fuses the streams
 at 50 Hz, each by the method that suits it; the mask says which results are real. The points of a
 generated table scene (see scene.py and voxels.py) become voxels. Prints what came out and what it
-cost beside the usual torch code, and draws pictures of it. Uses the GPU where there is one.
+cost beside the usual torch code, and draws pictures of it. Uses the GPU where there is one. Last, a
+policy learns from some takes of the robot, and drives it (see loop.py).
 """
 
 import functools
@@ -16,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 
 import robocache as rc
-from robocache.demo import recording, voxels
+from robocache.demo import loop, loop_drawing, recording, voxels
 from robocache.demo.aligning import MS, TARGET_HZ, Aligned, align, make_targets
 from robocache.demo.drawing import draw
 from robocache.demo.recording import Floats, Times
@@ -82,6 +83,9 @@ def run(output: Path, seed: int, duration_s: float) -> None:
     print(f"\nPicture: {picture}\n")
 
     picture = voxels.show(rng, devices, output)
+    print(f"\nPicture: {picture}\n")
+
+    picture = loop_drawing.draw(loop.show(rng, output), output)
     print(f"\nPicture: {picture}")
     print(f"\nStore: {store}, which `robocache info`, `check` and `view` look at")
 

@@ -1,7 +1,8 @@
-"""The demo's recording as an episode store: written, opened again, and read back."""
+"""The demo's recordings as episode stores: written, opened again, and read back."""
 
 import dataclasses
 import shutil
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,26 +11,45 @@ import numpy as np
 import robocache as rc
 from robocache.demo.aligning import PLANS
 from robocache.demo.recording import Recording, Stream
+from robocache.names import Method
 
 SOURCE = "robocache demo"
-UNITS = {"joints": "rad", "force": "N", "gripper": "mm"}
+TASK = "pick the block up and place it"
+UNITS = {"joints": "rad", "force": "N", "gripper": "mm", "action": "rad"}
 
 
 def write_store(made: Recording, folder: Path) -> Path:
     """Writes a store of one episode, in place of an earlier run's; returns its folder."""
-    path = folder / "recording.store"
+    methods = {plan.name: plan.method for plan in PLANS}
+    return write_episodes([made], methods, folder / "recording.store", SOURCE)
+
+
+def write_episodes(
+    episodes: Sequence[object], methods: Mapping[str, Method], path: Path, source: str
+) -> Path:
+    """Writes a store, in place of one of the same source.
+
+    Args:
+        episodes: Objects with a Stream for each name in `methods`.
+        methods: How each stream is aligned.
+        path: The store's folder.
+        source: Where episodes come from.
+
+    Raises:
+        ValueError: There is a store of another source.
+    """
     if (path / "manifest.json").is_file():
-        episodes = rc.EpisodeStore(path).episodes
-        if any(episode.source != SOURCE for episode in episodes):
+        if any(episode.source != source for episode in rc.EpisodeStore(path).episodes):
             raise ValueError(f"{path}: expected the store of an earlier demo, got another one")
         shutil.rmtree(path)
     with rc.StoreWriter(path) as writer:
-        for plan in PLANS:
-            writer.declare(plan.name, method=plan.method, units=UNITS.get(plan.name))
-        with writer.episode(task="pick the block up and place it", source=SOURCE) as episode:
-            for plan in PLANS:
-                stream: Stream = getattr(made, plan.name)
-                episode.add(plan.name, stream.times, stream.values, received=stream.received)
+        for name, method in methods.items():
+            writer.declare(name, method=method, units=UNITS.get(name))
+        for made in episodes:
+            with writer.episode(task=TASK, source=source) as episode:
+                for name in methods:
+                    stream: Stream = getattr(made, name)
+                    episode.add(name, stream.times, stream.values, received=stream.received)
     return path
 
 

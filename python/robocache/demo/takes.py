@@ -1,8 +1,8 @@
 """Takes of the same arm that a policy learns from: the block lies elsewhere in each of them.
 
-A take is some seconds of the pick-and-place of recording.py, from anywhere in it on. Where the block
-lies and goes to is drawn for each; a camera over the table sees it. Four streams, each on a clock of
-its own:
+A take is some seconds of the pick-and-place of recording.py, from anywhere in it on. Where the
+block lies and goes to is drawn for each; a camera over the table sees it. Four streams, each on a
+clock of its own:
 
     camera     30 Hz  [N,24,24,3]  uint8    -    the table from above; stamped at exposure, arrives
                                                  20 ms or more later
@@ -35,7 +35,6 @@ from robocache.demo.recording import (
 SECONDS = 4.0  # of a take
 CAMERA_SIZE = 24  # pixels a side
 LEAD_S = 0.1  # by which a command is ahead of the arm
-FIELDS = ("camera", "joints", "force", "action")
 
 _SEEN_M = (-0.1, 0.9, -0.9, 0.9)  # what the camera sees of the table: x from, to, y from, to
 _BLOCK_M, _HAND_M = 0.06, 0.05  # how wide they look
@@ -95,12 +94,11 @@ def _film(rng: np.random.Generator, angles_at: Callable[[Floats], Floats], begin
     block = np.where(into < LIFT_S, pick, np.where(into < LAND_S, hand, place))
     pictures = np.full((len(t), CAMERA_SIZE, CAMERA_SIZE, 3), 110.0)
     for channel, where, width in ((0, block, _BLOCK_M), (2, hand, _HAND_M)):
-        seen = _blob(where, width)[..., None]
-        pictures += seen * (np.eye(3)[channel] * 140.0 - 60.0)
+        pictures[..., channel] += 120.0 * _blob(where, width)
     pictures += rng.normal(0.0, 3.0, pictures.shape)
     arrival = np.maximum.accumulate(t + 0.020 + rng.exponential(0.006, len(t)))
     return Stream(
-        pictures.clip(0, 255).astype(np.uint8),  # type: ignore[arg-type]
+        pictures.clip(0, 255).astype(np.uint8),
         unix_ns(t),
         unix_ns(arrival),
     )
