@@ -296,6 +296,7 @@ def test_statistics_of_relative_windows(store: rc.EpisodeStore) -> None:
     options: Any = {
         "delta_timestamps": {"state": None, "action": [0.0, 0.02, 0.04]},
         "relative": {"action": rc.Relative("state", channels=[0, 1, 2, None, None])},
+        "causal": True,  # all are by rows, of which that says nothing
     }
     plain = make(store, **options)
     found = rc.compute_stats(plain)
