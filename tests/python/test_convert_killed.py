@@ -164,6 +164,21 @@ def test_a_worker_that_dies(tmp_path: Path) -> None:
     assert results == [1, 4, 4, 9, 16, None, 25, 36]
 
 
+def test_a_task_that_runs_again_does_so_by_itself(tmp_path: Path) -> None:
+    """Not beside a task that came meanwhile, which kills its worker too."""
+    pool = Processes(2)
+    results = []
+    try:
+        tasks = [(number, str(tmp_path)) for number in (1, -2, 3, 4, -3, 5)]
+        for _, result in run_in_order(pool, square_or_die, tasks):
+            if not results:
+                time.sleep(1)  # by then the second has died, and the fifth comes
+            results.append(result)
+    finally:
+        pool.close()
+    assert results == [1, 4, 9, 16, None, 25]
+
+
 def is_interrupt_blocked(_: int) -> bool:
     return signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, ())
 

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from multiprocessing import connection
 from typing import Any, Protocol, TypeVar
 
@@ -70,7 +70,10 @@ def run_in_order(
             result = pool.result(handle)
         except WorkerDiedError:
             # Which of the tasks under way killed it is not known: this one runs again by itself,
-            # the others after it.
+            # once the others have ended, and those that were lost after it.
+            for _, other in waiting:
+                with suppress(Exception):  # their own, when it is their turn
+                    pool.result(other)
             try:
                 result = pool.result(pool.submit(function, task))
             except WorkerDiedError:
