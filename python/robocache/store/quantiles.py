@@ -197,7 +197,8 @@ class Quantiles:
         while waiting + len(rows) - start >= self._batch:
             end = start + self._batch - waiting
             before = self.rows + start - waiting
-            self._feed(np.concatenate([*self._waiting, rows[start:end]]), before)
+            batch = rows[start:end]
+            self._feed(np.concatenate([*self._waiting, batch]) if waiting else batch, before)
             self._waiting, waiting, start = [], 0, end
         if start < len(rows):
             self._waiting.append(rows[start:].astype(self.dtype))
@@ -212,7 +213,7 @@ class Quantiles:
         """Rows go into the sketches; `before` is how many came before them."""
         level = _level(self.channels, before)
         places = hashed(before + np.arange(0, len(rows), _BLOCK_ROWS)) % (1 << level)
-        columns = rows.T.astype(self.dtype, order="C")
+        columns = rows.T.astype(self.dtype, order="C")  # a copy, always: its blocks are sorted
         finite = np.isfinite(columns)
         if not finite.all():
             self._split()
@@ -236,10 +237,14 @@ def _feed(sketch: Sketch, columns: Array, level: int, places: Array) -> None:
 
 
 def _thinned(columns: Array, share: int, places: Array) -> Array:
-    """One of each `share` values of the sorted blocks of [C, n], from `places` [blocks] on."""
+    """One of each `share` values of the sorted blocks of [C, n], from `places` [blocks] on.
+
+    Sorts the columns in place where they lie together.
+    """
     if share == 1:
         return columns
-    blocks = np.sort(columns.reshape(len(columns), -1, _BLOCK_ROWS))
+    blocks = columns.reshape(len(columns), -1, _BLOCK_ROWS)
+    blocks.sort()
     first = np.arange(blocks.shape[1]) * _BLOCK_ROWS + places[: blocks.shape[1]]
     chosen = first[:, None] + np.arange(0, _BLOCK_ROWS, share)
     thinned: Array = blocks.reshape(columns.shape).take(chosen.ravel(), axis=1)

@@ -292,12 +292,12 @@ class Streams:
         Raises:
             ValueError: They do not fit it, or what was declared of it.
         """
-        new = StreamEntry(name, dtype, shape)
         known = self.entries.get(name)
-        if known is not None:
-            if (known.dtype, known.shape) != (dtype, shape):
-                raise ValueError(f"{name}.values: expected {known}, got {new}")
+        if known is not None and (known.dtype, known.shape) == (dtype, shape):  # nearly always
             return known
+        new = StreamEntry(name, dtype, shape)
+        if known is not None:
+            raise ValueError(f"{name}.values: expected {known}, got {new}")
         if 0 in shape:
             raise ValueError(f"{name}.values: expected rows of at least 1 element, got {new}")
         if len(shape) > MAX_ROW_AXES:
