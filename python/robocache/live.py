@@ -33,7 +33,9 @@ class _Stream:
     def __init__(self, number: int, spec: StreamSpec) -> None:
         self.number = number
         self.spec = spec
+        self.shape = spec.shape
         self.dtype = STORAGE[spec.dtype]
+        self.is_bfloat16 = spec.dtype == "BF16"  # which NumPy has under another name
         self.size = spec.elements * self.dtype.itemsize
 
 
@@ -164,8 +166,15 @@ class LiveAligner:
             TypeError: A time that is no integer, or values of another kind.
         """
         to = self._streams.get(stream) or self._find("stream", stream)
-        # Kept by its name until the library has copied it.
-        row = rows_of(f"{stream}: values", to.spec, values, to.spec.shape)
+        # Kept by its name until the library has copied it. The usual row is taken as it is.
+        row: Any = values
+        if (
+            type(row) is not np.ndarray
+            or row.dtype != to.dtype
+            or row.shape != to.shape
+            or (to.is_bfloat16 or not row.flags.c_contiguous)
+        ):
+            row = rows_of(f"{stream}: values", to.spec, values, to.shape)
         status = self._aligner.push(
             to.number,
             parse_time(time_ns),

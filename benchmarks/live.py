@@ -1,0 +1,168 @@
+"""Measure rc.LiveAligner in Python beside what a user would otherwise write.
+
+The work is that of live.cpp: 8 streams of 32 float32 channels pushed at 1 kHz, and every 10 ms 16
+steps of each, 10 ms apart, linear. Every push and query is timed by itself, in one thread and
+without waiting for the clock, for so many seconds of the robot's time.
+
+The other keeps a deque of rows for each stream, makes arrays of it, and calls numpy.interp for each
+channel: no mask, no ages, no late rows. That both give the same values is checked first.
+
+Examples:
+    python benchmarks/live.py
+    python benchmarks/live.py --seconds 60 --json
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import NamedTuple, TypedDict
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+import robocache as rc
+from robocache.policy_spec import StreamSpec
+
+MS = 1_000_000
+STREAMS, CHANNELS, STEPS, STEP_MS, QUERY_MS = 8, 32, 16, 10, 10
+NAMES = [f"stream{i}" for i in range(STREAMS)]
+OFFSETS = np.arange(1 - STEPS, 1) * STEP_MS * MS
+
+Floats = npt.NDArray[np.float32]
+
+
+class Buffer(NamedTuple):
+    """What is measured."""
+
+    name: str
+    push: Callable[[str, int, Floats], object]  # stream, time in ns, row
+    query: Callable[[int], dict[str, torch.Tensor]]  # now in ns; of each stream [1,STEPS,CHANNELS]
+
+
+def make_aligner(reuse: bool) -> Buffer:
+    """The library; with `reuse`, into the same tensors every time."""
+    streams = [
+        StreamSpec(
+            name=name, dtype="F32", shape=(CHANNELS,), rate=1000.0, timeline="time",
+            steps=tuple(OFFSETS.tolist()), has_axis=True, causal=True, method="linear",
+            outside="hold", max_gap_ns=None, tolerance_ns=0, mean_window_ns=None, latency_ns=0,
+            normalization=None, mode=None, out_dtype="F32", colours_first=False, relative=None,
+        )
+        for name in NAMES
+    ]  # fmt: skip
+    aligner = rc.LiveAligner(rc.PolicySpec(streams, anchor=NAMES[0]), reuse_buffers=reuse)
+    name = "rc.LiveAligner, reuse_buffers" if reuse else "rc.LiveAligner"
+    return Buffer(name, aligner.push, aligner.query)
+
+
+class Deques:
+    """Rows in deques, and numpy.interp."""
+
+    def __init__(self) -> None:
+        kept = STEPS * STEP_MS + 16
+        self.times: dict[str, deque[int]] = {name: deque(maxlen=kept) for name in NAMES}
+        self.rows: dict[str, deque[Floats]] = {name: deque(maxlen=kept) for name in NAMES}
+
+    def push(self, stream: str, time_ns: int, row: Floats) -> None:
+        self.times[stream].append(time_ns)
+        self.rows[stream].append(row.copy())
+
+    def query(self, now_ns: int) -> dict[str, torch.Tensor]:
+        targets = now_ns + OFFSETS
+        batch = {}
+        for name in NAMES:
+            times, rows = np.array(self.times[name]), np.stack(self.rows[name])
+            out = np.empty((1, STEPS, CHANNELS), np.float32)
+            for channel in range(CHANNELS):
+                out[0, :, channel] = np.interp(targets, times, rows[:, channel])
+            batch[name] = torch.from_numpy(out)
+        return batch
+
+
+def times_of(milliseconds: int) -> npt.NDArray[np.int64]:
+    """When rows of all streams are stamped, with a jitter."""
+    jitter = np.random.default_rng(0).integers(0, MS // 3, (milliseconds, STREAMS))
+    times: npt.NDArray[np.int64] = np.arange(milliseconds)[:, None] * MS + jitter
+    return times
+
+
+def check(buffers: list[Buffer]) -> None:
+    """That they give the same values, but for rounding."""
+    rows = np.random.default_rng(1).normal(size=(400, STREAMS, CHANNELS)).astype(np.float32)
+    for i, times in enumerate(times_of(400).tolist()):
+        for name, stamp, row in zip(NAMES, times, rows[i], strict=True):
+            for buffer in buffers:
+                buffer.push(name, stamp, row)
+        if i % QUERY_MS == QUERY_MS - 1:
+            batches = [buffer.query(i * MS + MS // 2) for buffer in buffers]
+    for batch in batches:
+        for name in NAMES:
+            torch.testing.assert_close(batch[name], batches[-1][name], atol=1e-5, rtol=0)
+
+
+class Measured(TypedDict):
+    """Microseconds, by quantile."""
+
+    name: str
+    push: dict[str, float]
+    query: dict[str, float]
+
+
+def measure(buffer: Buffer, seconds: float) -> Measured:
+    times = times_of(round(seconds * 1000)) + 1000 * MS
+    row = np.zeros(CHANNELS, np.float32)
+    pushes: list[int] = []
+    queries: list[int] = []
+    clock = time.perf_counter_ns
+    for i, stamps in enumerate(times.tolist()):
+        for name, stamp in zip(NAMES, stamps, strict=True):
+            begin = clock()
+            buffer.push(name, stamp, row)
+            pushes.append(clock() - begin)
+        if i % QUERY_MS == QUERY_MS - 1:
+            now = (1000 + i) * MS + MS // 2
+            begin = clock()
+            buffer.query(now)
+            queries.append(clock() - begin)
+    return {"name": buffer.name, "push": quantiles(pushes), "query": quantiles(queries)}
+
+
+def quantiles(nanoseconds: list[int]) -> dict[str, float]:
+    found = np.quantile(nanoseconds, (0.5, 0.99, 0.999)) / 1000
+    return dict(zip(("p50", "p99", "p99.9"), found.tolist(), strict=True))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--seconds", type=float, default=10.0, help="of the robot's time (10)")
+    parser.add_argument("--json", action="store_true", help="print JSON, for programs")
+    arguments = parser.parse_args()
+    deques = Deques()
+    buffers = [
+        make_aligner(reuse=False),
+        make_aligner(reuse=True),
+        Buffer("deque and numpy.interp", deques.push, deques.query),
+    ]
+    check(buffers)
+    found = [measure(buffer, arguments.seconds) for buffer in buffers]
+    if arguments.json:
+        print(json.dumps(found, indent=1))
+        return
+    header = ("us", "push: p50", "p99", "p99.9", "query: p50", "p99", "p99.9")
+    lines: list[tuple[str, ...]] = [header]
+    for one in found:
+        numbers = (*one["push"].values(), *one["query"].values())
+        lines.append((one["name"], *(f"{number:.4g}" for number in numbers)))
+    for first, *rest in lines:
+        print(f"{first:32}" + "".join(f"{text:>12}" for text in rest))
+
+
+if __name__ == "__main__":
+    main()
