@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import math
 import operator
 import os
@@ -22,6 +21,7 @@ from robocache.loader import device as _device
 from robocache.loader.order import check_integer
 from robocache.policy_spec import PolicySpec, StreamSpec
 from robocache.store.dtypes import STORAGE
+from robocache.transforms import Transform, from_dict
 
 _NEVER = -(2**63)  # the newest time of a stream without rows
 _SLOTS = 4  # copies to a GPU that may be under way
@@ -380,7 +380,7 @@ class LiveAligner:
         return values.numpy() if isinstance(action, np.ndarray) else values
 
     def _inverse(
-        self, transform: Any, read: Mapping[str, Tensor], key: str, values: Tensor
+        self, transform: Transform, read: Mapping[str, Tensor], key: str, values: Tensor
     ) -> Tensor:
         for name in transform.reads:
             if name not in read:
@@ -458,13 +458,9 @@ def _strides(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
 
 
-def _make_transforms(spec: PolicySpec, name: str) -> list[Any]:
-    if not spec.transforms:
-        return []
-    transforms: Any = importlib.import_module("robocache.transforms")
+def _make_transforms(spec: PolicySpec, name: str) -> list[Transform]:
     return [
-        transforms.from_dict(fields, f"{name}: transforms[{i}]")
-        for i, fields in enumerate(spec.transforms)
+        from_dict(fields, f"{name}: transforms[{i}]") for i, fields in enumerate(spec.transforms)
     ]
 
 

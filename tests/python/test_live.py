@@ -16,11 +16,14 @@ import numpy as np
 import pytest
 import torch
 from loader_stores import write_store
+from support import find_backends
 
 import robocache as rc
+from robocache import transforms
 from robocache.policy_spec import RelativeTo, StreamSpec
 
 MS = 1_000_000
+HAS_GPU = any(backend.name == "cuda" for backend in find_backends()[0])
 FACTS = {"index", "episode_index", "frame_index", "task_index", "timestamp_ns", "timestamp"}
 
 
@@ -263,6 +266,55 @@ def test_what_training_did_is_undone(tmp_path: Path) -> None:
         torch.testing.assert_close(undone[0], expected, atol=2e-6, rtol=0)
 
 
+def test_transforms_are_done_and_undone(tmp_path: Path) -> None:
+    """A policy that sees 6D rotations, and answers with poses relative to the hand's."""
+    rng = np.random.default_rng(3)
+    times = np.arange(40) * 20 * MS
+    poses = rng.normal(size=(40, 7))
+    poses[:, 3:] /= np.linalg.norm(poses[:, 3:], axis=1, keepdims=True)
+    with rc.StoreWriter(tmp_path / "s") as writer:
+        writer.declare("pose", method=[("linear", 3), ("slerp_xyzw", 4)])
+        with writer.episode() as episode:
+            episode.add("pose", times, poses)
+            episode.add("action", times, np.roll(poses, -1, 0))
+    steps = {"pose": [-0.02, 0.0], "action": [0.0, 0.02]}
+    undone_by = [
+        transforms.RelativePose("action", "pose", "quaternion_xyzw"),
+        transforms.ConvertRotation("action", "quaternion_xyzw", "rotation_6d", 3),
+        transforms.ConvertRotation("pose", "quaternion_xyzw", "rotation_6d", 3),
+        transforms.Normalize(
+            rc.Normalizer({"action": rc.Normalization(np.full(9, 0.5), np.full(9, 2.0))})
+        ),
+    ]
+    loader = rc.Loader(tmp_path / "s", 40, steps, transforms=undone_by, shuffle=False, device="cpu")
+    spec_file = tmp_path / "policy_spec.json"
+    loader.spec().save(spec_file)
+    batch = loader.next()
+    aligner = rc.LiveAligner(spec_file)
+    with pytest.raises(RuntimeError, match=r"^undo: expected a query first, whose pose action is"):
+        aligner.undo("action", batch["action"][:1])
+    for row in range(39):
+        aligner.push("pose", int(times[row]), poses[row])
+        seen = aligner.query("pose")
+        assert set(seen) == {"pose", "pose_is_pad"}
+        assert torch.equal(seen["pose"][0], batch["pose"][row])
+        undone = aligner.undo("action", batch["action"][row : row + 1])
+        expected = torch.from_numpy(np.roll(poses, -1, 0)[row : row + 2])
+        same = torch.where((undone[0, :, 3:] * expected[:, 3:]).sum(-1, keepdim=True) < 0, -1, 1)
+        torch.testing.assert_close(undone[0, :, :3], expected[:, :3], atol=1e-9, rtol=0)
+        torch.testing.assert_close(undone[0, :, 3:] * same, expected[:, 3:], atol=1e-9, rtol=0)
+    robot = aligner.undo("action", batch["action"][38].numpy())
+    assert isinstance(robot, np.ndarray) and robot.shape == (2, 7)
+
+    text = spec_file.read_text().replace("relative_pose", "relative_prose")
+    spec_file.write_text(text)
+    message = (
+        rf"^{spec_file}: transforms\[0\].type: expected one of convert_rotation, relative_pose,"
+    )
+    with pytest.raises(ValueError, match=message):
+        rc.LiveAligner(spec_file)
+
+
 # ---- what goes wrong -----------------------------------------------------------------------------
 
 
@@ -391,3 +443,51 @@ def test_options_that_do_not_fit() -> None:
         rc.LiveAligner(replace(SPEC, streams=[make_stream("joints", out_dtype="I32"), ACTION]))
     with pytest.raises(FileNotFoundError):
         rc.LiveAligner("/nowhere/policy_spec.json")
+    if not torch.cuda.is_available():
+        message = "device: expected 'cpu' where torch finds no GPU, got 'cuda'"
+        expect(ValueError, message, make(device="cuda"))
+
+
+# ---- on a GPU ------------------------------------------------------------------------------------
+
+on_gpu = pytest.mark.skipif(not HAS_GPU, reason="no GPU that the library can use")
+
+
+@on_gpu
+def test_queries_into_device_memory_are_the_cpus() -> None:
+    spec = replace(
+        SPEC,
+        streams=[make_stream("joints"), make_stream("half", out_dtype="BF16"), ACTION],
+        with_age=True,
+    )
+    for reuse in (False, True):
+        live = rc.LiveAligner(spec, robots=2, device="cuda", reuse_buffers=reuse)
+        host = rc.LiveAligner(spec, robots=2)
+        for i in range(12):
+            for aligner in (live, host):
+                for name in ("joints", "half"):
+                    aligner.push(name, i * 10 * MS, [i, -i], i % 2)
+            batch, expected = live.query(i * 10 * MS + 1), host.query(i * 10 * MS + 1)
+            assert list(batch) == list(expected)
+            for key, values in expected.items():
+                assert batch[key].is_cuda and torch.equal(batch[key].cpu(), values), key
+    action = torch.rand(2, 3, 2, device="cuda")
+    undone = live.undo("action", action)
+    assert isinstance(undone, torch.Tensor) and undone.is_cuda
+    assert torch.equal(undone.cpu(), torch.as_tensor(host.undo("action", action.cpu())))
+
+
+@on_gpu
+def test_queries_wait_where_all_copies_are_under_way() -> None:
+    """Each batch holds what it was asked for, however far the GPU is behind."""
+    cuda: Any = torch.cuda
+    aligner = rc.LiveAligner(SPEC, device="cuda")
+    stream = cuda.Stream()
+    batches = []
+    with cuda.stream(stream):
+        cuda._sleep(50_000_000)
+        for i in range(20):
+            aligner.push("joints", i * MS, [i, -i])
+            batches.append(aligner.query(i * MS))
+    stream.synchronize()
+    assert [int(batch["joints"][0, -1, 0]) for batch in batches] == list(range(20))
