@@ -100,24 +100,23 @@ def test_lerobot(lerobot: Path, device: str) -> None:
     assert loader.dataset[4]["task"] == "pull"
 
 
-@pytest.mark.parametrize("kind", ["mapping", "normalization"])
+@pytest.mark.parametrize("kind", ["mapping", "normalization", "normalizer"])
 def test_lerobots_statistics_of_images(lerobot: Path, device: str, kind: str) -> None:
     """They are of values from 0 to 1, [C,1,1], and come with those of all other features."""
     mean, std = np.array([0.25, 0.5, 0.75]), np.array([0.5, 0.25, 0.125])
     images: Any = {"mean": mean[:, None, None], "std": std[:, None, None], "count": np.array([5])}
     if kind == "normalization":
         images = rc.Normalization(mean, 1 / std)
-    loader = rc.Loader.from_lerobot(
-        lerobot,
-        batch_size=2,
-        device=device,
-        normalize={"camera": "mean_std", "state": "mean_std"},
-        statistics={
-            "camera": images,
-            "state": {"mean": [10.0, 0.0], "std": [2.0, 1.0]},
-            "index": {"mean": [0.0], "std": [1.0]},
-        },
-    )
+    modes: Any = {"camera": "mean_std", "state": "mean_std"}
+    statistics = {
+        "camera": images,
+        "state": {"mean": [10.0, 0.0], "std": [2.0, 1.0]},
+        "index": {"mean": [0.0], "std": [1.0]},
+    }
+    options: Any = {"normalize": modes, "statistics": statistics}
+    if kind == "normalizer":
+        options = {"normalize": rc.Normalizer.from_statistics(statistics, modes)}
+    loader = rc.Loader.from_lerobot(lerobot, batch_size=2, device=device, **options)
     batch = loader.gather([0, 3])
     expected = torch.tensor((51 / 255 - mean) / std, dtype=torch.float32)
     torch.testing.assert_close(batch["camera"][:, :, 2, 5].cpu(), expected.expand(2, 3))

@@ -314,6 +314,26 @@ def test_statistics_of_relative_windows(store: rc.EpisodeStore) -> None:
         assert_same_bits(normalizer.normalize("action", batch["action"]), got)
 
 
+def test_statistics_of_a_film_without_steps(store: rc.EpisodeStore) -> None:
+    """LeRobot's films have none where one offset is asked for, but a mask of one step."""
+
+    def squeezed(batch: Any, generator: Any) -> Any:
+        return batch | {"camera": batch["camera"].squeeze(1)}
+
+    options: Any = {
+        "delta_timestamps": {"camera": [0.0]}, "anchor": "joints", "images": "float"
+    }  # fmt: skip
+    expected = rc.compute_stats(make(store, **options))["camera"]
+    found = rc.compute_stats(make(store, transforms=[squeezed], **options))
+    np.testing.assert_allclose(found["camera"].mean, expected.mean, rtol=1e-12)
+    assert found.shapes["camera"] == (3, 1, 1)
+    again = pickle.loads(pickle.dumps(found))
+    assert again.shapes == found.shapes and list(again) == ["camera"]
+    nested = make(store, transforms=[lambda batch, generator: {"obs": batch}], **options)
+    with pytest.raises(ValueError, match="expected batches of tensors, got a dict of 'obs'"):
+        rc.compute_stats(nested)
+
+
 def test_some_batches(store: rc.EpisodeStore) -> None:
     loader = make(store)
     one, all_of_them = rc.compute_stats(loader, batches=1), rc.compute_stats(loader)

@@ -105,9 +105,12 @@ class _Key:
     """
 
     def __init__(self, values: Tensor, is_pad: Tensor | None, window: Window | None) -> None:
-        leading = 1 if is_pad is None else is_pad.dim()
-        row = tuple(values.shape[leading:])
         is_first = window is not None and window.is_colours_first
+        leading = 1 if is_pad is None else is_pad.dim()
+        if is_first:  # LeRobot's films have a mask of steps where they have no axis of them
+            leading = values.dim() - 3
+        self._leading = leading
+        row = tuple(values.shape[leading:])
         is_last = (
             window is not None
             and values.dtype == torch.uint8
@@ -132,7 +135,7 @@ class _Key:
         """Adds the values of a batch, but for steps that are padded."""
         values = values.detach()
         if is_pad is not None:
-            values = values[~is_pad]
+            values = values[~is_pad.reshape(values.shape[: self._leading])]
         if self._colours_first:
             values = values.movedim(-3, -1)
         _, rows = stored("values", values.reshape(-1, *self._row).cpu())

@@ -313,10 +313,7 @@ class Normalizer:
             import torch
 
             with torch.inference_mode(False):  # they may be needed for gradients later
-                subtract, multiply = (
-                    torch.tensor(part, dtype=torch.float64, device="cpu").to(device, compute)
-                    for part in scale
-                )
+                subtract, multiply = (torch.from_numpy(part).to(device, compute) for part in scale)
             found = self._tensors[key, device, compute] = subtract, multiply
         return found
 
