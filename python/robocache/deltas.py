@@ -145,6 +145,11 @@ def absolute_from(x: Tensor, reference: Tensor, mask: Tensor | None = None) -> T
     Raises:
         ValueError: For a shape or a device that does not fit.
         TypeError: For an argument of a wrong type, and a dtype that does not fit.
+
+    Example:
+        >>> import torch, robocache as rc
+        >>> rc.absolute_from(torch.tensor([[0.0], [1.0]]), torch.tensor([4.0])).flatten()
+        tensor([4., 5.])
     """
     return x + _subtrahend(x, reference, mask)
 

@@ -64,8 +64,9 @@ def convert_rotation(
         >>> quarter_turn = torch.tensor([0.0, 0.0, 1.0, 1.0])  # about z; need not be a unit
         >>> rc.convert_rotation(quarter_turn, "quaternion_xyzw", "rotation_vector")
         tensor([0.0000, 0.0000, 1.5708])
-        >>> rc.convert_rotation(quarter_turn, "quaternion_xyzw", "rotation_6d")
-        tensor([ 0., -1.,  0.,  1.,  0.,  0.])
+        >>> half_turn = torch.tensor([0.0, 0.0, 1.0, 0.0])
+        >>> rc.convert_rotation(half_turn, "quaternion_xyzw", "rotation_6d")
+        tensor([-1.,  0.,  0.,  0., -1.,  0.])
     """
     of_source, of_target = form_code("source", source), form_code("target", target)
     check_rotation("x", x, of_source)
@@ -131,6 +132,13 @@ def absolute_pose(
     Raises:
         ValueError: For a shape, device, form or backend that does not fit.
         TypeError: For an argument of a wrong type, and a dtype that does not fit.
+
+    Example:
+        >>> import torch, robocache as rc
+        >>> anchor = torch.tensor([1.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0])  # looks back
+        >>> relative = torch.tensor([[2.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0]])
+        >>> rc.absolute_pose(relative, anchor, "quaternion_xyzw")
+        tensor([[-1.,  0.,  0.,  0.,  0.,  1.,  0.]])
     """
     return _convert("absolute_pose", poses, anchor, form, IS_BACK, backend)
 

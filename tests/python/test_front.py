@@ -15,7 +15,15 @@ import torch
 from support import Backend, find_backends
 
 import robocache as rc
-from robocache import _config, _errors, _library, _options, _voxel_options, names
+from robocache import (
+    _config,
+    _errors,
+    _library,
+    _options,
+    _transform_checks,
+    _voxel_options,
+    names,
+)
 
 FUNCTIONS = (
     rc.resample_trajectories,
@@ -23,6 +31,13 @@ FUNCTIONS = (
     rc.fuse_multimodal,
     rc.voxelize_point_cloud,
     rc.voxelize_sparse,
+    rc.convert_rotation,
+    rc.relative_pose,
+    rc.absolute_pose,
+    rc.delta_to_absolute,
+    rc.absolute_to_delta,
+    rc.relative_to,
+    rc.absolute_from,
 )
 
 
@@ -98,6 +113,7 @@ def test_names_for_type_checkers_are_those_that_functions_take() -> None:
     assert get_args(names.Outside) == tuple(_options.OUTSIDES)
     assert get_args(names.Backend) == _config.BACKENDS
     assert get_args(names.VoxelMode) == _voxel_options.MODE_NAMES
+    assert get_args(names.RotationForm) == tuple(_transform_checks.FORMS)
     assert get_args(names.Reduction) == _voxel_options.REDUCTIONS
 
 

@@ -168,6 +168,27 @@ def test_in_a_policy_spec(store: rc.EpisodeStore, tmp_path: Path) -> None:
     assert [from_dict(fields) for fields in spec.transforms] == steps
 
 
+def test_on_the_robot(store: rc.EpisodeStore) -> None:
+    """The aligner gives what training gave, and takes the action back to the robot's frame."""
+    steps: list[Transform] = [RELATIVE, TO_6D, OBSERVED]
+    modes: dict[str, Any] = {"action": "mean_std", "pose": "min_max"}
+    statistics = rc.compute_stats(make_loader(store, *steps))
+    steps.append(Normalize(rc.Normalizer.from_statistics(statistics, modes)))
+    loader = make_loader(store, *steps)
+    aligner = rc.LiveAligner(loader.spec())
+    rows = store.episodes[0]["pose"].values
+    for i in range(6):
+        aligner.push("pose", i * 20 * MS, rows[i])
+    seen, trained = aligner.query(100 * MS), loader.next()
+    assert_same_bits(seen["pose"][0], trained["pose"][5])
+    action = aligner.undo("action", trained["action"][5])
+    want = torch.from_numpy(store.episodes[0]["action"].values[5:8].copy())
+    assert isinstance(action, torch.Tensor) and action.shape == want.shape
+    assert_near(action[:, :3], want[:, :3], 1e-5)
+    form = "quaternion_xyzw"
+    assert_near(matrices(action[:, 3:], form), matrices(want[:, 3:], form), 1e-5)
+
+
 WRITTEN = RELATIVE.to_dict()
 KNOWN = "key, to, form, at, to_at, step of relative_pose"
 
