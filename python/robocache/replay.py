@@ -142,7 +142,8 @@ def _check_streams(store: EpisodeStore, spec: PolicySpec) -> None:
                 f"spec: streams[{i}].name: expected a stream of {store.path} "
                 f"({', '.join(store.streams)}), got {stream.name!r}"
             )
-        if (info.type_name, info.shape) != (stream.dtype, stream.shape):
+        is_number = stream.shape == () and info.shape == (1,)  # as LeRobot's batches have them
+        if info.type_name != stream.dtype or (info.shape != stream.shape and not is_number):
             raise ValueError(
                 f"spec: streams[{i}]: expected {stream.name} of {info.type_name} "
                 f"{list(info.shape)}, as {store.path} has it, got {stream.dtype} "
@@ -221,7 +222,7 @@ class _Arrivals:
         order = np.argsort(arrivals, kind="stable")
         self.arrivals = np.asarray(arrivals)[order]
         self.times = np.asarray(rows.times)[order]
-        values = np.asarray(rows.values)[order]
+        values = np.asarray(rows.values)[order].reshape(-1, *stream.shape)
         self.values = (
             torch.from_numpy(values).view(torch.bfloat16) if (stream.dtype == "BF16") else values
         )
@@ -313,7 +314,7 @@ class _Run:
                 values, expected = values[..., begin:end], expected[..., begin:end]
             mask, ages = live[f"{name}_is_pad"], live[f"{name}_age"]
             self.bits[name] += (
-                differing_bits(values, expected)
+                differing_bits(values, expected.reshape(values.shape))
                 + differing_bits(mask, batch[f"{name}_is_pad"])
                 + differing_bits(ages, batch[f"{name}_age"])
             )

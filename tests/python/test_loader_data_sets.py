@@ -339,3 +339,28 @@ def test_errors_of_diffusion_policy(buffer: Path) -> None:
             f"got {given}"
         )
     assert message(2, validation=True).startswith("episodes: expected at least 1 ")
+
+
+# ---- on the robot --------------------------------------------------------------------------------
+
+
+def test_the_spec_of_lerobots_batches(lerobot: Path, tmp_path: Path) -> None:
+    """Its own columns and small integers are left out, and replays give the store's bits."""
+    loader = rc.Loader.from_lerobot(
+        lerobot, {"state": [-0.1, 0.0]}, batch_size=2, store=tmp_path / "s", device="cpu"
+    )
+    spec = loader.spec()
+    assert [stream.name for stream in spec.streams] == ["state", "camera"]
+    assert spec.stream("camera").colours_first and not spec.stream("camera").has_axis
+    batch, live = loader.gather([0]), rc.LiveAligner(spec).query(0)
+    for key in ("state", "camera"):
+        assert (live[key].shape, live[key].dtype) == (batch[key].shape, batch[key].dtype)
+    assert rc.replay_store(loader.store, spec).differing_bits == 0
+
+
+def test_the_spec_of_robomimics_batches(demonstrations: Path, tmp_path: Path) -> None:
+    loader = rc.Loader.from_robomimic(
+        demonstrations, 2, batch_size=2, store=tmp_path / "s", device="cpu"
+    )
+    with pytest.raises(ValueError, match=r"^spec: expected a loader with batches of its own, got"):
+        loader.spec()

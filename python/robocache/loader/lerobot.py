@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from robocache.loader.sources import PathLike, converted, data_set
-from robocache.loader.windows import TOLERANCE_S
+from robocache.loader.windows import TOLERANCE_S, Window
 from robocache.normalizer.given import vector
 from robocache.readers import ReadOptions
 from robocache.readers._arrow import reading_arrow
@@ -64,6 +64,22 @@ class _Items:
             found["task"] = self.tasks * len(number)
         else:
             found["task"] = [self.tasks[i] for i in number.flatten().tolist()]
+        return found
+
+    def live_windows(self, windows: Sequence[Window]) -> list[Window]:
+        """The windows of such a batch that a robot can have.
+
+        Left out are LeRobot's own columns, and small integers, which only the batch has as int64.
+        """
+        found = []
+        for window in windows:
+            feature = self.features[window.key]
+            is_other = feature.is_integer and window.out_dtype != torch.int64
+            if window.key in BOOKKEEPING or is_other:
+                continue
+            shape = () if feature.is_scalar else window.shape
+            has_axis = window.has_axis and not feature.drops_axis
+            found.append(replace(window, shape=shape, has_axis=has_axis))
         return found
 
 

@@ -39,7 +39,10 @@ class WithSpec:
         Example:
             >>> loader.spec().save("policy_spec.json")
         """
-        if self._finish is not None:
+        windows = self._windows
+        if hasattr(self._finish, "live_windows"):
+            windows = self._finish.live_windows(windows)
+        elif self._finish is not None:
             raise ValueError(
                 "spec: expected a loader with batches of its own, got one whose batches are as "
                 "another library has them (rc.Loader(loader.store, ...) makes one of the same data)"
@@ -47,8 +50,8 @@ class WithSpec:
         chosen = self._plan.episodes[:, 0].cpu().numpy()
         given = self._arguments
         return _make_spec(
-            self._windows,
-            {w.key: _busiest_rate(find_rows(self.store, w.key, chosen)) for w in self._windows},
+            windows,
+            {w.key: _busiest_rate(find_rows(self.store, w.key, chosen)) for w in windows},
             self._anchor,
             self._rate,
             given["concat"] or {},
