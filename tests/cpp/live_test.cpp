@@ -53,18 +53,18 @@ void check(std::uint64_t first_seed, std::uint64_t count, const LiveWanted& want
   }
 }
 
-TEST(Live, AnyProblem) { check(0, 250, {}); }
+TEST(Live, AnyProblem) { check(0, 120, {}); }
 
 TEST(Live, RelativeWindows) {
   LiveWanted wanted;
   wanted.is_relative = true;
-  check(5'000, 150, wanted);
+  check(5'000, 60, wanted);
 }
 
 TEST(Live, Images) {
   LiveWanted wanted;
   wanted.is_image = true;
-  check(10'000, 60, wanted);
+  check(10'000, 30, wanted);
 }
 
 }  // namespace

@@ -70,6 +70,7 @@ time,a,b,valid
 3,4,50,1
 CSV
 "$program" --help | grep -q -- --rate || fail "--help does not name its options"
+"$example/replay_bag" --help | grep -q -- --speed || fail "replay_bag --help does not name its options"
 
 # expect MESSAGE ARGUMENT...: the program fails, and says so.
 expect() {
