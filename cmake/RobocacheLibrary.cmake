@@ -35,7 +35,7 @@ add_library(
   src/store/store.cpp
   src/store/stream_values.cpp
   src/transform/transform.cpp
-  src/transform/transform_cpu.cpp
+  src/transform/transform_cpu_kernels.cpp
   src/voxel/checks.cpp
   src/voxel/sort_cpu.cpp
   src/voxel/voxelize.cpp
@@ -79,7 +79,7 @@ endif()
 # they raise. Results are the same.
 set_source_files_properties(src/voxel/voxelize_cpu_kernels.cpp PROPERTIES COMPILE_OPTIONS -fno-trapping-math)
 # What gains nothing by other instruction sets is compiled for one.
-set_source_files_properties(src/transform/transform_cpu.cpp PROPERTIES COMPILE_DEFINITIONS
+set_source_files_properties(src/transform/transform_cpu_kernels.cpp PROPERTIES COMPILE_DEFINITIONS
                                                                        ROBOCACHE_CPU_TARGET=baseline)
 foreach(target IN LISTS robocache_cpu_targets)
   add_library(robocache_cpu_${target} OBJECT src/align/align_cpu_kernels.cpp
