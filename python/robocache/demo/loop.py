@@ -28,7 +28,7 @@ from robocache.demo.takes import CAMERA_SIZE, SECONDS, Take, cut, make_take
 TAKES = 12  # to learn from; two more are the robot's
 HELD, CUT = TAKES, TAKES + 1  # the episodes that it never saw: a whole one, and one with a cut
 CUT_S, CUT_AT_S = 0.2, 1.9  # how long the force sensor is silent, and from when on
-STEPS, MOST_S, BATCH = 500, 5.0, 128  # of training: so many steps, or as long
+STEPS, MOST_S, BATCH = 400, 4.0, 128  # of training: so many steps, or as long
 SOURCE = "robocache demo, a take"
 
 # Steps in seconds from now. A frame is 20 ms and more under way, and a new one comes every 33 ms:
@@ -97,7 +97,7 @@ def show(rng: np.random.Generator, output: Path) -> Result:
     store = write_episodes(takes, METHODS, output / "takes.store", SOURCE)
 
     # Relative actions have other statistics than the store's: those of the windows themselves.
-    statistics = rc.compute_stats(make_loader(store, range(TAKES)), batches=20)
+    statistics = rc.compute_stats(make_loader(store, range(TAKES)), batches=10)
     normalizer = rc.Normalizer.from_statistics(statistics, MODES)
     loader = make_loader(store, range(TAKES), normalize=normalizer)
     with one_thread():

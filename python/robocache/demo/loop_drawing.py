@@ -91,4 +91,5 @@ def _draw_commands(axis: Axes, result: Result, start: int) -> None:
     axis.set_title("Commands for 0.1 s ahead: of the policy, over the recorded ones (grey)")
     axis.set_xlabel("time, s")
     axis.set_ylabel("angle, rad")
-    axis.legend(loc="center right", frameon=False)
+    axis.legend(loc="lower right", bbox_to_anchor=(1.0, 0.99), ncols=3, frameon=False,
+                handlelength=1.0, columnspacing=1.0, borderaxespad=0)  # fmt: skip
