@@ -100,6 +100,28 @@ def test_lerobot(lerobot: Path, device: str) -> None:
     assert loader.dataset[4]["task"] == "pull"
 
 
+def test_lerobots_actions_less_the_state(tmp_path: Path, device: str) -> None:
+    """As openpi has them: under a mask, of a chunk of actions, from the state of its first."""
+    rng = np.random.default_rng(0)
+    with rc.StoreWriter(tmp_path / "source") as writer:
+        for n in (4, 6):
+            with writer.episode("push") as episode:
+                times = np.arange(n, dtype=np.int64) * 100_000_000
+                episode.add("observation.state", times, rng.normal(size=(n, 3)).astype(np.float32))
+                episode.add("action", times, rng.normal(size=(n, 2)).astype(np.float32))
+    root = tmp_path / "set"
+    rc.export_lerobot(tmp_path / "source", root, 10, video=False)
+    deltas = {"action": [0.0, 0.1, 0.2]}
+    options: dict[str, Any] = {"batch_size": 10, "shuffle": False, "device": device}
+    plain = rc.Loader.from_lerobot(root, deltas, **options).next()
+    to = rc.Relative("observation.state", mask=[True, False])
+    batch = rc.Loader.from_lerobot(root, deltas, **options, relative={"action": to}).next()
+    expected = plain["action"].clone()
+    expected[..., 0] -= plain["observation.state"][:, None, 0]
+    assert torch.equal(batch["action"], expected)
+    assert torch.equal(batch["action_is_pad"], plain["action_is_pad"])
+
+
 @pytest.mark.parametrize("kind", ["mapping", "normalization", "normalizer"])
 def test_lerobots_statistics_of_images(lerobot: Path, device: str, kind: str) -> None:
     """They are of values from 0 to 1, [C,1,1], and come with those of all other features."""
