@@ -142,6 +142,19 @@ def test_an_array_that_is_none(tmp_path: Path) -> None:
     assert message_of(path).startswith(f"{step}: expected an array ")
 
 
+def test_two_arrays_of_one_name(tmp_path: Path) -> None:
+    path = write(tmp_path / "a", [[0, 2]], range(3))
+    twice = path / "episode_0000001.npz"
+    with zipfile.ZipFile(twice) as file:
+        data = file.read("actions.npy")
+    with (
+        zipfile.ZipFile(twice, "a") as file,
+        pytest.warns(UserWarning, match="Duplicate name"),
+    ):
+        file.writestr("actions.npy", data)
+    assert message_of(path) == f"{twice}: expected arrays of different names, got actions twice"
+
+
 def test_objects_are_not_unpickled(tmp_path: Path) -> None:
     path = write(tmp_path / "a", np.array([[{}, {}]], object), range(1))
     assert "expected an array of steps, got ValueError" in message_of(path)

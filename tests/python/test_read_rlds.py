@@ -421,6 +421,19 @@ def test_foreign_features(tmp_path: Path) -> None:
     assert find_reader(path) is None
 
 
+def test_two_features_of_one_name(tmp_path: Path) -> None:
+    path = data_set(tmp_path, {"train": [3]})
+    features = path / "features.json"
+    inner = {"featuresDict": {"features": {"b": tensor("float32", 3)}}}
+    whole = group(
+        steps={"sequence": {"feature": group(**{"a/b": tensor("float32", 3), "a": inner})}}
+    )
+    features.write_text(json.dumps(whole))
+    assert error_of(path) == f"{features}: expected features of different names, got a/b twice"
+    features.write_text(json.dumps(whole).replace('"a/b"', '"a"'))
+    assert error_of(path) == f"{features}: expected entries of different names, got a twice"
+
+
 def test_no_files(tmp_path: Path) -> None:
     path = data_set(tmp_path, {"train": [3]})
     (path / "toy-train.tfrecord-00000-of-00001").unlink()

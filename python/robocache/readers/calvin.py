@@ -29,6 +29,7 @@ from robocache.readers.recording import (
     is_storable,
     native,
     reading,
+    refuse_twice,
     row_times,
     rows_per_chunk,
 )
@@ -102,6 +103,7 @@ class Calvin(Recording):
         """All arrays of a step, images fitted."""
         path = self.file(step)
         with reading(path, "the arrays of a step", *ARRAY_ERRORS), np.load(path) as file:
+            refuse_twice(path, "arrays", file.files)
             arrays = {name: file[name] for name in self.names or file.files}
         for name, values in arrays.items():
             if not isinstance(values, np.ndarray):  # bytes: its header is damaged

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robocache.readers.channels import method_of
-from robocache.readers.recording import RecordingError
+from robocache.readers.recording import RecordingError, refuse_twice
 from robocache.readers.tfrecord import Feature
 
 STEPS = "steps"
@@ -56,18 +56,27 @@ def read_features(path: Path, notes: Counter[str]) -> list[Step]:
         RecordingError: For a file that TFDS did not write, or a data set without steps.
     """
     expected = "features.json as TFDS writes it, with steps of episodes (RLDS)"
+
+    def as_dict(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        refuse_twice(path, "entries", [name for name, _ in pairs])
+        return dict(pairs)
+
     try:
         text = path.read_text(encoding="utf-8")
-        features = json.loads(text)["featuresDict"]["features"]
+        features = json.loads(text, object_pairs_hook=as_dict)["featuresDict"]["features"]
         steps = features[STEPS]["sequence"]["feature"]["featuresDict"]["features"]
     except KeyError as error:
         raise RecordingError(f"{path}: expected {expected}, got none named {error}") from error
+    except RecordingError:
+        raise
     except (ValueError, TypeError) as error:
         raise RecordingError(f"{path}: expected {expected}, got {error}") from error
     others = len(features) - 1
     if others:
         notes["features of whole episodes, left out"] += others
-    return list(_walk(steps, "", notes))
+    found = list(_walk(steps, "", notes))
+    refuse_twice(path, "features", [step.name for step in found])  # a/b, and b within a
+    return found
 
 
 def _walk(features: dict[str, Any], path: str, notes: Counter[str]) -> Iterator[Step]:
