@@ -102,6 +102,7 @@ template <typename Compute>
 __global__ void __launch_bounds__(kThreads)
     record_kernel(const __grid_constant__ BackwardPlan plan,
                   const __grid_constant__ BackwardWorkspace work) {
+  wait_for_stream();
   const std::int64_t target = thread_index();
   if (target >= work.targets) return;
   const StreamPlan& forward = plan.forward;
@@ -126,6 +127,7 @@ __global__ void __launch_bounds__(kThreads)
 /// before the first one that reaches r.
 __global__ void __launch_bounds__(kThreads)
     rows_kernel(const __grid_constant__ BackwardWorkspace work) {
+  wait_for_stream();
   const std::int64_t row = thread_index();
   if (row > work.rows) return;
   work.starts[row] = lower_bound(work.sorted_row_keys, work.targets, row);
@@ -139,6 +141,7 @@ __global__ void __launch_bounds__(kThreads)
     gather_kernel(const __grid_constant__ BackwardPlan plan,
                   const __grid_constant__ RunsParameter given,
                   const __grid_constant__ BackwardWorkspace work) {
+  wait_for_stream();
   const std::int64_t index = thread_index();
   if (index >= work.rows * given.units) return;
   const std::int64_t row = index / given.units;

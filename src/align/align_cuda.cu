@@ -10,7 +10,7 @@
 #include "align/align_cuda.h"
 #include "align/narrow_plan.h"
 #include "align/share_cuda.h"
-#include "core/cuda_error.h"
+#include "core/early_launch_cuda.h"
 
 namespace robocache {
 namespace cuda {
@@ -94,7 +94,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerSm)
     plain_kernel(const __grid_constant__ SingleLaunch launch) {
   using Compute = typename ComputeOf<Value, Out>::type;
   __shared__ PlainTarget<Compute> made[kThreads];
-  make_tile_of_block(launch, [&](int, const Tile& tile) {
+  make_tile_of_block(launch, static_cast<int>(blockIdx.x), [&](int, const Tile& tile) {
     make_plain_tile<Compute, true>(launch, 0, tile, made,
                                    [&](const NarrowPlan& plan, const Columns& columns,
                                        const PlainTarget<Compute>* targets, int count) {
@@ -111,7 +111,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerSm)
     plain_streams_kernel(const __grid_constant__ Launch launch) {
   using Compute = typename ComputeOf<Value, Value>::type;
   extern __shared__ uint4 shared[];
-  make_tile_of_block(launch, [&](int stream, const Tile& tile) {
+  make_tile_of_block(launch, static_cast<int>(blockIdx.x), [&](int stream, const Tile& tile) {
     make_plain_tile<Compute, false>(launch, stream, tile, shared,
                                     [&](const NarrowPlan& plan, const Columns& columns,
                                         const PlainTarget<Compute>* made, int count) {
@@ -126,7 +126,7 @@ template <typename Out, typename Launch>
 __global__ void __launch_bounds__(kThreads, kBlocksPerSm)
     align_kernel(const __grid_constant__ Launch launch) {
   extern __shared__ uint4 shared[];
-  make_tile_of_block(launch, [&](int stream, const Tile& tile) {
+  make_tile_of_block(launch, static_cast<int>(blockIdx.x), [&](int stream, const Tile& tile) {
     const bool is_double =
         sizeof(Out) == 8 || launch.plans[stream].value_type == DataType::kFloat64;
     const auto make_plain = [&](auto compute) {
@@ -203,12 +203,8 @@ void launch_streams(const std::vector<NarrowStream>& streams, void (*kernel)(Lau
     shared = std::max(shared, shared_bytes(tiling, streams[i]));
   }
   launch.by_sweep = Divisor(static_cast<std::uint32_t>(launch.blocks_per_sweep));
-  cudaLaunchConfig_t config{};
-  config.gridDim = static_cast<unsigned>(sweeps * launch.blocks_per_sweep);
-  config.blockDim = kThreads;
-  config.dynamicSmemBytes = shared;
-  config.stream = stream;
-  check_cuda(cudaLaunchKernelEx(&config, kernel, launch), "alignment");
+  launch_early("alignment", kernel, static_cast<unsigned>(sweeps * launch.blocks_per_sweep),
+               kThreads, shared, stream, launch);
 }
 
 /// The kernel for a launch of one stream, if there is one that knows its types.

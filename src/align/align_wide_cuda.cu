@@ -9,7 +9,7 @@
 
 #include "align/align_cuda.h"
 #include "align/runs_cuda.h"
-#include "core/cuda_error.h"
+#include "core/early_launch_cuda.h"
 
 namespace robocache::cuda {
 namespace {
@@ -23,6 +23,7 @@ template <typename Compute>
 __global__ void __launch_bounds__(kWarp* kWarpsPerBlock)
     align_wide_kernel(const __grid_constant__ StreamPlan plan,
                       const __grid_constant__ RunsParameter given) {
+  wait_for_stream();
   __shared__ RunsTarget<Compute, std::int64_t> shared[kWarpsPerBlock][kWarp];
   const RunTable runs = given.table();
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
@@ -55,15 +56,12 @@ void launch_wide(const StreamPlan& plan, const RunTable& runs, cudaStream_t stre
   constexpr std::int64_t kTargetsPerBlock = kWarp * kWarpsPerBlock;
   const std::int64_t blocks = (plan.batch * plan.targets + kTargetsPerBlock - 1) / kTargetsPerBlock;
   const std::int64_t stretches = (runs.units + kMaxRowUnits - 1) / kMaxRowUnits;
-  cudaLaunchConfig_t config{};
-  config.gridDim = {static_cast<unsigned>(blocks),
-                    static_cast<unsigned>(std::clamp<std::int64_t>(stretches, 1, 65535)), 1};
-  config.blockDim = kWarp * kWarpsPerBlock;
-  config.stream = stream;
+  const dim3 grid(static_cast<unsigned>(blocks),
+                  static_cast<unsigned>(std::clamp<std::int64_t>(stretches, 1, 65535)));
   const auto kernel = computes_in_double(plan.value_type, plan.out_type) ? align_wide_kernel<double>
                                                                          : align_wide_kernel<float>;
-  check_cuda(cudaLaunchKernelEx(&config, kernel, plan, RunsParameter(runs)),
-             "alignment of a wide stream");
+  launch_early("alignment of a wide stream", kernel, grid, kWarp * kWarpsPerBlock, 0, stream, plan,
+               RunsParameter(runs));
 }
 
 }  // namespace robocache::cuda

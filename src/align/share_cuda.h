@@ -9,6 +9,7 @@
 #include "align/plan.h"
 #include "align/runs_cuda.h"
 #include "align/tiling_cuda.h"
+#include "core/early_launch_cuda.h"
 
 namespace robocache::cuda {
 
@@ -64,10 +65,10 @@ __device__ void combine_runs(const NarrowPlan& plan, const BasicRunTable<std::in
   }
 }
 
-/// Calls `make(stream, tile)` for the stream and the tile that this block is to make.
+/// Calls `make(stream, tile)` for the stream and the tile that block `block` is to make, once the
+/// work before this launch is done.
 template <typename Launch, typename Make>
-__device__ void make_tile_of_block(const Launch& launch, const Make& make) {
-  int block = static_cast<int>(blockIdx.x);
+__device__ void make_tile_of_block(const Launch& launch, int block, const Make& make) {
   const int sweep = launch.by_sweep.quotient(block);
   block -= sweep * launch.blocks_per_sweep;
   int stream = 0;
@@ -76,7 +77,9 @@ __device__ void make_tile_of_block(const Launch& launch, const Make& make) {
     ++stream;
   }
   const Tiling& tiling = launch.tilings[stream];
-  make(stream, Tile(tiling, sweep, block - tiling.first_block));
+  const Tile tile(tiling, sweep, block - tiling.first_block);
+  wait_for_stream();
+  make(stream, tile);
 }
 
 inline bool is_aligned(const void* pointer, std::int64_t bytes) {

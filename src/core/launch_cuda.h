@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "core/cuda_error.h"
+#include "core/early_launch_cuda.h"
 
 namespace robocache::cuda {
 
@@ -20,16 +20,11 @@ __device__ __forceinline__ std::int64_t thread_index() {
   return std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
 }
 
-/// Launches a kernel on `blocks` of kThreads, at least one; throws DeviceError, which calls it
-/// `what`. The status is the launch's alone: what others left pending is theirs to find.
+/// As `launch_early`, on `blocks` of kThreads, at least one: the kernel calls `wait_for_stream()`.
 template <typename... Parameters, typename... Arguments>
 void launch(const char* what, void (*kernel)(Parameters...), dim3 blocks, cudaStream_t stream,
             const Arguments&... arguments) {
-  cudaLaunchConfig_t config{};
-  config.gridDim = blocks;
-  config.blockDim = kThreads;
-  config.stream = stream;
-  check_cuda(cudaLaunchKernelEx(&config, kernel, arguments...), what);
+  launch_early(what, kernel, blocks, kThreads, 0, stream, arguments...);
 }
 
 }  // namespace robocache::cuda

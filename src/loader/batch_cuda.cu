@@ -10,7 +10,7 @@
 #include "align/narrow_plan.h"
 #include "align/share_cuda.h"
 #include "align/tiling_cuda.h"
-#include "core/cuda_error.h"
+#include "core/early_launch_cuda.h"
 #include "loader/backends.h"
 #include "loader/copy_cuda.h"
 #include "loader/locate_cuda.h"
@@ -107,10 +107,25 @@ template <bool kIsByRow, typename Launch, typename MakeTile>
 __device__ void make_share(const Launch& launch, uint4* shared, const MakeTile& make_tile) {
   const int thread = static_cast<int>(threadIdx.x);
   unsigned int before = ~0u;  // blocks that had read the state; a grid has fewer than 2^31
-  make_tile_of_block(launch, [&](int stream, const Tile& tile) {
+  // Facts come first, since they wait long for little.
+  int block = static_cast<int>(blockIdx.x) + launch.tilings[launch.stream_count - 1].first_block;
+  if (block >= static_cast<int>(gridDim.x)) block -= static_cast<int>(gridDim.x);
+  make_tile_of_block(launch, block, [&](int stream, const Tile& tile) {
     const bool is_facts = stream == launch.stream_count - 1;
     WindowTile found(stream, tile, shared);
     const int sample_count = is_facts ? found.cut_facts(launch) : found.cut_targets(launch);
+    const auto count_this_block = [&] {
+      if (thread == kThreads - 1 && launch.draw.state != nullptr) {
+        before = count_reader(launch.draw);
+      }
+    };
+    if (kIsByRow && !is_facts && launch.targets[stream].most_samples == 1) {
+      const SingleSample sample(launch, found, count_this_block);
+      if (sample.is_run) return sample.copy_run(launch, found);
+      if (thread == 0) found.samples[0] = sample.found;
+      __syncthreads();
+      return make_tile(found);
+    }
     if (thread < sample_count) {
       const int b = found.first_sample + thread;
       const Sample sample = draw(launch.draw, b);
@@ -121,7 +136,7 @@ __device__ void make_share(const Launch& launch, uint4* shared, const MakeTile& 
       }
     }
     __syncthreads();
-    if (thread == kThreads - 1 && launch.draw.state != nullptr) before = count_reader(launch.draw);
+    count_this_block();
     if (!is_facts) make_tile(found);
   });
   if (before == gridDim.x - 1) move_on(launch.draw);
@@ -319,6 +334,7 @@ std::size_t target_bytes(const NarrowPlan& plan, Access access) {
 /// The most samples that `count` neighbouring targets are of, if tiles have so many each.
 std::int32_t most_samples(std::int32_t count, std::int32_t steps) {
   if (count % steps == 0) return count / steps;
+  if (steps % count == 0) return 1;
   return std::min((count - 1) / steps + 2, count);
 }
 
@@ -387,6 +403,8 @@ void launch_batch(const BatchCall& call, cudaStream_t stream) {
       add_runs(window++, relatives[i]->runs);
     }
   }
+  // Rows that are only copied take as long in the order in which they are written.
+  if (is_all_copied) sweeps = 1;
   launch.tilings[count] = Tiling(1, launch.size);
   launch.stream_count = count + 1;
 
@@ -411,18 +429,16 @@ void launch_batch(const BatchCall& call, cudaStream_t stream) {
                              of_sample * static_cast<std::size_t>(launch.targets[i].most_samples));
   }
   launch.by_sweep = Divisor(static_cast<std::uint32_t>(launch.blocks_per_sweep));
-  cudaLaunchConfig_t config{};
-  config.gridDim = static_cast<unsigned>(sweeps * launch.blocks_per_sweep);
-  config.blockDim = kThreads;
-  config.dynamicSmemBytes = shared;
-  config.stream = stream;
+  const auto run = [&](void (*kernel)(Launch)) {
+    launch_early("a batch", kernel, static_cast<unsigned>(sweeps * launch.blocks_per_sweep),
+                 kThreads, shared, stream, launch);
+  };
   if constexpr (Launch::kIsRelative) {
-    check_cuda(cudaLaunchKernelEx(&config, batch_kernel<Launch>, launch), "a batch");
+    run(batch_kernel<Launch>);
   } else {
-    const auto kernel = is_all_copied  ? copy_batch_kernel<Launch>
-                        : is_all_float ? float_batch_kernel<Launch>
-                                       : batch_kernel<Launch>;
-    check_cuda(cudaLaunchKernelEx(&config, kernel, launch), "a batch");
+    run(is_all_copied  ? copy_batch_kernel<Launch>
+        : is_all_float ? float_batch_kernel<Launch>
+                       : batch_kernel<Launch>);
   }
 }
 

@@ -44,6 +44,17 @@ __device__ inline int copied_size(DataType type) {
   return type == DataType::kUInt8 ? 1 : type == DataType::kFloat64 ? 8 : 4;
 }
 
+/// Of so many rows.
+__device__ inline int bytes_of(const NarrowPlan& plan, int rows) {
+  return rows * plan.channels * copied_size(plan.value_type);
+}
+
+/// Where a tile's rows are written.
+__device__ inline std::uint8_t* tile_output(const NarrowPlan& plan, const WindowTile& tile) {
+  return static_cast<std::uint8_t*>(plan.out) +
+         offset(tile.first_target, plan.out_target_stride) * copied_size(plan.out_type);
+}
+
 /// Step 1. Says whether the row is the episode's that is `run_step` rows after the anchor.
 __device__ inline CopiedRow locate_copied_row(const NarrowWindow& window,
                                               const WindowSample& sample, const TileTarget& target,
@@ -166,6 +177,59 @@ __device__ inline void copy_aligned_run(CopiedRow from, int begin, int end, std:
   copy_run<4>(bytes, begin, end, out);
 }
 
+/// The sample of a tile that has one. Most are a run: steps that follow one another, each a row of
+/// the episode. Every thread finds the sample for itself, by loads of the same addresses, so that
+/// none waits for others between the sample and its rows.
+struct SingleSample {
+  WindowSample found;
+  bool is_run;
+  std::int64_t first;  // row of the run, of the episode's
+
+  /// `when_drawn()` is called by all threads once all have read the state.
+  template <typename Launch, typename WhenDrawn>
+  __device__ SingleSample(const Launch& launch, const WindowTile& tile, const WhenDrawn& when_drawn)
+      : found{}, is_run(false), first(0) {
+    const NarrowWindow& window = launch.windows[tile.stream];
+    const NarrowPlan& plan = window.align;
+    Sample sample{-1, {}};
+    std::int64_t first_step = 0;
+    if (tile.count > 0) {
+      sample = draw(launch.draw, tile.first_sample);
+      first_step = window.steps[tile.first_step(plan)];
+    }
+    const bool follows =
+        !tile.has_target() || static_cast<std::uint64_t>(tile.target.step_at) ==
+                                  static_cast<std::uint64_t>(first_step) + threadIdx.x;
+    const bool all_follow = __syncthreads_and(follows && sample.index >= 0);
+    when_drawn();
+    found = find_rows<true>(window, sample);
+    first = saturating_sum(sample.anchor.frame, first_step);
+    const bool is_together =
+        launch.targets[tile.stream].span > 0 ||
+        (plan.values_row_stride == plan.channels && bytes_of(plan, tile.count) % 16 == 0);
+    is_run = all_follow && found.is_written && first >= 0 &&
+             first <= found.rows.count - tile.count && is_together && plan.out_age == nullptr;
+  }
+
+  template <typename Launch>
+  __device__ void copy_run(const Launch& launch, const WindowTile& tile) const {
+    const NarrowPlan& plan = launch.windows[tile.stream].align;
+    if (tile.stretch == 0 && tile.has_target() && plan.out_valid != nullptr) {
+      plan.out_valid[tile.target.target] =
+          plan.valid != nullptr && !plan.valid[found.rows.first + first + threadIdx.x];
+    }
+    const std::int64_t element =
+        found.rows.values + offset(static_cast<std::int32_t>(first), plan.values_row_stride);
+    const CopiedRow from = reinterpret_cast<CopiedRow>(plan.values) +
+                           static_cast<CopiedRow>(element * copied_size(plan.value_type));
+    const int span = launch.targets[tile.stream].span;
+    const int begin = tile.stretch * span;
+    const int end = span > 0 ? min(begin + span, launch.columns[tile.stream].pieces)
+                             : bytes_of(plan, tile.count) / 16;
+    copy_aligned_run(from, begin, end, tile_output(plan, tile));
+  }
+};
+
 /// A tile of a stream that is copied, whose samples are known.
 template <typename Launch>
 __device__ void make_copied_tile(const Launch& launch, const WindowTile& tile) {
@@ -185,10 +249,8 @@ __device__ void make_copied_tile(const Launch& launch, const WindowTile& tile) {
   }
   is_run = __syncthreads_and(is_run);
   if (tile.count <= 0) return;
-  std::uint8_t* const out =
-      static_cast<std::uint8_t*>(plan.out) +
-      offset(tile.first_target, plan.out_target_stride) * copied_size(plan.out_type);
-  const int bytes = tile.count * plan.channels * copied_size(plan.value_type);
+  std::uint8_t* const out = tile_output(plan, tile);
+  const int bytes = bytes_of(plan, tile.count);
   const bool is_together = is_run && plan.values_row_stride == plan.channels && bytes % 16 == 0;
   if (span > 0 || is_together) {
     const int begin = tile.stretch * span;

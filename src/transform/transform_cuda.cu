@@ -14,6 +14,7 @@ namespace {
 template <typename Task>
 __global__ void __launch_bounds__(kThreads)
     task_kernel(const __grid_constant__ Task task, std::int64_t count) {
+  wait_for_stream();
   const std::int64_t i = thread_index();
   if (i < count) task.run(i);
 }

@@ -58,8 +58,9 @@ __device__ __forceinline__ void store_zeros(uint4* at) {
 __global__ void __launch_bounds__(kThreads)
     zeros_kernel(char* memory, std::int64_t head, std::int64_t vectors, std::int64_t bytes,
                  std::int64_t* dropped, std::int64_t batch) {
+  wait_for_stream();
 #if __CUDA_ARCH__ >= 900
-  cudaTriggerProgrammaticLaunchCompletion();
+  cudaTriggerProgrammaticLaunchCompletion();  // after the wait: marks read points at once
 #endif
   const std::int64_t threads = std::int64_t{gridDim.x} * kThreads;
   uint4* const aligned = reinterpret_cast<uint4*>(memory + head);
@@ -118,9 +119,7 @@ __global__ void __launch_bounds__(kThreads, kMarkBlocksPerSm)
     }
     b = cloud.cloud_of(i);
   }
-#if __CUDA_ARCH__ >= 900
-  cudaGridDependencySynchronize();
-#endif
+  wait_for_stream();
   if (cell >= 0 && b >= 0) mark_cell(plan, b * plan.grid.cells + cell);
   count_dropped(plan.dropped, cell < 0, b);
 }
@@ -128,6 +127,7 @@ __global__ void __launch_bounds__(kThreads, kMarkBlocksPerSm)
 template <typename Out>
 __global__ void __launch_bounds__(kThreads)
     convert_kernel(const std::int32_t* counts, Out* out, std::int64_t cells) {
+  wait_for_stream();
   const std::int64_t i = thread_index();
   if (i < cells) out[i] = static_cast<Out>(counts[i]);
 }
@@ -145,19 +145,8 @@ void launch_marks(const MarkPlan& plan, cudaStream_t stream) {
   const RowPlan& rows = plan.cloud.points;
   const bool is_packed = rows.type == DataType::kFloat32 && rows.column_stride == 1 &&
                          rows.row_stride == 3 && rows.per_batch >= plan.cloud.count;
-  cudaLaunchAttribute early{};
-  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  early.val.programmaticStreamSerializationAllowed = 1;
-  cudaLaunchConfig_t config{};
-  config.gridDim = blocks_for(plan.cloud.count);
-  config.blockDim = kThreads;
-  config.stream = stream;
-  config.attrs = &early;
-  config.numAttrs = attribute(cudaDevAttrComputeCapabilityMajor) >= 9 ? 1 : 0;
-  const QuickGrid quick(plan.grid);
-  check_cuda(
-      cudaLaunchKernelEx(&config, is_packed ? mark_kernel<true> : mark_kernel<false>, plan, quick),
-      "voxelization, marking cells");
+  launch("voxelization, marking cells", is_packed ? mark_kernel<true> : mark_kernel<false>,
+         blocks_for(plan.cloud.count), stream, plan, QuickGrid(plan.grid));
 }
 
 void occupy_or_count(const DensePlan& plan, void* workspace, cudaStream_t stream) {

@@ -19,6 +19,7 @@ template <typename Key>
 __global__ void __launch_bounds__(kThreads)
     keys_kernel(const __grid_constant__ CloudPlan cloud, const __grid_constant__ GridPlan grid,
                 Key limit, Key* keys, std::uint32_t* points, std::int64_t* dropped) {
+  wait_for_stream();
   const std::int64_t i = thread_index();
   std::int64_t cell = -1;
   std::int64_t b = -1;
@@ -36,6 +37,7 @@ template <typename Key, typename Compute>
 __global__ void __launch_bounds__(kThreads)
     reduce_kernel(const __grid_constant__ FeaturePlan features, const Key* keys,
                   const std::uint32_t* points, std::int64_t count, Key limit, FeatureOutput out) {
+  wait_for_stream();
   const std::int64_t i = thread_index();
   if (i >= count) return;
   const Key key = keys[i];
@@ -53,6 +55,7 @@ template <typename Key, typename Compute>
 __global__ void __launch_bounds__(kThreads)
     winners_kernel(const __grid_constant__ GradientPlan plan, const Key* keys,
                    const std::uint32_t* points, std::int64_t count, Key limit) {
+  wait_for_stream();
   const std::int64_t i = thread_index();
   if (i >= count) return;
   const Key key = keys[i];
@@ -68,6 +71,7 @@ __global__ void __launch_bounds__(kThreads)
 __global__ void __launch_bounds__(kThreads)
     cells_kernel(const __grid_constant__ CloudPlan cloud, const __grid_constant__ GridPlan grid,
                  std::int64_t* cells) {  // [P], -1 where dropped
+  wait_for_stream();
   const std::int64_t i = thread_index();
   if (i >= cloud.count) return;
   const std::int64_t cell = dense_cell(grid, load_any_point(cloud.points, i));
@@ -81,6 +85,7 @@ __global__ void __launch_bounds__(kThreads)
     gather_kernel(const __grid_constant__ GradientPlan plan,
                   const std::int64_t* voxels,    // [P]: each point's, -1 where dropped
                   const std::int32_t* counts) {  // [V]: points of each, for the mean
+  wait_for_stream();
   const std::int64_t i = thread_index();
   if (i >= plan.points * plan.features.channels) return;
   const std::int64_t point = i / plan.features.channels;
@@ -91,6 +96,7 @@ __global__ void __launch_bounds__(kThreads)
     voxel_keys_kernel(const std::int64_t* voxels,  // [P]
                       std::int64_t count, std::uint32_t limit, std::uint32_t* keys,
                       std::uint32_t* points) {
+  wait_for_stream();
   const std::int64_t i = thread_index();
   if (i >= count) return;
   const std::int64_t voxel = voxels[i];

@@ -85,6 +85,7 @@ struct SparseWorkspace {
 
 __global__ void __launch_bounds__(kThreads)
     begin_kernel(Findings* findings, std::int64_t* dropped, std::int64_t batch) {
+  wait_for_stream();
   const std::int64_t i = thread_index();
   if (i == 0) {
     findings->bounds = SparseBounds::of_nothing();
@@ -109,6 +110,7 @@ __global__ void __launch_bounds__(kThreads)
     bounds_kernel(const __grid_constant__ CloudPlan cloud,
                   const __grid_constant__ VoxelGeometry geometry, Findings* findings,
                   std::int64_t* dropped) {
+  wait_for_stream();
   const std::int64_t i = thread_index();
   SparseCell cell{{0, 0, 0}, SparsePoint::kDropped};
   std::int64_t b = -1;
@@ -152,6 +154,7 @@ __global__ void __launch_bounds__(kThreads)
     keys_kernel(const __grid_constant__ CloudPlan cloud,
                 const __grid_constant__ VoxelGeometry geometry, Findings* findings,
                 std::uint64_t* keys, std::uint32_t* points) {
+  wait_for_stream();
   const std::int64_t i = thread_index();
   if (i >= cloud.count) return;
   const SparseBox box = SparseBox::around(findings->bounds, cloud.batch);
@@ -181,6 +184,7 @@ __global__ void __launch_bounds__(kThreads)
                   std::int64_t* offsets,         // [B+1]
                   std::int64_t* point_to_voxel,  // [P]
                   std::uint32_t* starts) {       // [V+1]
+  wait_for_stream();
   const std::int64_t b = thread_index();
   if (b <= batch) {
     const std::int64_t voxels = count == 0 ? 0 : begun[count - 1];
@@ -212,6 +216,7 @@ template <typename Compute>
 __global__ void __launch_bounds__(kThreads)
     write_kernel(const __grid_constant__ SparseWritePlan plan, const std::uint32_t* points,
                  const std::uint32_t* starts) {
+  wait_for_stream();
   const std::int64_t voxel = thread_index();
   if (voxel >= plan.voxels) return;
   const std::int64_t begin = starts[voxel];
