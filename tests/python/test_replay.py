@@ -128,11 +128,11 @@ def test_a_ros_bag(tmp_path: Path) -> None:
     found = expect_the_same(
         store,
         rc.Loader(
-            store, 4, streams, anchor="/husky_velocity_controller/odom/twist/linear",
+            store, 4, streams, rate=4,
             latency_s={"/fix": 0.2}, max_gap_s={"/fix": 1.0}, device="cpu",
         ),
     )  # fmt: skip
-    assert found.anchors > 3000
+    assert found.anchors > 1500
     assert found.streams["/fix"].latency_ms.p50 >= 200
     assert found.streams["/imu/data/orientation"].latency_ms.p50 > 15
 
