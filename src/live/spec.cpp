@@ -3,11 +3,11 @@
 #include <cerrno>
 #include <cmath>
 #include <cstddef>
-#include <cstdio>
-#include <cstring>
+#include <fstream>
 #include <limits>
-#include <memory>
 #include <set>
+#include <sstream>
+#include <system_error>
 #include <tuple>
 #include <utility>
 
@@ -26,7 +26,6 @@ constexpr std::int64_t kVersion = 1;
 constexpr std::int64_t kHighest = std::numeric_limits<std::int64_t>::max();
 constexpr std::int64_t kMostRows = std::int64_t{1} << 31;  // that a step by rows reaches
 constexpr std::int64_t kMostColours = 4;
-constexpr std::size_t kMostBytes = std::size_t{1} << 30;  // of a file
 
 constexpr std::pair<std::string_view, Outside> kOutsides[] = {
     {"hold", Outside::kHold},
@@ -307,20 +306,17 @@ PolicySpec parse_policy_spec(std::string_view text, const std::string& name) {
 }
 
 PolicySpec read_policy_spec(const std::string& path) {
-  const auto refuse = [&](const std::string& got) {
-    throw_value_error(path, "a file that can be read", got);
+  const auto refuse = [&](int error) {
+    throw_value_error(path, "a file that can be read", std::generic_category().message(error));
   };
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"),
-                                                             &std::fclose);
-  if (file == nullptr) refuse(std::strerror(errno));
-  std::string text;
-  char part[1 << 16];
-  while (const std::size_t count = std::fread(part, 1, sizeof part, file.get())) {
-    if (text.size() > kMostBytes) refuse("more than 2^30 bytes");
-    text.append(part, count);
-  }
-  if (std::ferror(file.get()) != 0) refuse(std::strerror(errno));
-  return parse_policy_spec(text, path);
+  errno = 0;
+  std::ifstream file(path, std::ios::binary);
+  if (!file) refuse(errno);
+  std::ostringstream text;
+  text << file.rdbuf();
+  // A folder opens well, and can't be read. An empty file fails too, without an error.
+  if (!text && errno != 0) refuse(errno);
+  return parse_policy_spec(text.str(), path);
 }
 
 }  // namespace robocache

@@ -192,10 +192,11 @@ std::int64_t Value::integer(std::int64_t highest) const {
 }
 
 std::int64_t Value::signed_integer() const {
-  const bool is_small =
-      json_ != nullptr && json_->is_number_integer() &&
-      !(json_->is_number_unsigned() && json_->get<std::uint64_t>() > std::uint64_t{INT64_MAX});
-  if (!is_small) refuse("a whole number of 64 bits");
+  // Only a number that is not negative may be too large: others would be floating ones here.
+  if (json_ == nullptr || !json_->is_number_integer() ||
+      (json_->is_number_unsigned() && json_->get<std::uint64_t>() > std::uint64_t{INT64_MAX})) {
+    refuse("a whole number of 64 bits");
+  }
   return json_->get<std::int64_t>();
 }
 

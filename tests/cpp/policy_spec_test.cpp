@@ -100,10 +100,15 @@ TEST(PolicySpec, FilesAreRead) {
             "ValueError " + path +
                 ": streams[0].dtype: expected BOOL, U8, I8, U16, I16, U32, I32, U64, I64, F16, "
                 "BF16, F32 or F64, got \"F31\"");
+  std::ofstream(path) << "";
+  EXPECT_EQ(error_of([&] { read_policy_spec(path); }),
+            "ValueError " + path + ": expected JSON, got something else at byte 1");
   ASSERT_EQ(std::remove(path.c_str()), 0);
   EXPECT_EQ(
       error_of([&] { read_policy_spec(path); }),
       "ValueError " + path + ": expected a file that can be read, got No such file or directory");
+  EXPECT_EQ(error_of([] { read_policy_spec("/"); }),
+            "ValueError /: expected a file that can be read, got Is a directory");
 }
 
 }  // namespace
