@@ -143,6 +143,10 @@ void check_reference(const LiveStream& stream, const std::vector<LiveStream>& st
     throw_value_error(name("relative_to"), "a stream whose steps are all 0 or less",
                       quoted(stream.relative_to));
   }
+  if (!is_computed(*reference)) {
+    throw_type_error(name("relative_to"), std::string("a stream of ") + kValueTypes,
+                     name_of(reference->dtype));
+  }
   if (columns != elements_of(stream)) {
     throw_value_error(name("reference_columns"), bracket({dimension("D", elements_of(stream))}),
                       bracket({std::to_string(columns)}));

@@ -129,13 +129,16 @@ LiveStatus LiveAligner::query(const LiveNow& now, void* out) noexcept {
   LiveStatus status = LiveStatus::kOk;
   for (std::int64_t r = 0; r < all.options.robots; ++r) {
     std::int64_t time = now.kind_ == LiveNow::Kind::kEach ? now.times_ns_[r] : now.number_;
+    std::int64_t taken_at = time;  // which rows are of the future then
     if (is_at_newest) {
       clock->drain(r, INT64_MAX, 0);
-      time = clock->buffer.count(r) > 0 ? clock->buffer.newest_time(r) : INT64_MIN;
-      if (clock->buffer.count(r) == 0) status = LiveStatus::kNoRows;
+      const bool has_rows = clock->buffer.count(r) > 0;
+      time = has_rows ? clock->buffer.newest_time(r) : INT64_MIN;
+      taken_at = has_rows ? time : INT64_MAX;  // nobody knows yet
+      if (!has_rows) status = LiveStatus::kNoRows;
     }
     for (const auto& source : all.sources) {
-      if (source != nullptr) source->drain(r, time, all.options.max_future_ns);
+      if (source != nullptr) source->drain(r, taken_at, all.options.max_future_ns);
     }
     all.windows.make(r, time, static_cast<std::byte*>(out));
     all.times[static_cast<std::size_t>(r)] = time;

@@ -1,6 +1,7 @@
 #include "live/pinned_slots.h"
 
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,7 @@ struct PinnedSlots::Slots {
   void add() {
     void* buffer = nullptr;
     check_cuda(cudaHostAlloc(&buffer, bytes, cudaHostAllocDefault), "cuda_slots");
+    std::memset(buffer, 0, bytes);
     buffers.push_back(static_cast<std::byte*>(buffer));
     cudaEvent_t event = nullptr;
     check_cuda(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cuda_slots");

@@ -198,10 +198,13 @@ TEST(LiveEdges, NanAndInfinityAreData) {
 TEST(LiveEdges, NowIsAStreamsNewestRow) {
   LiveStream camera = scalar({0}, "camera");
   LiveAligner aligner({scalar({0}), camera}, {});
+  push(aligner, 0, 7);  // which is held until there is a now
   const Seen empty = Seen::of(aligner, LiveNow::newest_of(1));
   EXPECT_EQ(empty.status, LiveStatus::kNoRows);
   EXPECT_EQ(empty.values, (Values{0}));
   EXPECT_EQ(empty.is_pad, (Flags{true}));
+  EXPECT_EQ(aligner.stats(0).held, 1);
+  EXPECT_EQ(aligner.stats(0).future, 0);
   for (int ms = 0; ms < 10; ++ms) push(aligner, ms, static_cast<float>(ms));
   push(aligner, 3, 1, 1);
   push(aligner, 6, 1, 1);

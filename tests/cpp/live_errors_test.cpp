@@ -172,6 +172,17 @@ TEST(LiveErrors, References) {
       "ValueError action.relative_to: expected a stream whose steps are all 0 or less, got "
       "'action'",
       [](Call& call) { call.action().relative_to = "action"; });
+  expect(
+      "TypeError action.relative_to: expected a stream of float16, bfloat16, float32, float64 or "
+      "uint8, got int64",
+      [](Call& call) {
+        call.state().dtype = call.state().out_type = DataType::kInt64;
+        call.state().method = Method::kPrevious;
+      });
+  expect(
+      "ValueError action.relative_to: expected a stream whose channels do not come first, got "
+      "image",
+      [](Call& call) { call.action().relative_to = "image"; });
   expect("ValueError action.reference_columns: expected [D=2], got [0]",
          [](Call& call) { call.action().reference_columns.clear(); });
   expect("ValueError action.reference_columns: expected -1 to 1, the channels of 'state', got 2",
