@@ -3,11 +3,13 @@
 
 #include <cmath>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "environment.h"
 #include "error_of.h"
+#include "golden.h"
 #include "numbers.h"
 #include "transform_engine.h"
 #include "voxel_problem.h"
@@ -16,11 +18,6 @@ namespace robocache::testing {
 namespace {
 
 constexpr RotationForm kXyzw = RotationForm::kQuaternionXyzw;
-constexpr RotationForm kForms[] = {RotationForm::kQuaternionXyzw, RotationForm::kQuaternionWxyz,
-                                   RotationForm::kRotationVector, RotationForm::kMatrix,
-                                   RotationForm::k6d};
-constexpr double kHalf = 0.70710678118654752440;
-constexpr double kPi = 3.14159265358979323846;
 
 class Transform : public ::testing::TestWithParam<std::string> {
  protected:
@@ -34,55 +31,69 @@ class Transform : public ::testing::TestWithParam<std::string> {
   static TransformResult run(const TransformCall& call) { return run_transform(GetParam(), call); }
 };
 
-void expect_near(const Tensor& got, const std::vector<double>& expected, double slack) {
+void expect_numbers(const Tensor& got, const std::vector<double>& expected) {
   ASSERT_EQ(got.size(), static_cast<std::int64_t>(expected.size()));
   for (std::int64_t i = 0; i < got.size(); ++i) {
-    EXPECT_NEAR(got.get(i), expected[static_cast<std::size_t>(i)], slack) << "element " << i;
+    EXPECT_EQ(got.get(i), expected[static_cast<std::size_t>(i)]) << "element " << i;
   }
 }
 
-TEST_P(Transform, ConvertsAQuarterTurnAboutZ) {
-  const std::vector<double> answers[] = {{0, 0, kHalf, kHalf},
-                                         {kHalf, 0, 0, kHalf},
-                                         {0, 0, kPi / 2},
-                                         {0, -1, 0, 1, 0, 0, 0, 0, 1},
-                                         {0, -1, 0, 1, 0, 0}};
-  for (const RotationForm target : kForms) {
-    TransformCall call;
-    call.source = kXyzw;
-    call.target = target;
-    call.x = Tensor(DataType::kFloat64, {1, 4}, {0, 0, 5, 5});
-    call.grad_out = Tensor(DataType::kFloat64, {1, width_of(target)});
-    expect_near(run(call).out, answers[static_cast<int>(target)], 4e-16);
-  }
-}
-
-TEST_P(Transform, PosesAndDeltas) {
+/// Gradients of sums flow back from the last row to the first.
+TEST_P(Transform, GradientsOfDeltas) {
   TransformCall call;
-  call.kind = TransformCall::Kind::kPose;
-  call.source = kXyzw;
-  call.x = Tensor(DataType::kFloat32, {1, 1, 7}, {1, 2, 0, 0, 0, 0, 1});
-  call.row = Tensor(DataType::kFloat32, {1, 7}, {1, 0, 0, 0, 0, 1, 1});
-  call.grad_out = call.x;
-  expect_near(run(call).out, {2, 0, 0, 0, 0, -kHalf, kHalf}, 5e-7);
-  call.is_back = true;
-  expect_near(run(call).out, {-1, 1, 0, 0, 0, kHalf, kHalf}, 5e-7);
-
-  call = {};
   call.kind = TransformCall::Kind::kDelta;
   call.duration = 0.5;
   call.x = Tensor(DataType::kFloat32, {1, 3, 1}, {1, 2, -4});
   call.row = Tensor(DataType::kFloat32, {1, 1}, {10});
   call.grad_out = Tensor(DataType::kFloat32, {1, 3, 1}, {1, 10, 100});
   const TransformResult absolute = run(call);
-  expect_near(absolute.out, {10.5, 11.5, 9.5}, 0);
-  expect_near(absolute.grad_x, {55.5, 55, 50}, 0);
-  expect_near(absolute.grad_row, {111}, 0);
+  expect_numbers(absolute.grad_x, {55.5, 55, 50});
+  expect_numbers(absolute.grad_row, {111});
   call.is_back = true;
   const TransformResult deltas = run(call);
-  expect_near(deltas.out, {-18, 2, -12}, 0);
-  expect_near(deltas.grad_x, {2 - 20, 20 - 200, 200}, 0);
-  expect_near(deltas.grad_row, {-2}, 0);
+  expect_numbers(deltas.grad_x, {2 - 20, 20 - 200, 200});
+  expect_numbers(deltas.grad_row, {-2});
+}
+
+TransformCall call_of(const Json& json) {
+  const std::map<std::string, RotationForm> forms = {
+      {"quaternion_xyzw", RotationForm::kQuaternionXyzw},
+      {"quaternion_wxyz", RotationForm::kQuaternionWxyz},
+      {"rotation_vector", RotationForm::kRotationVector},
+      {"matrix", RotationForm::kMatrix},
+      {"rotation_6d", RotationForm::k6d}};
+  const auto operation = json.at("operation").get<std::string>();
+  TransformCall call;
+  call.kind = operation == "convert_rotation"                ? TransformCall::Kind::kRotation
+              : operation.find("_pose") != std::string::npos ? TransformCall::Kind::kPose
+                                                             : TransformCall::Kind::kDelta;
+  call.is_back = operation == "absolute_pose" || operation == "absolute_to_delta";
+  if (!json.at("form").is_null()) call.source = lookup(forms, json.at("form"));
+  if (!json.at("target").is_null()) call.target = lookup(forms, json.at("target"));
+  if (!json.at("time_step").is_null()) call.duration = json.at("time_step").get<double>();
+  call.x = tensor_of(json.at("x"));
+  call.row = tensor_of(json.at("row"));
+  call.times = tensor_of(json.at("times"));
+  call.grad_out = tensor_of(json.at("expected"));
+  return call;
+}
+
+TEST_P(Transform, Golden) {
+  const Json cases = cases_of("transforms.json");
+  ASSERT_FALSE(cases.empty());
+  for (const Json& json : cases) {
+    SCOPED_TRACE(json.at("name").get<std::string>() + ": " + json.at("reason").get<std::string>());
+    const Tensor got = run(call_of(json)).out;
+    const Tensor expected = tensor_of(json.at("expected"));
+    ASSERT_EQ(got.size(), expected.size());
+    for (std::int64_t i = 0; i < got.size(); ++i) {
+      const double x = got.get(i);
+      const double y = expected.get(i);
+      const bool is_same = x == y || (std::isnan(x) && std::isnan(y));
+      EXPECT_TRUE(is_same || std::fabs(x - y) <= json.at("atol").get<double>())
+          << "element " << i << " is " << x << ", not " << y;
+    }
+  }
 }
 
 /// The CPU's bits, whatever the engine, strides and threads.

@@ -1,4 +1,4 @@
-"""Writes the golden cases, cases.json, fuse.json and voxels.json (README.md says their format).
+"""Writes the golden cases, *.json of this folder (README.md says their format).
 
 Every expected value is stated by hand, or follows from exact rational arithmetic in which each
 operation that the design names is rounded once (`arithmetic.rounded`). Nothing here calls the
@@ -22,6 +22,7 @@ import cases_rows
 import cases_streams
 import cases_sums
 import cases_times
+import cases_transforms
 import cases_values
 import cases_voxels
 import fusing
@@ -56,6 +57,12 @@ def make() -> None:
     cases_voxels.arithmetic()
     cases_voxels.clouds()
     cases_voxels.voxels()
+    # Of transforms: transforms.json.
+    cases_transforms.rotations()
+    cases_transforms.tiny_rotations()
+    cases_transforms.no_exact_rotations()
+    cases_transforms.poses()
+    cases_transforms.deltas()
 
 
 def main() -> int:
@@ -70,6 +77,7 @@ def main() -> int:
         "cases.json": resampling.CASES,
         "fuse.json": fusing.CASES,
         "voxels.json": voxelizing.CASES,
+        "transforms.json": cases_transforms.CASES,
     }
     for name, cases in files.items():
         path, text = FOLDER / name, encode(cases)

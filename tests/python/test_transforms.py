@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
 from typing import Any
 
@@ -11,10 +12,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import FLOATS, Backend, assert_near, assert_same_bits, find_backends
-from transform_cases import DELTAS, POSES, READ, ROTATIONS
+from test_golden import FOLDER, tensor
 
 import robocache as rc
 
+CASES = json.loads((FOLDER / "transforms.json").read_text())["cases"]
 WIDTHS = {
     "quaternion_xyzw": 4,
     "quaternion_wxyz": 4,
@@ -23,24 +25,11 @@ WIDTHS = {
     "rotation_6d": 6,
 }
 FORMS = tuple(WIDTHS)
-WIDE = (torch.float32, torch.float64)
 
 
 @pytest.fixture(autouse=True)
 def seed() -> None:
     print(f"torch seed: {torch.seed()}")  # shown where a test fails
-
-
-def in_form(name: str, form: str) -> list[float]:
-    quaternion, vector, matrix = ROTATIONS[name]
-    forms = {
-        "quaternion_xyzw": quaternion,
-        "quaternion_wxyz": [quaternion[3], *quaternion[:3]],
-        "rotation_vector": vector,
-        "matrix": matrix,
-        "rotation_6d": matrix[:6],
-    }
-    return forms[form]
 
 
 def ulps(dtype: torch.dtype, count: float) -> float:
@@ -68,73 +57,21 @@ def matrices(x: torch.Tensor, form: str) -> torch.Tensor:
 # ---- golden cases ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ROTATIONS)
-@pytest.mark.parametrize("dtype", WIDE)
-def test_each_form_of_a_rotation(backend: Backend, name: str, dtype: torch.dtype) -> None:
-    for source in FORMS:
-        x = torch.tensor(in_form(name, source), dtype=dtype)
-        if name == "tiny" and source in ("matrix", "rotation_6d"):
-            continue  # 1 is all that is left of it
-        for target in FORMS:
-            got = backend.convert_rotation(x, source, target).cpu()
-            expected = torch.tensor(in_form(name, target), dtype=dtype)
-            assert_near(got, expected, ulps(dtype, 4), f"{source} to {target}")
-            if name == "tiny" and target == "rotation_vector":
-                assert_near(got * 1e20, expected * 1e20, ulps(dtype, 4), source)
-
-
-@pytest.mark.parametrize(("source", "x", "target", "expected"), READ)
-def test_what_is_no_rotation_as_it_stands(
-    backend: Backend, source: str, x: list[float], target: str, expected: list[float]
-) -> None:
-    got = backend.convert_rotation(torch.tensor(x, dtype=torch.float32), source, target).cpu()
-    atol = 1e-5 if max(map(abs, x)) > 10 else ulps(torch.float32, 4)
-    assert_near(got, torch.tensor(expected, dtype=torch.float32), atol)
-    if not any(expected):
-        assert (got == 0).all()
-
-
-@pytest.mark.parametrize(("form", "anchor", "pose", "relative"), POSES)
-def test_poses(
-    backend: Backend, form: str, anchor: list[float], pose: list[float], relative: list[float]
-) -> None:
-    for dtype in WIDE:
-        reference = torch.tensor(anchor, dtype=dtype)
-        absolute = torch.tensor([pose], dtype=dtype)
-        expected = torch.tensor([relative], dtype=dtype)
-        got = backend.relative_pose(absolute, reference, form).cpu()
-        assert_near(got, expected, ulps(dtype, 8))
-        if any(relative):
-            back = backend.absolute_pose(expected, reference, form).cpu()
-            assert_near(back[:, :3], absolute[:, :3], ulps(dtype, 16))
-            assert_near(
-                matrices(back[:, 3:], form), matrices(absolute[:, 3:], form), ulps(dtype, 8)
-            )
-
-
-@pytest.mark.parametrize(("deltas", "start", "options", "absolute"), DELTAS)
-def test_deltas(
-    backend: Backend,
-    deltas: list[float],
-    start: float,
-    options: dict[str, Any],
-    absolute: list[float],
-) -> None:
-    if "times" in options:
-        options = {"times": torch.tensor(options["times"])}
-    first = torch.tensor([float(start)])
-    x = torch.tensor(deltas, dtype=torch.float32)[:, None]
-    expected = torch.tensor(absolute, dtype=torch.float32)[:, None]
-    assert_same_bits(backend.delta_to_absolute(x, first, **options).cpu(), expected)
-    if all(map(math.isfinite, absolute)):
-        assert_same_bits(backend.absolute_to_delta(expected, first, **options).cpu(), x)
-
-
-def test_rows_of_one_time_have_no_velocity(backend: Backend) -> None:
-    times = torch.tensor([5, 5, 5])
-    values, start = torch.tensor([[1.0], [1.0]]), torch.tensor([0.0])
-    got = backend.absolute_to_delta(values, start, times=times).flatten().tolist()
-    assert got[0] == math.inf and math.isnan(got[1])
+@pytest.mark.parametrize("case", CASES, ids=[case["name"] for case in CASES])
+def test_golden(backend: Backend, case: dict[str, Any]) -> None:
+    operation = case["operation"]
+    arguments, options = [tensor(case["x"])], {}
+    if operation == "convert_rotation":
+        arguments += [case["form"], case["target"]]
+    elif operation.endswith("_pose"):
+        arguments += [tensor(case["row"]), case["form"]]
+    else:
+        arguments.append(tensor(case["row"]))
+        options = {"time_step": case["time_step"], "times": tensor(case["times"])}
+    got = getattr(backend, operation)(*arguments, **options).cpu()
+    expected = tensor(case["expected"])
+    assert expected is not None and got.dtype == expected.dtype
+    assert_near(got, expected, case["atol"], f"{case['name']}: {case['reason']}")
 
 
 def test_relative_to() -> None:
