@@ -120,12 +120,12 @@ thread-test: $(VENV)/.demo-packages build/.test-libraries ## producers and queri
 	@$(CMAKE) --build --preset tsan --target robocache_live_threads
 	@TSAN_OPTIONS=halt_on_error=1 build/tsan/tests/cpp/robocache_live_threads $(TSAN_SECONDS)
 
-fuzz: $(VENV)/.demo-packages build/.test-libraries ## the store's parsers, on altered input for 10 minutes under AddressSanitizer
+fuzz: $(VENV)/.demo-packages build/.test-libraries ## parsers of stores and specs, on altered input for 10 minutes under AddressSanitizer
 	@$(CMAKE) --preset asan-ubsan -DCMAKE_COMPILE_WARNING_AS_ERROR=$(WERROR) >/dev/null
-	@$(CMAKE) --build --preset asan-ubsan --target robocache_fuzz_manifest robocache_fuzz_shard
-	@for parser in manifest shard; do \
+	@$(CMAKE) --build --preset asan-ubsan --target robocache_fuzz_manifest robocache_fuzz_policy_spec robocache_fuzz_shard
+	@for parser in manifest policy_spec shard; do \
 	  mkdir -p build/fuzz/$$parser && cd build/fuzz/$$parser && \
-	  nice $(CURDIR)/build/asan-ubsan/tests/fuzz/robocache_fuzz_$$parser --seconds 300 --seed $$RANDOM && cd - >/dev/null; \
+	  nice $(CURDIR)/build/asan-ubsan/tests/fuzz/robocache_fuzz_$$parser --seconds 200 --seed $$RANDOM && cd - >/dev/null; \
 	done
 
 python-test: $(BUILD)/.installed $(VENV)/.test-packages ## the Python tests, on the installed package

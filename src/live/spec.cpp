@@ -26,6 +26,8 @@ constexpr std::int64_t kVersion = 1;
 constexpr std::int64_t kHighest = std::numeric_limits<std::int64_t>::max();
 constexpr std::int64_t kMostRows = std::int64_t{1} << 31;  // that a step by rows reaches
 constexpr std::int64_t kMostColours = 4;
+constexpr std::int64_t kMostElements = std::int64_t{1}
+                                       << 26;  // of a row: they may have a scale each
 
 constexpr std::pair<std::string_view, Outside> kOutsides[] = {
     {"hold", Outside::kHold},
@@ -196,7 +198,9 @@ LiveStream read_stream(const Value& value) {
   LiveStream read;
   read.name = store::stream_name(value.member("name"));
   read.dtype = store::element_type(value.member("dtype"));
-  auto [shape, elements] = store::row_shape(value.member("shape"));
+  const Value row = value.member("shape");
+  auto [shape, elements] = store::row_shape(row);
+  if (elements > kMostElements) row.refuse("a row of at most 2^26 elements");
   read.shape = std::move(shape);
   read.rate = store::optional_rate(value.member("rate")).value_or(0.0);
   read.timeline = store::read_timeline(value.member("timeline"));

@@ -227,6 +227,10 @@ SPOILED: list[tuple[Callable[[Any], None], str]] = [
         put("streams", 0, "shape", value=[8]),
         "streams[0].normalization.subtract: expected 1 or 8 numbers, got [0.3333333333333333,",
     ),
+    (
+        put("streams", 4, "shape", value=[2**31, 2**31]),
+        "streams[4].shape: expected a row of at most 2^26 elements, got [2147483648,2147483648]",
+    ),
     (put("streams", 0, "steps", value=[]), "streams[0].steps: expected 1 step or more, got []"),
     (
         put("streams", 0, "steps", 1, value=0.5),
@@ -334,7 +338,7 @@ BEYOND_A_SCHEMA = [
         for words in (
             "null with a rate", "each name once", "1 or ", "2^31", "several steps", "the anchor",
             '"rows"', "that sum", "are copied", '"mean"', "got something", "or F64, got "
-            '"I32"', "colours_first", "relative", "concat.",
+            '"I32"', "colours_first", "relative", "concat.", "2^26",
         )
     )
 ]  # fmt: skip

@@ -1,0 +1,94 @@
+// The parser of policy specs on altered specs.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "fuzz.h"
+#include "robocache/error.h"
+#include "robocache/policy_spec.h"
+
+namespace robocache::testing {
+namespace {
+
+std::string outcome;
+
+std::string stream_text(const std::string& name, const std::string& rest) {
+  return R"({"name": ")" + name + R"(", "rate": 100.5, "has_axis": true, "outside": "hold",
+    "latency_ns": 3000000, "mean_window_ns": null, )" +
+         rest + "}";
+}
+
+/// What an aligner relies on.
+void expect_sound(const LiveStream& stream) {
+  std::int64_t elements = 1;
+  for (const std::int64_t size : stream.shape) elements *= size;
+  std::int64_t covered = 0;
+  for (const Run& run : stream.layout) covered += run.channels;
+  const std::int64_t scales = stream.channels_first ? stream.shape.back() : elements;
+  const auto has = [](const auto& numbers, std::int64_t count) {
+    return numbers.empty() || static_cast<std::int64_t>(numbers.size()) == count;
+  };
+  if (elements < 1 || stream.steps.empty() || stream.name.empty() ||
+      (!stream.layout.empty() && covered != elements) || !has(stream.subtract, scales) ||
+      !has(stream.multiply, scales) || !has(stream.reference_columns, elements)) {
+    std::abort();
+  }
+}
+
+}  // namespace
+
+std::vector<Parts> fuzz_seeds() {
+  const std::string joints = stream_text("joints", R"("dtype": "F32", "shape": [2],
+    "timeline": "time", "steps": [-20000000, 0], "causal": true, "max_gap_ns": 20000000,
+    "tolerance_ns": 100000, "out_dtype": "F64", "colours_first": false,
+    "method": [["linear", 1], ["angle", 1]], "relative": null,
+    "normalization": {"mode": "mean_std", "subtract": [0.1], "multiply": [3.5]})");
+  const std::string action = stream_text("action", R"("dtype": "F32", "shape": [2],
+    "timeline": "rows", "steps": [0, 1], "causal": false, "max_gap_ns": null,
+    "tolerance_ns": 0, "out_dtype": "BF16", "colours_first": false, "method": "linear",
+    "relative": {"to": "joints", "columns": [1, -1]}, "normalization": null)");
+  const std::string camera = stream_text("camera", R"("dtype": "U8", "shape": [4, 6, 3],
+    "timeline": "time", "steps": [0], "causal": true, "max_gap_ns": null, "tolerance_ns": 0,
+    "out_dtype": "F32", "colours_first": true, "method": "previous", "relative": null,
+    "normalization": {"mode": null, "subtract": [0], "multiply": [0.5]})");
+  const std::string head = R"({"robocache_policy_spec": 1, "library": "0.1.0", "with_age": true,
+    "transforms": [{"type": "noise"}], )";
+  return {{head + R"("anchor": "joints", "rate": null, "concat": {"obs": ["joints"]},
+             "streams": [)" +
+           joints + ", " + action + ", " + camera + "]}"},
+          {head + R"("anchor": null, "rate": 30, "concat": {}, "streams": [)" + joints + "]}"}};
+}
+
+std::vector<std::string> fuzz_words() {
+  return {"\"linear\"", "\"sum\"",  "\"mean\"", "\"slerp_xyzw\"", "\"F16\"",   "\"BOOL\"",
+          "\"time\"",   "\"rows\"", "\"nan\"",  "\"name\":",      "[]",        "null",
+          "true",       "-1",       "67108865", "1e308",          "\"joints\""};
+}
+
+std::string fuzz_join(const Parts& parts) { return parts[0]; }
+
+std::string fuzz_outcome() { return outcome; }
+
+}  // namespace robocache::testing
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  // A copy of just this size: the sanitizer knows where it ends.
+  const std::unique_ptr<char[]> copy(new char[size]);
+  std::copy_n(data, size, copy.get());
+  using robocache::testing::outcome;
+  try {
+    const robocache::PolicySpec spec =
+        robocache::parse_policy_spec(std::string_view(copy.get(), size), "s");
+    for (const robocache::LiveStream& stream : spec.streams) {
+      robocache::testing::expect_sound(stream);
+    }
+    outcome.clear();
+  } catch (const robocache::ValueError& error) {
+    outcome = robocache::testing::outcome_of(error.what());
+  }
+  return 0;
+}
