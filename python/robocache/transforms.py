@@ -8,7 +8,7 @@ functions of this library, and compute where the batch is.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any, ClassVar
 
@@ -16,7 +16,20 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from robocache._transform_checks import WIDTHS, check_time_step, form_code
+from robocache._transform_batches import (
+    also_padded,
+    check_column,
+    check_int,
+    check_key,
+    columns_of,
+    padded_row,
+    replaced,
+    row_of,
+    values_of,
+    width_of,
+    with_steps,
+)
+from robocache._transform_checks import check_time_step, form_code
 from robocache.deltas import absolute_to_delta, delta_to_absolute
 from robocache.names import RotationForm
 from robocache.normalizer.normalizer import Normalizer
@@ -114,30 +127,26 @@ def from_dict(given: Mapping[str, Any], name: str = "transform") -> Transform:
 
 
 def check_order(
-    transforms: Sequence[object],
-    normalize: Normalizer | Mapping[str, object] | None,
-    concat: Mapping[str, Sequence[str]],
+    transforms: Sequence[object], normalized: Iterable[str], concat: Mapping[str, Sequence[str]]
 ) -> None:
     """That a loader does not normalise what its transforms want as it was.
 
     Args:
-        transforms: The loader's; what they are besides those of this module is nobody's business.
-        normalize: What it normalises by itself.
+        transforms: The loader's; those that are not of this module may do as they like.
+        normalized: The streams that it normalises by itself.
         concat: Streams that stand under one key.
 
     Raises:
         ValueError: `normalize: expected none of <key>, ...`.
     """
-    normalized = set(
-        normalize.normalization if isinstance(normalize, Normalizer) else normalize or ()
-    )
-    normalized |= {key for key, names in concat.items() if normalized & set(names)}
+    keys = set(normalized)
+    keys |= {key for key, names in concat.items() if keys & set(names)}
     for i, transform in enumerate(transforms):
         if not isinstance(transform, Transform):
             continue
-        for keys, does in ((transform.keys, "changes"), (transform.reads, "reads")):
-            for key in keys:
-                if key in normalized:
+        for wanted, does in ((transform.keys, "changes"), (transform.reads, "reads")):
+            for key in wanted:
+                if key in keys:
                     raise ValueError(
                         f"normalize: expected none of {key}, which transforms[{i}] {does} after it "
                         "(rc.transforms.Normalize normalises behind a transform), got some"
@@ -152,20 +161,20 @@ class _OfOneKey(Transform):
     key: str
 
     def __post_init__(self) -> None:
-        _check_key("key", self.key)
+        check_key("key", self.key)
 
     @property
     def keys(self) -> tuple[str, ...]:
         return (self.key,)
 
     def __call__(self, batch: Mapping[str, Any], generator: object = None) -> Batch:
-        x = _values(batch, self.key)
+        x = values_of(batch, self.key)
         return {**batch, self.key: self._forward(x, batch), **self._masks(batch)}
 
     def inverse(self, batch: Mapping[str, Any], given: Mapping[str, Any] | None = None) -> Batch:
         if self.key not in batch:
             return dict(batch)
-        x = _values(batch, self.key)
+        x = values_of(batch, self.key)
         return {**batch, self.key: self._inverse(x, batch if given is None else given)}
 
     def to_dict(self) -> dict[str, Any]:
@@ -216,7 +225,7 @@ class ConvertRotation(_OfOneKey):
         super().__post_init__()
         form_code("source", self.source)
         form_code("target", self.target)
-        _check_column("at", self.at)
+        check_column("at", self.at)
 
     def _forward(self, x: Tensor, batch: Mapping[str, Any]) -> Tensor:
         return self._convert(x, self.source, self.target)
@@ -225,8 +234,8 @@ class ConvertRotation(_OfOneKey):
         return self._convert(x, self.target, self.source)
 
     def _convert(self, x: Tensor, source: RotationForm, target: RotationForm) -> Tensor:
-        columns = _columns(self.key, x, self.at, _width(source))
-        return _replaced(x, self.at, columns.size(-1), convert_rotation(columns, source, target))
+        columns = columns_of(self.key, x, self.at, width_of(source))
+        return replaced(x, self.at, columns.size(-1), convert_rotation(columns, source, target))
 
 
 @dataclass(frozen=True)
@@ -260,11 +269,11 @@ class RelativePose(_OfOneKey):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_key("to", self.to)
+        check_key("to", self.to)
         form_code("form", self.form)
-        _check_column("at", self.at)
-        _check_column("to_at", self.to_at)
-        _check_int("step", self.step)
+        check_column("at", self.at)
+        check_column("to_at", self.to_at)
+        check_int("step", self.step)
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -278,15 +287,15 @@ class RelativePose(_OfOneKey):
         return self._convert(absolute_pose, x, batch)
 
     def _masks(self, batch: Mapping[str, Any]) -> Batch:
-        return _also_padded(batch, self.key, self.to, self.step)
+        return also_padded(batch, self.key, self.to, self.step)
 
     def _convert(self, function: Any, x: Tensor, batch: Mapping[str, Any]) -> Tensor:
-        width = 3 + _width(self.form)
-        row = _row(batch, self.to, self.step)
-        anchor = _columns(self.to, row, self.to_at, width)
-        poses = _columns(self.key, x, self.at, width)
-        out = _with_steps(self.key, lambda p, a: function(p, a, self.form), poses, self.to, anchor)
-        return _replaced(x, self.at, width, out)
+        width = 3 + width_of(self.form)
+        row = row_of(batch, self.to, self.step)
+        anchor = columns_of(self.to, row, self.to_at, width)
+        poses = columns_of(self.key, x, self.at, width)
+        out = with_steps(self.key, lambda p, a: function(p, a, self.form), poses, self.to, anchor)
+        return replaced(x, self.at, width, out)
 
 
 @dataclass(frozen=True)
@@ -297,9 +306,9 @@ class _Deltas(_OfOneKey):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_key("start", self.start)
+        check_key("start", self.start)
         check_time_step(self.time_step)
-        _check_int("step", self.step)
+        check_int("step", self.step)
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -309,8 +318,8 @@ class _Deltas(_OfOneKey):
     def _convert(self, function: Any, x: Tensor, batch: Mapping[str, Any]) -> Tensor:
         if x.dim() < 3:
             raise ValueError(f"{self.key}: expected [B,K,D], got {list(x.shape)}")
-        row = _row(batch, self.start, self.step)
-        return _with_steps(
+        row = row_of(batch, self.start, self.step)
+        return with_steps(
             self.key, lambda x, s: function(x, s, time_step=self.time_step), x, self.start, row
         )
 
@@ -337,7 +346,7 @@ class DeltaToAbsolute(_Deltas):
         return self._convert(absolute_to_delta, x, batch)
 
     def _masks(self, batch: Mapping[str, Any]) -> Batch:
-        masks = _also_padded(batch, self.key, self.start, self.step)
+        masks = also_padded(batch, self.key, self.start, self.step)
         return {name: is_pad.cumsum(-1) > 0 for name, is_pad in masks.items()}
 
 
@@ -364,7 +373,7 @@ class AbsoluteToDelta(_Deltas):
         return self._convert(delta_to_absolute, x, batch)
 
     def _masks(self, batch: Mapping[str, Any]) -> Batch:
-        name, of_start = f"{self.key}_is_pad", _padded_row(batch, self.start, self.step)
+        name, of_start = f"{self.key}_is_pad", padded_row(batch, self.start, self.step)
         if name not in batch or of_start is None:
             return {}
         before = torch.cat([of_start[:, None], batch[name][:, :-1]], -1)
@@ -446,102 +455,3 @@ _TYPES: dict[str, type[Transform]] = {
     kind.type: kind
     for kind in (ConvertRotation, RelativePose, DeltaToAbsolute, AbsoluteToDelta, Normalize)
 }
-
-
-# ---- values of a batch ---------------------------------------------------------------------------
-
-
-def _values(batch: Mapping[str, Any], key: str) -> Tensor:
-    if not isinstance(batch, Mapping):
-        raise TypeError(f"batch: expected a mapping of tensors, got {type(batch).__name__}")
-    if key not in batch:
-        raise ValueError(
-            f"{key}: expected in the batch, got {', '.join(map(str, batch)) or 'nothing'}"
-        )
-    values = batch[key]
-    if not isinstance(values, Tensor):
-        raise TypeError(f"{key}: expected a torch.Tensor, got {type(values).__name__}")
-    if not values.is_floating_point() or values.dim() < 1:
-        dtype = str(values.dtype).removeprefix("torch.")
-        raise TypeError(f"{key}: expected floats [...,D], got {dtype} {list(values.shape)}")
-    return values
-
-
-def _row(batch: Mapping[str, Any], key: str, step: int) -> Tensor:
-    """[B,D]: the step of [B,K,D], or [B,D] as it is."""
-    values = _values(batch, key)
-    if values.dim() == 2:
-        return values
-    if values.dim() != 3:
-        raise ValueError(f"{key}: expected [B,K,D] or [B,D], got {list(values.shape)}")
-    steps = values.size(1)
-    if not -steps <= step < steps:
-        raise ValueError(f"step: expected one of the {steps} of {key}, got {step}")
-    return values[:, step]
-
-
-def _with_steps(key: str, function: Any, x: Tensor, row_key: str, row: Tensor) -> Tensor:
-    """`function` of [B,K,D] and [B,D], in the type that holds both, and rounded to that of `x`."""
-    if x.dim() not in (2, 3):
-        raise ValueError(f"{key}: expected [B,K,D] or [B,D], got {list(x.shape)}")
-    if row.shape != (x.size(0), x.size(-1)):
-        expected = f"[B={x.size(0)},{x.size(-1)}] like {key}"
-        raise ValueError(f"{row_key}: expected {expected}, got {list(row.shape)}")
-    common = torch.promote_types(x.dtype, row.dtype)
-    steps = x if x.dim() == 3 else x[:, None]
-    out: Tensor = function(steps.to(common), row.to(common)).to(x.dtype)
-    return out if x.dim() == 3 else out[:, 0]
-
-
-def _columns(key: str, x: Tensor, at: int, width: int) -> Tensor:
-    if x.size(-1) < at + width:
-        raise ValueError(f"{key}: expected [...,{at + width}] or wider, got {list(x.shape)}")
-    return x.narrow(-1, at, width)
-
-
-def _replaced(x: Tensor, at: int, width: int, columns: Tensor) -> Tensor:
-    """`x` with other numbers for `width` of its columns."""
-    if width == x.size(-1):
-        return columns
-    return torch.cat([x[..., :at], columns, x[..., at + width :]], -1)
-
-
-def _padded_row(batch: Mapping[str, Any], key: str, step: int) -> Tensor | None:
-    """[B]: where the reference is not valid; None where the batch does not say it."""
-    is_pad = batch.get(f"{key}_is_pad")
-    if is_pad is None:
-        return None
-    padded: Tensor = is_pad if is_pad.dim() == 1 else is_pad[:, step]
-    return padded
-
-
-def _also_padded(batch: Mapping[str, Any], key: str, to: str, step: int) -> Batch:
-    """The mask of `key`, True also where the reference is not valid."""
-    name, reference = f"{key}_is_pad", _padded_row(batch, to, step)
-    if name not in batch or reference is None:
-        return {}
-    is_pad = batch[name]
-    return {name: is_pad | (reference if is_pad.dim() == 1 else reference[:, None])}
-
-
-def _width(form: RotationForm) -> int:
-    return WIDTHS[form_code("form", form)]
-
-
-# ---- fields --------------------------------------------------------------------------------------
-
-
-def _check_key(name: str, key: object) -> None:
-    if not isinstance(key, str) or not key:
-        raise TypeError(f"{name}: expected the name of a key, got {key!r}")
-
-
-def _check_int(name: str, value: object) -> None:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError(f"{name}: expected an int, got {value!r}")
-
-
-def _check_column(name: str, value: int) -> None:
-    _check_int(name, value)
-    if value < 0:
-        raise ValueError(f"{name}: expected a column, 0 or more, got {value}")

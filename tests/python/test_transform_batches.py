@@ -262,3 +262,8 @@ def test_a_loader_that_normalises_first_is_refused(store: rc.EpisodeStore) -> No
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         make_loader(store, RELATIVE, normalize={"pose": "min_max"})
     make_loader(store, TO_6D, normalize={"pose": "min_max"}).next()
+    loader = make_loader(store, normalize={"pose": "min_max"})
+    with pytest.raises(
+        ValueError, match=r"^normalize: expected none of pose, which transforms\[1\]"
+    ):
+        rc.Loader.mixture([loader], [1], 10, 4, transforms=[TO_6D, RELATIVE])

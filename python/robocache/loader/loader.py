@@ -266,7 +266,8 @@ class Loader(
         order = make_order(count, batch_size, seed, shuffle, drop_last, rank, world_size, is_split)
         check_names(windows, with_age)
         groups = check_concat(concat, windows)
-        check_order(transforms, normalize, groups)
+        named = normalize.normalization if isinstance(normalize, Normalizer) else normalize
+        check_order(transforms, named or (), groups)
         where = _device.find_device(device)
         windows, rows = _samples.find_streams(store, chosen, windows, of_anchor, with_age)
         samples = Samples(windows, {}, found, table, identity, whole)

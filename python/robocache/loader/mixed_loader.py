@@ -32,6 +32,7 @@ from robocache.loader.stats import Counters
 from robocache.loader.tiers import own_tier
 from robocache.store.episode_store import EpisodeStore
 from robocache.store.normalization import Normalization
+from robocache.transforms import check_order
 
 _MOST_SAMPLES = 2**62
 
@@ -95,6 +96,8 @@ class MixedLoader(Loader):
         widths = [key + DIM_PAD for key in agreed.widths]
         groups = check_concat(concat, agreed.windows, (*FACTS, DATASET, *widths))
         _parts.check_groups(groups, parts)
+        scaled = {key for part in parts for key, w in part.windows.items() if w.scale is not None}
+        check_order(transforms, scaled, groups)
         begins = [0]
         for loader in loaders:
             begins.append(begins[-1] + len(loader.dataset))
