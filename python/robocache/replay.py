@@ -21,6 +21,7 @@ from robocache.policy_spec import PolicySpec, StreamSpec
 from robocache.store.episode_store import EpisodeStore
 from robocache.store.rows import StreamRows
 
+_BUDGET = {"ram": "4GiB"}  # of rows; the others are read from the store's files
 _BLOCK = 256  # anchors that are compared at once
 _BITS = np.array([bin(byte).count("1") for byte in range(256)], np.uint8)
 _FEW_ROWS = 16  # kept of a stream of which the spec knows no rate
@@ -195,6 +196,7 @@ def _make_loader(
         concat=spec.concat,
         with_age=True,
         device="cpu",
+        budget=_BUDGET,
         rank=0,
         world_size=1,
     )
@@ -219,14 +221,17 @@ class _Arrivals:
             if rows.received is not None:
                 arrivals = np.maximum(arrivals, rows.received)
             arrivals = np.maximum(arrivals, rows.times + stream.latency_ns)
-        order = np.argsort(arrivals, kind="stable")
-        self.arrivals = np.asarray(arrivals)[order]
-        self.times = np.asarray(rows.times)[order]
-        values = np.asarray(rows.values)[order].reshape(-1, *stream.shape)
-        self.values = (
-            torch.from_numpy(values).view(torch.bfloat16) if (stream.dtype == "BF16") else values
-        )
-        self.valid = None if rows.valid is None else np.asarray(rows.valid)[order]
+        times, values, valid = rows.times, rows.values, rows.valid
+        if (np.diff(arrivals) < 0).any():  # else they stay in their files
+            order = np.argsort(arrivals, kind="stable")
+            arrivals, times, values = arrivals[order], times[order], values[order]
+            valid = None if valid is None else valid[order]
+        self.arrivals, self.times, self.valid = arrivals, times, valid
+        self.values: Any = values.reshape(-1, *stream.shape)
+        if stream.dtype == "BF16":  # which NumPy may not have
+            self.values = torch.from_numpy(np.array(self.values).view(np.uint16)).view(
+                torch.bfloat16
+            )
         self.done = 0
 
     def push_until(self, aligner: LiveAligner, now_ns: int, room: int) -> None:

@@ -99,6 +99,22 @@ def test_streams_relative_to_another(store: rc.EpisodeStore) -> None:
     assert set(found.streams) == {"joints", "force", "state", "pose"}
 
 
+def test_bfloat16_rows_that_arrive_out_of_order(tmp_path: Path) -> None:
+    """Those of one stream: windows by rows look at no arrivals."""
+    times = np.arange(100) * 10_000_000
+    late = np.random.default_rng(0).integers(0, 40_000_000, 100)
+    with rc.StoreWriter(tmp_path / "s") as writer:
+        writer.declare("counted", rate=100, timeline="rows")
+        with writer.episode() as episode:
+            rows = torch.randn(100, 3, generator=torch.Generator().manual_seed(0)).bfloat16()
+            episode.add("half", times, rows, received=np.maximum.accumulate(times + late))
+            episode.add("counted", times, rows.float(), received=times + late)
+    loader = rc.Loader(
+        tmp_path / "s", 2, {"half": [-0.02, 0.0], "counted": [-0.01, 0.0]}, device="cpu"
+    )
+    expect_the_same(tmp_path / "s", loader)
+
+
 def test_anchors_far_apart(tmp_path: Path) -> None:
     """More rows arrive between two anchors than a ring has room for."""
     store = write_humanoid(tmp_path / "s")
