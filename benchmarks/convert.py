@@ -1,7 +1,7 @@
 """Measure conversion to a store beside the libraries that read the recordings.
 
 The recordings are those of readers.py, each so many times over that its library reads them for
-some seconds, or that they are 2 GB: starting the workers counts too, and should not be what is
+some seconds, or that they are 1 GB: starting the workers counts too, and should not be what is
 measured. The library reads the same columns and does nothing with them, in one process;
 `rc.convert` makes a store of them on the disk, with statistics and checksums. The two take turns,
 the best of the repeats counts, and what is read is in the page cache.
@@ -36,7 +36,7 @@ import robocache as rc
 from readers import CASES, FPS, Case
 from robocache.store._library import count_bytes, crc32, moments
 
-MOST_BYTES = 2e9  # of a format's rows
+MOST_BYTES = 1e9  # of a format's rows
 
 
 @dataclass
@@ -55,15 +55,17 @@ class Times:
 
 def copy(path: Path, size: int, pictures: bool) -> None:
     """Writes a file with checksum and statistics of its bytes, and nothing more."""
-    rows = np.random.default_rng(0).random((1 << 14, 16), np.float32)
-    block = rows.view(np.uint8).reshape(-1)
+    random = np.random.default_rng(0)
+    pixels = random.integers(0, 256, (1 << 18, 3), np.uint8)
+    numbers = random.random((1 << 14, 16), np.float32)
+    block = (pixels if pictures else numbers).reshape(-1).view(np.uint8)
     checksum = 0
     with path.open("wb") as file:
         for start in range(0, size, len(block)):
             if pictures:
-                count_bytes(block.reshape(-1, 4))
+                count_bytes(pixels)
             else:
-                moments(rows)
+                moments(numbers)
             part = block[: size - start].data
             checksum = crc32(part, checksum)
             file.write(part)
@@ -101,7 +103,7 @@ def measure(case: Case, folder: Path, arguments: argparse.Namespace) -> str:
         paths.append(path)
 
     streams = rc.EpisodeStore(store).streams
-    pictures = any(stream.dtype == "U8" for stream in streams.values())
+    pictures = any(stream.dtype == np.uint8 for stream in streams.values())
     library, least = Times(), Times()
     best = {workers: Times() for workers in arguments.workers}
     for _ in range(arguments.repeats):
