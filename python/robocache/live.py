@@ -117,10 +117,12 @@ class LiveAligner:
                 _SLOTS if is_cuda else 0,
             )
         self._index = self.device.index if is_cuda else None
+        # Of each stream there are a mask and an age, behind all values.
+        values = len(self._aligner.outputs) - 2 * len(self.rows)
         self._places = [
             (o.key, o.dtype, o.shape, _strides(o.shape), o.offset // o.dtype.itemsize)
-            for o in self._aligner.outputs
-            if spec.with_age or not _is_age(o, spec)
+            for i, o in enumerate(self._aligner.outputs)
+            if spec.with_age or i < values or not o.key.endswith("_age")
         ]
         self._words = -(-self._aligner.output_bytes // 8)
         self._dtypes = {place[1] for place in self._places}
@@ -447,10 +449,6 @@ class LiveAligner:
         keys = ", ".join(key for key, *_ in self._places if not key.endswith(("_is_pad", "_age")))
         robots = "" if self.robots == 1 else f"{self.robots} robots on "
         return f"LiveAligner({robots}{self.device}: {keys})"
-
-
-def _is_age(output: Any, spec: PolicySpec) -> bool:
-    return any(output.key == f"{stream.name}_age" for stream in spec.streams)
 
 
 def _strides(shape: tuple[int, ...]) -> tuple[int, ...]:
