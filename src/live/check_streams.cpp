@@ -27,14 +27,6 @@ std::string text_of(double number) {
   return text;
 }
 
-std::string quoted(const std::string& name) { return "'" + name + "'"; }
-
-const LiveStream* find(const std::vector<LiveStream>& streams, const std::string& name) {
-  const auto found = std::find_if(streams.begin(), streams.end(),
-                                  [&](const LiveStream& each) { return each.name == name; });
-  return found == streams.end() ? nullptr : &*found;
-}
-
 /// How far back a window reads, for its steps and for rows that count as not arrived.
 double reach_ns(const LiveStream& stream) {
   const double mean = static_cast<double>(stream.mean_window_ns.value_or(0)) / 2;
@@ -135,7 +127,7 @@ void check_reference(const LiveStream& stream, const std::vector<LiveStream>& st
     throw_value_error(name("reference_columns"), "none without relative_to",
                       bracket({std::to_string(columns)}));
   }
-  const LiveStream* const reference = find(streams, stream.relative_to);
+  const LiveStream* const reference = find_stream(streams, stream.relative_to);
   if (reference == nullptr) {
     throw_value_error(name("relative_to"), "the name of a stream", quoted(stream.relative_to));
   }
@@ -215,6 +207,14 @@ void set_rows(LiveStream& stream, const LiveOptions& options) {
 
 }  // namespace
 
+std::string quoted(const std::string& name) { return "'" + name + "'"; }
+
+const LiveStream* find_stream(const std::vector<LiveStream>& streams, const std::string& name) {
+  const auto found = std::find_if(streams.begin(), streams.end(),
+                                  [&](const LiveStream& each) { return each.name == name; });
+  return found == streams.end() ? nullptr : &*found;
+}
+
 bool is_live(const LiveStream& stream) {
   return std::all_of(stream.steps.begin(), stream.steps.end(),
                      [](std::int64_t step) { return step <= 0; });
@@ -245,7 +245,7 @@ std::vector<LiveStream> checked_streams(std::vector<LiveStream> streams,
   for (std::size_t i = 0; i < streams.size(); ++i) {
     const std::string name = "streams[" + std::to_string(i) + "].name";
     if (streams[i].name.empty()) throw_value_error(name, "a name", "none");
-    if (find(streams, streams[i].name) != &streams[i]) {
+    if (find_stream(streams, streams[i].name) != &streams[i]) {
       throw_value_error(name, "a name of its own", quoted(streams[i].name) + " again");
     }
   }

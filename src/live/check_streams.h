@@ -2,11 +2,18 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "robocache/live.h"
 
 namespace robocache {
+
+/// A name as messages have it: 'joints'.
+std::string quoted(const std::string& name);
+
+/// The first stream of a name; null where there is none.
+const LiveStream* find_stream(const std::vector<LiveStream>& streams, const std::string& name);
 
 /// Whether a window can be made live: it does not reach into the future.
 bool is_live(const LiveStream& stream);

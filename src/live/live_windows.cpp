@@ -96,24 +96,22 @@ void LiveWindows::relate(Window& window) const {
 /// The window of what a stream is relative to, for undo, unless there is one that serves it.
 void LiveWindows::add_reference(std::size_t stream) {
   const LiveStream& relative = streams_[stream];
-  const auto found = std::find_if(streams_.begin(), streams_.end(), [&](const LiveStream& each) {
-    return each.name == relative.relative_to;
-  });
+  const LiveStream* const found = find_stream(streams_, relative.relative_to);
   const DataType type = compute_type(relative.dtype, relative.out_type);
   for (const auto& each : references_) {
-    if (each->stream == &*found && each->type == type) reference_of_[stream] = each.get();
+    if (each->stream == found && each->type == type) reference_of_[stream] = each.get();
   }
   if (reference_of_[stream] != nullptr) return;
   references_.push_back(std::make_unique<Reference>());
   Reference& reference = *references_.back();
-  reference.stream = &*found;
+  reference.stream = found;
   reference.type = type;
   reference.values =
       make_aligned(static_cast<std::size_t>(robots_ * elements_of(*found) * size_of(type)));
   reference.has_rows.resize(static_cast<std::size_t>(robots_));
   reference_of_[stream] = &reference;
   Window& window =
-      add_window(*found, sources_[static_cast<std::size_t>(found - streams_.begin())].get());
+      add_window(*found, sources_[static_cast<std::size_t>(found - streams_.data())].get());
   window.asked = {0};
   window.reference = &reference;
 }

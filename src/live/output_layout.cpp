@@ -14,8 +14,6 @@ namespace {
 
 constexpr std::size_t kNoGroup = SIZE_MAX;
 
-std::string quoted(const std::string& name) { return "'" + name + "'"; }
-
 /// The group of each stream; kNoGroup of those that stand alone.
 std::vector<std::size_t> groups_of(const std::vector<LiveStream>& streams,
                                    const std::vector<LiveGroup>& groups) {
@@ -25,19 +23,15 @@ std::vector<std::size_t> groups_of(const std::vector<LiveStream>& streams,
     if (groups[g].streams.empty()) throw_value_error(name, "one stream or more", "none");
     const LiveStream* first = nullptr;
     for (const std::string& member : groups[g].streams) {
-      const auto found =
-          std::find_if(streams.begin(), streams.end(),
-                       [&](const LiveStream& stream) { return stream.name == member; });
-      if (found == streams.end()) {
-        throw_value_error(name, "names of streams", quoted(member));
-      }
-      std::size_t& group = group_of[static_cast<std::size_t>(found - streams.begin())];
+      const LiveStream* const found = find_stream(streams, member);
+      if (found == nullptr) throw_value_error(name, "names of streams", quoted(member));
+      std::size_t& group = group_of[static_cast<std::size_t>(found - streams.data())];
       if (group != kNoGroup) {
         throw_value_error(name, "each stream once",
                           quoted(member) + ", which " + quoted(groups[group].key) + " has");
       }
       group = g;
-      if (first == nullptr) first = &*found;
+      if (first == nullptr) first = found;
       if (found->shape.size() > 1) {
         throw_value_error(
             name, "rows that are vectors",
@@ -110,9 +104,8 @@ class Builder {
     std::int64_t columns = 0;
     std::vector<std::pair<std::size_t, std::int64_t>> members;  // and the columns before it
     for (const std::string& name : group.streams) {
-      const auto found = std::find_if(streams_.begin(), streams_.end(),
-                                      [&](const LiveStream& each) { return each.name == name; });
-      members.emplace_back(static_cast<std::size_t>(found - streams_.begin()), columns);
+      const LiveStream* const found = find_stream(streams_, name);
+      members.emplace_back(static_cast<std::size_t>(found - streams_.data()), columns);
       columns += elements_of(*found);
     }
     shape.push_back(columns);
