@@ -16,6 +16,7 @@ from torch import Tensor
 from robocache.live import LiveAligner
 from robocache.loader.loader import Loader
 from robocache.loader.relative import Relative
+from robocache.loader.residency import find_rows
 from robocache.loader.windows import TORCH_DTYPES
 from robocache.policy_spec import PolicySpec, StreamSpec
 from robocache.store.episode_store import EpisodeStore
@@ -24,6 +25,7 @@ from robocache.store.rows import StreamRows
 _BUDGET = {"ram": "4GiB"}  # of rows; the others are read from the store's files
 _BLOCK = 256  # anchors that are compared at once
 _BITS = np.array([bin(byte).count("1") for byte in range(256)], np.uint8)
+_NO_ROWS = StreamRows(np.empty(0), np.empty(0, np.int64), None, None)
 _FEW_ROWS = 16  # kept of a stream of which the spec knows no rate
 
 
@@ -214,7 +216,7 @@ def _seconds(nanoseconds: int | None) -> float | None:
 class _Arrivals:
     """The rows of a stream in an episode, in the order in which they arrived."""
 
-    def __init__(self, stream: StreamSpec, rows: StreamRows) -> None:
+    def __init__(self, stream: StreamSpec, rows: StreamRows = _NO_ROWS) -> None:
         self.name = stream.name
         arrivals = rows.times
         if stream.timeline == "time":
@@ -228,10 +230,8 @@ class _Arrivals:
             valid = None if valid is None else valid[order]
         self.arrivals, self.times, self.valid = arrivals, times, valid
         self.values: Any = values.reshape(-1, *stream.shape)
-        if stream.dtype == "BF16":  # which NumPy may not have
-            self.values = torch.from_numpy(np.array(self.values).view(np.uint16)).view(
-                torch.bfloat16
-            )
+        if stream.dtype == "BF16":  # whose bits these are
+            self.values = torch.from_numpy(np.array(self.values)).view(torch.bfloat16)
         self.done = 0
 
     def push_until(self, aligner: LiveAligner, now_ns: int, room: int) -> None:
@@ -272,7 +272,7 @@ class _Run:
         for episode, index in enumerate(self.episodes):
             aligner.reset()
             streams = [
-                _Arrivals(stream, self.store.episodes[int(index)][stream.name])
+                _Arrivals(stream, *find_rows(self.store, stream.name, np.array([index])).pieces)
                 for stream in self.spec.streams
             ]
             for stream in streams:
