@@ -2,7 +2,7 @@
 
 As the operators of _transform_ops.py, but for the shapes: vectors, quaternions and matrices are
 tuples of their numbers, each a tensor. What is made of +, -, *, / and square roots is so in the
-order of src/transform/rotation.h, and has its bits; angles come from torch's own functions.
+order of src/transform/rotation.h; the roots, and angles, come from torch's own functions.
 Gradients are autograd's own.
 """
 

@@ -52,8 +52,8 @@ def convert_rotation(
 
     Returns:
         [..., numbers of the target], of the dtype of `x`; computed in float64 for float64, else in
-        float32, and rounded once. cuda and cpu give the same bits; pytorch does but for rotation
-        vectors, which differ within 4 units in the last place of their largest number.
+        float32, and rounded once. cuda and cpu give the same bits; pytorch, whose square roots and
+        angles are torch's own, differs in the last places.
 
     Raises:
         ValueError: For a shape, a form or a backend that does not fit.
