@@ -163,7 +163,13 @@ LiveProblem random_live_problem(std::uint64_t seed, const LiveWanted& wanted) {
         i, tick, wanted.is_image || (!wanted.is_relative && random.one_in(8)), random));
   }
 
+  if (problem.streams[0].shape.size() <= 1 && random.one_in(4)) {
+    problem.streams.push_back(problem.streams[0]);
+    problem.streams.back().name = "twin";
+    problem.options.concat = {{"both", {"twin", "stream0"}}};
+  }
   if (wanted.is_relative) {
+    problem.options.concat.clear();
     LiveStream first = random_stream(0, tick, false, random);
     LiveStream last = random_stream(streams, tick, false, random);
     while (!is_computed(first.dtype)) first = random_stream(0, tick, false, random);

@@ -100,6 +100,9 @@ std::vector<LiveStream> streams() {
   image.dtype = DataType::kUInt8;
   image.shape = {8, 8, 3};
   image.channels_first = true;
+  LiveStream& relative = add("relative", Method::kAngle);
+  relative.relative_to = "mean";
+  relative.reference_columns = {3, -1, 1, 0};
   LiveStream& action = add("action", Method::kLinear);
   action.steps = {0, 5 * kMs};
   action.relative_to = "angle";
