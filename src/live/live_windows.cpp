@@ -43,15 +43,13 @@ std::int64_t earlier(std::int64_t a, std::int64_t b) {
   return difference <= a ? difference : INT64_MIN;
 }
 
-/// Whether a window reads rows before the oldest one that is held. Of those `existing` are seen.
-bool reaches_further(const LiveStream& stream, const RowBuffer& rows, std::int64_t robot,
-                     std::int64_t now_ns, std::int64_t existing) {
+/// How far before now a window reads.
+std::int64_t reach_of(const LiveStream& stream) {
+  if (!is_by_row(stream) && has_method(stream, Method::kSum)) return INT64_MAX;
   const std::int64_t step = earliest_step(stream);
-  if (is_by_row(stream)) return existing - 1 + step < 0;
-  if (has_method(stream, Method::kSum)) return true;  // from an episode's first row on
   const std::int64_t back = step == INT64_MIN ? INT64_MAX : -step;
-  const std::int64_t first = earlier(earlier(now_ns, back), stream.mean_window_ns.value_or(0) / 2);
-  return rows.times()[rows.begin(robot)] > first;
+  const std::int64_t half = is_by_row(stream) ? 0 : stream.mean_window_ns.value_or(0) / 2;
+  return back > INT64_MAX - half ? INT64_MAX : back + half;
 }
 
 }  // namespace
@@ -79,6 +77,8 @@ LiveWindows::Window& LiveWindows::add_window(const LiveStream& stream, LiveSourc
   Window& window = *windows_.back();
   window.stream = &stream;
   window.source = source;
+  window.is_by_row = is_by_row(stream);
+  window.reach = reach_of(stream);
   window.asked = stream.steps;
   return window;
 }
@@ -217,10 +217,9 @@ void LiveWindows::point_to(std::size_t number, std::int64_t robot, std::int64_t 
   Window& window = *windows_[number];
   RowBuffer& rows = window.source->buffer;
   StreamPlan& align = call_.windows[number].align;
-  const LiveStream& stream = *window.stream;
   const std::int64_t begin = rows.begin(robot);
   std::int64_t count = rows.count(robot);
-  if (is_by_row(stream)) {
+  if (window.is_by_row) {
     count = rows.rows_not_after(robot, now_ns);
     for (std::size_t k = 0; k < window.steps.size(); ++k) {
       window.steps[k] = count - 1 + window.asked[k];
@@ -231,9 +230,9 @@ void LiveWindows::point_to(std::size_t number, std::int64_t robot, std::int64_t 
   if (window.reference != nullptr) {
     Reference& reference = *window.reference;
     align.out = reference.values.get() + robot * align.channels * size_of(align.out_type);
+    const std::int64_t latency = window.is_by_row ? 0 : window.stream->latency_ns;
     reference.has_rows[static_cast<std::size_t>(robot)] =
-        rows.rows_not_after(robot,
-                            is_by_row(stream) ? now_ns : earlier(now_ns, stream.latency_ns)) > 0;
+        rows.rows_not_after(robot, earlier(now_ns, latency)) > 0;
     return;
   }
   if (window.relative_to >= 0) point_to_reference(number, robot, now_ns);
@@ -242,9 +241,10 @@ void LiveWindows::point_to(std::size_t number, std::int64_t robot, std::int64_t 
   align.out = out + place.values + steps * align.out_target_stride * size_of(align.out_type);
   align.out_valid = reinterpret_cast<bool*>(out + place.is_pad) + steps;
   align.out_age = reinterpret_cast<std::int64_t*>(out + place.age) + steps;
-  if (rows.has_given_up(robot) && reaches_further(stream, rows, robot, now_ns, count)) {
-    rows.counters(robot).short_windows.add(1);
-  }
+  if (!rows.has_given_up(robot)) return;
+  const bool is_short = window.is_by_row ? count - 1 < window.reach
+                                         : rows.times()[begin] > earlier(now_ns, window.reach);
+  if (is_short) rows.counters(robot).short_windows.add(1);
 }
 
 /// Tells the plan where a robot's rows are of what a window is relative to.
@@ -255,7 +255,7 @@ void LiveWindows::point_to_reference(std::size_t number, std::int64_t robot, std
   const std::int64_t begin = rows.begin(robot);
   window.reference_offsets[0] = begin;
   window.reference_offsets[1] = begin + rows.count(robot);
-  if (!is_by_row(*reference.stream)) return;
+  if (!reference.is_by_row) return;
   // The anchor's row is the first: let it be the newest.
   const std::int64_t count = rows.rows_not_after(robot, now_ns);
   window.reference_offsets[0] = begin + std::max<std::int64_t>(count - 1, 0);

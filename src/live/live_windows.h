@@ -46,7 +46,9 @@ class LiveWindows {
   /// A window of the plan, and what the plan points to.
   struct Window {
     const LiveStream* stream;
-    LiveSource* source;                // its rows; null: it is checked, and never made
+    LiveSource* source;  // its rows; null: it is checked, and never made
+    bool is_by_row;
+    std::int64_t reach;                // before now: ns, or rows; INT64_MAX: an episode's first row
     std::vector<std::int64_t> steps;   // of the plan; by row from the robot's first row
     std::vector<std::int64_t> asked;   // as they were given
     std::int64_t offsets[2] = {0, 0};  // of the robot's rows in memory
