@@ -16,12 +16,12 @@ from torch import Tensor
 from robocache import _config
 from robocache._live_arguments import Values, as_array, integers, nanoseconds, parse_time, rows_of
 from robocache._live_library import STATS, Aligner, LiveStatus
+from robocache._live_transforms import LiveTransforms
 from robocache.live_stats import LiveStats
 from robocache.loader import device as _device
 from robocache.loader.order import check_integer
 from robocache.policy_spec import PolicySpec, StreamSpec
 from robocache.store.dtypes import STORAGE
-from robocache.transforms import Transform, from_dict
 
 _NEVER = -(2**63)  # the newest time of a stream without rows
 _SLOTS = 4  # copies to a GPU that may be under way
@@ -99,9 +99,7 @@ class LiveAligner:
         self.device = _device.find_device(device)
         """Where batches are."""
         self._streams = {s.name: _Stream(i, s) for i, s in enumerate(spec.streams)}
-        self._transforms = _make_transforms(spec, name)
-        # What each took from the last query's batch, besides what it changes.
-        self._read: list[dict[str, Tensor]] = [{} for _ in self._transforms]
+        self._transforms = LiveTransforms(spec, self.robots, name)
         _config.check_bool("reuse_buffers", reuse_buffers)
         rows = zip(
             self._rows("buffer_rows", buffer_rows), self._rows("ring_rows", ring_rows), strict=True
@@ -122,7 +120,10 @@ class LiveAligner:
         self._places = [
             (o.key, o.dtype, o.shape, _strides(o.shape), o.offset // o.dtype.itemsize)
             for i, o in enumerate(self._aligner.outputs)
-            if spec.with_age or i < values or not o.key.endswith("_age")
+            if spec.with_age
+            or i < values
+            or not o.key.endswith("_age")
+            or o.key in self._transforms.ages
         ]
         self._words = -(-self._aligner.output_bytes // 8)
         self._dtypes = {place[1] for place in self._places}
@@ -296,12 +297,7 @@ class LiveAligner:
                 status = self._query_on_cuda(stream, address, time_ns, out)
         if status not in (LiveStatus.OK, LiveStatus.NO_ROWS):  # the masks tell of the latter
             raise RuntimeError(f"query: expected to be made, got {LiveStatus(status).name}")
-        batch = dict(batch)
-        for i, transform in enumerate(self._transforms):
-            self._read[i] = {key: batch[key].clone() for key in transform.reads if key in batch}
-            if any(key in batch for key in transform.keys):  # others are of what lies ahead
-                batch = transform(batch)
-        return batch
+        return self._transforms(dict(batch))
 
     def _query_on_cuda(self, stream: int, times: int | None, time_ns: int, out: int) -> int:
         assert self._index is not None
@@ -366,9 +362,7 @@ class LiveAligner:
         # Without the axis of robots, or of one step.
         missing = max(len(row) + 2 - tensor.dim(), 0) if self.robots == 1 else 0
         values = tensor[(None,) * missing]
-        for transform, read in zip(self._transforms[::-1], self._read[::-1], strict=True):
-            if key in transform.keys:
-                values = self._inverse(transform, read, key, values)
+        values = self._transforms.inverse(key, values, self.device)
         if tuple(values.shape[2:]) != row or values.size(0) != self.robots or missing > 2:
             shape = f"[R={self.robots},K{''.join(f',{size}' for size in row)}]"
             raise ValueError(f"{key}: expected {shape}, got {list(tensor.shape)}")
@@ -380,17 +374,6 @@ class LiveAligner:
             values = self._undo(members[0], values)
         values = values[(0,) * missing].to(tensor.device, tensor.dtype)
         return values.numpy() if isinstance(action, np.ndarray) else values
-
-    def _inverse(
-        self, transform: Transform, read: Mapping[str, Tensor], key: str, values: Tensor
-    ) -> Tensor:
-        for name in transform.reads:
-            if name not in read:
-                raise RuntimeError(
-                    f"undo: expected a query first, whose {name} {key} is relative to"
-                )
-        found: Tensor = transform.inverse({key: values.to(self.device)}, read)[key]
-        return found
 
     def _undo(self, stream: _Stream, values: Tensor) -> Tensor:
         """Of [R,K,...] on any device: on the CPU, float32 or float64."""
@@ -411,7 +394,9 @@ class LiveAligner:
         Raises:
             ValueError: There is no such robot.
         """
-        self._aligner.reset(-1 if robot is None else self._robot(robot))
+        number = None if robot is None else self._robot(robot)
+        self._aligner.reset(-1 if number is None else number)
+        self._transforms.reset(number)
 
     def stats(self, robot: int | None = None) -> dict[str, LiveStats]:
         """What each stream that takes rows has gone through, of one robot or of all together.
@@ -454,12 +439,6 @@ class LiveAligner:
 def _strides(shape: tuple[int, ...]) -> tuple[int, ...]:
     """Of elements that stand one after the other."""
     return tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
-
-
-def _make_transforms(spec: PolicySpec, name: str) -> list[Transform]:
-    return [
-        from_dict(fields, f"{name}: transforms[{i}]") for i, fields in enumerate(spec.transforms)
-    ]
 
 
 def _check_undo(status: int, stream: StreamSpec) -> None:

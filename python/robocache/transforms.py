@@ -44,6 +44,8 @@ class Transform(ABC):
 
     type: ClassVar[str]
     """What :meth:`to_dict` calls it."""
+    step = -1
+    """The step of the keys that it reads which is the anchor's, at offset 0."""
 
     @property
     @abstractmethod
@@ -346,8 +348,12 @@ class DeltaToAbsolute(_Deltas):
         return self._convert(absolute_to_delta, x, batch)
 
     def _masks(self, batch: Mapping[str, Any]) -> Batch:
+        name = f"{self.key}_is_pad"
+        if name not in batch:
+            return {}
+        # Without a mask of the start, that is taken for valid.
         masks = also_padded(batch, self.key, self.start, self.step)
-        return {name: is_pad.cumsum(-1) > 0 for name, is_pad in masks.items()}
+        return {name: masks.get(name, batch[name]).cumsum(-1) > 0}
 
 
 @dataclass(frozen=True)
@@ -374,8 +380,10 @@ class AbsoluteToDelta(_Deltas):
 
     def _masks(self, batch: Mapping[str, Any]) -> Batch:
         name, of_start = f"{self.key}_is_pad", padded_row(batch, self.start, self.step)
-        if name not in batch or of_start is None:
+        if name not in batch:
             return {}
+        if of_start is None:  # no mask: it is taken for valid
+            of_start = torch.zeros_like(batch[name][:, 0])
         before = torch.cat([of_start[:, None], batch[name][:, :-1]], -1)
         return {name: batch[name] | before}
 

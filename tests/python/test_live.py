@@ -315,6 +315,35 @@ def test_transforms_are_done_and_undone(tmp_path: Path) -> None:
         rc.LiveAligner(spec_file)
 
 
+def test_what_transforms_are_relative_to() -> None:
+    """No row, or none since a reset, is an error, in place of zeros."""
+    relative = transforms.AbsoluteToDelta("action", "joints").to_dict()
+    aligner = rc.LiveAligner(replace(SPEC, transforms=(relative,)), robots=2)
+    answer = np.ones((2, 1, 2))
+    no_query = r"^undo: expected a query first, whose joints action is relative to"
+    no_row = r"^undo: expected a row of joints by the last query, which action is relative to"
+    assert set(aligner.query(0)) == {"joints", "joints_is_pad"}
+    with pytest.raises(RuntimeError, match=no_row):
+        aligner.undo("action", answer)
+    push_ramp(aligner)
+    aligner.query(40 * MS)
+    with pytest.raises(RuntimeError, match=no_row):  # the other robot's
+        aligner.undo("action", answer)
+    push_ramp(aligner, robot=1)
+    aligner.query(45 * MS)  # held, and so padded
+    undone = torch.as_tensor(aligner.undo("action", answer))
+    assert torch.allclose(undone[:, 0], torch.tensor([[11.0, -2.75], [11.0, -2.75]]).double())
+    aligner.reset(1)
+    with pytest.raises(RuntimeError, match=no_query):
+        aligner.undo("action", answer)
+    aligner.query(46 * MS)
+    with pytest.raises(RuntimeError, match=no_row):
+        aligner.undo("action", answer)
+    aligner.reset()
+    with pytest.raises(RuntimeError, match=no_query):
+        aligner.undo("action", answer)
+
+
 # ---- what goes wrong -----------------------------------------------------------------------------
 
 

@@ -133,6 +133,10 @@ def test_deltas() -> None:
     assert added["action"].flatten().tolist() == [10, 12, 16]
     assert added["action_is_pad"].tolist() == [[True, True, True]]  # the start is
     assert to_absolute.inverse(added)["action"].flatten().tolist() == [1, 2, 4]
+    del batch["state_is_pad"]  # the start is valid then
+    assert to_delta(batch)["action_is_pad"].tolist() == [[False, True, True]]
+    assert to_absolute(batch)["action_is_pad"].tolist() == [[False, True, True]]
+    batch["state_is_pad"] = torch.tensor([[True, False]])
     relative = RelativePose("action", "state", "rotation_vector")
     masks = {name: batch[name] for name in ("action_is_pad", "state_is_pad")}
     x = poses("rotation_vector", 1, 3)
