@@ -291,6 +291,25 @@ def test_statistics_of_what_stands_side_by_side_and_of_transforms(store: rc.Epis
     assert (alone["square"].min >= 0).all()
 
 
+def test_statistics_of_a_group_that_a_transform_changed(store: rc.EpisodeStore) -> None:
+    options: Any = {"delta_timestamps": WINDOWS | {"joints": [0.0]}}
+    options["concat"] = {"obs": ["joints", "pose"]}
+    six = rc.transforms.ConvertRotation("obs", "quaternion_xyzw", "rotation_6d", 7)
+    loader = make(store, **options, transforms=[six])
+    stats = rc.compute_stats(loader)
+    assert "obs" in stats and not {"joints", "pose"} & set(stats)
+    assert stats["obs"].mean.shape == (13,)
+    batches = [loader.next() for _ in range(len(loader))]
+    rows = torch.cat([b["obs"][~(b["joints_is_pad"] | b["pose_is_pad"])] for b in batches])
+    np.testing.assert_allclose(stats["obs"].mean, rows.double().mean(0).cpu(), rtol=1e-6, atol=1e-6)
+
+    def wider(batch: Any, generator: Any) -> Any:
+        return batch | {"obs": torch.cat([batch["obs"], batch["obs"]], -1)}
+
+    with pytest.raises(ValueError, match=r"^loader: expected obs of 11 columns, those of joints, "):
+        rc.compute_stats(make(store, **options, transforms=[wider]))
+
+
 def test_statistics_of_relative_windows(store: rc.EpisodeStore) -> None:
     """They are of what is left when the reference is subtracted, and normalise that."""
     options: Any = {

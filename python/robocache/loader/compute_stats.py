@@ -21,6 +21,7 @@ from robocache.normalizer.window_statistics import WindowStatistics
 from robocache.store.dtypes import stored
 from robocache.store.statistics import StreamStatistics
 from robocache.store.stream_info import MAX_COLOURS, StatisticsSummary, summary_of
+from robocache.transforms import Transform
 
 _NAMES = {dtype: name for name, dtype in TORCH_DTYPES.items()}
 _PATIENCE = 2.0  # seconds until it says how far it is
@@ -44,13 +45,15 @@ def compute_stats(loader: Loader, *, batches: int | None = None) -> WindowStatis
 
     Returns:
         A summary by key of each stream of floats or bytes, also of those that stand side by side in
-        the batch; and of each key of such that transforms added, padded as ``<key>_is_pad`` says
-        where there is one. Of C channels: those of a row, or the colours of images, which are from
-        0 to 1.
+        the batch, unless a transform changed what is made of them: then of that key, padded where
+        one of its streams is; and of each key of such that transforms added, padded as
+        ``<key>_is_pad`` says where there is one. Of C channels: those of a row, or the colours of
+        images, which are from 0 to 1.
 
     Raises:
         TypeError: It is no loader.
-        ValueError: It normalises, is a mixture, draws from a share, or has batches that are nested.
+        ValueError: It normalises, is a mixture, draws from a share, or has batches that are nested;
+            or a function gave streams that stand side by side another width.
 
     Example:
         >>> stats = rc.compute_stats(rc.Loader(store, 256, windows))
@@ -76,13 +79,16 @@ def compute_stats(loader: Loader, *, batches: int | None = None) -> WindowStatis
     count = len(loader) if batches is None else check_integer("batches", batches, 1)
     windows = {window.key: window for window in loader._windows}
     groups = loader._arguments["concat"] or {}
+    changed = {
+        key for made in loader._transforms if isinstance(made, Transform) for key in made.keys
+    }
     found: dict[str, _Key] = {}
     before = loader.state_dict()
     loader.load_state_dict({**before, "position": 0})
     try:
         with _progress(count) as update:
             for done in range(count):
-                batch = _split(loader.next(), groups, windows)
+                batch = _split(loader.next(), groups, windows, changed)
                 for key in _keys(batch, windows):
                     window = windows.get(key)
                     if key not in found:
@@ -157,19 +163,31 @@ class _Key:
         )
 
 
-def _split(batch: Any, groups: Any, windows: dict[str, Window]) -> dict[str, Any]:
-    """The batch with each stream by itself, where some stand side by side."""
+def _split(
+    batch: Any, groups: Any, windows: dict[str, Window], changed: set[str]
+) -> dict[str, Any]:
+    """The batch with each stream by itself, where some stand side by side.
+
+    A group that a transform changed stays whole, and is padded where one of its streams is.
+    """
     found = dict(batch)
     for group, keys in groups.items():
         if group not in batch:  # a transform took it away
             continue
-        column = 0
-        for key in keys:
-            width = windows[key].elements
-            found[key] = batch[group][..., column : column + width].reshape(
-                *batch[group].shape[:-1], *windows[key].shape
+        if group in changed:
+            masks = [batch[key + PAD] for key in keys if key + PAD in batch]
+            if masks and group + PAD not in batch:
+                found[group + PAD] = torch.stack(masks).any(0)
+            continue
+        widths = [windows[key].elements for key in keys]
+        if batch[group].size(-1) != sum(widths):
+            raise ValueError(
+                f"loader: expected {group} of {sum(widths)} columns, those of {', '.join(keys)}, "
+                f"got {batch[group].size(-1)} (a transform that is not of robocache.transforms "
+                "gives what it changes another key)"
             )
-            column += width
+        for key, columns in zip(keys, batch[group].split(widths, -1), strict=True):
+            found[key] = columns.reshape(*columns.shape[:-1], *windows[key].shape)
         del found[group]
     return found
 
