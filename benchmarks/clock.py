@@ -161,6 +161,16 @@ def copy_bandwidth_cpu(total_bytes: int, repeats: int) -> float:
     return 2 * source.nbytes / seconds
 
 
+def copy_seconds(total_bytes: int, sets: int, device: torch.device, repeats: int) -> float:
+    """Device time of one torch copy that reads half of so many bytes and writes as many."""
+    size = max(1, total_bytes // 2)
+    pairs = [torch.empty(2, size, dtype=torch.uint8, device=device) for _ in range(sets)]
+    for pair in pairs:
+        pair.zero_()
+    inputs = [(pair[0], pair[1]) for pair in pairs]
+    return device_seconds(lambda a, b: b.copy_(a), inputs, repeats, lambda i, out: None)
+
+
 def measure_ceiling(device: torch.device, repeats: int) -> Ceiling:
     if device.type == "cpu":
         bandwidth = copy_bandwidth_cpu(1 << 30, repeats)

@@ -21,6 +21,7 @@ from clock import (
     Ceiling,
     Inputs,
     copy_bandwidth_cpu,
+    copy_seconds,
     device_seconds,
     kernel_seconds,
     measure_ceiling,
@@ -80,6 +81,7 @@ class Result:
     bandwidth: float | None  # the ceiling that the floor is taken from
     floor_s: float | None
     sort_floor_s: float | None  # of what sorts its rows first, where that is needed
+    copy_s: float | None  # of one copy that moves as many bytes, on a GPU
     torch_add_wall_s: float  # measured in turns with robocache
     robocache: Timing
     memory_bytes: int | None = None
@@ -164,6 +166,7 @@ class Runner:
             bandwidth=None,
             floor_s=None,
             sort_floor_s=None,
+            copy_s=None,
             torch_add_wall_s=add_wall_s,
             robocache=Timing(wall_s=ours),
         )
@@ -176,6 +179,9 @@ class Runner:
             sets += [case.make_inputs(generator) for _ in range(count - 1)]
         result.sets = len(sets)
         self._set_floors(case, self.ceiling, sets[0], result)
+        if options.device.type == "cuda":
+            self.progress.step("one copy")
+            result.copy_s = copy_seconds(result.bytes, len(sets), options.device, options.repeats)
 
         formulation, reference = next(iter(case.eager.items()))
         try:

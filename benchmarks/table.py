@@ -58,6 +58,7 @@ def gpu_row(case: Mapping[str, Any]) -> dict[str, str]:
         "floor": microseconds(case["floor_s"]),
         "**robocache**": f"**{microseconds(ours['device_s'])}**",
         "of floor": share(case["floor_s"], ours["device_s"]),
+        "one copy": microseconds(case.get("copy_s")),
         "torch.compile": microseconds(compiled),
         "its best form": formulation.replace("-no-cudagraphs", ""),
         "torch eager": microseconds(eager),
@@ -101,6 +102,7 @@ def voxel_gpu_row(case: Mapping[str, Any]) -> dict[str, str]:
         "floor": microseconds(case["floor_s"]),
         "**robocache**": f"**{microseconds(ours['device_s'])}**",
         "÷ floor": ratio(ours["device_s"], case["floor_s"]),
+        "one copy": microseconds(case.get("copy_s")),
     }
     if case["sort_floor_s"] is not None:
         row["floor with sort"] = microseconds(case["sort_floor_s"])
