@@ -322,6 +322,7 @@ void make_relative(WindowData& window, std::int32_t number, const WindowData& re
   WindowStream& options = window.options;
   if (options.channels_first || options.out_type == DataType::kUInt8) return;
   if (reference.options.channels_first || reference.options.relative_to >= 0) return;
+  if (reference.channels() > kMaxReferenceChannels) return;
   const std::vector<Method> methods = methods_of(window);
   const std::vector<Method> reference_methods = methods_of(reference);
   options.relative_to = number;
