@@ -81,11 +81,15 @@ struct LiveOptions {
   std::vector<LiveGroup> concat;
 
   // Where a stream says none: its buffer has the rows of its window's reach at its rate, as many
-  // again times `margin`, and 8; its ring those of `pause_ns`, and 8; where it has no rate, as many as its buffer.
+  // again times `margin`, those of `pause_ns`, and 8; its ring those of `pause_ns`, and 8; where it
+  // has no rate, as many as its buffer. So long may a query be late, and so far may now lie behind
+  // a stream's newest row, as with the newest row of a camera whose images take their time.
   double margin = 0.5;
   std::int64_t pause_ns = 250'000'000;
 
-  // A row stamped later than a query's now by more than this is a mistake: it is given up.
+  // A row stamped later than a query's now by more than this is a mistake: it is given up. So is
+  // one of the stream whose newest row is now, stamped so much later than those that are held,
+  // unless it follows another such one: then the stream had stopped.
   std::int64_t max_future_ns = 10'000'000'000;
 
   // Pinned buffers for `query_on_cuda`, each of `output_bytes()`: how many of its copies may be
@@ -135,7 +139,9 @@ struct LiveStats {
   std::int64_t too_late = 0;    // stamped before all that are held, of a full buffer: given up
   std::int64_t repeated = 0;    // stamped like one that is held; both are kept, in their order
   std::int64_t early = 0;       // stamped later than now, by at most max_future_ns: held
-  std::int64_t future = 0;      // stamped later than that: given up
+  // Given up: stamped later than that; or later than now, and of a full buffer, whose other rows
+  // the window needs.
+  std::int64_t future = 0;
 
   std::int64_t outdated = 0;           // the oldest, given up for newer ones, as is usual
   std::int64_t forgotten = 0;          // by reset
@@ -154,8 +160,8 @@ class LiveNow {
   static constexpr LiveNow at(std::int64_t time_ns) { return {Kind::kAt, time_ns, nullptr}; }
   /// At a time of each robot: [R].
   static constexpr LiveNow each(const std::int64_t* times_ns) { return {Kind::kEach, 0, times_ns}; }
-  /// At the stamp of a stream's newest row, of each robot. None of its rows is too far in the
-  /// future. A robot that has no row of it gets zeros, all padding.
+  /// At the stamp of a stream's newest row, of each robot; `max_future_ns` says which are too far
+  /// in the future. A robot that has no row of it gets zeros, all padding.
   static constexpr LiveNow newest_of(std::int64_t stream) {
     return {Kind::kNewest, stream, nullptr};
   }
@@ -194,7 +200,9 @@ class LiveNow {
 /// make no system call and throw nothing; `push` is wait-free. (`query_on_cuda` calls CUDA.)
 class ROBOCACHE_API LiveAligner {
  public:
-  /// Allocates all there will be: for each robot and stream, `ring_rows + 2 * buffer_rows` rows.
+  /// Allocates all there will be: for each robot and stream, `2 * buffer_rows` rows, and for the
+  /// ring as many as the next power of two of `ring_rows`, of which each takes 16 bytes more and is
+  /// rounded up to 64.
   ///
   /// Throws ValueError and TypeError, which name the stream and the option; of windows that reach
   /// farther back than the buffer is long at the stream's rate, too. Throws DeviceError where

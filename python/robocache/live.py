@@ -56,7 +56,8 @@ class LiveAligner:
         device: Where batches are wanted. On "cuda" they are made on the CPU and copied, in one
             piece, on the current stream.
         buffer_rows: How many rows of a stream are kept for its windows, by stream. Others keep what
-            their windows reach back for at the spec's rate, and half as many again.
+            their windows reach back for at the spec's rate, half as many again, and those of a
+            quarter of a second.
         ring_rows: How many rows of a stream may be pushed between two queries, by stream; more are
             dropped. Others have room for a quarter of a second.
         max_future_s: A row stamped later than a query by more than this is a mistake: it is given

@@ -34,10 +34,15 @@ double reach_ns(const LiveStream& stream) {
   return std::max(steps, static_cast<double>(stream.latency_ns));
 }
 
-/// The rows that a window is made of, at the stream's rate; as a float, which holds any.
+bool has_reach(const LiveStream& stream) {
+  return stream.timeline == Timeline::kRows || stream.rate > 0;
+}
+
+/// The rows that a window is made of, at the stream's rate: those of its reach, and the one at or
+/// before its begin. As a float, which holds any.
 double rows_in_reach(const LiveStream& stream) {
   if (stream.timeline == Timeline::kRows) return 1 - static_cast<double>(earliest_step(stream));
-  return std::ceil(reach_ns(stream) * stream.rate / 1e9);
+  return std::ceil(reach_ns(stream) * stream.rate / 1e9) + 1;
 }
 
 void check_options(const LiveOptions& options) {
@@ -172,29 +177,28 @@ void set_rows(LiveStream& stream, const LiveOptions& options) {
     return;
   }
   const bool is_by_row = stream.timeline == Timeline::kRows;
-  const bool has_reach = is_by_row || stream.rate > 0;
   if (stream.buffer_rows == 0 && !is_by_row && has_method(stream, Method::kSum)) {
     throw_value_error(name("buffer_rows"),
                       "a number of rows for method sum, whose first step adds all of an episode's",
                       "0");
   }
-  if (stream.buffer_rows == 0 && !has_reach) {
+  if (stream.buffer_rows == 0 && !has_reach(stream)) {
     throw_value_error(name("buffer_rows"), "a number of rows where the stream has no rate", "0");
   }
-  const double needed = has_reach ? rows_in_reach(stream) : 0;
+  const double needed = has_reach(stream) ? rows_in_reach(stream) : 0;
+  const double paused = std::ceil(stream.rate * static_cast<double>(options.pause_ns) / 1e9);
   if (stream.buffer_rows == 0) {
-    stream.buffer_rows = checked_rows(std::ceil(needed * (1 + options.margin)) + kSpareRows,
-                                      name("steps"), " rows of their reach");
+    checked_rows(needed, name("steps"), " rows of their reach");
+    const double reckoned = std::ceil(needed * (1 + options.margin)) + paused + kSpareRows;
+    stream.buffer_rows = checked_rows(reckoned, name("buffer_rows"), " of reach, margin and pause");
   } else if (needed > static_cast<double>(stream.buffer_rows)) {
     throw_value_error(name("buffer_rows"), "at least the " + text_of(needed) + " rows of its reach",
                       std::to_string(stream.buffer_rows));
   }
   if (stream.ring_rows == 0) {
-    const double pushed =
-        std::ceil(stream.rate * static_cast<double>(options.pause_ns) / 1e9) + kSpareRows;
-    stream.ring_rows = stream.rate > 0
-                           ? checked_rows(pushed, "pause_ns", " rows of " + quoted(stream.name))
-                           : stream.buffer_rows;
+    stream.ring_rows = stream.rate > 0 ? checked_rows(paused + kSpareRows, "pause_ns",
+                                                      " rows of " + quoted(stream.name))
+                                       : stream.buffer_rows;
   }
   const double bytes = static_cast<double>(stream.ring_rows + 2 * stream.buffer_rows) *
                        static_cast<double>(options.robots) *
@@ -236,6 +240,11 @@ bool has_method(const LiveStream& stream, Method method) {
 
 std::int64_t earliest_step(const LiveStream& stream) {
   return *std::min_element(stream.steps.begin(), stream.steps.end());
+}
+
+std::int64_t kept_rows(const LiveStream& stream) {
+  const double half = std::ceil(static_cast<double>(stream.buffer_rows) / 2);
+  return static_cast<std::int64_t>(has_reach(stream) ? rows_in_reach(stream) : half);
 }
 
 std::vector<LiveStream> checked_streams(std::vector<LiveStream> streams,

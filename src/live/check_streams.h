@@ -30,6 +30,10 @@ bool has_method(const LiveStream& stream, Method method);
 /// The step that is farthest back, in ns or rows.
 std::int64_t earliest_step(const LiveStream& stream);
 
+/// How many of a checked stream's `buffer_rows` are for rows at or before now, whatever rows there
+/// are after it: those that its window needs, or half of them where that is not known.
+std::int64_t kept_rows(const LiveStream& stream);
+
 /// The streams with `buffer_rows` and `ring_rows` as they are to be, 0 of those that are not live.
 ///
 /// Throws ValueError or TypeError for names, shapes, types, sizes, references and options that do

@@ -38,8 +38,8 @@ struct LiveAligner::Contents {
     for (const LiveStream& stream : streams) {
       const auto bytes = static_cast<std::size_t>(elements_of(stream) * size_of(stream.dtype));
       made.push_back(is_live(stream)
-                         ? std::make_unique<LiveSource>(stream.buffer_rows, stream.ring_rows, bytes,
-                                                        options.robots)
+                         ? std::make_unique<LiveSource>(stream.buffer_rows, kept_rows(stream),
+                                                        stream.ring_rows, bytes, options.robots)
                          : nullptr);
     }
     return made;
@@ -131,7 +131,7 @@ LiveStatus LiveAligner::query(const LiveNow& now, void* out) noexcept {
     std::int64_t time = now.kind_ == LiveNow::Kind::kEach ? now.times_ns_[r] : now.number_;
     std::int64_t taken_at = time;  // which rows are of the future then
     if (is_at_newest) {
-      clock->drain(r, INT64_MAX, 0);
+      clock->drain_clock(r, all.options.max_future_ns);
       const bool has_rows = clock->buffer.count(r) > 0;
       time = has_rows ? clock->buffer.newest_time(r) : INT64_MIN;
       taken_at = has_rows ? time : INT64_MAX;  // nobody knows yet

@@ -12,9 +12,10 @@ namespace robocache {
 
 class LiveSource {
  public:
-  LiveSource(std::int64_t buffer_rows, std::int64_t ring_rows, std::size_t row_bytes,
-             std::int64_t robots)
-      : buffer(buffer_rows, row_bytes, robots) {
+  /// `kept_rows`: as `kept` of RowBuffer.
+  LiveSource(std::int64_t buffer_rows, std::int64_t kept_rows, std::int64_t ring_rows,
+             std::size_t row_bytes, std::int64_t robots)
+      : buffer(buffer_rows, kept_rows, row_bytes, robots) {
     for (std::int64_t r = 0; r < robots; ++r) {
       rings_.push_back(std::make_unique<RowRing>(ring_rows, row_bytes));
     }
@@ -27,15 +28,27 @@ class LiveSource {
     const std::int64_t taken =
         ring(robot).take_all([&](const RowRing::Header& row, const std::byte* values) {
           if (row.time_ns > now_ns) {
-            // The difference of the two may be past int64.
-            const std::uint64_t early =
-                static_cast<std::uint64_t>(row.time_ns) - static_cast<std::uint64_t>(now_ns);
-            if (early > static_cast<std::uint64_t>(max_future_ns)) {
+            if (is_past(row.time_ns, now_ns, max_future_ns)) {
               return buffer.refuse_future(robot, row.time_ns);
             }
             buffer.counters(robot).early.add(1);
           }
-          buffer.insert(robot, row.time_ns, row.is_valid, values);
+          buffer.insert(robot, row.time_ns, now_ns, row.is_valid, values);
+        });
+    buffer.counters(robot).taken.add(taken);
+  }
+
+  /// The same for a query at the newest of these rows. A row so far past those that are held is a
+  /// mistake here too, unless it follows another one as far: then the stream had stopped.
+  void drain_clock(std::int64_t robot, std::int64_t max_future_ns) {
+    const std::int64_t taken =
+        ring(robot).take_all([&](const RowRing::Header& row, const std::byte* values) {
+          if (buffer.count(robot) > 0 &&
+              is_past(row.time_ns, buffer.newest_time(robot), max_future_ns) &&
+              is_past(row.time_ns, buffer.last_arrived(robot), max_future_ns)) {
+            return buffer.refuse_future(robot, row.time_ns);
+          }
+          buffer.insert(robot, row.time_ns, INT64_MAX, row.is_valid, values);
         });
     buffer.counters(robot).taken.add(taken);
   }
@@ -52,6 +65,13 @@ class LiveSource {
   RowBuffer buffer;
 
  private:
+  /// Whether a time is later than another by more than so much: the difference may be past int64.
+  static bool is_past(std::int64_t time_ns, std::int64_t than_ns, std::int64_t by_ns) {
+    return time_ns > than_ns &&
+           static_cast<std::uint64_t>(time_ns) - static_cast<std::uint64_t>(than_ns) >
+               static_cast<std::uint64_t>(by_ns);
+  }
+
   std::vector<std::unique_ptr<RowRing>> rings_;  // [R]
 };
 

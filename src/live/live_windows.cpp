@@ -48,8 +48,10 @@ std::int64_t reach_of(const LiveStream& stream) {
   if (!is_by_row(stream) && has_method(stream, Method::kSum)) return INT64_MAX;
   const std::int64_t step = earliest_step(stream);
   const std::int64_t back = step == INT64_MIN ? INT64_MAX : -step;
-  const std::int64_t half = is_by_row(stream) ? 0 : stream.mean_window_ns.value_or(0) / 2;
-  return back > INT64_MAX - half ? INT64_MAX : back + half;
+  if (is_by_row(stream)) return back;
+  const std::int64_t half = stream.mean_window_ns.value_or(0) / 2;
+  const std::int64_t reach = back > INT64_MAX - half ? INT64_MAX : back + half;
+  return std::max(reach, stream.latency_ns);  // to the newest row that counts as arrived
 }
 
 }  // namespace

@@ -5,8 +5,10 @@
 
 namespace robocache {
 
-RowBuffer::RowBuffer(std::int64_t capacity, std::size_t row_bytes, std::int64_t robots)
+RowBuffer::RowBuffer(std::int64_t capacity, std::int64_t kept, std::size_t row_bytes,
+                     std::int64_t robots)
     : capacity_(capacity),
+      kept_(kept),
       row_bytes_(row_bytes),
       robots_(static_cast<std::size_t>(robots)),
       times_(static_cast<std::size_t>(rows_in_memory())),
@@ -20,11 +22,16 @@ std::int64_t RowBuffer::rows_not_after(std::int64_t robot, std::int64_t time_ns)
   return std::upper_bound(oldest, oldest + count(robot), time_ns) - oldest;
 }
 
-void RowBuffer::insert(std::int64_t robot, std::int64_t time_ns, bool is_valid,
+void RowBuffer::insert(std::int64_t robot, std::int64_t time_ns, std::int64_t now_ns, bool is_valid,
                        const std::byte* values) {
   Robot& rows = at(robot);
   Counters& counters = rows.counters;
   note_arrival(rows, time_ns);
+  if (rows.count == capacity_ && must_give_up_newest(robot, time_ns, now_ns)) {
+    counters.future.add(1);
+    if (time_ns >= newest_time(robot)) return;
+    --rows.count;
+  }
   std::int64_t index = rows.count;
   if (rows.count > 0 && time_ns < newest_time(robot)) {
     index = rows_not_after(robot, time_ns);
@@ -62,6 +69,14 @@ void RowBuffer::forget(std::int64_t robot) {
 void RowBuffer::note_arrival(Robot& robot, std::int64_t time_ns) {
   if (time_ns < robot.last_arrived) robot.counters.clock_back.add(1);
   robot.last_arrived = time_ns;
+}
+
+/// Of a full buffer and a row that comes: whether the newest of all of them is later than now, and
+/// without the oldest there were fewer rows up to now than are kept.
+bool RowBuffer::must_give_up_newest(std::int64_t robot, std::int64_t time_ns,
+                                    std::int64_t now_ns) const {
+  if (std::max(time_ns, newest_time(robot)) <= now_ns) return false;
+  return rows_not_after(robot, now_ns) + (time_ns <= now_ns ? 1 : 0) <= kept_;
 }
 
 void RowBuffer::give_up_oldest(Robot& robot) {

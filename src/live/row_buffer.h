@@ -24,8 +24,9 @@ namespace robocache {
 /// Appending writes two rows and moves none: no query pays for those before it.
 class RowBuffer {
  public:
-  /// Of `capacity` rows for each of so many robots.
-  RowBuffer(std::int64_t capacity, std::size_t row_bytes, std::int64_t robots);
+  /// Of `capacity` rows for each of so many robots. `kept`, of 1 to as many: rows stamped at or
+  /// before now that are not given up for others, later ones above all.
+  RowBuffer(std::int64_t capacity, std::int64_t kept, std::size_t row_bytes, std::int64_t robots);
 
   std::int64_t capacity() const { return capacity_; }
   /// Rows of memory, of all robots: what the arrays below have.
@@ -44,9 +45,14 @@ class RowBuffer {
   /// How many of a robot's rows are stamped at or before a time.
   std::int64_t rows_not_after(std::int64_t robot, std::int64_t time_ns) const;
 
-  /// Puts a row in its place, and gives up the oldest if there are as many as the buffer has; or the
-  /// row itself, if it is older than that.
-  void insert(std::int64_t robot, std::int64_t time_ns, bool is_valid, const std::byte* values);
+  /// The stamp of the row that was taken last; INT64_MIN: none since the last `forget`.
+  std::int64_t last_arrived(std::int64_t robot) const { return at(robot).last_arrived; }
+
+  /// Puts a row in its place. If there are as many as the buffer has, it gives up the oldest; or the
+  /// row itself, if it is older than that; or the newest of all, if it is later than now and the
+  /// oldest is one of those that are kept.
+  void insert(std::int64_t robot, std::int64_t time_ns, std::int64_t now_ns, bool is_valid,
+              const std::byte* values);
 
   /// Counts a row that was taken from its ring for nothing: it is stamped too far in the future.
   void refuse_future(std::int64_t robot, std::int64_t time_ns);
@@ -80,6 +86,7 @@ class RowBuffer {
   }
 
   void note_arrival(Robot& robot, std::int64_t time_ns);
+  bool must_give_up_newest(std::int64_t robot, std::int64_t time_ns, std::int64_t now_ns) const;
   void give_up_oldest(Robot& robot);
   void write(std::int64_t robot, std::int64_t index, std::int64_t time_ns, bool is_valid,
              const std::byte* values);
@@ -87,6 +94,7 @@ class RowBuffer {
   void publish(Robot& robot, std::int64_t number);
 
   std::int64_t capacity_;
+  std::int64_t kept_;
   std::size_t row_bytes_;
   std::vector<Robot> robots_;
   std::vector<std::int64_t> times_;  // [R,2C], as valid; and the values, [R,2C,D]

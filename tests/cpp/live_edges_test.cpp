@@ -143,6 +143,91 @@ TEST(LiveEdges, StampsFarInTheFutureAreGivenUpAndThoseALittleEarlyWait) {
   EXPECT_EQ(Seen::of(aligner, LiveNow::at(INT64_MIN)).values, (Values{0}));
 }
 
+TEST(LiveEdges, RowsOfTheFutureDoNotPushOutThoseOfNow) {
+  LiveStream stream = scalar({-2, 0});
+  stream.buffer_rows = 10;
+  LiveAligner aligner({stream}, {});
+  for (int i = 0; i < 15; ++i) push(aligner, 5000 + i, -1);  // by a clock that is wrong
+  for (int ms = 0; ms < 20; ++ms) push(aligner, ms, static_cast<float>(ms));
+  const Seen seen = Seen::of(aligner, LiveNow::at(19 * kMs));
+  EXPECT_EQ(seen.values, (Values{17, 19}));
+  EXPECT_EQ(seen.is_pad, (Flags{false, false}));
+  const LiveStats stats = aligner.stats(0);
+  EXPECT_EQ(stats.too_late, 0);
+  EXPECT_EQ(stats.early, 15);
+  EXPECT_EQ(stats.future, 5 + 3);  // those past ten; and for the three rows that the window needs
+  EXPECT_EQ(stats.held, 10);
+  EXPECT_EQ(stats.taken, stats.held + stats.outdated + stats.future);
+}
+
+TEST(LiveEdges, NowMayLieBehindOtherStreamsByThePause) {
+  LiveStream joints = scalar({-20, -10, 0}, "force");
+  joints.rate = 500;
+  LiveStream camera = scalar({0}, "camera");
+  camera.rate = 30;
+  LiveAligner aligner({joints, camera}, {});
+  EXPECT_EQ(aligner.streams()[0].buffer_rows, 17 + 125 + 8);
+  std::int64_t padded = 0;
+  for (std::int64_t ms = 0; ms < 2000; ms += 2) {
+    push(aligner, ms, static_cast<float>(ms));
+    const std::int64_t taken = ms - 60;  // when the image was, which arrives by now
+    if (taken < 40 || taken % 34 != 0) continue;
+    push(aligner, taken, 1, 1);
+    const Seen seen = Seen::of(aligner, LiveNow::newest_of(1));
+    const auto newest = static_cast<float>(taken);
+    EXPECT_EQ(seen.values, (Values{newest - 20, newest - 10, newest}));
+    for (const bool is_pad : seen.is_pad) padded += is_pad ? 1 : 0;
+  }
+  EXPECT_EQ(padded, 0);
+  EXPECT_EQ(aligner.stats(0).short_windows, 0);
+}
+
+TEST(LiveEdges, AClockRowFarInTheFutureIsGivenUpUnlessAnotherFollowsIt) {
+  LiveAligner aligner({scalar({0}), scalar({0}, "camera")}, {});
+  push(aligner, 5, 5);
+  push(aligner, 5, 1, 1);
+  const float value = 1;
+  aligner.push(1, std::int64_t{1} << 62, &value, 4);
+  push(aligner, 6, 6);
+  push(aligner, 6, 1, 1);
+  EXPECT_EQ(Seen::of(aligner, LiveNow::newest_of(1)).values, (Values{6}));
+  EXPECT_EQ(aligner.now_ns(), 6 * kMs);
+  EXPECT_EQ(aligner.stats(1).future, 1);
+  EXPECT_EQ(aligner.stats(1).late, 0);
+  // A stream that had stopped for long goes on.
+  push(aligner, 60'000, 1, 1);
+  Seen::of(aligner, LiveNow::newest_of(1));
+  EXPECT_EQ(aligner.now_ns(), 6 * kMs);
+  push(aligner, 60'033, 1, 1);
+  Seen::of(aligner, LiveNow::newest_of(1));
+  EXPECT_EQ(aligner.now_ns(), 60'033 * kMs);
+  EXPECT_EQ(aligner.stats(1).future, 2);
+}
+
+TEST(LiveEdges, ABufferThatIsShorterThanItsLatencyIsCounted) {
+  LiveStream stream = scalar({0});
+  stream.rate = 0;  // not known: nothing is checked
+  stream.buffer_rows = 10;
+  stream.ring_rows = 64;
+  stream.latency_ns = 200 * kMs;
+  LiveAligner aligner({stream}, {});
+  for (int i = 0; i <= 20; ++i) push(aligner, 20 * i, 1);
+  EXPECT_EQ(Seen::of(aligner, LiveNow::at(400 * kMs)).is_pad, (Flags{true}));
+  EXPECT_EQ(aligner.stats(0).short_windows, 1);
+}
+
+TEST(LiveEdges, ABufferOfTheLeastRowsIsLongEnough) {
+  LiveStream stream = scalar({-20, 0});
+  stream.rate = 500;
+  stream.buffer_rows = 11;
+  LiveAligner aligner({stream}, {});
+  for (int ms = 0; ms < 400; ++ms) {
+    if (ms % 2 == 0) push(aligner, ms, 1);
+    if (ms >= 20) Seen::of(aligner, LiveNow::at(ms * kMs + 1));
+  }
+  EXPECT_EQ(aligner.stats(0).short_windows, 0);
+}
+
 TEST(LiveEdges, AProducerThatStopsLeavesAHeldRowThatGetsOlder) {
   LiveAligner aligner({scalar({-1, 0})}, {});
   for (int ms = 0; ms <= 100; ++ms) push(aligner, ms, static_cast<float>(ms));
@@ -171,15 +256,16 @@ TEST(LiveEdges, AFullRingDropsTheNewestRow) {
 TEST(LiveEdges, AWindowThatReachesPastTheBufferIsCounted) {
   LiveStream stream = scalar({-20, 0});
   LiveAligner aligner({stream}, {});
-  EXPECT_EQ(aligner.streams()[0].buffer_rows, 38);  // 20, half as many again, and 8
+  // 20 and the one before, half as many again, those of the pause, and 8
+  EXPECT_EQ(aligner.streams()[0].buffer_rows, 32 + 250 + 8);
   EXPECT_EQ(aligner.streams()[0].ring_rows, 258);
   for (int ms = 0; ms < 100; ++ms) push(aligner, ms, static_cast<float>(ms));
   EXPECT_EQ(Seen::of(aligner, LiveNow::at(99 * kMs)).values, (Values{79, 99}));
   EXPECT_EQ(aligner.stats(0).short_windows, 0);
-  for (int tenths = 1001; tenths < 1500; ++tenths) {  // at ten times the rate that was said
+  for (int part = 2001; part < 3000; ++part) {  // at twenty times the rate that was said
     const float value = 1;
-    if (tenths % 100 == 0) Seen::of(aligner, LiveNow::at(tenths * kMs / 10));
-    aligner.push(0, tenths * kMs / 10, &value, 4);
+    if (part % 100 == 0) Seen::of(aligner, LiveNow::at(part * kMs / 20));
+    aligner.push(0, part * kMs / 20, &value, 4);
   }
   Seen::of(aligner, LiveNow::at(150 * kMs));
   EXPECT_GT(aligner.stats(0).short_windows, 0);

@@ -129,12 +129,12 @@ TEST(LiveErrors, Windows) {
 }
 
 TEST(LiveErrors, Buffers) {
-  expect("ValueError state.buffer_rows: expected at least the 2 rows of its reach, got 1",
+  expect("ValueError state.buffer_rows: expected at least the 3 rows of its reach, got 1",
          [](Call& call) { call.state().buffer_rows = 1; });
-  expect("ValueError state.buffer_rows: expected at least the 50 rows of its reach, got 49",
+  expect("ValueError state.buffer_rows: expected at least the 51 rows of its reach, got 50",
          [](Call& call) {
            call.state().latency_ns = 500'000'000;
-           call.state().buffer_rows = 49;
+           call.state().buffer_rows = 50;
          });
   expect("ValueError state.buffer_rows: expected at least the 4 rows of its reach, got 3",
          [](Call& call) {
@@ -152,7 +152,7 @@ TEST(LiveErrors, Buffers) {
   expect("ValueError state.ring_rows: expected 0 to 536870911, got -1",
          [](Call& call) { call.state().ring_rows = -1; });
   expect(
-      "ValueError state.steps: expected at most 536870911 rows in a buffer, got 1383505805537 rows "
+      "ValueError state.steps: expected at most 536870911 rows in a buffer, got 922337203687 rows "
       "of their reach",
       [](Call& call) { call.state().steps = {INT64_MIN, 0}; });
   expect(

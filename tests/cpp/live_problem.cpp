@@ -254,7 +254,12 @@ void LiveReference::push(const LiveRow& row) {
 void LiveReference::take(std::int64_t stream, std::int64_t robot, std::int64_t now_ns) {
   Held& to = held(stream, robot);
   LiveStats& stats = to.stats;
-  const std::int64_t capacity = streams_[static_cast<std::size_t>(stream)].buffer_rows;
+  const LiveStream& options = streams_[static_cast<std::size_t>(stream)];
+  const std::int64_t capacity = options.buffer_rows;
+  const bool is_by_row = options.timeline == Timeline::kRows;
+  const std::int64_t kept =  // streams of random problems have no rate
+      is_by_row ? 1 - *std::min_element(options.steps.begin(), options.steps.end())
+                : (capacity + 1) / 2;
   for (const LiveRow& row : to.pending) {
     ++stats.taken;
     if (row.time_ns < to.last_arrived) ++stats.clock_back;
@@ -266,7 +271,18 @@ void LiveReference::take(std::int64_t stream, std::int64_t robot, std::int64_t n
       }
       ++stats.early;
     }
-    const auto is_full = static_cast<std::int64_t>(to.rows.size()) == capacity;
+    auto is_full = static_cast<std::int64_t>(to.rows.size()) == capacity;
+    if (is_full && std::max(row.time_ns, to.rows.back().time_ns) > now_ns) {
+      const auto seen = std::count_if(to.rows.begin(), to.rows.end(), [&](const LiveRow& other) {
+        return other.time_ns <= now_ns;
+      });
+      if (seen + (row.time_ns <= now_ns ? 1 : 0) <= kept) {
+        ++stats.future;
+        if (row.time_ns >= to.rows.back().time_ns) continue;
+        to.rows.pop_back();
+        is_full = false;
+      }
+    }
     if (is_full && row.time_ns < to.rows.front().time_ns) {
       ++stats.too_late;
       continue;
@@ -301,7 +317,8 @@ void LiveReference::count_short(std::int64_t stream, std::int64_t robot, std::in
     if (seen - 1 + step < 0) ++of.stats.short_windows;
     return;
   }
-  const __int128 from = now_ns + step - options.mean_window_ns.value_or(0) / 2;
+  const __int128 from = std::min<__int128>(now_ns + step - options.mean_window_ns.value_or(0) / 2,
+                                           __int128{now_ns} - options.latency_ns);
   if (has_method(options, Method::kSum) || of.rows.front().time_ns > from) {
     ++of.stats.short_windows;
   }
