@@ -79,10 +79,10 @@ ROBOCACHE_C_API int robocache_live_open(const char* text, std::int64_t bytes, co
     }
     robocache::LiveOptions live;
     live.robots = options->robots;
-    live.concat = spec.concat;
+    live.caller_transforms = true;  // live.py does them
     live.max_future_ns = options->max_future_ns;
     live.cuda_slots = static_cast<int>(options->cuda_slots);
-    *aligner = new LiveAligner(spec.streams, live);
+    *aligner = new LiveAligner(spec, live);
   });
 }
 

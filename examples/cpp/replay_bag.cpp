@@ -254,20 +254,22 @@ void replay(const Arguments& arguments) {
   const robocache::EpisodeStore store(arguments.store);
   const robocache::EpisodeInfo episode = store.episode(arguments.episode);
   const auto period_ns = static_cast<std::int64_t>(1e9 / arguments.rate);
-  std::vector<LiveStream> streams;
-  robocache::LiveOptions options;
+  robocache::PolicySpec spec;
   if (arguments.spec.empty()) {
     const double seconds = static_cast<double>(episode.end_ns - episode.start_ns) * 1e-9;
     for (std::size_t i = 0; i < store.streams().size(); ++i) {
       const auto rows = store.rows(arguments.episode, static_cast<std::int64_t>(i)).times.shape[0];
-      streams.push_back(three_steps(store.streams()[i], rows, seconds, period_ns));
+      spec.streams.push_back(three_steps(store.streams()[i], rows, seconds, period_ns));
     }
   } else {
-    const robocache::PolicySpec spec = robocache::read_policy_spec(arguments.spec);
-    streams = spec.streams;
-    options.concat = spec.concat;
+    spec = robocache::read_policy_spec(arguments.spec);
   }
-  LiveAligner aligner(streams, options);
+  robocache::LiveOptions options;
+  options.caller_transforms = true;  // nothing here acts on the windows
+  LiveAligner aligner(spec, options);
+  if (!spec.transforms.empty()) {
+    std::printf("windows as they are before the spec's transforms: %zu\n", spec.transforms.size());
+  }
   std::vector<Rows> recorded;
   for (const LiveStream& stream : aligner.streams()) {
     const auto found = store.find_stream(stream.name);

@@ -21,6 +21,8 @@
 
 namespace robocache {
 
+struct PolicySpec;  // robocache/policy_spec.h
+
 /// A sensor's rows and the window of them that a policy sees, as the loader made it in training.
 ///
 /// A window that reaches into the future (a step above 0: actions) can't be made live. Such a stream
@@ -78,7 +80,11 @@ struct LiveGroup {
 struct LiveOptions {
   std::int64_t robots = 1;  // R
 
-  std::vector<LiveGroup> concat;
+  std::vector<LiveGroup> concat;  // of a PolicySpec: none, since it has its own
+
+  // A PolicySpec's transforms are done by the caller: after a query, and undone before `undo`. An
+  // aligner does none, so a spec that has some is refused otherwise.
+  bool caller_transforms = false;
 
   // Where a stream says none: its buffer has the rows of its window's reach at its rate, as many
   // again times `margin`, those of `pause_ns`, and 8; its ring those of `pause_ns`, and 8; where it
@@ -208,6 +214,10 @@ class ROBOCACHE_API LiveAligner {
   /// farther back than the buffer is long at the stream's rate, too. Throws DeviceError where
   /// cuda_slots are asked for and there is no CUDA.
   LiveAligner(const std::vector<LiveStream>& streams, const LiveOptions& options);
+
+  /// The same of a spec's streams and groups. Throws ValueError, too, for a spec with transforms
+  /// unless `caller_transforms`, and for groups in the options.
+  explicit LiveAligner(const PolicySpec& spec, const LiveOptions& options = {});
   LiveAligner(LiveAligner&&) noexcept;
   LiveAligner& operator=(LiveAligner&&) noexcept;
   ~LiveAligner();

@@ -16,9 +16,7 @@ namespace robocache {
 /// Everything that a policy's batches were made by.
 ///
 ///     const PolicySpec spec = read_policy_spec("policy_spec.json");
-///     LiveOptions options;
-///     options.concat = spec.concat;
-///     LiveAligner aligner(spec.streams, options);
+///     LiveAligner aligner(spec);
 struct PolicySpec {
   std::string library;         // the version that wrote it
   std::string anchor;          // the stream whose rows were anchors; empty: they had a rate
@@ -30,8 +28,8 @@ struct PolicySpec {
   std::vector<LiveStream> streams;
   std::vector<LiveGroup> concat;
 
-  // What was done to a batch after it was made, in order: JSON objects as texts. An aligner does
-  // not do it; docs/live.md says what they hold.
+  // What was done to a batch after it was made, in order: JSON objects as texts, whose `type` is
+  // "Normalize", say. An aligner does not do it; docs/live.md says what they hold.
   std::vector<std::string> transforms;
 };
 

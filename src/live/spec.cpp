@@ -1,4 +1,4 @@
-// policy_spec.json: each field by its type, then what fields ask of each other.
+// policy_spec.json: each field by its type, then what fields ask of each other; and its aligner.
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
@@ -298,6 +298,30 @@ PolicySpec read_spec(const Value& root) {
   return spec;
 }
 
+/// What a transform is called: "Normalize". All of a text that has no type.
+std::string type_of_transform(const std::string& text) {
+  const store::Json json = store::Json::parse(text, nullptr, false);
+  const bool has_type = json.is_object() && json.contains("type") && json["type"].is_string();
+  return has_type ? json["type"].get<std::string>() : text;
+}
+
+/// What an aligner of a spec is made with.
+LiveOptions options_of(const PolicySpec& spec, LiveOptions options) {
+  std::string types;
+  for (const std::string& transform : spec.transforms) {
+    types += (types.empty() ? "" : ", ") + type_of_transform(transform);
+  }
+  if (!types.empty() && !options.caller_transforms) {
+    throw_value_error("transforms", "none, or caller_transforms of a caller who does them", types);
+  }
+  if (!options.concat.empty()) {
+    throw_value_error("concat", "none beside the spec's",
+                      std::to_string(options.concat.size()) + " more");
+  }
+  options.concat = spec.concat;
+  return options;
+}
+
 }  // namespace
 
 PolicySpec parse_policy_spec(std::string_view text, const std::string& name) {
@@ -322,5 +346,8 @@ PolicySpec read_policy_spec(const std::string& path) {
   if (!text && errno != 0) refuse(errno);
   return parse_policy_spec(text.str(), path);
 }
+
+LiveAligner::LiveAligner(const PolicySpec& spec, const LiveOptions& options)
+    : LiveAligner(spec.streams, options_of(spec, options)) {}
 
 }  // namespace robocache

@@ -74,8 +74,8 @@ TEST(PolicySpec, SaysWhatTheFileSays) {
 TEST(PolicySpec, MakesAnAligner) {
   const PolicySpec spec = parse_policy_spec(spec_text(), "spec");
   LiveOptions options;
-  options.concat = spec.concat;
-  LiveAligner aligner(spec.streams, options);
+  options.caller_transforms = true;
+  LiveAligner aligner(spec, options);
   const float row[2] = {1, 2};
   ASSERT_EQ(aligner.push(0, 0, row, sizeof row), LiveStatus::kOk);
   std::vector<double> out(aligner.output_bytes() / sizeof(double) + 1);
@@ -87,6 +87,23 @@ TEST(PolicySpec, MakesAnAligner) {
   ASSERT_EQ(aligner.undo(1, answer, 1, action), LiveStatus::kOk);
   EXPECT_EQ(action[0], 1 / 0.5 + 1 + 2);  // relative to the second joint
   EXPECT_EQ(action[1], 1 / 0.25 + 2);
+}
+
+TEST(PolicySpec, TransformsAreRefusedUnlessTheCallerDoesThem) {
+  PolicySpec spec = parse_policy_spec(spec_text(), "spec");
+  EXPECT_EQ(error_of([&] { LiveAligner aligner(spec); }),
+            "ValueError transforms: expected none, or caller_transforms of a caller who does them, "
+            "got noise");
+  spec.transforms = {R"({"type":"Normalize"})", R"({"type":"RelativePose"})"};
+  EXPECT_EQ(error_of([&] { LiveAligner aligner(spec); }),
+            "ValueError transforms: expected none, or caller_transforms of a caller who does them, "
+            "got Normalize, RelativePose");
+  spec.transforms.clear();
+  EXPECT_EQ(error_of([&] { LiveAligner aligner(spec); }), "no error");
+  LiveOptions options;
+  options.concat = spec.concat;
+  EXPECT_EQ(error_of([&] { LiveAligner aligner(spec, options); }),
+            "ValueError concat: expected none beside the spec's, got 1 more");
 }
 
 TEST(PolicySpec, FilesAreRead) {
