@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The whole suite on a machine with a GPU, and the GPU's own code under compute-sanitizer. Nothing is
-# installed: PYTHON needs torch, pytest, hypothesis, scipy and pandas, and BUILD is what `make build` and
+# installed: PYTHON needs torch, pytest, hypothesis, scipy, pandas and jsonschema, and BUILD is what `make build` and
 # `make cpp-test` left, here or on another machine (its `wheel` and `tests/cpp`).
 #   PYTHON=python3 tests/gpu.sh [BUILD] [-- PYTEST ARGUMENT...]
 set -euo pipefail

@@ -22,9 +22,11 @@ def seed() -> None:
     print(f"torch seed: {torch.seed()}")  # shown where a test fails
 
 
-def gradients(function: Callable[..., Any], *inputs: torch.Tensor) -> list[torch.Tensor]:
+def gradients(
+    backend: Backend, function: Callable[..., Any], *inputs: torch.Tensor
+) -> list[torch.Tensor]:
     """Of a weighted sum of the outputs; the weights are the same for every backend."""
-    leaves = [x.clone().requires_grad_() for x in inputs]
+    leaves = [backend.put(x.clone()).requires_grad_() for x in inputs]
     out = function(*leaves)
     weights = torch.cos(torch.arange(out.numel(), dtype=torch.float64)).view(out.shape)
     grads = torch.autograd.grad((out.double() * weights.to(out.device)).sum(), leaves)
@@ -67,14 +69,14 @@ def test_backends_agree(backend: Backend) -> None:
     for source, target in itertools.product(FORMS, FORMS):
         x = torch.randn(50, WIDTHS[source], dtype=torch.float64)
         got, want = (
-            gradients(lambda x, b=b, s=source, t=target: b.convert_rotation(x, s, t), x)[0]
+            gradients(b, lambda x, b=b, s=source, t=target: b.convert_rotation(x, s, t), x)[0]
             for b in (backend, PYTORCH)
         )
         assert_near(got, want, 1e-9 * (1 + want.abs().max()), f"{source} to {target}")
     for form, name in itertools.product(FORMS, ("relative_pose", "absolute_pose")):
         x, anchor = poses(form, 2, 3, 4), poses(form, 2, 3)
         made = [
-            gradients(lambda x, a, b=b, n=name, f=form: getattr(b, n)(x, a, f), x, anchor)
+            gradients(b, lambda x, a, b=b, n=name, f=form: getattr(b, n)(x, a, f), x, anchor)
             for b in (backend, PYTORCH)
         ]
         for got, want in zip(*made, strict=True):
@@ -86,15 +88,18 @@ def test_shared_rows_and_half_types(backend: Backend, dtype: torch.dtype) -> Non
     """One anchor of several windows, and one start, gather the gradients of all."""
     eps = torch.finfo(dtype).eps
     x, anchor = poses("rotation_6d", 3, 4), poses("rotation_6d")
-    wanted = gradients(lambda x, a: PYTORCH.relative_pose(x, a, "rotation_6d"), x, anchor)
+    wanted = gradients(PYTORCH, lambda x, a: PYTORCH.relative_pose(x, a, "rotation_6d"), x, anchor)
     got = gradients(
-        lambda x, a: backend.relative_pose(x, a, "rotation_6d"), x.to(dtype), anchor.to(dtype)
+        backend,
+        lambda x, a: backend.relative_pose(x, a, "rotation_6d"),
+        x.to(dtype),
+        anchor.to(dtype),
     )
     for a, b in zip(got, wanted, strict=True):
         assert_near(a, b, 100 * eps)
     deltas, start = torch.randn(3, 4, 5), torch.randn(5)
-    wanted = gradients(PYTORCH.delta_to_absolute, deltas.double(), start.double())
-    got = gradients(backend.delta_to_absolute, deltas.to(dtype), start.to(dtype))
+    wanted = gradients(PYTORCH, PYTORCH.delta_to_absolute, deltas.double(), start.double())
+    got = gradients(backend, backend.delta_to_absolute, deltas.to(dtype), start.to(dtype))
     for a, b in zip(got, wanted, strict=True):
         assert_near(a, b, 50 * eps)
 
@@ -121,7 +126,7 @@ def test_where_formulas_have_their_edges(
     beside = x + 1e-9 * torch.tensor([1.0, 0.3, 0.7, 0.2, 0.5, 0.1, 0.9, 0.4, 0.6])[: len(x)]
     for target in ("matrix", "quaternion_xyzw", "rotation_vector"):
         call = lambda x, t=target: backend.convert_rotation(x, source, t)  # noqa: E731
-        (got,), (near,) = gradients(call, x), gradients(call, beside)
+        (got,), (near,) = gradients(backend, call, x), gradients(backend, call, beside)
         is_edge = bool((call(x) - call(beside)).abs().max() > 1)  # the other of two signs
         assert got.isfinite().all()
         assert_near(got.abs() if is_edge else got, near.abs() if is_edge else near, 1e-7, target)
@@ -131,16 +136,17 @@ def test_no_rotation_has_no_gradient(backend: Backend) -> None:
     for source in ("quaternion_wxyz", "matrix", "rotation_6d"):
         for target in FORMS:
             x = torch.zeros(1, WIDTHS[source])
-            (got,) = gradients(lambda x, s=source, t=target: backend.convert_rotation(x, s, t), x)
+            call = lambda x, s=source, t=target: backend.convert_rotation(x, s, t)  # noqa: E731
+            (got,) = gradients(backend, call, x)
             assert (got == 0).all()
 
 
 def test_same_bits_twice(native: Backend) -> None:
     x, anchor = poses("matrix", 4, 100, dtype=torch.float32), poses("matrix", 4).float()
-    made = [
-        gradients(lambda x, a: native.relative_pose(x, a, "matrix"), x, anchor) for _ in range(2)
-    ]
-    cpu = gradients(lambda x, a: rc.relative_pose(x, a, "matrix", backend="cpu"), x, anchor)
+    call = lambda x, a: native.relative_pose(x, a, "matrix")  # noqa: E731
+    made = [gradients(native, call, x, anchor) for _ in range(2)]
+    on_cpu = lambda x, a: rc.relative_pose(x, a, "matrix", backend="cpu")  # noqa: E731
+    cpu = gradients(PYTORCH, on_cpu, x, anchor)
     for first, second, of_cpu in zip(*made, cpu, strict=True):
         assert_same_bits(first, second)
         assert_same_bits(first, of_cpu)
