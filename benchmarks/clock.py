@@ -163,11 +163,9 @@ def copy_bandwidth_cpu(total_bytes: int, repeats: int) -> float:
 
 def copy_seconds(total_bytes: int, sets: int, device: torch.device, repeats: int) -> float:
     """Device time of one torch copy that reads half of so many bytes and writes as many."""
-    size = max(1, total_bytes // 2)
-    pairs = [torch.empty(2, size, dtype=torch.uint8, device=device) for _ in range(sets)]
-    for pair in pairs:
-        pair.zero_()
-    inputs = [(pair[0], pair[1]) for pair in pairs]
+    size = max(256, total_bytes // 2 // 256 * 256)  # aligned, as allocations are
+    sources = [torch.zeros(size, dtype=torch.uint8, device=device) for _ in range(sets)]
+    inputs = [(source, torch.zeros_like(source)) for source in sources]
     return device_seconds(lambda a, b: b.copy_(a), inputs, repeats, lambda i, out: None)
 
 
