@@ -230,7 +230,9 @@ class ROBOCACHE_API LiveAligner {
   std::optional<std::int64_t> find_stream(std::string_view name) const noexcept;
 
   /// What a query writes, one array after another: values of all windows, in their order (groups
-  /// where their first stream is), then masks and ages of all of them.
+  /// where their first stream is), then masks and ages of all of them. An age is in ns, from the
+  /// newest row that a value is made from to the step, below 0 where that row is later; by rows,
+  /// from the row to the anchor. Without a row it is 0.
   const std::vector<LiveArray>& outputs() const noexcept;
   /// The size of it all, in bytes.
   std::size_t output_bytes() const noexcept;

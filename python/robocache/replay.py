@@ -52,9 +52,13 @@ class StreamReplay:
     padded: int
     """Steps that are padded, as the aligner has them."""
     age_ms: Quantiles
-    """Of the last step of each window: how old the newest row is that it is made from."""
+    """Of the last step of each window: from the newest row that it is made from to the step, below
+    0 where that row is later; by rows, from the row to the anchor."""
     latency_ms: Quantiles
-    """How long rows took to arrive."""
+    """How long rows took to arrive, as recorded."""
+    by_arrival: bool
+    """Whether rows were pushed when they arrived. Windows by rows are made in training as if each
+    had arrived at its time, and theirs are pushed then."""
     rows: int
     """Rows that were pushed."""
     given_up: int
@@ -75,6 +79,8 @@ class Replay:
     """How many queries there were."""
     query_us: Quantiles
     """How long a query took, in Python."""
+    transforms_left_out: Sequence[str]
+    """The types of the spec's transforms, in order: they are not part of the comparison."""
 
     @property
     def differing_bits(self) -> int:
@@ -100,10 +106,13 @@ def replay_store(
     is queried, once all rows are there that had arrived by then. What it gives is compared with the
     loader's causal windows on a CPU, bit by bit: values, masks and ages, padded or not.
 
+    Two things are not covered. The spec's transforms are left out (``transforms_left_out``). And
+    windows by rows look at no arrivals in training: their rows are pushed at their times
+    (``by_arrival``), so what a robot sees of a stream that is late (``latency_ms``) is older.
+
     Args:
         store: The recordings.
-        spec: What the policy was trained on, or its file. Its transforms are left out: they work on
-            whole batches, by the same code for both.
+        spec: What the policy was trained on, or its file.
         episodes: Indices of episodes, or a slice; None: all.
         progress: Called with the number of anchors done, and of all.
 
@@ -120,10 +129,11 @@ def replay_store(
         spec = PolicySpec.load(spec)
     if not isinstance(store, EpisodeStore):
         store = EpisodeStore(store)
+    left_out = [str(fields.get("type")) for fields in spec.transforms]
     spec = _live_part(spec)
     _check_streams(store, spec)
     loader = _make_loader(store, spec, episodes)
-    return _Run(store, spec, loader).replay(progress)
+    return _Run(store, spec, loader, left_out).replay(progress)
 
 
 def _live_part(spec: PolicySpec) -> PolicySpec:
@@ -214,15 +224,20 @@ def _seconds(nanoseconds: int | None) -> float | None:
 
 
 class _Arrivals:
-    """The rows of a stream in an episode, in the order in which they arrived."""
+    """The rows of a stream in an episode, in the order in which they arrived.
+
+    Those of windows by rows, of which training looks at no arrivals, in their own.
+    """
 
     def __init__(self, stream: StreamSpec, rows: StreamRows = _NO_ROWS) -> None:
         self.name = stream.name
         arrivals = rows.times
-        if stream.timeline == "time":
-            if rows.received is not None:
-                arrivals = np.maximum(arrivals, rows.received)
-            arrivals = np.maximum(arrivals, rows.times + stream.latency_ns)
+        if rows.received is not None:
+            arrivals = np.maximum(arrivals, rows.received)
+        arrivals = np.maximum(arrivals, rows.times + stream.latency_ns)
+        self.latencies = arrivals - rows.times
+        if stream.timeline == "rows":
+            arrivals = rows.times
         times, values, valid = rows.times, rows.values, rows.valid
         if (np.diff(arrivals) < 0).any():  # else they stay in their files
             order = np.argsort(arrivals, kind="stable")
@@ -252,8 +267,10 @@ class _Arrivals:
 class _Run:
     """A replay under way."""
 
-    def __init__(self, store: EpisodeStore, spec: PolicySpec, loader: Loader) -> None:
-        self.store, self.spec, self.loader = store, spec, loader
+    def __init__(
+        self, store: EpisodeStore, spec: PolicySpec, loader: Loader, left_out: Sequence[str]
+    ) -> None:
+        self.store, self.spec, self.loader, self.left_out = store, spec, loader, left_out
         plan = loader._plan
         anchors = plan.anchors.numpy().view([("episode", "<i4"), ("frame", "<i4"), ("time", "<i8")])
         self.anchors = anchors.reshape(-1)
@@ -276,7 +293,7 @@ class _Run:
                 for stream in self.spec.streams
             ]
             for stream in streams:
-                self.latencies[stream.name].append(stream.arrivals - stream.times)
+                self.latencies[stream.name].append(stream.latencies)
             for begin in range(bounds[episode], bounds[episode + 1], _BLOCK):
                 end = min(begin + _BLOCK, int(bounds[episode + 1]))
                 live = self._query(aligner, streams, begin, end)
@@ -341,12 +358,13 @@ class _Run:
                 padded=self.padded[name],
                 age_ms=_quantiles(self.ages[name], 1e-6),
                 latency_ms=_quantiles(self.latencies[name], 1e-6),
+                by_arrival=stream.timeline == "time",
                 rows=of_stream.pushed,
                 given_up=of_stream.dropped_full + of_stream.too_late + of_stream.future,
                 short_windows=of_stream.short_windows,
             )
         took = _quantiles([np.array(self.took, np.int64)], 1e-3)
-        return Replay(streams, len(self.episodes), count, took)
+        return Replay(streams, len(self.episodes), count, took, tuple(self.left_out))
 
 
 def differing_bits(a: Tensor, b: Tensor) -> int:

@@ -16,6 +16,7 @@ from recordings import DATA, needs
 import robocache as rc
 from robocache import live
 from robocache.cli import main
+from robocache.cli.replay import print_replay
 from robocache.demo.recording import make_recording
 from robocache.demo.storing import write_store as write_demo
 from robocache.replay import Quantiles
@@ -113,6 +114,34 @@ def test_bfloat16_rows_that_arrive_out_of_order(tmp_path: Path) -> None:
         tmp_path / "s", 2, {"half": [-0.02, 0.0], "counted": [-0.01, 0.0]}, device="cpu"
     )
     expect_the_same(tmp_path / "s", loader)
+
+
+def test_what_is_not_covered_is_named(tmp_path: Path, capsys: Any) -> None:
+    """Arrivals of rows that windows count, and transforms."""
+    times = np.arange(50) * 20_000_000
+    with rc.StoreWriter(tmp_path / "s") as writer:
+        for name in ("camera", "joints"):
+            writer.declare(name, rate=50, timeline="rows")
+        with writer.episode() as episode:
+            rows = np.random.default_rng(0).normal(size=(50, 3)).astype(np.float32)
+            episode.add("camera", times, rows, received=times + 60_000_000)
+            episode.add("joints", times, rows)
+    turn = rc.transforms.ConvertRotation("camera", "rotation_vector", "quaternion_xyzw")
+    loader = rc.Loader(
+        tmp_path / "s", 2, {"camera": [-0.02, 0.0], "joints": None},
+        transforms=[turn], device="cpu",
+    )  # fmt: skip
+    found = expect_the_same(tmp_path / "s", loader)
+    assert not found.streams["camera"].by_arrival
+    assert found.streams["camera"].latency_ms == Quantiles(60.0, 60.0)
+    assert found.transforms_left_out == ("convert_rotation",)
+    assert found.as_json()["transforms_left_out"] == ("convert_rotation",)
+    print_replay(tmp_path / "s", found)
+    lines = capsys.readouterr().out.splitlines()[-2:]
+    assert lines == [
+        "by rows, and so pushed at their times, not when they arrived: camera",
+        "transforms left out: convert_rotation",
+    ]
 
 
 def test_anchors_far_apart(tmp_path: Path) -> None:

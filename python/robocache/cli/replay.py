@@ -57,6 +57,26 @@ def print_replay(path: Path, found: Replay) -> None:
         markup=False,
     )
 
+    for note in _notes(found):
+        console.print(note, markup=False)
+
+
+def _notes(found: Replay) -> list[str]:
+    """What the comparison does not cover."""
+    late = [
+        name
+        for name, stream in found.streams.items()
+        if not stream.by_arrival and (stream.latency_ms.p99 or 0) > 0
+    ]
+    notes = []
+    if late:
+        notes.append(
+            f"by rows, and so pushed at their times, not when they arrived: {', '.join(late)}"
+        )
+    if found.transforms_left_out:
+        notes.append(f"transforms left out: {', '.join(found.transforms_left_out)}")
+    return notes
+
 
 def _numbers(quantiles: Quantiles) -> list[str]:
     return [number(quantiles.p50), number(quantiles.p99)]
