@@ -7,8 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
-from robocache.policy_spec import PolicySpec
-from robocache.transforms import from_dict
+from robocache.policy_spec import PolicySpec, transforms_of
 
 
 class LiveTransforms:
@@ -23,16 +22,13 @@ class LiveTransforms:
         """`name`: what errors call the spec.
 
         Raises:
-            TypeError, ValueError: `<name>: transforms[i]...`: one that is none.
+            ValueError: `<name>: transforms[i]...`: one that is none.
         """
-        self._transforms = [
-            from_dict(fields, f"{name}: transforms[{i}]")
-            for i, fields in enumerate(spec.transforms)
-        ]
+        self._transforms = transforms_of(spec, f"{name}: ")
         self._with_age = spec.with_age
         # The streams behind each key that some transform reads.
         self._members = {
-            key: [m for m in spec.concat.get(key, (key,)) if _is_live(spec, m)]
+            key: spec.concat.get(key, (key,))
             for transform in self._transforms
             for key in transform.reads
         }
@@ -89,10 +85,6 @@ class LiveTransforms:
         """Forgets the last query, of one robot or of all."""
         for one in range(len(self._asked)) if robot is None else [robot]:
             self._asked[one] = False
-
-
-def _is_live(spec: PolicySpec, name: str) -> bool:
-    return any(s.name == name and not s.reaches_ahead for s in spec.streams)
 
 
 def _without_row(batch: Mapping[str, Any], name: str, step: int) -> Tensor:

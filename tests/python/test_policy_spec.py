@@ -18,6 +18,7 @@ from loader_stores import write_store
 import robocache as rc
 
 DOCS = Path(__file__).parents[2] / "docs"
+VALIDATOR = Draft202012Validator(json.loads((DOCS / "policy_spec.schema.json").read_text()))
 DELTAS = {
     "joints": [-0.02, -0.01, 0.0],
     "pose": [-0.02, -0.01, 0.0],
@@ -94,14 +95,12 @@ def test_a_file_gives_the_same_back(spec: rc.PolicySpec, tmp_path: Path) -> None
 
 
 def test_the_schema_takes_it(spec: rc.PolicySpec) -> None:
-    schema = json.loads((DOCS / "policy_spec.schema.json").read_text())
-    Draft202012Validator.check_schema(schema)
-    validator = Draft202012Validator(schema)
-    validator.validate(json.loads(spec.to_json()))
+    Draft202012Validator.check_schema(VALIDATOR.schema)
+    VALIDATOR.validate(json.loads(spec.to_json()))
     for spoil in (spoiled for spoiled, _ in SPOILED if spoiled not in BEYOND_A_SCHEMA):
         fields = json.loads(spec.to_json())
         spoil(fields)
-        assert not validator.is_valid(fields), spoil
+        assert not VALIDATOR.is_valid(fields), spoil
 
 
 def test_anchors_of_a_rate(store: rc.EpisodeStore) -> None:
@@ -147,18 +146,94 @@ class Doubled:
         return {"transform": "doubled", "factor": 2.0}
 
 
+PLAIN: dict[str, Any] = {"normalize": None, "statistics": None}  # transforms want it so
+TRANSFORMS = [
+    rc.transforms.ConvertRotation("pose", "quaternion_xyzw", "rotation_6d"),
+    rc.transforms.RelativePose("action", "state", "quaternion_xyzw", 0, 0),
+    rc.transforms.AbsoluteToDelta("action", "state", 0.02),
+    rc.transforms.DeltaToAbsolute("action", "state"),
+    rc.transforms.Normalize(
+        rc.Normalizer(
+            {
+                "action": rc.Normalization(np.full(5, 0.1), np.full(5, 3.0)),
+                "camera": rc.Normalization(np.full((3, 1, 1), 0.1), np.full((3, 1, 1), 3.0)),
+            }
+        )
+    ),
+]
+
+
 def test_transforms(store: rc.EpisodeStore) -> None:
     doubled = Doubled()
-    loader = make_loader(store, transforms=[keep, doubled])
+    loader = make_loader(store, transforms=[keep, *TRANSFORMS], **PLAIN)
     spec = loader.spec(training_only=[keep])
-    assert spec.transforms == ({"transform": "doubled", "factor": 2.0},)
+    assert [rc.transforms.from_dict(fields) for fields in spec.transforms] == TRANSFORMS
     assert rc.PolicySpec.from_json(spec.to_json()) == spec
+    VALIDATOR.validate(json.loads(spec.to_json()))
     with pytest.raises(ValueError, match=r"^transforms\[0\]: expected one with to_dict, which the"):
         loader.spec()
+    with pytest.raises(
+        ValueError, match=r"^transforms\[0\].type: expected one of convert_rotation"
+    ):
+        make_loader(store, transforms=[doubled]).spec()
     with pytest.raises(ValueError, match=r"^training_only\[0\]: expected one of the loader's"):
         loader.spec(training_only=[print])
     with pytest.raises(TypeError, match=r"^training_only: expected a list of transforms, got"):
         loader.spec(training_only=keep)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"type": "nonsense"}, ".type: expected one of convert_rotation, relative_pose, "),
+        ({"key": "pose"}, ".type: expected one of convert_rotation, relative_pose, "),
+        ({"type": "convert_rotation", "key": "pose"}, ": expected key, source, target, at of "),
+        (TRANSFORMS[0].to_dict() | {"by": 1}, ": expected key, source, target, at of "),
+        (TRANSFORMS[0].to_dict() | {"at": -1}, ".at: expected a column, 0 or more, got -1"),
+        (TRANSFORMS[0].to_dict() | {"source": "euler"}, ".source: expected "),
+        (TRANSFORMS[1].to_dict() | {"key": 3}, ".key: expected the name of a key, got 3"),
+        (TRANSFORMS[2].to_dict() | {"time_step": 0}, ".time_step: expected "),
+        ({"type": "normalize", "normalization": {"action": {}}}, ".normalization"),
+    ],
+)
+def test_transforms_that_are_wrong(
+    spec: rc.PolicySpec, fields: dict[str, Any], message: str
+) -> None:
+    wrong = replace(spec, transforms=(fields,))
+    with pytest.raises(ValueError, match="expected") as error:
+        rc.PolicySpec.from_json(wrong.to_json(), "file")
+    assert str(error.value).startswith(f"file: transforms[0]{message}")
+    assert type(error.value) is ValueError
+    assert not VALIDATOR.is_valid(json.loads(wrong.to_json()))
+
+
+def test_transforms_read_what_a_robot_has_at_the_anchor(store: rc.EpisodeStore) -> None:
+    reads = rc.transforms.AbsoluteToDelta
+    for transform, message in (
+        (
+            reads("action", "state", step=0),
+            r"\.step: expected the step of state at offset 0, got 0",
+        ),
+        (
+            reads("action", "state", step=2),
+            r"\.step: expected the step of state at offset 0, got 2",
+        ),
+        (reads("state", "action"), ": expected to read a key whose steps are all 0 or less, got "),
+        (reads("action", "nobody"), ": expected to read a key of the spec's batches, got 'nobody'"),
+    ):
+        with pytest.raises(ValueError, match=rf"^transforms\[0\]{message}"):
+            make_loader(store, transforms=[transform], **PLAIN).spec()
+    assert make_loader(store, transforms=[reads("action", "state", step=1)], **PLAIN).spec()
+
+
+def test_what_is_relative_to_what_lies_ahead(store: rc.EpisodeStore) -> None:
+    loader = rc.Loader(
+        store, 4, {"state": [0.0, 0.02], "action": [0.0, 0.02]}, device="cpu",
+        relative={"action": rc.Relative("state", channels=[0, 1, 2, None, None])},
+    )  # fmt: skip
+    message = r"streams\[1\]\.relative\.to: expected a stream whose steps are all 0 or less, got "
+    with pytest.raises(ValueError, match=f'^{message}"state"'):
+        loader.spec()
 
 
 def test_loaders_that_have_none(store: rc.EpisodeStore) -> None:

@@ -13,7 +13,13 @@ import robocache
 from robocache import _options
 from robocache.loader.residency import FileRows, find_rows
 from robocache.loader.windows import TORCH_DTYPES, Window
-from robocache.policy_spec import PolicySpec, RelativeTo, StreamSpec
+from robocache.policy_spec import (
+    PolicySpec,
+    RelativeTo,
+    StreamSpec,
+    check_references,
+    transforms_of,
+)
 from robocache.store.normalization import Normalization
 
 _TYPE_NAMES = {dtype: name for name, dtype in TORCH_DTYPES.items()}
@@ -33,8 +39,9 @@ class WithSpec:
                 others need a `to_dict`, as those of :mod:`robocache.transforms` have.
 
         Raises:
-            TypeError, ValueError: A transform that can't be written down, a window of the past that
-                is not causal, or a loader with batches of another library.
+            TypeError, ValueError: A transform that can't be written down, or reads another step
+                than the anchor's; a window of the past that is not causal, or that is relative to
+                one of what lies ahead; or a loader with batches of another library.
 
         Example:
             >>> loader.spec().save("policy_spec.json")
@@ -96,7 +103,7 @@ def _make_spec(
                 "anchor, for a spec: trained on rows that had not arrived, a policy sees others on "
                 "the robot; got False"
             )
-    return PolicySpec(
+    spec = PolicySpec(
         streams=tuple(
             _stream(window, rates[window.key], modes.get(window.key)) for window in windows
         ),
@@ -107,6 +114,9 @@ def _make_spec(
         transforms=_transforms(transforms, training_only),
         library=robocache.__version__,
     )
+    check_references(spec)
+    transforms_of(spec)
+    return spec
 
 
 def _stream(window: Window, rate: float | None, mode: str | None) -> StreamSpec:
