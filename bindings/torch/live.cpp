@@ -152,6 +152,10 @@ ROBOCACHE_C_API std::int32_t robocache_live_query_on_cuda(LiveAligner* aligner, 
                                           static_cast<CUstream_st*>(cuda_stream)));
 }
 
+ROBOCACHE_C_API std::int32_t robocache_live_wait_on_cuda(LiveAligner* aligner) {
+  return number_of(aligner->wait_on_cuda());
+}
+
 ROBOCACHE_C_API std::int64_t robocache_live_now(const LiveAligner* aligner, std::int64_t robot) {
   return aligner->now_ns(robot);
 }

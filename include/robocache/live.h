@@ -124,8 +124,8 @@ enum class LiveStatus : std::int32_t {
   kNoQuery,        // undo: of a relative stream, before a query
   kNotInvertible,  // undo: of images, and of types that are not computed with
   kBusy,           // query_on_cuda: all slots are being copied; nothing is written
-  kNoDevice,       // query_on_cuda: built without CUDA, or with cuda_slots 0
-  kDeviceError,    // query_on_cuda: CUDA refused; nothing is written
+  kNoDevice,       // ..._on_cuda: built without CUDA, or with cuda_slots 0
+  kDeviceError,    // ..._on_cuda: CUDA refused; nothing is written
 };
 
 /// The name of a status, as it stands above without its k: "RingIsFull".
@@ -199,11 +199,11 @@ class LiveNow {
 ///     aligner.query(LiveNow::at(now_ns), out.data());
 ///
 /// Threads: `push` may be called by one thread for each stream of each robot, all at once; `query`,
-/// `query_on_cuda`, `undo` and `reset` by one thread, at the same time; `stats` and all that tells
+/// `query_on_cuda`, `wait_on_cuda`, `undo` and `reset` by one thread, at the same time; `stats` and all that tells
 /// how the aligner was built by any.
 ///
 /// Once it is built, `push`, `query`, `undo`, `reset` and `stats` allocate nothing, take no lock,
-/// make no system call and throw nothing; `push` is wait-free. (`query_on_cuda` calls CUDA.)
+/// make no system call and throw nothing; `push` is wait-free. (The other two call CUDA.)
 class ROBOCACHE_API LiveAligner {
  public:
   /// Allocates all there will be: for each robot and stream, `2 * buffer_rows` rows, and for the
@@ -249,6 +249,10 @@ class ROBOCACHE_API LiveAligner {
   /// The same into device memory: made in a pinned buffer, which one copy on `stream` then reads.
   /// Returns once the copy is enqueued. The device of construction must be current.
   LiveStatus query_on_cuda(const LiveNow& now, void* device_out, CUstream_st* stream) noexcept;
+
+  /// Waits until the copy is made that the next `query_on_cuda` waits for, on whatever stream it is:
+  /// that query is not kBusy.
+  LiveStatus wait_on_cuda() noexcept;
 
   /// The time at which a robot's last query was made; 0 before the first and for other numbers.
   std::int64_t now_ns(std::int64_t robot = 0) const noexcept;

@@ -98,6 +98,7 @@ def _load() -> ctypes.CDLL:
         ),
         "query": (c_int32, [c_void_p, c_int64, c_void_p, c_int64, c_void_p]),
         "query_on_cuda": (c_int32, [c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_void_p]),
+        "wait_on_cuda": (c_int32, [c_void_p]),
         "now": (c_int64, [c_void_p, c_int64]),
         "undo": (c_int32, [c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_int32]),
         "reset": (None, [c_void_p, c_int64]),
@@ -200,6 +201,11 @@ class Aligner:
     ) -> int:
         """The same into memory of a GPU."""
         status: int = self._query_on_cuda(self._pointer, stream, times, time_ns, out, cuda_stream)
+        return status
+
+    def wait_on_cuda(self) -> int:
+        """Waits for the copy that such a query waits for; a LiveStatus."""
+        status: int = _load().robocache_live_wait_on_cuda(self._pointer)
         return status
 
     def now_ns(self, robot: int) -> int:

@@ -305,7 +305,7 @@ class LiveAligner:
         raw = torch._C._cuda_getCurrentRawStream(self._index)
         status = self._aligner.query_on_cuda(stream, times, time_ns, out, raw)
         if status == LiveStatus.BUSY:  # so many copies are under way: wait for them
-            torch.cuda.current_stream(self._index).synchronize()
+            self._aligner.wait_on_cuda()  # on whatever stream they are
             status = self._aligner.query_on_cuda(stream, times, time_ns, out, raw)
         return status
 

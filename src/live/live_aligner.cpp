@@ -159,6 +159,11 @@ LiveStatus LiveAligner::query_on_cuda(const LiveNow& now, void* device_out,
   return all.slots->copy_to(device_out, stream) ? status : LiveStatus::kDeviceError;
 }
 
+LiveStatus LiveAligner::wait_on_cuda() noexcept {
+  if (!contents_->slots) return LiveStatus::kNoDevice;
+  return contents_->slots->wait() ? LiveStatus::kOk : LiveStatus::kDeviceError;
+}
+
 std::int64_t LiveAligner::now_ns(std::int64_t robot) const noexcept {
   if (!contents_->has_robot(robot)) return 0;
   const auto number = static_cast<std::size_t>(robot);

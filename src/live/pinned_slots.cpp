@@ -70,6 +70,12 @@ std::byte* PinnedSlots::free_slot() noexcept {
   return nullptr;
 }
 
+bool PinnedSlots::wait() noexcept {
+  if (cudaEventSynchronize(slots_->events[slots_->turn]) == cudaSuccess) return true;
+  cudaGetLastError();
+  return false;
+}
+
 bool PinnedSlots::copy_to(void* device_out, CUstream_st* stream) noexcept {
   Slots& slots = *slots_;
   const cudaError_t copied = cudaMemcpyAsync(device_out, slots.buffers[slots.turn], slots.bytes,
@@ -91,6 +97,7 @@ PinnedSlots::PinnedSlots(int count, std::size_t) {
                     cuda_problem(0));
 }
 std::byte* PinnedSlots::free_slot() noexcept { return nullptr; }
+bool PinnedSlots::wait() noexcept { return false; }
 bool PinnedSlots::copy_to(void*, CUstream_st*) noexcept { return false; }
 
 #endif

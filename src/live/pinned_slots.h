@@ -21,6 +21,9 @@ class PinnedSlots {
   /// The buffer whose turn it is; null while its last copy is under way.
   std::byte* free_slot() noexcept;
 
+  /// Waits until that copy has been made; false if CUDA refuses.
+  bool wait() noexcept;
+
   /// Enqueues the copy of the buffer that `free_slot` gave last; false if CUDA refuses.
   bool copy_to(void* device_out, CUstream_st* stream) noexcept;
 

@@ -92,6 +92,7 @@ TEST(LiveCuda, IsBusyWhileEverySlotIsCopied) {
   EXPECT_EQ(query(2), LiveStatus::kBusy);
   EXPECT_EQ(aligner.stats(0).taken, 2);
   may_go_on = true;
+  EXPECT_EQ(aligner.wait_on_cuda(), LiveStatus::kOk);
   expect_success(cudaStreamSynchronize(stream));
   float value = 0;
   expect_success(cudaMemcpy(&value, memory.get(), sizeof value, cudaMemcpyDeviceToHost));

@@ -340,6 +340,7 @@ TEST(LiveEdges, WhatIsRefusedIsCountedAndChangesNothing) {
   EXPECT_EQ(aligner.query(LiveNow::each(nullptr), out.data()), LiveStatus::kBadPointer);
   EXPECT_EQ(aligner.query(LiveNow::newest_of(1), out.data()), LiveStatus::kTakesNoRows);
   EXPECT_EQ(aligner.query_on_cuda(LiveNow::at(0), out.data(), nullptr), LiveStatus::kNoDevice);
+  EXPECT_EQ(aligner.wait_on_cuda(), LiveStatus::kNoDevice);
   EXPECT_EQ(aligner.stats(0).pushed, 0);
   EXPECT_EQ(aligner.stats(7, 7).pushed, 0);
   EXPECT_EQ(aligner.now_ns(), 0);

@@ -523,3 +523,14 @@ def test_queries_wait_where_all_copies_are_under_way() -> None:
             batches.append(aligner.query(i * MS))
     stream.synchronize()
     assert [int(batch["joints"][0, -1, 0]) for batch in batches] == list(range(20))
+
+
+@on_gpu
+def test_queries_wait_for_copies_on_another_stream() -> None:
+    cuda: Any = torch.cuda
+    aligner = rc.LiveAligner(SPEC, device="cuda")
+    with cuda.stream(cuda.Stream()):
+        cuda._sleep(50_000_000)
+        others = [aligner.query(0) for _ in range(8)]
+    aligner.push("joints", 0, [7, -7])
+    assert int(aligner.query(0)["joints"][0, -1, 0]) == 7 and len(others) == 8
