@@ -29,7 +29,7 @@ struct PolicySpec {
   std::vector<LiveGroup> concat;
 
   // What was done to a batch after it was made, in order: JSON objects as texts, whose `type` is
-  // "Normalize", say. An aligner does not do it; docs/live.md says what they hold.
+  // "normalize", say. An aligner does not do it; docs/live.md says what they hold.
   std::vector<std::string> transforms;
 };
 

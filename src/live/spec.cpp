@@ -227,6 +227,7 @@ void check_relative(const std::vector<Value>& values, const PolicySpec& spec) {
     const auto found = find_stream(spec, stream.relative_to);
     if (!found) to.refuse("another stream of the spec");
     const LiveStream& reference = spec.streams[*found];
+    if (!is_live(reference)) to.refuse("a stream whose steps are all 0 or less");
     if (*found == i || !reference.relative_to.empty()) {
       to.refuse("a stream that is not relative itself");
     }
@@ -264,6 +265,19 @@ std::vector<LiveGroup> read_concat(const Value& value, const PolicySpec& spec) {
   return groups;
 }
 
+/// That a transform is one of those that there are. What its fields hold is for those who do it.
+void check_transform(const Value& value) {
+  value.object();
+  const Value type = value.member("type");
+  std::string names;
+  for (const char* const name : {"convert_rotation", "relative_pose", "delta_to_absolute",
+                                 "absolute_to_delta", "normalize"}) {
+    if (type.is_text() && type.text() == name) return;
+    names += (names.empty() ? "" : ", ") + std::string(name);
+  }
+  type.refuse("one of " + names);
+}
+
 PolicySpec read_spec(const Value& root) {
   const Value version = root.member("robocache_policy_spec");
   if (version.integer(kHighest) != kVersion) {
@@ -292,13 +306,13 @@ PolicySpec read_spec(const Value& root) {
   if (anchor.is_null() == !spec.rate) anchor.refuse("a stream, or null with a rate");
   spec.concat = read_concat(root.member("concat"), spec);
   for (const Value& transform : root.member("transforms").items()) {
-    transform.object();
+    check_transform(transform);
     spec.transforms.push_back(transform.json()->dump());
   }
   return spec;
 }
 
-/// What a transform is called: "Normalize". All of a text that has no type.
+/// What a transform is called: "normalize". All of a text that has no type.
 std::string type_of_transform(const std::string& text) {
   const store::Json json = store::Json::parse(text, nullptr, false);
   const bool has_type = json.is_object() && json.contains("type") && json["type"].is_string();

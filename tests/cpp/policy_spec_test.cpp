@@ -38,7 +38,7 @@ std::string spec_text() {
   return R"({"robocache_policy_spec": 1, "library": "0.1.0", "anchor": "joints", "rate": null,
     "with_age": true, "streams": [)" +
          joints + ", " + action +
-         R"(], "concat": {"obs": ["joints"]}, "transforms": [{"type": "noise", "by": 0.5}]})";
+         R"(], "concat": {"obs": ["joints"]}, "transforms": [{"type": "normalize", "normalization": {}}]})";
 }
 
 TEST(PolicySpec, SaysWhatTheFileSays) {
@@ -68,7 +68,8 @@ TEST(PolicySpec, SaysWhatTheFileSays) {
   ASSERT_EQ(spec.concat.size(), 1U);
   EXPECT_EQ(spec.concat[0].key, "obs");
   EXPECT_EQ(spec.concat[0].streams, std::vector<std::string>{"joints"});
-  EXPECT_EQ(spec.transforms, std::vector<std::string>{R"({"by":0.5,"type":"noise"})"});
+  EXPECT_EQ(spec.transforms,
+            std::vector<std::string>{R"({"normalization":{},"type":"normalize"})"});
 }
 
 TEST(PolicySpec, MakesAnAligner) {
@@ -93,17 +94,25 @@ TEST(PolicySpec, TransformsAreRefusedUnlessTheCallerDoesThem) {
   PolicySpec spec = parse_policy_spec(spec_text(), "spec");
   EXPECT_EQ(error_of([&] { LiveAligner aligner(spec); }),
             "ValueError transforms: expected none, or caller_transforms of a caller who does them, "
-            "got noise");
-  spec.transforms = {R"({"type":"Normalize"})", R"({"type":"RelativePose"})"};
+            "got normalize");
+  spec.transforms = {R"({"type":"normalize"})", R"({"type":"relative_pose"})"};
   EXPECT_EQ(error_of([&] { LiveAligner aligner(spec); }),
             "ValueError transforms: expected none, or caller_transforms of a caller who does them, "
-            "got Normalize, RelativePose");
+            "got normalize, relative_pose");
   spec.transforms.clear();
   EXPECT_EQ(error_of([&] { LiveAligner aligner(spec); }), "no error");
   LiveOptions options;
   options.concat = spec.concat;
   EXPECT_EQ(error_of([&] { LiveAligner aligner(spec, options); }),
             "ValueError concat: expected none beside the spec's, got 1 more");
+}
+
+TEST(PolicySpec, TransformsAreOfTypesThatThereAre) {
+  std::string text = spec_text();
+  text.replace(text.find("\"normalize\""), 11, "\"nonsense\"");
+  EXPECT_EQ(error_of([&] { parse_policy_spec(text, "spec"); }),
+            "ValueError spec: transforms[0].type: expected one of convert_rotation, relative_pose, "
+            "delta_to_absolute, absolute_to_delta, normalize, got \"nonsense\"");
 }
 
 TEST(PolicySpec, FilesAreRead) {

@@ -56,7 +56,7 @@ std::vector<Parts> fuzz_seeds() {
     "out_dtype": "F32", "colours_first": true, "method": "previous", "relative": null,
     "normalization": {"mode": null, "subtract": [0], "multiply": [0.5]})");
   const std::string head = R"({"robocache_policy_spec": 1, "library": "0.1.0", "with_age": true,
-    "transforms": [{"type": "noise"}], )";
+    "transforms": [{"type": "normalize"}], )";
   return {{head + R"("anchor": "joints", "rate": null, "concat": {"obs": ["joints"]},
              "streams": [)" +
            joints + ", " + action + ", " + camera + "]}"},
