@@ -6,6 +6,7 @@ import operator
 from typing import Any, TypeAlias
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -19,6 +20,12 @@ Values: TypeAlias = Any
 
 def rows_of(name: str, stream: StreamSpec, values: Values, shape: tuple[int, ...]) -> NDArray[Any]:
     """Values in memory as the library takes them: contiguous, of the stream's type."""
+    if not isinstance(values, (np.ndarray, Tensor)):
+        try:
+            values = np.asarray(values)
+        except ValueError:
+            got = "lists of several lengths"
+            raise ValueError(f"{name}: expected {list(shape)}, got {got}") from None
     kind, array = stored(name, values)
     if array.shape != shape:
         raise ValueError(f"{name}: expected {list(shape)}, got {list(array.shape)}")
@@ -28,7 +35,21 @@ def rows_of(name: str, stream: StreamSpec, values: Values, shape: tuple[int, ...
         expected = str(TORCH_DTYPES[stream.dtype]).removeprefix("torch.")
         got = str(TORCH_DTYPES[kind]).removeprefix("torch.")
         raise TypeError(f"{name}: expected {expected}, got {got}")
-    return array.astype(STORAGE[stream.dtype])
+    with np.errstate(over="raise"):
+        try:
+            return array.astype(STORAGE[stream.dtype])
+        except FloatingPointError:
+            expected = str(TORCH_DTYPES[stream.dtype]).removeprefix("torch.")
+            got = f"up to {np.abs(array).max()}"
+            raise ValueError(f"{name}: expected numbers that {expected} has, got {got}") from None
+
+
+def floats(name: str, array: NDArray[Any]) -> Tensor:
+    """An array of floats as a tensor, copied where torch does not take it as it lies."""
+    if array.dtype.kind != "f" or array.dtype.itemsize > 8:
+        raise TypeError(f"{name}: expected floats, got {array.dtype}")
+    native = array.astype(array.dtype.newbyteorder("="), copy=False)
+    return torch.from_numpy(np.require(native, requirements=["C", "W"]))
 
 
 def as_array(given: NDArray[Any] | Tensor) -> NDArray[Any]:
@@ -43,6 +64,8 @@ def integers(name: str, given: Any, count: int | None = None) -> NDArray[np.int6
     expected = "[N]" if count is None else f"[{count}]"
     if array.ndim != 1 or count not in (None, len(array)):
         raise ValueError(f"{name}: expected {expected}, got {list(array.shape)}")
+    if array.dtype == np.uint64 and len(array) and array.max() >= 2**63:
+        raise ValueError(f"{name}: expected ints of 64 bits with a sign, got {array.max()}")
     return np.ascontiguousarray(array, np.int64)
 
 

@@ -14,7 +14,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from robocache import _config
-from robocache._live_arguments import Values, as_array, integers, nanoseconds, parse_time, rows_of
+from robocache._live_arguments import (
+    Values,
+    as_array,
+    floats,
+    integers,
+    nanoseconds,
+    parse_time,
+    rows_of,
+)
 from robocache._live_library import STATS, Aligner, LiveStatus
 from robocache._live_transforms import LiveTransforms
 from robocache.live_stats import LiveStats
@@ -24,6 +32,7 @@ from robocache.policy_spec import PolicySpec, StreamSpec
 from robocache.store.dtypes import STORAGE
 
 _NEVER = -(2**63)  # the newest time of a stream without rows
+_MAX_ROBOTS = 2**20  # as the library has it
 _SLOTS = 4  # copies to a GPU that may be under way
 
 
@@ -95,7 +104,7 @@ class LiveAligner:
             spec = PolicySpec.load(spec)
         self.spec = spec
         """What it makes batches by."""
-        self.robots = check_integer("robots", robots, 1, 2**31 - 1)
+        self.robots = check_integer("robots", robots, 1, _MAX_ROBOTS)
         """R: how many robots are queried together."""
         self.device = _device.find_device(device)
         """Where batches are."""
@@ -169,7 +178,11 @@ class LiveAligner:
                 or a row of another shape.
             TypeError: A time that is no integer, or values of another kind.
         """
-        to = self._streams.get(stream) or self._find("stream", stream)
+        to = (self._streams.get(stream) if type(stream) is str else None) or self._find(
+            "stream", stream
+        )
+        if type(robot) is not int or not 0 <= robot < self.robots:
+            robot = self._robot(robot)
         # Kept by its name until the library has copied it. The usual row is taken as it is.
         row: Any = values
         if (
@@ -184,7 +197,7 @@ class LiveAligner:
             parse_time(time_ns),
             row.ctypes.data,
             to.size,
-            operator.index(robot),
+            robot,
             bool(valid),
         )
         if status == LiveStatus.OK:
@@ -349,12 +362,12 @@ class LiveAligner:
             TypeError: They are no floats.
             RuntimeError: It is relative to a stream of which there was no row, or no query yet.
         """
-        names = self.spec.concat.get(key, (key,))
+        names = self.spec.concat.get(key, (key,)) if isinstance(key, str) else (key,)
         members = [self._find("key", name) for name in names]
         if not isinstance(action, (np.ndarray, Tensor)):
             kind = type(action).__name__
             raise TypeError(f"{key}: expected a NumPy array or a tensor, got {kind}")
-        tensor = torch.from_numpy(action) if isinstance(action, np.ndarray) else action.detach()
+        tensor = floats(key, action) if isinstance(action, np.ndarray) else action.detach()
         if not tensor.is_floating_point():
             raise TypeError(f"{key}: expected floats, got {tensor.dtype}")
         row = members[0].spec.shape
@@ -426,7 +439,10 @@ class LiveAligner:
         }
 
     def _robot(self, robot: int) -> int:
-        number = operator.index(robot)
+        try:
+            number = operator.index(robot)
+        except TypeError:
+            raise TypeError(f"robot: expected an int, got {type(robot).__name__}") from None
         if not 0 <= number < self.robots:
             raise ValueError(f"robot: expected 0 to {self.robots - 1}, got {robot}")
         return number

@@ -344,6 +344,20 @@ def test_what_transforms_are_relative_to() -> None:
         aligner.undo("action", answer)
 
 
+def test_actions_however_they_lie() -> None:
+    aligner = rc.LiveAligner(SPEC)
+    answer = np.arange(6.0).reshape(3, 2)
+    expected = np.asarray(aligner.undo("action", answer))
+    np.testing.assert_array_equal(aligner.undo("action", answer[::-1]), expected[::-1])
+    np.testing.assert_array_equal(aligner.undo("action", answer.astype(">f8")), expected)
+    answer.flags.writeable = False
+    np.testing.assert_array_equal(aligner.undo("action", answer), expected)
+    message = "action: expected floats, got object"
+    expect(TypeError, message, lambda: aligner.undo("action", answer.astype(object)))
+    many = "robots: expected 1 to 1048576, got 2097152"
+    expect(ValueError, many, lambda: rc.LiveAligner(SPEC, robots=2**21))
+
+
 # ---- what goes wrong -----------------------------------------------------------------------------
 
 
@@ -400,6 +414,13 @@ def test_rows_that_do_not_fit() -> None:
     expect(ValueError, message, push("joints", 2**63, row))
     expect(ValueError, "robot: expected 0 to 1, got 2", push("joints", 0, row, 2))
     expect(ValueError, "robot: expected 0 to 1, got -1", push("joints", 0, row, -1))
+    expect(ValueError, f"robot: expected 0 to 1, got {2**64}", push("joints", 0, row, 2**64))
+    expect(TypeError, "robot: expected an int, got str", push("joints", 0, row, "a"))
+    expect(ValueError, unknown.replace("'arm'", "['joints']"), push(["joints"], 0, row))
+    message = "joints: values: expected [2], got lists of several lengths"
+    expect(ValueError, message, push("joints", 0, [[0.0], [0.0, 0.0]]))
+    message = "joints: values: expected numbers that float32 has, got up to 1e+300"
+    expect(ValueError, message, push("joints", 0, [1e300, 0.0]))
     assert aligner.stats()["joints"].pushed == 0
 
     def push_many(*arguments: Any, **more: Any) -> Callable[[], Any]:
@@ -409,6 +430,8 @@ def test_rows_that_do_not_fit() -> None:
     expect(ValueError, "joints: values: expected [3, 2], got [2, 2]", push_many(times, rows[:2]))
     message = "joints: times_ns: expected integers, got float64"
     expect(TypeError, message, push_many(times * 1.0, rows))
+    message = f"joints: times_ns: expected ints of 64 bits with a sign, got {2**63}"
+    expect(ValueError, message, push_many(np.full(3, 2**63, np.uint64), rows))
     expect(ValueError, "robot: expected [3], got [2]", push_many(times, rows, np.arange(2)))
     expect(ValueError, "robot: expected 0 to 1, got 2", push_many(times, rows, np.arange(3)))
     message = "joints: valid: expected bool [N=3], got int64 [3]"
@@ -442,7 +465,7 @@ def test_queries_that_do_not_fit() -> None:
     for shape in ((2,), (1, 2), (3, 1, 2), (2, 1, 3), (2, 1, 1, 2)):
         message = f"action: expected [R=2,K,2], got {list(shape)}"
         expect(ValueError, message, undo("action", np.zeros(shape)))
-    message = "action: expected floats, got torch.int64"
+    message = "action: expected floats, got int64"
     expect(TypeError, message, undo("action", np.zeros((2, 1, 2), np.int64)))
     message = "action: expected a NumPy array or a tensor, got list"
     expect(TypeError, message, undo("action", [[[0.0, 0.0]]]))
@@ -457,7 +480,7 @@ def test_options_that_do_not_fit() -> None:
         return lambda: rc.LiveAligner(spec, **options)
 
     expect(TypeError, "spec: expected a PolicySpec or its file, got int", make(7))
-    expect(ValueError, "robots: expected 1 to 2147483647, got 0", make(robots=0))
+    expect(ValueError, "robots: expected 1 to 1048576, got 0", make(robots=0))
     expect(TypeError, "robots: expected an int, got float", make(robots=1.0))
     message = "buffer_rows: expected a stream of the spec (joints, action), got 'arm'"
     expect(ValueError, message, make(buffer_rows={"arm": 1}))
