@@ -25,7 +25,7 @@ struct PinnedSlots::Slots {
   Slots& operator=(const Slots&) = delete;
   ~Slots() {
     // A copy that is under way still reads. What CUDA says of it is nobody's business by now.
-    for (const cudaEvent_t event : events) {
+    for (cudaEvent_t event : events) {
       cudaEventSynchronize(event);
       cudaEventDestroy(event);
     }
