@@ -110,7 +110,6 @@ class Processes:
         self.window = 2 * workers
         self._workers = workers
         self._executor = self._start()
-        self._running: set[Future[Any]] = set()
 
     def _start(self) -> ProcessPoolExecutor:
         return ProcessPoolExecutor(
@@ -123,11 +122,9 @@ class Processes:
             try:
                 handle = self._executor.submit(function, *task)
             except BrokenProcessPool:
-                self._executor.shutdown(wait=True)
+                self.close()
                 self._executor = self._start()
                 handle = self._executor.submit(function, *task)
-        self._running.add(handle)
-        handle.add_done_callback(self._running.discard)
         return handle
 
     def result(self, handle: Future[Any]) -> Any:
@@ -144,9 +141,7 @@ class Processes:
 
     def close(self) -> None:
         """Ends the processes, also where they are busy."""
-        if not self._running:
-            self._executor.shutdown(wait=True)
-            return
+        # Each by itself: an executor waits for ever for one that started while the pool broke.
         processes = list((self._executor._processes or {}).values())
         self._executor.shutdown(wait=False, cancel_futures=True)
         for process in processes:
