@@ -16,6 +16,8 @@ from typing import Any, NoReturn, TypeGuard
 
 import torch
 
+from robocache.names import Outside
+
 LINEAR, PREVIOUS, NEAREST, SLERP_XYZW, SLERP_WXYZ, ANGLE, MEAN, SUM = range(8)
 METHODS = {
     "linear": LINEAR,
@@ -31,7 +33,8 @@ METHOD_NAMES = tuple(METHODS)
 SLERPS = (SLERP_XYZW, SLERP_WXYZ)
 
 HOLD, ZERO, NAN, EXTRAPOLATE = range(4)
-OUTSIDES = {"hold": HOLD, "zero": ZERO, "nan": NAN, "extrapolate": EXTRAPOLATE}
+OUTSIDE_NAMES: tuple[Outside, ...] = ("hold", "zero", "nan", "extrapolate")
+OUTSIDES: dict[str, int] = {name: code for code, name in enumerate(OUTSIDE_NAMES)}
 
 # A dtype's code is its place in DTYPES plus one: 0 stands for the dtype of the values.
 DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.uint8)

@@ -99,8 +99,8 @@ __device__ void make_wide_tile(const Launch& launch, const WindowTile& tile) {
 /// samples are, or of the facts; and its part in moving the state on. `kIsByRow`: all windows are
 /// known to be by row.
 ///
-/// Each sample of a tile is drawn once. Then one of the block's threads counts it among those that
-/// have read the state, as soon as the barrier says that all of them have what they read; whoever
+/// Each sample of a tile is drawn once; that of a tile which has but one, by every thread. Then one
+/// of the block's threads counts it among those that have read the state, as soon as a barrier says that all of them have what they read; whoever
 /// finds that it is the last writes the new state, at the end, where the count has long come back. So
 /// nobody waits for anybody.
 template <bool kIsByRow, typename Launch, typename MakeTile>
@@ -403,7 +403,7 @@ void launch_batch(const BatchCall& call, cudaStream_t stream) {
       add_runs(window++, relatives[i]->runs);
     }
   }
-  // Rows that are only copied take as long in the order in which they are written.
+  // Rows that are only copied come in the order in which they are written, which takes least.
   if (is_all_copied) sweeps = 1;
   launch.tilings[count] = Tiling(1, launch.size);
   launch.stream_count = count + 1;

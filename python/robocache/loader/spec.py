@@ -131,7 +131,7 @@ def _stream(window: Window, rate: float | None, mode: str | None) -> StreamSpec:
         has_axis=window.has_axis,
         causal=window.is_causal,
         method=runs[0][0] if len(runs) == 1 else runs,
-        outside=list(_options.OUTSIDES)[window.outside],  # type: ignore[arg-type]
+        outside=_options.OUTSIDE_NAMES[window.outside],
         max_gap_ns=window.max_gap_ns,
         tolerance_ns=window.tolerance_ns,
         mean_window_ns=window.mean_window_ns,

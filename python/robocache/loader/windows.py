@@ -437,7 +437,7 @@ def _check(window: Window) -> None:
     key = window.key
     if window.by_rows:
         if window.outside != _options.HOLD:
-            got = list(_options.OUTSIDES)[window.outside]
+            got = _options.OUTSIDE_NAMES[window.outside]
             raise ValueError(f"outside: {key}: expected hold with timeline 'rows', got {got!r}")
         return
     for method, width in window.layout:
