@@ -162,11 +162,12 @@ def copy_bandwidth_cpu(total_bytes: int, repeats: int) -> float:
 
 
 def copy_seconds(total_bytes: int, sets: int, device: torch.device, repeats: int) -> float:
-    """Device time of one torch copy that reads half of so many bytes and writes as many."""
-    size = max(256, total_bytes // 2 // 256 * 256)  # aligned, as allocations are
-    sources = [torch.zeros(size, dtype=torch.uint8, device=device) for _ in range(sets)]
+    """Device time of one torch copy, or negation, that moves so many bytes in all."""
+    size = max(256, total_bytes // 2 // 256 * 256) // 4  # aligned, as allocations are
+    sources = [torch.zeros(size, dtype=torch.float32, device=device) for _ in range(sets)]
     inputs = [(source, torch.zeros_like(source)) for source in sources]
-    return device_seconds(lambda a, b: b.copy_(a), inputs, repeats, lambda i, out: None)
+    ways: tuple[Call, ...] = (lambda a, b: b.copy_(a), lambda a, b: torch.neg(a, out=b))
+    return min(device_seconds(way, inputs, repeats, lambda i, out: None) for way in ways)
 
 
 def measure_ceiling(device: torch.device, repeats: int) -> Ceiling:

@@ -7,8 +7,12 @@ without waiting for the clock, for so many seconds of the robot's time.
 The other keeps a deque of rows for each stream, makes arrays of it, and calls numpy.interp for each
 channel: no mask, no ages, no late rows. That both give the same values is checked first.
 
+With `--device cuda` batches are wanted on the GPU. "there" is then when a query's batch has
+arrived, as a policy that reads it at once would wait, and what the GPU was asked to do is counted.
+
 Examples:
     python benchmarks/live.py
+    python benchmarks/live.py --device cuda
     python benchmarks/live.py --seconds 60 --json
 """
 
@@ -32,6 +36,7 @@ MS = 1_000_000
 STREAMS, CHANNELS, STEPS, STEP_MS, QUERY_MS = 8, 32, 16, 10, 10
 NAMES = [f"stream{i}" for i in range(STREAMS)]
 OFFSETS = np.arange(1 - STEPS, 1) * STEP_MS * MS
+QUANTILES = ("p50", "p99", "p99.9")
 
 Floats = npt.NDArray[np.float32]
 
@@ -44,7 +49,7 @@ class Buffer(NamedTuple):
     query: Callable[[int], dict[str, torch.Tensor]]  # now in ns; of each stream [1,STEPS,CHANNELS]
 
 
-def make_aligner(reuse: bool) -> Buffer:
+def make_aligner(reuse: bool, device: str) -> Buffer:
     """The library; with `reuse`, into the same tensors every time."""
     streams = [
         StreamSpec(
@@ -55,7 +60,8 @@ def make_aligner(reuse: bool) -> Buffer:
         )
         for name in NAMES
     ]  # fmt: skip
-    aligner = rc.LiveAligner(rc.PolicySpec(streams, anchor=NAMES[0]), reuse_buffers=reuse)
+    spec = rc.PolicySpec(streams, anchor=NAMES[0])
+    aligner = rc.LiveAligner(spec, reuse_buffers=reuse, device=device)
     name = "rc.LiveAligner, reuse_buffers" if reuse else "rc.LiveAligner"
     return Buffer(name, aligner.push, aligner.query)
 
@@ -63,7 +69,8 @@ def make_aligner(reuse: bool) -> Buffer:
 class Deques:
     """Rows in deques, and numpy.interp."""
 
-    def __init__(self) -> None:
+    def __init__(self, device: str) -> None:
+        self.device = device
         kept = STEPS * STEP_MS + 16
         self.times: dict[str, deque[int]] = {name: deque(maxlen=kept) for name in NAMES}
         self.rows: dict[str, deque[Floats]] = {name: deque(maxlen=kept) for name in NAMES}
@@ -80,7 +87,7 @@ class Deques:
             out = np.empty((1, STEPS, CHANNELS), np.float32)
             for channel in range(CHANNELS):
                 out[0, :, channel] = np.interp(targets, times, rows[:, channel])
-            batch[name] = torch.from_numpy(out)
+            batch[name] = torch.from_numpy(out).to(self.device)
         return batch
 
 
@@ -105,19 +112,33 @@ def check(buffers: list[Buffer]) -> None:
             torch.testing.assert_close(batch[name], batches[-1][name], atol=1e-5, rtol=0)
 
 
+def work_on_gpu(buffer: Buffer) -> dict[str, int]:
+    """How often a query copies, and launches a kernel."""
+    now = 400 * MS
+    buffer.query(now)
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+        buffer.query(now)
+        torch.cuda.synchronize()
+    names = [e.name for e in profile.events() if e.device_type.name == "CUDA"]
+    copies = sum(name.startswith("Memcpy") for name in names)
+    return {"copies": copies, "kernels": len(names) - copies}
+
+
 class Measured(TypedDict):
     """Microseconds, by quantile."""
 
     name: str
     push: dict[str, float]
     query: dict[str, float]
+    there: dict[str, float]  # on the CPU: as query
 
 
-def measure(buffer: Buffer, seconds: float) -> Measured:
+def measure(buffer: Buffer, seconds: float, device: str) -> Measured:
     times = times_of(round(seconds * 1000)) + 1000 * MS
     row = np.zeros(CHANNELS, np.float32)
     pushes: list[int] = []
     queries: list[int] = []
+    there: list[int] = []
     clock = time.perf_counter_ns
     for i, stamps in enumerate(times.tolist()):
         for name, stamp in zip(NAMES, stamps, strict=True):
@@ -129,12 +150,20 @@ def measure(buffer: Buffer, seconds: float) -> Measured:
             begin = clock()
             buffer.query(now)
             queries.append(clock() - begin)
-    return {"name": buffer.name, "push": quantiles(pushes), "query": quantiles(queries)}
+            if device == "cuda":
+                torch.cuda.synchronize()
+            there.append(clock() - begin)
+    return {
+        "name": buffer.name,
+        "push": quantiles(pushes),
+        "query": quantiles(queries),
+        "there": quantiles(there),
+    }
 
 
 def quantiles(nanoseconds: list[int]) -> dict[str, float]:
     found = np.quantile(nanoseconds, (0.5, 0.99, 0.999)) / 1000
-    return dict(zip(("p50", "p99", "p99.9"), found.tolist(), strict=True))
+    return dict(zip(QUANTILES, found.tolist(), strict=True))
 
 
 def main() -> None:
@@ -142,26 +171,34 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--seconds", type=float, default=10.0, help="of the robot's time (10)")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="of batches")
     parser.add_argument("--json", action="store_true", help="print JSON, for programs")
     arguments = parser.parse_args()
-    deques = Deques()
+    device = arguments.device
+    deques = Deques(device)
     buffers = [
-        make_aligner(reuse=False),
-        make_aligner(reuse=True),
+        make_aligner(reuse=False, device=device),
+        make_aligner(reuse=True, device=device),
         Buffer("deque and numpy.interp", deques.push, deques.query),
     ]
     check(buffers)
-    found = [measure(buffer, arguments.seconds) for buffer in buffers]
+    found = [measure(buffer, arguments.seconds, device) for buffer in buffers]
     if arguments.json:
         print(json.dumps(found, indent=1))
         return
-    header = ("us", "push: p50", "p99", "p99.9", "query: p50", "p99", "p99.9")
-    lines: list[tuple[str, ...]] = [header]
+    parts = ("push", "query") if device == "cpu" else ("push", "query", "there")
+    lines = [["us"]]
+    for part in parts:
+        lines[0] += [f"{part}: {QUANTILES[0]}", *QUANTILES[1:]]
     for one in found:
-        numbers = (*one["push"].values(), *one["query"].values())
-        lines.append((one["name"], *(f"{number:.4g}" for number in numbers)))
+        times = {"push": one["push"], "query": one["query"], "there": one["there"]}
+        numbers = [number for part in parts for number in times[part].values()]
+        lines.append([one["name"], *(f"{number:.4g}" for number in numbers)])
     for first, *rest in lines:
         print(f"{first:32}" + "".join(f"{text:>12}" for text in rest))
+    if device == "cuda":
+        for buffer in buffers:
+            print(f"{buffer.name}: a query is {work_on_gpu(buffer)}")
 
 
 if __name__ == "__main__":

@@ -15,17 +15,22 @@ add_library(
   src/align/align_cpu.cpp
   src/align/checks.cpp
   src/align/planner.cpp
+  src/live/batch_keys.cpp
   src/live/check_streams.cpp
   src/live/live_aligner.cpp
+  src/live/live_batch.cpp
   src/live/live_windows.cpp
   src/live/output_layout.cpp
   src/live/pinned_slots.cpp
   src/live/row_buffer.cpp
+  src/live/row_transform.cpp
+  src/live/spec.cpp
+  src/live/spec_transforms.cpp
+  src/live/transform_chain.cpp
   src/live/undo.cpp
   src/loader/batch.cpp
   src/loader/batch_cpu.cpp
   src/loader/prepare.cpp
-  src/live/spec.cpp
   src/store/crc32.cpp
   src/store/file.cpp
   src/store/json.cpp
@@ -79,8 +84,9 @@ endif()
 # they raise. Results are the same.
 set_source_files_properties(src/voxel/voxelize_cpu_kernels.cpp PROPERTIES COMPILE_OPTIONS -fno-trapping-math)
 # What gains nothing by other instruction sets is compiled for one.
-set_source_files_properties(src/transform/transform_cpu_kernels.cpp PROPERTIES COMPILE_DEFINITIONS
-                                                                       ROBOCACHE_CPU_TARGET=baseline)
+set_source_files_properties(
+  src/live/row_transform.cpp src/live/transform_chain.cpp src/transform/transform_cpu_kernels.cpp
+  PROPERTIES COMPILE_DEFINITIONS ROBOCACHE_CPU_TARGET=baseline)
 foreach(target IN LISTS robocache_cpu_targets)
   add_library(robocache_cpu_${target} OBJECT src/align/align_cpu_kernels.cpp
                                             src/align/align_backward_cpu_kernels.cpp

@@ -40,6 +40,13 @@ struct RobocacheLiveArray {
   std::int64_t offset;
 };
 
+/// Lives as long as the aligner: the shapes of a row as batches have it, and as undo gives it.
+struct RobocacheLiveKey {
+  const char* name;
+  std::int64_t rank, aligned_rank;
+  const std::int64_t *shape, *aligned;
+};
+
 /// robocache::LiveStats.
 struct RobocacheLiveStats {
   std::int64_t pushed, dropped_full, refused, taken, clock_back, late, too_late, repeated, early,
@@ -79,7 +86,6 @@ ROBOCACHE_C_API int robocache_live_open(const char* text, std::int64_t bytes, co
     }
     robocache::LiveOptions live;
     live.robots = options->robots;
-    live.caller_transforms = true;  // live.py does them
     live.max_future_ns = options->max_future_ns;
     live.cuda_slots = static_cast<int>(options->cuda_slots);
     *aligner = new LiveAligner(spec, live);
@@ -109,6 +115,18 @@ ROBOCACHE_C_API void robocache_live_output(const LiveAligner* aligner, std::int6
   *array = {of_index.key.c_str(), static_cast<std::int64_t>(of_index.dtype),
             static_cast<std::int64_t>(of_index.shape.size()), of_index.shape.data(),
             of_index.offset};
+}
+
+ROBOCACHE_C_API std::int64_t robocache_live_key_count(const LiveAligner* aligner) {
+  return static_cast<std::int64_t>(aligner->keys().size());
+}
+
+ROBOCACHE_C_API void robocache_live_key(const LiveAligner* aligner, std::int64_t index,
+                                        RobocacheLiveKey* key) {
+  const robocache::LiveKey& of_index = aligner->keys()[static_cast<std::size_t>(index)];
+  *key = {of_index.name.c_str(), static_cast<std::int64_t>(of_index.shape.size()),
+          static_cast<std::int64_t>(of_index.aligned.size()), of_index.shape.data(),
+          of_index.aligned.data()};
 }
 
 ROBOCACHE_C_API std::int32_t robocache_live_push(LiveAligner* aligner, std::int64_t stream,
@@ -160,16 +178,16 @@ ROBOCACHE_C_API std::int64_t robocache_live_now(const LiveAligner* aligner, std:
   return aligner->now_ns(robot);
 }
 
-/// `values`, `out`: [robots,rows,D] of float64, or else float32.
-ROBOCACHE_C_API std::int32_t robocache_live_undo(LiveAligner* aligner, std::int64_t stream,
+/// `values`: [robots,rows,shape...], `out`: [robots,rows,aligned...], of float64, or else float32.
+ROBOCACHE_C_API std::int32_t robocache_live_undo(LiveAligner* aligner, std::int64_t key,
                                                  const void* values, std::int64_t rows, void* out,
                                                  std::int32_t is_float64) {
   if (is_float64 != 0) {
     return number_of(
-        aligner->undo(stream, static_cast<const double*>(values), rows, static_cast<double*>(out)));
+        aligner->undo(key, static_cast<const double*>(values), rows, static_cast<double*>(out)));
   }
   return number_of(
-      aligner->undo(stream, static_cast<const float*>(values), rows, static_cast<float*>(out)));
+      aligner->undo(key, static_cast<const float*>(values), rows, static_cast<float*>(out)));
 }
 
 /// `robot`: -1 for all of them.

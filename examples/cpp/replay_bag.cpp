@@ -265,7 +265,6 @@ void replay(const Arguments& arguments) {
     spec = robocache::read_policy_spec(arguments.spec);
   }
   robocache::LiveOptions options;
-  options.caller_transforms = true;  // nothing here acts on the windows
   LiveAligner aligner(spec, options);
   if (!spec.transforms.empty()) {
     std::printf("windows as they are before the spec's transforms: %zu\n", spec.transforms.size());

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "robocache/align.h"
+#include "robocache/batch_transform.h"
 #include "robocache/execution.h"
 #include "robocache/export.h"
 #include "robocache/store.h"
@@ -80,11 +81,9 @@ struct LiveGroup {
 struct LiveOptions {
   std::int64_t robots = 1;  // R
 
-  std::vector<LiveGroup> concat;  // of a PolicySpec: none, since it has its own
-
-  // A PolicySpec's transforms are done by the caller: after a query, and undone before `undo`. An
-  // aligner does none, so a spec that has some is refused otherwise.
-  bool caller_transforms = false;
+  // Of a PolicySpec: none, since it has its own.
+  std::vector<LiveGroup> concat;
+  std::vector<BatchTransform> transforms;  // what a query's batch goes through, in order
 
   // Where a stream says none: its buffer has the rows of its window's reach at its rate, as many
   // again times `margin`, those of `pause_ns`, and 8; its ring those of `pause_ns`, and 8; where it
@@ -111,17 +110,25 @@ struct LiveArray {
   std::int64_t offset = 0;          // in bytes from the output's begin; a multiple of 64
 };
 
+/// What a batch has values under: a stream, or a group. Of what lies ahead too, which a policy gives.
+struct LiveKey {
+  std::string name;
+  std::vector<std::int64_t> shape;    // of a row, as the batch has it
+  std::vector<std::int64_t> aligned;  // of a row before transforms: what `undo` gives
+};
+
 /// What became of a call. No other function tells by exceptions or waits.
 enum class LiveStatus : std::int32_t {
   kOk,
   kRingIsFull,     // push: queries are behind; the row is dropped, and counted
   kUnknownStream,  // no stream has this number
+  kUnknownKey,     // undo: no key has this number
   kUnknownRobot,   // no robot has this number
   kTakesNoRows,    // push: to a stream whose window reaches into the future
   kWrongSize,      // push: not a row's bytes; undo: a number of rows below 0
   kBadPointer,     // null, or an output that is not aligned to 8 bytes
-  kNoRows,         // query at a stream's newest row, undo of a relative stream: some robot has none
-  kNoQuery,        // undo: of a relative stream, before a query
+  kNoRows,         // query at a stream's newest row, undo of what is relative: some robot has none
+  kNoQuery,        // undo: of what is relative, before a query
   kNotInvertible,  // undo: of images, and of types that are not computed with
   kBusy,           // query_on_cuda: all slots are being copied; nothing is written
   kNoDevice,       // ..._on_cuda: built without CUDA, or with cuda_slots 0
@@ -211,12 +218,13 @@ class ROBOCACHE_API LiveAligner {
   /// rounded up to 64.
   ///
   /// Throws ValueError and TypeError, which name the stream and the option; of windows that reach
-  /// farther back than the buffer is long at the stream's rate, too. Throws DeviceError where
+  /// farther back than the buffer is long at the stream's rate, and of transforms that do not fit
+  /// the rows or go by another step than the one at 0, too. Throws DeviceError where
   /// cuda_slots are asked for and there is no CUDA.
   LiveAligner(const std::vector<LiveStream>& streams, const LiveOptions& options);
 
-  /// The same of a spec's streams and groups. Throws ValueError, too, for a spec with transforms
-  /// unless `caller_transforms`, and for groups in the options.
+  /// The same of a spec's streams, groups and transforms. Throws ValueError, too, where the options
+  /// have some.
   explicit LiveAligner(const PolicySpec& spec, const LiveOptions& options = {});
   LiveAligner(LiveAligner&&) noexcept;
   LiveAligner& operator=(LiveAligner&&) noexcept;
@@ -228,6 +236,11 @@ class ROBOCACHE_API LiveAligner {
 
   /// The number of a stream; nothing where there is none of that name.
   std::optional<std::int64_t> find_stream(std::string_view name) const noexcept;
+
+  /// The keys of the batch, in the order of their first streams; those of what lies ahead too.
+  const std::vector<LiveKey>& keys() const noexcept;
+  /// The number of a key; nothing where there is none of that name.
+  std::optional<std::int64_t> find_key(std::string_view name) const noexcept;
 
   /// What a query writes, one array after another: values of all windows, in their order (groups
   /// where their first stream is), then masks and ages of all of them. An age is in ns, from the
@@ -257,16 +270,17 @@ class ROBOCACHE_API LiveAligner {
   /// The time at which a robot's last query was made; 0 before the first and for other numbers.
   std::int64_t now_ns(std::int64_t robot = 0) const noexcept;
 
-  /// Takes back what was done to a stream's values: x / multiply + subtract, then the reference of
-  /// the last query is added where the stream is relative (angles into (-pi, pi]). It is worked in
-  /// float64 and rounded once.
+  /// Takes back what was done to a key's values: transforms, the last one first; then
+  /// x / multiply + subtract; then the reference of the last query is added where a stream is
+  /// relative (angles into (-pi, pi]).
   ///
-  /// `values`, `out`: [R,rows,D], which may be the same; `rows` is any number, as of a policy that
-  /// gives fewer steps. Where a multiply is 0, the channel is `subtract`. A reference that has no
-  /// rows is 0, as it is in training, and gives kNoRows.
-  LiveStatus undo(std::int64_t stream, const float* values, std::int64_t rows, float* out) noexcept;
-  LiveStatus undo(std::int64_t stream, const double* values, std::int64_t rows,
-                  double* out) noexcept;
+  /// `key`: its number among `keys()`. `values`: [R,rows,shape...], `out`: [R,rows,aligned...]; they
+  /// may be the same where these are. `rows` is any number, as of a policy that gives fewer steps.
+  /// Transforms compute as they do in a batch of that type, the rest in float64, rounded once. Where
+  /// a multiply is 0, the channel is `subtract`. What is relative to a window without rows is so to
+  /// zeros, as it is in training, and gives kNoRows.
+  LiveStatus undo(std::int64_t key, const float* values, std::int64_t rows, float* out) noexcept;
+  LiveStatus undo(std::int64_t key, const double* values, std::int64_t rows, double* out) noexcept;
 
   /// Forgets every row that has been pushed so far and the last query, of all robots or of one:
   /// an episode begins. Counts go on.

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "robocache/batch_transform.h"
 #include "robocache/export.h"
 #include "robocache/live.h"
 
@@ -28,9 +29,7 @@ struct PolicySpec {
   std::vector<LiveStream> streams;
   std::vector<LiveGroup> concat;
 
-  // What was done to a batch after it was made, in order: JSON objects as texts, whose `type` is
-  // "normalize", say. An aligner does not do it; docs/live.md says what they hold.
-  std::vector<std::string> transforms;
+  std::vector<BatchTransform> transforms;  // what batches went through, in order
 };
 
 /// The spec in a text of JSON. `name` is what errors call it.

@@ -28,16 +28,17 @@ class LiveStatus(enum.IntEnum):
     OK = 0
     RING_IS_FULL = 1
     UNKNOWN_STREAM = 2
-    UNKNOWN_ROBOT = 3
-    TAKES_NO_ROWS = 4
-    WRONG_SIZE = 5
-    BAD_POINTER = 6
-    NO_ROWS = 7
-    NO_QUERY = 8
-    NOT_INVERTIBLE = 9
-    BUSY = 10
-    NO_DEVICE = 11
-    DEVICE_ERROR = 12
+    UNKNOWN_KEY = 3
+    UNKNOWN_ROBOT = 4
+    TAKES_NO_ROWS = 5
+    WRONG_SIZE = 6
+    BAD_POINTER = 7
+    NO_ROWS = 8
+    NO_QUERY = 9
+    NOT_INVERTIBLE = 10
+    BUSY = 11
+    NO_DEVICE = 12
+    DEVICE_ERROR = 13
 
 
 class _Rows(ctypes.Structure):
@@ -55,6 +56,16 @@ class _Array(ctypes.Structure):
         ("rank", c_int64),
         ("shape", POINTER(c_int64)),
         ("offset", c_int64),
+    )
+
+
+class _Key(ctypes.Structure):
+    _fields_ = (
+        ("name", c_char_p),
+        ("rank", c_int64),
+        ("aligned_rank", c_int64),
+        ("shape", POINTER(c_int64)),
+        ("aligned", POINTER(c_int64)),
     )
 
 
@@ -77,6 +88,14 @@ class LiveArray(NamedTuple):
     offset: int  # bytes from the output's begin
 
 
+class LiveKey(NamedTuple):
+    """What a batch has values under, of what lies ahead too."""
+
+    number: int
+    shape: tuple[int, ...]  # of a row, as batches have it
+    aligned: tuple[int, ...]  # and as undo gives it
+
+
 @functools.cache
 def _load() -> ctypes.CDLL:
     library = _library.load()
@@ -91,6 +110,8 @@ def _load() -> ctypes.CDLL:
         "output_count": (c_int64, [c_void_p]),
         "output_bytes": (c_int64, [c_void_p]),
         "output": (None, [c_void_p, c_int64, POINTER(_Array)]),
+        "key_count": (c_int64, [c_void_p]),
+        "key": (None, [c_void_p, c_int64, POINTER(_Key)]),
         "push": (c_int32, [c_void_p, c_int64, c_int64, c_void_p, c_int64, c_int64, c_int32]),
         "push_many": (
             c_int64,
@@ -152,6 +173,7 @@ class Aligner:
         self._query_on_cuda = library.robocache_live_query_on_cuda
         self.output_bytes: int = library.robocache_live_output_bytes(pointer)
         self.outputs = tuple(map(self._output, range(library.robocache_live_output_count(pointer))))
+        self.keys = dict(map(self._key, range(library.robocache_live_key_count(pointer))))
         # Of each stream, (buffer, ring).
         self.rows = [self._rows(stream) for stream in range(len(rows))]
         weakref.finalize(self, library.robocache_live_close, pointer).atexit = False
@@ -161,6 +183,13 @@ class Aligner:
         _load().robocache_live_output(self._pointer, index, byref(found))
         shape = tuple(found.shape[axis] for axis in range(found.rank))
         return LiveArray(found.key.decode(), DTYPES[found.dtype], shape, found.offset)
+
+    def _key(self, index: int) -> tuple[str, LiveKey]:
+        found = _Key()
+        _load().robocache_live_key(self._pointer, index, byref(found))
+        shape = tuple(found.shape[axis] for axis in range(found.rank))
+        aligned = tuple(found.aligned[axis] for axis in range(found.aligned_rank))
+        return found.name.decode(), LiveKey(index, shape, aligned)
 
     def _rows(self, stream: int) -> tuple[int, int]:
         found = _Rows()
@@ -213,11 +242,9 @@ class Aligner:
         now: int = _load().robocache_live_now(self._pointer, robot)
         return now
 
-    def undo(self, stream: int, values: int, rows: int, out: int, is_float64: bool) -> int:
+    def undo(self, key: int, values: int, rows: int, out: int, is_float64: bool) -> int:
         """Takes back what was done to values; a LiveStatus."""
-        status: int = _load().robocache_live_undo(
-            self._pointer, stream, values, rows, out, is_float64
-        )
+        status: int = _load().robocache_live_undo(self._pointer, key, values, rows, out, is_float64)
         return status
 
     def reset(self, robot: int) -> None:

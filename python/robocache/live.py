@@ -24,11 +24,10 @@ from robocache._live_arguments import (
     rows_of,
 )
 from robocache._live_library import STATS, Aligner, LiveStatus
-from robocache._live_transforms import LiveTransforms
 from robocache.live_stats import LiveStats
 from robocache.loader import device as _device
 from robocache.loader.order import check_integer
-from robocache.policy_spec import PolicySpec, StreamSpec
+from robocache.policy_spec import PolicySpec, StreamSpec, relative_to
 from robocache.store.dtypes import STORAGE
 
 _NEVER = -(2**63)  # the newest time of a stream without rows
@@ -109,7 +108,6 @@ class LiveAligner:
         self.device = _device.find_device(device)
         """Where batches are."""
         self._streams = {s.name: _Stream(i, s) for i, s in enumerate(spec.streams)}
-        self._transforms = LiveTransforms(spec, self.robots, name)
         _config.check_bool("reuse_buffers", reuse_buffers)
         rows = zip(
             self._rows("buffer_rows", buffer_rows), self._rows("ring_rows", ring_rows), strict=True
@@ -130,10 +128,7 @@ class LiveAligner:
         self._places = [
             (o.key, o.dtype, o.shape, _strides(o.shape), o.offset // o.dtype.itemsize)
             for i, o in enumerate(self._aligner.outputs)
-            if spec.with_age
-            or i < values
-            or not o.key.endswith("_age")
-            or o.key in self._transforms.ages
+            if spec.with_age or i < values or not o.key.endswith("_age")
         ]
         self._words = -(-self._aligner.output_bytes // 8)
         self._dtypes = {place[1] for place in self._places}
@@ -311,7 +306,7 @@ class LiveAligner:
                 status = self._query_on_cuda(stream, address, time_ns, out)
         if status not in (LiveStatus.OK, LiveStatus.NO_ROWS):  # the masks tell of the latter
             raise RuntimeError(f"query: expected to be made, got {LiveStatus(status).name}")
-        return self._transforms(dict(batch))
+        return dict(batch)
 
     def _query_on_cuda(self, stream: int, times: int | None, time_ns: int, out: int) -> int:
         assert self._index is not None
@@ -342,63 +337,67 @@ class LiveAligner:
     # ---- actions come back -----------------------------------------------------------------------
 
     def undo(self, key: str, action: NDArray[Any] | Tensor) -> NDArray[Any] | Tensor:
-        """Takes back what was done to a stream's values: a policy's output in the robot's unit.
+        """Takes back what was done to a key's values: a policy's output in the robot's unit.
 
         What the spec's transforms did is undone, then normalisation, x / multiply + subtract; where
-        the stream is relative to another, that one's value at the last query is added (angles stay
+        a stream is relative to another, that one's value at the last query is added (angles stay
         within -pi and pi).
 
         Args:
-            key: The stream, or a `concat` key.
-            action: [R,K, the row's shape...], or without R of one robot, of any K; floats. A tensor
+            key: A stream that stands alone in batches, or a `concat` key.
+            action: [R,K, a row's shape...], or without R of one robot, of any K; floats. A tensor
                 may be on any device.
 
         Returns:
-            The same shape (but for what transforms change), type and device. It is worked in
-            float64, and rounded once to float32 or float64; transforms compute as they do.
+            The same shape (but for what transforms change), type and device. Transforms compute in
+            float64 if the action is of that type, else in float32; the rest is worked in float64.
 
         Raises:
-            ValueError: An unknown stream, another shape, or values that can't be taken back.
+            ValueError: An unknown key, another shape, or values that can't be taken back.
             TypeError: They are no floats.
             RuntimeError: It is relative to a stream of which there was no row, or no query yet.
         """
-        names = self.spec.concat.get(key, (key,)) if isinstance(key, str) else (key,)
-        members = [self._find("key", name) for name in names]
+        of = self._aligner.keys.get(key) if isinstance(key, str) else None
+        if of is None:
+            names = ", ".join(self._aligner.keys)
+            raise ValueError(f"key: expected one of batches ({names}), got {key!r}")
         if not isinstance(action, (np.ndarray, Tensor)):
             kind = type(action).__name__
             raise TypeError(f"{key}: expected a NumPy array or a tensor, got {kind}")
         tensor = floats(key, action) if isinstance(action, np.ndarray) else action.detach()
         if not tensor.is_floating_point():
             raise TypeError(f"{key}: expected floats, got {tensor.dtype}")
-        row = members[0].spec.shape
-        if key in self.spec.concat:
-            row = (sum(member.spec.elements for member in members),)
         # Without the axis of robots, or of one step.
-        missing = max(len(row) + 2 - tensor.dim(), 0) if self.robots == 1 else 0
+        missing = max(len(of.shape) + 2 - tensor.dim(), 0) if self.robots == 1 else 0
         values = tensor[(None,) * missing]
-        values = self._transforms.inverse(key, values, self.device)
-        if tuple(values.shape[2:]) != row or values.size(0) != self.robots or missing > 2:
-            shape = f"[R={self.robots},K{''.join(f',{size}' for size in row)}]"
+        if tuple(values.shape[2:]) != of.shape or values.size(0) != self.robots or missing > 2:
+            shape = f"[R={self.robots},K{''.join(f',{size}' for size in of.shape)}]"
             raise ValueError(f"{key}: expected {shape}, got {list(tensor.shape)}")
-        if key in self.spec.concat:
-            parts = values.split([member.spec.elements for member in members], -1)
-            undone = [self._undo(m, part) for m, part in zip(members, parts, strict=True)]
-            values = torch.cat([part.flatten(2) for part in undone], -1)
-        else:
-            values = self._undo(members[0], values)
-        values = values[(0,) * missing].to(tensor.device, tensor.dtype)
-        return values.numpy() if isinstance(action, np.ndarray) else values
-
-    def _undo(self, stream: _Stream, values: Tensor) -> Tensor:
-        """Of [R,K,...] on any device: on the CPU, float32 or float64."""
         is_wide = values.dtype == torch.float64
         values = values.to("cpu", torch.float64 if is_wide else torch.float32).contiguous()
-        out = torch.empty_like(values)
+        out = values.new_empty((*values.shape[:2], *of.aligned))
         status = self._aligner.undo(
-            stream.number, values.data_ptr(), values.size(1), out.data_ptr(), is_wide
+            of.number, values.data_ptr(), values.size(1), out.data_ptr(), is_wide
         )
-        _check_undo(status, stream.spec)
-        return out
+        self._check_undo(status, key)
+        out = out[(0,) * missing].to(tensor.device, tensor.dtype)
+        return out.numpy() if isinstance(action, np.ndarray) else out
+
+    def _check_undo(self, status: int, key: str) -> None:
+        if status == LiveStatus.OK:
+            return
+        if status == LiveStatus.NOT_INVERTIBLE:
+            raise ValueError(
+                f"key: expected values of floats or numbers that are computed with, got {key}"
+            )
+        of = relative_to(self.spec, key)
+        if status == LiveStatus.NO_QUERY:
+            raise RuntimeError(f"undo: expected a query first, whose {of} {key} is relative to")
+        if status == LiveStatus.NO_ROWS:
+            raise RuntimeError(
+                f"undo: expected a row of {of} by the last query, which {key} is relative to"
+            )
+        raise RuntimeError(f"undo: {LiveStatus(status).name}")
 
     # ---- the rest --------------------------------------------------------------------------------
 
@@ -410,7 +409,6 @@ class LiveAligner:
         """
         number = None if robot is None else self._robot(robot)
         self._aligner.reset(-1 if number is None else number)
-        self._transforms.reset(number)
 
     def stats(self, robot: int | None = None) -> dict[str, LiveStats]:
         """What each stream that takes rows has gone through, of one robot or of all together.
@@ -456,22 +454,3 @@ class LiveAligner:
 def _strides(shape: tuple[int, ...]) -> tuple[int, ...]:
     """Of elements that stand one after the other."""
     return tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
-
-
-def _check_undo(status: int, stream: StreamSpec) -> None:
-    if status == LiveStatus.OK:
-        return
-    if status == LiveStatus.NOT_INVERTIBLE:
-        raise ValueError(
-            f"key: expected a stream of floats or numbers that are computed with, got {stream.name}"
-        )
-    to = stream.relative.to if stream.relative is not None else "?"
-    if status == LiveStatus.NO_QUERY:
-        raise RuntimeError(
-            f"undo: expected a query first, whose row of {to} {stream.name} is relative to"
-        )
-    if status == LiveStatus.NO_ROWS:
-        raise RuntimeError(
-            f"undo: expected a row of {to} by the last query, which {stream.name} is relative to"
-        )
-    raise RuntimeError(f"undo: {LiveStatus(status).name}")

@@ -16,7 +16,6 @@ from robocache.names import Outside
 from robocache.store._library import check_policy_spec
 from robocache.store.files import new_file, sync_folder
 from robocache.store.normalization import Normalization
-from robocache.transforms import Transform, from_dict
 
 VERSION = 1
 Layout: TypeAlias = tuple[tuple[str, int], ...]
@@ -182,8 +181,6 @@ class PolicySpec:
             transforms=tuple(fields["transforms"]),
             library=fields["library"],
         )
-        check_references(spec, f"{name}: ")
-        transforms_of(spec, f"{name}: ")
         return spec
 
     def _fields(self) -> dict[str, Any]:
@@ -205,62 +202,17 @@ class PolicySpec:
         return hash(self.to_json())
 
 
-def check_references(spec: PolicySpec, prefix: str = "") -> None:
-    """That no stream is relative to one of what lies ahead, which no robot has.
-
-    Args:
-        spec: Of a loader, or of a file whose fields were checked.
-        prefix: What errors begin with.
-
-    Raises:
-        ValueError: `<prefix>streams[i].relative.to: expected ..., got ...`.
-    """
-    ahead = {stream.name for stream in spec.streams if stream.reaches_ahead}
-    for i, stream in enumerate(spec.streams):
-        if stream.relative is not None and stream.relative.to in ahead:
-            raise ValueError(
-                f"{prefix}streams[{i}].relative.to: expected a stream whose steps are all 0 or "
-                f'less, got "{stream.relative.to}"'
-            )
-
-
-def transforms_of(spec: PolicySpec, prefix: str = "") -> list[Transform]:
-    """The transforms that a spec has written down, all of which a robot can do.
-
-    Args:
-        spec: Of a loader, or of a file.
-        prefix: What errors begin with.
-
-    Raises:
-        ValueError: `<prefix>transforms[i]...: expected ..., got ...`: an unknown type, a field that
-            is unknown, missing or wrong, or one that reads a key otherwise than at the anchor.
-    """
-    found = []
-    for i, fields in enumerate(spec.transforms):
-        name = f"{prefix}transforms[{i}]"
-        try:
-            transform = from_dict(fields, name)
-        except TypeError as error:
-            raise ValueError(str(error)) from None
-        for key in transform.reads:
-            _check_read(spec, name, key, transform.step)
-        found.append(transform)
-    return found
-
-
-def _check_read(spec: PolicySpec, name: str, key: str, step: int) -> None:
-    members = [s for s in spec.streams if s.name in spec.concat.get(key, (key,))]
-    if not members:
-        raise ValueError(f"{name}: expected to read a key of the spec's batches, got {key!r}")
-    for stream in members:
-        if stream.reaches_ahead:
-            raise ValueError(
-                f"{name}: expected to read a key whose steps are all 0 or less, got {key!r}"
-            )
-        at = step if stream.has_axis else 0
-        count = len(stream.steps)
-        if not -count <= at < count or stream.steps[at] != 0:
-            raise ValueError(f"{name}.step: expected the step of {key} at offset 0, got {step}")
+def relative_to(spec: PolicySpec, key: str) -> str:
+    """The names of what a key's values are relative to, for messages."""
+    names = [
+        stream.relative.to
+        for stream in spec.streams
+        if stream.name in spec.concat.get(key, (key,)) and stream.relative is not None
+    ]
+    for fields in spec.transforms:
+        if fields["type"] != "normalize" and fields["key"] == key:
+            names += [fields[name] for name in ("to", "start") if name in fields]
+    return " and ".join(dict.fromkeys(names))
 
 
 def _stream_fields(stream: StreamSpec) -> dict[str, Any]:

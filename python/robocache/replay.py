@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from robocache import transforms
 from robocache.live import LiveAligner
 from robocache.loader.loader import Loader
 from robocache.loader.relative import Relative
@@ -46,7 +47,8 @@ class StreamReplay:
     windows: int
     """Windows that were compared."""
     differing_bits: int
-    """Bits of values, masks and ages that differ."""
+    """Bits of values, masks and ages that differ. Values of a group that transforms change count
+    for its first stream."""
     steps: int
     """Steps of these windows."""
     padded: int
@@ -79,8 +81,6 @@ class Replay:
     """How many queries there were."""
     query_us: Quantiles
     """How long a query took, in Python."""
-    transforms_left_out: Sequence[str]
-    """The types of the spec's transforms, in order: they are not part of the comparison."""
 
     @property
     def differing_bits(self) -> int:
@@ -104,11 +104,12 @@ def replay_store(
     Each episode's rows are pushed in the order in which they arrived: at ``received``, where it was
     recorded, and no earlier than the stream's latency after their time. At each anchor the aligner
     is queried, once all rows are there that had arrived by then. What it gives is compared with the
-    loader's causal windows on a CPU, bit by bit: values, masks and ages, padded or not.
+    loader's causal windows on a CPU, bit by bit: values, masks and ages, padded or not; and after
+    the spec's transforms.
 
-    Two things are not covered. The spec's transforms are left out (``transforms_left_out``). And
-    windows by rows look at no arrivals in training: their rows are pushed at their times
-    (``by_arrival``), so what a robot sees of a stream that is late (``latency_ms``) is older.
+    One thing is not covered: windows by rows look at no arrivals in training. Their rows are pushed
+    at their times (``by_arrival``), so what a robot sees of a stream that is late (``latency_ms``)
+    is older.
 
     Args:
         store: The recordings.
@@ -129,11 +130,10 @@ def replay_store(
         spec = PolicySpec.load(spec)
     if not isinstance(store, EpisodeStore):
         store = EpisodeStore(store)
-    left_out = [str(fields.get("type")) for fields in spec.transforms]
     spec = _live_part(spec)
     _check_streams(store, spec)
     loader = _make_loader(store, spec, episodes)
-    return _Run(store, spec, loader, left_out).replay(progress)
+    return _Run(store, spec, loader).replay(progress)
 
 
 def _live_part(spec: PolicySpec) -> PolicySpec:
@@ -144,7 +144,9 @@ def _live_part(spec: PolicySpec) -> PolicySpec:
     names = {stream.name for stream in streams}
     # Streams side by side have the same steps: a group is here whole, or not at all.
     concat = {key: members for key, members in spec.concat.items() if names.issuperset(members)}
-    return replace(spec, streams=streams, concat=concat, transforms=(), with_age=True)
+    names |= set(concat)
+    kept = [f for f in spec.transforms if not names.isdisjoint(transforms.from_dict(f).keys)]
+    return replace(spec, streams=streams, concat=concat, transforms=kept, with_age=True)
 
 
 def _check_streams(store: EpisodeStore, spec: PolicySpec) -> None:
@@ -267,10 +269,8 @@ class _Arrivals:
 class _Run:
     """A replay under way."""
 
-    def __init__(
-        self, store: EpisodeStore, spec: PolicySpec, loader: Loader, left_out: Sequence[str]
-    ) -> None:
-        self.store, self.spec, self.loader, self.left_out = store, spec, loader, left_out
+    def __init__(self, store: EpisodeStore, spec: PolicySpec, loader: Loader) -> None:
+        self.store, self.spec, self.loader = store, spec, loader
         plan = loader._plan
         anchors = plan.anchors.numpy().view([("episode", "<i4"), ("frame", "<i4"), ("time", "<i8")])
         self.anchors = anchors.reshape(-1)
@@ -281,6 +281,12 @@ class _Run:
         self.ages: dict[str, list[NDArray[np.int64]]] = {name: [] for name in names}
         self.latencies: dict[str, list[NDArray[np.int64]]] = {name: [] for name in names}
         self.took: list[int] = []
+        self.transforms = list(map(transforms.from_dict, spec.transforms))
+        # Whose values each key has, side by side; of one that transforms change the first alone.
+        changed = {key for transform in self.transforms for key in transform.keys}
+        alone = {n: [n] for n in names if not any(n in of for of in spec.concat.values())}
+        groups = {key: list(of)[: 1 if key in changed else None] for key, of in spec.concat.items()}
+        self.parts: dict[str, list[str]] = alone | groups
 
     def replay(self, progress: Callable[[int, int], None] | None) -> Replay:
         """All episodes."""
@@ -297,7 +303,10 @@ class _Run:
             for begin in range(bounds[episode], bounds[episode + 1], _BLOCK):
                 end = min(begin + _BLOCK, int(bounds[episode + 1]))
                 live = self._query(aligner, streams, begin, end)
-                self._compare(live, self.loader.gather(range(begin, end)))
+                batch = self.loader.gather(range(begin, end))
+                for transform in self.transforms:
+                    batch = transform(batch)
+                self._compare(live, batch)
                 if progress is not None:
                     progress(end, len(self.anchors))
         return self._result(aligner)
@@ -323,23 +332,20 @@ class _Run:
         return {key: torch.cat([batch[key] for batch in batches]) for key in batches[0]}
 
     def _compare(self, live: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> None:
-        column = dict.fromkeys(self.spec.concat, 0)
-        group_of = {name: key for key, names in self.spec.concat.items() for name in names}
-        in_groups = [name for names in self.spec.concat.values() for name in names]
-        others = [s.name for s in self.spec.streams if s.name not in group_of]
-        for name in (*in_groups, *others):  # the streams of a group in its order
-            key = group_of.get(name, name)
-            values, expected = live[key], batch[key]
-            if name in group_of:
-                begin = column[key]
-                column[key] = end = begin + self.spec.stream(name).elements
-                values, expected = values[..., begin:end], expected[..., begin:end]
+        for key, names in self.parts.items():
+            values, expected = live[key], batch[key].reshape(live[key].shape)
+            if len(names) == 1:
+                self.bits[names[0]] += differing_bits(values, expected)
+                continue
+            widths = [self.spec.stream(name).elements for name in names]
+            parts = zip(values.split(widths, -1), expected.split(widths, -1), strict=True)
+            for name, (part, of_batch) in zip(names, parts, strict=True):
+                self.bits[name] += differing_bits(part, of_batch)
+        for stream in self.spec.streams:
+            name = stream.name
             mask, ages = live[f"{name}_is_pad"], live[f"{name}_age"]
-            self.bits[name] += (
-                differing_bits(values, expected.reshape(values.shape))
-                + differing_bits(mask, batch[f"{name}_is_pad"])
-                + differing_bits(ages, batch[f"{name}_age"])
-            )
+            self.bits[name] += differing_bits(mask, batch[f"{name}_is_pad"])
+            self.bits[name] += differing_bits(ages, batch[f"{name}_age"])
             self.padded[name] += int(mask.sum())
             last, is_pad = (x.reshape(len(mask), -1)[:, -1] for x in (ages, mask))
             self.ages[name].append(last[~is_pad | (last != 0)].numpy())  # before rows it is 0
@@ -364,7 +370,7 @@ class _Run:
                 short_windows=of_stream.short_windows,
             )
         took = _quantiles([np.array(self.took, np.int64)], 1e-3)
-        return Replay(streams, len(self.episodes), count, took, tuple(self.left_out))
+        return Replay(streams, len(self.episodes), count, took)
 
 
 def differing_bits(a: Tensor, b: Tensor) -> int:

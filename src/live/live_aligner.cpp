@@ -8,11 +8,13 @@
 #include <utility>
 
 #include "live/check_streams.h"
+#include "live/live_batch.h"
 #include "live/live_source.h"
 #include "live/live_windows.h"
 #include "live/memory.h"
 #include "live/output_layout.h"
 #include "live/pinned_slots.h"
+#include "live/transform_chain.h"
 #include "live/undo.h"
 
 namespace robocache {
@@ -21,16 +23,24 @@ struct LiveAligner::Contents {
   Contents(const std::vector<LiveStream>& given, const LiveOptions& wanted)
       : options(wanted),
         streams(checked_streams(given, wanted)),
-        layout(lay_out(streams, wanted)),
+        batch(plan_live_batch(streams, wanted.concat, wanted.transforms)),
+        layout(lay_out(streams, batch.keys, wanted.robots)),
+        chain(streams, batch, layout, wanted.robots),
         sources(make_sources()),
-        windows(streams, layout, sources, wanted.robots),
+        windows(streams, layout, chain, sources, wanted.robots),
         times(static_cast<std::size_t>(wanted.robots)),
         has_query(static_cast<std::size_t>(wanted.robots)) {
     for (const LiveStream& stream : streams) inverses.emplace_back(stream);
+    for (const BatchKey& key : batch.keys) keys.push_back({key.name, key.shape, key.row});
     if (options.cuda_slots > 0) slots.emplace(options.cuda_slots, layout.bytes);
     // The first query finds code and memory where the others do.
     const AlignedBytes out = make_aligned(layout.bytes);
-    for (std::int64_t r = 0; r < options.robots; ++r) windows.make(r, 0, out.get());
+    for (std::int64_t r = 0; r < options.robots; ++r) make(r, 0, out.get());
+  }
+
+  void make(std::int64_t robot, std::int64_t now_ns, std::byte* out) {
+    windows.make(robot, now_ns, out);
+    chain.apply(robot, out);
   }
 
   LiveSources make_sources() const {
@@ -61,11 +71,64 @@ struct LiveAligner::Contents {
     has_query[static_cast<std::size_t>(robot)] = 0;
   }
 
+  template <typename Number>
+  LiveStatus undo(std::int64_t number, DataType type, const Number* values, std::int64_t rows,
+                  Number* out) {
+    if (number < 0 || number >= static_cast<std::int64_t>(keys.size())) {
+      return LiveStatus::kUnknownKey;
+    }
+    const auto key = static_cast<std::size_t>(number);
+    const std::vector<std::size_t>& members = batch.keys[key].streams;
+    bool is_relative = chain.has_anchor(key);
+    for (const std::size_t stream : members) {
+      if (!inverses[stream].exists()) return LiveStatus::kNotInvertible;
+      is_relative = is_relative || reference_of(stream) != nullptr;
+    }
+    if (rows < 0) return LiveStatus::kWrongSize;
+    if (rows > 0 && (values == nullptr || out == nullptr)) return LiveStatus::kBadPointer;
+    LiveStatus status = LiveStatus::kOk;
+    for (std::int64_t r = 0; r < options.robots && is_relative; ++r) {
+      if (has_query[static_cast<std::size_t>(r)] == 0) return LiveStatus::kNoQuery;
+      if (!has_rows(key, r)) status = LiveStatus::kNoRows;
+    }
+    for (std::int64_t r = 0; r < options.robots; ++r) {
+      chain.begin_undo(key, r, type);
+      for (std::int64_t row = 0; row < rows; ++row) {
+        const double* aligned = chain.undo(key, values);
+        values += batch.keys[key].shape_elements();
+        for (const std::size_t stream : members) {
+          inverses[stream].apply(reference_of(stream), r, aligned, out);
+          aligned += inverses[stream].channels();
+          out += inverses[stream].channels();
+        }
+      }
+    }
+    return status;
+  }
+
+  /// Whether a robot's last query had a row of all that a key is relative to.
+  bool has_rows(std::size_t key, std::int64_t robot) const {
+    for (const std::size_t stream : batch.keys[key].streams) {
+      const LiveWindows::Reference* const reference = reference_of(stream);
+      if (reference != nullptr && reference->has_rows[static_cast<std::size_t>(robot)] == 0) {
+        return false;
+      }
+    }
+    return chain.has_rows(key, robot);
+  }
+
+  const LiveWindows::Reference* reference_of(std::size_t stream) const {
+    return windows.reference_of(static_cast<std::int64_t>(stream));
+  }
+
   const LiveOptions options;
   const std::vector<LiveStream> streams;
+  const LiveBatch batch;
   const OutputLayout layout;
+  TransformChain chain;
   LiveSources sources;
   LiveWindows windows;
+  std::vector<LiveKey> keys;
   std::vector<Inverse> inverses;        // of each stream
   std::vector<std::int64_t> times;      // [R]: of the last query
   std::vector<std::uint8_t> has_query;  // [R]
@@ -89,6 +152,15 @@ std::size_t LiveAligner::output_bytes() const noexcept { return contents_->layou
 std::optional<std::int64_t> LiveAligner::find_stream(std::string_view name) const noexcept {
   for (std::size_t i = 0; i < contents_->streams.size(); ++i) {
     if (contents_->streams[i].name == name) return static_cast<std::int64_t>(i);
+  }
+  return std::nullopt;
+}
+
+const std::vector<LiveKey>& LiveAligner::keys() const noexcept { return contents_->keys; }
+
+std::optional<std::int64_t> LiveAligner::find_key(std::string_view name) const noexcept {
+  for (std::size_t i = 0; i < contents_->keys.size(); ++i) {
+    if (contents_->keys[i].name == name) return static_cast<std::int64_t>(i);
   }
   return std::nullopt;
 }
@@ -140,7 +212,7 @@ LiveStatus LiveAligner::query(const LiveNow& now, void* out) noexcept {
     for (const auto& source : all.sources) {
       if (source != nullptr) source->drain(r, taken_at, all.options.max_future_ns);
     }
-    all.windows.make(r, time, static_cast<std::byte*>(out));
+    all.make(r, time, static_cast<std::byte*>(out));
     all.times[static_cast<std::size_t>(r)] = time;
     all.has_query[static_cast<std::size_t>(r)] = 1;
   }
@@ -170,44 +242,14 @@ std::int64_t LiveAligner::now_ns(std::int64_t robot) const noexcept {
   return contents_->has_query[number] != 0 ? contents_->times[number] : 0;
 }
 
-namespace {
-
-template <typename Number>
-LiveStatus undo_with(const Inverse& inverse, const LiveWindows::Reference* reference,
-                     const std::vector<std::uint8_t>& has_query, const Number* values,
-                     std::int64_t rows, Number* out) {
-  if (!inverse.exists()) return LiveStatus::kNotInvertible;
-  if (rows < 0) return LiveStatus::kWrongSize;
-  if (rows > 0 && (values == nullptr || out == nullptr)) return LiveStatus::kBadPointer;
-  LiveStatus status = LiveStatus::kOk;
-  for (std::size_t r = 0; r < has_query.size() && reference != nullptr; ++r) {
-    if (has_query[r] == 0) return LiveStatus::kNoQuery;
-    if (reference->has_rows[r] == 0) status = LiveStatus::kNoRows;
-  }
-  for (std::size_t r = 0; r < has_query.size(); ++r) {
-    const auto robot = static_cast<std::int64_t>(r);
-    const std::int64_t begin = robot * rows * inverse.channels();
-    inverse.apply(reference, robot, values + begin, rows, out + begin);
-  }
-  return status;
-}
-
-}  // namespace
-
-LiveStatus LiveAligner::undo(std::int64_t stream, const float* values, std::int64_t rows,
+LiveStatus LiveAligner::undo(std::int64_t key, const float* values, std::int64_t rows,
                              float* out) noexcept {
-  const Contents& all = *contents_;
-  if (!all.has_stream(stream)) return LiveStatus::kUnknownStream;
-  return undo_with(all.inverses[static_cast<std::size_t>(stream)], all.windows.reference_of(stream),
-                   all.has_query, values, rows, out);
+  return contents_->undo(key, DataType::kFloat32, values, rows, out);
 }
 
-LiveStatus LiveAligner::undo(std::int64_t stream, const double* values, std::int64_t rows,
+LiveStatus LiveAligner::undo(std::int64_t key, const double* values, std::int64_t rows,
                              double* out) noexcept {
-  const Contents& all = *contents_;
-  if (!all.has_stream(stream)) return LiveStatus::kUnknownStream;
-  return undo_with(all.inverses[static_cast<std::size_t>(stream)], all.windows.reference_of(stream),
-                   all.has_query, values, rows, out);
+  return contents_->undo(key, DataType::kFloat64, values, rows, out);
 }
 
 void LiveAligner::reset() noexcept {
@@ -256,6 +298,8 @@ const char* name_of(LiveStatus status) {
       return "RingIsFull";
     case LiveStatus::kUnknownStream:
       return "UnknownStream";
+    case LiveStatus::kUnknownKey:
+      return "UnknownKey";
     case LiveStatus::kUnknownRobot:
       return "UnknownRobot";
     case LiveStatus::kTakesNoRows:

@@ -57,11 +57,14 @@ std::int64_t reach_of(const LiveStream& stream) {
 }  // namespace
 
 LiveWindows::LiveWindows(const std::vector<LiveStream>& streams, const OutputLayout& layout,
-                         const LiveSources& sources, std::int64_t robots)
+                         const TransformChain& chain, const LiveSources& sources,
+                         std::int64_t robots)
     : streams_(streams), sources_(sources), robots_(robots), reference_of_(streams.size()) {
   for (const WindowPlace& place : layout.windows) {
     const auto stream = static_cast<std::size_t>(place.stream);
-    add_window(streams[stream], sources[stream].get()).place = &place;
+    Window& window = add_window(streams[stream], sources[stream].get());
+    window.place = &place;
+    window.values = chain.window_of(stream);
   }
   for (std::size_t i = 0; i < streams.size(); ++i) {
     if (!streams[i].relative_to.empty()) add_reference(i);
@@ -240,7 +243,9 @@ void LiveWindows::point_to(std::size_t number, std::int64_t robot, std::int64_t 
   if (window.relative_to >= 0) point_to_reference(number, robot, now_ns);
   const WindowPlace& place = *window.place;
   const std::int64_t steps = robot * align.targets;
-  align.out = out + place.values + steps * align.out_target_stride * size_of(align.out_type);
+  align.out = window.values != nullptr
+                  ? window.values
+                  : out + place.values + steps * align.out_target_stride * size_of(align.out_type);
   align.out_valid = reinterpret_cast<bool*>(out + place.is_pad) + steps;
   align.out_age = reinterpret_cast<std::int64_t*>(out + place.age) + steps;
   if (!rows.has_given_up(robot)) return;

@@ -10,6 +10,7 @@
 #include "live/live_source.h"
 #include "live/memory.h"
 #include "live/output_layout.h"
+#include "live/transform_chain.h"
 #include "loader/prepare.h"
 #include "robocache/live.h"
 
@@ -23,13 +24,13 @@ namespace robocache {
 class LiveWindows {
  public:
   /// Throws ValueError and TypeError as the loader does, for streams that are not live too.
-  /// `streams` (checked ones), `layout` and `sources` outlive this and stay where they are.
+  /// `streams` (checked ones), `layout`, `chain` and `sources` outlive this and stay where they are.
   LiveWindows(const std::vector<LiveStream>& streams, const OutputLayout& layout,
-              const LiveSources& sources, std::int64_t robots);
+              const TransformChain& chain, const LiveSources& sources, std::int64_t robots);
   LiveWindows(const LiveWindows&) = delete;
   LiveWindows& operator=(const LiveWindows&) = delete;
 
-  /// Writes a robot's windows into an output.
+  /// Writes a robot's windows into an output, or where their transforms take them up.
   void make(std::int64_t robot, std::int64_t now_ns, std::byte* out);
 
   /// What a stream is relative to, as it was in the last query.
@@ -54,7 +55,8 @@ class LiveWindows {
     std::int64_t offsets[2] = {0, 0};  // of the robot's rows in memory
     std::vector<float> narrow[2];      // subtract and multiply, in the compute type
     std::vector<double> wide[2];
-    const WindowPlace* place = nullptr;  // in the output; or
+    const WindowPlace* place = nullptr;  // in the output; its values elsewhere,
+    std::byte* values = nullptr;         // where transforms take them up; or
     Reference* reference = nullptr;      // for undo
     // The window that this one is relative to, or -1, and that one's rows in memory.
     std::int32_t relative_to = -1;

@@ -4,7 +4,6 @@
 #include <string>
 #include <utility>
 
-#include "core/argument.h"
 #include "core/check.h"
 #include "live/check_streams.h"
 #include "live/memory.h"
@@ -12,62 +11,19 @@
 namespace robocache {
 namespace {
 
-constexpr std::size_t kNoGroup = SIZE_MAX;
-
-/// The group of each stream; kNoGroup of those that stand alone.
-std::vector<std::size_t> groups_of(const std::vector<LiveStream>& streams,
-                                   const std::vector<LiveGroup>& groups) {
-  std::vector<std::size_t> group_of(streams.size(), kNoGroup);
-  for (std::size_t g = 0; g < groups.size(); ++g) {
-    const std::string name = "concat[" + quoted(groups[g].key) + "]";
-    if (groups[g].streams.empty()) throw_value_error(name, "one stream or more", "none");
-    const LiveStream* first = nullptr;
-    for (const std::string& member : groups[g].streams) {
-      const LiveStream* const found = find_stream(streams, member);
-      if (found == nullptr) throw_value_error(name, "names of streams", quoted(member));
-      std::size_t& group = group_of[static_cast<std::size_t>(found - streams.data())];
-      if (group != kNoGroup) {
-        throw_value_error(name, "each stream once",
-                          quoted(member) + ", which " + quoted(groups[group].key) + " has");
-      }
-      group = g;
-      if (first == nullptr) first = found;
-      if (found->shape.size() > 1) {
-        throw_value_error(
-            name, "rows that are vectors",
-            quoted(member) + " of " + std::to_string(found->shape.size()) + " dimensions");
-      }
-      if (found->out_type != first->out_type) {
-        throw_value_error(name,
-                          std::string(name_of(first->out_type)) + " like " + quoted(first->name),
-                          std::string(name_of(found->out_type)) + " of " + quoted(member));
-      }
-      if (found->steps != first->steps || found->timeline != first->timeline ||
-          found->has_step_axis != first->has_step_axis) {
-        throw_value_error(name, "the steps of " + quoted(first->name),
-                          "others of " + quoted(member));
-      }
-    }
-  }
-  return group_of;
-}
-
-/// Bytes of an element in the output.
-std::int64_t element_bytes(const LiveStream& stream) { return size_of(stream.out_type); }
-
 class Builder {
  public:
-  Builder(const std::vector<LiveStream>& streams, const LiveOptions& options)
-      : streams_(streams), options_(options), group_of_(groups_of(streams, options.concat)) {}
+  Builder(const std::vector<LiveStream>& streams, const std::vector<BatchKey>& keys,
+          std::int64_t robots)
+      : streams_(streams), keys_(keys), robots_(robots) {}
 
   OutputLayout build() {
     for (std::size_t i = 0; i < streams_.size(); ++i) {
-      if (!is_live(streams_[i])) continue;
-      layout_.windows.push_back({static_cast<std::int64_t>(i), -1, 0, 0, 0});
+      if (is_live(streams_[i])) {
+        layout_.windows.push_back({static_cast<std::int64_t>(i), 0, 0, 0, 0});
+      }
     }
-    for (const WindowPlace& window : layout_.windows) {
-      if (window.values < 0) add_values(static_cast<std::size_t>(window.stream));
-    }
+    for (const BatchKey& key : keys_) add_values(key);
     for (WindowPlace& window : layout_.windows) {
       window.is_pad = add_of_steps(window, "_is_pad", DataType::kBool);
     }
@@ -78,43 +34,26 @@ class Builder {
   }
 
  private:
+  /// The values of a stream, or of a whole group.
+  void add_values(const BatchKey& key) {
+    const LiveStream& first = streams_[key.streams[0]];
+    layout_.values.push_back(-1);
+    if (!is_live(first)) return;
+    std::vector<std::int64_t> shape = leading_shape(first);
+    shape.insert(shape.end(), key.shape.begin(), key.shape.end());
+    std::int64_t offset = layout_.values.back() = add(key.name, key.type, shape);
+    for (const std::size_t member : key.streams) {
+      WindowPlace& place = place_of(member);
+      place.row_stride = key.row_elements();
+      place.values = offset;
+      offset += elements_of(streams_[member]) * size_of(key.type);
+    }
+  }
+
   WindowPlace& place_of(std::size_t stream) {
     return *std::find_if(layout_.windows.begin(), layout_.windows.end(), [&](const auto& window) {
       return window.stream == static_cast<std::int64_t>(stream);
     });
-  }
-
-  /// The values of a stream, or of its whole group.
-  void add_values(std::size_t stream) {
-    const LiveStream& first = streams_[stream];
-    std::vector<std::int64_t> shape = leading_shape(first);
-    if (group_of_[stream] == kNoGroup) {
-      const std::int64_t elements = elements_of(first);
-      if (first.channels_first) {
-        shape.insert(shape.end(), {first.shape[2], first.shape[0], first.shape[1]});
-      } else {
-        shape.insert(shape.end(), first.shape.begin(), first.shape.end());
-      }
-      WindowPlace& place = place_of(stream);
-      place.row_stride = elements;
-      place.values = add(first.name, first.out_type, shape);
-      return;
-    }
-    const LiveGroup& group = options_.concat[group_of_[stream]];
-    std::int64_t columns = 0;
-    std::vector<std::pair<std::size_t, std::int64_t>> members;  // and the columns before it
-    for (const std::string& name : group.streams) {
-      const LiveStream* const found = find_stream(streams_, name);
-      members.emplace_back(static_cast<std::size_t>(found - streams_.data()), columns);
-      columns += elements_of(*found);
-    }
-    shape.push_back(columns);
-    const std::int64_t offset = add(group.key, first.out_type, shape);
-    for (const auto& [member, before] : members) {
-      WindowPlace& place = place_of(member);
-      place.row_stride = columns;
-      place.values = offset + before * element_bytes(first);
-    }
   }
 
   std::int64_t add_of_steps(const WindowPlace& window, const char* ending, DataType type) {
@@ -138,21 +77,28 @@ class Builder {
 
   /// [R,K], or [R] without an axis of steps.
   std::vector<std::int64_t> leading_shape(const LiveStream& stream) const {
-    std::vector<std::int64_t> shape{options_.robots};
+    std::vector<std::int64_t> shape{robots_};
     if (stream.has_step_axis) shape.push_back(static_cast<std::int64_t>(stream.steps.size()));
     return shape;
   }
 
   const std::vector<LiveStream>& streams_;
-  const LiveOptions& options_;
-  std::vector<std::size_t> group_of_;
+  const std::vector<BatchKey>& keys_;
+  std::int64_t robots_;
   OutputLayout layout_;
 };
 
 }  // namespace
 
-OutputLayout lay_out(const std::vector<LiveStream>& streams, const LiveOptions& options) {
-  return Builder(streams, options).build();
+const WindowPlace& OutputLayout::window_of(std::size_t stream) const {
+  return *std::find_if(windows.begin(), windows.end(), [&](const WindowPlace& window) {
+    return window.stream == static_cast<std::int64_t>(stream);
+  });
+}
+
+OutputLayout lay_out(const std::vector<LiveStream>& streams, const std::vector<BatchKey>& keys,
+                     std::int64_t robots) {
+  return Builder(streams, keys, robots).build();
 }
 
 }  // namespace robocache

@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <fstream>
 #include <limits>
-#include <set>
 #include <sstream>
 #include <system_error>
 #include <tuple>
@@ -13,6 +12,9 @@
 
 #include "core/check.h"
 #include "live/check_streams.h"
+#include "live/live_batch.h"
+#include "live/spec_fields.h"
+#include "live/spec_transforms.h"
 #include "robocache/policy_spec.h"
 #include "store/json.h"
 #include "store/stream_values.h"
@@ -22,8 +24,6 @@ namespace {
 
 using store::Value;
 
-constexpr std::int64_t kVersion = 1;
-constexpr std::int64_t kHighest = std::numeric_limits<std::int64_t>::max();
 constexpr std::int64_t kMostRows = std::int64_t{1} << 31;  // that a step by rows reaches
 constexpr std::int64_t kMostColours = 4;
 constexpr std::int64_t kMostElements = std::int64_t{1}
@@ -35,17 +35,6 @@ constexpr std::pair<std::string_view, Outside> kOutsides[] = {
     {"nan", Outside::kNan},
     {"extrapolate", Outside::kExtrapolate},
 };
-
-/// That an object has no other members than these.
-template <std::size_t kCount>
-void check_members(const Value& value, const char* const (&known)[kCount]) {
-  for (const auto& member : value.object()) {
-    const bool is_known = std::any_of(std::begin(known), std::end(known),
-                                      [&](const char* name) { return member.first == name; });
-    if (!is_known)
-      value.entry(member).refuse("no such field in version " + std::to_string(kVersion));
-  }
-}
 
 bool is_computed_with(DataType type) { return is_floating_type(type) || type == DataType::kUInt8; }
 
@@ -69,7 +58,7 @@ std::optional<std::size_t> find_stream(const PolicySpec& spec, std::string_view 
 
 std::optional<std::int64_t> optional_nanoseconds(const Value& value) {
   if (value.is_null()) return std::nullopt;
-  return value.integer(kHighest);
+  return value.integer(kHighestInteger);
 }
 
 void read_steps(const Value& stream, LiveStream* read) {
@@ -103,12 +92,12 @@ void read_durations(const Value& stream, LiveStream* read) {
   read->max_gap_ns = optional_nanoseconds(max_gap);
   if (is_by_row && read->max_gap_ns) max_gap.refuse("null with timeline \"rows\"");
   const Value tolerance = stream.member("tolerance_ns");
-  const std::int64_t tolerance_ns = tolerance.integer(kHighest);
+  const std::int64_t tolerance_ns = tolerance.integer(kHighestInteger);
   if (is_by_row && tolerance_ns != 0) tolerance.refuse("0 with timeline \"rows\"");
   if (tolerance_ns != 0) read->tolerance_ns = tolerance_ns;
   const Value window = stream.member("mean_window_ns");
   read->mean_window_ns = optional_nanoseconds(window);
-  read->latency_ns = stream.member("latency_ns").integer(kHighest);
+  read->latency_ns = stream.member("latency_ns").integer(kHighestInteger);
   const bool is_mean = !is_by_row && has_method(*read, Method::kMean);
   if (is_mean && !read->mean_window_ns) window.refuse("nanoseconds for method \"mean\"");
   if (!is_mean && read->mean_window_ns) window.refuse("null without method \"mean\"");
@@ -239,49 +228,18 @@ void check_relative(const std::vector<Value>& values, const PolicySpec& spec) {
   }
 }
 
-std::vector<LiveGroup> read_concat(const Value& value, const PolicySpec& spec) {
+std::vector<LiveGroup> read_concat(const Value& value) {
   std::vector<LiveGroup> groups;
-  std::set<std::string> taken;
   for (const auto& member : value.object()) {
-    const Value group = value.entry(member);
-    LiveGroup read{member.first, {}};
-    const LiveStream* first = nullptr;
-    for (const Value& item : group.items()) {
-      const auto found = find_stream(spec, item.text());
-      if (!found) item.refuse("a stream of the spec");
-      const LiveStream& stream = spec.streams[*found];
-      if (!taken.insert(stream.name).second) item.refuse("each stream once");
-      if (first == nullptr) first = &stream;
-      if (stream.shape.size() > 1 || stream.out_type != first->out_type ||
-          stream.has_step_axis != first->has_step_axis || stream.timeline != first->timeline ||
-          stream.steps != first->steps) {
-        item.refuse("vectors of one out_dtype, timeline and steps");
-      }
-      read.streams.push_back(stream.name);
-    }
-    if (read.streams.empty()) group.refuse("1 stream or more");
-    groups.push_back(std::move(read));
+    groups.push_back({member.first, value.entry(member).texts()});
   }
   return groups;
 }
 
-/// That a transform is one of those that there are. What its fields hold is for those who do it.
-void check_transform(const Value& value) {
-  value.object();
-  const Value type = value.member("type");
-  std::string names;
-  for (const char* const name : {"convert_rotation", "relative_pose", "delta_to_absolute",
-                                 "absolute_to_delta", "normalize"}) {
-    if (type.is_text() && type.text() == name) return;
-    names += (names.empty() ? "" : ", ") + std::string(name);
-  }
-  type.refuse("one of " + names);
-}
-
 PolicySpec read_spec(const Value& root) {
   const Value version = root.member("robocache_policy_spec");
-  if (version.integer(kHighest) != kVersion) {
-    version.refuse("version " + std::to_string(kVersion) +
+  if (version.integer(kHighestInteger) != kPolicySpecVersion) {
+    version.refuse("version " + std::to_string(kPolicySpecVersion) +
                    ", which this library reads (it may be of a newer one)");
   }
   check_members(root, {"robocache_policy_spec", "library", "anchor", "rate", "with_age", "streams",
@@ -304,35 +262,24 @@ PolicySpec read_spec(const Value& root) {
   const Value anchor = root.member("anchor");
   spec.anchor = anchor.optional_text().value_or("");
   if (anchor.is_null() == !spec.rate) anchor.refuse("a stream, or null with a rate");
-  spec.concat = read_concat(root.member("concat"), spec);
+  spec.concat = read_concat(root.member("concat"));
   for (const Value& transform : root.member("transforms").items()) {
-    check_transform(transform);
-    spec.transforms.push_back(transform.json()->dump());
+    spec.transforms.push_back(read_transform(transform));
   }
+  plan_live_batch(spec.streams, spec.concat, spec.transforms, root.name());
   return spec;
-}
-
-/// What a transform is called: "normalize". All of a text that has no type.
-std::string type_of_transform(const std::string& text) {
-  const store::Json json = store::Json::parse(text, nullptr, false);
-  const bool has_type = json.is_object() && json.contains("type") && json["type"].is_string();
-  return has_type ? json["type"].get<std::string>() : text;
 }
 
 /// What an aligner of a spec is made with.
 LiveOptions options_of(const PolicySpec& spec, LiveOptions options) {
-  std::string types;
-  for (const std::string& transform : spec.transforms) {
-    types += (types.empty() ? "" : ", ") + type_of_transform(transform);
-  }
-  if (!types.empty() && !options.caller_transforms) {
-    throw_value_error("transforms", "none, or caller_transforms of a caller who does them", types);
-  }
-  if (!options.concat.empty()) {
-    throw_value_error("concat", "none beside the spec's",
-                      std::to_string(options.concat.size()) + " more");
-  }
-  options.concat = spec.concat;
+  const auto take = [](const char* name, auto* given, const auto& of_spec) {
+    if (!given->empty()) {
+      throw_value_error(name, "none beside the spec's", std::to_string(given->size()) + " more");
+    }
+    *given = of_spec;
+  };
+  take("concat", &options.concat, spec.concat);
+  take("transforms", &options.transforms, spec.transforms);
   return options;
 }
 

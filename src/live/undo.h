@@ -21,22 +21,20 @@ class Inverse {
   bool exists() const { return exists_; }
   std::int64_t channels() const { return static_cast<std::int64_t>(channels_.size()); }
 
-  /// x / multiply + subtract, then what the reference was; see `LiveAligner::undo`. `values`, `out`:
-  /// a robot's [rows,D]. `reference`: null of streams that are not relative.
+  /// x / multiply + subtract, then what the reference was; see `LiveAligner::undo`. `x`, `out`: a
+  /// row of a robot's, [D]. `reference`: null of streams that are not relative.
   template <typename Number>
-  void apply(const LiveWindows::Reference* reference, std::int64_t robot, const Number* values,
-             std::int64_t rows, Number* out) const {
-    for (std::int64_t row = 0; row < rows; ++row) {
-      for (const Channel& channel : channels_) {
-        const auto x = static_cast<double>(*values++);
-        double y =
-            channel.multiply == 0 ? channel.subtract : x / channel.multiply + channel.subtract;
-        if (reference != nullptr && channel.column >= 0) {
-          y += value_of(*reference, robot, channel.column);
-          if (channel.is_angle) y = wrapped(y);
-        }
-        *out++ = static_cast<Number>(y);
+  void apply(const LiveWindows::Reference* reference, std::int64_t robot, const double* x,
+             Number* out) const {
+    for (const Channel& channel : channels_) {
+      double y =
+          channel.multiply == 0 ? channel.subtract : *x / channel.multiply + channel.subtract;
+      if (reference != nullptr && channel.column >= 0) {
+        y += value_of(*reference, robot, channel.column);
+        if (channel.is_angle) y = wrapped(y);
       }
+      *out++ = static_cast<Number>(y);
+      ++x;
     }
   }
 

@@ -6,6 +6,7 @@
 
 #include "core/number.h"
 #include "core/target.h"
+#include "transform/delta.h"
 #include "transform/plan.h"
 #include "transform/rotation.h"
 
@@ -178,16 +179,13 @@ struct ConvertDelta {
   ROBOCACHE_HOST_DEVICE void run(std::int64_t i) const {
     const std::int64_t window = i / plan.channels;
     const std::int64_t channel = i - window * plan.channels;
-    const bool to_absolute = plan.direction == DeltaDirection::kToAbsolute;
     Compute last = load_number<Compute>(plan.start, plan.start.start(window, 0), channel);
     for (std::int64_t step = 0; step < plan.steps; ++step) {
       const Compute duration = duration_of<Compute>(plan, window, step);
       const Compute x = load_number<Compute>(plan.x, plan.x.start(window, step), channel);
-      const Compute row = to_absolute ? last + x * duration : x;
       store_as<Compute>(plan.x.type, plan.out,
                         (window * plan.steps + step) * plan.channels + channel,
-                        to_absolute ? row : (x - last) / duration);
-      last = row;
+                        convert_one_delta(x, duration, plan.direction, &last));
     }
   }
 };

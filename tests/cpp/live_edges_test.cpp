@@ -413,7 +413,7 @@ TEST(LiveEdges, UndoTakesBackScaleAndReference) {
   EXPECT_EQ(out[3], 1);
   EXPECT_EQ(aligner.undo(1, given, -1, out), LiveStatus::kWrongSize);
   EXPECT_EQ(aligner.undo(1, given, 0, out), LiveStatus::kNoRows);
-  EXPECT_EQ(aligner.undo(2, given, 1, out), LiveStatus::kUnknownStream);
+  EXPECT_EQ(aligner.undo(2, given, 1, out), LiveStatus::kUnknownKey);
 }
 
 TEST(LiveEdges, UndoOfAStreamThatIsNotRelativeNeedsNoQuery) {

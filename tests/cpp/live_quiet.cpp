@@ -91,6 +91,7 @@ std::vector<LiveStream> streams() {
   add("angle", Method::kAngle);
   add("mean", Method::kMean).mean_window_ns = 4 * kMs;
   add("sum", Method::kSum).buffer_rows = 64;
+  add("pose", Method::kLinear).shape = {6};
   LiveStream& row = add("row", Method::kLinear);
   row.timeline = robocache::Timeline::kRows;
   row.steps = {-3, 0};
@@ -110,6 +111,22 @@ std::vector<LiveStream> streams() {
   return made;
 }
 
+/// A transform of each kind, and what they are undone by.
+robocache::LiveOptions options() {
+  using robocache::RotationForm;
+  robocache::LiveOptions made;
+  robocache::NormalizeTransform scale;
+  scale.scales["slerp"] = {{}, {0.5}, {2}};
+  scale.scales["action"] = {{4}, {1, 2, 3, 4}, {1, 2, 3, 4}};
+  made.transforms = {
+      robocache::RotationTransform{"slerp", RotationForm::kQuaternionXyzw, RotationForm::k6d},
+      robocache::PoseTransform{"pose", "pose", RotationForm::kRotationVector},
+      robocache::DeltaTransform{"angle", "linear", robocache::DeltaDirection::kToDelta, 0.005},
+      robocache::DeltaTransform{"action", "linear", robocache::DeltaDirection::kToAbsolute, {}},
+      scale};
+  return made;
+}
+
 struct Robot {
   LiveAligner aligner;
   std::vector<std::byte> out;
@@ -117,7 +134,7 @@ struct Robot {
   float action[4] = {1, 2, 3, 4};
   long pushes = 0, queries = 0;
 
-  Robot() : aligner(streams(), {}), out(aligner.output_bytes()) {}
+  Robot() : aligner(streams(), options()), out(aligner.output_bytes()) {}
 
   /// Some hundred rows of each stream, some late, repeated, early, far in the future, of a wrong
   /// size, too many; a query now and then. Whether every status was as it should be.
@@ -136,7 +153,7 @@ struct Robot {
       if (ms >= 300 && ms % 5 != 0) continue;  // the rings are full by then
       if (ms > 0 && ms < 290) continue;
       is_good = is_good && aligner.query(LiveNow::at(ms * kMs), out.data()) == LiveStatus::kOk;
-      aligner.undo(*aligner.find_stream("action"), action, 1, action);
+      aligner.undo(*aligner.find_key("action"), action, 1, action);
       aligner.stats(0);
       aligner.query(LiveNow::newest_of(0), out.data());
       queries += 2;

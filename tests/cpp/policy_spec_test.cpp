@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <fstream>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "error_of.h"
@@ -38,7 +39,9 @@ std::string spec_text() {
   return R"({"robocache_policy_spec": 1, "library": "0.1.0", "anchor": "joints", "rate": null,
     "with_age": true, "streams": [)" +
          joints + ", " + action +
-         R"(], "concat": {"obs": ["joints"]}, "transforms": [{"type": "normalize", "normalization": {}}]})";
+         R"(], "concat": {"obs": ["joints"]}, "transforms": [
+    {"type": "absolute_to_delta", "key": "action", "start": "obs", "time_step": 0.5, "step": 1},
+    {"type": "normalize", "normalization": {"action": {"subtract": [1, 2], "multiply": [4, 8]}}}]})";
 }
 
 TEST(PolicySpec, SaysWhatTheFileSays) {
@@ -68,51 +71,52 @@ TEST(PolicySpec, SaysWhatTheFileSays) {
   ASSERT_EQ(spec.concat.size(), 1U);
   EXPECT_EQ(spec.concat[0].key, "obs");
   EXPECT_EQ(spec.concat[0].streams, std::vector<std::string>{"joints"});
-  EXPECT_EQ(spec.transforms,
-            std::vector<std::string>{R"({"normalization":{},"type":"normalize"})"});
+  ASSERT_EQ(spec.transforms.size(), 2U);
+  const auto* const delta = std::get_if<DeltaTransform>(&spec.transforms[0]);
+  ASSERT_NE(delta, nullptr);
+  EXPECT_EQ(delta->key, "action");
+  EXPECT_EQ(delta->start, "obs");
+  EXPECT_EQ(delta->direction, DeltaDirection::kToDelta);
+  EXPECT_EQ(delta->time_step, 0.5);
+  EXPECT_EQ(delta->step, 1);
+  const auto* const scale = std::get_if<NormalizeTransform>(&spec.transforms[1]);
+  ASSERT_NE(scale, nullptr);
+  EXPECT_EQ(scale->scales.at("action").shape, (std::vector<std::int64_t>{2}));
+  EXPECT_EQ(scale->scales.at("action").multiply, (std::vector<double>{4, 8}));
 }
 
 TEST(PolicySpec, MakesAnAligner) {
   const PolicySpec spec = parse_policy_spec(spec_text(), "spec");
-  LiveOptions options;
-  options.caller_transforms = true;
-  LiveAligner aligner(spec, options);
+  LiveAligner aligner(spec);
   const float row[2] = {1, 2};
   ASSERT_EQ(aligner.push(0, 0, row, sizeof row), LiveStatus::kOk);
   std::vector<double> out(aligner.output_bytes() / sizeof(double) + 1);
   ASSERT_EQ(aligner.query(LiveNow::at(3000000), out.data()), LiveStatus::kOk);
   EXPECT_EQ(aligner.outputs()[0].key, "obs");
-  EXPECT_EQ(out[0], (1 - 0.1) * 3.5);
-  const double answer[2] = {1, 1};
-  double action[2];
-  ASSERT_EQ(aligner.undo(1, answer, 1, action), LiveStatus::kOk);
-  EXPECT_EQ(action[0], 1 / 0.5 + 1 + 2);  // relative to the second joint
-  EXPECT_EQ(action[1], 1 / 0.25 + 2);
+  const double first = (1 - 0.1) * 3.5, second = (2 - 0.1) * 3.5;
+  EXPECT_EQ(out[2], first);
+  EXPECT_EQ(out[3], second);
+  const double answer[4] = {4, 8, 4, 8};
+  double action[4];
+  ASSERT_EQ(aligner.find_key("action"), 1);
+  ASSERT_EQ(aligner.undo(1, answer, 2, action), LiveStatus::kOk);
+  // Normalised values, deltas over half a second, the scale of the stream, and what it is relative
+  // to: the second joint, and nothing.
+  const double deltas[2] = {4 / 4.0 + 1, 8 / 8.0 + 2};
+  EXPECT_EQ(action[0], (first + deltas[0] * 0.5) / 0.5 + 1 + 2);
+  EXPECT_EQ(action[1], (second + deltas[1] * 0.5) / 0.25 + 2);
+  EXPECT_EQ(action[2], (first + deltas[0] * 0.5 + deltas[0] * 0.5) / 0.5 + 1 + 2);
 }
 
-TEST(PolicySpec, TransformsAreRefusedUnlessTheCallerDoesThem) {
-  PolicySpec spec = parse_policy_spec(spec_text(), "spec");
-  EXPECT_EQ(error_of([&] { LiveAligner aligner(spec); }),
-            "ValueError transforms: expected none, or caller_transforms of a caller who does them, "
-            "got normalize");
-  spec.transforms = {R"({"type":"normalize"})", R"({"type":"relative_pose"})"};
-  EXPECT_EQ(error_of([&] { LiveAligner aligner(spec); }),
-            "ValueError transforms: expected none, or caller_transforms of a caller who does them, "
-            "got normalize, relative_pose");
-  spec.transforms.clear();
-  EXPECT_EQ(error_of([&] { LiveAligner aligner(spec); }), "no error");
+TEST(PolicySpec, OptionsHaveNeitherGroupsNorTransforms) {
+  const PolicySpec spec = parse_policy_spec(spec_text(), "spec");
   LiveOptions options;
+  options.transforms = spec.transforms;
+  EXPECT_EQ(error_of([&] { LiveAligner aligner(spec, options); }),
+            "ValueError transforms: expected none beside the spec's, got 2 more");
   options.concat = spec.concat;
   EXPECT_EQ(error_of([&] { LiveAligner aligner(spec, options); }),
             "ValueError concat: expected none beside the spec's, got 1 more");
-}
-
-TEST(PolicySpec, TransformsAreOfTypesThatThereAre) {
-  std::string text = spec_text();
-  text.replace(text.find("\"normalize\""), 11, "\"nonsense\"");
-  EXPECT_EQ(error_of([&] { parse_policy_spec(text, "spec"); }),
-            "ValueError spec: transforms[0].type: expected one of convert_rotation, relative_pose, "
-            "delta_to_absolute, absolute_to_delta, normalize, got \"nonsense\"");
 }
 
 TEST(PolicySpec, FilesAreRead) {

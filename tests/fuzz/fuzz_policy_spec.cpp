@@ -56,11 +56,19 @@ std::vector<Parts> fuzz_seeds() {
     "out_dtype": "F32", "colours_first": true, "method": "previous", "relative": null,
     "normalization": {"mode": null, "subtract": [0], "multiply": [0.5]})");
   const std::string head = R"({"robocache_policy_spec": 1, "library": "0.1.0", "with_age": true,
-    "transforms": [{"type": "normalize"}], )";
-  return {{head + R"("anchor": "joints", "rate": null, "concat": {"obs": ["joints"]},
+    "transforms": [)";
+  const std::string of_joints =
+      R"({"type": "convert_rotation", "key": "camera", "source": "rotation_vector",
+          "target": "quaternion_wxyz", "at": 0},
+         {"type": "normalize", "normalization": {"joints": {"subtract": [1, 2], "multiply": [2, 3]}}},
+         {"type": "absolute_to_delta", "key": "joints", "start": "joints", "time_step": 0.5,
+          "step": -1})";
+  return {{head + R"({"type": "normalize", "normalization": {"obs": {"subtract": [0],
+             "multiply": [0.5]}}}], "anchor": "joints", "rate": null, "concat": {"obs": ["joints"]},
              "streams": [)" +
            joints + ", " + action + ", " + camera + "]}"},
-          {head + R"("anchor": null, "rate": 30, "concat": {}, "streams": [)" + joints + "]}"}};
+          {head + of_joints + R"(], "anchor": null, "rate": 30, "concat": {}, "streams": [)" +
+           joints + ", " + camera + "]}"}};
 }
 
 std::vector<std::string> fuzz_words() {

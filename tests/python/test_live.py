@@ -19,7 +19,6 @@ from loader_stores import write_store
 from support import find_backends
 
 import robocache as rc
-from robocache import transforms
 from robocache.policy_spec import RelativeTo, StreamSpec
 
 MS = 1_000_000
@@ -232,7 +231,7 @@ def test_relative_actions_are_made_absolute() -> None:
     action = replace(ACTION, relative=RelativeTo("joints", (1, -1)))
     aligner = rc.LiveAligner(rc.PolicySpec([joints, action], anchor="joints"))
     zeros = np.zeros((2, 2), np.float32)
-    with pytest.raises(RuntimeError, match=r"^undo: expected a query first, whose row of joints"):
+    with pytest.raises(RuntimeError, match=r"^undo: expected a query first, whose joints action"):
         aligner.undo("action", zeros)
     aligner.query(0)
     with pytest.raises(RuntimeError, match=r"^undo: expected a row of joints by the last query"):
@@ -264,84 +263,6 @@ def test_what_training_did_is_undone(tmp_path: Path) -> None:
         undone = aligner.undo("action", loader.gather([row])["action"].double())
         expected = torch.from_numpy(action.values[row : row + 3].copy()).double()
         assert torch.allclose(torch.as_tensor(undone)[0], expected, atol=2e-6, rtol=0)
-
-
-def test_transforms_are_done_and_undone(tmp_path: Path) -> None:
-    """A policy that sees 6D rotations, and answers with poses relative to the hand's."""
-    rng = np.random.default_rng(3)
-    times = np.arange(40) * 20 * MS
-    poses = rng.normal(size=(40, 7))
-    poses[:, 3:] /= np.linalg.norm(poses[:, 3:], axis=1, keepdims=True)
-    with rc.StoreWriter(tmp_path / "s") as writer:
-        writer.declare("pose", method=[("linear", 3), ("slerp_xyzw", 4)])
-        with writer.episode() as episode:
-            episode.add("pose", times, poses)
-            episode.add("action", times, np.roll(poses, -1, 0))
-    steps = {"pose": [-0.02, 0.0], "action": [0.0, 0.02]}
-    undone_by = [
-        transforms.RelativePose("action", "pose", "quaternion_xyzw"),
-        transforms.ConvertRotation("action", "quaternion_xyzw", "rotation_6d", 3),
-        transforms.ConvertRotation("pose", "quaternion_xyzw", "rotation_6d", 3),
-        transforms.Normalize(
-            rc.Normalizer({"action": rc.Normalization(np.full(9, 0.5), np.full(9, 2.0))})
-        ),
-    ]
-    loader = rc.Loader(tmp_path / "s", 40, steps, transforms=undone_by, shuffle=False, device="cpu")
-    spec_file = tmp_path / "policy_spec.json"
-    loader.spec().save(spec_file)
-    batch = loader.next()
-    aligner = rc.LiveAligner(spec_file)
-    with pytest.raises(RuntimeError, match=r"^undo: expected a query first, whose pose action is"):
-        aligner.undo("action", batch["action"][:1])
-    for row in range(39):
-        aligner.push("pose", int(times[row]), poses[row])
-        seen = aligner.query("pose")
-        assert set(seen) == {"pose", "pose_is_pad"}
-        assert torch.equal(seen["pose"][0], batch["pose"][row])
-        undone = aligner.undo("action", batch["action"][row : row + 1])
-        expected = torch.from_numpy(np.roll(poses, -1, 0)[row : row + 2])
-        same = torch.where((undone[0, :, 3:] * expected[:, 3:]).sum(-1, keepdim=True) < 0, -1, 1)
-        assert torch.allclose(undone[0, :, :3], expected[:, :3], atol=1e-9, rtol=0)
-        assert torch.allclose(undone[0, :, 3:] * same, expected[:, 3:], atol=1e-9, rtol=0)
-    robot = aligner.undo("action", batch["action"][38].numpy())
-    assert isinstance(robot, np.ndarray) and robot.shape == (2, 7)
-
-    text = spec_file.read_text().replace("relative_pose", "relative_prose")
-    spec_file.write_text(text)
-    message = (
-        rf"^{spec_file}: transforms\[0\].type: expected one of convert_rotation, relative_pose,"
-    )
-    with pytest.raises(ValueError, match=message):
-        rc.LiveAligner(spec_file)
-
-
-def test_what_transforms_are_relative_to() -> None:
-    """No row, or none since a reset, is an error, in place of zeros."""
-    relative = transforms.AbsoluteToDelta("action", "joints").to_dict()
-    aligner = rc.LiveAligner(replace(SPEC, transforms=(relative,)), robots=2)
-    answer = np.ones((2, 1, 2))
-    no_query = r"^undo: expected a query first, whose joints action is relative to"
-    no_row = r"^undo: expected a row of joints by the last query, which action is relative to"
-    assert set(aligner.query(0)) == {"joints", "joints_is_pad"}
-    with pytest.raises(RuntimeError, match=no_row):
-        aligner.undo("action", answer)
-    push_ramp(aligner)
-    aligner.query(40 * MS)
-    with pytest.raises(RuntimeError, match=no_row):  # the other robot's
-        aligner.undo("action", answer)
-    push_ramp(aligner, robot=1)
-    aligner.query(45 * MS)  # held, and so padded
-    undone = torch.as_tensor(aligner.undo("action", answer))
-    assert torch.allclose(undone[:, 0], torch.tensor([[11.0, -2.75], [11.0, -2.75]]).double())
-    aligner.reset(1)
-    with pytest.raises(RuntimeError, match=no_query):
-        aligner.undo("action", answer)
-    aligner.query(46 * MS)
-    with pytest.raises(RuntimeError, match=no_row):
-        aligner.undo("action", answer)
-    aligner.reset()
-    with pytest.raises(RuntimeError, match=no_query):
-        aligner.undo("action", answer)
 
 
 def test_actions_however_they_lie() -> None:
@@ -460,7 +381,7 @@ def test_queries_that_do_not_fit() -> None:
     def undo(key: str, action: Any) -> Callable[[], Any]:
         return lambda: aligner.undo(key, action)
 
-    message = "key: expected a stream of the spec (joints, action), got 'arm'"
+    message = "key: expected one of batches (joints, action), got 'arm'"
     expect(ValueError, message, undo("arm", np.zeros((2, 1, 2))))
     for shape in ((2,), (1, 2), (3, 1, 2), (2, 1, 3), (2, 1, 1, 2)):
         message = f"action: expected [R=2,K,2], got {list(shape)}"
@@ -471,7 +392,7 @@ def test_queries_that_do_not_fit() -> None:
     expect(TypeError, message, undo("action", [[[0.0, 0.0]]]))
     copied = make_stream("flags", dtype="BOOL", out_dtype="BOOL", method="previous")
     flags = rc.LiveAligner(rc.PolicySpec([copied], anchor="flags"))
-    message = "key: expected a stream of floats or numbers that are computed with, got flags"
+    message = "key: expected values of floats or numbers that are computed with, got flags"
     expect(ValueError, message, lambda: flags.undo("flags", np.zeros((1, 1, 2))))
 
 

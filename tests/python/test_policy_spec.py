@@ -148,10 +148,10 @@ class Doubled:
 
 PLAIN: dict[str, Any] = {"normalize": None, "statistics": None}  # transforms want it so
 TRANSFORMS = [
-    rc.transforms.ConvertRotation("pose", "quaternion_xyzw", "rotation_6d"),
-    rc.transforms.RelativePose("action", "state", "quaternion_xyzw", 0, 0),
-    rc.transforms.AbsoluteToDelta("action", "state", 0.02),
-    rc.transforms.DeltaToAbsolute("action", "state"),
+    rc.transforms.ConvertRotation("obs", "quaternion_xyzw", "rotation_6d", 7),
+    rc.transforms.RelativePose("obs", "obs", "rotation_vector", 0, 0),
+    rc.transforms.AbsoluteToDelta("state", "state", 0.02),
+    rc.transforms.DeltaToAbsolute("state", "state"),
     rc.transforms.Normalize(
         rc.Normalizer(
             {
@@ -173,7 +173,7 @@ def test_transforms(store: rc.EpisodeStore) -> None:
     with pytest.raises(ValueError, match=r"^transforms\[0\]: expected one with to_dict, which the"):
         loader.spec()
     with pytest.raises(
-        ValueError, match=r"^transforms\[0\].type: expected one of convert_rotation"
+        ValueError, match=r"^spec: transforms\[0\].type: expected one of convert_rotation"
     ):
         make_loader(store, transforms=[doubled]).spec()
     with pytest.raises(ValueError, match=r"^training_only\[0\]: expected one of the loader's"):
@@ -187,13 +187,16 @@ def test_transforms(store: rc.EpisodeStore) -> None:
     [
         ({"type": "nonsense"}, ".type: expected one of convert_rotation, relative_pose, "),
         ({"key": "pose"}, ".type: expected one of convert_rotation, relative_pose, "),
-        ({"type": "convert_rotation", "key": "pose"}, ": expected key, source, target, at of "),
-        (TRANSFORMS[0].to_dict() | {"by": 1}, ": expected key, source, target, at of "),
-        (TRANSFORMS[0].to_dict() | {"at": -1}, ".at: expected a column, 0 or more, got -1"),
-        (TRANSFORMS[0].to_dict() | {"source": "euler"}, ".source: expected "),
-        (TRANSFORMS[1].to_dict() | {"key": 3}, ".key: expected the name of a key, got 3"),
-        (TRANSFORMS[2].to_dict() | {"time_step": 0}, ".time_step: expected "),
-        ({"type": "normalize", "normalization": {"action": {}}}, ".normalization"),
+        ({"type": "convert_rotation", "key": "pose"}, ".source: expected quaternion_xyzw, "),
+        (TRANSFORMS[0].to_dict() | {"by": 1}, '."by": expected no such field in version 1, got 1'),
+        (TRANSFORMS[0].to_dict() | {"at": -1}, ".at: expected a whole number from 0 to "),
+        (TRANSFORMS[0].to_dict() | {"source": "euler"}, ".source: expected quaternion_xyzw, "),
+        (TRANSFORMS[1].to_dict() | {"key": 3}, ".key: expected a text, got 3"),
+        (TRANSFORMS[2].to_dict() | {"time_step": 0}, ".time_step: expected seconds above 0, or "),
+        (
+            {"type": "normalize", "normalization": {"action": {}}},
+            '.normalization."action".subtract: expected a number, got none',
+        ),
     ],
 )
 def test_transforms_that_are_wrong(
@@ -210,20 +213,18 @@ def test_transforms_that_are_wrong(
 def test_transforms_read_what_a_robot_has_at_the_anchor(store: rc.EpisodeStore) -> None:
     reads = rc.transforms.AbsoluteToDelta
     for transform, message in (
+        (reads("state", "state", step=0), ".step: expected the step of 'state' at offset 0, got 0"),
+        (reads("state", "state", step=2), ".step: expected the step of 'state' at offset 0, got 2"),
         (
-            reads("action", "state", step=0),
-            r"\.step: expected the step of state at offset 0, got 0",
+            reads("action", "action"),
+            ".start: expected a key whose steps are all 0 or less, got 'action'",
         ),
-        (
-            reads("action", "state", step=2),
-            r"\.step: expected the step of state at offset 0, got 2",
-        ),
-        (reads("state", "action"), ": expected to read a key whose steps are all 0 or less, got "),
-        (reads("action", "nobody"), ": expected to read a key of the spec's batches, got 'nobody'"),
+        (reads("action", "nobody"), ".start: expected a key of the batch, got 'nobody'"),
     ):
-        with pytest.raises(ValueError, match=rf"^transforms\[0\]{message}"):
+        with pytest.raises(ValueError, match="expected") as error:
             make_loader(store, transforms=[transform], **PLAIN).spec()
-    assert make_loader(store, transforms=[reads("action", "state", step=1)], **PLAIN).spec()
+        assert str(error.value) == f"spec: transforms[0]{message}"
+    assert make_loader(store, transforms=[reads("state", "state", step=1)], **PLAIN).spec()
 
 
 def test_what_is_relative_to_what_lies_ahead(store: rc.EpisodeStore) -> None:
@@ -231,7 +232,9 @@ def test_what_is_relative_to_what_lies_ahead(store: rc.EpisodeStore) -> None:
         store, 4, {"state": [0.0, 0.02], "action": [0.0, 0.02]}, device="cpu",
         relative={"action": rc.Relative("state", channels=[0, 1, 2, None, None])},
     )  # fmt: skip
-    message = r"streams\[1\]\.relative\.to: expected a stream whose steps are all 0 or less, got "
+    message = (
+        r"spec: streams\[1\]\.relative\.to: expected a stream whose steps are all 0 or less, got "
+    )
     with pytest.raises(ValueError, match=f'^{message}"state"'):
         loader.spec()
 
@@ -268,6 +271,11 @@ def drop(*path: str | int) -> Callable[[Any], None]:
 
 
 # joints 0, pose 1, force 2, camera 3, gripper 4, state 5, action 6
+def normalized(subtract: Any, multiply: Any) -> dict[str, Any]:
+    scale = {"subtract": subtract, "multiply": multiply}
+    return {"type": "normalize", "normalization": {"action": scale}}
+
+
 SPOILED: list[tuple[Callable[[Any], None], str]] = [
     (
         put("robocache_policy_spec", value=2),
@@ -396,13 +404,34 @@ SPOILED: list[tuple[Callable[[Any], None], str]] = [
     ),
     (
         put("concat", "obs", 1, value="nobody"),
-        'concat."obs"[1]: expected a stream of the spec, got "nobody"',
+        "concat['obs']: expected names of streams, got 'nobody'",
     ),
     (
         put("concat", "obs", 1, value="force"),
-        'concat."obs"[1]: expected vectors of one out_dtype, timeline and steps, got "force"',
+        "concat['obs']: expected float32 like 'joints', got float64 of 'force'",
     ),
     (put("transforms", value=["a"]), 'transforms[0]: expected an object, got "a"'),
+    (
+        put("transforms", value=[normalized([[1, 2], [3]], [1])]),
+        'transforms[0].normalization."action".subtract[1]: expected lists of one length, got [3]',
+    ),
+    (
+        put("transforms", value=[normalized([1, [2]], [1, 2])]),
+        'transforms[0].normalization."action".subtract[1]: expected lists of one length, got [2]',
+    ),
+    (
+        put("transforms", value=[normalized([[1], 2], [1, 2])]),
+        'transforms[0].normalization."action".subtract[1]: expected a list, as beside it, got 2',
+    ),
+    (
+        put("transforms", value=[normalized([1, 2], [1])]),
+        'transforms[0].normalization."action".multiply: expected as many numbers as to subtract, ',
+    ),
+    (
+        put("transforms", value=[normalized([1, 2], [1, 2])]),
+        "transforms[0].normalization['action']: expected a shape that fits the end of rows [5], "
+        "got [2]",
+    ),
 ]
 # What fields ask of each other.
 BEYOND_A_SCHEMA = [
@@ -413,7 +442,8 @@ BEYOND_A_SCHEMA = [
         for words in (
             "null with a rate", "each name once", "1 or ", "2^31", "several steps", "the anchor",
             '"rows"', "that sum", "are copied", '"mean"', "got something", "or F64, got "
-            '"I32"', "colours_first", "relative", "concat.", "2^26",
+            '"I32"', "colours_first", "relative", "concat[", "2^26",
+            "lists of one length", "as beside it", "as to subtract", "fits the end",
         )
     )
 ]  # fmt: skip

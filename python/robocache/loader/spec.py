@@ -13,13 +13,8 @@ import robocache
 from robocache import _options
 from robocache.loader.residency import FileRows, find_rows
 from robocache.loader.windows import TORCH_DTYPES, Window
-from robocache.policy_spec import (
-    PolicySpec,
-    RelativeTo,
-    StreamSpec,
-    check_references,
-    transforms_of,
-)
+from robocache.policy_spec import PolicySpec, RelativeTo, StreamSpec
+from robocache.store._library import check_policy_spec
 from robocache.store.normalization import Normalization
 
 _TYPE_NAMES = {dtype: name for name, dtype in TORCH_DTYPES.items()}
@@ -114,8 +109,7 @@ def _make_spec(
         transforms=_transforms(transforms, training_only),
         library=robocache.__version__,
     )
-    check_references(spec)
-    transforms_of(spec)
+    check_policy_spec(spec.to_json().encode(), "spec")
     return spec
 
 

@@ -1,0 +1,103 @@
+#include "live/batch_keys.h"
+
+#include <algorithm>
+
+#include "core/check.h"
+#include "live/check_streams.h"
+
+namespace robocache {
+namespace {
+
+constexpr std::size_t kNoGroup = SIZE_MAX;
+
+std::int64_t elements_of(const std::vector<std::int64_t>& shape) {
+  std::int64_t elements = 1;
+  for (const std::int64_t size : shape) elements *= size;
+  return elements;
+}
+
+/// That a stream of a group can stand beside its first.
+void check_beside(const std::string& name, const LiveStream& stream, const LiveStream& first) {
+  if (stream.shape.size() > 1) {
+    throw_value_error(
+        name, "rows that are vectors",
+        quoted(stream.name) + " of " + std::to_string(stream.shape.size()) + " dimensions");
+  }
+  if (stream.out_type != first.out_type) {
+    throw_value_error(name, std::string(name_of(first.out_type)) + " like " + quoted(first.name),
+                      std::string(name_of(stream.out_type)) + " of " + quoted(stream.name));
+  }
+  if (stream.steps != first.steps || stream.timeline != first.timeline ||
+      stream.has_step_axis != first.has_step_axis) {
+    throw_value_error(name, "the steps of " + quoted(first.name),
+                      "others of " + quoted(stream.name));
+  }
+}
+
+/// The group of each stream; kNoGroup of those that stand alone.
+std::vector<std::size_t> groups_of(const std::vector<LiveStream>& streams,
+                                   const std::vector<LiveGroup>& groups,
+                                   const std::string& prefix) {
+  std::vector<std::size_t> group_of(streams.size(), kNoGroup);
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    const std::string name = prefix + "concat[" + quoted(groups[g].key) + "]";
+    if (groups[g].streams.empty()) throw_value_error(name, "one stream or more", "none");
+    const LiveStream* first = nullptr;
+    for (const std::string& member : groups[g].streams) {
+      const LiveStream* const found = find_stream(streams, member);
+      if (found == nullptr) throw_value_error(name, "names of streams", quoted(member));
+      std::size_t& group = group_of[static_cast<std::size_t>(found - streams.data())];
+      if (group != kNoGroup) {
+        throw_value_error(name, "each stream once",
+                          quoted(member) + ", which " + quoted(groups[group].key) + " has");
+      }
+      group = g;
+      if (first == nullptr) first = found;
+      check_beside(name, *found, *first);
+    }
+  }
+  return group_of;
+}
+
+BatchKey key_of_group(const std::vector<LiveStream>& streams, const LiveGroup& group) {
+  BatchKey key{group.key, {}, true, DataType::kFloat32, {}, {}};
+  std::int64_t columns = 0;
+  for (const std::string& name : group.streams) {
+    const LiveStream* const found = find_stream(streams, name);
+    key.streams.push_back(static_cast<std::size_t>(found - streams.data()));
+    columns += elements_of(*found);
+    key.type = found->out_type;
+  }
+  key.row = key.shape = {columns};
+  return key;
+}
+
+BatchKey key_of_stream(const LiveStream& stream, std::size_t number) {
+  BatchKey key{stream.name, {number}, false, stream.out_type, stream.shape, {}};
+  if (stream.channels_first) key.row = {stream.shape[2], stream.shape[0], stream.shape[1]};
+  key.shape = key.row;
+  return key;
+}
+
+}  // namespace
+
+std::int64_t BatchKey::row_elements() const { return elements_of(row); }
+std::int64_t BatchKey::shape_elements() const { return elements_of(shape); }
+
+std::vector<BatchKey> batch_keys(const std::vector<LiveStream>& streams,
+                                 const std::vector<LiveGroup>& groups, const std::string& prefix) {
+  const std::vector<std::size_t> group_of = groups_of(streams, groups, prefix);
+  std::vector<BatchKey> keys;
+  for (std::size_t i = 0; i < streams.size(); ++i) {
+    const std::size_t group = group_of[i];
+    if (group == kNoGroup) {
+      keys.push_back(key_of_stream(streams[i], i));
+    } else if (std::find(group_of.begin(), group_of.begin() + static_cast<std::ptrdiff_t>(i),
+                         group) == group_of.begin() + static_cast<std::ptrdiff_t>(i)) {
+      keys.push_back(key_of_group(streams, groups[group]));
+    }
+  }
+  return keys;
+}
+
+}  // namespace robocache

@@ -1,0 +1,245 @@
+#include "live/live_batch.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+#include <variant>
+
+#include "core/argument.h"
+#include "core/check.h"
+#include "live/check_streams.h"
+
+namespace robocache {
+namespace {
+
+std::string shape_text(const std::vector<std::int64_t>& shape) {
+  std::string text;
+  for (const std::int64_t size : shape) text += (text.empty() ? "" : ",") + std::to_string(size);
+  return "[" + text + "]";
+}
+
+/// The transforms of a list, one after the other.
+class Planner {
+ public:
+  Planner(const std::vector<LiveStream>& streams, std::vector<BatchKey>* keys)
+      : streams_(streams), keys_(*keys) {}
+
+  void add(const BatchTransform& transform, std::string name) {
+    name_ = std::move(name);
+    std::visit([this](const auto& each) { add_one(each); }, transform);
+  }
+
+  std::vector<KeyTransform> take() { return std::move(made_); }
+
+ private:
+  void add_one(const RotationTransform& transform) {
+    const std::int64_t width = checked_width("source", transform.source);
+    const std::int64_t made = checked_width("target", transform.target);
+    BatchKey& key = floating_key("key", transform.key);
+    if (key.shape.empty()) refuse("key", "rows [...,D]", "numbers of " + quoted(key.name));
+    check_columns("key", key, "at", transform.at, width);
+    const std::int64_t last = key.shape.back(), before = key.shape_elements();
+    key.shape.back() += made - width;
+    append({number_of(key), rotate_rows(transform, before, last), before, key.shape_elements(),
+            PadRule::kStays, std::nullopt});
+  }
+
+  void add_one(const PoseTransform& transform) {
+    const std::int64_t width = 3 + checked_width("form", transform.form);
+    const BatchKey& key = vector_key("key", transform.key);
+    const BatchKey& to = vector_key("to", transform.to);
+    check_columns("key", key, "at", transform.at, width);
+    check_columns("to", to, "to_at", transform.to_at, width);
+    append({number_of(key), relate_rows(transform, key.shape[0]), key.shape[0], key.shape[0],
+            PadRule::kWithAnchor, anchor_at("to", to, transform.step)});
+  }
+
+  void add_one(const DeltaTransform& transform) {
+    if (transform.direction > DeltaDirection::kToDelta) {
+      refuse("direction", "a DeltaDirection",
+             std::to_string(static_cast<int>(transform.direction)));
+    }
+    if (transform.time_step && !(*transform.time_step > 0 && std::isfinite(*transform.time_step))) {
+      refuse("time_step", "a positive finite number of seconds",
+             std::to_string(*transform.time_step));
+    }
+    const BatchKey& key = vector_key("key", transform.key);
+    const BatchKey& start = vector_key("start", transform.start);
+    if (!first_of(key).has_step_axis) {
+      refuse("key", "one with an axis of steps", quoted(key.name));
+    }
+    if (start.shape != key.shape) {
+      refuse("start", "rows " + shape_text(key.shape) + " like " + quoted(key.name),
+             shape_text(start.shape) + " of " + quoted(start.name));
+    }
+    const bool is_absolute = transform.direction == DeltaDirection::kToAbsolute;
+    append({number_of(key), step_rows(transform, key.shape[0]), key.shape[0], key.shape[0],
+            is_absolute ? PadRule::kAfterPadded : PadRule::kWithNeighbor,
+            anchor_at("start", start, transform.step)});
+  }
+
+  void add_one(const NormalizeTransform& transform) {
+    std::size_t found = 0;
+    for (const auto& [name, scale] : transform.scales) {
+      check_scale(name, scale);
+      if (find_key(name) == nullptr) continue;
+      const BatchKey& key = floating_key("normalization", name);
+      const std::int64_t row = key.shape_elements();
+      append({number_of(key),
+              scale_rows(spread(key, scale, scale.subtract), spread(key, scale, scale.multiply)),
+              row, row, PadRule::kStays, std::nullopt});
+      ++found;
+    }
+    if (found == 0) {
+      std::string names;
+      for (const auto& scale : transform.scales) {
+        names += (names.empty() ? "" : ", ") + quoted(scale.first);
+      }
+      refuse("normalization", "a key of the batch, or several", names.empty() ? "none" : names);
+    }
+  }
+
+  // ---- scales
+
+  void check_scale(const std::string& key, const NormalizeTransform::Scale& scale) const {
+    const std::string name = "normalization[" + quoted(key) + "]";
+    double elements = 1;
+    for (const std::int64_t size : scale.shape) elements *= static_cast<double>(size);
+    for (const auto& [part, numbers] :
+         {std::pair{".subtract", &scale.subtract}, std::pair{".multiply", &scale.multiply}}) {
+      const auto count = static_cast<double>(numbers->size());
+      if (count != elements) {
+        refuse(name + part, shape_text(scale.shape) + " numbers", std::to_string(numbers->size()));
+      }
+      for (const double number : *numbers) {
+        if (!std::isfinite(number)) {
+          refuse(name + part, "finite numbers", std::to_string(number));
+        }
+      }
+    }
+    for (const double number : scale.multiply) {
+      if (number == 0)
+        refuse(name + ".multiply", "numbers other than 0, which has no inverse", "0");
+    }
+  }
+
+  /// Numbers of a scale, one for each of a row.
+  std::vector<double> spread(const BatchKey& key, const NormalizeTransform::Scale& scale,
+                             const std::vector<double>& numbers) const {
+    const std::size_t axes = scale.shape.size(), row_axes = key.shape.size();
+    bool fits = axes <= row_axes;
+    for (std::size_t axis = 0; fits && axis < axes; ++axis) {
+      const std::int64_t size = scale.shape[axis];
+      fits = size == 1 || size == key.shape[row_axes - axes + axis];
+    }
+    if (!fits) {
+      refuse("normalization[" + quoted(key.name) + "]",
+             "a shape that fits the end of rows " + shape_text(key.shape), shape_text(scale.shape));
+    }
+    std::vector<double> made(static_cast<std::size_t>(key.shape_elements()));
+    for (std::size_t i = 0; i < made.size(); ++i) {
+      auto rest = static_cast<std::int64_t>(i);
+      std::int64_t at = 0, stride = 1;
+      for (std::size_t axis = axes; axis-- > 0;) {
+        const std::int64_t size = key.shape[row_axes - axes + axis];
+        if (scale.shape[axis] > 1) at += rest % size * stride;
+        rest /= size;
+        stride *= scale.shape[axis];
+      }
+      made[i] = numbers[static_cast<std::size_t>(at)];
+    }
+    return made;
+  }
+
+  // ---- keys
+
+  BatchKey* find_key(const std::string& name) const {
+    const auto found = std::find_if(keys_.begin(), keys_.end(),
+                                    [&](const BatchKey& key) { return key.name == name; });
+    return found == keys_.end() ? nullptr : &*found;
+  }
+
+  BatchKey& floating_key(const char* field, const std::string& name) const {
+    BatchKey* const key = find_key(name);
+    if (key == nullptr) refuse(field, "a key of the batch", quoted(name));
+    if (!is_floating_type(key->type)) {
+      refuse(field, "one of floats", std::string(name_of(key->type)) + " of " + quoted(name));
+    }
+    return *key;
+  }
+
+  BatchKey& vector_key(const char* field, const std::string& name) const {
+    BatchKey& key = floating_key(field, name);
+    if (key.shape.size() != 1) {
+      refuse(field, "rows that are vectors", shape_text(key.shape) + " of " + quoted(name));
+    }
+    return key;
+  }
+
+  std::size_t number_of(const BatchKey& key) const {
+    return static_cast<std::size_t>(&key - keys_.data());
+  }
+
+  const LiveStream& first_of(const BatchKey& key) const { return streams_[key.streams[0]]; }
+
+  KeyTransform::Anchor anchor_at(const char* field, const BatchKey& key, std::int64_t step) const {
+    const LiveStream& stream = first_of(key);
+    if (!is_live(stream)) refuse(field, "a key whose steps are all 0 or less", quoted(key.name));
+    const auto count = static_cast<std::int64_t>(stream.steps.size());
+    const std::int64_t asked = stream.has_step_axis ? step : 0;
+    const std::int64_t found = asked < 0 ? count + asked : asked;
+    if (found < 0 || found >= count || stream.steps[static_cast<std::size_t>(found)] != 0) {
+      refuse("step", "the step of " + quoted(key.name) + " at offset 0", std::to_string(step));
+    }
+    return {number_of(key), found, key.shape_elements()};
+  }
+
+  // ---- fields
+
+  std::int64_t checked_width(const char* field, RotationForm form) const {
+    const std::int64_t width = width_of(form);
+    if (width == 0) refuse(field, "a RotationForm", std::to_string(static_cast<int>(form)));
+    return width;
+  }
+
+  void check_columns(const char* key_field, const BatchKey& key, const char* field, std::int64_t at,
+                     std::int64_t width) const {
+    const std::int64_t last = key.shape.back();
+    if (at >= 0 && last >= width && at <= last - width) return;
+    if (last < width) {
+      refuse(key_field, "rows [...," + std::to_string(width) + "] or wider",
+             shape_text(key.shape) + " of " + quoted(key.name));
+    }
+    refuse(field, "a column from 0 to " + std::to_string(last - width) + " of " + quoted(key.name),
+           std::to_string(at));
+  }
+
+  void append(KeyTransform transform) { made_.push_back(std::move(transform)); }
+
+  [[noreturn]] void refuse(const std::string& field, const std::string& expected,
+                           const std::string& got) const {
+    throw_value_error(name_ + "." + field, expected, got);
+  }
+
+  const std::vector<LiveStream>& streams_;
+  std::vector<BatchKey>& keys_;
+  std::vector<KeyTransform> made_;
+  std::string name_;
+};
+
+}  // namespace
+
+LiveBatch plan_live_batch(const std::vector<LiveStream>& streams,
+                          const std::vector<LiveGroup>& groups,
+                          const std::vector<BatchTransform>& transforms,
+                          const std::string& prefix) {
+  LiveBatch plan{batch_keys(streams, groups, prefix), {}};
+  Planner planner(streams, &plan.keys);
+  for (std::size_t i = 0; i < transforms.size(); ++i) {
+    planner.add(transforms[i], prefix + "transforms[" + std::to_string(i) + "]");
+  }
+  plan.transforms = planner.take();
+  return plan;
+}
+
+}  // namespace robocache
