@@ -254,7 +254,7 @@ class Entry:
         )
 
 
-def measure(arguments: argparse.Namespace, folder: Path) -> list[Result]:
+def measure(arguments: argparse.Namespace, folder: Path) -> Iterator[Result]:
     """All loaders, with every batch size and number of workers that they have."""
     device = torch.device(arguments.device)
     many = arguments.episodes or (EPISODES if device.type == "cuda" else FEW_EPISODES)
@@ -276,15 +276,13 @@ def measure(arguments: argparse.Namespace, folder: Path) -> list[Result]:
         for batch in arguments.batch
         for workers in (arguments.workers if contender.has_workers else [0])
     ]
-    results = []
     for entry in entries:  # one after the other: workers that prefetch would take others' time
         entry.try_to(entry.start)
         for _ in range(arguments.rounds):
             entry.try_to(partial(entry.run, arguments.seconds))
-        results.append(entry.result())
+        yield entry.result()
         entry.batches = None  # and its workers
         gc.collect()
-    return results
 
 
 def line(result: Result, ours: dict[int, float]) -> str:
@@ -319,15 +317,14 @@ def main() -> None:
     memory_kept = arguments.device == "cpu" and machine.keep_freed_memory()
     header = f"{'loader':<18} {'version':<14} {'rows':>9} {'batch':>6} {'workers':>7} "
     print(header + f"{'samples/s':>12} {'robocache ÷':>8}")
+    results: list[Result] = []
+    ours: dict[int, float] = {}
     with tempfile.TemporaryDirectory(prefix="robocache-bench-") as folder:
-        results = measure(arguments, Path(folder))
-    ours = {
-        result.batch: result.samples_per_second
-        for result in results
-        if result.loader == "robocache" and result.samples_per_second is not None
-    }
-    for result in results:
-        print(line(result, ours))
+        for result in measure(arguments, Path(folder)):
+            results.append(result)
+            if result.loader == "robocache" and result.samples_per_second is not None:
+                ours[result.batch] = result.samples_per_second
+            print(line(result, ours), flush=True)
     if arguments.output:
         device = torch.device(arguments.device)
         report = {
