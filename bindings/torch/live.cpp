@@ -179,9 +179,10 @@ ROBOCACHE_C_API std::int64_t robocache_live_now(const LiveAligner* aligner, std:
 }
 
 /// `values`: [robots,rows,shape...], `out`: [robots,rows,aligned...], of float64, or else float32.
-ROBOCACHE_C_API std::int32_t robocache_live_undo(LiveAligner* aligner, std::int64_t key,
+ROBOCACHE_C_API std::int32_t robocache_live_undo(LiveAligner* aligner, std::int64_t number,
                                                  const void* values, std::int64_t rows, void* out,
                                                  std::int32_t is_float64) {
+  const robocache::LiveKey& key = aligner->keys()[static_cast<std::size_t>(number)];
   if (is_float64 != 0) {
     return number_of(
         aligner->undo(key, static_cast<const double*>(values), rows, static_cast<double*>(out)));

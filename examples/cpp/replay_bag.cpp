@@ -264,11 +264,7 @@ void replay(const Arguments& arguments) {
   } else {
     spec = robocache::read_policy_spec(arguments.spec);
   }
-  robocache::LiveOptions options;
-  LiveAligner aligner(spec, options);
-  if (!spec.transforms.empty()) {
-    std::printf("windows as they are before the spec's transforms: %zu\n", spec.transforms.size());
-  }
+  LiveAligner aligner(spec);
   std::vector<Rows> recorded;
   for (const LiveStream& stream : aligner.streams()) {
     const auto found = store.find_stream(stream.name);

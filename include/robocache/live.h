@@ -54,7 +54,8 @@ struct LiveStream {
   std::int64_t latency_ns = 0;
   Outside outside = Outside::kHold;
 
-  // (x - subtract) * multiply: [D] each, or empty; with `channels_first` one number a colour.
+  // (x - subtract) * multiply, each of [D], of the row's last axis, of one number, or empty; with
+  // `channels_first` one number a colour, or one.
   std::vector<double> subtract, multiply;
   DataType out_type = DataType::kFloat32;  // types that alignment does not compute with: dtype
 
@@ -113,6 +114,7 @@ struct LiveArray {
 /// What a batch has values under: a stream, or a group. Of what lies ahead too, which a policy gives.
 struct LiveKey {
   std::string name;
+  std::int64_t number = -1;           // among `LiveAligner::keys()`
   std::vector<std::int64_t> shape;    // of a row, as the batch has it
   std::vector<std::int64_t> aligned;  // of a row before transforms: what `undo` gives
 };
@@ -122,7 +124,7 @@ enum class LiveStatus : std::int32_t {
   kOk,
   kRingIsFull,     // push: queries are behind; the row is dropped, and counted
   kUnknownStream,  // no stream has this number
-  kUnknownKey,     // undo: no key has this number
+  kUnknownKey,     // undo: of no such aligner
   kUnknownRobot,   // no robot has this number
   kTakesNoRows,    // push: to a stream whose window reaches into the future
   kWrongSize,      // push: not a row's bytes; undo: a number of rows below 0
@@ -174,7 +176,7 @@ class LiveNow {
   /// At a time of each robot: [R].
   static constexpr LiveNow each(const std::int64_t* times_ns) { return {Kind::kEach, 0, times_ns}; }
   /// At the stamp of a stream's newest row, of each robot; `max_future_ns` says which are too far
-  /// in the future. A robot that has no row of it gets zeros, all padding.
+  /// in the future. A robot that has no row of it gets zeros, as transforms leave them, all padding.
   static constexpr LiveNow newest_of(std::int64_t stream) {
     return {Kind::kNewest, stream, nullptr};
   }
@@ -239,8 +241,8 @@ class ROBOCACHE_API LiveAligner {
 
   /// The keys of the batch, in the order of their first streams; those of what lies ahead too.
   const std::vector<LiveKey>& keys() const noexcept;
-  /// The number of a key; nothing where there is none of that name.
-  std::optional<std::int64_t> find_key(std::string_view name) const noexcept;
+  /// A key, which lives as long as the aligner; null where there is none of that name.
+  const LiveKey* find_key(std::string_view name) const noexcept;
 
   /// What a query writes, one array after another: values of all windows, in their order (groups
   /// where their first stream is), then masks and ages of all of them. An age is in ns, from the
@@ -256,7 +258,8 @@ class ROBOCACHE_API LiveAligner {
                   std::int64_t robot = 0, bool is_valid = true) noexcept;
 
   /// Takes what has been pushed so far, and writes every window to `out`: `output_bytes()` bytes,
-  /// aligned to 8. Before a stream's first row its window is zeros, all padding.
+  /// aligned to 8. Before a stream's first row its window is zeros, which transforms take as they
+  /// are, all padding.
   LiveStatus query(const LiveNow& now, void* out) noexcept;
 
   /// The same into device memory: made in a pinned buffer, which one copy on `stream` then reads.
@@ -274,13 +277,15 @@ class ROBOCACHE_API LiveAligner {
   /// x / multiply + subtract; then the reference of the last query is added where a stream is
   /// relative (angles into (-pi, pi]).
   ///
-  /// `key`: its number among `keys()`. `values`: [R,rows,shape...], `out`: [R,rows,aligned...]; they
-  /// may be the same where these are. `rows` is any number, as of a policy that gives fewer steps.
-  /// Transforms compute as they do in a batch of that type, the rest in float64, rounded once. Where
-  /// a multiply is 0, the channel is `subtract`. What is relative to a window without rows is so to
-  /// zeros, as it is in training, and gives kNoRows.
-  LiveStatus undo(std::int64_t key, const float* values, std::int64_t rows, float* out) noexcept;
-  LiveStatus undo(std::int64_t key, const double* values, std::int64_t rows, double* out) noexcept;
+  /// `key`: one of `keys()`. `values`: [R,rows,shape...], `out`: [R,rows,aligned...]; they may be the
+  /// same where these are. `rows` is any number, as of a policy that gives fewer steps. Transforms
+  /// compute in float64 where the values, or those that they are relative to, are, else in float32;
+  /// the rest is worked in float64 and rounded once. Where a multiply is 0, the channel is
+  /// `subtract`. What is relative to a stream without a row is so to what the window of it has, as in
+  /// training: zeros, before transforms; and gives kNoRows.
+  LiveStatus undo(const LiveKey& key, const float* values, std::int64_t rows, float* out) noexcept;
+  LiveStatus undo(const LiveKey& key, const double* values, std::int64_t rows,
+                  double* out) noexcept;
 
   /// Forgets every row that has been pushed so far and the last query, of all robots or of one:
   /// an episode begins. Counts go on.

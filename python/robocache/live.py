@@ -277,7 +277,7 @@ class LiveAligner:
             What a batch of the loader has, with R samples: each stream's values, or those of its
             `concat` key, ``<key>_is_pad`` and, where the loader has them, ``<key>_age``; without
             the facts of samples, and without windows that reach into the future. Before a stream's
-            first row its window is zeros, all padded.
+            first row its window is zeros, as transforms leave them, all padded.
 
         Raises:
             ValueError, TypeError: An unknown stream, or a time that is none.
@@ -350,7 +350,8 @@ class LiveAligner:
 
         Returns:
             The same shape (but for what transforms change), type and device. Transforms compute in
-            float64 if the action is of that type, else in float32; the rest is worked in float64.
+            float64 where the action, or what it is relative to, is of that type, else in float32;
+            the rest is worked in float64.
 
         Raises:
             ValueError: An unknown key, another shape, or values that can't be taken back.
@@ -370,7 +371,8 @@ class LiveAligner:
         # Without the axis of robots, or of one step.
         missing = max(len(of.shape) + 2 - tensor.dim(), 0) if self.robots == 1 else 0
         values = tensor[(None,) * missing]
-        if tuple(values.shape[2:]) != of.shape or values.size(0) != self.robots or missing > 2:
+        is_whole = values.dim() == len(of.shape) + 2 and missing <= 2
+        if not is_whole or tuple(values.shape[2:]) != of.shape or values.size(0) != self.robots:
             shape = f"[R={self.robots},K{''.join(f',{size}' for size in of.shape)}]"
             raise ValueError(f"{key}: expected {shape}, got {list(tensor.shape)}")
         is_wide = values.dtype == torch.float64

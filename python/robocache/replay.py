@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from robocache import transforms
+from robocache import _config, transforms
 from robocache.live import LiveAligner
 from robocache.loader.loader import Loader
 from robocache.loader.relative import Relative
@@ -144,8 +144,8 @@ def _live_part(spec: PolicySpec) -> PolicySpec:
     names = {stream.name for stream in streams}
     # Streams side by side have the same steps: a group is here whole, or not at all.
     concat = {key: members for key, members in spec.concat.items() if names.issuperset(members)}
-    names |= set(concat)
-    kept = [f for f in spec.transforms if not names.isdisjoint(transforms.from_dict(f).keys)]
+    keys = names.difference(*concat.values()) | set(concat)
+    kept = [f for f in spec.transforms if not keys.isdisjoint(transforms.from_dict(f).keys)]
     return replace(spec, streams=streams, concat=concat, transforms=kept, with_age=True)
 
 
@@ -304,8 +304,9 @@ class _Run:
                 end = min(begin + _BLOCK, int(bounds[episode + 1]))
                 live = self._query(aligner, streams, begin, end)
                 batch = self.loader.gather(range(begin, end))
-                for transform in self.transforms:
-                    batch = transform(batch)
+                with _config.config(backend="cpu"):
+                    for transform in self.transforms:
+                        batch = transform(batch)
                 self._compare(live, batch)
                 if progress is not None:
                     progress(end, len(self.anchors))

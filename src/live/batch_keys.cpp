@@ -1,6 +1,7 @@
 #include "live/batch_keys.h"
 
 #include <algorithm>
+#include <set>
 
 #include "core/check.h"
 #include "live/check_streams.h"
@@ -79,6 +80,26 @@ BatchKey key_of_stream(const LiveStream& stream, std::size_t number) {
   return key;
 }
 
+/// That everything a batch holds has a name of its own.
+void check_names(const std::vector<BatchKey>& keys, const std::vector<LiveStream>& streams,
+                 const std::string& prefix) {
+  std::set<std::string> names;
+  const auto take = [&](const std::string& name) {
+    if (!names.insert(name).second) {
+      throw_value_error(prefix + "streams", "keys of the output that differ",
+                        quoted(name) + " twice");
+    }
+  };
+  for (const BatchKey& key : keys) {
+    if (key.name.empty()) throw_value_error(prefix + "concat", "keys with a name", "''");
+    take(key.name);
+  }
+  for (const LiveStream& stream : streams) {
+    take(stream.name + "_is_pad");
+    take(stream.name + "_age");
+  }
+}
+
 }  // namespace
 
 std::int64_t BatchKey::row_elements() const { return elements_of(row); }
@@ -97,6 +118,7 @@ std::vector<BatchKey> batch_keys(const std::vector<LiveStream>& streams,
       keys.push_back(key_of_group(streams, groups[group]));
     }
   }
+  check_names(keys, streams, prefix);
   return keys;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <string>
 
 #include "core/argument.h"
@@ -13,19 +14,9 @@ namespace {
 
 constexpr std::int64_t kSpareRows = 8;  // beside what rates ask for: they are nominal
 constexpr std::int64_t kMaxRows = kMaxEpisodeRows / 2;
-constexpr std::int64_t kMaxRowElements = std::int64_t{1} << 29;
 constexpr double kMaxBytes = 1e15;
 constexpr std::int64_t kMaxRobots = 1 << 20;
 constexpr int kMaxCudaSlots = 64;
-
-/// A number without digits that say nothing.
-std::string text_of(double number) {
-  std::string text = std::to_string(number);
-  if (text.find('.') == std::string::npos) return text;
-  text.erase(text.find_last_not_of('0') + 1);
-  if (text.back() == '.') text.pop_back();
-  return text;
-}
 
 /// How far back a window reads, for its steps and for rows that count as not arrived.
 double reach_ns(const LiveStream& stream) {
@@ -115,7 +106,9 @@ void check_window(const LiveStream& stream) {
     numbers = stream.shape[2];
   }
   const auto check_scale = [&](const char* option, const std::vector<double>& scale) {
-    if (scale.empty() || static_cast<std::int64_t>(scale.size()) == numbers) return;
+    const auto count = static_cast<std::int64_t>(scale.size());
+    const std::int64_t last = stream.shape.empty() ? 1 : stream.shape.back();
+    if (count <= 1 || count == numbers || count == last) return;
     const char* const letter = stream.channels_first ? "colours" : "D";
     throw_value_error(name(option), bracket({dimension(letter, numbers)}),
                       bracket({std::to_string(scale.size())}));
@@ -210,6 +203,13 @@ void set_rows(LiveStream& stream, const LiveOptions& options) {
 }
 
 }  // namespace
+
+std::string text_of(double number) {
+  char text[32];
+  const bool is_whole = number == std::floor(number) && std::abs(number) < 1e17;
+  std::snprintf(text, sizeof text, is_whole ? "%.0f" : "%.15g", number);
+  return text;
+}
 
 std::string quoted(const std::string& name) { return "'" + name + "'"; }
 

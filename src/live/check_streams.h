@@ -9,8 +9,14 @@
 
 namespace robocache {
 
+/// Elements of a row, at most.
+inline constexpr std::int64_t kMaxRowElements = std::int64_t{1} << 29;
+
 /// A name as messages have it: 'joints'.
 std::string quoted(const std::string& name);
+
+/// A number without digits that say nothing.
+std::string text_of(double number);
 
 /// The first stream of a name; null where there is none.
 const LiveStream* find_stream(const std::vector<LiveStream>& streams, const std::string& name);

@@ -31,7 +31,9 @@ struct LiveAligner::Contents {
         times(static_cast<std::size_t>(wanted.robots)),
         has_query(static_cast<std::size_t>(wanted.robots)) {
     for (const LiveStream& stream : streams) inverses.emplace_back(stream);
-    for (const BatchKey& key : batch.keys) keys.push_back({key.name, key.shape, key.row});
+    for (const BatchKey& key : batch.keys) {
+      keys.push_back({key.name, static_cast<std::int64_t>(keys.size()), key.shape, key.row});
+    }
     if (options.cuda_slots > 0) slots.emplace(options.cuda_slots, layout.bytes);
     // The first query finds code and memory where the others do.
     const AlignedBytes out = make_aligned(layout.bytes);
@@ -72,49 +74,70 @@ struct LiveAligner::Contents {
   }
 
   template <typename Number>
-  LiveStatus undo(std::int64_t number, DataType type, const Number* values, std::int64_t rows,
+  LiveStatus undo(const LiveKey& of, DataType type, const Number* values, std::int64_t rows,
                   Number* out) {
-    if (number < 0 || number >= static_cast<std::int64_t>(keys.size())) {
+    if (of.number < 0 || of.number >= static_cast<std::int64_t>(keys.size())) {
       return LiveStatus::kUnknownKey;
     }
-    const auto key = static_cast<std::size_t>(number);
+    const auto key = static_cast<std::size_t>(of.number);
     const std::vector<std::size_t>& members = batch.keys[key].streams;
-    bool is_relative = chain.has_anchor(key);
     for (const std::size_t stream : members) {
       if (!inverses[stream].exists()) return LiveStatus::kNotInvertible;
-      is_relative = is_relative || reference_of(stream) != nullptr;
     }
     if (rows < 0) return LiveStatus::kWrongSize;
     if (rows > 0 && (values == nullptr || out == nullptr)) return LiveStatus::kBadPointer;
-    LiveStatus status = LiveStatus::kOk;
-    for (std::int64_t r = 0; r < options.robots && is_relative; ++r) {
-      if (has_query[static_cast<std::size_t>(r)] == 0) return LiveStatus::kNoQuery;
-      if (!has_rows(key, r)) status = LiveStatus::kNoRows;
-    }
+    const LiveStatus status = status_of_references(key);
+    if (status == LiveStatus::kNoQuery) return status;
+    const bool is_changed = chain.changes(key);
+    const std::int64_t given = batch.keys[key].shape_elements();
     for (std::int64_t r = 0; r < options.robots; ++r) {
-      chain.begin_undo(key, r, type);
-      for (std::int64_t row = 0; row < rows; ++row) {
-        const double* aligned = chain.undo(key, values);
-        values += batch.keys[key].shape_elements();
-        for (const std::size_t stream : members) {
-          inverses[stream].apply(reference_of(stream), r, aligned, out);
-          aligned += inverses[stream].channels();
-          out += inverses[stream].channels();
+      if (is_changed) chain.begin_undo(key, r, type);
+      for (std::int64_t row = 0; row < rows; ++row, values += given) {
+        if (is_changed) {
+          out = undo_streams(members, r, chain.undo(key, values), out);
+        } else {
+          out = undo_streams(members, r, values, out);
         }
       }
     }
     return status;
   }
 
-  /// Whether a robot's last query had a row of all that a key is relative to.
-  bool has_rows(std::size_t key, std::int64_t robot) const {
+  /// Of an aligned row; returns where the next one goes.
+  template <typename Given, typename Number>
+  Number* undo_streams(const std::vector<std::size_t>& members, std::int64_t robot,
+                       const Given* aligned, Number* out) const {
+    for (const std::size_t stream : members) {
+      inverses[stream].apply(reference_of(stream), robot, aligned, out);
+      aligned += inverses[stream].channels();
+      out += inverses[stream].channels();
+    }
+    return out;
+  }
+
+  /// Whether all robots' last queries had rows of what a key's values are relative to.
+  LiveStatus status_of_references(std::size_t key) const {
+    LiveStatus status = LiveStatus::kOk;
+    const auto look_at = [&](std::size_t stream) {
+      for (std::int64_t r = 0; r < options.robots && status != LiveStatus::kNoQuery; ++r) {
+        const auto robot = static_cast<std::size_t>(r);
+        if (has_query[robot] == 0) {
+          status = LiveStatus::kNoQuery;
+        } else if (!windows.has_rows(stream, r, times[robot])) {
+          status = LiveStatus::kNoRows;
+        }
+      }
+    };
     for (const std::size_t stream : batch.keys[key].streams) {
       const LiveWindows::Reference* const reference = reference_of(stream);
-      if (reference != nullptr && reference->has_rows[static_cast<std::size_t>(robot)] == 0) {
-        return false;
+      if (reference != nullptr) {
+        look_at(static_cast<std::size_t>(reference->stream - streams.data()));
       }
     }
-    return chain.has_rows(key, robot);
+    for (const std::size_t of : chain.references_of(key)) {
+      for (const std::size_t stream : batch.keys[of].streams) look_at(stream);
+    }
+    return status;
   }
 
   const LiveWindows::Reference* reference_of(std::size_t stream) const {
@@ -158,11 +181,11 @@ std::optional<std::int64_t> LiveAligner::find_stream(std::string_view name) cons
 
 const std::vector<LiveKey>& LiveAligner::keys() const noexcept { return contents_->keys; }
 
-std::optional<std::int64_t> LiveAligner::find_key(std::string_view name) const noexcept {
-  for (std::size_t i = 0; i < contents_->keys.size(); ++i) {
-    if (contents_->keys[i].name == name) return static_cast<std::int64_t>(i);
+const LiveKey* LiveAligner::find_key(std::string_view name) const noexcept {
+  for (const LiveKey& key : contents_->keys) {
+    if (key.name == name) return &key;
   }
-  return std::nullopt;
+  return nullptr;
 }
 
 LiveStatus LiveAligner::push(std::int64_t stream, std::int64_t time_ns, const void* values,
@@ -242,12 +265,12 @@ std::int64_t LiveAligner::now_ns(std::int64_t robot) const noexcept {
   return contents_->has_query[number] != 0 ? contents_->times[number] : 0;
 }
 
-LiveStatus LiveAligner::undo(std::int64_t key, const float* values, std::int64_t rows,
+LiveStatus LiveAligner::undo(const LiveKey& key, const float* values, std::int64_t rows,
                              float* out) noexcept {
   return contents_->undo(key, DataType::kFloat32, values, rows, out);
 }
 
-LiveStatus LiveAligner::undo(std::int64_t key, const double* values, std::int64_t rows,
+LiveStatus LiveAligner::undo(const LiveKey& key, const double* values, std::int64_t rows,
                              double* out) noexcept {
   return contents_->undo(key, DataType::kFloat64, values, rows, out);
 }

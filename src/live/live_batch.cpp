@@ -8,6 +8,7 @@
 #include "core/argument.h"
 #include "core/check.h"
 #include "live/check_streams.h"
+#include "live/row_transform.h"
 
 namespace robocache {
 namespace {
@@ -38,20 +39,26 @@ class Planner {
     BatchKey& key = floating_key("key", transform.key);
     if (key.shape.empty()) refuse("key", "rows [...,D]", "numbers of " + quoted(key.name));
     check_columns("key", key, "at", transform.at, width);
-    const std::int64_t last = key.shape.back(), before = key.shape_elements();
+    KeyTransform planned = planned_of(key, transform);
     key.shape.back() += made - width;
-    append({number_of(key), rotate_rows(transform, before, last), before, key.shape_elements(),
-            PadRule::kStays, std::nullopt});
+    planned.row_after = key.shape_elements();
+    if (planned.row_after > kMaxRowElements) {
+      refuse("target", "rows of at most " + std::to_string(kMaxRowElements) + " elements",
+             std::to_string(planned.row_after));
+    }
+    made_.push_back(std::move(planned));
   }
 
-  void add_one(const PoseTransform& transform) {
+  void add_one(const RelativePoseTransform& transform) {
     const std::int64_t width = 3 + checked_width("form", transform.form);
     const BatchKey& key = vector_key("key", transform.key);
     const BatchKey& to = vector_key("to", transform.to);
     check_columns("key", key, "at", transform.at, width);
     check_columns("to", to, "to_at", transform.to_at, width);
-    append({number_of(key), relate_rows(transform, key.shape[0]), key.shape[0], key.shape[0],
-            PadRule::kWithAnchor, anchor_at("to", to, transform.step)});
+    KeyTransform planned = planned_of(key, transform);
+    planned.pad_rule = PadRule::kWithReference;
+    planned.reference = reference_at("to", to, transform.step);
+    made_.push_back(std::move(planned));
   }
 
   void add_one(const DeltaTransform& transform) {
@@ -59,12 +66,14 @@ class Planner {
       refuse("direction", "a DeltaDirection",
              std::to_string(static_cast<int>(transform.direction)));
     }
-    if (transform.time_step && !(*transform.time_step > 0 && std::isfinite(*transform.time_step))) {
-      refuse("time_step", "a positive finite number of seconds",
-             std::to_string(*transform.time_step));
-    }
     const BatchKey& key = vector_key("key", transform.key);
     const BatchKey& start = vector_key("start", transform.start);
+    if (transform.time_step) {
+      const double seconds = as_computed(key, *transform.time_step);
+      if (!(seconds > 0) || !std::isfinite(seconds)) {
+        refuse("time_step", "a positive finite number of seconds", text_of(*transform.time_step));
+      }
+    }
     if (!first_of(key).has_step_axis) {
       refuse("key", "one with an axis of steps", quoted(key.name));
     }
@@ -72,31 +81,41 @@ class Planner {
       refuse("start", "rows " + shape_text(key.shape) + " like " + quoted(key.name),
              shape_text(start.shape) + " of " + quoted(start.name));
     }
-    const bool is_absolute = transform.direction == DeltaDirection::kToAbsolute;
-    append({number_of(key), step_rows(transform, key.shape[0]), key.shape[0], key.shape[0],
-            is_absolute ? PadRule::kAfterPadded : PadRule::kWithNeighbor,
-            anchor_at("start", start, transform.step)});
+    KeyTransform planned = planned_of(key, transform);
+    planned.pad_rule = transform.direction == DeltaDirection::kToAbsolute ? PadRule::kAfterPadded
+                                                                          : PadRule::kWithNeighbor;
+    planned.reference = reference_at("start", start, transform.step);
+    made_.push_back(std::move(planned));
   }
 
+  /// One for each key that there is.
   void add_one(const NormalizeTransform& transform) {
-    std::size_t found = 0;
-    for (const auto& [name, scale] : transform.scales) {
+    std::string missing;
+    const std::size_t before = made_.size();
+    for (const auto& [name, scale] : transform.normalization) {
       check_scale(name, scale);
+      missing += (missing.empty() ? "" : ", ") + quoted(name);
       if (find_key(name) == nullptr) continue;
       const BatchKey& key = floating_key("normalization", name);
-      const std::int64_t row = key.shape_elements();
-      append({number_of(key),
-              scale_rows(spread(key, scale, scale.subtract), spread(key, scale, scale.multiply)),
-              row, row, PadRule::kStays, std::nullopt});
-      ++found;
+      check_scale_of(key, scale);
+      NormalizeTransform one;
+      one.normalization.emplace(name, scale);
+      made_.push_back(planned_of(key, std::move(one)));
     }
-    if (found == 0) {
-      std::string names;
-      for (const auto& scale : transform.scales) {
-        names += (names.empty() ? "" : ", ") + quoted(scale.first);
-      }
-      refuse("normalization", "a key of the batch, or several", names.empty() ? "none" : names);
+    if (made_.size() == before && !missing.empty()) {
+      refuse("normalization", "a key of the batch, or several", missing);
     }
+  }
+
+  KeyTransform planned_of(const BatchKey& key, BatchTransform transform) const {
+    const std::int64_t row = key.shape_elements();
+    return {static_cast<std::size_t>(&key - keys_.data()),
+            std::move(transform),
+            key.shape,
+            row,
+            row,
+            PadRule::kStays,
+            std::nullopt};
   }
 
   // ---- scales
@@ -113,42 +132,39 @@ class Planner {
       }
       for (const double number : *numbers) {
         if (!std::isfinite(number)) {
-          refuse(name + part, "finite numbers", std::to_string(number));
+          refuse(name + part, "finite numbers", text_of(number));
         }
       }
     }
+  }
+
+  /// That a scale fits a key's rows, and can be undone in the type that these are computed in.
+  void check_scale_of(const BatchKey& key, const NormalizeTransform::Scale& scale) const {
+    const std::string name = "normalization[" + quoted(key.name) + "]";
+    const std::vector<std::int64_t> axes = without_leading_ones(scale.shape);
+    bool fits = axes.size() <= key.shape.size();
+    for (std::size_t i = 1; fits && i <= axes.size(); ++i) {
+      const std::int64_t size = axes[axes.size() - i];
+      fits = size == 1 || size == key.shape[key.shape.size() - i];
+    }
+    if (!fits) {
+      refuse(name, "a shape that fits the end of rows " + shape_text(key.shape),
+             shape_text(scale.shape));
+    }
     for (const double number : scale.multiply) {
-      if (number == 0)
-        refuse(name + ".multiply", "numbers other than 0, which has no inverse", "0");
+      const double computed = as_computed(key, number);
+      if (computed == 0 || !std::isfinite(computed)) {
+        refuse(name + ".multiply",
+               std::string("numbers that ") + name_of(key.type) + " is computed with, other than 0",
+               text_of(number));
+      }
     }
   }
 
-  /// Numbers of a scale, one for each of a row.
-  std::vector<double> spread(const BatchKey& key, const NormalizeTransform::Scale& scale,
-                             const std::vector<double>& numbers) const {
-    const std::size_t axes = scale.shape.size(), row_axes = key.shape.size();
-    bool fits = axes <= row_axes;
-    for (std::size_t axis = 0; fits && axis < axes; ++axis) {
-      const std::int64_t size = scale.shape[axis];
-      fits = size == 1 || size == key.shape[row_axes - axes + axis];
-    }
-    if (!fits) {
-      refuse("normalization[" + quoted(key.name) + "]",
-             "a shape that fits the end of rows " + shape_text(key.shape), shape_text(scale.shape));
-    }
-    std::vector<double> made(static_cast<std::size_t>(key.shape_elements()));
-    for (std::size_t i = 0; i < made.size(); ++i) {
-      auto rest = static_cast<std::int64_t>(i);
-      std::int64_t at = 0, stride = 1;
-      for (std::size_t axis = axes; axis-- > 0;) {
-        const std::int64_t size = key.shape[row_axes - axes + axis];
-        if (scale.shape[axis] > 1) at += rest % size * stride;
-        rest /= size;
-        stride *= scale.shape[axis];
-      }
-      made[i] = numbers[static_cast<std::size_t>(at)];
-    }
-    return made;
+  /// A number in the type that a key's values are computed in.
+  static double as_computed(const BatchKey& key, double number) {
+    return key.type == DataType::kFloat64 ? number
+                                          : static_cast<double>(static_cast<float>(number));
   }
 
   // ---- keys
@@ -176,13 +192,10 @@ class Planner {
     return key;
   }
 
-  std::size_t number_of(const BatchKey& key) const {
-    return static_cast<std::size_t>(&key - keys_.data());
-  }
-
   const LiveStream& first_of(const BatchKey& key) const { return streams_[key.streams[0]]; }
 
-  KeyTransform::Anchor anchor_at(const char* field, const BatchKey& key, std::int64_t step) const {
+  KeyTransform::Reference reference_at(const char* field, const BatchKey& key,
+                                       std::int64_t step) const {
     const LiveStream& stream = first_of(key);
     if (!is_live(stream)) refuse(field, "a key whose steps are all 0 or less", quoted(key.name));
     const auto count = static_cast<std::int64_t>(stream.steps.size());
@@ -191,7 +204,7 @@ class Planner {
     if (found < 0 || found >= count || stream.steps[static_cast<std::size_t>(found)] != 0) {
       refuse("step", "the step of " + quoted(key.name) + " at offset 0", std::to_string(step));
     }
-    return {number_of(key), found, key.shape_elements()};
+    return {static_cast<std::size_t>(&key - keys_.data()), found, key.shape_elements()};
   }
 
   // ---- fields
@@ -213,8 +226,6 @@ class Planner {
     refuse(field, "a column from 0 to " + std::to_string(last - width) + " of " + quoted(key.name),
            std::to_string(at));
   }
-
-  void append(KeyTransform transform) { made_.push_back(std::move(transform)); }
 
   [[noreturn]] void refuse(const std::string& field, const std::string& expected,
                            const std::string& got) const {

@@ -3,13 +3,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "live/batch_keys.h"
-#include "live/row_transform.h"
 #include "robocache/batch_transform.h"
 #include "robocache/live.h"
 
@@ -18,25 +16,26 @@ namespace robocache {
 /// What becomes of a mask.
 enum class PadRule : std::uint8_t {
   kStays,
-  kWithAnchor,    // padded also where the anchor is
-  kAfterPadded,   // likewise, and where a step before it is
-  kWithNeighbor,  // also where the step before it is, or the anchor for the first
+  kWithReference,  // padded also where the reference is
+  kAfterPadded,    // likewise, and where a step before it is
+  kWithNeighbor,   // also where the step before it is, or the reference for the first
 };
 
 /// A transform of one key.
 struct KeyTransform {
   std::size_t key;
-  std::unique_ptr<RowTransform> rows;
+  BatchTransform transform;
+  std::vector<std::int64_t> shape;     // of the row that it takes
   std::int64_t row_before, row_after;  // elements
   PadRule pad_rule = PadRule::kStays;
 
   /// The row that it is relative to, as it is when the transforms before are done.
-  struct Anchor {
+  struct Reference {
     std::size_t key;
     std::int64_t step;
     std::int64_t row;  // elements
   };
-  std::optional<Anchor> anchor;
+  std::optional<Reference> reference;
 };
 
 /// What batches hold, and what is done to it.

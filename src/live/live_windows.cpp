@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "align/plan.h"
@@ -113,7 +114,6 @@ void LiveWindows::add_reference(std::size_t stream) {
   reference.type = type;
   reference.values =
       make_aligned(static_cast<std::size_t>(robots_ * elements_of(*found) * size_of(type)));
-  reference.has_rows.resize(static_cast<std::size_t>(robots_));
   reference_of_[stream] = &reference;
   Window& window =
       add_window(*found, sources_[static_cast<std::size_t>(found - streams_.data())].get());
@@ -121,18 +121,24 @@ void LiveWindows::add_reference(std::size_t stream) {
   window.reference = &reference;
 }
 
-/// Numbers of a scale in the type that the plan computes in.
+/// Numbers of a scale, one for each channel, in the type that the plan computes in.
 ConstTensorView LiveWindows::scale(Window& window, int which,
                                    const std::vector<double>& numbers) const {
   const LiveStream& stream = *window.stream;
   if (numbers.empty() || window.reference != nullptr) return {};
-  const auto count = static_cast<std::int64_t>(numbers.size());
+  const std::int64_t count = stream.channels_first ? stream.shape[2] : elements_of(stream);
+  const auto spread = [&](auto& spread_numbers) {
+    using Number = typename std::decay_t<decltype(spread_numbers)>::value_type;
+    spread_numbers.resize(static_cast<std::size_t>(count));
+    for (std::size_t i = 0; i < spread_numbers.size(); ++i) {
+      spread_numbers[i] = static_cast<Number>(numbers[i % numbers.size()]);
+    }
+    return array(std::as_const(spread_numbers).data(), {count});
+  };
   if (stream.channels_first || compute_type(stream.dtype, stream.out_type) == DataType::kFloat64) {
-    window.wide[which] = numbers;
-    return array(std::as_const(window.wide[which]).data(), {count});
+    return spread(window.wide[which]);
   }
-  window.narrow[which].assign(numbers.begin(), numbers.end());
-  return array(std::as_const(window.narrow[which]).data(), {count});
+  return spread(window.narrow[which]);
 }
 
 WindowStream LiveWindows::planned(Window& window) const {
@@ -235,9 +241,6 @@ void LiveWindows::point_to(std::size_t number, std::int64_t robot, std::int64_t 
   if (window.reference != nullptr) {
     Reference& reference = *window.reference;
     align.out = reference.values.get() + robot * align.channels * size_of(align.out_type);
-    const std::int64_t latency = window.is_by_row ? 0 : window.stream->latency_ns;
-    reference.has_rows[static_cast<std::size_t>(robot)] =
-        rows.rows_not_after(robot, earlier(now_ns, latency)) > 0;
     return;
   }
   if (window.relative_to >= 0) point_to_reference(number, robot, now_ns);
@@ -273,6 +276,11 @@ void LiveWindows::make(std::int64_t robot, std::int64_t now_ns, std::byte* out) 
   for (std::size_t i = 0; i < made_; ++i) point_to(i, robot, now_ns, out);
   anchor_[1] = now_ns;
   make_batch_on_cpu(call_.call, in_this_thread());
+}
+
+bool LiveWindows::has_rows(std::size_t stream, std::int64_t robot, std::int64_t now_ns) const {
+  const std::int64_t latency = is_by_row(streams_[stream]) ? 0 : streams_[stream].latency_ns;
+  return sources_[stream]->buffer.rows_not_after(robot, earlier(now_ns, latency)) > 0;
 }
 
 const LiveWindows::Reference* LiveWindows::reference_of(std::int64_t stream) const {

@@ -33,12 +33,14 @@ class LiveWindows {
   /// Writes a robot's windows into an output, or where their transforms take them up.
   void make(std::int64_t robot, std::int64_t now_ns, std::byte* out);
 
+  /// Whether a live stream has a row that a robot's windows at a time know of. Between queries.
+  bool has_rows(std::size_t stream, std::int64_t robot, std::int64_t now_ns) const;
+
   /// What a stream is relative to, as it was in the last query.
   struct Reference {
-    const LiveStream* stream;            // the reference
-    DataType type;                       // float32 or float64
-    AlignedBytes values;                 // [R, its channels]
-    std::vector<std::uint8_t> has_rows;  // [R]
+    const LiveStream* stream;  // the reference
+    DataType type;             // float32 or float64
+    AlignedBytes values;       // [R, its channels]
   };
   /// Of a stream that is relative; null of others.
   const Reference* reference_of(std::int64_t stream) const;

@@ -4,7 +4,6 @@
 #include <string>
 #include <utility>
 
-#include "core/check.h"
 #include "live/check_streams.h"
 #include "live/memory.h"
 
@@ -62,11 +61,6 @@ class Builder {
   }
 
   std::int64_t add(const std::string& key, DataType type, const std::vector<std::int64_t>& shape) {
-    for (const LiveArray& other : layout_.arrays) {
-      if (other.key == key) {
-        throw_value_error("streams", "keys of the output that differ", quoted(key) + " twice");
-      }
-    }
     std::int64_t bytes = size_of(type);
     for (const std::int64_t size : shape) bytes *= size;
     const auto offset = static_cast<std::int64_t>(layout_.bytes);

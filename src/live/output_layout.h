@@ -16,7 +16,8 @@ inline constexpr std::int64_t kOutputAlignment = 64;
 /// Where one stream's window of a robot is written.
 struct WindowPlace {
   std::int64_t stream;       // its number among all
-  std::int64_t values;       // bytes from the output's begin to the first robot's, as aligned
+  std::int64_t values;       // bytes from the output's begin to the first robot's, unless
+                             // transforms take it up elsewhere
   std::int64_t row_stride;   // elements from step to step, as aligned
   std::int64_t is_pad, age;  // bytes, likewise
 };
@@ -31,7 +32,7 @@ struct OutputLayout {
   const WindowPlace& window_of(std::size_t stream) const;
 };
 
-/// Throws ValueError for keys that are there twice. `streams` are checked ones, of which `keys` are.
+/// `streams` are checked ones, of which `keys` are.
 OutputLayout lay_out(const std::vector<LiveStream>& streams, const std::vector<BatchKey>& keys,
                      std::int64_t robots);
 

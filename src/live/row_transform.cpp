@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <utility>
+#include <variant>
 
+#include "core/dispatch.h"
 #include "core/number.h"
 #include "transform/delta.h"
 #include "transform/plan.h"
@@ -14,61 +16,58 @@ namespace {
 
 using namespace ROBOCACHE_TARGET;
 
-/// A number as a type has it.
-template <typename Compute>
-double rounded(DataType type, Compute x) {
-  switch (type) {
-    case DataType::kFloat16:
-      return widen(Round<Float16>::from(x));
-    case DataType::kBFloat16:
-      return widen(Round<BFloat16>::from(x));
-    case DataType::kFloat32:
-      return Round<float>::from(x);
-    default:
-      return x;
-  }
-}
-
-/// Numbers on their way into the type that is computed in, and back.
-template <typename Compute>
-void load(const double* x, std::int64_t count, Compute* numbers) {
-  for (std::int64_t i = 0; i < count; ++i) numbers[i] = static_cast<Compute>(x[i]);
-}
-
-template <typename Compute>
-void store(DataType type, const Compute* numbers, std::int64_t count, double* out) {
-  for (std::int64_t i = 0; i < count; ++i) out[i] = rounded(type, numbers[i]);
+std::int64_t elements_of(const std::vector<std::int64_t>& shape) {
+  std::int64_t elements = 1;
+  for (const std::int64_t size : shape) elements *= size;
+  return elements;
 }
 
 /// What all of them know of a window.
 class Typed : public RowTransform {
  public:
-  void begin(DataType type, DataType anchor_type, const double* anchor) override {
+  void begin(DataType type, DataType reference_type, const double* reference) override {
     type_ = type;
-    is_wide_ = type == DataType::kFloat64 || anchor_type == DataType::kFloat64;
-    anchor_ = anchor;
+    is_wide_ = type == DataType::kFloat64 || reference_type == DataType::kFloat64;
+    reference_ = reference;
   }
 
  protected:
-  /// `Task::run<Compute>(...)`, in the type to compute in.
+  /// `work(zero, round)`: with a zero of the type to compute in, and what rounds such a number to
+  /// the type of the window's.
   template <typename Work>
-  void in_type(const Work& work) const {
+  void in_types(const Work& work) const {
     if (is_wide_) {
-      work(double{});
+      with_rounding(double{}, work);
     } else {
-      work(float{});
+      with_rounding(float{}, work);
+    }
+  }
+
+  const double* reference_ = nullptr;
+
+ private:
+  template <typename Compute, typename Work>
+  void with_rounding(Compute zero, const Work& work) const {
+    switch (type_) {
+      case DataType::kFloat16:
+        return work(zero, [](Compute x) { return double{widen(Round<Float16>::from(x))}; });
+      case DataType::kBFloat16:
+        return work(zero, [](Compute x) { return double{widen(Round<BFloat16>::from(x))}; });
+      case DataType::kFloat32:
+        return work(zero, [](Compute x) { return double{Round<float>::from(x)}; });
+      default:
+        return work(zero, [](Compute x) { return double{x}; });
     }
   }
 
   DataType type_ = DataType::kFloat32;
   bool is_wide_ = false;
-  const double* anchor_ = nullptr;
 };
 
 class RotateRows final : public Typed {
  public:
-  RotateRows(const RotationTransform& transform, std::int64_t row, std::int64_t last)
-      : transform_(transform), count_(row / last), last_(last) {}
+  RotateRows(const RotationTransform& transform, const std::vector<std::int64_t>& shape)
+      : transform_(transform), count_(elements_of(shape) / shape.back()), last_(shape.back()) {}
 
   void apply(const double* x, double* out) override {
     convert_all(x, out, transform_.source, transform_.target, last_);
@@ -79,23 +78,24 @@ class RotateRows final : public Typed {
   }
 
  private:
+  /// Of rows whose last axis is `last` wide.
   void convert_all(const double* x, double* out, RotationForm source, RotationForm target,
                    std::int64_t last) const {
     const std::int64_t width = width_of(source), made = width_of(target);
     const std::int64_t after = last - transform_.at - width;
-    for (std::int64_t i = 0; i < count_; ++i) {
-      out = std::copy_n(x, transform_.at, out);
-      x += transform_.at;
-      in_type([&](auto zero) {
-        using Compute = decltype(zero);
+    in_types([&](auto zero, const auto& round) {
+      using Compute = decltype(zero);
+      for (std::int64_t i = 0; i < count_; ++i) {
+        out = std::copy_n(x, transform_.at, out);
+        x += transform_.at;
         Compute rotation[9] = {}, converted[9] = {};
-        load(x, width, rotation);
+        for (std::int64_t c = 0; c < width; ++c) rotation[c] = static_cast<Compute>(x[c]);
         convert(rotation, source, target, converted);
-        store(type_, converted, made, out);
-      });
-      out = std::copy_n(x + width, after, out + made);
-      x += width + after;
-    }
+        for (std::int64_t c = 0; c < made; ++c) out[c] = round(converted[c]);
+        out = std::copy_n(x + width, after, out + made);
+        x += width + after;
+      }
+    });
   }
 
   RotationTransform transform_;
@@ -104,7 +104,8 @@ class RotateRows final : public Typed {
 
 class RelateRows final : public Typed {
  public:
-  RelateRows(const PoseTransform& transform, std::int64_t row) : transform_(transform), row_(row) {}
+  RelateRows(const RelativePoseTransform& transform, const std::vector<std::int64_t>& shape)
+      : transform_(transform), row_(shape[0]) {}
 
   void apply(const double* x, double* out) override {
     convert_row(x, out, PoseDirection::kToRelative);
@@ -116,31 +117,32 @@ class RelateRows final : public Typed {
  private:
   void convert_row(const double* x, double* out, PoseDirection direction) const {
     const std::int64_t at = transform_.at, width = 3 + width_of(transform_.form);
+    const double* const to = reference_ + transform_.to_at;
     std::copy_n(x, row_, out);
-    in_type([&](auto zero) {
+    in_types([&](auto zero, const auto& round) {
       using Compute = decltype(zero);
       Compute pose[kMostNumbers] = {}, anchor[kMostNumbers] = {}, converted[kMostNumbers] = {};
-      load(x + at, width, pose);
-      load(anchor_ + transform_.to_at, width, anchor);
+      for (std::int64_t c = 0; c < width; ++c) pose[c] = static_cast<Compute>(x[at + c]);
+      for (std::int64_t c = 0; c < width; ++c) anchor[c] = static_cast<Compute>(to[c]);
       convert_one_pose(pose, anchor, transform_.form, direction, converted);
-      store(type_, converted, width, out + at);
+      for (std::int64_t c = 0; c < width; ++c) out[at + c] = round(converted[c]);
     });
   }
 
-  PoseTransform transform_;
+  RelativePoseTransform transform_;
   std::int64_t row_;
 };
 
 class StepRows final : public Typed {
  public:
-  StepRows(const DeltaTransform& transform, std::int64_t row)
+  StepRows(const DeltaTransform& transform, const std::vector<std::int64_t>& shape)
       : direction_(transform.direction),
         duration_(transform.time_step.value_or(1)),
-        last_(static_cast<std::size_t>(row)) {}
+        last_(static_cast<std::size_t>(shape[0])) {}
 
-  void begin(DataType type, DataType anchor_type, const double* anchor) override {
-    Typed::begin(type, anchor_type, anchor);
-    std::copy_n(anchor, last_.size(), last_.begin());
+  void begin(DataType type, DataType reference_type, const double* reference) override {
+    Typed::begin(type, reference_type, reference);
+    std::copy_n(reference, last_.size(), last_.begin());
   }
   void apply(const double* x, double* out) override { convert_row(x, out, direction_); }
   void undo(const double* x, double* out) override {
@@ -150,14 +152,13 @@ class StepRows final : public Typed {
 
  private:
   void convert_row(const double* x, double* out, DeltaDirection direction) {
-    in_type([&](auto zero) {
+    in_types([&](auto zero, const auto& round) {
       using Compute = decltype(zero);
-      for (double& each : last_) {
-        auto last = static_cast<Compute>(each);
-        *out++ =
-            rounded(type_, convert_one_delta(static_cast<Compute>(*x++),
-                                             static_cast<Compute>(duration_), direction, &last));
-        each = last;
+      const auto duration = static_cast<Compute>(duration_);
+      for (std::size_t c = 0; c < last_.size(); ++c) {
+        auto last = static_cast<Compute>(last_[c]);
+        out[c] = round(convert_one_delta(static_cast<Compute>(x[c]), duration, direction, &last));
+        last_[c] = last;
       }
     });
   }
@@ -169,53 +170,108 @@ class StepRows final : public Typed {
 
 class ScaleRows final : public Typed {
  public:
-  ScaleRows(std::vector<double> subtract, std::vector<double> multiply)
-      : subtract_(std::move(subtract)), multiply_(std::move(multiply)) {}
+  ScaleRows(const NormalizeTransform::Scale& scale, const std::vector<std::int64_t>& shape)
+      : wide_{spread(scale, scale.subtract, shape), spread(scale, scale.multiply, shape)},
+        narrow_{{wide_.subtract.begin(), wide_.subtract.end()},
+                {wide_.multiply.begin(), wide_.multiply.end()}} {}
 
   void apply(const double* x, double* out) override {
-    each(out, [x](std::size_t i, auto subtract, auto multiply) {
-      return (static_cast<decltype(subtract)>(x[i]) - subtract) * multiply;
+    each([x, out](std::size_t i, auto subtract, auto multiply, const auto& round) {
+      out[i] = round((static_cast<decltype(subtract)>(x[i]) - subtract) * multiply);
     });
   }
   void undo(const double* x, double* out) override {
-    each(out, [x](std::size_t i, auto subtract, auto multiply) {
-      return static_cast<decltype(subtract)>(x[i]) / multiply + subtract;
+    each([x, out](std::size_t i, auto subtract, auto multiply, const auto& round) {
+      out[i] = round(static_cast<decltype(subtract)>(x[i]) / multiply + subtract);
     });
   }
 
  private:
+  template <typename Compute>
+  struct Numbers {
+    std::vector<Compute> subtract, multiply;  // of each element of the row
+  };
+
   template <typename Formula>
-  void each(double* out, const Formula& formula) const {
-    in_type([&](auto zero) {
-      using Compute = decltype(zero);
-      for (std::size_t i = 0; i < subtract_.size(); ++i) {
-        out[i] = rounded(type_, formula(i, static_cast<Compute>(subtract_[i]),
-                                        static_cast<Compute>(multiply_[i])));
-      }
+  void each(const Formula& formula) const {
+    in_types([&](auto zero, const auto& round) {
+      const auto& numbers = numbers_of(zero);
+      const auto* const subtract = numbers.subtract.data();
+      const auto* const multiply = numbers.multiply.data();
+      const std::size_t count = numbers.subtract.size();
+      for (std::size_t i = 0; i < count; ++i) formula(i, subtract[i], multiply[i], round);
     });
   }
+  const Numbers<double>& numbers_of(double) const { return wide_; }
+  const Numbers<float>& numbers_of(float) const { return narrow_; }
 
-  std::vector<double> subtract_, multiply_;
+  /// Numbers of a scale, one for each element of a row.
+  static std::vector<double> spread(const NormalizeTransform::Scale& scale,
+                                    const std::vector<double>& numbers,
+                                    const std::vector<std::int64_t>& shape) {
+    const std::vector<std::int64_t> axes = without_leading_ones(scale.shape);
+    std::vector<double> made(static_cast<std::size_t>(elements_of(shape)));
+    for (std::size_t i = 0; i < made.size(); ++i) {
+      auto rest = static_cast<std::int64_t>(i);
+      std::int64_t at = 0, stride = 1;
+      for (std::size_t axis = 1; axis <= axes.size(); ++axis) {
+        const std::int64_t size = shape[shape.size() - axis], of_scale = axes[axes.size() - axis];
+        if (of_scale > 1) at += rest % size * stride;
+        rest /= size;
+        stride *= of_scale;
+      }
+      made[i] = numbers[static_cast<std::size_t>(at)];
+    }
+    return made;
+  }
+
+  Numbers<double> wide_;
+  Numbers<float> narrow_;
+};
+
+struct Maker {
+  const std::vector<std::int64_t>& shape;
+
+  std::unique_ptr<RowTransform> operator()(const RotationTransform& transform) const {
+    return std::make_unique<RotateRows>(transform, shape);
+  }
+  std::unique_ptr<RowTransform> operator()(const RelativePoseTransform& transform) const {
+    return std::make_unique<RelateRows>(transform, shape);
+  }
+  std::unique_ptr<RowTransform> operator()(const DeltaTransform& transform) const {
+    return std::make_unique<StepRows>(transform, shape);
+  }
+  std::unique_ptr<RowTransform> operator()(const NormalizeTransform& transform) const {
+    return std::make_unique<ScaleRows>(transform.normalization.begin()->second, shape);
+  }
 };
 
 }  // namespace
 
-std::unique_ptr<RowTransform> rotate_rows(const RotationTransform& transform, std::int64_t row,
-                                          std::int64_t last) {
-  return std::make_unique<RotateRows>(transform, row, last);
+std::vector<std::int64_t> without_leading_ones(const std::vector<std::int64_t>& shape) {
+  const auto first =
+      std::find_if(shape.begin(), shape.end(), [](std::int64_t size) { return size != 1; });
+  return {first, shape.end()};
 }
 
-std::unique_ptr<RowTransform> relate_rows(const PoseTransform& transform, std::int64_t row) {
-  return std::make_unique<RelateRows>(transform, row);
+std::unique_ptr<RowTransform> make_row_transform(const BatchTransform& transform,
+                                                 const std::vector<std::int64_t>& shape) {
+  return std::visit(Maker{shape}, transform);
 }
 
-std::unique_ptr<RowTransform> step_rows(const DeltaTransform& transform, std::int64_t row) {
-  return std::make_unique<StepRows>(transform, row);
+void load_numbers(DataType type, const void* from, std::int64_t count, double* numbers) {
+  with_floating_type(type, [&](auto tag) {
+    const auto* const values = static_cast<const typename decltype(tag)::type*>(from);
+    for (std::int64_t i = 0; i < count; ++i) numbers[i] = widen(values[i]);
+  });
 }
 
-std::unique_ptr<RowTransform> scale_rows(std::vector<double> subtract,
-                                         std::vector<double> multiply) {
-  return std::make_unique<ScaleRows>(std::move(subtract), std::move(multiply));
+void store_numbers(DataType type, const double* numbers, std::int64_t count, void* to) {
+  with_floating_type(type, [&](auto tag) {
+    using Value = typename decltype(tag)::type;
+    auto* const values = static_cast<Value*>(to);
+    for (std::int64_t i = 0; i < count; ++i) values[i] = Round<Value>::from(numbers[i]);
+  });
 }
 
 }  // namespace robocache

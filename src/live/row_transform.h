@@ -11,27 +11,29 @@
 
 namespace robocache {
 
-/// A transform of one key's rows. Numbers are float64, which holds those of every type: computed in
-/// float32 where neither they nor the anchor's row are of float64, and rounded to their type.
+/// A transform of one key's rows. Numbers are float64, which holds those of every type; they are
+/// computed in float32 where neither they nor the reference are of float64, and rounded to their type.
 class RowTransform {
  public:
   virtual ~RowTransform() = default;
 
-  /// A window begins. `type`: of its numbers, and of those of the anchor's row, which is null for
-  /// transforms that have none and else outlives the window.
-  virtual void begin(DataType type, DataType anchor_type, const double* anchor) = 0;
+  /// A window begins. `type`: of its numbers, and of those of the row that it is relative to, which is
+  /// null for transforms that have none and else outlives the window.
+  virtual void begin(DataType type, DataType reference_type, const double* reference) = 0;
   /// The next row; `out` is apart from `x`.
   virtual void apply(const double* x, double* out) = 0;
   virtual void undo(const double* x, double* out) = 0;
 };
 
-/// Rows of `row` numbers, of which a last axis has `last`.
-std::unique_ptr<RowTransform> rotate_rows(const RotationTransform& transform, std::int64_t row,
-                                          std::int64_t last);
-std::unique_ptr<RowTransform> relate_rows(const PoseTransform& transform, std::int64_t row);
-std::unique_ptr<RowTransform> step_rows(const DeltaTransform& transform, std::int64_t row);
-/// `subtract`, `multiply`: a number for each of the row.
-std::unique_ptr<RowTransform> scale_rows(std::vector<double> subtract,
-                                         std::vector<double> multiply);
+/// The shape of a scale as it lies against the end of a row's.
+std::vector<std::int64_t> without_leading_ones(const std::vector<std::int64_t>& shape);
+
+/// Of a planned transform, for rows of a shape; one that normalises has one scale.
+std::unique_ptr<RowTransform> make_row_transform(const BatchTransform& transform,
+                                                 const std::vector<std::int64_t>& shape);
+
+/// So many numbers of a floating type, and back.
+void load_numbers(DataType type, const void* from, std::int64_t count, double* numbers);
+void store_numbers(DataType type, const double* numbers, std::int64_t count, void* to);
 
 }  // namespace robocache

@@ -130,7 +130,7 @@ void read_output(const Value& stream, LiveStream* read) {
   }
 }
 
-/// Numbers of elements; one, or those of a row's last axis, are repeated.
+/// Numbers of elements: of each, of each of a row's last axis, or one.
 std::vector<double> read_scale(const Value& value, std::int64_t last, std::int64_t elements) {
   std::vector<double> numbers;
   for (const Value& item : value.items()) {
@@ -141,10 +141,6 @@ std::vector<double> read_scale(const Value& value, std::int64_t last, std::int64
   if (count != 1 && count != last && count != elements) {
     const std::string some = last == elements || last == 1 ? "1" : "1, " + std::to_string(last);
     value.refuse(some + " or " + std::to_string(elements) + " numbers");
-  }
-  numbers.reserve(static_cast<std::size_t>(elements));
-  for (std::int64_t i = count; i < elements; ++i) {
-    numbers.push_back(numbers[static_cast<std::size_t>(i - count)]);
   }
   return numbers;
 }

@@ -1,6 +1,5 @@
 #include "live/spec_transforms.h"
 
-#include <cmath>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -41,7 +40,7 @@ BatchTransform read_rotation(const Value& value) {
 
 BatchTransform read_pose(const Value& value) {
   check_members(value, {"type", "key", "to", "form", "at", "to_at", "step"});
-  PoseTransform read;
+  RelativePoseTransform read;
   read.key = value.member("key").text();
   read.to = value.member("to").text();
   read.form = read_form(value.member("form"));
@@ -58,10 +57,7 @@ BatchTransform read_delta(const Value& value, DeltaDirection direction) {
   read.start = value.member("start").text();
   read.direction = direction;
   const Value time_step = value.member("time_step");
-  if (time_step.json() == nullptr || !time_step.is_null()) {
-    read.time_step = time_step.number();
-    if (!(*read.time_step > 0)) time_step.refuse("seconds above 0, or null");
-  }
+  if (time_step.json() == nullptr || !time_step.is_null()) read.time_step = time_step.number();
   read.step = value.member("step").signed_integer();
   return read;
 }
@@ -82,7 +78,6 @@ void read_nested(const Value& value, std::size_t axis, std::vector<std::int64_t>
   }
   if (axis != shape->size()) value.refuse("a list, as beside it");
   numbers->push_back(value.number());
-  if (!std::isfinite(numbers->back())) value.refuse("a finite number");
 }
 
 NormalizeTransform::Scale read_scale(const Value& value) {
@@ -101,7 +96,7 @@ BatchTransform read_normalize(const Value& value) {
   NormalizeTransform read;
   const Value scales = value.member("normalization");
   for (const auto& member : scales.object()) {
-    read.scales.emplace(member.first, read_scale(scales.entry(member)));
+    read.normalization.emplace(member.first, read_scale(scales.entry(member)));
   }
   return read;
 }

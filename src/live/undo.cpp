@@ -5,14 +5,17 @@
 namespace robocache {
 
 Inverse::Inverse(const LiveStream& stream)
-    : exists_(is_computed(stream) && !stream.channels_first) {
-  if (!exists_) return;
+    : exists_(is_computed(stream) && !stream.channels_first), count_(elements_of(stream)) {
+  const bool is_plain =
+      stream.subtract.empty() && stream.multiply.empty() && stream.relative_to.empty();
+  if (!exists_ || is_plain) return;
   const bool is_wide = compute_type(stream.dtype, stream.out_type) == DataType::kFloat64;
   const auto planned = [&](const std::vector<double>& numbers, std::size_t channel, double none) {
     if (numbers.empty()) return none;
-    return is_wide ? numbers[channel] : static_cast<double>(static_cast<float>(numbers[channel]));
+    const double number = numbers[channel % numbers.size()];
+    return is_wide ? number : static_cast<double>(static_cast<float>(number));
   };
-  channels_.resize(static_cast<std::size_t>(elements_of(stream)));
+  channels_.resize(static_cast<std::size_t>(count_));
   for (std::size_t c = 0; c < channels_.size(); ++c) {
     channels_[c] = {planned(stream.subtract, c, 0), planned(stream.multiply, c, 1),
                     stream.relative_to.empty() ? -1 : stream.reference_columns[c],

@@ -19,22 +19,26 @@ class Inverse {
   /// Whether there is one: of images whose channels come first, and of types that are copied as
   /// bytes, there is none.
   bool exists() const { return exists_; }
-  std::int64_t channels() const { return static_cast<std::int64_t>(channels_.size()); }
+  std::int64_t channels() const { return count_; }
 
   /// x / multiply + subtract, then what the reference was; see `LiveAligner::undo`. `x`, `out`: a
   /// row of a robot's, [D]. `reference`: null of streams that are not relative.
-  template <typename Number>
-  void apply(const LiveWindows::Reference* reference, std::int64_t robot, const double* x,
+  template <typename Given, typename Number>
+  void apply(const LiveWindows::Reference* reference, std::int64_t robot, const Given* x,
              Number* out) const {
+    if (channels_.empty()) {
+      for (std::int64_t c = 0; c < count_; ++c) out[c] = static_cast<Number>(x[c]);
+      return;
+    }
     for (const Channel& channel : channels_) {
+      const auto given = static_cast<double>(*x++);
       double y =
-          channel.multiply == 0 ? channel.subtract : *x / channel.multiply + channel.subtract;
+          channel.multiply == 0 ? channel.subtract : given / channel.multiply + channel.subtract;
       if (reference != nullptr && channel.column >= 0) {
         y += value_of(*reference, robot, channel.column);
         if (channel.is_angle) y = wrapped(y);
       }
       *out++ = static_cast<Number>(y);
-      ++x;
     }
   }
 
@@ -55,7 +59,8 @@ class Inverse {
   }
 
   bool exists_;
-  std::vector<Channel> channels_;  // [D]
+  std::int64_t count_;             // D
+  std::vector<Channel> channels_;  // [D]; none where nothing was done
 };
 
 }  // namespace robocache

@@ -66,8 +66,8 @@ class Value {
     const std::string* entry = nullptr;
     std::size_t index = 0;
   };
-  // The longest way is statistics.streams.NAME.quantiles.NUMBER.
-  static constexpr std::size_t kMaxSteps = 6;
+  // The longest way is a policy spec's transforms[0].normalization.NAME.subtract, and 8 lists there.
+  static constexpr std::size_t kMaxSteps = 13;
 
   Value step(const Json* json, const Step& step) const;
 

@@ -116,11 +116,11 @@ robocache::LiveOptions options() {
   using robocache::RotationForm;
   robocache::LiveOptions made;
   robocache::NormalizeTransform scale;
-  scale.scales["slerp"] = {{}, {0.5}, {2}};
-  scale.scales["action"] = {{4}, {1, 2, 3, 4}, {1, 2, 3, 4}};
+  scale.normalization["slerp"] = {{}, {0.5}, {2}};
+  scale.normalization["action"] = {{4}, {1, 2, 3, 4}, {1, 2, 3, 4}};
   made.transforms = {
       robocache::RotationTransform{"slerp", RotationForm::kQuaternionXyzw, RotationForm::k6d},
-      robocache::PoseTransform{"pose", "pose", RotationForm::kRotationVector},
+      robocache::RelativePoseTransform{"pose", "pose", RotationForm::kRotationVector},
       robocache::DeltaTransform{"angle", "linear", robocache::DeltaDirection::kToDelta, 0.005},
       robocache::DeltaTransform{"action", "linear", robocache::DeltaDirection::kToAbsolute, {}},
       scale};
@@ -131,7 +131,7 @@ struct Robot {
   LiveAligner aligner;
   std::vector<std::byte> out;
   std::vector<unsigned char> row = std::vector<unsigned char>(8 * 8 * 3);
-  float action[4] = {1, 2, 3, 4};
+  std::vector<float> answer = std::vector<float>(8 * 8 * 3, 1), undone = answer;
   long pushes = 0, queries = 0;
 
   Robot() : aligner(streams(), options()), out(aligner.output_bytes()) {}
@@ -153,7 +153,9 @@ struct Robot {
       if (ms >= 300 && ms % 5 != 0) continue;  // the rings are full by then
       if (ms > 0 && ms < 290) continue;
       is_good = is_good && aligner.query(LiveNow::at(ms * kMs), out.data()) == LiveStatus::kOk;
-      aligner.undo(*aligner.find_key("action"), action, 1, action);
+      for (const robocache::LiveKey& key : aligner.keys()) {
+        aligner.undo(key, answer.data(), 1, undone.data());
+      }
       aligner.stats(0);
       aligner.query(LiveNow::newest_of(0), out.data());
       queries += 2;

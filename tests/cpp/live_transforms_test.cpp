@@ -118,7 +118,7 @@ TEST(LiveTransforms, PosesAreTheLibrarys) {
   for (const DataType type : {DataType::kFloat32, DataType::kFloat64, DataType::kFloat16}) {
     const std::vector<LiveStream> streams = {stream("hand", 7, type), stream("base", 7, type)};
     Robots plain(streams, options({}));
-    Robots changed(streams, options({PoseTransform{"hand", "base", kXyzw}}));
+    Robots changed(streams, options({RelativePoseTransform{"hand", "base", kXyzw}}));
     fill({&plain, &changed}, {7, 7});
     std::vector<std::byte> expected(2 * 3 * 7 * static_cast<std::size_t>(size_of(type)));
     TensorView out(expected.data(), type, {2, 3, 7});
@@ -137,10 +137,10 @@ TEST(LiveTransforms, OneAfterTheOther) {
   grouped.concat = {{"pose", {"place", "turn"}}};
   Robots plain(streams, grouped);
   NormalizeTransform scale;
-  scale.scales["pose"] = {{1}, {0.25}, {3}};
-  scale.scales["nobody"] = {{2}, {0, 0}, {1, 1}};
+  scale.normalization["pose"] = {{1}, {0.25}, {3}};
+  scale.normalization["nobody"] = {{2}, {0, 0}, {1, 1}};
   grouped.transforms = {
-      PoseTransform{"pose", "pose", kXyzw},
+      RelativePoseTransform{"pose", "pose", kXyzw},
       RotationTransform{"pose", kXyzw, RotationForm::k6d, 3},
       DeltaTransform{"pose", "pose", DeltaDirection::kToDelta, 0.1},
       scale,
@@ -173,7 +173,8 @@ TEST(LiveTransforms, OneAfterTheOther) {
 
   // And back: the group as it was aligned.
   std::vector<float> undone(2 * 3 * 7), again(deltas);
-  ASSERT_EQ(changed.aligner.undo(0, again.data(), 3, undone.data()), LiveStatus::kOk);
+  ASSERT_EQ(changed.aligner.undo(changed.aligner.keys()[0], again.data(), 3, undone.data()),
+            LiveStatus::kOk);
   const auto* const aligned = static_cast<const float*>(plain.view("pose").data);
   for (std::size_t row = 0; row < 6; ++row) {
     const float* const a = aligned + row * 7;
@@ -203,7 +204,7 @@ TEST(LiveTransforms, MasksFollow) {
     for (const char padded : robots.bytes("a_is_pad")) text += padded != 0 ? 'x' : '.';
     return text;
   };
-  const PoseTransform pose{"a", "b", kXyzw};
+  const RelativePoseTransform pose{"a", "b", kXyzw};
   EXPECT_EQ(masks(pose, 0, 60), "...");
   EXPECT_EQ(masks(pose, 50, 60), "x..");
   EXPECT_EQ(masks(pose, 0, 50), "xxx");
@@ -225,21 +226,22 @@ TEST(LiveTransforms, AnswersAreRelativeToTheLastQuery) {
   Robots robots({stream("joints", 2), action}, given);
   const double answer[8] = {1, 2, 3, 4, 10, 20, 30, 40};
   double out[8];
-  EXPECT_EQ(robots.aligner.undo(1, answer, 2, out), LiveStatus::kNoQuery);
+  EXPECT_EQ(robots.aligner.undo(robots.aligner.keys()[1], answer, 2, out), LiveStatus::kNoQuery);
   robots.push(0, 0, {5, 6}, 0);
   ASSERT_EQ(robots.aligner.query(LiveNow::at(0), robots.out.data()), LiveStatus::kOk);
-  EXPECT_EQ(robots.aligner.undo(1, answer, 2, out), LiveStatus::kNoRows);
+  EXPECT_EQ(robots.aligner.undo(robots.aligner.keys()[1], answer, 2, out), LiveStatus::kNoRows);
   EXPECT_EQ((std::vector<double>(out, out + 8)),
             (std::vector<double>{7, 10, 13, 18, 20, 40, 80, 120}));
   robots.push(0, 0, {1, 1}, 1);
   ASSERT_EQ(robots.aligner.query(LiveNow::at(kMs), robots.out.data()), LiveStatus::kOk);
-  EXPECT_EQ(robots.aligner.undo(1, answer, 2, out), LiveStatus::kOk);  // held, but there
+  EXPECT_EQ(robots.aligner.undo(robots.aligner.keys()[1], answer, 2, out),
+            LiveStatus::kOk);      // held, but there
   robots.push(0, kMs, {9, 9}, 1);  // not seen by the query that the policy answered
-  EXPECT_EQ(robots.aligner.undo(1, answer, 2, out), LiveStatus::kOk);
+  EXPECT_EQ(robots.aligner.undo(robots.aligner.keys()[1], answer, 2, out), LiveStatus::kOk);
   EXPECT_EQ(out[4], 21);
   ASSERT_EQ(robots.aligner.reset(1), LiveStatus::kOk);
-  EXPECT_EQ(robots.aligner.undo(1, answer, 2, out), LiveStatus::kNoQuery);
-  EXPECT_EQ(robots.aligner.undo(2, answer, 2, out), LiveStatus::kUnknownKey);
+  EXPECT_EQ(robots.aligner.undo(robots.aligner.keys()[1], answer, 2, out), LiveStatus::kNoQuery);
+  EXPECT_EQ(robots.aligner.undo(LiveKey{}, answer, 2, out), LiveStatus::kUnknownKey);
 }
 
 TEST(LiveTransforms, WhatDoesNotFitIsRefused) {
@@ -272,16 +274,16 @@ TEST(LiveTransforms, WhatDoesNotFitIsRefused) {
             "ValueError transforms[0].at: expected a column from 0 to 3 of 'hand', got -1");
   EXPECT_EQ(refused(RotationTransform{"hand", RotationForm{9}, kXyzw}),
             "ValueError transforms[0].source: expected a RotationForm, got 9");
-  EXPECT_EQ(refused(PoseTransform{"hand", "joints", kXyzw}),
+  EXPECT_EQ(refused(RelativePoseTransform{"hand", "joints", kXyzw}),
             "ValueError transforms[0].to: expected rows [...,7] or wider, got [3] of 'joints'");
-  EXPECT_EQ(refused(PoseTransform{"hand", "action", kXyzw}),
+  EXPECT_EQ(refused(RelativePoseTransform{"hand", "action", kXyzw}),
             "ValueError transforms[0].to: expected a key whose steps are all 0 or less, got "
             "'action'");
-  EXPECT_EQ(refused(PoseTransform{"action", "hand", kXyzw, 0, 0, 1}),
+  EXPECT_EQ(refused(RelativePoseTransform{"action", "hand", kXyzw, 0, 0, 1}),
             "ValueError transforms[0].step: expected the step of 'hand' at offset 0, got 1");
-  EXPECT_EQ(refused(PoseTransform{"action", "hand", kXyzw, 0, 0, 3}),
+  EXPECT_EQ(refused(RelativePoseTransform{"action", "hand", kXyzw, 0, 0, 3}),
             "ValueError transforms[0].step: expected the step of 'hand' at offset 0, got 3");
-  EXPECT_EQ(refused(PoseTransform{"action", "one", kXyzw, 0, 0, 7}), "no error");
+  EXPECT_EQ(refused(RelativePoseTransform{"action", "one", kXyzw, 0, 0, 7}), "no error");
   const auto delta = [](const char* key, const char* start, double time_step) {
     return DeltaTransform{key, start, DeltaDirection::kToDelta, time_step};
   };
@@ -290,19 +292,22 @@ TEST(LiveTransforms, WhatDoesNotFitIsRefused) {
             "ValueError transforms[0].key: expected one with an axis of steps, got 'one'");
   EXPECT_EQ(refused(delta("action", "joints", 1)),
             "ValueError transforms[0].start: expected rows [7] like 'action', got [3] of 'joints'");
-  EXPECT_EQ(refused(delta("action", "hand", 0)),
+  EXPECT_EQ(
+      refused(delta("action", "hand", 0)),
+      "ValueError transforms[0].time_step: expected a positive finite number of seconds, got 0");
+  EXPECT_EQ(refused(delta("action", "hand", 1e-60)),  // in float32
             "ValueError transforms[0].time_step: expected a positive finite number of seconds, got "
-            "0.000000");
+            "1e-60");
   const auto scale = [](const char* key, std::vector<std::int64_t> shape,
                         std::vector<double> numbers) {
     NormalizeTransform made;
-    made.scales[key] = {std::move(shape), numbers, numbers};
+    made.normalization[key] = {std::move(shape), numbers, numbers};
     return made;
   };
   EXPECT_EQ(refused(scale("hand", {}, {2})), "no error");
-  EXPECT_EQ(refused(NormalizeTransform{}),
-            "ValueError transforms[0].normalization: expected a key of the batch, or several, got "
-            "none");
+  EXPECT_EQ(refused(NormalizeTransform{}), "no error");
+  EXPECT_EQ(refused(scale("hand", {1, 1, 7}, std::vector<double>(7, 2))), "no error");
+  EXPECT_EQ(refused(scale("number", {1}, {2})), "no error");
   EXPECT_EQ(refused(scale("nobody", {}, {2})),
             "ValueError transforms[0].normalization: expected a key of the batch, or several, got "
             "'nobody'");
@@ -311,9 +316,14 @@ TEST(LiveTransforms, WhatDoesNotFitIsRefused) {
             "rows [7], got [2]");
   EXPECT_EQ(refused(scale("hand", {3}, {2, 2})),
             "ValueError transforms[0].normalization['hand'].subtract: expected [3] numbers, got 2");
-  EXPECT_EQ(refused(scale("hand", {1}, {0})),
-            "ValueError transforms[0].normalization['hand'].multiply: expected numbers other than "
-            "0, which has no inverse, got 0");
+  EXPECT_EQ(
+      refused(scale("hand", {1}, {0})),
+      "ValueError transforms[0].normalization['hand'].multiply: expected numbers that float32 "
+      "is computed with, other than 0, got 0");
+  EXPECT_EQ(
+      refused(scale("hand", {1}, {1e-60})),
+      "ValueError transforms[0].normalization['hand'].multiply: expected numbers that float32 "
+      "is computed with, other than 0, got 1e-60");
   EXPECT_EQ(refused(scale("hand", {1}, {NAN})),
             "ValueError transforms[0].normalization['hand'].subtract: expected finite numbers, got "
             "nan");

@@ -64,8 +64,8 @@ TEST(PolicySpec, SaysWhatTheFileSays) {
   EXPECT_EQ(joints.tolerance_ns, 100000);
   EXPECT_FALSE(joints.mean_window_ns.has_value());
   EXPECT_EQ(joints.latency_ns, 3000000);
-  EXPECT_EQ(joints.subtract, (std::vector<double>{0.1, 0.1}));  // one number for all
-  EXPECT_EQ(joints.multiply, (std::vector<double>{3.5, 3.5}));
+  EXPECT_EQ(joints.subtract, (std::vector<double>{0.1}));  // one number for all
+  EXPECT_EQ(joints.multiply, (std::vector<double>{3.5}));
   EXPECT_EQ(spec.streams[1].relative_to, "joints");
   EXPECT_EQ(spec.streams[1].reference_columns, (std::vector<std::int32_t>{1, -1}));
   ASSERT_EQ(spec.concat.size(), 1U);
@@ -81,8 +81,8 @@ TEST(PolicySpec, SaysWhatTheFileSays) {
   EXPECT_EQ(delta->step, 1);
   const auto* const scale = std::get_if<NormalizeTransform>(&spec.transforms[1]);
   ASSERT_NE(scale, nullptr);
-  EXPECT_EQ(scale->scales.at("action").shape, (std::vector<std::int64_t>{2}));
-  EXPECT_EQ(scale->scales.at("action").multiply, (std::vector<double>{4, 8}));
+  EXPECT_EQ(scale->normalization.at("action").shape, (std::vector<std::int64_t>{2}));
+  EXPECT_EQ(scale->normalization.at("action").multiply, (std::vector<double>{4, 8}));
 }
 
 TEST(PolicySpec, MakesAnAligner) {
@@ -98,8 +98,10 @@ TEST(PolicySpec, MakesAnAligner) {
   EXPECT_EQ(out[3], second);
   const double answer[4] = {4, 8, 4, 8};
   double action[4];
-  ASSERT_EQ(aligner.find_key("action"), 1);
-  ASSERT_EQ(aligner.undo(1, answer, 2, action), LiveStatus::kOk);
+  const LiveKey* const key = aligner.find_key("action");
+  ASSERT_NE(key, nullptr);
+  EXPECT_EQ(aligner.find_key("joints"), nullptr);  // it stands in a group
+  ASSERT_EQ(aligner.undo(*key, answer, 2, action), LiveStatus::kOk);
   // Normalised values, deltas over half a second, the scale of the stream, and what it is relative
   // to: the second joint, and nothing.
   const double deltas[2] = {4 / 4.0 + 1, 8 / 8.0 + 2};

@@ -32,9 +32,13 @@ void expect_sound(const LiveStream& stream) {
   const auto has = [](const auto& numbers, std::int64_t count) {
     return numbers.empty() || static_cast<std::int64_t>(numbers.size()) == count;
   };
+  const std::int64_t last = stream.shape.empty() ? 1 : stream.shape.back();
+  const auto has_scale = [&](const std::vector<double>& numbers) {
+    return has(numbers, scales) || has(numbers, last) || has(numbers, 1);
+  };
   if (elements < 1 || stream.steps.empty() || stream.name.empty() ||
-      (!stream.layout.empty() && covered != elements) || !has(stream.subtract, scales) ||
-      !has(stream.multiply, scales) || !has(stream.reference_columns, elements)) {
+      (!stream.layout.empty() && covered != elements) || !has_scale(stream.subtract) ||
+      !has_scale(stream.multiply) || !has(stream.reference_columns, elements)) {
     std::abort();
   }
 }
@@ -62,7 +66,11 @@ std::vector<Parts> fuzz_seeds() {
           "target": "quaternion_wxyz", "at": 0},
          {"type": "normalize", "normalization": {"joints": {"subtract": [1, 2], "multiply": [2, 3]}}},
          {"type": "absolute_to_delta", "key": "joints", "start": "joints", "time_step": 0.5,
-          "step": -1})";
+          "step": -1},
+         {"type": "delta_to_absolute", "key": "joints", "start": "joints", "time_step": null,
+          "step": 1},
+         {"type": "normalize", "normalization": {"camera": {"subtract": [[[1]], [[2]], [[3]]],
+          "multiply": [[[1]], [[2]], [[3]]]}}})";
   return {{head + R"({"type": "normalize", "normalization": {"obs": {"subtract": [0],
              "multiply": [0.5]}}}], "anchor": "joints", "rate": null, "concat": {"obs": ["joints"]},
              "streams": [)" +

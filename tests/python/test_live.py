@@ -415,7 +415,7 @@ def test_options_that_do_not_fit() -> None:
     with pytest.raises(ValueError, match=r"^spec: streams\[0\].out_dtype: expected U8, F16"):
         rc.LiveAligner(replace(SPEC, streams=[make_stream("joints", out_dtype="I32"), ACTION]))
     ages = replace(SPEC, streams=[make_stream("joints"), make_stream("joints_age")])
-    message = "streams: expected keys of the output that differ, got 'joints_age' twice"
+    message = "spec: streams: expected keys of the output that differ, got 'joints_age' twice"
     expect(ValueError, message, make(ages))
     with pytest.raises(FileNotFoundError):
         rc.LiveAligner("/nowhere/policy_spec.json")

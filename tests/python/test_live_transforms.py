@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ from test_live import ACTION, MS, SPEC, make_stream, push_ramp
 
 import robocache as rc
 from robocache import transforms
+from robocache.policy_spec import RelativeTo
 from robocache.transforms import AbsoluteToDelta, ConvertRotation, DeltaToAbsolute, RelativePose
 
 
@@ -39,9 +42,10 @@ CHAINS: dict[str, list[Any]] = {
     ],
     "a_group": [
         ConvertRotation("obs", "rotation_vector", "quaternion_wxyz", 2),
-        AbsoluteToDelta("obs", "obs"),
+        AbsoluteToDelta("obs", "obs", step=0),
         ConvertRotation("obs", "quaternion_wxyz", "rotation_6d", 2),
     ],
+    "at_the_first_step": [RelativePose("joints", "obs", "rotation_vector", 1, 0, step=0)],
     "pictures": [normalize("camera", 3, 1, 1)],
     "what_lies_ahead": [normalize("action", 5), normalize("pose", 4)],
 }
@@ -54,8 +58,8 @@ def test_the_loaders_bits(tmp_path: Path, chain: str, dtype: torch.dtype | None)
     loader = rc.Loader(
         write_store(tmp_path / "s", episodes=3), 4,
         {
-            "joints": [-0.02, -0.01, 0.0], "pose": None, "force": [-0.01, 0.0],
-            "state": [-0.01, 0.0], "camera": None, "action": [0.0, 0.02],
+            "joints": [-0.02, -0.01, 0.0], "pose": None, "force": [0.0, -0.01],
+            "state": [0.0, -0.01], "camera": None, "action": [0.0, 0.02],
         },
         anchor="action",
         timeline={"state": "time"},
@@ -93,10 +97,13 @@ def test_a_wrong_transform_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("is_group", [False, True])
+@pytest.mark.parametrize("hand_type", ["F32", "F64", "F16"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_answers_are_undone_as_transforms_undo_them(dtype: torch.dtype, is_group: bool) -> None:
+def test_answers_are_undone_as_transforms_undo_them(
+    dtype: torch.dtype, hand_type: str, is_group: bool
+) -> None:
     """Bit for bit what `inverse` of each gives, the last one first, and then the scale."""
-    hand = make_stream("hand", shape=(7,))
+    hand = make_stream("hand", shape=(7,), out_dtype=hand_type)
     arm = replace(ACTION, name="arm", shape=(7,), normalization=None)
     grip = replace(arm, name="grip", shape=(2,))
     chain: list[Any] = [
@@ -203,3 +210,83 @@ def test_what_transforms_are_relative_to() -> None:
     aligner.reset()
     with pytest.raises(RuntimeError, match=no_query):
         aligner.undo("action", answer)
+
+
+def test_rows_that_are_not_real_are_rows() -> None:
+    """What an answer is relative to is there, also where it is padded at this very moment."""
+    for method in ("linear", "sum"):
+        joints = make_stream("joints", steps=(0,), method=method)
+        relative = AbsoluteToDelta("action", "joints").to_dict()
+        spec = rc.PolicySpec([joints, ACTION], anchor="joints", transforms=(relative,))
+        aligner = rc.LiveAligner(spec, buffer_rows={"joints": 8})
+        aligner.push("joints", 5 * MS, [3, 4], valid=False)
+        aligner.query(5 * MS)
+        sums = {"linear": [3.0, 4.0], "sum": [0.0, 0.0]}
+        scale = ACTION.normalization
+        assert scale is not None
+        undone = torch.as_tensor(aligner.undo("action", np.zeros((1, 2))))[0]
+        expected = torch.tensor(sums[method]) / torch.tensor(scale.multiply) + torch.tensor(
+            scale.subtract
+        )
+        assert torch.equal(undone, expected)
+        assert aligner.undo("action", np.zeros((1, 0, 2))).shape == (1, 0, 2)
+
+
+def test_transforms_and_relative_streams_of_a_group() -> None:
+    """An answer is taken back through both, the transforms first."""
+    joints = make_stream("joints", steps=(0,))
+    scale = rc.Normalization(np.array([1.0, 2.0]), np.array([2.0, 4.0]))
+    arm = replace(ACTION, name="arm", relative=RelativeTo("joints", (1, -1)), normalization=scale)
+    grip = replace(ACTION, name="grip", shape=(1,), normalization=None)
+    of_group = rc.Normalization(np.array([0.5, 0.0, 1.0]), np.array([4.0, 1.0, 0.5]))
+    chain = transforms.Normalize(rc.Normalizer({"act": of_group}))
+    spec = rc.PolicySpec(
+        [joints, arm, grip],
+        anchor="joints",
+        concat={"act": ("arm", "grip")},
+        transforms=[chain.to_dict()],
+    )
+    aligner = rc.LiveAligner(spec)
+    aligner.push("joints", 0, [10, 20])
+    aligner.query(0)
+    undone = aligner.undo("act", np.array([[4.0, 8.0, 2.0]]))
+    # (4 / 4 + 0.5) / 2 + 1 + 20, (8 / 1 + 0) / 4 + 2, 2 / 0.5 + 1
+    assert undone.tolist() == [[21.75, 4.0, 5.0]]
+
+
+def test_replay_takes_transforms_as_the_robot_does(tmp_path: Path) -> None:
+    """Whatever backend is set, and though some of a normaliser's keys are not made live."""
+    loader = rc.Loader(
+        write_store(tmp_path / "s", episodes=1), 4, {"pose": None, "state": None, "action": [0.02]},
+        anchor="action", timeline={"state": "time"}, concat={"obs": ["pose", "state"]},
+        transforms=[ConvertRotation("obs", "quaternion_xyzw", "rotation_vector")], device="cpu",
+    )  # fmt: skip
+    spec = loader.spec()
+    scale = rc.Normalization(np.zeros(5), np.ones(5))
+    of_both = transforms.Normalize(rc.Normalizer({"action": scale, "pose": scale})).to_dict()
+    spec = replace(spec, transforms=(*spec.transforms, of_both))
+    with rc.config(backend="pytorch"):
+        found = rc.replay_store(loader.store, spec)
+    assert found.differing_bits == 0 and found.anchors > 10
+
+
+def test_a_small_file_takes_little_memory(tmp_path: Path) -> None:
+    """However wide the rows that it speaks of."""
+    wide = make_stream("wide", shape=(2**26,), steps=(0,), normalization=rc.Normalization(
+        np.zeros(1), np.ones(1)
+    ))  # fmt: skip
+    one = rc.Normalization(np.array(0.5), np.array(2.0))
+    many = [transforms.Normalize(rc.Normalizer({"wide": one})).to_dict()] * 50
+    path = tmp_path / "policy_spec.json"
+    path.write_text(rc.PolicySpec([wide], anchor="wide", transforms=many).to_json())
+    program = """
+import resource, sys
+from pathlib import Path
+from robocache.store._library import check_policy_spec
+text = Path(sys.argv[1]).read_bytes()
+check_policy_spec(text, "warm")
+used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + 2**26, used + 2**26))
+check_policy_spec(text, "spec")
+"""
+    subprocess.run([sys.executable, "-c", program, str(path)], check=True)

@@ -192,7 +192,10 @@ def test_transforms(store: rc.EpisodeStore) -> None:
         (TRANSFORMS[0].to_dict() | {"at": -1}, ".at: expected a whole number from 0 to "),
         (TRANSFORMS[0].to_dict() | {"source": "euler"}, ".source: expected quaternion_xyzw, "),
         (TRANSFORMS[1].to_dict() | {"key": 3}, ".key: expected a text, got 3"),
-        (TRANSFORMS[2].to_dict() | {"time_step": 0}, ".time_step: expected seconds above 0, or "),
+        (
+            TRANSFORMS[2].to_dict() | {"time_step": 0},
+            ".time_step: expected a positive finite number of seconds, got 0",
+        ),
         (
             {"type": "normalize", "normalization": {"action": {}}},
             '.normalization."action".subtract: expected a number, got none',
@@ -410,6 +413,10 @@ SPOILED: list[tuple[Callable[[Any], None], str]] = [
         put("concat", "obs", 1, value="force"),
         "concat['obs']: expected float32 like 'joints', got float64 of 'force'",
     ),
+    (
+        put("concat", value={"action": ["joints"]}),
+        "streams: expected keys of the output that differ, got 'action' twice",
+    ),
     (put("transforms", value=["a"]), 'transforms[0]: expected an object, got "a"'),
     (
         put("transforms", value=[normalized([[1, 2], [3]], [1])]),
@@ -443,7 +450,7 @@ BEYOND_A_SCHEMA = [
             "null with a rate", "each name once", "1 or ", "2^31", "several steps", "the anchor",
             '"rows"', "that sum", "are copied", '"mean"', "got something", "or F64, got "
             '"I32"', "colours_first", "relative", "concat[", "2^26",
-            "lists of one length", "as beside it", "as to subtract", "fits the end",
+            "lists of one length", "that differ", "as beside it", "as to subtract", "fits the end",
         )
     )
 ]  # fmt: skip
