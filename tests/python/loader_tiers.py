@@ -1,0 +1,48 @@
+"""A loader whose rows are in several tiers, and what its budget must be at least."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from support import assert_same_bits
+
+import robocache as rc
+
+OPTIONS: dict[str, Any] = {
+    "batch_size": 24,
+    "seed": 5,
+    "delta_timestamps": {
+        "joints": [-0.05, -0.01, 0.0],
+        "camera": [-0.05, 0.0],
+        "pose": [0.0, 0.02],
+        "force": [0.0],
+        "gripper": None,
+        "counter": None,
+        "action": [0.0, 0.02, 0.04],
+        "state": [0.0, 0.02, 0.04],
+        "half": None,
+    },
+    "timeline": "time",
+    "concat": {"obs": ["action", "state"]},
+    "normalize": {"joints": "mean_std"},
+    "images": "float",
+    "with_age": True,
+}
+
+
+def assert_same(batch: Any, expected: Any) -> None:
+    assert list(batch) == list(expected)
+    for key, value in expected.items():
+        assert batch[key].device == value.device
+        assert_same_bits(batch[key].cpu(), value.cpu(), key)
+
+
+def least(store: rc.EpisodeStore, tier: str, **options: Any) -> int:
+    """What an error says that a budget must be at least."""
+    with pytest.raises(ValueError, match=rf"^budget\['{tier}'\]: expected at least ") as caught:
+        rc.Loader(store, **OPTIONS | options)
+    found = re.search(r"at least (\d+) bytes", str(caught.value))
+    assert found is not None
+    return int(found[1])
