@@ -53,7 +53,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """`backend`: all tested here; `cuda_backend`: those on CUDA; `native`: the library's own."""
+    """`backend`: all tested here; `cuda_backend`: those on CUDA; `native`: the library's own.
+
+    `device`: where those of the library run, "cpu" and "cuda".
+    """
     backends, left_out = find_backends()
     for name, fits in (
         ("backend", ("cpu", "pytorch-cpu", "cuda", "pytorch-cuda")),
@@ -65,6 +68,16 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             why = "; ".join(f"{n}: {left_out[n]}" for n in fits if n in left_out)
             none = pytest.param(None, id="none", marks=pytest.mark.skip(reason=why))
             metafunc.parametrize(name, params or [none])
+    if "device" in metafunc.fixturenames:
+        metafunc.parametrize("device", [b.device for b in backends if b.name in ("cpu", "cuda")])
+
+
+@pytest.fixture(scope="session")
+def cuda_is_tested() -> None:
+    """Skips where it is not; `support.needs_gpu` asks for it."""
+    why = find_backends()[1].get("cuda")
+    if why is not None:
+        pytest.skip(why)
 
 
 @pytest.fixture(params=["bag", "db3", "mcap"])

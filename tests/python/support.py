@@ -17,6 +17,7 @@ CHOICE = "ROBOCACHE_TEST_BACKENDS"
 ALL = ("cpu", "pytorch-cpu", "cuda", "pytorch-cuda")
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 DTYPES = (*FLOATS, torch.uint8)
+needs_gpu = pytest.mark.usefixtures("cuda_is_tested")
 
 
 @dataclass(frozen=True)

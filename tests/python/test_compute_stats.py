@@ -10,13 +10,10 @@ import pytest
 import torch
 from loader_stores import write_store
 from normalizing import WINDOWS, make
-from support import assert_near, assert_same_bits, find_backends
+from support import assert_near, assert_same_bits
 
 import robocache as rc
 from robocache.store.quantiles import QUANTILES
-
-HAS_GPU = any(backend.name == "cuda" for backend in find_backends()[0])
-DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not HAS_GPU, reason="no GPU here"))]
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +26,6 @@ def of_windows(values: torch.Tensor, is_pad: torch.Tensor) -> np.ndarray:
     return kept
 
 
-@pytest.mark.parametrize("device", DEVICES)
 def test_statistics_of_windows(store: rc.EpisodeStore, device: str) -> None:
     """Those of all steps that are not padded, gathered at once; the loader is left where it was."""
     loader = make(store, device, shuffle=True, seed=3)

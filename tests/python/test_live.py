@@ -16,13 +16,12 @@ import numpy as np
 import pytest
 import torch
 from loader_stores import write_store
-from support import find_backends
+from support import needs_gpu
 
 import robocache as rc
 from robocache.policy_spec import RelativeTo, StreamSpec
 
 MS = 1_000_000
-HAS_GPU = any(backend.name == "cuda" for backend in find_backends()[0])
 FACTS = {"index", "episode_index", "frame_index", "task_index", "timestamp_ns", "timestamp"}
 
 
@@ -426,10 +425,8 @@ def test_options_that_do_not_fit() -> None:
 
 # ---- on a GPU ------------------------------------------------------------------------------------
 
-on_gpu = pytest.mark.skipif(not HAS_GPU, reason="no GPU that the library can use")
 
-
-@on_gpu
+@needs_gpu
 def test_queries_into_device_memory_are_the_cpus() -> None:
     spec = replace(
         SPEC,
@@ -453,7 +450,7 @@ def test_queries_into_device_memory_are_the_cpus() -> None:
     assert torch.equal(undone.cpu(), torch.as_tensor(host.undo("action", action.cpu())))
 
 
-@on_gpu
+@needs_gpu
 def test_queries_wait_where_all_copies_are_under_way() -> None:
     """Each batch holds what it was asked for, however far the GPU is behind."""
     cuda: Any = torch.cuda
@@ -469,7 +466,7 @@ def test_queries_wait_where_all_copies_are_under_way() -> None:
     assert [int(batch["joints"][0, -1, 0]) for batch in batches] == list(range(20))
 
 
-@on_gpu
+@needs_gpu
 def test_queries_wait_for_copies_on_another_stream() -> None:
     cuda: Any = torch.cuda
     aligner = rc.LiveAligner(SPEC, device="cuda")

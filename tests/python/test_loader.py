@@ -14,21 +14,14 @@ import torch
 from loader_reference import Window
 from loader_stores import MS, write_store
 from loader_windows import FUTURE, PAST, check, ns, to_cpu
-from support import assert_near, assert_same_bits, find_backends
+from support import assert_near, assert_same_bits, needs_gpu
 
 import robocache as rc
-
-DEVICES = [b.device for b in find_backends()[0] if b.name in ("cpu", "cuda")]
 
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> rc.EpisodeStore:
     return write_store(tmp_path_factory.mktemp("loader") / "store")
-
-
-@pytest.fixture(params=DEVICES)
-def device(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
 
 
 # ---- the batch -----------------------------------------------------------------------------------
@@ -134,9 +127,8 @@ def test_gather_takes_any_integers(store: rc.EpisodeStore, device: str) -> None:
     assert empty["joints"].shape == (0, 3, 7) and empty["index"].shape == (0,)
 
 
+@needs_gpu
 def test_the_gpu_marks_indices_out_of_range(store: rc.EpisodeStore) -> None:
-    if "cuda" not in DEVICES:
-        pytest.skip("no GPU here")
     loader = rc.Loader(store, 8, {"joints": PAST}, device="cuda")
     batch = loader.gather(torch.tensor([0, -1, len(loader.dataset)], device="cuda"))
     assert batch["index"].tolist() == [0, -1, -1]

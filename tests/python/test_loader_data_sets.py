@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from support import find_backends
 
 import robocache as rc
 
@@ -25,12 +24,6 @@ for library in ("h5py", "pyarrow", "zarr"):
     pytest.importorskip(library, reason=f"data sets need {library}")
 
 LENGTHS = (3, 2)
-DEVICES = [b.device for b in find_backends()[0] if b.name in ("cpu", "cuda")]
-
-
-@pytest.fixture(params=DEVICES)
-def device(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
 
 
 @pytest.fixture(scope="module")

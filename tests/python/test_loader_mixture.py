@@ -18,22 +18,15 @@ from hypothesis import strategies as st
 from loader_mixtures import KEYS, arm, check, counts, humanoid, mix, part_of_arm, part_of_humanoid
 from loader_reference import Part, Window
 from loader_stores import MS, write_humanoid, write_store
-from support import assert_same_bits, find_backends
+from support import assert_same_bits, needs_gpu
 
 import robocache as rc
-
-DEVICES = [b.device for b in find_backends()[0] if b.name in ("cpu", "cuda")]
 
 
 @pytest.fixture(scope="module")
 def stores(tmp_path_factory: pytest.TempPathFactory) -> tuple[rc.EpisodeStore, rc.EpisodeStore]:
     folder = tmp_path_factory.mktemp("mixture")
     return write_store(folder / "arm", episodes=3, seed=1), write_humanoid(folder / "humanoid")
-
-
-@pytest.fixture(params=DEVICES)
-def device(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
 
 
 # ---- what samples are made of --------------------------------------------------------------------
@@ -166,9 +159,8 @@ def test_one_sample(stores: Any, device: str) -> None:
         assert_same_bits(value.cpu(), batch[key][0].cpu(), key)
 
 
+@needs_gpu
 def test_the_gpu_marks_indices_out_of_range(stores: Any) -> None:
-    if "cuda" not in DEVICES:
-        pytest.skip("no GPU here")
     mixture = mix(stores, "cuda")
     batch = mixture.gather(torch.tensor([0, -1, len(mixture.dataset)], device="cuda"))
     assert batch["index"].tolist() == [0, -1, -1]
@@ -192,7 +184,6 @@ def simple(tmp_path_factory: pytest.TempPathFactory) -> list[rc.EpisodeStore]:
     return [rc.EpisodeStore(folder / str(i)) for i in range(4)]
 
 
-@pytest.mark.parametrize("device", DEVICES)
 @settings(max_examples=25)
 @given(st.lists(st.tuples(st.integers(0, 3), st.sets(st.sampled_from("xyz"), min_size=1)),
                 min_size=1, max_size=7))  # fmt: skip
@@ -274,9 +265,8 @@ def test_the_loaders_are_not_kept(stores: Any) -> None:
         assert_same_bits(got[key], values, key)
 
 
+@needs_gpu
 def test_a_captured_graph_goes_on(stores: Any) -> None:
-    if "cuda" not in DEVICES:
-        pytest.skip("no GPU here")
     options: dict[str, Any] = {"drop_last": True, "seed": 6}
     mixture = mix(stores, "cuda", reuse_buffers=True, **options)
     expected = list(islice(iter(mix(stores, "cuda", **options)), 6))
@@ -291,9 +281,9 @@ def test_a_captured_graph_goes_on(stores: Any) -> None:
     assert mixture.state_dict()["position"] == 6 * 8
 
 
-@pytest.mark.parametrize("device", [d for d in DEVICES if d == "cuda"])
-def test_both_devices_draw_alike(stores: Any, device: str) -> None:
-    on_gpu, on_cpu = mix(stores, device, seed=9), mix(stores, "cpu", seed=9)
+@needs_gpu
+def test_both_devices_draw_alike(stores: Any) -> None:
+    on_gpu, on_cpu = mix(stores, "cuda", seed=9), mix(stores, "cpu", seed=9)
     for a, b in zip(on_gpu, on_cpu, strict=True):
         for key, values in b.items():
             assert_same_bits(a[key].cpu(), values, key)

@@ -16,23 +16,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from loader_mixtures import KEYS, arm, counts, humanoid, indices, mix, small
 from loader_stores import write_humanoid, write_store
-from support import assert_same_bits, find_backends
+from support import assert_same_bits
 
 import robocache as rc
 from robocache.loader.mixture_parts import check_weights, make_thresholds
-
-DEVICES = [b.device for b in find_backends()[0] if b.name in ("cpu", "cuda")]
 
 
 @pytest.fixture(scope="module")
 def stores(tmp_path_factory: pytest.TempPathFactory) -> tuple[rc.EpisodeStore, rc.EpisodeStore]:
     folder = tmp_path_factory.mktemp("mixture")
     return write_store(folder / "arm", episodes=3, seed=1), write_humanoid(folder / "humanoid")
-
-
-@pytest.fixture(params=DEVICES)
-def device(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
 
 
 # ---- what is drawn -------------------------------------------------------------------------------

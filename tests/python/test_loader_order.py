@@ -13,23 +13,16 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from loader_stores import write_store
-from support import assert_same_bits, find_backends
+from support import assert_same_bits, needs_gpu
 
 import robocache as rc
 from robocache.loader._plan import permute
 from robocache.loader.order import Order
 
-DEVICES = [b.device for b in find_backends()[0] if b.name in ("cpu", "cuda")]
-
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> rc.EpisodeStore:
     return write_store(tmp_path_factory.mktemp("order") / "store", episodes=2)
-
-
-@pytest.fixture(params=DEVICES)
-def device(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
 
 
 def make(store: rc.EpisodeStore, batch_size: int = 8, **options: Any) -> rc.Loader:
@@ -215,9 +208,8 @@ def test_states_of_others_are_refused(store: rc.EpisodeStore, tmp_path: Any) -> 
 # ---- a graph -------------------------------------------------------------------------------------
 
 
+@needs_gpu
 def test_a_captured_graph_goes_on(store: rc.EpisodeStore) -> None:
-    if "cuda" not in DEVICES:
-        pytest.skip("no GPU here")
     options: dict[str, Any] = {"device": "cuda", "drop_last": True, "seed": 6}
     loader = make(store, 8, reuse_buffers=True, **options)
     expected = [indices(batch) for batch in islice(iter(make(store, 8, **options)), 6)]
@@ -234,9 +226,8 @@ def test_a_captured_graph_goes_on(store: rc.EpisodeStore) -> None:
     assert indices(batch) == expected[5]
 
 
+@needs_gpu
 def test_graphs_that_could_not_go_on_are_refused(store: rc.EpisodeStore) -> None:
-    if "cuda" not in DEVICES:
-        pytest.skip("no GPU here")
     for options, name in (({}, "drop_last"), ({"transforms": [lambda b, g: b]}, "transforms")):
         loader = make(store, 8, device="cuda", reuse_buffers=True, **options)
         loader.next()

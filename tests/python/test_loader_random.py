@@ -12,11 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from loader_reference import Window
 from loader_stores import MS, write_store
-from support import assert_near, assert_same_bits, find_backends
+from support import assert_near, assert_same_bits
 
 import robocache as rc
 
-DEVICES = [b.device for b in find_backends()[0] if b.name in ("cpu", "cuda")]
 ELEMENTS = {"joints": 7, "force": 3, "counter": 2, "camera": 72, "gripper": 1, "pose": 4}
 PERIODS = {"joints": 10, "force": 2.5, "counter": 50, "camera": 33, "gripper": 50, "pose": 20}
 
@@ -128,7 +127,6 @@ def relative_windows(draw: st.DrawFn) -> tuple[Window, dict[str, Any]]:
     return window, joint
 
 
-@pytest.mark.parametrize("device", DEVICES)
 @settings(max_examples=80)
 @given(relative_windows(), st.data())
 def test_relative_windows(
@@ -137,7 +135,6 @@ def test_relative_windows(
     check_window(store, device, made, data)
 
 
-@pytest.mark.parametrize("device", DEVICES)
 @settings(max_examples=80)
 @given(windows(), st.data())
 def test_windows(store: rc.EpisodeStore, device: str, made: Any, data: st.DataObject) -> None:

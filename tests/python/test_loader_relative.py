@@ -13,13 +13,11 @@ import pytest
 import torch
 from loader_reference import Part, Window
 from loader_stores import MS, START, write_humanoid, write_store
-from support import assert_same_bits, find_backends
+from support import assert_same_bits, needs_gpu
 
 import robocache as rc
 from robocache.loader.tiers import together
 
-DEVICES = [b.device for b in find_backends()[0] if b.name in ("cpu", "cuda")]
-needs_gpu = pytest.mark.skipif("cuda" not in DEVICES, reason="no GPU here")
 DELTAS: dict[str, Any] = {"state": [-0.02, 0.0], "action": [0.0, 0.02, 0.04]}
 CHANNELS = [2, None, 0, 1, 1]  # of state, for each of action's
 COLUMNS = [2, -1, 0, 1, 1]
@@ -28,11 +26,6 @@ COLUMNS = [2, -1, 0, 1, 1]
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> rc.EpisodeStore:
     return write_store(tmp_path_factory.mktemp("relative") / "store", episodes=3, seed=4)
-
-
-@pytest.fixture(params=DEVICES)
-def device(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
 
 
 def to_state(**options: Any) -> rc.Relative:

@@ -13,23 +13,16 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from loader_stores import write_store
-from support import assert_same_bits, find_backends
+from support import assert_same_bits, needs_gpu
 
 import robocache as rc
 from robocache.loader.order import Order
 from robocache.loader.shares import deal
 
-DEVICES = [b.device for b in find_backends()[0] if b.name in ("cpu", "cuda")]
-
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> rc.EpisodeStore:
     return write_store(tmp_path_factory.mktemp("shares") / "store", episodes=7)
-
-
-@pytest.fixture(params=DEVICES)
-def device(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
 
 
 def make(store: rc.EpisodeStore, rank: int, ranks: int, **options: Any) -> rc.Loader:
@@ -163,9 +156,8 @@ def test_with_a_budget(store: rc.EpisodeStore) -> None:
         assert low.state_dict() == loader.state_dict()
 
 
+@needs_gpu
 def test_a_graph(store: rc.EpisodeStore) -> None:
-    if "cuda" not in DEVICES:
-        pytest.skip("no GPU here")
     options: dict[str, Any] = {"device": "cuda", "drop_last": True}
     expected = make(store, 1, 2, **options)
     loader = make(store, 1, 2, reuse_buffers=True, **options)

@@ -11,7 +11,7 @@ import pytest
 import torch
 from loader_stores import MS, write_store
 from loader_tiers import OPTIONS, assert_same, least
-from support import find_backends
+from support import needs_gpu
 
 import robocache as rc
 from robocache.loader import disk, finalizers, residency
@@ -21,8 +21,6 @@ from robocache.loader.tiers import (
     pinned_bytes,
 )
 
-HAS_GPU = any(backend.name == "cuda" for backend in find_backends()[0])
-needs_gpu = pytest.mark.skipif(not HAS_GPU, reason="no GPU here")
 ON_GPU: dict[str, Any] = OPTIONS | {"batch_size": 4, "device": "cuda"}
 
 

@@ -11,21 +11,14 @@ import torch
 from loader_reference import Window
 from loader_stores import MS, write_store
 from loader_windows import FUTURE, PAST, check, ns, to_cpu
-from support import assert_same_bits, find_backends
+from support import assert_same_bits
 
 import robocache as rc
-
-DEVICES = [b.device for b in find_backends()[0] if b.name in ("cpu", "cuda")]
 
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> rc.EpisodeStore:
     return write_store(tmp_path_factory.mktemp("loader") / "store")
-
-
-@pytest.fixture(params=DEVICES)
-def device(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
 
 
 # ---- windows by time -----------------------------------------------------------------------------

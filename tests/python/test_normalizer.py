@@ -12,12 +12,9 @@ import pytest
 import torch
 from loader_stores import write_store
 from normalizing import MODES, WINDOWS, make
-from support import assert_near, assert_same_bits, find_backends
+from support import assert_near, assert_same_bits
 
 import robocache as rc
-
-HAS_GPU = any(backend.name == "cuda" for backend in find_backends()[0])
-DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not HAS_GPU, reason="no GPU here"))]
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +25,6 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> rc.EpisodeStore:
 # ---- beside the loader ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize(
     ("preset", "modes"),
     [
@@ -80,7 +76,6 @@ def test_halves_are_rounded_once(store: rc.EpisodeStore) -> None:
         assert_same_bits(got, wide.to(dtype))
 
 
-@pytest.mark.parametrize("device", DEVICES)
 def test_float64_is_computed_in_float64(store: rc.EpisodeStore, device: str) -> None:
     normalizer = rc.Normalizer.from_store(store, {"force": "mean_std"})
     options: Any = {"delta_timestamps": {"force": [0.0]}, "anchor": "force"}
@@ -90,7 +85,6 @@ def test_float64_is_computed_in_float64(store: rc.EpisodeStore, device: str) -> 
     assert_same_bits(normalizer.normalize("force", plain).cpu(), fused.cpu())
 
 
-@pytest.mark.parametrize("device", DEVICES)
 def test_images(store: rc.EpisodeStore, device: str) -> None:
     """Channels first, from 0 to 1; the loader normalises their bytes in one rounding."""
     normalizer = rc.Normalizer.from_store(store, {"camera": "mean_std"}, preset="lerobot")
