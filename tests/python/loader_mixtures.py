@@ -9,16 +9,12 @@ import loader_reference as plain
 import torch
 from loader_reference import Part, Window
 from loader_stores import MS
+from loader_windows import scale_of
 from support import assert_same_bits
 
 import robocache as rc
 
 KEYS: list[dict[str, str]] = [{}, {"qpos": "joints"}]
-
-
-def scale_of(store: rc.EpisodeStore, key: str, mode: Any) -> dict[str, Any]:
-    subtract, multiply = rc.normalization(store.statistics[key], mode)
-    return {"subtract": subtract, "multiply": multiply}
 
 
 def arm(store: rc.EpisodeStore, device: str, **options: Any) -> rc.Loader:

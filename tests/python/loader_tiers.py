@@ -6,7 +6,6 @@ import re
 from typing import Any
 
 import pytest
-from support import assert_same_bits
 
 import robocache as rc
 
@@ -30,13 +29,6 @@ OPTIONS: dict[str, Any] = {
     "images": "float",
     "with_age": True,
 }
-
-
-def assert_same(batch: Any, expected: Any) -> None:
-    assert list(batch) == list(expected)
-    for key, value in expected.items():
-        assert batch[key].device == value.device
-        assert_same_bits(batch[key].cpu(), value.cpu(), key)
 
 
 def least(store: rc.EpisodeStore, tier: str, **options: Any) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import loader_reference as plain
 import numpy as np
@@ -19,6 +20,11 @@ FUTURE = [i * 0.013 for i in range(20)]
 
 def ns(seconds: Sequence[float]) -> list[int]:
     return [round(s * S) for s in seconds]
+
+
+def scale_of(store: rc.EpisodeStore, key: str, mode: Any) -> dict[str, Any]:
+    subtract, multiply = rc.normalization(store.statistics[key], mode)
+    return {"subtract": subtract, "multiply": multiply}
 
 
 def to_cpu(batch: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -181,6 +181,16 @@ def assert_same_bits(got: torch.Tensor, expected: torch.Tensor, what: str = "") 
             f"{what}: {int((~same).sum())} of {same.numel()} elements differ, first at {where}: "
             f"got {got[tuple(where)].item()!r}, expected {expected[tuple(where)].item()!r}"
         )
+
+
+def assert_same_batch(
+    got: Mapping[str, torch.Tensor], expected: Mapping[str, torch.Tensor]
+) -> None:
+    """The same keys in the same order, with the same bits on the same device."""
+    assert list(got) == list(expected)
+    for key, values in expected.items():
+        assert got[key].device == values.device
+        assert_same_bits(got[key].cpu(), values.cpu(), key)
 
 
 def assert_near(

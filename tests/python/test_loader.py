@@ -13,7 +13,7 @@ import pytest
 import torch
 from loader_reference import Window
 from loader_stores import MS, write_store
-from loader_windows import FUTURE, PAST, check, ns, to_cpu
+from loader_windows import FUTURE, PAST, check, ns, scale_of, to_cpu
 from support import assert_near, assert_same_bits, needs_gpu
 
 import robocache as rc
@@ -136,11 +136,6 @@ def test_the_gpu_marks_indices_out_of_range(store: rc.EpisodeStore) -> None:
 
 
 # ---- types, scales, side by side -----------------------------------------------------------------
-
-
-def scale_of(store: rc.EpisodeStore, key: str, mode: Any) -> dict[str, Any]:
-    subtract, multiply = rc.normalization(store.statistics[key], mode)
-    return {"subtract": subtract, "multiply": multiply}
 
 
 @pytest.mark.parametrize("mode", ["mean_std", "min_max", "quantiles", "quantile10"])

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import torch
 from loader_stores import write_store
-from support import assert_same_bits
+from support import assert_same_batch
 
 import robocache as rc
 from robocache.loader import disk as disk_module
@@ -87,12 +87,6 @@ def make(store: rc.EpisodeStore, monkeypatch: pytest.MonkeyPatch) -> Make:
     return make
 
 
-def assert_same(batch: Any, expected: Any) -> None:
-    assert list(batch) == list(expected)
-    for key, value in expected.items():
-        assert_same_bits(batch[key], value, key)
-
-
 @pytest.mark.parametrize("far", [(), FAR, tuple(OFFSETS)], ids=["memory", "some", "disk"])
 @pytest.mark.parametrize("reuse", [False, True])
 def test_the_batches_of_a_loader_without(
@@ -102,13 +96,13 @@ def test_the_batches_of_a_loader_without(
     whole = []
     for _ in range(2):
         for batch, other in zip(loader, expected, strict=True):
-            assert_same(batch, other)
+            assert_same_batch(batch, other)
             if len(batch["index"]) == 32:
                 whole.append(batch["joints"])
     places = {values.data_ptr() for values in whole}
     assert len(places) == (1 if reuse else len(whole))
     indices = [5, 1, 5]
-    assert_same(loader.gather(indices), expected.gather(indices))
+    assert_same_batch(loader.gather(indices), expected.gather(indices))
     stats = loader.stats()
     assert stats.queue_depth == AHEAD
     assert stats.batches == 2 * len(loader)
@@ -123,11 +117,11 @@ def test_going_elsewhere_with_batches_under_way(store: rc.EpisodeStore, make: Ma
     loader.load_state_dict(state)
     expected.load_state_dict(state)
     for _ in range(4):
-        assert_same(loader.next(), expected.next())
+        assert_same_batch(loader.next(), expected.next())
     for epoch in (5, 5, 0):
         loader.set_epoch(epoch)
         expected.set_epoch(epoch)
-        assert_same(loader.next(), expected.next())
+        assert_same_batch(loader.next(), expected.next())
         assert loader.state_dict() == expected.state_dict()
 
 
@@ -143,7 +137,7 @@ def test_transforms_come_when_a_batch_is_handed_out(store: rc.EpisodeStore, make
         make(transforms=[transform]),
     )
     for _ in range(3):
-        assert_same(loader.next(), expected.next())
+        assert_same_batch(loader.next(), expected.next())
     assert len(calls) == 6
 
 
@@ -151,7 +145,7 @@ def test_what_fails_in_the_worker_reaches_the_user_and_is_tried_anew(
     store: rc.EpisodeStore, make: Make
 ) -> None:
     expected, loader = rc.Loader(store, **options()), make()
-    assert_same(loader.next(), expected.next())
+    assert_same_batch(loader.next(), expected.next())
     assert loader._disk is not None
     plan, real = loader._disk._plan, loader._disk._plan.next
     fails = threading.Event()
@@ -167,14 +161,14 @@ def test_what_fails_in_the_worker_reaches_the_user_and_is_tried_anew(
         assert coming.on_cpu is None or coming.on_cpu.result() is None
     fails.set()
     for _ in range(AHEAD):  # those that were begun before are whole
-        assert_same(loader.next(), expected.next())
+        assert_same_batch(loader.next(), expected.next())
         assert loader.state_dict() == expected.state_dict()
     for _ in range(2):
         with pytest.raises(OSError, match=r"^the disk is gone$"):
             loader.next()
     fails.clear()
     for _ in range(AHEAD + 2):
-        assert_same(loader.next(), expected.next())
+        assert_same_batch(loader.next(), expected.next())
 
 
 def test_waits_for_the_disk_are_counted(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -221,7 +215,7 @@ def test_a_gpu_that_fails_leaves_all_memory_in_use(
 ) -> None:
     expected, loader = rc.Loader(store, **options()), make()
     for _ in range(AHEAD):
-        assert_same(loader.next(), expected.next())
+        assert_same_batch(loader.next(), expected.next())
 
     def fail(event: Stream) -> bool:
         raise RuntimeError("a launch failed")
@@ -231,9 +225,9 @@ def test_a_gpu_that_fails_leaves_all_memory_in_use(
             patch.setattr(Stream, "query", fail)
             for _ in range(AHEAD + 2):
                 with contextlib.suppress(RuntimeError):
-                    assert_same(loader.next(), expected.next())
+                    assert_same_batch(loader.next(), expected.next())
     for _ in range(AHEAD + 2):
-        assert_same(loader.next(), expected.next())
+        assert_same_batch(loader.next(), expected.next())
 
 
 def test_a_loader_that_is_collected_in_its_own_thread(make: Make) -> None:

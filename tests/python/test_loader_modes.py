@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from loader_stores import write_store
-from support import assert_same_bits
+from support import assert_same_batch
 
 import robocache as rc
 from robocache.loader import residency
@@ -25,12 +25,6 @@ def make(store: rc.EpisodeStore, device: str, **options: Any) -> rc.Loader:
     return rc.Loader(store, 16, OFFSETS, timeline="time", seed=3, device=device, **options)
 
 
-def assert_same(batch: Any, expected: Any) -> None:
-    assert list(batch) == list(expected)
-    for key, value in expected.items():
-        assert_same_bits(batch[key].cpu(), value.cpu(), key)
-
-
 @pytest.mark.parametrize("reuse", [False, True])
 def test_inference_mode_leaves_nothing_behind(
     store: rc.EpisodeStore, device: str, reuse: bool
@@ -38,11 +32,11 @@ def test_inference_mode_leaves_nothing_behind(
     expected = make(store, device)
     with torch.inference_mode():
         loader = make(store, device, reuse_buffers=reuse)
-        assert_same(loader.next(), expected.next())
+        assert_same_batch(loader.next(), expected.next())
     loader.set_epoch(2)
     expected.set_epoch(2)
     batch = loader.next()
-    assert_same(batch, expected.next())
+    assert_same_batch(batch, expected.next())
     assert not any(value.is_inference() for value in batch.values())
     batch["joints"].clone().requires_grad_().sum().backward()
 
@@ -63,14 +57,14 @@ def test_a_default_device_changes_nothing(
     try:
         loader = make(store, device, reuse_buffers=True)
         for batch in batches:
-            assert_same(loader.next(), batch)
-        assert_same(loader.gather([5, 1]), gathered)
+            assert_same_batch(loader.next(), batch)
+        assert_same_batch(loader.gather([5, 1]), gathered)
         near = "gpu" if device == "cuda" else "ram"
-        assert_same(make(store, device, budget={near: "1GB"}).next(), batches[0])
+        assert_same_batch(make(store, device, budget={near: "1GB"}).next(), batches[0])
         loader.set_epoch(1)
         loader.load_state_dict(loader.state_dict())
         again = rc.Loader.mixture([loader, make(store, device, episodes=[1])], [1, 2], 40, 8)
-        assert_same(again.next(), drawn)
+        assert_same_batch(again.next(), drawn)
     finally:
         torch.set_default_device(None)
 

@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 import torch
 from loader_stores import MS, write_store
-from loader_tiers import OPTIONS, assert_same, least
+from loader_tiers import OPTIONS, least
+from support import assert_same_batch
 
 import robocache as rc
 from robocache.loader.tiers import (
@@ -181,9 +182,9 @@ def test_the_same_batches_from_memory_and_from_files(store: rc.EpisodeStore) -> 
             expected.set_epoch(1)
             expected.set_epoch(0)
             for batch, other in zip(loader, expected, strict=True):
-                assert_same(batch, other)
+                assert_same_batch(batch, other)
             indices = [3, len(loader.dataset) - 1, 3]
-            assert_same(loader.gather(indices), expected.gather(indices))
+            assert_same_batch(loader.gather(indices), expected.gather(indices))
             stats = loader.stats()
             disk.append(stats.hit_shares.get("disk", 0.0))
             assert sum(stats.resident_bytes.values()) >= expected.stats().resident_bytes["ram"]
@@ -201,8 +202,8 @@ def test_files_may_go_while_a_loader_reads_them(store: rc.EpisodeStore, tmp_path
     loader.store = None  # type: ignore[assignment]
     gc.collect()
     for batch, other, third in zip(loader, expected, again, strict=True):
-        assert_same(batch, other)
-        assert_same(third, other)
+        assert_same_batch(batch, other)
+        assert_same_batch(third, other)
 
 
 def test_by_rows_and_without_any(store: rc.EpisodeStore) -> None:
@@ -218,7 +219,7 @@ def test_by_rows_and_without_any(store: rc.EpisodeStore) -> None:
     loader = rc.Loader(store, **options, budget={"ram": small})
     assert loader.stats().resident_bytes["disk"] > 0
     for batch, other in zip(loader, rc.Loader(store, **options), strict=True):
-        assert_same(batch, other)
+        assert_same_batch(batch, other)
 
 
 @pytest.mark.parametrize("reuse", [False, True])

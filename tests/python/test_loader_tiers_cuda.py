@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import torch
 from loader_stores import MS, write_store
-from loader_tiers import OPTIONS, assert_same, least
-from support import needs_gpu
+from loader_tiers import OPTIONS, least
+from support import assert_same_batch, needs_gpu
 
 import robocache as rc
 from robocache.loader import disk, finalizers, residency
@@ -66,13 +66,13 @@ def test_the_same_batches_in_every_tier(large: rc.EpisodeStore, kind: str, reuse
     loader = rc.Loader(large, **options, budget=budgets(large, reuse)[kind])
     for _ in range(2):
         for batch, expected in zip(loader, gpu, strict=True):
-            assert_same(batch, expected)
+            assert_same_batch(batch, expected)
     expected_tiers = {"gpu", "pinned", "disk"} if kind == "all three" else set(kind.split(" and "))
     assert expected_tiers <= tiers_of(loader)
     indices = [3, len(loader.dataset) - 1, 3]
-    assert_same(loader.gather(indices), gpu.gather(indices))
+    assert_same_batch(loader.gather(indices), gpu.gather(indices))
     on_gpu = torch.tensor(indices, device="cuda")
-    assert_same(loader.gather(on_gpu), gpu.gather(on_gpu))
+    assert_same_batch(loader.gather(on_gpu), gpu.gather(on_gpu))
     assert loader.stats().queue_depth == AHEAD
     state = loader.state_dict()
     assert state == gpu.state_dict()
@@ -81,9 +81,9 @@ def test_the_same_batches_in_every_tier(large: rc.EpisodeStore, kind: str, reuse
     loader.load_state_dict(state)
     gpu.set_epoch(7)
     loader.set_epoch(7)
-    assert_same(loader.next(), gpu.next())
+    assert_same_batch(loader.next(), gpu.next())
     copy = pickle.loads(pickle.dumps(loader))
-    assert_same(copy.next(), gpu.next())
+    assert_same_batch(copy.next(), gpu.next())
 
 
 @needs_gpu
@@ -125,7 +125,7 @@ def test_a_loader_that_goes_while_batches_are_made(large: rc.EpisodeStore, kind:
         del loader
         junk = [torch.full((1 << 14,), 7, device="cuda") for _ in range(20)]
         cuda.synchronize()
-        assert_same(batch, expected)
+        assert_same_batch(batch, expected)
         del junk, batch
 
 
@@ -173,13 +173,13 @@ def test_a_graph_of_a_loader_with_rows_elsewhere_is_refused(large: rc.EpisodeSto
     options = ON_GPU | {"reuse_buffers": True, "drop_last": True}
     gpu = rc.Loader(large, **ON_GPU | {"drop_last": True})
     loader = rc.Loader(large, **options, budget=budgets(large, True)["all three"])
-    assert_same(loader.next(), gpu.next())
+    assert_same_batch(loader.next(), gpu.next())
     with (
         pytest.raises(RuntimeError, match=r"^budget: expected all rows on the GPU of a loader in"),
         cuda.graph(cuda.CUDAGraph()),
     ):
         loader.next()
-    assert_same(loader.next(), gpu.next())
+    assert_same_batch(loader.next(), gpu.next())
     # Others may capture theirs meanwhile: no thread calls CUDA.
     values = torch.ones(8, device="cuda")
     for _ in range(20):
