@@ -18,7 +18,6 @@ import gc
 import importlib
 import importlib.util
 import itertools
-import json
 import os
 import re
 import tempfile
@@ -331,7 +330,7 @@ def main() -> None:
             "environment": machine.environment(device, memory_kept),
             "results": [asdict(result) for result in results],
         }
-        arguments.output.write_text(json.dumps(report, indent=1) + "\n")
+        machine.write_report(arguments.output, report)
 
 
 if __name__ == "__main__":

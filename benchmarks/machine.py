@@ -93,7 +93,7 @@ def cpu_model() -> str:
 
 
 def write_report(path: Path, report: Mapping[str, Any]) -> None:
-    """Written after every case, in one step: an interrupted run keeps what it measured."""
+    """In one step: what was written after the case before stays, if a run is interrupted."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_suffix(".partial")
     partial.write_text(json.dumps(report, indent=1, default=str) + "\n")

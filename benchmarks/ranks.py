@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
 import multiprocessing
 import socket
 import time
@@ -214,7 +213,7 @@ def main() -> None:
             "environment": machine.environment(device, False),
             "results": [asdict(result) for result in results],
         }
-        arguments.output.write_text(json.dumps(report, indent=1) + "\n")
+        machine.write_report(arguments.output, report)
 
 
 if __name__ == "__main__":
