@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "error_of.h"
-#include "live_problem.h"
+#include "live_reference.h"
 #include "robocache/build_info.h"
 
 #if defined(ROBOCACHE_HAS_CUDA)

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "live_problem.h"
+#include "live_reference.h"
 
 namespace robocache::testing {
 namespace {

@@ -1,5 +1,4 @@
-// What sensors send to a LiveAligner and when it is asked, made at random from a seed; and what it is
-// to answer: what the loader makes of a recording of the rows that have come by then.
+// What sensors send to a LiveAligner and when it is asked, made at random from a seed.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +8,6 @@
 
 #include "random.h"
 #include "robocache/live.h"
-#include "robocache/loader.h"
 
 namespace robocache::testing {
 
@@ -45,45 +43,11 @@ struct LiveWanted {
 
 LiveProblem random_live_problem(std::uint64_t seed, const LiveWanted& wanted = {});
 
-/// What a LiveAligner is to answer, by plain lists of rows and the loader's `gather` on them.
-class LiveReference {
- public:
-  LiveReference(const std::vector<LiveStream>& streams, const LiveOptions& options);
-
-  void push(const LiveRow& row);
-  /// What stands in the output at a time of each robot, all bytes of it; those that belong to no
-  /// array hold kGap.
-  Bytes query(const LiveAligner& aligner, const std::vector<std::int64_t>& now_ns);
-
-  const LiveStats& stats(std::int64_t stream, std::int64_t robot) const;
-
-  static constexpr unsigned char kGap = 0xA5;
-
- private:
-  struct Held {
-    std::vector<LiveRow> pending, rows;
-    std::int64_t last_arrived = INT64_MIN;
-    bool has_given_up = false;
-    LiveStats stats;
-  };
-
-  void take(std::int64_t stream, std::int64_t robot, std::int64_t now_ns);
-  void count_short(std::int64_t stream, std::int64_t robot, std::int64_t now_ns);
-  std::vector<LiveRow> seen(std::size_t stream, std::int64_t robot, std::int64_t now_ns);
-  Held& held(std::int64_t stream, std::int64_t robot);
-
-  std::vector<LiveStream> streams_;
-  LiveOptions options_;
-  std::vector<Held> held_;  // [streams,R]
-};
-
-/// What an aligner answers to a query, likewise.
-Bytes answer(LiveAligner& aligner, const LiveNow& now);
-
-/// Which array of an output differs, and where; "" if none does.
-std::string difference_of(const LiveAligner& aligner, const Bytes& got, const Bytes& expected);
-
-/// Which count differs; "" if none does.
-std::string difference_of(const LiveStats& got, const LiveStats& expected);
+/// Of a row.
+std::int64_t elements_of(const LiveStream& stream);
+/// Whether values of this type are computed with; others are copied as bytes.
+bool is_computed(DataType type);
+/// Whether channels of a stream combine by it.
+bool has_method(const LiveStream& stream, Method method);
 
 }  // namespace robocache::testing
