@@ -117,40 +117,6 @@ void check_window(const LiveStream& stream) {
   check_scale("multiply", stream.multiply);
 }
 
-void check_reference(const LiveStream& stream, const std::vector<LiveStream>& streams) {
-  const auto name = [&](const char* option) { return stream.name + "." + option; };
-  const auto columns = static_cast<std::int64_t>(stream.reference_columns.size());
-  if (stream.relative_to.empty()) {
-    if (columns == 0) return;
-    throw_value_error(name("reference_columns"), "none without relative_to",
-                      bracket({std::to_string(columns)}));
-  }
-  const LiveStream* const reference = find_stream(streams, stream.relative_to);
-  if (reference == nullptr) {
-    throw_value_error(name("relative_to"), "the name of a stream", quoted(stream.relative_to));
-  }
-  if (!is_live(*reference)) {
-    throw_value_error(name("relative_to"), "a stream whose steps are all 0 or less",
-                      quoted(stream.relative_to));
-  }
-  if (!is_computed(*reference)) {
-    throw_type_error(name("relative_to"), std::string("a stream of ") + kValueTypes,
-                     name_of(reference->dtype));
-  }
-  if (columns != elements_of(stream)) {
-    throw_value_error(name("reference_columns"), bracket({dimension("D", elements_of(stream))}),
-                      bracket({std::to_string(columns)}));
-  }
-  const std::int64_t channels = elements_of(*reference);
-  for (const std::int32_t column : stream.reference_columns) {
-    if (column >= -1 && column < channels) continue;
-    throw_value_error(
-        name("reference_columns"),
-        "-1 to " + std::to_string(channels - 1) + ", the channels of " + quoted(stream.relative_to),
-        std::to_string(column));
-  }
-}
-
 /// `rows`, which may be any number, or an error that says what asks for them.
 std::int64_t checked_rows(double rows, const std::string& option, const std::string& reason) {
   if (rows <= static_cast<double>(kMaxRows)) return static_cast<std::int64_t>(rows);
@@ -247,6 +213,44 @@ std::int64_t kept_rows(const LiveStream& stream) {
   return static_cast<std::int64_t>(has_reach(stream) ? rows_in_reach(stream) : half);
 }
 
+void check_reference(const LiveStream& stream, const std::vector<LiveStream>& streams,
+                     const ReferenceNames& names) {
+  const auto columns = static_cast<std::int64_t>(stream.reference_columns.size());
+  if (stream.relative_to.empty()) {
+    if (columns == 0) return;
+    throw_value_error(names.columns, "none without relative_to",
+                      bracket({std::to_string(columns)}));
+  }
+  const LiveStream* const reference = find_stream(streams, stream.relative_to);
+  if (reference == nullptr) {
+    throw_value_error(names.relative_to, "the name of a stream", quoted(stream.relative_to));
+  }
+  if (!is_live(*reference)) {
+    throw_value_error(names.relative_to, "a stream whose steps are all 0 or less",
+                      quoted(stream.relative_to));
+  }
+  if (!reference->relative_to.empty()) {
+    throw_value_error(names.relative_to, "a stream that is not relative itself",
+                      quoted(stream.relative_to));
+  }
+  if (!is_computed(*reference)) {
+    throw_type_error(names.relative_to, std::string("a stream of ") + kValueTypes,
+                     name_of(reference->dtype));
+  }
+  if (columns != elements_of(stream)) {
+    throw_value_error(names.columns, bracket({dimension("D", elements_of(stream))}),
+                      bracket({std::to_string(columns)}));
+  }
+  const std::int64_t channels = elements_of(*reference);
+  for (const std::int32_t column : stream.reference_columns) {
+    if (column >= -1 && column < channels) continue;
+    throw_value_error(
+        names.columns,
+        "-1 to " + std::to_string(channels - 1) + ", the channels of " + quoted(stream.relative_to),
+        std::to_string(column));
+  }
+}
+
 std::vector<LiveStream> checked_streams(std::vector<LiveStream> streams,
                                         const LiveOptions& options) {
   check_options(options);
@@ -263,7 +267,8 @@ std::vector<LiveStream> checked_streams(std::vector<LiveStream> streams,
     check_window(stream);
   }
   for (LiveStream& stream : streams) {
-    check_reference(stream, streams);
+    check_reference(stream, streams,
+                    {stream.name + ".relative_to", stream.name + ".reference_columns"});
     set_rows(stream, options);
   }
   return streams;

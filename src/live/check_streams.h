@@ -40,6 +40,16 @@ std::int64_t earliest_step(const LiveStream& stream);
 /// are after it: those that its window needs, or half of them where that is not known.
 std::int64_t kept_rows(const LiveStream& stream);
 
+/// What errors call the fields that say what a stream is relative to.
+struct ReferenceNames {
+  std::string relative_to, columns;
+};
+
+/// Throws ValueError or TypeError where what a stream is relative to is not among the streams, or
+/// can't be that, or where its columns do not fit.
+void check_reference(const LiveStream& stream, const std::vector<LiveStream>& streams,
+                     const ReferenceNames& names);
+
 /// The streams with `buffer_rows` and `ring_rows` as they are to be, 0 of those that are not live.
 ///
 /// Throws ValueError or TypeError for names, shapes, types, sizes, references and options that do

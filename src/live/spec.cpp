@@ -10,6 +10,7 @@
 #include <tuple>
 #include <utility>
 
+#include "core/argument.h"
 #include "core/check.h"
 #include "live/check_streams.h"
 #include "live/live_batch.h"
@@ -36,8 +37,6 @@ constexpr std::pair<std::string_view, Outside> kOutsides[] = {
     {"extrapolate", Outside::kExtrapolate},
 };
 
-bool is_computed_with(DataType type) { return is_floating_type(type) || type == DataType::kUInt8; }
-
 /// Whether rows are handed on as they are.
 bool only_copies(const LiveStream& stream) {
   const auto copies = [](Method method) {
@@ -46,14 +45,6 @@ bool only_copies(const LiveStream& stream) {
   if (stream.layout.empty()) return copies(stream.method);
   return std::all_of(stream.layout.begin(), stream.layout.end(),
                      [&](const Run& run) { return copies(run.method); });
-}
-
-/// The number of a stream; nothing where there is none of that name.
-std::optional<std::size_t> find_stream(const PolicySpec& spec, std::string_view name) {
-  for (std::size_t i = 0; i < spec.streams.size(); ++i) {
-    if (spec.streams[i].name == name) return i;
-  }
-  return std::nullopt;
 }
 
 std::optional<std::int64_t> optional_nanoseconds(const Value& value) {
@@ -106,10 +97,10 @@ void read_durations(const Value& stream, LiveStream* read) {
 void read_output(const Value& stream, LiveStream* read) {
   const Value out_type = stream.member("out_dtype");
   read->out_type = store::element_type(out_type);
-  if (!is_computed_with(read->dtype) && read->out_type != read->dtype) {
+  if (!is_computed(*read) && read->out_type != read->dtype) {
     out_type.refuse(stream.member("dtype").text() + ", since such rows are copied");
   }
-  if (is_computed_with(read->dtype) && !is_computed_with(read->out_type)) {
+  if (is_computed(*read) && !is_value_type(read->out_type)) {
     out_type.refuse("U8, F16, BF16, F32 or F64");
   }
   const Value outside = stream.member("outside");
@@ -152,7 +143,7 @@ void read_normalization(const Value& value, LiveStream* read) {
   }
   check_members(value, {"mode", "subtract", "multiply"});
   value.member("mode").optional_text();
-  if (!is_computed_with(read->dtype)) value.refuse("null for rows that are copied");
+  if (!is_computed(*read)) value.refuse("null for rows that are copied");
   const std::int64_t last = read->shape.empty() ? 1 : read->shape.back();
   const std::int64_t elements = read->channels_first ? last : elements_of(*read);
   read->subtract = read_scale(value.member("subtract"), last, elements);
@@ -162,17 +153,13 @@ void read_normalization(const Value& value, LiveStream* read) {
 void read_relative(const Value& value, LiveStream* read) {
   if (value.is_null()) return;
   check_members(value, {"to", "columns"});
-  read->relative_to = value.member("to").text();
-  const Value columns = value.member("columns");
-  for (const Value& column : columns.items()) {
+  read->relative_to = store::stream_name(value.member("to"));
+  for (const Value& column : value.member("columns").items()) {
     const std::int64_t number = column.signed_integer();
     if (number < -1 || number > std::numeric_limits<std::int32_t>::max()) {
       column.refuse("a column, or -1 for none");
     }
     read->reference_columns.push_back(static_cast<std::int32_t>(number));
-  }
-  if (static_cast<std::int64_t>(read->reference_columns.size()) != elements_of(*read)) {
-    columns.refuse(std::to_string(elements_of(*read)) + " columns");
   }
 }
 
@@ -190,7 +177,7 @@ LiveStream read_stream(const Value& value) {
   read.rate = store::optional_rate(value.member("rate")).value_or(0.0);
   read.timeline = store::read_timeline(value.member("timeline"));
   std::tie(read.method, read.layout) = store::read_method(value.member("method"), elements);
-  const bool is_copied = read.timeline == Timeline::kTime && !is_computed_with(read.dtype);
+  const bool is_copied = read.timeline == Timeline::kTime && !is_computed(read);
   if (is_copied && !only_copies(read)) {
     value.member("method").refuse("\"previous\" or \"nearest\" for rows that are copied");
   }
@@ -200,28 +187,6 @@ LiveStream read_stream(const Value& value) {
   read_normalization(value.member("normalization"), &read);
   read_relative(value.member("relative"), &read);
   return read;
-}
-
-/// That what streams are relative to is there.
-void check_relative(const std::vector<Value>& values, const PolicySpec& spec) {
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const LiveStream& stream = spec.streams[i];
-    if (stream.relative_to.empty()) continue;
-    const Value relative = values[i].member("relative");
-    const Value to = relative.member("to");
-    const auto found = find_stream(spec, stream.relative_to);
-    if (!found) to.refuse("another stream of the spec");
-    const LiveStream& reference = spec.streams[*found];
-    if (!is_live(reference)) to.refuse("a stream whose steps are all 0 or less");
-    if (*found == i || !reference.relative_to.empty()) {
-      to.refuse("a stream that is not relative itself");
-    }
-    const auto highest =
-        *std::max_element(stream.reference_columns.begin(), stream.reference_columns.end());
-    if (highest >= elements_of(reference)) {
-      relative.member("columns").refuse("columns below " + std::to_string(elements_of(reference)));
-    }
-  }
 }
 
 std::vector<LiveGroup> read_concat(const Value& value) {
@@ -251,10 +216,17 @@ PolicySpec read_spec(const Value& root) {
   }
   for (const Value& item : items) {
     LiveStream stream = read_stream(item);
-    if (find_stream(spec, stream.name)) item.member("name").refuse("each name once");
+    if (find_stream(spec.streams, stream.name) != nullptr) {
+      item.member("name").refuse("each name once");
+    }
     spec.streams.push_back(std::move(stream));
   }
-  check_relative(items, spec);
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    const Value relative = items[i].member("relative");
+    if (relative.is_null()) continue;
+    check_reference(spec.streams[i], spec.streams,
+                    {relative.member("to").name(), relative.member("columns").name()});
+  }
   const Value anchor = root.member("anchor");
   spec.anchor = anchor.optional_text().value_or("");
   if (anchor.is_null() == !spec.rate) anchor.refuse("a stream, or null with a rate");
@@ -286,6 +258,8 @@ PolicySpec parse_policy_spec(std::string_view text, const std::string& name) {
     const store::Json json = store::parse_object(text, name);
     return read_spec(Value(json, name));
   } catch (const StoreError& error) {  // what the parser throws; there is no store
+    throw ValueError(error.what());
+  } catch (const TypeError& error) {  // a type in a file is one of its values
     throw ValueError(error.what());
   }
 }

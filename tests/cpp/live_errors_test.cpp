@@ -173,6 +173,12 @@ TEST(LiveErrors, References) {
       "'action'",
       [](Call& call) { call.action().relative_to = "action"; });
   expect(
+      "ValueError action.relative_to: expected a stream that is not relative itself, got 'state'",
+      [](Call& call) {
+        call.state().relative_to = "image";
+        call.state().reference_columns = {0, -1};
+      });
+  expect(
       "TypeError action.relative_to: expected a stream of float16, bfloat16, float32, float64 or "
       "uint8, got int64",
       [](Call& call) {

@@ -238,7 +238,7 @@ def test_what_is_relative_to_what_lies_ahead(store: rc.EpisodeStore) -> None:
     message = (
         r"spec: streams\[1\]\.relative\.to: expected a stream whose steps are all 0 or less, got "
     )
-    with pytest.raises(ValueError, match=f'^{message}"state"'):
+    with pytest.raises(ValueError, match=f"^{message}'state'"):
         loader.spec()
 
 
@@ -395,15 +395,32 @@ SPOILED: list[tuple[Callable[[Any], None], str]] = [
     ),
     (
         put("streams", 6, "relative", value={"to": "nobody", "columns": [0] * 5}),
-        'streams[6].relative.to: expected another stream of the spec, got "nobody"',
+        "streams[6].relative.to: expected the name of a stream, got 'nobody'",
+    ),
+    (
+        put("streams", 6, "relative", value={"to": "", "columns": [0] * 5}),
+        'streams[6].relative.to: expected a name without control characters, other than "episode"',
+    ),
+    (
+        put("streams", 6, "relative", value={"to": "action", "columns": [0] * 5}),
+        "streams[6].relative.to: expected a stream whose steps are all 0 or less, got 'action'",
+    ),
+    (
+        put("streams", 5, "relative", value={"to": "state", "columns": [0] * 3}),
+        "streams[5].relative.to: expected a stream that is not relative itself, got 'state'",
+    ),
+    (
+        put("streams", 6, "relative", value={"to": "gripper", "columns": [0] * 5}),
+        "streams[6].relative.to: expected a stream of float16, bfloat16, float32, float64 or "
+        "uint8, got bool",
     ),
     (
         put("streams", 6, "relative", value={"to": "state", "columns": [0, 1, 2, 3, -1]}),
-        "streams[6].relative.columns: expected columns below 3, got [0,1,2,3,-1]",
+        "streams[6].relative.columns: expected -1 to 2, the channels of 'state', got 3",
     ),
     (
         put("streams", 6, "relative", value={"to": "state", "columns": [0]}),
-        "streams[6].relative.columns: expected 5 columns, got [0]",
+        "streams[6].relative.columns: expected [D=5], got [1]",
     ),
     (
         put("concat", "obs", 1, value="nobody"),
