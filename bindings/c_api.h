@@ -45,7 +45,7 @@ int status_of(const Body& body) noexcept {
     } catch (const DeviceError& error) {
       return failed(kDeviceError, error);
     } catch (const std::bad_alloc&) {
-      error_message.clear();
+      error_message = "out of memory";  // short enough to need none
       return kOutOfMemory;
     } catch (const std::exception& error) {
       return failed(kOtherError, error);

@@ -129,7 +129,8 @@ enum class LiveStatus : std::int32_t {
   kTakesNoRows,    // push: to a stream whose window reaches into the future
   kWrongSize,      // push: not a row's bytes; undo: a number of rows below 0
   kBadPointer,     // null, or an output that is not aligned to 8 bytes
-  kNoRows,         // query at a stream's newest row, undo of what is relative: some robot has none
+  kNoRows,         // query at a stream's newest row, undo of what is relative: some robot has none;
+                   // the output is written
   kNoQuery,        // undo: of what is relative, before a query
   kNotInvertible,  // undo: of images, and of types that are not computed with
   kBusy,           // query_on_cuda: all slots are being copied; nothing is written
@@ -222,7 +223,7 @@ class ROBOCACHE_API LiveAligner {
   /// Throws ValueError and TypeError, which name the stream and the option; of windows that reach
   /// farther back than the buffer is long at the stream's rate, and of transforms that do not fit
   /// the rows or go by another step than the one at 0, too. Throws DeviceError where
-  /// cuda_slots are asked for and there is no CUDA.
+  /// cuda_slots are asked for and there is no CUDA, std::bad_alloc where there is no memory.
   LiveAligner(const std::vector<LiveStream>& streams, const LiveOptions& options);
 
   /// The same of a spec's streams, groups and transforms. Throws ValueError, too, where the options
@@ -270,7 +271,8 @@ class ROBOCACHE_API LiveAligner {
   /// that query is not kBusy.
   LiveStatus wait_on_cuda() noexcept;
 
-  /// The time at which a robot's last query was made; 0 before the first and for other numbers.
+  /// The time at which a robot's last query was made; 0 before the first and for other numbers,
+  /// INT64_MIN after one at the newest row of a stream that had none.
   std::int64_t now_ns(std::int64_t robot = 0) const noexcept;
 
   /// Takes back what was done to a key's values: transforms, the last one first; then

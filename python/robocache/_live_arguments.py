@@ -31,17 +31,22 @@ def rows_of(name: str, stream: StreamSpec, values: Values, shape: tuple[int, ...
         raise ValueError(f"{name}: expected {list(shape)}, got {list(array.shape)}")
     if kind == stream.dtype:
         return array
-    if kind == "BF16" or stream.dtype == "BF16" or not _may_be_cast(array, STORAGE[stream.dtype]):
+    if kind == "BF16":  # whose bits these are: the upper half of a float32's
+        array = (array.astype(np.uint32) << 16).view(np.float32)
+    to = np.dtype(np.float32) if stream.dtype == "BF16" else STORAGE[stream.dtype]
+    if not _may_be_cast(array, to):
         expected = str(TORCH_DTYPES[stream.dtype]).removeprefix("torch.")
         got = str(TORCH_DTYPES[kind]).removeprefix("torch.")
         raise TypeError(f"{name}: expected {expected}, got {got}")
-    with np.errstate(over="raise"):
-        try:
-            return array.astype(STORAGE[stream.dtype])
-        except FloatingPointError:
-            expected = str(TORCH_DTYPES[stream.dtype]).removeprefix("torch.")
-            got = f"up to {np.abs(array).max()}"
-            raise ValueError(f"{name}: expected numbers that {expected} has, got {got}") from None
+    with np.errstate(over="ignore"):
+        cast = array.astype(to)
+        rounded = torch.from_numpy(cast).to(torch.bfloat16) if stream.dtype == "BF16" else None
+    finite = np.isfinite(cast) if rounded is None else rounded.isfinite().numpy()
+    if to.kind == "f" and not finite.all() and np.isfinite(array[~finite]).any():
+        expected = str(TORCH_DTYPES[stream.dtype]).removeprefix("torch.")
+        got = f"up to {np.abs(array[~finite]).max()}"
+        raise ValueError(f"{name}: expected numbers that {expected} has, got {got}")
+    return cast if rounded is None else rounded.view(torch.int16).numpy().view(np.uint16)
 
 
 def floats(name: str, array: NDArray[Any]) -> Tensor:

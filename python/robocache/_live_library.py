@@ -260,6 +260,8 @@ class Aligner:
 
 def _raise(status: int) -> None:
     message = _load().robocache_live_error().decode(errors="replace")
+    if status == Status.OUT_OF_MEMORY:
+        message = "robots, buffer_rows: expected memory for all rows that are kept, got none left"
     kinds = {
         Status.VALUE_ERROR: ValueError,
         Status.TYPE_ERROR: TypeError,

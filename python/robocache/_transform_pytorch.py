@@ -88,7 +88,12 @@ def convert_delta(
     if times is not None:
         difference = times.diff()
         if times.dtype == torch.int64:
-            difference = difference.to(_wide(x))
+            # Differences past the end of int64 have come round to the other one.
+            turns = (times[..., 1:] > times[..., :-1]) & (difference < 0)
+            back = (times[..., 1:] < times[..., :-1]) & (difference > 0)
+            difference = (
+                difference.to(_wide(x)) + (turns.to(_wide(x)) - back.to(_wide(x))) * 2.0**64
+            )
             # By a tensor: of a number torch takes the reciprocal, and multiplies.
             difference = difference / torch.full_like(difference, 1e9)
         durations = difference.to(values.dtype).unsqueeze(-1)

@@ -171,7 +171,8 @@ class LiveAligner:
         Raises:
             ValueError: An unknown stream or robot, a stream whose window reaches into the future,
                 or a row of another shape.
-            TypeError: A time that is no integer, or values of another kind.
+            TypeError: A time that is no integer, a `valid` that is no bool, or values of another
+                kind.
         """
         to = (self._streams.get(stream) if type(stream) is str else None) or self._find(
             "stream", stream
@@ -187,6 +188,8 @@ class LiveAligner:
             or (to.is_bfloat16 or not row.flags.c_contiguous)
         ):
             row = rows_of(f"{stream}: values", to.spec, values, to.shape)
+        if valid is not True and valid is not False and not isinstance(valid, np.bool_):
+            raise TypeError(f"valid: expected a bool, got {type(valid).__name__}")
         status = self._aligner.push(
             to.number,
             parse_time(time_ns),
@@ -345,8 +348,9 @@ class LiveAligner:
 
         Args:
             key: A stream that stands alone in batches, or a `concat` key.
-            action: [R,K, a row's shape...], or without R of one robot, of any K; floats. A tensor
-                may be on any device.
+            action: [R,K, a row's shape...], of any K, or without R of one robot; without K where
+                batches have no axis of steps. Floats; a tensor may be on any device, and its
+                gradients end here.
 
         Returns:
             The same shape (but for what transforms change), type and device. Transforms compute in
@@ -368,6 +372,10 @@ class LiveAligner:
         tensor = floats(key, action) if isinstance(action, np.ndarray) else action.detach()
         if not tensor.is_floating_point():
             raise TypeError(f"{key}: expected floats, got {tensor.dtype}")
+        first = self.spec.stream(self.spec.concat.get(key, (key,))[0])
+        has_step = first.has_axis or self.robots == 1 or tensor.dim() != len(of.shape) + 1
+        if not has_step:  # as batches have it
+            tensor = tensor[:, None]
         # Without the axis of robots, or of one step.
         missing = max(len(of.shape) + 2 - tensor.dim(), 0) if self.robots == 1 else 0
         values = tensor[(None,) * missing]
@@ -383,6 +391,8 @@ class LiveAligner:
         )
         self._check_undo(status, key)
         out = out[(0,) * missing].to(tensor.device, tensor.dtype)
+        if not has_step:
+            out = out[:, 0]
         return out.numpy() if isinstance(action, np.ndarray) else out
 
     def _check_undo(self, status: int, key: str) -> None:

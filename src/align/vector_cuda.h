@@ -53,6 +53,12 @@ __device__ void store_vector(T* to, const Vector<T, kWidth>& vector) {
   *reinterpret_cast<typename Vector<T, kWidth>::Bits*>(to) = vector.bits;
 }
 
+/// The same of what is not read again soon: it leaves the cache first.
+template <typename T, int kWidth>
+__device__ void stream_vector(T* to, const Vector<T, kWidth>& vector) {
+  __stcs(reinterpret_cast<typename Vector<T, kWidth>::Bits*>(to), vector.bits);
+}
+
 // Two neighbours of a half type are rounded by one instruction.
 __device__ inline unsigned int round_pair(float low, float high, BFloat16) {
   return bit_cast<unsigned int>(__floats2bfloat162_rn(low, high));

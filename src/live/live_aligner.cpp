@@ -212,7 +212,8 @@ LiveStatus LiveAligner::push(std::int64_t stream, std::int64_t time_ns, const vo
 
 LiveStatus LiveAligner::query(const LiveNow& now, void* out) noexcept {
   Contents& all = *contents_;
-  if (out == nullptr || reinterpret_cast<std::uintptr_t>(out) % alignof(std::int64_t) != 0) {
+  const bool is_missing = out == nullptr && all.layout.bytes > 0;
+  if (is_missing || reinterpret_cast<std::uintptr_t>(out) % alignof(std::int64_t) != 0) {
     return LiveStatus::kBadPointer;
   }
   const bool is_at_newest = now.kind_ == LiveNow::Kind::kNewest;

@@ -47,8 +47,14 @@ bool only_copies(const LiveStream& stream) {
                      [&](const Run& run) { return copies(run.method); });
 }
 
+/// A value that may be null, and has to be there all the same.
+const Value& nullable(const Value& value) {
+  if (value.json() == nullptr) value.refuse("a value, or null");
+  return value;
+}
+
 std::optional<std::int64_t> optional_nanoseconds(const Value& value) {
-  if (value.is_null()) return std::nullopt;
+  if (nullable(value).is_null()) return std::nullopt;
   return value.integer(kHighestInteger);
 }
 
@@ -142,7 +148,7 @@ void read_normalization(const Value& value, LiveStream* read) {
     return;
   }
   check_members(value, {"mode", "subtract", "multiply"});
-  value.member("mode").optional_text();
+  nullable(value.member("mode")).optional_text();
   if (!is_computed(*read)) value.refuse("null for rows that are copied");
   const std::int64_t last = read->shape.empty() ? 1 : read->shape.back();
   const std::int64_t elements = read->channels_first ? last : elements_of(*read);
@@ -174,7 +180,7 @@ LiveStream read_stream(const Value& value) {
   auto [shape, elements] = store::row_shape(row);
   if (elements > kMostElements) row.refuse("a row of at most 2^26 elements");
   read.shape = std::move(shape);
-  read.rate = store::optional_rate(value.member("rate")).value_or(0.0);
+  read.rate = store::optional_rate(nullable(value.member("rate"))).value_or(0.0);
   read.timeline = store::read_timeline(value.member("timeline"));
   std::tie(read.method, read.layout) = store::read_method(value.member("method"), elements);
   const bool is_copied = read.timeline == Timeline::kTime && !is_computed(read);
@@ -184,8 +190,8 @@ LiveStream read_stream(const Value& value) {
   read_steps(value, &read);
   read_durations(value, &read);
   read_output(value, &read);
-  read_normalization(value.member("normalization"), &read);
-  read_relative(value.member("relative"), &read);
+  read_normalization(nullable(value.member("normalization")), &read);
+  read_relative(nullable(value.member("relative")), &read);
   return read;
 }
 
@@ -207,7 +213,7 @@ PolicySpec read_spec(const Value& root) {
                        "concat", "transforms"});
   PolicySpec spec;
   spec.library = root.member("library").text();
-  spec.rate = store::optional_rate(root.member("rate"));
+  spec.rate = store::optional_rate(nullable(root.member("rate")));
   spec.with_age = root.member("with_age").boolean();
   const Value streams = root.member("streams");
   const std::vector<Value> items = streams.items();
@@ -228,7 +234,7 @@ PolicySpec read_spec(const Value& root) {
                     {relative.member("to").name(), relative.member("columns").name()});
   }
   const Value anchor = root.member("anchor");
-  spec.anchor = anchor.optional_text().value_or("");
+  spec.anchor = nullable(anchor).optional_text().value_or("");
   if (anchor.is_null() == !spec.rate) anchor.refuse("a stream, or null with a rate");
   spec.concat = read_concat(root.member("concat"));
   for (const Value& transform : root.member("transforms").items()) {

@@ -38,8 +38,11 @@ __device__ RunsTarget<Compute, std::int32_t> locate_reference(
   made.values = sample.rows.values;
   made.valid = sample.rows.first;
   made.out = 0;
-  made.located.location.valid =
-      made.located.location.valid && quaternions_exist(window.align, runs, made);
+  RowTimes<std::int32_t> times = times_of_rows(window, sample.rows);
+  times.count = sample.existing;
+  bool& valid = made.located.location.valid;
+  valid = (valid || newest_row_stands(window, times, anchor)) &&
+          quaternions_exist(window.align, runs, made);
   return made;
 }
 

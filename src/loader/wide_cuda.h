@@ -74,7 +74,7 @@ __device__ void make_pixels(const NarrowWindow& window, const PlainTarget<Comput
 }
 
 /// Makes pieces [begin, end), of four pixels, of an image of three colours that is one row: what
-/// cameras give. A piece is three words, whose bytes are r0 g0 b0 r1, g1 b1 r2 g2, b2 r3 g3 b3.
+/// cameras give. Floats are four times what is read, and more than the cache holds: they pass it by. A piece is three words, whose bytes are r0 g0 b0 r1, g1 b1 r2 g2, b2 r3 g3 b3.
 template <typename Out>
 __device__ void make_rgb(const NarrowPlan& plan, const std::uint8_t* row, Out* out, int pixels,
                          int begin, int end) {
@@ -105,7 +105,7 @@ __device__ void make_rgb(const NarrowPlan& plan, const std::uint8_t* row, Out* o
           const auto x = static_cast<std::uint8_t>(words[i][byte / 4] >> byte % 4 * 8);
           made.elements[p] = scale_colour<Out>(scales[c], number_of(x, double{}));
         }
-        store_vector(out + c * pixels + (top + i * kThreads) * 4, made);
+        stream_vector(out + c * pixels + (top + i * kThreads) * 4, made);
       }
     }
   }

@@ -155,10 +155,12 @@ ROBOCACHE_HOST_DEVICE Compute duration_of(const DeltaPlan& plan, std::int64_t wi
   switch (times.type) {
     case DataType::kInt64: {
       const auto* const t = static_cast<const std::int64_t*>(times.data);
-      // Through unsigned numbers: wherever the two lie in the range of int64, nothing overflows.
-      const auto difference = static_cast<std::int64_t>(static_cast<std::uint64_t>(t[end]) -
-                                                        static_cast<std::uint64_t>(t[begin]));
-      return static_cast<Compute>(static_cast<double>(difference) / 1e9);
+      // Through unsigned numbers: the two may lie anywhere in the range of int64.
+      const auto from = static_cast<std::uint64_t>(t[begin]),
+                 to = static_cast<std::uint64_t>(t[end]);
+      const double difference =
+          t[end] >= t[begin] ? static_cast<double>(to - from) : -static_cast<double>(from - to);
+      return static_cast<Compute>(difference / 1e9);
     }
     case DataType::kFloat64: {
       const auto* const t = static_cast<const double*>(times.data);

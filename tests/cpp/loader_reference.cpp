@@ -241,6 +241,30 @@ Range wrapped(const Range& x, DataType type) {
   return {turned - slack, turned + slack};
 }
 
+/// Whether the newest row that an anchor knows of is before it, and stands for it all the same: a
+/// causal window of one step holds it, it is real, and within the gap limit.
+bool newest_row_stands(WindowStream one, const Anchor& anchor) {
+  const auto is_added = [](Method method) {
+    return method == Method::kMean || method == Method::kSum;
+  };
+  const bool has_added = one.layout.empty()
+                             ? is_added(one.method)
+                             : std::any_of(one.layout.begin(), one.layout.end(),
+                                           [&](const Run& run) { return is_added(run.method); });
+  if (one.timeline == Timeline::kRows || !one.is_causal || one.outside != Outside::kHold ||
+      has_added) {
+    return false;
+  }
+  const ExistingRows rows(one, anchor);
+  if (rows.count == 0) return false;
+  const Int128 age = Int128{anchor.time_ns} - rows.times.get_int(rows.count - 1);
+  if (age <= 0 || (one.max_gap && age > one.max_gap->nanoseconds())) return false;
+  Tensor at_newest(DataType::kInt64, {1});
+  at_newest.set_int(0, saturated(-age));
+  one.steps = at_newest.view();
+  return !window_alone(one, anchor).is_pad[0];
+}
+
 /// A window that is relative to another stream.
 ExpectedWindow relative_window(const WindowStream& stream, const WindowStream& reference,
                                const Anchor& anchor) {
@@ -258,7 +282,7 @@ ExpectedWindow relative_window(const WindowStream& stream, const WindowStream& r
     for (std::size_t c = 0; c < references.size(); ++c) {
       references[c] = {found.low[c], found.high[c]};
     }
-    is_pad = found.is_pad[0];
+    is_pad = found.is_pad[0] && !newest_row_stands(one, anchor);
   }
   std::vector<Method> methods(static_cast<std::size_t>(channels), stream.method);
   std::int64_t channel = 0;

@@ -210,7 +210,8 @@ def relative(store: rc.EpisodeStore, window: Window, anchor: Anchor) -> Made:
     of = of._replace(values=of.values.to(compute))
     if not to.by_rows and to.causal and max(to.steps) <= 0:
         of = known_at(store, of, to, anchor)
-    to = replace(to, steps=[0], subtract=None, multiply=None, dtype=compute)
+    causal = to.causal and max(to.steps) <= 0
+    to = replace(to, steps=[0], causal=causal, subtract=None, multiply=None, dtype=compute)
     at_anchor = by_rows(of, to, anchor) if to.by_rows else by_time(of, to, anchor)
     plain = replace(window, relative=None, subtract=None, multiply=None, dtype=compute)
     made = make(store, plain, anchor)
@@ -229,7 +230,19 @@ def relative(store: rc.EpisodeStore, window: Window, anchor: Anchor) -> Made:
             x = apply(x, torch.as_tensor(scale, dtype=torch.float64).to(compute))
     x = torch.where(is_literal, made.values.reshape(x.shape), x)
     values = reference.rounded(x, out_dtype)[0].reshape(shape)
-    return Made(values, made.is_pad | at_anchor.is_pad[0], made.age)
+    is_pad = bool(at_anchor.is_pad[0]) and not newest_row_stands(of, to, anchor)
+    return Made(values, made.is_pad | is_pad, made.age)
+
+
+def newest_row_stands(rows: Rows, window: Window, anchor: Anchor) -> bool:
+    """Whether the newest row that is known, before the anchor, is real and within the gap limit."""
+    added = any(method in ("mean", "sum") for method, _ in window.layout or ())
+    if window.by_rows or not window.causal or window.outside != "hold" or added or not rows.times:
+        return False
+    age = anchor.time - rows.times[-1]
+    if age <= 0 or (window.max_gap is not None and age > window.max_gap):
+        return False
+    return not by_time(rows, replace(window, steps=[-age]), anchor).is_pad[0]
 
 
 def wrapped(x: torch.Tensor) -> torch.Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -182,3 +183,41 @@ def test_errors_of_compute_stats(store: rc.EpisodeStore) -> None:
         with pytest.raises(kind) as error:
             rc.compute_stats(loader, **options)  # type: ignore[arg-type]
         assert str(error.value) == message
+
+
+def test_statistics_of_nothing_normalise_nothing(tmp_path: Path) -> None:
+    """Every step of a stream that is late is padded, at the anchors of another."""
+    with rc.StoreWriter(tmp_path / "s") as writer, writer.episode() as episode:
+        times = np.arange(5) * 20_000_000
+        episode.add("action", times, np.ones((5, 1), np.float32))
+        episode.add("late", times + 1, np.ones((5, 1), np.float32))
+    options: dict[str, Any] = {"anchor": "action", "tolerance_s": 0.0, "device": "cpu"}
+    statistics = rc.compute_stats(rc.Loader(tmp_path / "s", 5, {"late": [0.0]}, **options))
+    assert statistics["late"].count.tolist() == [0]
+    message = (
+        r"^statistics\['late'\]: expected some values, got a count of 0: there are no rows, or"
+    )
+    with pytest.raises(ValueError, match=message):
+        rc.Loader(
+            tmp_path / "s", 5, {"late": [0.0]}, **options,
+            normalize={"late": "mean_std"}, statistics=statistics,
+        )  # fmt: skip
+
+
+def test_statistics_of_an_image_alone(store: rc.EpisodeStore) -> None:
+    """They know that they are of a batch, whatever they are kept in."""
+    options: dict[str, Any] = {
+        "images": "float",
+        "causal": False,
+        "device": "cpu",
+        "shuffle": False,
+    }
+    statistics = rc.compute_stats(rc.Loader(store, 4, {"camera": None}, **options))
+    batches = [
+        rc.Loader(
+            store, 4, {"camera": None}, **options,
+            normalize={"camera": "mean_std"}, statistics=given,
+        ).next()
+        for given in (statistics, {"camera": statistics["camera"]})
+    ]  # fmt: skip
+    assert torch.equal(batches[0]["camera"], batches[1]["camera"])

@@ -147,8 +147,18 @@ def test_bfloat16_rows() -> None:
     aligner.push("joints", 0, torch.tensor([1.5, -2.5], dtype=torch.bfloat16))
     batch = aligner.query(0)["joints"]
     assert batch.dtype == torch.bfloat16 and batch[0, 2].tolist() == [1.5, -2.5]
-    with pytest.raises(TypeError, match=r"^joints: values: expected bfloat16, got float32$"):
-        aligner.push("joints", 1, np.zeros(2, np.float32))
+    for i, row in enumerate(
+        ([0.25, 3], np.array([0.25, 3.001]), torch.tensor([0.25, 3.001]).half())
+    ):
+        aligner.push("joints", i + 1, row)
+        assert aligner.query("joints")["joints"][0, 2].tolist() == [0.25, 3.0]
+    with pytest.raises(
+        ValueError, match=r"^joints: values: expected numbers that bfloat16 has, got"
+    ):
+        aligner.push("joints", 9, np.array([0, 3.4e38]))
+    wide = rc.LiveAligner(SPEC)
+    wide.push("joints", 0, torch.tensor([1.5, -2.5], dtype=torch.bfloat16))
+    assert wide.query(0)["joints"][0, 2].tolist() == [1.5, -2.5]
 
 
 def test_rows_that_are_not_real() -> None:
@@ -213,6 +223,26 @@ def test_actions_are_undone() -> None:
     assert torch.equal(torch.as_tensor(aligner.undo("action", seen[0])), raw[0])
     two = rc.LiveAligner(SPEC, robots=2).undo("action", torch.stack([seen, seen]))
     assert isinstance(two, torch.Tensor) and torch.equal(two, torch.stack([raw, raw]))
+
+
+def test_actions_without_steps_are_undone() -> None:
+    """As batches have them, of several robots too."""
+    one = replace(ACTION, name="one", steps=(0,), has_axis=False, causal=True)
+    number = replace(one, name="number", shape=(), normalization=None)
+    spec = rc.PolicySpec([one, number], anchor="one")
+    for robots in (1, 3):
+        aligner = rc.LiveAligner(spec, robots=robots)
+        batch = aligner.query(0)
+        undone = torch.as_tensor(aligner.undo("one", batch["one"]))
+        assert torch.equal(undone, torch.tensor([[1.0, -2.0]] * robots))
+        assert torch.equal(torch.as_tensor(aligner.undo("number", torch.arange(robots * 1.0))),
+                           torch.arange(robots * 1.0))  # fmt: skip
+
+
+def test_policies_that_see_nothing() -> None:
+    aligner = rc.LiveAligner(rc.PolicySpec([ACTION], anchor="action"))
+    assert aligner.query(0) == {}
+    assert aligner.undo("action", np.zeros((1, 2))).tolist() == [[1, -2]]
 
 
 def test_actions_side_by_side_are_undone() -> None:
@@ -342,6 +372,13 @@ def test_rows_that_do_not_fit() -> None:
     message = "joints: values: expected numbers that float32 has, got up to 1e+300"
     expect(ValueError, message, push("joints", 0, [1e300, 0.0]))
     assert aligner.stats()["joints"].pushed == 0
+
+    no_bool: Any = None
+    expect(
+        TypeError,
+        "valid: expected a bool, got NoneType",
+        lambda: aligner.push("joints", 0, [1, 2], valid=no_bool),
+    )
 
     def push_many(*arguments: Any, **more: Any) -> Callable[[], Any]:
         return lambda: aligner.push_many("joints", *arguments, **more)

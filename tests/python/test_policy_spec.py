@@ -295,6 +295,19 @@ SPOILED: list[tuple[Callable[[Any], None], str]] = [
         'streams[0]."colour": expected no such field in version 1, got "red"',
     ),
     (drop("streams", 0, "steps"), "streams[0].steps: expected a list, got none"),
+    *(
+        (drop(*path), f"{name}: expected a value, or null, got none")
+        for path, name in (
+            (("rate",), "rate"),
+            (("anchor",), "anchor"),
+            (("streams", 0, "rate"), "streams[0].rate"),
+            (("streams", 0, "max_gap_ns"), "streams[0].max_gap_ns"),
+            (("streams", 0, "mean_window_ns"), "streams[0].mean_window_ns"),
+            (("streams", 0, "normalization"), "streams[0].normalization"),
+            (("streams", 0, "normalization", "mode"), "streams[0].normalization.mode"),
+            (("streams", 0, "relative"), "streams[0].relative"),
+        )
+    ),
     (put("library", value=1), "library: expected a text, got 1"),
     (put("anchor", value=None), "anchor: expected a stream, or null with a rate, got null"),
     (put("rate", value=-1.0), "rate: expected null or a rate above 0, got -1.0"),

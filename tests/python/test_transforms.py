@@ -244,6 +244,16 @@ def test_sums_go_on_from_step_to_step(native: Backend) -> None:
         assert_same_bits(got[:, step], last)
 
 
+def test_times_anywhere_in_int64(backend: Backend) -> None:
+    """Differences that int64 does not hold."""
+    ends = [-(2**62) - 1, 2**62]
+    for times, seconds in ((ends, 2**63 / 1e9), (ends[::-1], -(2**63) / 1e9)):
+        got = backend.delta_to_absolute(
+            torch.ones(1, 1, 1), torch.zeros(1, 1), times=torch.tensor(times)
+        )
+        assert got.item() == torch.tensor(seconds).float().item()
+
+
 def test_large(backend: Backend) -> None:
     """More rows than a thread or a block takes."""
     x = torch.randn(70_000, 4)

@@ -10,7 +10,7 @@ import numpy as np
 
 from robocache.normalizer.given import Statistics, of_statistics
 from robocache.normalizer.normalizer import Normalizer
-from robocache.normalizer.window_statistics import WindowStatistics
+from robocache.normalizer.window_statistics import WindowStatistics, WindowSummary
 from robocache.store.normalization import Normalization, NormalizationMode, check_mode
 from robocache.store.stream_info import StreamInfo, is_image
 
@@ -82,7 +82,7 @@ def make_scales(
         if known is None:
             raise ValueError(f"statistics[{key!r}]: expected some, which the store has not")
         scale = of_statistics(key, known, mode)
-        scales[key] = _of_stored(scale, streams[key]) if of_windows and key in given else scale
+        scales[key] = _of_stored(scale, streams[key]) if isinstance(known, WindowSummary) else scale
     return scales
 
 

@@ -48,6 +48,11 @@ def of_statistics(
         for part, of_channels in scale._asdict().items():
             check_finite(f"{name}.{part}", of_channels)
         return scale
+    if isinstance(given, StatisticsSummary) and mode != "identity" and not np.any(given.count):
+        raise ValueError(
+            f"{name}: expected some values, got a count of 0: there are no rows, or every step of "
+            "its windows is padded"
+        )
     if isinstance(given, Mapping):
         given = _summary(name, given, mode)
     if not isinstance(given, StatisticsSummary):

@@ -7,6 +7,10 @@ from collections.abc import Mapping
 from robocache.store.stream_info import StatisticsSummary, StreamInfo, is_image
 
 
+class WindowSummary(StatisticsSummary):
+    """Statistics of one key of a batch, which know that they are: images are from 0 to 1."""
+
+
 class WindowStatistics(dict[str, StatisticsSummary]):
     """Statistics by key of the values that a loader gives, as :func:`compute_stats` finds them.
 
@@ -24,7 +28,7 @@ class WindowStatistics(dict[str, StatisticsSummary]):
         summaries: Mapping[str, StatisticsSummary],
         shapes: Mapping[str, tuple[int, ...]],
     ) -> None:
-        super().__init__(summaries)
+        super().__init__({key: WindowSummary(**vars(of)) for key, of in summaries.items()})
         self.shapes = dict(shapes)
 
 
