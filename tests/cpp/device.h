@@ -65,6 +65,8 @@ class DeviceCopy {
     memory_ = device_memory(bytes_ + shift);
     device_start_ = static_cast<char*>(memory_.get()) + shift;
     expect_success(cudaMemcpy(device_start_, start_, bytes_, cudaMemcpyHostToDevice));
+    // A copy from plain host memory may return early, and a stream of a test waits for nothing.
+    expect_success(cudaDeviceSynchronize());
     view_.data = device_start_ - lowest * width;
   }
 
@@ -86,11 +88,7 @@ class DeviceCopy {
 
 class CudaStream {
  public:
-  CudaStream() {
-    expect_success(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
-    // The stream waits for nothing by itself, and copies from plain host memory return early.
-    expect_success(cudaDeviceSynchronize());
-  }
+  CudaStream() { expect_success(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking)); }
   ~CudaStream() { cudaStreamDestroy(stream_); }
   CudaStream(const CudaStream&) = delete;
   CudaStream& operator=(const CudaStream&) = delete;

@@ -184,6 +184,7 @@ class DeviceNumbers {
   explicit DeviceNumbers(const std::vector<std::int64_t>& numbers)
       : bytes_(numbers.size() * sizeof(std::int64_t)), memory_(device_memory(bytes_)) {
     expect_success(cudaMemcpy(memory_.get(), numbers.data(), bytes_, cudaMemcpyHostToDevice));
+    expect_success(cudaDeviceSynchronize());
   }
 
   std::int64_t* data() const { return static_cast<std::int64_t*>(memory_.get()); }

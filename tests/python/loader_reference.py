@@ -246,10 +246,14 @@ def newest_row_stands(rows: Rows, window: Window, anchor: Anchor) -> bool:
 
 
 def wrapped(x: torch.Tensor) -> torch.Tensor:
-    """Angles in (-pi, pi]; those of tests are less than three turns apart."""
+    """Angles in (-pi, pi]."""
     pi = torch.tensor(math.pi, dtype=x.dtype)
-    x = torch.where(x > pi, x - 2 * pi, torch.where(x <= -pi, x + 2 * pi, x))
-    return torch.where((x <= -pi) | (x > pi), pi, x)
+    turned = torch.where(x > pi, x - 2 * pi, torch.where(x <= -pi, x + 2 * pi, x))
+    for i in (
+        torch.nonzero(x.abs() > 3 * pi).flatten().tolist()
+    ):  # several turns: exactly, in float64
+        turned[i] = math.remainder(float(x[i]), 2 * math.pi)
+    return torch.where((turned <= -pi) | (turned > pi), pi, turned)
 
 
 def literals(store: rc.EpisodeStore, window: Window, anchor: Anchor) -> torch.Tensor:
