@@ -48,7 +48,7 @@ bool only_copies(const LiveStream& stream) {
 }
 
 /// A value that may be null, and has to be there all the same.
-const Value& nullable(const Value& value) {
+Value nullable(const Value& value) {
   if (value.json() == nullptr) value.refuse("a value, or null");
   return value;
 }

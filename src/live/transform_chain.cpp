@@ -61,7 +61,7 @@ void TransformChain::apply(std::int64_t robot, std::byte* out) {
   }
   for (Link& link : links_) {
     const KeyTransform& plan = *link.plan;
-    if (plan.reference) keep_reference(link, robot, out);
+    if (plan.reference) keep_reference(link, *plan.reference, robot, out);
     if (!is_made(plan.key)) continue;
     begin(link, robot, keys_[plan.key].type);
     Work& work = works_[plan.key];
@@ -86,8 +86,8 @@ void TransformChain::begin(Link& link, std::int64_t robot, DataType type) const 
   link.rows->begin(type, keys_[reference.key].type, link.references.data() + robot * reference.row);
 }
 
-void TransformChain::keep_reference(Link& link, std::int64_t robot, const std::byte* out) const {
-  const KeyTransform::Reference& reference = *link.plan->reference;
+void TransformChain::keep_reference(Link& link, const KeyTransform::Reference& reference,
+                                    std::int64_t robot, const std::byte* out) const {
   double* const kept = link.references.data() + robot * reference.row;
   if (is_made(reference.key)) {
     std::copy_n(works_[reference.key].now.data() + reference.step * reference.row, reference.row,

@@ -66,7 +66,8 @@ class TransformChain {
   bool is_made(std::size_t key) const { return works_[key].made != nullptr; }
   /// A window, or an answer, of a robot begins.
   void begin(Link& link, std::int64_t robot, DataType type) const;
-  void keep_reference(Link& link, std::int64_t robot, const std::byte* out) const;
+  void keep_reference(Link& link, const KeyTransform::Reference& reference, std::int64_t robot,
+                      const std::byte* out) const;
   void pad(const KeyTransform& transform, std::int64_t robot, std::byte* out) const;
   /// A key's mask of a robot, [K]; null of groups, which have none.
   bool* mask_of(std::size_t key, std::int64_t robot, std::byte* out) const;
