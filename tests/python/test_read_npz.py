@@ -82,6 +82,13 @@ def test_dates(tmp_path: Path) -> None:
     )
 
 
+def test_rows_that_nobody_stamped_are_left_out(tmp_path: Path) -> None:
+    path = write(tmp_path / "a", x=np.arange(3), t_ns=np.array([17 * 10**17, 0, 17 * 10**17 + 9]))
+    read, recording = read_all(path)
+    assert read["0"]["x"].values.tolist() == [0, 2]
+    assert recording.notes == {"rows of x stamped zero, left out": 1}
+
+
 def test_rows_out_of_order_are_sorted(tmp_path: Path) -> None:
     path = write(tmp_path / "a", x=np.arange(4), t=np.array([0.3, 0.1, 0.2, 0.1]))
     read, recording = read_all(path)

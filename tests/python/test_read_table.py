@@ -146,6 +146,13 @@ def test_whole_numbers_are_floats_too(tmp_path: Path) -> None:
     assert read["0"]["flag"].values.dtype == np.bool_
 
 
+def test_rows_that_nobody_stamped_are_left_out(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", "t,x\n1700000000.5,1\n0,2\n1700000001.5,3\n")
+    read, recording = read_all(path)
+    assert read["0"]["x"].values.tolist() == [1, 3]
+    assert recording.notes == {"rows of x stamped zero, left out": 1}
+
+
 def test_rows_out_of_order_are_sorted(tmp_path: Path) -> None:
     path = write(tmp_path / "a.csv", "t,x,y\n0.2,1,\n0.1,2,5\n0.3,3,\n0.1,4,6\n")
     read, recording = read_all(path)

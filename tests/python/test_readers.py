@@ -209,6 +209,23 @@ def test_a_missing_library_says_what_to_install() -> None:
 # ---- rows ----------------------------------------------------------------------------------------
 
 
+def test_rows_that_nobody_stamped_are_left_out() -> None:
+    """Zeros after a later time; not those that a clock comes through."""
+    notes: Counter[str] = Counter()
+    times = np.array([0, 5, 0, 0, 4, 7])
+    ordered = in_order(Rows("s", times, np.arange(6)), notes)
+    assert (ordered.times.tolist(), ordered.values.tolist()) == ([0, 4, 5, 7], [0, 4, 1, 5])
+    assert note_lines(notes) == [
+        "rows of s earlier than the row before them, sorted by time: 1",
+        "rows of s stamped zero, left out: 2",
+    ]
+    notes.clear()
+    for through in ([-2, 0, 0, 3], [0, 0, 0], []):
+        rows = Rows("s", np.array(through, np.int64), np.arange(len(through)))
+        assert in_order(rows, notes) is rows
+    assert not notes
+
+
 def test_rows_that_go_back_are_sorted_stably() -> None:
     notes: Counter[str] = Counter()
     rows = Rows("s", np.array([5, 3, 5, 4, 9]), np.arange(5), valid=np.array([1, 1, 0, 1, 1], bool))

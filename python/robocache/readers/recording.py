@@ -357,7 +357,15 @@ def chunks(rows: Rows) -> Iterator[Rows]:
 
 
 def in_order(rows: Rows, notes: Counter[str]) -> Rows:
-    """A stream's rows by ascending time; equal times keep their order. Moved rows are noted."""
+    """A stream's rows by ascending time; equal times keep their order. Moved rows are noted.
+
+    A time of zero after a later one is a stamp that nobody set: such rows are left out, and noted.
+    """
+    is_unset = (rows.times == 0) & (np.maximum.accumulate(rows.times) > 0)
+    unset = int(np.count_nonzero(is_unset))
+    if unset:
+        notes[f"rows of {rows.stream} stamped zero, left out"] += unset
+        rows = rows.pick(np.flatnonzero(~is_unset))
     # Compared, not subtracted: times may be further apart than int64 holds.
     back = int(np.count_nonzero(rows.times[1:] < rows.times[:-1]))
     if back == 0:
