@@ -15,40 +15,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from live_specs import ACTION, MS, SPEC, make_stream, push_ramp
 from loader_stores import write_store
-from support import needs_gpu
 
 import robocache as rc
-from robocache.policy_spec import RelativeTo, StreamSpec
+from robocache.policy_spec import RelativeTo
 
-MS = 1_000_000
 FACTS = {"index", "episode_index", "frame_index", "task_index", "timestamp_ns", "timestamp"}
-
-
-def make_stream(name: str, **fields: Any) -> StreamSpec:
-    given: dict[str, Any] = {
-        "dtype": "F32", "shape": (2,), "rate": 100.0, "timeline": "time",
-        "steps": (-20 * MS, -10 * MS, 0), "has_axis": True, "causal": True, "method": "linear",
-        "outside": "hold", "max_gap_ns": None, "tolerance_ns": 0, "mean_window_ns": None,
-        "latency_ns": 0, "normalization": None, "mode": None, "out_dtype": "F32",
-        "colours_first": False, "relative": None,
-    }  # fmt: skip
-    return StreamSpec(name, **given | fields)
-
-
-ACTION = make_stream(
-    "action",
-    steps=(0, 20 * MS),
-    causal=False,
-    normalization=rc.Normalization(np.array([1.0, -2.0]), np.array([0.5, 4.0])),
-    mode="mean_std",
-)
-SPEC = rc.PolicySpec([make_stream("joints"), ACTION], anchor="joints")
-
-
-def push_ramp(aligner: rc.LiveAligner, rows: int = 5, robot: int = 0) -> None:
-    for i in range(rows):
-        assert aligner.push("joints", i * 10 * MS, [i, -i], robot)
 
 
 # ---- in and out ----------------------------------------------------------------------------------
@@ -458,57 +431,3 @@ def test_options_that_do_not_fit() -> None:
     if not torch.cuda.is_available():
         message = "device: expected 'cpu' where torch finds no GPU, got 'cuda'"
         expect(ValueError, message, make(device="cuda"))
-
-
-# ---- on a GPU ------------------------------------------------------------------------------------
-
-
-@needs_gpu
-def test_queries_into_device_memory_are_the_cpus() -> None:
-    spec = replace(
-        SPEC,
-        streams=[make_stream("joints"), make_stream("half", out_dtype="BF16"), ACTION],
-        with_age=True,
-    )
-    for reuse in (False, True):
-        live = rc.LiveAligner(spec, robots=2, device="cuda", reuse_buffers=reuse)
-        host = rc.LiveAligner(spec, robots=2)
-        for i in range(12):
-            for aligner in (live, host):
-                for name in ("joints", "half"):
-                    aligner.push(name, i * 10 * MS, [i, -i], i % 2)
-            batch, expected = live.query(i * 10 * MS + 1), host.query(i * 10 * MS + 1)
-            assert list(batch) == list(expected)
-            for key, values in expected.items():
-                assert batch[key].is_cuda and torch.equal(batch[key].cpu(), values), key
-    action = torch.rand(2, 3, 2, device="cuda")
-    undone = live.undo("action", action)
-    assert isinstance(undone, torch.Tensor) and undone.is_cuda
-    assert torch.equal(undone.cpu(), torch.as_tensor(host.undo("action", action.cpu())))
-
-
-@needs_gpu
-def test_queries_wait_where_all_copies_are_under_way() -> None:
-    """Each batch holds what it was asked for, however far the GPU is behind."""
-    cuda: Any = torch.cuda
-    aligner = rc.LiveAligner(SPEC, device="cuda")
-    stream = cuda.Stream()
-    batches = []
-    with cuda.stream(stream):
-        cuda._sleep(50_000_000)
-        for i in range(20):
-            aligner.push("joints", i * MS, [i, -i])
-            batches.append(aligner.query(i * MS))
-    stream.synchronize()
-    assert [int(batch["joints"][0, -1, 0]) for batch in batches] == list(range(20))
-
-
-@needs_gpu
-def test_queries_wait_for_copies_on_another_stream() -> None:
-    cuda: Any = torch.cuda
-    aligner = rc.LiveAligner(SPEC, device="cuda")
-    with cuda.stream(cuda.Stream()):
-        cuda._sleep(50_000_000)
-        others = [aligner.query(0) for _ in range(8)]
-    aligner.push("joints", 0, [7, -7])
-    assert int(aligner.query(0)["joints"][0, -1, 0]) == 7 and len(others) == 8

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from live_specs import ACTION, MS, SPEC, make_stream, push_ramp
 from loader_stores import write_store
-from test_live import ACTION, MS, SPEC, make_stream, push_ramp
 
 import robocache as rc
 from robocache import transforms

@@ -1,0 +1,38 @@
+"""Policy specs for tests of the LiveAligner: joints that are seen, and an action that is undone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import robocache as rc
+from robocache.policy_spec import StreamSpec
+
+MS = 1_000_000
+
+
+def make_stream(name: str, **fields: Any) -> StreamSpec:
+    given: dict[str, Any] = {
+        "dtype": "F32", "shape": (2,), "rate": 100.0, "timeline": "time",
+        "steps": (-20 * MS, -10 * MS, 0), "has_axis": True, "causal": True, "method": "linear",
+        "outside": "hold", "max_gap_ns": None, "tolerance_ns": 0, "mean_window_ns": None,
+        "latency_ns": 0, "normalization": None, "mode": None, "out_dtype": "F32",
+        "colours_first": False, "relative": None,
+    }  # fmt: skip
+    return StreamSpec(name, **given | fields)
+
+
+ACTION = make_stream(
+    "action",
+    steps=(0, 20 * MS),
+    causal=False,
+    normalization=rc.Normalization(np.array([1.0, -2.0]), np.array([0.5, 4.0])),
+    mode="mean_std",
+)
+SPEC = rc.PolicySpec([make_stream("joints"), ACTION], anchor="joints")
+
+
+def push_ramp(aligner: rc.LiveAligner, rows: int = 5, robot: int = 0) -> None:
+    for i in range(rows):
+        assert aligner.push("joints", i * 10 * MS, [i, -i], robot)
