@@ -124,7 +124,7 @@ enum class LiveStatus : std::int32_t {
   kOk,
   kRingIsFull,     // push: queries are behind; the row is dropped, and counted
   kUnknownStream,  // no stream has this number
-  kUnknownKey,     // undo: of no such aligner
+  kUnknownKey,     // undo: it is none of `keys()`
   kUnknownRobot,   // no robot has this number
   kTakesNoRows,    // push: to a stream whose window reaches into the future
   kWrongSize,      // push: not a row's bytes; undo: a number of rows below 0

@@ -100,9 +100,9 @@ __device__ void make_wide_tile(const Launch& launch, const WindowTile& tile) {
 /// known to be by row.
 ///
 /// Each sample of a tile is drawn once; that of a tile which has but one, by every thread. Then one
-/// of the block's threads counts it among those that have read the state, as soon as a barrier says that all of them have what they read; whoever
-/// finds that it is the last writes the new state, at the end, where the count has long come back. So
-/// nobody waits for anybody.
+/// of the block's threads counts it among those that have read the state, as soon as a barrier says
+/// that all of them have what they read; whoever finds that it is the last writes the new state, at
+/// the end, where the count has long come back. So nobody waits for anybody.
 template <bool kIsByRow, typename Launch, typename MakeTile>
 __device__ void make_share(const Launch& launch, uint4* shared, const MakeTile& make_tile) {
   const int thread = static_cast<int>(threadIdx.x);
