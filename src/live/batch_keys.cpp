@@ -11,12 +11,6 @@ namespace {
 
 constexpr std::size_t kNoGroup = SIZE_MAX;
 
-std::int64_t elements_of(const std::vector<std::int64_t>& shape) {
-  std::int64_t elements = 1;
-  for (const std::int64_t size : shape) elements *= size;
-  return elements;
-}
-
 /// That a stream of a group can stand beside its first.
 void check_beside(const std::string& name, const LiveStream& stream, const LiveStream& first) {
   if (stream.shape.size() > 1) {

@@ -192,11 +192,13 @@ bool is_live(const LiveStream& stream) {
 
 bool is_computed(const LiveStream& stream) { return is_value_type(stream.dtype); }
 
-std::int64_t elements_of(const LiveStream& stream) {
+std::int64_t elements_of(const std::vector<std::int64_t>& shape) {
   std::int64_t elements = 1;
-  for (const std::int64_t size : stream.shape) elements *= size;
+  for (const std::int64_t size : shape) elements *= size;
   return elements;
 }
+
+std::int64_t elements_of(const LiveStream& stream) { return elements_of(stream.shape); }
 
 bool has_method(const LiveStream& stream, Method method) {
   if (stream.layout.empty()) return stream.method == method;

@@ -27,7 +27,8 @@ bool is_live(const LiveStream& stream);
 /// Whether alignment computes with a stream's type; rows of others are copied as bytes.
 bool is_computed(const LiveStream& stream);
 
-/// Elements of a row as it is pushed: D.
+/// Elements of a shape; of a row as it is pushed: D.
+std::int64_t elements_of(const std::vector<std::int64_t>& shape);
 std::int64_t elements_of(const LiveStream& stream);
 
 /// Whether one of its runs, or all of it, is combined so.

@@ -7,6 +7,7 @@
 
 #include "core/dispatch.h"
 #include "core/number.h"
+#include "live/check_streams.h"
 #include "transform/delta.h"
 #include "transform/plan.h"
 #include "transform/rotation.h"
@@ -15,12 +16,6 @@ namespace robocache {
 namespace {
 
 using namespace ROBOCACHE_TARGET;
-
-std::int64_t elements_of(const std::vector<std::int64_t>& shape) {
-  std::int64_t elements = 1;
-  for (const std::int64_t size : shape) elements *= size;
-  return elements;
-}
 
 /// What all of them know of a window.
 class Typed : public RowTransform {
