@@ -40,7 +40,7 @@ build/.compiler:
 	@mkdir -p build && touch $@
 
 build/.test-libraries:
-	@cmake/need.sh $(PYTHON) compiler venv json gtest python-headers
+	@cmake/need.sh $(PYTHON) compiler venv json gtest python-headers libusb
 	@mkdir -p build && touch $@
 
 $(UV): | build/.compiler

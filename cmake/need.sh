@@ -14,6 +14,7 @@ package() {
     gtest) echo libgtest-dev ;;
     json) echo nlohmann-json3-dev ;;
     python-headers) echo python3-dev ;; # torch.compile
+    libusb) echo libusb-1.0-0 ;;        # Open3D, which tests compare with, links to it
   esac
 }
 has() {
@@ -23,6 +24,7 @@ has() {
     gtest) compiles gtest/gtest.h ;;
     json) compiles nlohmann/json.hpp ;;
     python-headers) "$python" -c 'import os, sysconfig; os.stat(sysconfig.get_path("include") + "/Python.h")' ;;
+    libusb) "$python" -c 'import ctypes; ctypes.CDLL("libusb-1.0.so.0")' ;;
   esac &>/dev/null
 }
 compiles() { c++ -std=c++20 -fsyntax-only -x c++ - <<<"#include <$1>"; }
