@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import operator
 import os
+import threading
 from collections.abc import Mapping
 from typing import Any
 
@@ -45,6 +46,7 @@ class _Stream:
         self.dtype = STORAGE[spec.dtype]
         self.is_bfloat16 = spec.dtype == "BF16"  # which NumPy has under another name
         self.size = spec.elements * self.dtype.itemsize
+        self.lock = threading.Lock()  # held by who pushes: a ring takes rows of one thread at a time
 
 
 class LiveAligner:
@@ -54,9 +56,9 @@ class LiveAligner:
     recording had ended now: the same keys, shapes and types, and the same bits, since the same
     code makes them. What a policy gives is undone to what the robot takes by :meth:`undo`.
 
-    Each stream of each robot may be pushed by a thread of its own, while one thread calls
-    everything else. What happens to rows that are late, repeated, dropped or from the future is
-    counted: :meth:`stats`. docs/live.md has the rest.
+    All of it may be called by any thread. Pushes of a stream wait for one another, and so do
+    queries, undo and reset; neither waits for the other kind. What happens to rows that are late,
+    repeated, dropped or from the future is counted: :meth:`stats`. docs/live.md has the rest.
 
     Args:
         spec: What the policy was trained on, or its file.
@@ -123,6 +125,7 @@ class LiveAligner:
                 _SLOTS if is_cuda else 0,
             )
         self._index = self.device.index if is_cuda else None
+        self._lock = threading.Lock()  # held by who asks or forgets
         # Of each stream there are a mask and an age, behind all values.
         values = len(self._aligner.outputs) - 2 * len(self.rows)
         self._places = [
@@ -190,14 +193,11 @@ class LiveAligner:
             row = rows_of(f"{stream}: values", to.spec, values, to.shape)
         if valid is not True and valid is not False and not isinstance(valid, np.bool_):
             raise TypeError(f"valid: expected a bool, got {type(valid).__name__}")
-        status = self._aligner.push(
-            to.number,
-            parse_time(time_ns),
-            row.ctypes.data,
-            to.size,
-            robot,
-            bool(valid),
-        )
+        time_ns = parse_time(time_ns)
+        with to.lock:
+            status = self._aligner.push(
+                to.number, time_ns, row.ctypes.data, to.size, robot, bool(valid)
+            )
         if status == LiveStatus.OK:
             return True
         if status == LiveStatus.RING_IS_FULL:
@@ -247,16 +247,17 @@ class LiveAligner:
             if mask.dtype != np.bool_ or mask.shape != times.shape:
                 got = f"{mask.dtype} {list(mask.shape)}"
                 raise ValueError(f"{stream}: valid: expected bool [N={len(times)}], got {got}")
-        return self._aligner.push_many(
-            to.number,
-            len(times),
-            times.ctypes.data,
-            rows.ctypes.data,
-            to.size,
-            0 if robots is not None else int(robot),
-            None if robots is None else robots.ctypes.data,
-            None if mask is None else mask.ctypes.data,
-        )
+        with to.lock:
+            return self._aligner.push_many(
+                to.number,
+                len(times),
+                times.ctypes.data,
+                rows.ctypes.data,
+                to.size,
+                0 if robots is not None else int(robot),
+                None if robots is None else robots.ctypes.data,
+                None if mask is None else mask.ctypes.data,
+            )
 
     def _refuse_push(self, status: int, stream: _Stream, robot: int) -> None:
         if status == LiveStatus.TAKES_NO_ROWS:
@@ -302,11 +303,12 @@ class LiveAligner:
             time_ns = parse_time(now, "now")
         storage, batch = self._reused or self._allocate()
         out = storage.data_ptr()
-        if self._index is None:
-            status = self._aligner.query(stream, address, time_ns, out)
-        else:
-            with torch.cuda.device(self._index):
-                status = self._query_on_cuda(stream, address, time_ns, out)
+        with self._lock:
+            if self._index is None:
+                status = self._aligner.query(stream, address, time_ns, out)
+            else:
+                with torch.cuda.device(self._index):
+                    status = self._query_on_cuda(stream, address, time_ns, out)
         if status not in (LiveStatus.OK, LiveStatus.NO_ROWS):  # the masks tell of the latter
             raise RuntimeError(f"query: expected to be made, got {LiveStatus(status).name}")
         return dict(batch)
@@ -335,7 +337,9 @@ class LiveAligner:
         Raises:
             ValueError: There is no such robot.
         """
-        return self._aligner.now_ns(self._robot(robot))
+        number = self._robot(robot)
+        with self._lock:
+            return self._aligner.now_ns(number)
 
     # ---- actions come back -----------------------------------------------------------------------
 
@@ -386,9 +390,10 @@ class LiveAligner:
         is_wide = values.dtype == torch.float64
         values = values.to("cpu", torch.float64 if is_wide else torch.float32).contiguous()
         out = values.new_empty((*values.shape[:2], *of.aligned))
-        status = self._aligner.undo(
-            of.number, values.data_ptr(), values.size(1), out.data_ptr(), is_wide
-        )
+        with self._lock:
+            status = self._aligner.undo(
+                of.number, values.data_ptr(), values.size(1), out.data_ptr(), is_wide
+            )
         self._check_undo(status, key)
         out = out[(0,) * missing].to(tensor.device, tensor.dtype)
         if not has_step:
@@ -420,7 +425,8 @@ class LiveAligner:
             ValueError: There is no such robot.
         """
         number = None if robot is None else self._robot(robot)
-        self._aligner.reset(-1 if number is None else number)
+        with self._lock:
+            self._aligner.reset(-1 if number is None else number)
 
     def stats(self, robot: int | None = None) -> dict[str, LiveStats]:
         """What each stream that takes rows has gone through, of one robot or of all together.

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 
 #include "align/narrow_plan.h"
 #include "align/share_cuda.h"
@@ -81,30 +82,21 @@ __device__ void make_runs_tile(const Launch& launch, const WindowTile& tile) {
   combine_runs(window.align, runs, columns, tile.stretch, made, tile.count);
 }
 
-/// The same of a stream of wide rows, of which a tile has one.
-template <typename Compute, typename Launch>
-__device__ void make_wide_tile(const Launch& launch, const WindowTile& tile) {
-  make_plain_tile<Compute>(
-      launch, tile,
-      [&](const NarrowPlan&, const Columns& columns, const PlainTarget<Compute>* made, int count) {
-        if (count <= 0) return;
-        const int span = launch.targets[tile.stream].span;
-        const int begin = tile.stretch * span;
-        combine_wide(launch.windows[tile.stream], columns.access, made[0], begin,
-                     min(begin + span, columns.pieces));
-      });
-}
+/// Tiles that are runs are made as others are.
+struct NoRuns {};
 
 /// A block's work: its tile of a stream, which `make_tile(tile)` makes once it is known where its
-/// samples are, or of the facts; and its part in moving the state on. `kIsByRow`: all windows are
-/// known to be by row.
+/// samples are, or of the facts; and its part in moving the state on. `make_run(sample, tile)` makes
+/// a tile of one sample that is a run, where all windows are known to be by row.
 ///
 /// Each sample of a tile is drawn once; that of a tile which has but one, by every thread. Then one
 /// of the block's threads counts it among those that have read the state, as soon as a barrier says
 /// that all of them have what they read; whoever finds that it is the last writes the new state, at
 /// the end, where the count has long come back. So nobody waits for anybody.
-template <bool kIsByRow, typename Launch, typename MakeTile>
-__device__ void make_share(const Launch& launch, uint4* shared, const MakeTile& make_tile) {
+template <typename Launch, typename MakeTile, typename MakeRun = NoRuns>
+__device__ void make_share(const Launch& launch, uint4* shared, const MakeTile& make_tile,
+                           const MakeRun& make_run = {}) {
+  constexpr bool kIsByRow = !std::is_same_v<MakeRun, NoRuns>;
   const int thread = static_cast<int>(threadIdx.x);
   unsigned int before = ~0u;  // blocks that had read the state; a grid has fewer than 2^31
   // Facts come first, since they wait long for little.
@@ -119,12 +111,14 @@ __device__ void make_share(const Launch& launch, uint4* shared, const MakeTile& 
         before = count_reader(launch.draw);
       }
     };
-    if (kIsByRow && !is_facts && launch.targets[stream].most_samples == 1) {
-      const SingleSample sample(launch, found, count_this_block);
-      if (sample.is_run) return sample.copy_run(launch, found);
-      if (thread == 0) found.samples[0] = sample.found;
-      __syncthreads();
-      return make_tile(found);
+    if constexpr (kIsByRow) {
+      if (!is_facts && launch.targets[stream].most_samples == 1) {
+        const SingleSample sample(launch, found, count_this_block);
+        if (sample.is_run) return make_run(sample, found);
+        if (thread == 0) found.samples[0] = sample.found;
+        __syncthreads();
+        return make_tile(found);
+      }
     }
     if (thread < sample_count) {
       const int b = found.first_sample + thread;
@@ -147,7 +141,26 @@ template <typename Launch>
 __global__ void __launch_bounds__(kThreads, kCopyBlocksPerSm)
     copy_batch_kernel(const __grid_constant__ Launch launch) {
   extern __shared__ uint4 shared[];
-  make_share<true>(launch, shared, [&](const WindowTile& tile) { make_copied_tile(launch, tile); });
+  make_share(
+      launch, shared, [&](const WindowTile& tile) { make_copied_tile(launch, tile); },
+      [&](const SingleSample& sample, const WindowTile& tile) { sample.copy_run(launch, tile); });
+}
+
+/// Streams whose rows are copied, and images by row whose colours are to come first.
+template <typename Launch>
+__global__ void __launch_bounds__(kThreads, kBlocksPerSm)
+    image_batch_kernel(const __grid_constant__ Launch launch) {
+  extern __shared__ uint4 shared[];
+  make_share(
+      launch, shared,
+      [&](const WindowTile& tile) {
+        if (launch.targets[tile.stream].is_copied) return make_copied_tile(launch, tile);
+        make_wide_tile<float>(launch, tile);
+      },
+      [&](const SingleSample& sample, const WindowTile& tile) {
+        if (launch.targets[tile.stream].is_copied) return sample.copy_run(launch, tile);
+        make_wide_run(launch, sample, tile);
+      });
 }
 
 /// Step 2 of a stream of float32, in and out.
@@ -170,7 +183,7 @@ template <typename Launch>
 __global__ void __launch_bounds__(kThreads, kBlocksPerSm)
     float_batch_kernel(const __grid_constant__ Launch launch) {
   extern __shared__ uint4 shared[];
-  make_share<false>(launch, shared, [&](const WindowTile& tile) {
+  make_share(launch, shared, [&](const WindowTile& tile) {
     if (launch.targets[tile.stream].is_copied) return make_copied_tile(launch, tile);
     make_plain_tile<float>(
         launch, tile,
@@ -239,7 +252,7 @@ template <typename Launch>
 __global__ void __launch_bounds__(kThreads, kBlocksPerSm)
     batch_kernel(const __grid_constant__ Launch launch) {
   extern __shared__ uint4 shared[];
-  make_share<false>(launch, shared, [&](const WindowTile& tile) {
+  make_share(launch, shared, [&](const WindowTile& tile) {
     if (launch.targets[tile.stream].is_copied) return make_copied_tile(launch, tile);
     const NarrowPlan& align = launch.windows[tile.stream].align;
     const auto make = [&](auto compute) {
@@ -304,7 +317,7 @@ Cut cut_rows(const NarrowWindow& window, const RunTable& runs, std::int32_t targ
     const Tiling tiling(columns.pieces, targets);
     return {columns, Tiling::of_neighbours(tiling.targets_per_tile, tiling.stretches), 0};
   };
-  if (window.colours > 0) return cut_wide(cut_image(window), kMostPixelPieces);
+  if (window.colours > 0) return cut_wide(cut_image(window), kMostPixelPieces, kPiecesPerWords);
   if (is_relative || !is_common(plan.value_type, plan.out_type)) {
     return cut_narrow({static_cast<std::int32_t>(runs.units), Access::kRuns});
   }
@@ -364,6 +377,7 @@ void launch_batch(const BatchCall& call, cudaStream_t stream) {
   int runs = 0;
   std::int32_t sweeps = 1;
   bool is_all_copied = true;
+  bool is_all_copied_or_image = true;
   bool is_all_float = true;
   const auto add_runs = [&](int window, const RunTable& table) {
     launch.first_run[window] = static_cast<std::int16_t>(runs);
@@ -386,6 +400,9 @@ void launch_batch(const BatchCall& call, cudaStream_t stream) {
                          cut.span, most_samples(cut.tiling.targets_per_tile, window.align.targets),
                          is_copied};
     is_all_copied = is_all_copied && is_copied;
+    const bool is_image = !is_relative && window.is_by_row && window.colours > 0 &&
+                          window.align.out_type != DataType::kFloat64;
+    is_all_copied_or_image = is_all_copied_or_image && (is_copied || is_image);
     is_all_float = is_all_float && (is_copied || (cut.columns.access != Access::kRuns &&
                                                   window.align.value_type == DataType::kFloat32 &&
                                                   window.align.out_type == DataType::kFloat32));
@@ -403,8 +420,8 @@ void launch_batch(const BatchCall& call, cudaStream_t stream) {
       add_runs(window++, relatives[i]->runs);
     }
   }
-  // Rows that are only copied come in the order in which they are written, which takes least.
-  if (is_all_copied) sweeps = 1;
+  // Rows of which nothing is searched come in the order in which they are written, which takes least.
+  if (is_all_copied_or_image) sweeps = 1;
   launch.tilings[count] = Tiling(1, launch.size);
   launch.stream_count = count + 1;
 
@@ -424,9 +441,10 @@ void launch_batch(const BatchCall& call, cudaStream_t stream) {
     // A reference is located as a target is.
     const std::size_t of_sample =
         sizeof(WindowSample) + (relatives[i] != nullptr ? of_target : std::size_t{0});
-    shared =
-        std::max(shared, of_target * static_cast<std::size_t>(tiling.targets_per_tile) +
-                             of_sample * static_cast<std::size_t>(launch.targets[i].most_samples));
+    const std::size_t stage = launch.windows[i].colours == kColoursOfRgb ? kStageBytes : 0;
+    shared = std::max(
+        shared, of_target * static_cast<std::size_t>(tiling.targets_per_tile) +
+                    of_sample * static_cast<std::size_t>(launch.targets[i].most_samples) + stage);
   }
   launch.by_sweep = Divisor(static_cast<std::uint32_t>(launch.blocks_per_sweep));
   const auto run = [&](void (*kernel)(Launch)) {
@@ -436,9 +454,10 @@ void launch_batch(const BatchCall& call, cudaStream_t stream) {
   if constexpr (Launch::kIsRelative) {
     run(batch_kernel<Launch>);
   } else {
-    run(is_all_copied  ? copy_batch_kernel<Launch>
-        : is_all_float ? float_batch_kernel<Launch>
-                       : batch_kernel<Launch>);
+    run(is_all_copied            ? copy_batch_kernel<Launch>
+        : is_all_copied_or_image ? image_batch_kernel<Launch>
+        : is_all_float           ? float_batch_kernel<Launch>
+                                 : batch_kernel<Launch>);
   }
 }
 

@@ -211,17 +211,23 @@ struct SingleSample {
              first <= found.rows.count - tile.count && is_together && plan.out_age == nullptr;
   }
 
+  /// The run's first element.
+  __device__ std::int64_t element(const NarrowPlan& plan) const {
+    return found.rows.values + offset(static_cast<std::int32_t>(first), plan.values_row_stride);
+  }
+
+  __device__ void write_mask(const NarrowPlan& plan, const WindowTile& tile) const {
+    if (tile.stretch != 0 || !tile.has_target() || plan.out_valid == nullptr) return;
+    plan.out_valid[tile.target.target] =
+        plan.valid != nullptr && !plan.valid[found.rows.first + first + threadIdx.x];
+  }
+
   template <typename Launch>
   __device__ void copy_run(const Launch& launch, const WindowTile& tile) const {
     const NarrowPlan& plan = launch.windows[tile.stream].align;
-    if (tile.stretch == 0 && tile.has_target() && plan.out_valid != nullptr) {
-      plan.out_valid[tile.target.target] =
-          plan.valid != nullptr && !plan.valid[found.rows.first + first + threadIdx.x];
-    }
-    const std::int64_t element =
-        found.rows.values + offset(static_cast<std::int32_t>(first), plan.values_row_stride);
+    write_mask(plan, tile);
     const CopiedRow from = reinterpret_cast<CopiedRow>(plan.values) +
-                           static_cast<CopiedRow>(element * copied_size(plan.value_type));
+                           static_cast<CopiedRow>(element(plan) * copied_size(plan.value_type));
     const int span = launch.targets[tile.stream].span;
     const int begin = tile.stretch * span;
     const int end = span > 0 ? min(begin + span, launch.columns[tile.stream].pieces)
@@ -292,9 +298,10 @@ inline std::int32_t copied_part_bytes(const NarrowWindow& window) {
   return 0;
 }
 
-/// Rows that are wider than a block makes: a tile is one, of which a block makes a span.
-inline Cut cut_wide(const Columns& columns, std::int32_t most_pieces) {
-  const std::int32_t span = span_of(columns.pieces, most_pieces);
+/// Rows that are wider than a block makes: a tile is one, of which a block makes a span, a multiple of
+/// `unit` pieces (which `most_pieces` is one of).
+inline Cut cut_wide(const Columns& columns, std::int32_t most_pieces, std::int32_t unit = 1) {
+  const std::int32_t span = (span_of(columns.pieces, most_pieces) + unit - 1) / unit * unit;
   return {columns, Tiling::of_neighbours(1, std::max((columns.pieces + span - 1) / span, 1)), span};
 }
 

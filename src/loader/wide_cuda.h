@@ -4,6 +4,9 @@
 // theirs run beside others that move data.
 #pragma once
 
+#include <cuda_pipeline_primitives.h>
+
+#include <cstddef>
 #include <cstdint>
 
 #include "align/plain_cuda.h"
@@ -15,9 +18,14 @@
 
 namespace robocache::cuda {
 
-// Pieces of an image that a thread sends for at once, and those that a block makes.
-constexpr int kPixelPiecesAtOnce = 5;
-constexpr std::int32_t kMostPixelPieces = 2 * kPixelPiecesAtOnce * kThreads;
+// Pieces of an image that a block makes, of which each is four pixels: so many that few blocks wait
+// for their targets, and so few that an SM's shared memory has room for those of 8 blocks.
+constexpr std::int32_t kMostPixelPieces = 9 * kThreads;
+// An image of three colours is staged there by words of 16 bytes, which are so many pieces.
+constexpr std::int32_t kColoursOfRgb = 3;
+constexpr std::int32_t kPieceBytesOfRgb = 4 * kColoursOfRgb;
+constexpr std::int32_t kPiecesPerWords = 4;
+constexpr std::size_t kStageBytes = kMostPixelPieces * kPieceBytesOfRgb;
 
 /// A row of bytes that is copied.
 __device__ inline CopiedRow copied_row_of(const NarrowPlan& plan,
@@ -73,56 +81,67 @@ __device__ void make_pixels(const NarrowWindow& window, const PlainTarget<Comput
   }
 }
 
-/// Makes pieces [begin, end), of four pixels, of an image of three colours that is one row: what
-/// cameras give. Floats are four times what is read, and more than the cache holds: they pass it by. A piece is three words, whose bytes are r0 g0 b0 r1, g1 b1 r2 g2, b2 r3 g3 b3.
+/// Whether an image is staged: one row of three colours, as cameras give it, of whole words.
+__device__ inline bool is_staged(const NarrowWindow& window, Recipe recipe,
+                                 const std::uint8_t* row) {
+  return window.colours == kColoursOfRgb && recipe == Recipe::kRow &&
+         window.align.channels % sizeof(uint4) == 0 &&
+         reinterpret_cast<std::uintptr_t>(row) % sizeof(uint4) == 0;
+}
+
+/// Makes pieces [begin, end), kMostPixelPieces at most, of four pixels, of an image that is staged,
+/// by all threads: its bytes are on their way together, and in no register. A piece is three words
+/// of 4 bytes, r0 g0 b0 r1, g1 b1 r2 g2, b2 r3 g3 b3, which neighbours read from other banks. Floats
+/// are four times what is read, and more than the second cache holds: they pass it by.
 template <typename Out>
-__device__ void make_rgb(const NarrowPlan& plan, const std::uint8_t* row, Out* out, int pixels,
-                         int begin, int end) {
-  constexpr int kColours = 3;
-  ColourScale scales[kColours];
+__device__ void make_staged(const NarrowPlan& plan, const std::uint8_t* row, Out* out, int pixels,
+                            int begin, int end, uint4* stage) {
+  constexpr int kBytesPerWord = sizeof(unsigned int);
+  const auto* const from =
+      reinterpret_cast<const uint4*>(row) + begin / kPiecesPerWords * kColoursOfRgb;
+  const int bytes = (end - begin) * kPieceBytesOfRgb;
+  for (int i = static_cast<int>(threadIdx.x); i * static_cast<int>(sizeof(uint4)) < bytes;
+       i += kThreads) {
+    __pipeline_memcpy_async(stage + i, from + i, sizeof(uint4));
+  }
+  __pipeline_commit();
+  ColourScale scales[kColoursOfRgb];
 #pragma unroll
-  for (int c = 0; c < kColours; ++c) scales[c] = scale_of_colour(plan, c);
-#pragma unroll 1
-  for (int top = begin + static_cast<int>(threadIdx.x); top < end;
-       top += kPixelPiecesAtOnce * kThreads) {
-    const auto* const from = reinterpret_cast<const unsigned int*>(row) + top * kColours;
-    unsigned int words[kPixelPiecesAtOnce][kColours];
+  for (int c = 0; c < kColoursOfRgb; ++c) scales[c] = scale_of_colour(plan, c);
+  __pipeline_wait_prior(0);
+  __syncthreads();
+#pragma unroll 3
+  for (int piece = begin + static_cast<int>(threadIdx.x); piece < end; piece += kThreads) {
+    const auto* const staged =
+        reinterpret_cast<const unsigned int*>(stage) + (piece - begin) * kColoursOfRgb;
+    const unsigned int words[kColoursOfRgb] = {staged[0], staged[1], staged[2]};
 #pragma unroll
-    for (int i = 0; i < kPixelPiecesAtOnce; ++i) {
-      if (top + i * kThreads >= end) continue;
+    for (int c = 0; c < kColoursOfRgb; ++c) {
+      Vector<Out, 4> made;
 #pragma unroll
-      for (int w = 0; w < kColours; ++w) words[i][w] = __ldg(from + i * kThreads * kColours + w);
-    }
-#pragma unroll
-    for (int i = 0; i < kPixelPiecesAtOnce; ++i) {
-      if (top + i * kThreads >= end) continue;
-#pragma unroll
-      for (int c = 0; c < kColours; ++c) {
-        Vector<Out, 4> made;
-#pragma unroll
-        for (int p = 0; p < 4; ++p) {
-          const int byte = p * kColours + c;
-          const auto x = static_cast<std::uint8_t>(words[i][byte / 4] >> byte % 4 * 8);
-          made.elements[p] = scale_colour<Out>(scales[c], number_of(x, double{}));
-        }
-        stream_vector(out + c * pixels + (top + i * kThreads) * 4, made);
+      for (int p = 0; p < 4; ++p) {
+        const int byte = p * kColoursOfRgb + c;
+        const auto x =
+            static_cast<std::uint8_t>(words[byte / kBytesPerWord] >> byte % kBytesPerWord * 8);
+        made.elements[p] = scale_colour<Out>(scales[c], number_of(x, double{}));
       }
+      stream_vector(out + c * pixels + piece * 4, made);
     }
   }
 }
 
-/// Makes pieces [begin, end), of kPixels pixels, of an image.
+/// Makes pieces [begin, end), of kPixels pixels, of an image. `stage` has room for kStageBytes.
 template <typename Out, int kPixels, typename Compute>
 __device__ void make_image(const NarrowWindow& window, const PlainTarget<Compute>& target,
-                           int begin, int end) {
+                           int begin, int end, uint4* stage) {
   const NarrowPlan& plan = window.align;
   const int pixels = plan.channels / window.colours;
   const auto* const row = static_cast<const std::uint8_t*>(plan.values) + target.a;
   Out* const out = static_cast<Out*>(plan.out) + offset(target.target(), plan.out_target_stride);
   const bool is_literal = target.recipe() == Recipe::kZero || target.recipe() == Recipe::kNan;
   if constexpr (kPixels == 4) {
-    if (window.colours == 3 && target.recipe() == Recipe::kRow) {
-      return make_rgb(plan, row, out, pixels, begin, end);
+    if (is_staged(window, target.recipe(), row)) {
+      return make_staged(plan, row, out, pixels, begin, end, stage);
     }
   }
 #pragma unroll 1
@@ -150,17 +169,19 @@ constexpr int kPixelsAtOnce = sizeof(Out) == 8 ? 2 : 4;
 
 template <typename Out, typename Compute>
 __device__ void make_image_either_way(const NarrowWindow& window, Access access,
-                                      const PlainTarget<Compute>& target, int begin, int end) {
+                                      const PlainTarget<Compute>& target, int begin, int end,
+                                      uint4* stage) {
   if (access == Access::kVector) {
-    make_image<Out, kPixelsAtOnce<Out>>(window, target, begin, end);
+    make_image<Out, kPixelsAtOnce<Out>>(window, target, begin, end, stage);
   } else {
-    make_image<Out, 1>(window, target, begin, end);
+    make_image<Out, 1>(window, target, begin, end, stage);
   }
 }
 
-/// Step 2 of a tile of wide rows: pieces [begin, end) of its one target.
+/// Step 2 of a tile of wide rows, by all threads: pieces [begin, end) of its one target.
 __device__ inline void combine_wide(const NarrowWindow& window, Access access,
-                                    const PlainTarget<float>& target, int begin, int end) {
+                                    const PlainTarget<float>& target, int begin, int end,
+                                    uint4* stage) {
   if (target.recipe() == Recipe::kNothing) return;
   if (window.colours == 0) {
     const NarrowPlan& plan = window.align;
@@ -170,19 +191,57 @@ __device__ inline void combine_wide(const NarrowWindow& window, Access access,
   }
   switch (window.align.out_type) {
     case DataType::kFloat16:
-      return make_image_either_way<Float16>(window, access, target, begin, end);
+      return make_image_either_way<Float16>(window, access, target, begin, end, stage);
     case DataType::kBFloat16:
-      return make_image_either_way<BFloat16>(window, access, target, begin, end);
+      return make_image_either_way<BFloat16>(window, access, target, begin, end, stage);
     case DataType::kFloat32:
-      return make_image_either_way<float>(window, access, target, begin, end);
+      return make_image_either_way<float>(window, access, target, begin, end, stage);
     default:
-      return make_image_either_way<std::uint8_t>(window, access, target, begin, end);
+      return make_image_either_way<std::uint8_t>(window, access, target, begin, end, stage);
   }
 }
 __device__ inline void combine_wide(const NarrowWindow& window, Access access,
-                                    const PlainTarget<double>& target, int begin, int end) {
+                                    const PlainTarget<double>& target, int begin, int end,
+                                    uint4* stage) {
   if (target.recipe() == Recipe::kNothing) return;
-  make_image_either_way<double>(window, access, target, begin, end);
+  make_image_either_way<double>(window, access, target, begin, end, stage);
+}
+
+/// A block's pieces of a tile of a wide row.
+template <typename Launch, typename Compute>
+__device__ void combine_wide_tile(const Launch& launch, const WindowTile& tile,
+                                  const PlainTarget<Compute>& target, uint4* stage) {
+  const Columns& columns = launch.columns[tile.stream];
+  const int span = launch.targets[tile.stream].span;
+  const int begin = tile.stretch * span;
+  combine_wide(launch.windows[tile.stream], columns.access, target, begin,
+               min(begin + span, columns.pieces), stage);
+}
+
+/// A tile of a wide row, whose sample is known.
+template <typename Compute, typename Launch>
+__device__ void make_wide_tile(const Launch& launch, const WindowTile& tile) {
+  auto* const made = static_cast<PlainTarget<Compute>*>(tile.made);
+  if (tile.has_target()) {
+    *made = locate_plain_step<Compute>(launch.windows[tile.stream], tile.sample(), tile.target,
+                                       tile.stretch == 0);
+  }
+  __syncthreads();
+  if (tile.count > 0) {
+    combine_wide_tile(launch, tile, *made, reinterpret_cast<uint4*>(made + 1));
+  }
+}
+
+/// The same of a run.
+template <typename Launch>
+__device__ void make_wide_run(const Launch& launch, const SingleSample& sample,
+                              const WindowTile& tile) {
+  const NarrowPlan& plan = launch.windows[tile.stream].align;
+  sample.write_mask(plan, tile);
+  PlainTarget<float> target{sample.element(plan), 0, 0};
+  target.tag =
+      static_cast<std::uint32_t>(tile.first_target) << 3 | static_cast<std::uint32_t>(Recipe::kRow);
+  combine_wide_tile(launch, tile, target, static_cast<uint4*>(tile.made));
 }
 
 }  // namespace robocache::cuda

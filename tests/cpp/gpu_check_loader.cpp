@@ -27,7 +27,8 @@ void check_loader() {
     if (seed % 4 == 1) {
       wanted.is_copied = true;
       wanted.timeline = Timeline::kRows;
-      wanted.is_image = false;
+      wanted.is_relative = false;
+      wanted.is_image = seed % 8 == 1;
     }
     const LoaderProblem problem = random_loader_problem(seed, wanted);
     Random random(seed);

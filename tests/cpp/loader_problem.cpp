@@ -254,15 +254,17 @@ WindowData random_window(std::int64_t number, std::int64_t episodes, const Clock
   WindowData window;
   WindowStream& options = window.options;
   options.name = "stream" + std::to_string(number);
-  const bool is_image = wanted.is_image || (!wanted.value_type && !wanted.method &&
-                                            !wanted.is_copied && random.one_in(10));
+  const bool is_image = wanted.is_copied ? wanted.is_image && random.one_in(2)
+                        : wanted.is_image
+                            ? true
+                            : !wanted.value_type && !wanted.method && random.one_in(10);
   const DataType value_type = is_image            ? DataType::kUInt8
                               : wanted.value_type ? *wanted.value_type
                                                   : random.pick(kValueTypes);
   options.out_type = wanted.out_type ? *wanted.out_type : random.pick(kValueTypes);
   std::int64_t channels =
       random.one_in(16) ? 0 : random.pick<std::int64_t>({1, 2, 3, 4, 6, 7, 8, 14, 16, 32, 40, 300});
-  if (wanted.is_copied) {
+  if (wanted.is_copied && !is_image) {
     options.out_type = value_type;
     if (random.one_in(6)) {
       channels = random.pick<std::int64_t>({1541, 6160, 9001, 20000}) / size_of(value_type);
@@ -271,6 +273,8 @@ WindowData random_window(std::int64_t number, std::int64_t episodes, const Clock
   if (is_image) {
     options.channels_first = true;
     options.pixels = 1 + random.below(random.pick({6, 60, 700}));
+    if (random.one_in(3)) options.pixels = 16 * (1 + random.below(40));  // of whole words
+    if (random.one_in(12)) options.pixels = 4672;  // of more than a block makes
     options.colours = random.pick<std::int64_t>({1, 2, 3, 3, 4});
     channels = options.pixels * options.colours;
   }
@@ -297,7 +301,7 @@ WindowData random_window(std::int64_t number, std::int64_t episodes, const Clock
   const DataType scale_type =
       is_image ? DataType::kFloat64 : compute_type(value_type, options.out_type);
   for (Tensor* scale : {&window.subtract, &window.multiply}) {
-    if (!random.one_in(3) || wanted.is_copied) continue;
+    if (!random.one_in(3) || (wanted.is_copied && !is_image)) continue;
     *scale = Tensor(scale_type, {scales});
     fill_at_random(*scale, random, 2);
   }

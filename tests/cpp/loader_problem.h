@@ -71,7 +71,8 @@ struct LoaderWanted {
   std::optional<bool> has_begins;
   std::optional<bool> is_relative;  // some streams to others
   bool is_image = false;            // of every stream; else of some, where nothing else is wanted
-  bool is_copied = false;           // rows as they are, most of them whole windows of neighbours
+  bool is_copied = false;           // rows as they are, most of them whole windows of neighbours;
+                                    // with `is_image`, of some streams, and the others are images
   int streams = 0;                  // 0: one to four
 };
 

@@ -109,6 +109,21 @@ TEST_P(LoaderBatch, ImagesWithColoursFirst) {
   }
 }
 
+// They have a kernel of their own by row, beside rows that are copied.
+TEST_P(LoaderBatch, ImagesByRow) {
+  seed = 75'000;
+  for (const DataType out_type : kValueTypes) {
+    LoaderWanted wanted;
+    wanted.timeline = Timeline::kRows;
+    wanted.is_image = true;
+    wanted.is_copied = true;
+    wanted.is_relative = false;
+    wanted.value_type = DataType::kFloat32;
+    wanted.out_type = out_type;
+    check(wanted, 20);
+  }
+}
+
 TEST_P(LoaderBatch, RelativeToOthers) {
   seed = 90'000;
   for (const std::optional<Timeline> timeline :

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -176,6 +177,35 @@ def test_threads_push_while_another_asks() -> None:
     aligner.query(count * MS)
     for name, stats in aligner.stats().items():
         assert (stats.pushed, stats.taken, stats.dropped_full) == (count, count, 0), name
+
+
+def test_threads_share_a_stream_and_the_asking() -> None:
+    spec = rc.PolicySpec([make_stream("joints", rate=1000.0), ACTION], anchor="joints")
+    count, producers = 4000, 3
+    room = {"joints": count * producers}
+    aligner = rc.LiveAligner(spec, ring_rows=room, buffer_rows=room)
+    is_over = threading.Event()
+
+    def produce(first: int) -> None:
+        for i in range(first, count * producers, producers):
+            aligner.push("joints", i * MS, [i, -i])
+
+    def ask() -> None:
+        while not is_over.is_set():
+            joints = aligner.query("joints")["joints"]
+            assert torch.equal(joints[..., 0], -joints[..., 1])
+            assert aligner.undo("action", np.zeros((1, 2))).tolist() == [[1, -2]]
+
+    with ThreadPoolExecutor(2 * producers) as pool:
+        asking = [pool.submit(ask) for _ in range(producers)]
+        for pushed in [pool.submit(produce, first) for first in range(producers)]:
+            pushed.result()
+        is_over.set()
+        for asked in asking:
+            asked.result()
+    aligner.query("joints")
+    stats = aligner.stats()["joints"]
+    assert (stats.pushed, stats.taken, stats.held) == (count * producers,) * 3
 
 
 # ---- actions back --------------------------------------------------------------------------------
