@@ -163,6 +163,9 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerSm)
       });
 }
 
+// A block of theirs waits long, through one read after the other, before it moves anything.
+constexpr int kFloatBlocksPerSm = 10;
+
 /// Step 2 of a stream of float32, in and out.
 __device__ __forceinline__ void combine_floats(const NarrowPlan& plan, const Columns& columns,
                                                int stretch, const PlainTarget<float>* made,
@@ -180,7 +183,7 @@ __device__ __forceinline__ void combine_floats(const NarrowPlan& plan, const Col
 /// Streams whose rows are copied, and others that are copied or interpolated, float32 in and out:
 /// what most policies train on.
 template <typename Launch>
-__global__ void __launch_bounds__(kThreads, kBlocksPerSm)
+__global__ void __launch_bounds__(kThreads, kFloatBlocksPerSm)
     float_batch_kernel(const __grid_constant__ Launch launch) {
   extern __shared__ uint4 shared[];
   make_share(launch, shared, [&](const WindowTile& tile) {
@@ -315,7 +318,12 @@ Cut cut_rows(const NarrowWindow& window, const RunTable& runs, std::int32_t targ
   const NarrowPlan& plan = window.align;
   const auto cut_narrow = [&](const Columns& columns) -> Cut {
     const Tiling tiling(columns.pieces, targets);
-    return {columns, Tiling::of_neighbours(tiling.targets_per_tile, tiling.stretches), 0};
+    // Whole samples, where that is not far off: each is drawn and looked up once then.
+    const std::int32_t samples = (tiling.targets_per_tile + plan.targets / 2) / plan.targets;
+    const std::int32_t in_tile = samples > 0 && plan.targets <= kThreads
+                                     ? std::min(samples, kThreads / plan.targets) * plan.targets
+                                     : tiling.targets_per_tile;
+    return {columns, Tiling::of_neighbours(in_tile, tiling.stretches), 0};
   };
   if (window.colours > 0) return cut_wide(cut_image(window), kMostPixelPieces, kPiecesPerWords);
   if (is_relative || !is_common(plan.value_type, plan.out_type)) {
