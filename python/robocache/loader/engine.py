@@ -55,7 +55,7 @@ class Engine(NamedTuple):
         if disk is not None:  # the CPU looks for its part
             where = torch.device("cpu")
             indices = indices.cpu() if isinstance(indices, Tensor) else indices
-        checked = check_indices(indices, len(plan.anchors), where)
+        checked = check_indices(indices, plan.anchors.size(0), where)
         size = checked.numel()
         batch = outputs.take(size)
         if disk is not None:

@@ -435,7 +435,7 @@ class Loader(
                     return self.gather(indices)
             stream = torch._C._cuda_getCurrentRawStream(index)
         batch = self._engine.gather(indices, self.device, stream)
-        size = len(batch["timestamp"])
+        size = batch["timestamp"].size(0)
         self._counters.gathered += size
         _metrics.calls["Loader.gather", self.device.type] += 1
         return batch if self._finish is None else self._finish(batch)
