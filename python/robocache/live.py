@@ -46,7 +46,9 @@ class _Stream:
         self.dtype = STORAGE[spec.dtype]
         self.is_bfloat16 = spec.dtype == "BF16"  # which NumPy has under another name
         self.size = spec.elements * self.dtype.itemsize
-        self.lock = threading.Lock()  # held by who pushes: a ring takes rows of one thread at a time
+        self.lock = (
+            threading.Lock()
+        )  # held by who pushes: a ring takes rows of one thread at a time
 
 
 class LiveAligner:

@@ -325,7 +325,7 @@ Cut cut_rows(const NarrowWindow& window, const RunTable& runs, std::int32_t targ
                                      : tiling.targets_per_tile;
     return {columns, Tiling::of_neighbours(in_tile, tiling.stretches), 0};
   };
-  if (window.colours > 0) return cut_wide(cut_image(window), kMostPixelPieces, kPiecesPerWords);
+  if (window.colours > 0) return cut_wide(cut_image(window), kMostPixelPieces, kStagedUnit);
   if (is_relative || !is_common(plan.value_type, plan.out_type)) {
     return cut_narrow({static_cast<std::int32_t>(runs.units), Access::kRuns});
   }

@@ -18,13 +18,14 @@
 
 namespace robocache::cuda {
 
-// Pieces of an image that a block makes, of which each is four pixels: so many that few blocks wait
-// for their targets, and so few that an SM's shared memory has room for those of 8 blocks.
+// Pieces of an image that a block makes, of some pixels each: so many that few blocks wait for their
+// targets, and so few that an SM's shared memory has room for those of 8 blocks.
 constexpr std::int32_t kMostPixelPieces = 9 * kThreads;
-// An image of three colours is staged there by words of 16 bytes, which are so many pieces.
+// An image of three colours is staged there by words of 16 bytes. Three of them are four pieces, of
+// four pixels each.
 constexpr std::int32_t kColoursOfRgb = 3;
 constexpr std::int32_t kPieceBytesOfRgb = 4 * kColoursOfRgb;
-constexpr std::int32_t kPiecesPerWords = 4;
+constexpr std::int32_t kStagedUnit = 4;
 constexpr std::size_t kStageBytes = kMostPixelPieces * kPieceBytesOfRgb;
 
 /// A row of bytes that is copied.
@@ -98,7 +99,7 @@ __device__ void make_staged(const NarrowPlan& plan, const std::uint8_t* row, Out
                             int begin, int end, uint4* stage) {
   constexpr int kBytesPerWord = sizeof(unsigned int);
   const auto* const from =
-      reinterpret_cast<const uint4*>(row) + begin / kPiecesPerWords * kColoursOfRgb;
+      reinterpret_cast<const uint4*>(row) + begin / kStagedUnit * kColoursOfRgb;
   const int bytes = (end - begin) * kPieceBytesOfRgb;
   for (int i = static_cast<int>(threadIdx.x); i * static_cast<int>(sizeof(uint4)) < bytes;
        i += kThreads) {

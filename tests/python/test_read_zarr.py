@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from conversions import robocache
 from numpy.typing import NDArray
 from recordings import DATA, folder_for_all, message_of, needs, read_all, without_privileges
 
@@ -97,7 +98,12 @@ def test_layout(tmp_path: Path, packed: bool) -> None:
     assert find_recordings(tmp_path) == sorted(find_recordings(tmp_path))
 
 
-@pytest.mark.skipif(int(zarr.__version__.partition(".")[0]) < 3, reason="zarr 3 writes v3")
+needs_zarr_3 = pytest.mark.skipif(
+    int(zarr.__version__.partition(".")[0]) < 3, reason="the test writes by zarr 3"
+)
+
+
+@needs_zarr_3
 def test_version_3_of_zarr(tmp_path: Path) -> None:
     values = np.random.default_rng(0).normal(size=(12, 2))
     group = zarr.open_group(str(tmp_path / "a"), mode="w", zarr_format=3)
@@ -134,6 +140,18 @@ def test_images(tmp_path: Path) -> None:
 
 
 # ---- what is wrong -------------------------------------------------------------------------------
+
+
+@needs_zarr_3
+def test_workers_clean_up_after_its_library(tmp_path: Path) -> None:
+    """numcodecs makes a semaphore where it is imported, which a process that is killed leaves."""
+    group = zarr.open_group(str(tmp_path / "a.zarr"), mode="w", zarr_format=2)
+    group.create_array("data/action", data=np.zeros((12, 2), np.float32))  # compressed
+    group.create_array("meta/episode_ends", data=np.array([5, 12]))
+    options = ("--rate", 10, "--workers", 2)
+    done = robocache("convert", tmp_path / "a.zarr", tmp_path / "s", *options)
+    assert done.returncode == 0, done.stderr
+    assert "semaphore" not in done.stderr
 
 
 def test_without_a_rate(tmp_path: Path) -> None:

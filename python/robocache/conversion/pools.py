@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import signal
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -21,6 +22,7 @@ Task = tuple[Any, ...]
 """The arguments of a call."""
 
 RETRIES = 3  # of a task whose worker died, on Ray
+PATIENCE_S = 5.0  # with idle processes that are to end
 
 
 class WorkerDiedError(Exception):
@@ -110,6 +112,7 @@ class Processes:
         self.window = 2 * workers
         self._workers = workers
         self._executor = self._start()
+        self._under_way: set[Future[Any]] = set()
 
     def _start(self) -> ProcessPoolExecutor:
         return ProcessPoolExecutor(
@@ -122,9 +125,11 @@ class Processes:
             try:
                 handle = self._executor.submit(function, *task)
             except BrokenProcessPool:
-                self.close()
+                self._end(0.0)
                 self._executor = self._start()
                 handle = self._executor.submit(function, *task)
+        self._under_way.add(handle)
+        handle.add_done_callback(self._under_way.discard)
         return handle
 
     def result(self, handle: Future[Any]) -> Any:
@@ -141,9 +146,16 @@ class Processes:
 
     def close(self) -> None:
         """Ends the processes, also where they are busy."""
+        # Those that are idle end by themselves, and clean up what their libraries made.
+        self._end(0.0 if self._under_way else PATIENCE_S)
+
+    def _end(self, patience: float) -> None:
         # Each by itself: an executor waits for ever for one that started while the pool broke.
         processes = list((self._executor._processes or {}).values())
         self._executor.shutdown(wait=False, cancel_futures=True)
+        end = time.monotonic() + patience
+        for process in processes:
+            process.join(max(0.0, end - time.monotonic()))
         for process in processes:
             process.terminate()
         for process in processes:
