@@ -46,9 +46,8 @@ class _Stream:
         self.dtype = STORAGE[spec.dtype]
         self.is_bfloat16 = spec.dtype == "BF16"  # which NumPy has under another name
         self.size = spec.elements * self.dtype.itemsize
-        self.lock = (
-            threading.Lock()
-        )  # held by who pushes: a ring takes rows of one thread at a time
+        # Held by who pushes: a ring takes rows of one thread at a time.
+        self.lock = threading.Lock()
 
 
 class LiveAligner:
@@ -58,9 +57,12 @@ class LiveAligner:
     recording had ended now: the same keys, shapes and types, and the same bits, since the same
     code makes them. What a policy gives is undone to what the robot takes by :meth:`undo`.
 
-    All of it may be called by any thread. Pushes of a stream wait for one another, and so do
-    queries, undo and reset; neither waits for the other kind. What happens to rows that are late,
-    repeated, dropped or from the future is counted: :meth:`stats`. docs/live.md has the rest.
+    All of it may be called by any thread: pushes of a stream wait for one another, and so do
+    :meth:`query`, :meth:`undo`, :meth:`reset` and :meth:`now_ns`, but never these for those. What
+    is relative is undone by the last query, whichever thread's, and with `reuse_buffers` that has
+    overwritten the batches before it: there one thread asks and undoes. What happens to rows that
+    are late, repeated, dropped or from the future is counted: :meth:`stats`. docs/live.md has the
+    rest.
 
     Args:
         spec: What the policy was trained on, or its file.
@@ -335,6 +337,8 @@ class LiveAligner:
 
     def now_ns(self, robot: int = 0) -> int:
         """The time of a robot's last query; 0 before the first.
+
+        After a query at the newest row of a stream that had none it is -2**63.
 
         Raises:
             ValueError: There is no such robot.

@@ -82,12 +82,12 @@ __device__ void make_runs_tile(const Launch& launch, const WindowTile& tile) {
   combine_runs(window.align, runs, columns, tile.stretch, made, tile.count);
 }
 
-/// Tiles that are runs are made as others are.
+/// Windows may be by time, and tiles that are runs are made as others are.
 struct NoRuns {};
 
 /// A block's work: its tile of a stream, which `make_tile(tile)` makes once it is known where its
-/// samples are, or of the facts; and its part in moving the state on. `make_run(sample, tile)` makes
-/// a tile of one sample that is a run, where all windows are known to be by row.
+/// samples are, or of the facts; and its part in moving the state on. `make_run(sample, tile)`
+/// makes a tile of one sample that is a run, where all windows are known to be by row.
 ///
 /// Each sample of a tile is drawn once; that of a tile which has but one, by every thread. Then one
 /// of the block's threads counts it among those that have read the state, as soon as a barrier says
@@ -163,9 +163,6 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerSm)
       });
 }
 
-// A block of theirs waits long, through one read after the other, before it moves anything.
-constexpr int kFloatBlocksPerSm = 10;
-
 /// Step 2 of a stream of float32, in and out.
 __device__ __forceinline__ void combine_floats(const NarrowPlan& plan, const Columns& columns,
                                                int stretch, const PlainTarget<float>* made,
@@ -179,6 +176,9 @@ __device__ __forceinline__ void combine_floats(const NarrowPlan& plan, const Col
       return combine_plain<float, float, 1>(plan, columns, stretch, made, count);
   }
 }
+
+// Its blocks wait for one read after the other before they move anything: more of them hide that.
+constexpr int kFloatBlocksPerSm = 10;
 
 /// Streams whose rows are copied, and others that are copied or interpolated, float32 in and out:
 /// what most policies train on.
@@ -428,7 +428,7 @@ void launch_batch(const BatchCall& call, cudaStream_t stream) {
       add_runs(window++, relatives[i]->runs);
     }
   }
-  // Rows of which nothing is searched come in the order in which they are written, which takes least.
+  // Rows that are not searched come in the order in which they are written, which takes least.
   if (is_all_copied_or_image) sweeps = 1;
   launch.tilings[count] = Tiling(1, launch.size);
   launch.stream_count = count + 1;
@@ -449,7 +449,7 @@ void launch_batch(const BatchCall& call, cudaStream_t stream) {
     // A reference is located as a target is.
     const std::size_t of_sample =
         sizeof(WindowSample) + (relatives[i] != nullptr ? of_target : std::size_t{0});
-    const std::size_t stage = launch.windows[i].colours == kColoursOfRgb ? kStageBytes : 0;
+    const std::size_t stage = may_be_staged(launch.windows[i], launch.columns[i]) ? kStageBytes : 0;
     shared = std::max(
         shared, of_target * static_cast<std::size_t>(tiling.targets_per_tile) +
                     of_sample * static_cast<std::size_t>(launch.targets[i].most_samples) + stage);

@@ -298,8 +298,8 @@ inline std::int32_t copied_part_bytes(const NarrowWindow& window) {
   return 0;
 }
 
-/// Rows that are wider than a block makes: a tile is one, of which a block makes a span, a multiple of
-/// `unit` pieces (which `most_pieces` is one of).
+/// Rows that are wider than a block makes: a tile is one, of which a block makes a span, a multiple
+/// of `unit` pieces, as `most_pieces` is.
 inline Cut cut_wide(const Columns& columns, std::int32_t most_pieces, std::int32_t unit = 1) {
   const std::int32_t span = (span_of(columns.pieces, most_pieces) + unit - 1) / unit * unit;
   return {columns, Tiling::of_neighbours(1, std::max((columns.pieces + span - 1) / span, 1)), span};

@@ -18,11 +18,11 @@
 
 namespace robocache::cuda {
 
-// Pieces of an image that a block makes, of some pixels each: so many that few blocks wait for their
-// targets, and so few that an SM's shared memory has room for those of 8 blocks.
+// Pieces of an image that a block makes, of some pixels each: so many that few blocks wait for
+// their targets, and so few that an H200's SM has shared memory for those of 8 blocks.
 constexpr std::int32_t kMostPixelPieces = 9 * kThreads;
-// An image of three colours is staged there by words of 16 bytes. Three of them are four pieces, of
-// four pixels each.
+// An image of three colours is staged there, in pieces of four pixels. Four of those are whole
+// words of 16 bytes.
 constexpr std::int32_t kColoursOfRgb = 3;
 constexpr std::int32_t kPieceBytesOfRgb = 4 * kColoursOfRgb;
 constexpr std::int32_t kStagedUnit = 4;
@@ -82,30 +82,39 @@ __device__ void make_pixels(const NarrowWindow& window, const PlainTarget<Comput
   }
 }
 
-/// Whether an image is staged: one row of three colours, as cameras give it, of whole words.
-__device__ inline bool is_staged(const NarrowWindow& window, Recipe recipe,
-                                 const std::uint8_t* row) {
-  return window.colours == kColoursOfRgb && recipe == Recipe::kRow &&
-         window.align.channels % sizeof(uint4) == 0 &&
-         reinterpret_cast<std::uintptr_t>(row) % sizeof(uint4) == 0;
+/// Whether a block may stage images, and so needs room.
+inline bool may_be_staged(const NarrowWindow& window, const Columns& columns) {
+  return window.colours == kColoursOfRgb && columns.access == Access::kVector &&
+         window.align.out_type != DataType::kFloat64;
 }
 
-/// Makes pieces [begin, end), kMostPixelPieces at most, of four pixels, of an image that is staged,
-/// by all threads: its bytes are on their way together, and in no register. A piece is three words
-/// of 4 bytes, r0 g0 b0 r1, g1 b1 r2 g2, b2 r3 g3 b3, which neighbours read from other banks. Floats
-/// are four times what is read, and more than the second cache holds: they pass it by.
+/// Sends for bytes of a row, which is aligned to words as its end is, and does not wait for them.
+template <typename Word>
+__device__ void stage_row(uint4* stage, const std::uint8_t* from, int bytes) {
+  constexpr int kBytes = sizeof(Word);
+  auto* const to = reinterpret_cast<std::uint8_t*>(stage);
+  for (int i = static_cast<int>(threadIdx.x) * kBytes; i < bytes; i += kThreads * kBytes) {
+    __pipeline_memcpy_async(to + i, from + i, kBytes);
+  }
+  __pipeline_commit();
+}
+
+/// Makes pieces [begin, end), kMostPixelPieces at most, of four pixels, of an image of three
+/// colours that is one row, as cameras give it; by all threads. It is staged: its bytes are on their
+/// way together, and in no register. A piece is three words, r0 g0 b0 r1, g1 b1 r2 g2, b2 r3 g3 b3,
+/// which neighbours read from other banks. Floats are four times what is read, and more than the
+/// second cache holds: they pass it by.
 template <typename Out>
 __device__ void make_staged(const NarrowPlan& plan, const std::uint8_t* row, Out* out, int pixels,
                             int begin, int end, uint4* stage) {
   constexpr int kBytesPerWord = sizeof(unsigned int);
-  const auto* const from =
-      reinterpret_cast<const uint4*>(row) + begin / kStagedUnit * kColoursOfRgb;
+  const std::uint8_t* const from = row + begin * kPieceBytesOfRgb;
   const int bytes = (end - begin) * kPieceBytesOfRgb;
-  for (int i = static_cast<int>(threadIdx.x); i * static_cast<int>(sizeof(uint4)) < bytes;
-       i += kThreads) {
-    __pipeline_memcpy_async(stage + i, from + i, sizeof(uint4));
+  if (reinterpret_cast<std::uintptr_t>(from) % sizeof(uint4) == 0 && bytes % sizeof(uint4) == 0) {
+    stage_row<uint4>(stage, from, bytes);
+  } else {
+    stage_row<unsigned int>(stage, from, bytes);
   }
-  __pipeline_commit();
   ColourScale scales[kColoursOfRgb];
 #pragma unroll
   for (int c = 0; c < kColoursOfRgb; ++c) scales[c] = scale_of_colour(plan, c);
@@ -141,7 +150,7 @@ __device__ void make_image(const NarrowWindow& window, const PlainTarget<Compute
   Out* const out = static_cast<Out*>(plan.out) + offset(target.target(), plan.out_target_stride);
   const bool is_literal = target.recipe() == Recipe::kZero || target.recipe() == Recipe::kNan;
   if constexpr (kPixels == 4) {
-    if (is_staged(window, target.recipe(), row)) {
+    if (window.colours == kColoursOfRgb && target.recipe() == Recipe::kRow) {
       return make_staged(plan, row, out, pixels, begin, end, stage);
     }
   }

@@ -255,9 +255,8 @@ WindowData random_window(std::int64_t number, std::int64_t episodes, const Clock
   WindowStream& options = window.options;
   options.name = "stream" + std::to_string(number);
   const bool is_image = wanted.is_copied ? wanted.is_image && random.one_in(2)
-                        : wanted.is_image
-                            ? true
-                            : !wanted.value_type && !wanted.method && random.one_in(10);
+                                         : wanted.is_image || (!wanted.value_type &&
+                                                               !wanted.method && random.one_in(10));
   const DataType value_type = is_image            ? DataType::kUInt8
                               : wanted.value_type ? *wanted.value_type
                                                   : random.pick(kValueTypes);

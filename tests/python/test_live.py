@@ -180,10 +180,13 @@ def test_threads_push_while_another_asks() -> None:
 
 
 def test_threads_share_a_stream_and_the_asking() -> None:
-    spec = rc.PolicySpec([make_stream("joints", rate=1000.0), ACTION], anchor="joints")
+    joints = make_stream("joints", rate=1000.0)
+    action = replace(ACTION, relative=RelativeTo("joints", (0, 1)))
     count, producers = 4000, 3
     room = {"joints": count * producers}
+    spec = rc.PolicySpec([joints, action], anchor="joints")
     aligner = rc.LiveAligner(spec, ring_rows=room, buffer_rows=room)
+    aligner.push("joints", 0, [0, 0])
     is_over = threading.Event()
 
     def produce(first: int) -> None:
@@ -194,18 +197,46 @@ def test_threads_share_a_stream_and_the_asking() -> None:
         while not is_over.is_set():
             joints = aligner.query("joints")["joints"]
             assert torch.equal(joints[..., 0], -joints[..., 1])
-            assert aligner.undo("action", np.zeros((1, 2))).tolist() == [[1, -2]]
+            assert torch.as_tensor(aligner.undo("action", np.zeros((1, 2)))).sum() == 1 - 2
 
     with ThreadPoolExecutor(2 * producers) as pool:
         asking = [pool.submit(ask) for _ in range(producers)]
-        for pushed in [pool.submit(produce, first) for first in range(producers)]:
-            pushed.result()
-        is_over.set()
+        try:
+            for pushed in [pool.submit(produce, 1 + first) for first in range(producers)]:
+                pushed.result()
+        finally:
+            is_over.set()
         for asked in asking:
             asked.result()
     aligner.query("joints")
     stats = aligner.stats()["joints"]
     assert (stats.pushed, stats.taken, stats.held) == (count * producers,) * 3
+
+
+def test_threads_forget_while_others_ask() -> None:
+    aligner = rc.LiveAligner(rc.PolicySpec([make_stream("joints", rate=1000.0)], anchor="joints"))
+    rounds = 2000
+
+    def push() -> None:
+        for i in range(rounds):
+            aligner.push("joints", i * MS, [i, -i])
+
+    def ask() -> None:
+        for _ in range(rounds):
+            joints = aligner.query("joints")["joints"]
+            assert torch.equal(joints[..., 0], -joints[..., 1])
+
+    def forget() -> None:
+        for _ in range(rounds):
+            aligner.reset()
+            aligner.now_ns()
+
+    with ThreadPoolExecutor(4) as pool:
+        for done in [pool.submit(work) for work in (push, ask, ask, forget)]:
+            done.result()
+    aligner.reset()
+    aligner.push("joints", 7 * MS, [3, -3])
+    assert aligner.query("joints")["joints"][0, -1].tolist() == [3, -3]
 
 
 # ---- actions back --------------------------------------------------------------------------------

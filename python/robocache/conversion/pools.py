@@ -147,19 +147,23 @@ class Processes:
     def close(self) -> None:
         """Ends the processes, also where they are busy."""
         # Those that are idle end by themselves, and clean up what their libraries made.
-        self._end(0.0 if self._under_way else PATIENCE_S)
+        # A call that is done may still be in the set: callbacks come after its waiters.
+        is_busy = any(not handle.done() for handle in tuple(self._under_way))
+        self._end(0.0 if is_busy else PATIENCE_S)
 
     def _end(self, patience: float) -> None:
         # Each by itself: an executor waits for ever for one that started while the pool broke.
         processes = list((self._executor._processes or {}).values())
         self._executor.shutdown(wait=False, cancel_futures=True)
         end = time.monotonic() + patience
-        for process in processes:
-            process.join(max(0.0, end - time.monotonic()))
-        for process in processes:
-            process.terminate()
-        for process in processes:
-            process.join()
+        try:
+            for process in processes:
+                process.join(max(0.0, end - time.monotonic()))
+        finally:
+            for process in processes:
+                process.terminate()
+            for process in processes:
+                process.join()
 
 
 @contextmanager
