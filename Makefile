@@ -107,11 +107,10 @@ $(BUILD)/.tests: $(BUILD)/.installed FORCE | build/.test-libraries
 cpp-test: $(BUILD)/.tests ## the C++ tests, the headers, the installed library
 	@$(CTEST) --test-dir $(BUILD)
 
-# On the CPU's own instruction set and on the least: the others are the same source.
 sanitizer-test: $(VENV)/.demo-packages build/.test-libraries ## the C++ tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	@$(CMAKE) --preset asan-ubsan -DCMAKE_COMPILE_WARNING_AS_ERROR=$(WERROR) >/dev/null
 	@$(CMAKE) --build --preset asan-ubsan
-	@$(CTEST) --test-dir build/asan-ubsan --exclude-regex /cpu_avx
+	@$(CTEST) --test-dir build/asan-ubsan
 
 # for so long
 TSAN_SECONDS ?= 120
