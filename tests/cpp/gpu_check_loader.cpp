@@ -16,7 +16,7 @@ namespace robocache::testing {
 /// many, copied, relative and neither, by indices and by a state that moves on.
 void check_loader() {
   const LoaderEngine& cuda = loader_engine("cuda");
-  for (std::uint64_t seed = 87'000; seed < 87'060; ++seed) {
+  for (std::uint64_t seed = 87'000; seed < 87'076; ++seed) {
     const std::string what = "loader, seed " + std::to_string(seed);
     LoaderWanted wanted;
     if (seed % 3 == 0) wanted.value_type = wanted.out_type = DataType::kFloat32;
@@ -27,8 +27,14 @@ void check_loader() {
     if (seed % 4 == 1) {
       wanted.is_copied = true;
       wanted.timeline = Timeline::kRows;
+      wanted.is_image = false;
+    }
+    if (seed >= 87'060) {  // images by row beside rows that are copied
+      wanted = {};
+      wanted.value_type = DataType::kFloat32;
+      wanted.timeline = Timeline::kRows;
       wanted.is_relative = false;
-      wanted.is_image = seed % 8 == 1;
+      wanted.is_image = wanted.is_copied = true;
     }
     const LoaderProblem problem = random_loader_problem(seed, wanted);
     Random random(seed);
