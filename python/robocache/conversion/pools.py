@@ -14,6 +14,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
 from multiprocessing import connection
 from typing import Any, Protocol, TypeVar
+from weakref import WeakSet
 
 from robocache.readers import MissingLibrary
 
@@ -112,7 +113,7 @@ class Processes:
         self.window = 2 * workers
         self._workers = workers
         self._executor = self._start()
-        self._under_way: set[Future[Any]] = set()
+        self._handles: WeakSet[Future[Any]] = WeakSet()
 
     def _start(self) -> ProcessPoolExecutor:
         return ProcessPoolExecutor(
@@ -128,8 +129,7 @@ class Processes:
                 self._end(0.0)
                 self._executor = self._start()
                 handle = self._executor.submit(function, *task)
-        self._under_way.add(handle)
-        handle.add_done_callback(self._under_way.discard)
+        self._handles.add(handle)
         return handle
 
     def result(self, handle: Future[Any]) -> Any:
@@ -147,8 +147,7 @@ class Processes:
     def close(self) -> None:
         """Ends the processes, also where they are busy."""
         # Those that are idle end by themselves, and clean up what their libraries made.
-        # A call that is done may still be in the set: callbacks come after its waiters.
-        is_busy = any(not handle.done() for handle in tuple(self._under_way))
+        is_busy = any(not handle.done() for handle in self._handles)
         self._end(0.0 if is_busy else PATIENCE_S)
 
     def _end(self, patience: float) -> None:
