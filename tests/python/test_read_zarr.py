@@ -139,9 +139,6 @@ def test_images(tmp_path: Path) -> None:
     )
 
 
-# ---- what is wrong -------------------------------------------------------------------------------
-
-
 @needs_zarr_3
 def test_workers_clean_up_after_its_library(tmp_path: Path) -> None:
     """numcodecs makes a semaphore where it is imported, which a process that is killed leaves."""
@@ -152,6 +149,9 @@ def test_workers_clean_up_after_its_library(tmp_path: Path) -> None:
     done = robocache("convert", tmp_path / "a.zarr", tmp_path / "s", *options)
     assert done.returncode == 0, done.stderr
     assert "semaphore" not in done.stderr
+
+
+# ---- what is wrong -------------------------------------------------------------------------------
 
 
 def test_without_a_rate(tmp_path: Path) -> None:
