@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import shutil
-import tempfile
 import zlib
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -30,30 +25,6 @@ def needs(path: Path) -> pytest.MarkDecorator:
     """Skips where a real recording is absent, saying so."""
     why = f"../shared/data/{path.relative_to(DATA)}, a real recording, is absent"
     return pytest.mark.skipif(not path.exists(), reason=why)
-
-
-@contextlib.contextmanager
-def folder_for_all() -> Iterator[Path]:
-    """A temporary folder that every user may enter; pytest's own may be entered by one."""
-    folder = Path(tempfile.mkdtemp(dir="/tmp"))
-    folder.chmod(0o755)
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder)
-
-
-@contextlib.contextmanager
-def without_privileges() -> Iterator[None]:
-    """As a user whom permissions bind; root may read everything."""
-    if os.geteuid() != 0:
-        yield
-        return
-    os.seteuid(65534)
-    try:
-        yield
-    finally:
-        os.seteuid(0)
 
 
 def checksum(array: np.ndarray) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import subprocess
@@ -12,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from recordings import folder_for_all, without_privileges
+from privileges import unprivileged
 
 import robocache as rc
 from robocache.cli import main
@@ -138,15 +140,20 @@ def test_errors_are_one_line(run: Any, tmp_path: Path) -> None:
     assert result.code == 2 and "frobnicate" in result.err
 
 
-def test_what_may_not_be_read(run: Any) -> None:
-    with folder_for_all() as folder:
-        path = folder / "a.csv"
-        path.write_text("t,x\n0.5,1\n")
-        path.chmod(0)
-        with without_privileges():
-            result = run("info", path)
+def refused(*arguments: str) -> tuple[object, str]:
+    """The exit code and the message of a command, called in this process."""
+    sys.argv = ["robocache", *arguments]
+    with contextlib.redirect_stderr(io.StringIO()) as err, pytest.raises(SystemExit) as stop:
+        main()
+    return stop.value.code, err.getvalue()
+
+
+def test_what_may_not_be_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("t,x\n0.5,1\n")
+    path.chmod(0)
     expected = f"robocache: {path}: expected a recording, got permission denied\n"
-    assert (result.code, result.err) == (2, expected)
+    assert unprivileged(refused, "info", str(path)) == (2, expected)
 
 
 def test_no_memory(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from recordings import folder_for_all, message_of, read_all, without_privileges
+from privileges import unprivileged
+from recordings import message_of, read_all
 
 from robocache.readers import ReadOptions, find_recordings, open_recording
 from robocache.readers.recording import row_times
@@ -165,11 +166,9 @@ def test_no_steps(tmp_path: Path) -> None:
     assert message_of(path) == f"{path}: expected steps (episode_0000000.npz), got none"
 
 
-def test_permission_denied() -> None:
-    with folder_for_all() as folder:
-        path = write(folder / "a", [[0, 2]], range(3))
-        closed = path / "episode_0000001.npz"
-        closed.chmod(0)
-        with without_privileges():
-            message = message_of(path)
+def test_permission_denied(tmp_path: Path) -> None:
+    path = write(tmp_path / "a", [[0, 2]], range(3))
+    closed = path / "episode_0000001.npz"
+    closed.chmod(0)
+    message = unprivileged(message_of, path)
     assert message == f"{closed}: expected the arrays of a step, got permission denied"

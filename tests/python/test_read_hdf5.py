@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from recordings import DATA, folder_for_all, message_of, needs, read_all, without_privileges
+from privileges import unprivileged
+from recordings import DATA, message_of, needs, read_all
 
 from robocache.readers import ReadOptions, open_recording
 from robocache.readers.recording import row_times
@@ -235,10 +236,8 @@ def test_without_episodes(tmp_path: Path) -> None:
     assert message_of(path, AT_20).endswith("(data/demo_0), got data")
 
 
-def test_permission_denied() -> None:
-    with folder_for_all() as folder:
-        path = write(folder / "a", {"demo_0": 2})
-        path.chmod(0)
-        with without_privileges():
-            message = message_of(path, AT_20)
+def test_permission_denied(tmp_path: Path) -> None:
+    path = write(tmp_path / "a", {"demo_0": 2})
+    path.chmod(0)
+    message = unprivileged(message_of, path, AT_20)
     assert message == f"{path}: expected a recording, got permission denied"

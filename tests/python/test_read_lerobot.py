@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 from lerobot_sets import FEATURES, rows_of, table_of, write_v2, write_v3
-from recordings import DATA, folder_for_all, message_of, needs, read_all, without_privileges
+from privileges import unprivileged
+from recordings import DATA, message_of, needs, read_all
 
 from robocache.readers import ReadOptions, open_recording
 from robocache.readers.recording import row_times
@@ -404,16 +405,13 @@ def test_absent_files_are_counted(tmp_path: Path) -> None:
     assert message_of(root).startswith(f"{root}: expected a recording: LeRobot (a folder with ")
 
 
-def test_permission_denied() -> None:
-    with folder_for_all() as folder:
-        root = write_v2(folder / "a", [2])
-        closed = root / "data/chunk-000/episode_000000.parquet"
-        closed.chmod(0)
-        with without_privileges():
-            message = message_of(root)
-        closed.chmod(0o644)
-        (root / "meta/info.json").chmod(0)
-        with without_privileges():
-            again = message_of(root)
+def test_permission_denied(tmp_path: Path) -> None:
+    root = write_v2(tmp_path / "a", [2])
+    closed = root / "data/chunk-000/episode_000000.parquet"
+    closed.chmod(0)
+    message = unprivileged(message_of, root)
+    closed.chmod(0o644)
+    (root / "meta/info.json").chmod(0)
+    again = unprivileged(message_of, root)
     assert message == f"{closed}: expected a Parquet file, got permission denied"
     assert again == f"{root}: expected a recording, got permission denied"

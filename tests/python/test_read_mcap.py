@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from message_files import MS, START, Messages, error_of, imu_numbers, read
-from recordings import folder_for_all, without_privileges
+from privileges import unprivileged
 
 from robocache.readers import find_reader
 
@@ -253,12 +253,10 @@ def test_a_checksum_that_differs(tmp_path: Path) -> None:
     assert error_of(path).startswith(f"{path}: expected an MCAP file, got CRCValidationError")
 
 
-def test_permission_denied() -> None:
-    with folder_for_all() as folder:
-        path = imu_file(folder / "imu.mcap", 2)
-        path.chmod(0)
-        with without_privileges():
-            assert error_of(path).endswith("got permission denied")
+def test_permission_denied(tmp_path: Path) -> None:
+    path = imu_file(tmp_path / "imu.mcap", 2)
+    path.chmod(0)
+    assert unprivileged(error_of, path).endswith("got permission denied")
 
 
 def test_no_messages(tmp_path: Path) -> None:

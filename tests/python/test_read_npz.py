@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from recordings import folder_for_all, message_of, read_all, without_privileges
+from privileges import unprivileged
+from recordings import message_of, read_all
 
 from robocache.readers import ReadOptions, RecordingError, find_recordings
 from robocache.readers.recording import CHUNK_BYTES
@@ -211,10 +212,8 @@ def test_no_rows(tmp_path: Path) -> None:
     assert read == {} and recording.notes == {"episodes without rows, skipped": 1}
 
 
-def test_permission_denied() -> None:
-    with folder_for_all() as folder:
-        path = write(folder / "a.npz", x=np.zeros(2), t=np.arange(2.0))
-        path.chmod(0)
-        with without_privileges():
-            message = message_of(path)
+def test_permission_denied(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.npz", x=np.zeros(2), t=np.arange(2.0))
+    path.chmod(0)
+    message = unprivileged(message_of, path)
     assert message == f"{path}: expected a recording, got permission denied"

@@ -12,15 +12,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from recordings import (
-    DATA,
-    collect,
-    folder_for_all,
-    message_of,
-    needs,
-    read_all,
-    without_privileges,
-)
+from privileges import unprivileged
+from recordings import DATA, collect, message_of, needs, read_all
 
 from robocache.readers import (
     MissingLibrary,
@@ -440,12 +433,10 @@ def test_no_files(tmp_path: Path) -> None:
     assert error_of(path) == f"{path}: expected an RLDS data set with .tfrecord files, got none"
 
 
-def test_permission_denied() -> None:
-    with folder_for_all() as folder:
-        path = data_set(folder, {"train": [3]})
-        next(path.glob("toy-*")).chmod(0)
-        with without_privileges():
-            assert error_of(path).endswith("got permission denied")
+def test_permission_denied(tmp_path: Path) -> None:
+    path = data_set(tmp_path, {"train": [3]})
+    next(path.glob("toy-*")).chmod(0)
+    assert unprivileged(error_of, path).endswith("got permission denied")
 
 
 def test_without_google_crc32c(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ from message_files import (
     read,
     write,
 )
-from recordings import folder_for_all, without_privileges
+from privileges import unprivileged
 
 from robocache.readers import RecordingError, find_reader, find_recordings
 from robocache.readers.recording import MissingLibrary
@@ -59,12 +59,10 @@ def test_no_messages(tmp_path: Path, storage: str) -> None:
     assert "with messages, got one with none" in error_of(path)
 
 
-def test_permission_denied(storage: str) -> None:
-    with folder_for_all() as folder:
-        path = bag_of(folder, storage, 3)
-        data_file(path).chmod(0)
-        with without_privileges():
-            assert "permission denied" in error_of(path).lower()
+def test_permission_denied(tmp_path: Path, storage: str) -> None:
+    path = bag_of(tmp_path, storage, 3)
+    data_file(path).chmod(0)
+    assert "permission denied" in unprivileged(error_of, path).lower()
 
 
 def test_foreign(tmp_path: Path) -> None:

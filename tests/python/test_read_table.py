@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from recordings import DATA, folder_for_all, message_of, needs, read_all, without_privileges
+from privileges import unprivileged
+from recordings import DATA, message_of, needs, read_all
 
 import robocache as rc
 from robocache.readers import ReadOptions, find_recordings, open_recording, table
@@ -355,14 +356,12 @@ def test_damaged_parquet(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.parquet"])
-def test_permission_denied(name: str) -> None:
-    with folder_for_all() as folder:
-        path = folder / name
-        columns = pa.table({"t": [0.0, 0.1], "x": [1, 2]})
-        (csv.write_csv if name == "a.csv" else pq.write_table)(columns, path)
-        path.chmod(0)
-        with without_privileges():
-            message = message_of(path)
+def test_permission_denied(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    columns = pa.table({"t": [0.0, 0.1], "x": [1, 2]})
+    (csv.write_csv if name == "a.csv" else pq.write_table)(columns, path)
+    path.chmod(0)
+    message = unprivileged(message_of, path)
     assert message == f"{path}: expected a recording, got permission denied"
 
 

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 from message_files import error_of, read
-from recordings import DATA, folder_for_all, needs, without_privileges
+from privileges import unprivileged
+from recordings import DATA, needs
 
 from robocache.readers import MissingLibrary, RecordingError, find_reader, ulog
 
@@ -211,12 +212,10 @@ def test_bad_input(tmp_path: Path) -> None:
     assert error_of(path) == f"{path}: expected a PX4 ULog file with messages, got one without"
 
 
-def test_permission_denied() -> None:
-    with folder_for_all() as folder:
-        path = small_log([1000]).save(folder / "a.ulg")
-        path.chmod(0)
-        with without_privileges():
-            assert error_of(path).endswith("got permission denied")
+def test_permission_denied(tmp_path: Path) -> None:
+    path = small_log([1000]).save(tmp_path / "a.ulg")
+    path.chmod(0)
+    assert unprivileged(error_of, path).endswith("got permission denied")
 
 
 def test_without_pyulog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from recordings import DATA, folder_for_all, needs, read_all, without_privileges
+from privileges import unprivileged
+from recordings import DATA, needs, read_all
 
 from robocache.readers import ReadOptions, RecordingError, images
 from robocache.readers.recording import CHUNK_BYTES, row_times
@@ -193,12 +194,11 @@ def test_a_truncated_video(tmp_path: Path, size: int) -> None:
     assert str(error.value).startswith(f"{video}: expected a video, got ")
 
 
-def test_permission_denied() -> None:
-    with folder_for_all() as folder:
-        video = write_video(folder / "a.mp4", [0, 512])
-        video.chmod(0)
-        with without_privileges(), pytest.raises(RecordingError) as error:
-            numbers(video, row_times(0, 2, 30))
+def test_permission_denied(tmp_path: Path) -> None:
+    video = write_video(tmp_path / "a.mp4", [0, 512])
+    video.chmod(0)
+    with pytest.raises(RecordingError) as error:
+        unprivileged(numbers, video, row_times(0, 2, 30))
     assert str(error.value) == f"{video}: expected a video, got permission denied"
 
 

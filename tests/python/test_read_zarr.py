@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from conversions import robocache
 from numpy.typing import NDArray
-from recordings import DATA, folder_for_all, message_of, needs, read_all, without_privileges
+from privileges import unprivileged
+from recordings import DATA, message_of, needs, read_all
 
 from robocache.readers import ReadOptions, find_recordings, open_recording
 from robocache.readers.recording import row_times
@@ -217,11 +218,9 @@ def test_no_episodes(tmp_path: Path) -> None:
     assert read == {}
 
 
-def test_permission_denied() -> None:
-    with folder_for_all() as folder:
-        write(folder / "a", [12])
-        (folder / "a/data/action/0.0").chmod(0)
-        with without_privileges():
-            message = message_of(folder / "a", AT_10)
-    expected = f"{folder / 'a'}: expected episode_0 to be readable, got permission denied"
+def test_permission_denied(tmp_path: Path) -> None:
+    write(tmp_path / "a", [12])
+    (tmp_path / "a/data/action/0.0").chmod(0)
+    message = unprivileged(message_of, tmp_path / "a", AT_10)
+    expected = f"{tmp_path / 'a'}: expected episode_0 to be readable, got permission denied"
     assert message == expected

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from recordings import folder_for_all, without_privileges
+from privileges import unprivileged
 
 from robocache import readers
 from robocache.conversion import convert
@@ -143,16 +143,14 @@ def test_recordings_of_a_folder_are_sorted(letters: Reader, tmp_path: Path) -> N
     assert found == ["a", "b/1", "b/2", "c/d/e"]
 
 
-def test_permission_denied(letters: Reader) -> None:
-    with folder_for_all() as folder:
-        closed, good = folder / "closed", folder / "good"
-        for path, mode in ((closed, 0), (good, 0o644)):
-            path.write_bytes(b"ABC")
-            path.chmod(mode)
-        with without_privileges():
-            with pytest.raises(RecordingError) as error:
-                open_recording(closed)
-            found = find_recordings(folder)
+def test_permission_denied(tmp_path: Path) -> None:
+    closed, good = tmp_path / "closed.csv", tmp_path / "good.csv"
+    for path, mode in ((closed, 0), (good, 0o644)):
+        path.write_text("t,x\n0.5,1\n")
+        path.chmod(mode)
+    with pytest.raises(RecordingError) as error:
+        unprivileged(open_recording, closed)
+    found = unprivileged(find_recordings, tmp_path)
     assert str(error.value) == f"{closed}: expected a recording, got permission denied"
     assert found == [closed, good]
 

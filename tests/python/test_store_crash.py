@@ -103,12 +103,11 @@ def test_full_disk(tmp_path: Path) -> None:
 
 DENIED = """
 import os, sys
+sys.path.insert(0, sys.argv[2])
 import robocache as rc
-import numpy as np
-rc.StoreWriter, rc.ShardWriter  # imported as long as that is allowed
+from privileges import drop_privileges
 os.chdir(sys.argv[1])
-if os.geteuid() == 0:
-    os.seteuid(65534)
+drop_privileges()
 for path, append in (("folder/store", False), ("folder", False), ("store", True), ("locked", True)):
     try:
         rc.StoreWriter(path, append=append)
@@ -131,11 +130,10 @@ def test_permission_denied(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "locked" / ".lock").chmod(0o400)
     (tmp_path / "store" / ".lock").unlink()
-    tmp_path.chmod(0o755)
     for name in ("store", "folder", "locked"):
         (tmp_path / name).chmod(0o555)
     try:
-        named = run_script(DENIED, tmp_path).split()
+        named = run_script(DENIED, tmp_path, Path(__file__).parent).split()
     finally:
         for name in ("store", "folder", "locked"):
             (tmp_path / name).chmod(0o755)

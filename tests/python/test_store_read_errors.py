@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import shutil
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from privileges import unprivileged
 from spoiled_stores import INTEGER, SHARD, problem, small_store
 from stores import HandStore, sealed
 
@@ -88,31 +86,12 @@ def test_a_shard_is_missing(store: HandStore) -> None:
     )
 
 
-@contextlib.contextmanager
-def as_nobody() -> Iterator[None]:
-    """Root may read everything: for a while this process is somebody else."""
-    user = os.geteuid()
-    if user == 0:
-        os.seteuid(65534)
-    try:
-        yield
-    finally:
-        if user == 0:
-            os.seteuid(user)
-
-
 @pytest.mark.parametrize("name", ["manifest.json", SHARD, "."])
 def test_permission_denied(store: HandStore, name: str) -> None:
-    # pytest's own folder is closed to others.
-    with tempfile.TemporaryDirectory() as outer:
-        Path(outer).chmod(0o755)
-        folder = Path(shutil.copytree(store.folder, Path(outer) / "st"))
-        folder.chmod(0o755)
-        (folder / name).chmod(0)
-        expected = "a file that can be opened" if name != "." else "the folder of an episode store"
-        with as_nobody():
-            said = problem(folder)
-        (folder / name).chmod(0o700)
+    expected = "a file that can be opened" if name != "." else "the folder of an episode store"
+    (store.folder / name).chmod(0)
+    said = unprivileged(problem, store.folder)
+    (store.folder / name).chmod(0o700)
     where = "ST" if name == "." else f"ST/{name}"
     assert said == f"{where}: expected {expected}, got Permission denied"
 
