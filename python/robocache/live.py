@@ -6,6 +6,7 @@ import math
 import operator
 import os
 import threading
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -48,6 +49,7 @@ class _Stream:
         self.size = spec.elements * self.dtype.itemsize
         # Held by who pushes: a ring takes rows of one thread at a time.
         self.lock = threading.Lock()
+        self.has_warned = False  # of a full ring
 
 
 class LiveAligner:
@@ -73,7 +75,8 @@ class LiveAligner:
             their windows reach back for at the spec's rate, half as many again, and those of a
             quarter of a second.
         ring_rows: How many rows of a stream may be pushed between two queries, by stream; more are
-            dropped. Others have room for a quarter of a second.
+            dropped, the first of them with a ``UserWarning``. Others have room for a quarter of a
+            second.
         max_future_s: A row stamped later than a query by more than this is a mistake: it is given
             up, and counted.
         reuse_buffers: Whether a query overwrites the tensors of the last one, in place of new ones.
@@ -174,6 +177,7 @@ class LiveAligner:
 
         Returns:
             Whether there was room for it. False: queries are behind; it is dropped, and counted.
+            The first row of a stream that is dropped is a ``UserWarning``.
 
         Raises:
             ValueError: An unknown stream or robot, a stream whose window reaches into the future,
@@ -205,6 +209,8 @@ class LiveAligner:
         if status == LiveStatus.OK:
             return True
         if status == LiveStatus.RING_IS_FULL:
+            if not to.has_warned:
+                self._warn_full(to)
             return False
         self._refuse_push(status, to, robot)
         raise RuntimeError(f"push: {LiveStatus(status).name}")
@@ -228,7 +234,8 @@ class LiveAligner:
             valid: Which rows are real, [N] bool; None: all.
 
         Returns:
-            How many there was room for; the others were dropped, and counted.
+            How many there was room for; the others were dropped, and counted. The first time that
+            this happens to a stream is a ``UserWarning``.
 
         Raises:
             ValueError, TypeError: As of :meth:`push`.
@@ -252,7 +259,7 @@ class LiveAligner:
                 got = f"{mask.dtype} {list(mask.shape)}"
                 raise ValueError(f"{stream}: valid: expected bool [N={len(times)}], got {got}")
         with to.lock:
-            return self._aligner.push_many(
+            taken = self._aligner.push_many(
                 to.number,
                 len(times),
                 times.ctypes.data,
@@ -262,6 +269,21 @@ class LiveAligner:
                 None if robots is None else robots.ctypes.data,
                 None if mask is None else mask.ctypes.data,
             )
+        if taken < len(times) and not to.has_warned:
+            self._warn_full(to)
+        return taken
+
+    def _warn_full(self, stream: _Stream) -> None:
+        """Warns once for each stream; :meth:`stats` counts all rows that are dropped."""
+        stream.has_warned = True
+        name, ring = stream.spec.name, self._aligner.rows[stream.number][1]
+        warnings.warn(
+            f"LiveAligner: {name}: the ring is full: more than {ring} rows were pushed since the "
+            f"last query, and newer ones are dropped (query more often, or set "
+            f"ring_rows={{{name!r}: {2 * ring}}}; stats()[{name!r}].dropped_full counts them)",
+            UserWarning,
+            stacklevel=3,  # the caller of push or push_many
+        )
 
     def _refuse_push(self, status: int, stream: _Stream, robot: int) -> None:
         if status == LiveStatus.TAKES_NO_ROWS:

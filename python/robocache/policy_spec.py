@@ -20,6 +20,9 @@ from robocache.store.normalization import Normalization
 VERSION = 1
 Layout: TypeAlias = tuple[tuple[str, int], ...]
 
+# How messages word why a file can't be read; the system's words for the rest.
+_PROBLEMS = {FileNotFoundError: "no such file", IsADirectoryError: "a folder"}
+
 
 class RelativeTo(NamedTuple):
     """What was subtracted from a stream before it was normalised."""
@@ -150,9 +153,17 @@ class PolicySpec:
         Raises:
             ValueError: `<path>: <field>: expected ..., got ...`: a field is missing, unknown, of
                 another type or of another version.
-            OSError: The file can't be read.
+            OSError: `<path>: expected a policy spec, ... got ...`: the file can't be read.
         """
-        return cls.from_json(Path(path).read_bytes(), os.fspath(path))
+        name = os.fspath(path)
+        try:
+            text = Path(path).read_bytes()
+        except OSError as error:
+            got = _PROBLEMS.get(type(error)) or error.strerror or type(error).__name__
+            raise type(error)(
+                f"{name}: expected a policy spec, as loader.spec().save(...) writes it, got {got}"
+            ) from None
+        return cls.from_json(text, name)
 
     def to_json(self) -> str:
         """The text of its file. Numbers come back from it exactly."""

@@ -251,19 +251,43 @@ class _Arrivals:
             self.values = torch.from_numpy(np.array(self.values)).view(torch.bfloat16)
         self.done = 0
 
-    def push_until(self, aligner: LiveAligner, now_ns: int, room: int) -> None:
-        """Pushes what had arrived by then.
+    def arrived_by(self, now_ns: int) -> int:
+        """How many rows had arrived by a time."""
+        return int(np.searchsorted(self.arrivals, now_ns, side="right"))
 
-        `room`: rows that the ring has room for; if there are more, queries take them on the way.
-        """
-        end = int(np.searchsorted(self.arrivals, now_ns, side="right"))
-        while self.done < end:
-            rows = slice(self.done, min(end, self.done + room))
-            valid = None if self.valid is None else self.valid[rows]
-            aligner.push_many(self.name, self.times[rows], self.values[rows], valid=valid)
-            self.done = rows.stop
-            if self.done < end:
-                aligner.query(int(self.arrivals[self.done - 1]))
+    def push_until(self, aligner: LiveAligner, end: int) -> None:
+        """Pushes the rows before `end` that have not been pushed."""
+        if self.done >= end:
+            return
+        rows = slice(self.done, end)
+        valid = None if self.valid is None else self.valid[rows]
+        aligner.push_many(self.name, self.times[rows], self.values[rows], valid=valid)
+        self.done = end
+
+
+def _push_all(
+    aligner: LiveAligner, streams: Sequence[_Arrivals], room: Mapping[str, int], now_ns: int
+) -> None:
+    """Pushes the rows of all streams that had arrived by a time, merged by arrival.
+
+    Where more rows arrive than a ring has room for, a query at the arrival of the last row that
+    fits empties all rings. Queries never go back in time.
+
+    Args:
+        aligner: Takes the rows.
+        streams: The rows of an episode.
+        room: Rows that each stream's ring has room for.
+        now_ns: The time.
+    """
+    while True:
+        full = [s for s in streams if s.arrived_by(now_ns) - s.done > room[s.name]]
+        until = min((int(s.arrivals[s.done + room[s.name] - 1]) for s in full), default=now_ns)
+        for stream in streams:
+            end = min(stream.arrived_by(until), stream.done + room[stream.name])
+            stream.push_until(aligner, end)
+        if not full:
+            return
+        aligner.query(until)
 
 
 class _Run:
@@ -325,8 +349,7 @@ class _Run:
         room = {name: ring for name, (_, ring) in aligner.rows.items()}
         batches = []
         for now in self.anchors["time"][begin:end].tolist():
-            for stream in streams:
-                stream.push_until(aligner, now, room[stream.name])
+            _push_all(aligner, streams, room, now)
             start = time.perf_counter_ns()
             batches.append(aligner.query(now))
             self.took.append(time.perf_counter_ns() - start)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import threading
+import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -347,9 +348,9 @@ def test_actions_however_they_lie() -> None:
 
 def test_what_is_counted() -> None:
     aligner = rc.LiveAligner(SPEC, buffer_rows={"joints": 4}, ring_rows={"joints": 4})
-    assert [aligner.push("joints", i * 10 * MS, [i, i]) for i in range(6)] == [True] * 4 + [
-        False
-    ] * 2
+    with pytest.warns(UserWarning, match="^LiveAligner: joints: the ring is full"):
+        pushed = [aligner.push("joints", i * 10 * MS, [i, i]) for i in range(6)]
+    assert pushed == [True] * 4 + [False] * 2
     aligner.query(30 * MS)
     for time in (30 * MS, 5 * MS, 100 * MS, 10**15):
         aligner.push("joints", time, [0, 0])
@@ -361,6 +362,37 @@ def test_what_is_counted() -> None:
     assert stats.taken == stats.held + stats.outdated + stats.too_late + stats.future
     assert aligner.rows == {"joints": (4, 4)}
     assert rc.LiveAligner(SPEC).stats()["joints"].newest_ns is None
+
+
+@pytest.mark.parametrize("is_batched", [False, True])
+def test_a_full_ring_warns_once_a_stream(is_batched: bool) -> None:
+    both = replace(SPEC, streams=[make_stream("joints"), make_stream("force")], anchor="force")
+    aligner = rc.LiveAligner(both, ring_rows={"joints": 4, "force": 16})
+
+    def push(stream: str, rows: int) -> None:
+        times = np.arange(rows) * MS
+        if is_batched:
+            aligner.push_many(stream, times, np.zeros((rows, 2), np.float32))
+            return
+        for time in times.tolist():
+            aligner.push(stream, time, [0.0, 0.0])
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for _ in range(2):
+            push("joints", 9)
+        push("force", 16)
+        assert len(caught) == 1
+        push("force", 1)
+    first, second = caught
+    assert (first.category, first.filename) == (UserWarning, __file__)
+    assert str(first.message) == (
+        "LiveAligner: joints: the ring is full: more than 4 rows were pushed since the last query, "
+        "and newer ones are dropped (query more often, or set ring_rows={'joints': 8}; "
+        "stats()['joints'].dropped_full counts them)"
+    )
+    assert str(second.message).startswith("LiveAligner: force: the ring is full: more than 16 rows")
+    assert aligner.stats()["joints"].dropped_full == 14
 
 
 def expect(error: type[Exception], message: str, call: Callable[[], Any]) -> None:
@@ -487,7 +519,7 @@ def test_options_that_do_not_fit() -> None:
     ages = replace(SPEC, streams=[make_stream("joints"), make_stream("joints_age")])
     message = "spec: streams: expected keys of the output that differ, got 'joints_age' twice"
     expect(ValueError, message, make(ages))
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(FileNotFoundError, match=r"^/nowhere/policy_spec.json: expected a policy"):
         rc.LiveAligner("/nowhere/policy_spec.json")
     if not torch.cuda.is_available():
         message = "device: expected 'cpu' where torch finds no GPU, got 'cuda'"

@@ -272,8 +272,13 @@ def test_files_that_are_wrong(
 
 def test_files_that_are_none(tmp_path: Path) -> None:
     path = tmp_path / "policy_spec.json"
-    with pytest.raises(FileNotFoundError):
+    wanted = "expected a policy spec, as loader.spec().save(...) writes it"
+    with pytest.raises(FileNotFoundError) as missing:
         rc.PolicySpec.load(path)
+    assert str(missing.value) == f"{path}: {wanted}, got no such file"
+    with pytest.raises(IsADirectoryError) as folder:
+        rc.PolicySpec.load(tmp_path)
+    assert str(folder.value) == f"{tmp_path}: {wanted}, got a folder"
     for text, got in (("", "byte"), ("[1]", "[1]"), ('{"a": 1, "a": 2}', '"a" twice')):
         path.write_text(text)
         with pytest.raises(ValueError, match="expected") as error:

@@ -142,6 +142,24 @@ def test_anchors_far_apart(tmp_path: Path) -> None:
     expect_the_same(store, loader)
 
 
+def test_streams_that_begin_long_before_the_anchors(tmp_path: Path) -> None:
+    """Rings are emptied on the way to the first anchor, by queries in the order of time."""
+    with rc.StoreWriter(tmp_path / "s") as writer, writer.episode() as episode:
+        times = 6_000_000_000 + np.arange(60) * 50_000_000
+        episode.add("anchor", times, np.arange(60, dtype=np.float32)[:, None])
+        rng = np.random.default_rng(0)
+        for i, name in enumerate(("arm", "hand", "burst")):
+            times = np.arange(90) * 100_000_000 + i * 7_000_000
+            values = rng.normal(size=(90, 2)).astype(np.float32)
+            # Of the last one, more rows arrive at once than its ring has room for.
+            received = np.maximum(times, 2_000_000_000) if name == "burst" else None
+            episode.add(name, times, values, received=received)
+    offsets = [-0.2, -0.1, 0.0]
+    keys = ("anchor", "arm", "hand", "burst")
+    loader = rc.Loader(tmp_path / "s", 2, dict.fromkeys(keys, offsets), device="cpu")
+    expect_the_same(tmp_path / "s", loader)
+
+
 # ---- of others, and the demo's -------------------------------------------------------------------
 
 
@@ -291,3 +309,10 @@ def test_stores_that_do_not_fit(
     with pytest.raises(ValueError, match=r"^spec: expected a stream without steps past the anchor"):
         rc.replay_store(store, ahead)
     assert call(monkeypatch, "replay", tmp_path / "none", "--spec", spec) == 2
+    capsys.readouterr()
+    for path, got in ((tmp_path / "missing.json", "no such file"), (tmp_path, "a folder")):
+        assert call(monkeypatch, "replay", store.path, "--spec", path) == 2
+        assert capsys.readouterr().err == (
+            f"robocache: {path}: expected a policy spec, as loader.spec().save(...) writes it, "
+            f"got {got}\n"
+        )
