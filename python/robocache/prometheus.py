@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from robocache._metrics import metrics
+from robocache.extras import install_hint
 from robocache.readers.recording import MissingLibrary
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class MetricsCollector:
             if error.name is None or error.name.partition(".")[0] != "prometheus_client":
                 raise
             raise MissingLibrary(
-                "rc.MetricsCollector needs prometheus_client: pip install 'robocache[metrics]'",
+                f"rc.MetricsCollector needs prometheus_client: {install_hint('metrics')}",
                 name="prometheus_client",
             ) from None
         self._core: Any = prometheus_client.core

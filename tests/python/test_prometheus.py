@@ -101,6 +101,8 @@ def test_without_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "prometheus_client", None)
     with pytest.raises(
         ImportError,
-        match=r"^rc\.MetricsCollector needs prometheus_client: pip install 'robocache\[metrics\]'$",
+        match=r"^rc\.MetricsCollector needs prometheus_client: "
+        r"pip install 'prometheus-client>=0\.19' "
+        r"\(or, in a checkout: pip install '\.\[metrics\]'\)$",
     ):
         rc.MetricsCollector()

@@ -442,5 +442,5 @@ def test_permission_denied(tmp_path: Path) -> None:
 def test_without_google_crc32c(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = data_set(tmp_path, {"train": [3]})
     monkeypatch.setitem(sys.modules, "google_crc32c", None)
-    with pytest.raises(MissingLibrary, match=r"google_crc32c: pip install 'robocache\[rlds\]'"):
+    with pytest.raises(MissingLibrary, match="google_crc32c: pip install google-crc32c pillow "):
         read_all(path, ReadOptions(rate=10.0))

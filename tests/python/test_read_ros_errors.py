@@ -148,5 +148,5 @@ def test_without_rosbags(tmp_path: Path, storage: str, monkeypatch: pytest.Monke
     for name in [name for name in sys.modules if name.split(".")[0] == "rosbags"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "rosbags", None)
-    with pytest.raises(MissingLibrary, match=r"needs rosbags: pip install 'robocache\[ros\]'"):
+    with pytest.raises(MissingLibrary, match=r"needs rosbags: pip install 'mcap>=1\.2' pillow "):
         read(path)

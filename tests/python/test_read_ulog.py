@@ -221,5 +221,5 @@ def test_permission_denied(tmp_path: Path) -> None:
 def test_without_pyulog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = small_log([1000]).save(tmp_path / "a.ulg")
     monkeypatch.setitem(sys.modules, "pyulog", None)
-    with pytest.raises(MissingLibrary, match=r"needs pyulog: pip install 'robocache\[ulog\]'"):
+    with pytest.raises(MissingLibrary, match=r"needs pyulog: pip install 'pyulog>=1\.1' "):
         read(path)

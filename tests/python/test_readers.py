@@ -200,7 +200,10 @@ def test_topics_are_patterns() -> None:
 def test_a_missing_library_says_what_to_install() -> None:
     with pytest.raises(MissingLibrary) as error:
         require("no_such_library.part", "ULog", "ulog")
-    expected = "reading ULog needs no_such_library: pip install 'robocache[ulog]'"
+    expected = (
+        "reading ULog needs no_such_library: pip install 'pyulog>=1.1' "
+        "(or, in a checkout: pip install '.[ulog]')"
+    )
     assert str(error.value) == expected
 
 

@@ -186,7 +186,7 @@ def view(
 ) -> None:
     """A picture of an episode: when each stream has rows, its rate, its gaps, its values.
 
-    An output that ends in .rrd is a recording for Rerun's viewer (pip install 'robocache[view]'),
+    An output that ends in .rrd is a recording for Rerun's viewer (pip install rerun-sdk),
     images included.
     """
     from robocache.cli.view import run

@@ -9,7 +9,7 @@ from robocache.readers.recording import require
 
 def run(output: Path, seed: int, duration_s: float) -> None:
     """Runs the demo, where what it needs is installed."""
-    require("matplotlib", "(drawing) the demo's pictures", "demo")
+    require("matplotlib", "the demo's pictures", "demo", "drawing")
     from robocache.demo import run as demo
 
     demo.run(output, seed, duration_s)

@@ -33,7 +33,7 @@ def run(path: Path, options: ReadOptions, index: int, output: Path) -> None:
 
             write_rerun(episode, streams, title, output)
         else:
-            require("matplotlib", "(drawing) a picture", "view")
+            require("matplotlib", "a picture", "view", "drawing")
             from robocache.view.timeline import draw_timeline
 
             draw_timeline(episode, streams, check_episode(streams, index), title, output)

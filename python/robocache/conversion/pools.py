@@ -16,6 +16,7 @@ from multiprocessing import connection
 from typing import Any, Protocol, TypeVar
 from weakref import WeakSet
 
+from robocache.extras import install_hint
 from robocache.readers import MissingLibrary
 
 Result = TypeVar("Result")
@@ -199,7 +200,7 @@ class RayTasks:
             import ray
         except ModuleNotFoundError as error:
             raise MissingLibrary(
-                "converting on Ray needs ray: pip install 'robocache[ray]'", name="ray"
+                f"converting on Ray needs ray: {install_hint('ray')}", name="ray"
             ) from error
         self._ray: Any = ray
         self._was_running = ray.is_initialized()

@@ -151,8 +151,9 @@ def export_lerobot(
 
 def _arrow() -> tuple[Any, Any]:
     """Pyarrow and its parquet part."""
-    what = "(writing) LeRobot"
-    return require("pyarrow", what, "export"), require("pyarrow.parquet", what, "export")
+    names = ("pyarrow", "pyarrow.parquet")
+    pa, pq = (require(name, "LeRobot", "export", "writing") for name in names)
+    return pa, pq
 
 
 def feature(stream: str) -> str:
@@ -464,7 +465,7 @@ def _rgb(pictures: NDArray[np.uint8]) -> NDArray[np.uint8]:
 def _pictures(pictures: NDArray[np.uint8]) -> Any:
     """Pictures as PNG files in a column, as the datasets library has them."""
     pa, _ = _arrow()
-    image = require("PIL.Image", "(writing) images", "export")
+    image = require("PIL.Image", "images", "export", "writing")
     rows = []
     for picture in pictures:
         data = io.BytesIO()

@@ -41,7 +41,7 @@ class VideoFile:
                 f"{path.name}: expected frames of even width and height for video, got "
                 f"{width}x{height} (--no-video stores images)"
             )
-        av = require("av", "(writing) video", "export")
+        av = require("av", "video", "export", "writing")
         os.environ.setdefault("SVT_LOG", "1")  # this encoder reports its settings on stderr
         self.frames = 0
         self.bytes = 0

@@ -24,6 +24,8 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from robocache.extras import install_hint
+
 CHUNK_BYTES = 32 << 20
 """How large a chunk of rows should be at most; a single row may be larger."""
 
@@ -234,7 +236,7 @@ class Reader:
     format: str
     """Its name, such as ``"LeRobot"``."""
     extra: str
-    """What brings its library: ``pip install 'robocache[extra]'``."""
+    """The extra that brings its library, a key of :data:`robocache.extras.EXTRAS`."""
     expects: str
     """What makes a file or folder one of these, for messages: ``a folder with meta/info.json``."""
     recognises: Callable[[Path], bool]
@@ -252,11 +254,11 @@ _imported: dict[str, Any] = {}
 """What `require` imported: asked for with every column, where the import system takes a while."""
 
 
-def require(module: str, what: str, extra: str) -> Any:
-    """Imports a reader's library.
+def require(module: str, what: str, extra: str, doing: str = "reading") -> Any:
+    """Imports a library of an extra.
 
     Raises:
-        MissingLibrary: If it is not installed: ``reading {what} needs {library}: pip install ...``.
+        MissingLibrary: If it is not installed: ``{doing} {what} needs {library}: pip install ...``.
     """
     known = _imported.get(module)
     if known is not None and sys.modules.get(module) is known:
@@ -267,7 +269,7 @@ def require(module: str, what: str, extra: str) -> Any:
         library = module.partition(".")[0]
         if error.name is None or error.name.partition(".")[0] != library:
             raise  # it is there, and something else that it needs is not
-        message = f"reading {what} needs {library}: pip install 'robocache[{extra}]'"
+        message = f"{doing} {what} needs {library}: {install_hint(extra)}"
         raise MissingLibrary(message, name=library) from None
     return _imported[module]
 

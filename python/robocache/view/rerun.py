@@ -29,7 +29,7 @@ def write_rerun(episode: EpisodeData, streams: Sequence[Series], title: str, pat
     Raises:
         MissingLibrary: If rerun-sdk is not installed.
     """
-    rr = require("rerun", "(writing) a Rerun recording", "view")
+    rr = require("rerun", "a Rerun recording", "view", "writing")
     path.parent.mkdir(parents=True, exist_ok=True)
     recording = rr.RecordingStream("robocache", recording_id=title)
     recording.save(str(path))

@@ -1,0 +1,29 @@
+"""The optional dependencies, and how messages say to install them."""
+
+from __future__ import annotations
+
+import shlex
+
+EXTRAS: dict[str, tuple[str, ...]] = {
+    "demo": ("matplotlib",),
+    "export": ("av>=14", "pillow", "pyarrow"),
+    "metrics": ("prometheus-client>=0.19",),
+    "ray": ("ray>=2.40",),
+    "view": ("matplotlib", "rerun-sdk>=0.24"),
+    "hdf5": ("h5py>=3.8", "pillow"),
+    "images": ("pillow",),
+    "lerobot": ("av>=14", "pillow", "pyarrow>=14"),
+    "parquet": ("pyarrow>=14",),
+    "rlds": ("google-crc32c", "pillow"),
+    "ros": ("mcap>=1.2", "pillow", "rosbags>=0.11"),
+    "ulog": ("pyulog>=1.1",),
+    "video": ("av>=14",),
+    "zarr": ("pillow", "zarr>=2.16"),
+}
+"""The packages of each extra, as pyproject.toml declares them."""
+
+
+def install_hint(extra: str) -> str:
+    """The commands that install an extra, without and with a checkout: ``pip install ...``."""
+    packages = " ".join(shlex.quote(package) for package in EXTRAS[extra])
+    return f"pip install {packages} (or, in a checkout: pip install '.[{extra}]')"
