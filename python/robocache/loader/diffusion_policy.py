@@ -16,6 +16,7 @@ import torch
 from numpy.typing import NDArray
 
 from robocache.loader.anchors import ANCHOR
+from robocache.loader.foreign_options import refuse_foreign
 from robocache.loader.order import check_integer
 from robocache.loader.residency import FileRows
 from robocache.loader.sources import PathLike, converted, data_set
@@ -130,6 +131,8 @@ class FromDiffusionPolicy:
             >>> next(iter(loader))["action"].shape
             torch.Size([256, 16, 2])
         """
+        make: Any = cls
+        refuse_foreign(make, options)
         steps = check_integer("horizon", horizon, 1)
         before, after = (
             min(max(check_integer(name, pad, -(2**31)), 0), steps - 1)
@@ -146,7 +149,6 @@ class FromDiffusionPolicy:
         for key in wanted:
             if key not in made.streams:
                 raise ValueError(f"keys: expected some of {', '.join(made.streams)}; got {key!r}")
-        make: Any = cls
         loader: Self = make(
             made,
             batch_size,

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor
 
+from robocache.loader.foreign_options import refuse_foreign
 from robocache.loader.sources import PathLike, converted, data_set
 from robocache.loader.windows import TOLERANCE_S, Window
 from robocache.normalizer.given import vector
@@ -147,6 +148,8 @@ class FromLeRobot:
             >>> batch["action"].shape, batch["action_is_pad"].shape
             (torch.Size([64, 2, 2]), torch.Size([64, 2]))
         """
+        make: Any = cls
+        refuse_foreign(make, options)
         if hasattr(source, "root") and hasattr(source, "meta"):
             if getattr(source, "image_transforms", None) is not None:
                 raise ValueError(
@@ -191,7 +194,6 @@ class FromLeRobot:
         if isinstance(statistics, Mapping) and isinstance(modes, Mapping):
             wanted = {key: given for key, given in statistics.items() if key in modes}
             options["statistics"] = _of_bytes(wanted, pictures)
-        make: Any = cls
         loader: Self = make(
             found,
             batch_size,

@@ -6,7 +6,7 @@ import copy
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import torch
@@ -23,6 +23,7 @@ from robocache.loader.dataset import Dataset
 from robocache.loader.diffusion_policy import FromDiffusionPolicy
 from robocache.loader.drawing import Drawing
 from robocache.loader.engine import Engine, make_engine
+from robocache.loader.foreign_options import refuse_data_loader, refuse_foreign
 from robocache.loader.lerobot import FromLeRobot
 from robocache.loader.mixture import FromLoaders
 from robocache.loader.order import Order, derived_seed, find_ranks, make_order
@@ -204,8 +205,11 @@ class Loader(
         # Of data sets of other libraries: which rows are anchors, and what batches are made into.
         _find_anchors: Callable[..., _anchors.Array] = _samples.find_anchors,
         _finish: Callable[[Batch], Batch] | None = None,
+        **foreign: NoReturn,
     ) -> None:
-        arguments = kept({name: value for name, value in locals().items() if name != "self"})
+        arguments = kept({k: v for k, v in locals().items() if k not in ("self", "foreign")})
+        if foreign:
+            refuse_foreign(Loader, foreign)
         if not isinstance(store, EpisodeStore):
             if not isinstance(store, (str, os.PathLike)):
                 kind = type(store).__name__
@@ -336,7 +340,9 @@ class Loader(
 
         Raises:
             RuntimeError: In a worker of a torch DataLoader, each of which would give all samples.
+            ValueError: In a torch DataLoader with a batch size, which would join whole batches.
         """
+        refuse_data_loader()
         worker = get_worker_info()
         if worker is not None:
             raise RuntimeError(
@@ -344,12 +350,27 @@ class Loader(
                 "over it, or give a DataLoader batch_size=None and num_workers=0), got worker "
                 f"{worker.id} of {worker.num_workers}"
             )
+        return self._rest_of_epoch()
+
+    def _rest_of_epoch(self) -> Iterator[Batch]:
         drawing = self._drawing
         if drawing.is_captured:
             drawing.catch_up()
         epoch = drawing.epoch
         while drawing.epoch == epoch:
             yield self.next()
+
+    def __getitem__(self, index: object) -> NoReturn:
+        """Refuses: samples are in :attr:`dataset`, batches of them are made by :meth:`gather`.
+
+        Raises:
+            TypeError: Always.
+        """
+        raise TypeError(
+            "Loader: expected no index (loader.dataset[0] is sample 0, loader.gather([0, 7]) a "
+            "batch of samples, loader.next() the next batch, loader.store[0] an episode), got "
+            f"{index!r}"
+        )
 
     def next(self) -> Batch:
         """The next batch; after an epoch's last, the first of the next epoch.

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from robocache.loader.foreign_options import refuse_foreign
 from robocache.loader.order import check_integer
 from robocache.loader.sources import PathLike, converted, data_set
 from robocache.readers import ReadOptions
@@ -124,6 +125,8 @@ class FromRobomimic:
             >>> batch["actions"].shape
             torch.Size([64, 11, 7])
         """
+        make: Any = cls
+        refuse_foreign(make, options)
         stacked = check_integer("frame_stack", frame_stack, 1) - 1
         ahead = check_integer("seq_length", seq_length, 1) - 1
         if goal_mode not in (None, "last"):
@@ -144,7 +147,6 @@ class FromRobomimic:
         dropped = (0 if pad_frame_stack else stacked, 0 if pad_seq_length else ahead)
         _refuse_short(found, filter_by_attribute, 1 + sum(dropped))
         goals = obs_keys if goal_mode == "last" else ()
-        make: Any = cls
         loader: Self = make(
             found,
             batch_size,

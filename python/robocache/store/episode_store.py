@@ -47,6 +47,11 @@ class Episodes(Sequence[Episode]):
             number = self._indices[index]
         except IndexError:
             raise IndexError(f"episode: expected an index below {len(self)}, got {index}") from None
+        except TypeError:
+            raise TypeError(
+                f"episode: expected an index or a slice, got {index!r}"
+                + _hint_of_stream(index, self._store.streams)
+            ) from None
         return self._store._episode(number)
 
     def __iter__(self) -> Iterator[Episode]:
@@ -81,6 +86,18 @@ class Episodes(Sequence[Episode]):
     def task_indices(self) -> NDArray[np.int64]:
         """Each episode's task as an index into `store.tasks`; -1 where it has none."""
         return self._column(3)
+
+
+def _hint_of_stream(index: object, streams: Mapping[str, StreamInfo]) -> str:
+    """The way to a stream, for a caller who looks for one among episodes."""
+    if not isinstance(index, str):
+        return ""
+    if index not in streams:
+        return " (store.streams has streams by name)"
+    return (
+        f" (store.streams[{index!r}] describes the stream, store[0][{index!r}] has its rows of "
+        f"episode 0, store.stream_rows({index!r}) all rows)"
+    )
 
 
 class EpisodeStore(Sequence[Episode]):

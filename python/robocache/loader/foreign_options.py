@@ -1,0 +1,91 @@
+"""Options of LeRobot's and torch's loaders that a Loader has not: each error names what it has."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from torch.utils.data._utils.fetch import _IterableDatasetFetcher
+
+_ORDER = "shuffle= and seed= decide the order of samples, split=, episodes= and time_ranges= which"
+_WORKERS = "a launch on the device makes a whole batch, and no worker processes are needed"
+_PREFETCH = "a budget= that leaves rows outside the GPU makes batches ahead by itself"
+_ON_DEVICE = "batches are made on device="
+_VIDEO = "videos are decoded once, when the data set is converted to a store"
+_LOCAL = "the data set is a folder here: hf download --repo-type dataset downloads one"
+
+ADVICE = {
+    # of torch.utils.data.DataLoader
+    "dataset": "the store is the first argument",
+    "num_workers": _WORKERS,
+    "sampler": _ORDER,
+    "batch_sampler": _ORDER,
+    "collate_fn": "transforms=[function] changes whole batches",
+    "pin_memory": _ON_DEVICE,
+    "pin_memory_device": _ON_DEVICE,
+    "timeout": _WORKERS,
+    "worker_init_fn": _WORKERS,
+    "multiprocessing_context": _WORKERS,
+    "generator": "seed= decides the order of samples and seeds the generator of transforms=",
+    "prefetch_factor": _PREFETCH,
+    "persistent_workers": _WORKERS,
+    "in_order": _WORKERS,
+    # of LeRobotDataset
+    "repo_id": _LOCAL,
+    "root": "the data set's folder is the first argument",
+    "image_transforms": "transforms=[function] changes whole batches on the device",
+    "delta_indices": "delta_timestamps= has offsets in seconds",
+    "revision": _LOCAL,
+    "force_cache_sync": _LOCAL,
+    "download_videos": _LOCAL,
+    "video_backend": _VIDEO,
+    "batch_encoding_size": "the loader records nothing",
+    "vcodec": "the loader records nothing",
+    "streaming": "budget= keeps what has no room on the device in the store's files",
+}
+"""By option, what to use in its place."""
+
+
+def refuse_foreign(loader: Callable[..., Any], options: Iterable[str]) -> None:
+    """Refuses options that a loader does not have.
+
+    Args:
+        loader: Its class.
+        options: Names that a caller used.
+
+    Raises:
+        TypeError: The loader lacks one; the message names what to use in its place.
+    """
+    known = [key for key in inspect.signature(loader).parameters if key != "foreign"]
+    for name in options:
+        if name in known:
+            continue
+        hint = ADVICE.get(name)
+        if hint is None:
+            close = difflib.get_close_matches(name, known, 1)
+            hint = f"did you mean {close[0]}=?" if close else "help(rc.Loader) lists all"
+        raise TypeError(f"{name}: expected an option of rc.Loader, got {name!r} ({hint})")
+
+
+def refuse_data_loader() -> None:
+    """Refuses to be iterated over by a torch DataLoader that puts batches together.
+
+    Such a DataLoader would take batches for samples and give `[8, 8, ...]`. Nothing of it reaches a
+    data set but the call of `iter`: its fetcher is looked for among the callers.
+
+    Raises:
+        ValueError: A caller is such a DataLoader.
+    """
+    frame = sys._getframe(1)
+    while frame is not None:
+        owner = frame.f_locals.get("self")
+        if isinstance(owner, _IterableDatasetFetcher) and owner.auto_collation:
+            raise ValueError(
+                "batch_size: expected None of a DataLoader around a Loader, whose items are whole "
+                "batches, got a size (DataLoader(loader, batch_size=None), or iterate over the "
+                "loader itself; rc.Loader(batch_size=) is how many samples a batch has)"
+            )
+        frame = frame.f_back  # type: ignore[assignment]
