@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Literal, overload
+from typing import Any, Literal, Protocol, overload
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from robocache import _backends, _config, _ops, _options
@@ -15,6 +18,28 @@ from robocache._call import pack_call, pack_stream
 from robocache.names import Backend, Method, Outside
 
 MAX_STREAMS = 64
+
+
+class Rows(Protocol):
+    """Rows of a stream with its stored method: what an episode of a store holds."""
+
+    @property
+    def values(self) -> NDArray[Any]:
+        """The values, [S, the row's shape...]."""
+
+    @property
+    def times(self) -> NDArray[Any]:
+        """When each row was recorded, [S], ascending."""
+
+    @property
+    def valid(self) -> NDArray[np.bool_] | None:
+        """Which rows are real, [S]; None where all are."""
+
+    @property
+    def method(self) -> Method:
+        """How alignment combines them."""
+
+
 _PREFIXES = tuple(f"streams[{i}]." for i in range(MAX_STREAMS))
 
 
@@ -58,10 +83,42 @@ class Stream:
     multiply: Tensor | None = None
     clock_offset: float = 0
 
+    @classmethod
+    def from_rows(
+        cls, rows: Rows, *, device: torch.device | str | None = None, **options: Any
+    ) -> Stream:
+        """The rows of an episode of a store, with their stored method and mask.
+
+        Args:
+            rows: ``store[3]["pose"]``. A row of any shape becomes its D elements.
+            device: Where the values and times go; None: the CPU.
+            options: As :class:`Stream` has them; `method` and `valid` default to those of the rows.
+
+        Returns:
+            A stream over a copy of the rows.
+
+        Example:
+            >>> pose = rc.Stream.from_rows(store[3]["pose"], max_gap=100_000_000)
+            >>> pose.method
+            'slerp_xyzw'
+        """
+        values = rows.values.reshape(len(rows.times), math.prod(rows.values.shape[1:]))
+        options.setdefault("method", rows.method)
+        if rows.valid is not None:
+            options.setdefault("valid", _tensor(rows.valid, device))
+        return cls(_tensor(values, device), _tensor(rows.times, device), **options)
+
+
+def _tensor(array: NDArray[Any], device: torch.device | str | None) -> Tensor:
+    """A copy, since the arrays of a store can't be written to."""
+    if array.dtype.name == "bfloat16":  # of ml_dtypes, which torch does not know
+        return torch.from_numpy(array.view(np.int16).copy()).view(torch.bfloat16).to(device)
+    return torch.from_numpy(array.copy()).to(device)
+
 
 @overload
 def fuse(
-    streams: Sequence[Stream],
+    streams: Sequence[Stream | Rows],
     target_times: Tensor,
     *,
     outside: Outside = ...,
@@ -72,7 +129,7 @@ def fuse(
 ) -> Tensor: ...
 @overload
 def fuse(
-    streams: Sequence[Stream],
+    streams: Sequence[Stream | Rows],
     target_times: Tensor,
     *,
     outside: Outside = ...,
@@ -83,7 +140,7 @@ def fuse(
 ) -> tuple[Tensor, Tensor]: ...
 @overload
 def fuse(
-    streams: Sequence[Stream],
+    streams: Sequence[Stream | Rows],
     target_times: Tensor,
     *,
     outside: Outside = ...,
@@ -94,7 +151,7 @@ def fuse(
 ) -> tuple[Tensor, Tensor]: ...
 @overload
 def fuse(
-    streams: Sequence[Stream],
+    streams: Sequence[Stream | Rows],
     target_times: Tensor,
     *,
     outside: Outside = ...,
@@ -105,7 +162,7 @@ def fuse(
 ) -> tuple[Tensor, Tensor, Tensor]: ...
 @overload
 def fuse(
-    streams: Sequence[Stream],
+    streams: Sequence[Stream | Rows],
     target_times: Tensor,
     *,
     outside: Outside = ...,
@@ -115,7 +172,7 @@ def fuse(
     backend: Backend = ...,
 ) -> Tensor | tuple[Tensor, ...]: ...
 def fuse(
-    streams: Sequence[Stream],
+    streams: Sequence[Stream | Rows],
     target_times: Tensor,
     *,
     outside: Outside = "hold",
@@ -133,7 +190,8 @@ def fuse(
     then float32 with float64 becomes float64.
 
     Args:
-        streams: 1 to 64 of :class:`Stream`.
+        streams: 1 to 64 of :class:`Stream`; or rows of a store's episode, ``store[3]["pose"]``,
+            which are taken by their stored method (:meth:`Stream.from_rows`).
         target_times: The requested timeline, [B,T] or [T], in any order, but ascending where a
             stream has a run of method ``"sum"``. A NaN target gives NaN (0 in uint8) and is not
             valid.
@@ -206,11 +264,11 @@ def fuse(
     needs_grad = False
     flags = 0
     dtype: Any = None
-    for i, stream in enumerate(streams):
-        if not isinstance(stream, Stream):
-            raise TypeError(
-                f"streams[{i}]: expected a robocache.Stream, got {type(stream).__name__}"
-            )
+    taken = [
+        stream if isinstance(stream, Stream) else _taken(i, stream, target_times)
+        for i, stream in enumerate(streams)
+    ]
+    for i, stream in enumerate(taken):
         flags |= pack_stream(
             tensors,
             integers,
@@ -243,12 +301,21 @@ def fuse(
     native = _backends.is_native(
         "fuse",
         backend,
-        streams[0].values,
+        taken[0].values,
         "streams[0].values",
-        *[stream.values for stream in streams[1:]],
+        *[stream.values for stream in taken[1:]],
     )
     results = _ops.align(native, needs_grad, tensors, target_times, integers, options)
     return tuple(results) if len(results) > 1 else results[0]
+
+
+def _taken(i: int, rows: Any, target_times: Tensor) -> Stream:
+    if not all(hasattr(rows, name) for name in ("values", "times", "valid", "method")):
+        raise TypeError(
+            f"streams[{i}]: expected a robocache.Stream or the rows of an episode, "
+            f"got {type(rows).__name__}"
+        )
+    return Stream.from_rows(rows, device=target_times.device)
 
 
 def _promoted(one: torch.dtype | None, other: torch.dtype) -> torch.dtype:

@@ -50,7 +50,7 @@ CASES: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"streams": [first()] * 65}, ValueError, "streams: expected 1 to 64, got 65"),
     ({"streams": first()}, TypeError, "streams: expected a list of Streams, got Stream"),
     ({"streams": [first(), torch.zeros(3)]}, TypeError,
-     "streams[1]: expected a robocache.Stream, got Tensor"),
+     "streams[1]: expected a robocache.Stream or the rows of an episode, got Tensor"),
     ({"target_times": 3}, TypeError, "target_times: expected a torch.Tensor, got int"),
     ({"return_valid": None}, TypeError, "return_valid: expected a bool, got NoneType"),
     ({"return_age": 1}, TypeError, "return_age: expected a bool, got int"),

@@ -210,7 +210,9 @@ def test_parts_of_rows(folder: Path) -> None:
     assert len(part) == 1 and part.times.tolist() == [7] and part.received is not None
     assert part.received.tolist() == [9] and part.valid is not None and not part.valid[0]
     assert np.shares_memory(part.values, camera.values)
-    assert repr(camera) == "StreamRows(uint8[2, 4, 5, 3], times, received, valid)"
+    assert (
+        repr(camera) == "StreamRows(uint8[2, 4, 5, 3], times, received, valid, method='previous')"
+    )
     assert repr(store[0]["action"][:2]) == "StreamRows(float32[2, 3], times)"
     with pytest.raises(TypeError, match=r"^rows: expected a slice, got int"):
         camera[0]  # type: ignore[index]

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from robocache.names import MethodName
 from robocache.store._library import EpisodeFacts, OpenStore, Rows
 from robocache.store.stream_info import StreamInfo
 
@@ -30,6 +31,9 @@ class StreamRows:
     """[N], when each row arrived; None where that was not recorded."""
     valid: NDArray[np.bool_] | None
     """[N], which rows are real; None where all are."""
+    method: MethodName | tuple[tuple[str, int], ...] = "linear"
+    """How alignment combines them: the stream's stored method, which :func:`robocache.fuse` takes
+    from here."""
 
     def __len__(self) -> int:
         return len(self.times)
@@ -52,6 +56,7 @@ class StreamRows:
             self.times[rows],
             None if self.received is None else self.received[rows],
             None if self.valid is None else self.valid[rows],
+            self.method,
         )
 
     @property
@@ -64,7 +69,10 @@ class StreamRows:
     def __repr__(self) -> str:
         extras = [name for name in ("received", "valid") if getattr(self, name) is not None]
         shape = list(self.values.shape)
-        return f"StreamRows({', '.join([f'{self.values.dtype}{shape}', 'times', *extras])})"
+        words = [f"{self.values.dtype}{shape}", "times", *extras]
+        if self.method != "linear":
+            words.append(f"method={self.method!r}")
+        return f"StreamRows({', '.join(words)})"
 
 
 def unknown_stream(streams: Mapping[str, StreamInfo], name: object) -> KeyError:
@@ -97,6 +105,7 @@ def rows_of(store: OpenStore, place: Rows, info: StreamInfo, dtype: Any = None) 
         view(place.times, np.int64, (count,)),
         None if place.received < 0 else view(place.received, np.int64, (count,)),
         None if place.valid < 0 else view(place.valid, np.bool_, (count,)),
+        info.method,
     )
 
 
