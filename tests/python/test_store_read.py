@@ -213,7 +213,9 @@ def test_parts_of_rows(folder: Path) -> None:
     assert (
         repr(camera) == "StreamRows(uint8[2, 4, 5, 3], times, received, valid, method='previous')"
     )
-    assert repr(store[0]["action"][:2]) == "StreamRows(float32[2, 3], times)"
+    layout = (("linear", 2), ("previous", 1))
+    part_of_action = store[0]["action"][:2]
+    assert repr(part_of_action) == f"StreamRows(float32[2, 3], times, method={layout})"
     with pytest.raises(TypeError, match=r"^rows: expected a slice, got int"):
         camera[0]  # type: ignore[index]
     with pytest.raises(ValueError, match=r"^rows: expected a step of 1 or more, got -1$"):
