@@ -48,6 +48,25 @@ class Messages:
         x, y, z, w = xyzw
         return self.make("geometry_msgs/msg/Quaternion", x=x, y=y, z=z, w=w)
 
+    def transform(self, stamp: int, parent: str, child: str) -> tuple[str, int, Any]:
+        """Type, time of receipt and message of a /tf that has one transform."""
+        kind = "tf2_msgs/msg/TFMessage"
+        if kind not in self.store.types:  # those of ROS 1 are without it
+            typesys = pytest.importorskip("rosbags.typesys")
+            text = "geometry_msgs/TransformStamped[] transforms\n"
+            self.store.register(typesys.get_types_from_msg(text, kind))
+        placed = self.make(
+            "geometry_msgs/msg/TransformStamped",
+            header=self.header(stamp, parent),
+            child_frame_id=child,
+            transform=self.make(
+                "geometry_msgs/msg/Transform",
+                translation=self.vector(1, 2, 3),
+                rotation=self.quaternion(0, 0, 0, 1),
+            ),
+        )
+        return kind, stamp, self.make(kind, transforms=[placed])
+
     def imu(self, stamp: int, seed: int) -> Any:
         q, w, a = imu_numbers(seed)
         return self.make(

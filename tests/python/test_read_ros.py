@@ -244,6 +244,54 @@ def test_topics(tmp_path: Path, storage: str) -> None:
         read(path, topics=("/x",))
 
 
+def test_streams_that_only_messages_tell_are_chosen_by_name(tmp_path: Path, storage: str) -> None:
+    """Of transforms and joints, which streams there are is known once their messages are read."""
+    robot = messages_for(storage)
+    entries = imus(robot, [START, START + MS])
+    joints = robot.joints(START, ["a", "b"], position=[1, 2], velocity=[3, 4])
+    entries.append(("/joint_states", "sensor_msgs/msg/JointState", START, joints))
+    for topic, child in (("/tf", "base"), ("/tf", "arm"), ("/tf_static", "camera")):
+        entries.append((topic, *robot.transform(START, "odom", child)))
+    path = write(tmp_path, storage, robot, entries)
+    tf = [f"/tf/odom/{child}/{part}" for child in ("base", "arm") for part in PARTS]
+    static = [f"/tf_static/odom/camera/{part}" for part in PARTS]
+    for topics, expected in (
+        (("/tf/*",), tf),
+        (("/tf",), tf),
+        (("/tf*",), tf + static),
+        (("/tf/odom/arm",), tf[2:]),
+        (("/tf/odom/arm/rotation", "/joint_states/velocity"), [tf[3], "/joint_states/velocity"]),
+        (("rotation",), [tf[1], tf[3], static[1]]),
+        (("joint_states",), ["/joint_states/position", "/joint_states/velocity"]),
+        (("*o*ation",), ["/imu/orientation", *(tf + static)]),
+    ):
+        streams, recording = read(path, topics=topics)
+        assert sorted(streams) == sorted(expected), topics
+        assert sorted(recording.streams) == sorted(expected)
+    with pytest.raises(ValueError, match=r"^topics: expected some of .*got '/tf/odom/nowhere'$"):
+        read(path, topics=("/tf/odom/nowhere", "/imu"))
+
+
+def test_topics_about_programs_are_left_out(tmp_path: Path, storage: str) -> None:
+    """They neither make streams nor move an episode's start, unless they are asked for."""
+    robot = messages_for(storage)
+    kind = "geometry_msgs/msg/Vector3"
+    hidden = ("/parameter_events", "/rosout", "/spawn/_service_event")
+    entries = [(topic, kind, START - MS, robot.vector(1, 2, 3)) for topic in hidden]
+    path = write(tmp_path, storage, robot, entries + imus(robot, [START, START + MS]))
+    streams, recording = read(path)
+    assert all(name.startswith("/imu/") for name in streams)
+    for topic in hidden:
+        assert recording.notes[f"topics left out unless --topic names them: {topic}"] == 1
+    streams, recording = read(path, topics=("/rosout", "_service_event"))
+    assert set(streams) == {"/rosout", "/spawn/_service_event"}
+    assert not recording.notes
+    assert set(hidden) < set(read(path, topics=("*",))[0])
+
+
+PARTS = ("translation", "rotation")
+
+
 def test_joints(tmp_path: Path, storage: str) -> None:
     """Two nodes share a topic; one changes the order of its joints; some numbers are missing."""
     robot = messages_for(storage)

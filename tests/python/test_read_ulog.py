@@ -91,6 +91,10 @@ def test_topics_of_the_real_log(monkeypatch: pytest.MonkeyPatch) -> None:
     np.testing.assert_array_equal(streams["cpuload"].values, everything["cpuload"].values)
     with pytest.raises(ValueError, match=r"^topics: expected some of actuator_.*; got 'nope'"):
         read(LOG, topics=("nope",))
+    # Streams as `info` prints them, and what is below a topic.
+    streams, _ = read(LOG, topics=("vehicle_attitude/q", "commander_state"))
+    assert set(streams) == {"vehicle_attitude/q", "commander_state"}
+    assert set(read(LOG, topics=("q",))[0]) == {"control_state/q", "vehicle_attitude/q"}
     # In several passes, as a log is read that is larger than memory allows.
     monkeypatch.setattr(ulog, "GROUP_BYTES", 200_000)
     passes, recording = read(LOG)

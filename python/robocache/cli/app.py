@@ -70,7 +70,10 @@ Images = Annotated[
 Topics = Annotated[
     list[str] | None,
     typer.Option(
-        "--topic", metavar="NAME", help="Only these streams; * and ? as in a shell. Repeatable."
+        "--topic",
+        metavar="NAME",
+        help="Only these streams or topics, and what is below them; * and ? as in a shell. "
+        "Repeatable.",
     ),
 ]
 Stamp = Annotated[
@@ -102,6 +105,29 @@ def read_options(
     )
 
 
+def refuse_without_effect(path: Path, options: "ReadOptions") -> None:
+    """Refuses options of reading a recording where there is a store.
+
+    Raises:
+        ValueError: ``--rate: expected a recording, got a store (...)``.
+    """
+    from robocache.store.manifest import is_store
+
+    if not is_store(path):
+        return
+    default = read_options()
+    for name, why in (
+        ("rate", "its rows have times; robocache convert takes --rate"),
+        ("images", "its images are decoded"),
+        ("stamp", "its times are fixed; robocache convert takes --stamp"),
+        ("time_column", "its times are fixed; robocache convert takes --time-column"),
+        ("time_unit", "its times are fixed; robocache convert takes --time-unit"),
+    ):
+        if getattr(options, name) != getattr(default, name):
+            option = f"--{name.replace('_', '-')}"
+            raise ValueError(f"{option}: expected a recording, got the store {path} ({why})")
+
+
 def reads(command: Callable[..., None]) -> Callable[..., None]:
     """The command with the options of `read_options` in place of its parameter `options`."""
     options = inspect.signature(read_options).parameters
@@ -109,6 +135,7 @@ def reads(command: Callable[..., None]) -> Callable[..., None]:
     def run(**given: Any) -> None:
         """Makes the options of what was given for them."""
         made = read_options(**{name: given.pop(name) for name in options})
+        refuse_without_effect(given["path"], made)
         command(**given, options=made)
 
     parameters: list[inspect.Parameter] = []

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robocache.doctor.finding import Facts, Series
+from robocache.matching import choose, stored_names
 from robocache.readers import (
     ReadOptions,
     RecordingError,
@@ -68,7 +69,10 @@ class Data:
 def open_data(path: str | os.PathLike[str], options: ReadOptions) -> Iterator[Data]:
     """Opens a store, or any recording that a reader knows.
 
+    Of `options`, a store heeds `topics` alone.
+
     Raises:
+        ValueError: For a pattern of `topics` that names no stream of a store.
         StoreError: For a store that is damaged.
         RecordingError: For a recording that can't be read.
         MissingLibrary: If its reader needs a library that is not installed.
@@ -77,7 +81,7 @@ def open_data(path: str | os.PathLike[str], options: ReadOptions) -> Iterator[Da
         from robocache.store.episode_store import EpisodeStore
 
         store = EpisodeStore(path)
-        stored = _StoredEpisodes(store)
+        stored = _StoredEpisodes(store, _chosen(store, options))
         yield Data(Path(path), "episode store", stored, Counter(), store)
         return
     with open_recording(_one_recording(path), options) as recording:
@@ -118,21 +122,31 @@ def evenly(count: int, most: int) -> list[int]:
 # ---- stores --------------------------------------------------------------------------------------
 
 
+def _chosen(store: EpisodeStore, options: ReadOptions) -> frozenset[str]:
+    """The streams of a store that are asked for."""
+    if options.topics is None:
+        return frozenset(store.streams)
+    names = stored_names({name: info.source for name, info in store.streams.items()})
+    return frozenset(choose(options.topics, names, "topics"))
+
+
 class _StoredEpisodes(Sequence[EpisodeData]):
-    def __init__(self, store: EpisodeStore) -> None:
+    def __init__(self, store: EpisodeStore, streams: frozenset[str]) -> None:
         self._store = store
+        self._streams = streams
 
     def __len__(self) -> int:
         return len(self._store)
 
     def __getitem__(self, index: Any) -> Any:
-        return _StoredEpisode(self._store, self._store.episodes[index])
+        return _StoredEpisode(self._store, self._store.episodes[index], self._streams)
 
 
 @dataclass(frozen=True)
 class _StoredEpisode:
     store: EpisodeStore
     episode: Episode
+    streams: frozenset[str]
 
     @property
     def source(self) -> str:
@@ -145,6 +159,8 @@ class _StoredEpisode:
     def load(self) -> list[Series]:
         found = []
         for name in self.episode.streams:
+            if name not in self.streams:
+                continue
             rows, facts = self.episode[name], self.store.streams[name]
             values, is_image = flat(rows.values)
             found.append(

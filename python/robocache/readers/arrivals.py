@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -261,12 +261,22 @@ class Collector:
 class Arrivals:
     """An episode whose messages come in; chunks of its streams come out."""
 
-    def __init__(self, path: Path, streams: dict[str, StreamFacts], notes: Counter[str]) -> None:
-        """`path`, `streams` and `notes` of the recording; adds to the latter two."""
+    def __init__(
+        self,
+        path: Path,
+        streams: dict[str, StreamFacts],
+        notes: Counter[str],
+        wants: Callable[[str], bool] = bool,
+    ) -> None:
+        """`path`, `streams` and `notes` of the recording; adds to the latter two.
+
+        `wants` says whether a stream is to be read; by default every one that has a name.
+        """
         self.held_bytes = 0
         self._path = path
         self._streams = streams
         self._notes = notes
+        self._wants = wants
         self._clocks: dict[str, Clock] = {}
         self._collectors: dict[str, Collector] = {}
 
@@ -284,11 +294,15 @@ class Arrivals:
         dtype: np.dtype[Any] | None = None,
         shape: tuple[int, ...] | None = None,
     ) -> Collector:
-        """A new stream.
+        """A new stream; one that is not wanted takes rows and keeps none.
 
         Raises:
             RecordingError: For two streams of one name.
         """
+        if not self._wants(stream):
+            unwanted = Collector(stream, clock, dtype, shape)
+            unwanted.is_left_out = True
+            return unwanted
         if stream in self._collectors:
             raise RecordingError(
                 f"{self._path}: expected streams of different names, got two named {stream} "

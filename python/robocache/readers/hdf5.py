@@ -80,7 +80,7 @@ class Demonstrations(Recording):
             )
         self._about = _describe(data.attrs)
         topics = self.options.topics or ()
-        self._asks_for_next = any(pattern.startswith("next_obs/") for pattern in topics)
+        self._asks_for_next = any(pattern.startswith("next_obs") for pattern in topics)
         self.rate = need_rate(self.path, _find_rate(self._about), self.options)
         demos.sort(key=_by_number)
         self._rows = {demo: _count_rows(self.path, data[demo]) for demo in demos}
@@ -90,7 +90,9 @@ class Demonstrations(Recording):
         model = data[max(demos, key=self._rows.__getitem__)]
         rows = self._rows[model.name.rpartition("/")[2]]
         items = {name: model[name] for name in _names(model)}
-        self.options.select(n for n in items if self._why_not(n, items[n], rows) is None)
+        known = [n for n in items if self._why_not(n, items[n], rows) is None]
+        self._unwanted = {*known} - {*self.options.select(known)}
+        self._known = {*known}
         self._is_stream = {name: self._judge(name, items[name], rows) for name in items}
 
     def episodes(self) -> Sequence[EpisodeReader]:
@@ -161,7 +163,7 @@ class Demonstrations(Recording):
         if is_image and not self.options.images:
             images.leave_out(name, self.notes)
             return False
-        if not self.options.wants(name):
+        if name in self._unwanted or not (name in self._known or self.options.wants(name)):
             return False
         self.streams[name] = StreamFacts(
             method="previous" if is_image else self._method(name, shape),

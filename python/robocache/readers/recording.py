@@ -10,7 +10,6 @@ Nothing here needs a library other than NumPy.
 from __future__ import annotations
 
 import contextlib
-import fnmatch
 import importlib
 import math
 import sys
@@ -25,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robocache.extras import install_hint
+from robocache.matching import choose, find
 
 CHUNK_BYTES = 32 << 20
 """How large a chunk of rows should be at most; a single row may be larger."""
@@ -62,7 +62,7 @@ class ReadOptions:
     fit: Literal["pad", "crop", "stretch"] = "pad"
     """How an image of another aspect fits `resize`: black borders, cut off, or distorted."""
     topics: tuple[str, ...] | None = None
-    """Names of streams (ROS: topics) to read, ``*`` and ``?`` as in a shell; None: all of them."""
+    """Streams or topics to read, as :mod:`robocache.matching` names them; None: all of them."""
     stamp: Literal["header", "received"] = "header"
     """What the time of a message is: the stamp in its header, or when it was received."""
     time_column: str | None = None
@@ -88,18 +88,19 @@ class ReadOptions:
         """Those of `names` that `topics` asks for, in their order.
 
         Raises:
-            RecordingError: For a pattern of `topics` that no name matches.
+            RecordingError: For a pattern of `topics` that names none.
         """
         names = list(names)
-        for pattern in self.topics or ():
-            if not any(fnmatch.fnmatchcase(name, pattern) for name in names):
-                found = ", ".join(names) or "none"
-                raise RecordingError(f"topics: expected some of {found}; got {pattern!r}")
-        return [name for name in names if self.wants(name)]
+        if self.topics is None:
+            return names
+        try:
+            return choose(self.topics, [(name, name) for name in names], "topics")
+        except ValueError as error:
+            raise RecordingError(str(error)) from None
 
     def wants(self, name: str) -> bool:
-        """Whether `topics` asks for a stream."""
-        return self.topics is None or any(fnmatch.fnmatchcase(name, p) for p in self.topics)
+        """Whether `topics` names a stream, whatever other streams there are."""
+        return self.topics is None or any(find(pattern, [(name, name)]) for pattern in self.topics)
 
 
 @dataclass(frozen=True)

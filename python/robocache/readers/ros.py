@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from robocache.matching import is_match
 from robocache.readers import images, ros_images
 from robocache.readers.arrivals import Arrivals
 from robocache.readers.channels import COVARIANCE, below
@@ -46,6 +47,10 @@ from robocache.readers.ros_topics import (
     TransformsTopic,
 )
 from robocache.readers.ros_types import Message, Plan, has_header, plan_message
+from robocache.readers.selection import Selection
+
+HIDDEN = ("/rosout", "/rosout_agg", "/parameter_events", "*/_service_event")
+"""Topics about the programs, not the robot: left out unless asked for."""
 
 POINT_CLOUDS = ("sensor_msgs/msg/PointCloud2", "sensor_msgs/msg/PointCloud")
 
@@ -66,7 +71,7 @@ class MessageRecording(Recording):
             self._library = TypeLibrary(source.channels)
             self._channels = self._choose()
             self._plans = {c.topic: self._plan(c) for c in self._channels if self._is_numbers(c)}
-            self._prepare(Arrivals(path, self.streams, self.notes))  # for the facts of the streams
+            self._prepare(self._arrivals())  # for the facts of the streams
             for topic, plan in self._plans.items():
                 for note, count in plan.left_out.items():
                     self.notes[note.format(topic)] += count
@@ -103,11 +108,18 @@ class MessageRecording(Recording):
                 readable.append(channel)
             elif self.options.wants(channel.topic):
                 self.notes[f"topics left out: {channel.topic}: {why}"] += 1
-        topics = dict.fromkeys(channel.topic for channel in readable)
-        streams = [name for channel in readable for name in self._stream_names(channel)]
-        names = list(dict.fromkeys([*topics, *streams]))
-        self._asked = set(self.options.select(names))
-        chosen = [c for c in readable if self._asked & {c.topic, *self._stream_names(c)}]
+        names = [
+            (name, channel.topic)
+            for channel in readable
+            for name in self._stream_names(channel) or [channel.topic]
+        ]
+        lazy = [channel.topic for channel in readable if not self._is_numbers(channel)]
+        hidden = {c.topic for c in readable if any(is_match(p, c.topic) for p in HIDDEN)}
+        self._selection = Selection(self.options, names, lazy, hidden)
+        chosen = [channel for channel in readable if self._selection.reads(channel.topic)]
+        for topic in sorted(hidden - {channel.topic for channel in chosen}):
+            if self.options.topics is None:
+                self.notes[f"topics left out unless --topic names them: {topic}"] += 1
         if not chosen:
             raise RecordingError(
                 f"{self.path}: expected {self._what} with topics that can be read, got "
@@ -131,18 +143,23 @@ class MessageRecording(Recording):
 
     def _plan(self, channel: Channel) -> Plan:
         """How a channel's messages are taken apart: the streams that are asked for."""
-        patterns = self.options.topics or ()
-        asks_covariance = any(COVARIANCE in pattern for pattern in patterns)
+        patterns = [p for p in self.options.topics or () if COVARIANCE in p]
         plan = plan_message(
             channel.kind,
             self._library.types(channel),
-            lambda path: asks_covariance and below(channel.topic, path) in self._asked,
+            lambda path: any(is_match(p, below(channel.topic, path)) for p in patterns),
         )
-        if channel.topic not in self._asked:
-            plan.parts = [p for p in plan.parts if below(channel.topic, p.name) in self._asked]
+        plan.parts = [
+            part
+            for part in plan.parts
+            if self._selection.wants(below(channel.topic, part.name), channel.topic)
+        ]
         return plan
 
     # ---- reading
+
+    def _arrivals(self) -> Arrivals:
+        return Arrivals(self.path, self.streams, self.notes, self._selection.wants_late)
 
     def _prepare(self, arrivals: Arrivals) -> dict[str, Topic]:
         """The topics, ready for messages."""
@@ -175,7 +192,7 @@ class MessageRecording(Recording):
 
     def read(self) -> Iterator[Rows]:
         """The rows of the one episode."""
-        arrivals = Arrivals(self.path, self.streams, self.notes)
+        arrivals = self._arrivals()
         topics = self._prepare(arrivals)
         routes = {
             id(channel): (topics[channel.topic], self._library.decoder(channel))
@@ -200,6 +217,7 @@ class MessageRecording(Recording):
         for topic in topics.values():
             arrivals.held_bytes += topic.finish()
         yield from arrivals.finish()
+        self._selection.check()
         for name in sorted(silent):
             self.notes[f"topics without messages: {name}"] += 1
 

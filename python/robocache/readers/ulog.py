@@ -36,6 +36,7 @@ from robocache.readers.recording import (
     require,
     rows_per_chunk,
 )
+from robocache.readers.selection import Selection
 
 MAGIC = b"ULog\x01\x12\x35"
 WHAT = "a PX4 ULog file"
@@ -152,7 +153,8 @@ class UlogRecording(Recording):
         }
         if not with_messages:
             raise RecordingError(f"{path}: expected {WHAT} with messages, got one without")
-        self._chosen = set(options.select(sorted(with_messages)))
+        # Which streams a topic has, its messages tell.
+        self._selection = Selection(options, [], sorted(with_messages))
         if options.topics is None and len(names) > len(with_messages):
             self.notes["topics without messages"] += len(names) - len(with_messages)
 
@@ -164,11 +166,16 @@ class UlogRecording(Recording):
         """The rows of the one episode, topic by topic."""
         for names in self._groups():
             log = self._load(names)
-            chosen = [d for d in log.data_list if stream_name(d.name, d.multi_id) in self._chosen]
+            chosen = [
+                data
+                for data in log.data_list
+                if self._selection.reads(stream_name(data.name, data.multi_id))
+            ]
             once = {data.msg_id for data in chosen if _is_stamped_once(data)}
             logged = logged_after(self.path, once) if once else {}
             for data in chosen:
                 yield from self._topic(data, logged.get(data.msg_id))
+        self._selection.check()
         self._note_log(log)
 
     def _groups(self) -> list[list[str]]:
@@ -177,7 +184,7 @@ class UlogRecording(Recording):
         held = GROUP_BYTES
         for name, size in sorted(self._contents.bytes.items()):
             instances = {stream_name(*t) for t in self._contents.topics.values() if t[0] == name}
-            if not instances & self._chosen:
+            if not any(map(self._selection.reads, instances)):
                 continue
             if held + size > GROUP_BYTES:
                 groups.append([])
@@ -213,6 +220,7 @@ class UlogRecording(Recording):
         with reading(self.path, WHAT, LookupError, ValueError):
             stamps: NDArray[np.uint64] = data.data["timestamp"]
             streams = list(self._streams(name, data))
+        streams = [one for one in streams if self._selection.wants(one[0], name)]
         refuse_twice(self.path, f"streams of {name}", [stream for stream, *_ in streams])
         if logged is not None:
             what = f"messages of {name}, all stamped {stamps[0]} us"
