@@ -55,7 +55,7 @@ def files(path: Path) -> dict[str, bytes]:
 
 def robocache(*arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "robocache.cli", *map(str, arguments)],
+        [sys.executable, "-m", "robocache", *map(str, arguments)],
         capture_output=True, text=True, timeout=120, check=False, **options,
     )  # fmt: skip
 

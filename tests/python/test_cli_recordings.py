@@ -114,7 +114,7 @@ def test_convert_lerobot_with_video(tmp_path: Path) -> None:
     library(LEROBOT)
     pytest.importorskip("av", reason="video needs av")
     done = subprocess.run(
-        [sys.executable, "-m", "robocache.cli", "convert", str(LEROBOT), str(tmp_path / "s"),
+        [sys.executable, "-m", "robocache", "convert", str(LEROBOT), str(tmp_path / "s"),
          "--resize", "64x48", "--json"],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
@@ -134,7 +134,7 @@ def test_view(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     picture = tmp_path / "husky.png"
     done = subprocess.run(
-        [sys.executable, "-m", "robocache.cli", "view", str(BAG), "--output", str(picture)],
+        [sys.executable, "-m", "robocache", "view", str(BAG), "--output", str(picture)],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

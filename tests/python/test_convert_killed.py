@@ -84,7 +84,7 @@ def test_killed_with_workers(tmp_path: Path) -> None:
     recordings = tmp_path / "recordings"
     for seed in range(6):
         write_recording(recordings / f"r{seed}.npz", seed, rows=100_000)
-    command = [sys.executable, "-m", "robocache.cli", "convert", recordings, tmp_path / "s",
+    command = [sys.executable, "-m", "robocache", "convert", recordings, tmp_path / "s",
                "--workers", "2"]  # fmt: skip
     process = subprocess.Popen(list(map(str, command)))
     deadline = time.monotonic() + 60
@@ -291,7 +291,7 @@ def test_memory_is_bounded(tmp_path: Path) -> None:
         del pictures
     size = sum(file.stat().st_size for file in (tmp_path / "recordings").iterdir())
     assert size > 1 << 30
-    command = [sys.executable, "-m", "robocache.cli", "convert", str(tmp_path / "recordings"),
+    command = [sys.executable, "-m", "robocache", "convert", str(tmp_path / "recordings"),
                str(tmp_path / "s"), "--workers", "2"]  # fmt: skip
     process = subprocess.Popen(command)
     peaks: dict[int, int] = {}

@@ -178,7 +178,7 @@ def test_demo_runs_to_the_end(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     folder = tmp_path / "new" / "folder"
     done = subprocess.run(
-        [sys.executable, "-m", "robocache.cli", "demo", "--output", str(folder), "--seed", "3"],
+        [sys.executable, "-m", "robocache", "demo", "--output", str(folder), "--seed", "3"],
         capture_output=True,
         text=True,
         timeout=300,

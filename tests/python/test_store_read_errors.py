@@ -86,6 +86,26 @@ def test_a_shard_is_missing(store: HandStore) -> None:
     )
 
 
+def test_a_recording_is_no_store(tmp_path: Path) -> None:
+    """The message has the command that makes one of it."""
+    folder = tmp_path / "my takes"
+    folder.mkdir()
+    table = folder / "take 1.csv"
+    table.write_text("t,x\n0.0,1\n0.1,2\n")
+    with pytest.raises(rc.StoreError) as error:
+        rc.EpisodeStore(table)
+    assert str(error.value) == (
+        f"{table}: expected the folder of an episode store, got a recording (CSV) "
+        f"(`robocache convert '{table}' 'take 1.store'` makes a store of it)"
+    )
+    with pytest.raises(rc.StoreError) as error:
+        rc.EpisodeStore(folder)
+    assert str(error.value) == (
+        f"{folder}: expected the folder of an episode store, got a folder of recordings (CSV) "
+        f"(`robocache convert '{folder}' 'my takes.store'` makes a store of it)"
+    )
+
+
 @pytest.mark.parametrize("name", ["manifest.json", SHARD, "."])
 def test_permission_denied(store: HandStore, name: str) -> None:
     expected = "a file that can be opened" if name != "." else "the folder of an episode store"

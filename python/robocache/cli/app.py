@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
 import typer
 
+from robocache.cli.wrapping import width_of, wrap
+
 if TYPE_CHECKING:
     from robocache.readers import ReadOptions
 
@@ -19,7 +21,6 @@ app = typer.Typer(
     help="Robots' recordings, of many rates and formats, to training data.",
     epilog="Example: robocache convert recordings/ store && robocache check store",
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode=None,  # help in plain text costs no import of rich
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
@@ -409,16 +410,19 @@ def demo(
 # ---- the program ---------------------------------------------------------------------------------
 
 
+def _fail(problem: str) -> NoReturn:
+    print("\n".join(wrap(f"robocache: {problem}", width_of(sys.stderr))), file=sys.stderr)
+    raise SystemExit(EXIT_FAILED) from None
+
+
 def main() -> NoReturn:
-    """Runs `robocache`: errors are one line on stderr, and exit code 2."""
+    """Runs `robocache`: errors are one line on stderr, which a terminal wraps, and exit code 2."""
     try:
         app(prog_name="robocache", standalone_mode=True)
     except (ValueError, OSError, ImportError) as error:
-        print(f"robocache: {error or type(error).__name__}", file=sys.stderr)
-        raise SystemExit(EXIT_FAILED) from None
+        _fail(str(error) or type(error).__name__)
     except MemoryError as error:
-        print(f"robocache: not enough memory: {error or 'no more is given'}", file=sys.stderr)
-        raise SystemExit(EXIT_FAILED) from None
+        _fail(f"not enough memory: {error or 'the system has no more'}")
     except KeyboardInterrupt:
         raise SystemExit(130) from None
     raise SystemExit(0)

@@ -5,38 +5,39 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from rich.table import Table
+from rich.text import Text
 
-WIDE = 200  # columns, where nobody's terminal limits them
+from robocache.cli.wrapping import UNLIMITED, width_of, wrap
+
+HEIGHT = 50  # rows; with a width alone rich takes 80 columns on a dumb terminal
 
 
 def out() -> Console:
-    """Standard output; as wide as the terminal, or wide enough for tables in a file."""
-    return Console(highlight=False, width=None if sys.stdout.isatty() else WIDE)
+    """Standard output; as wide as the terminal, and unlimited in a file or pipe."""
+    return Console(highlight=False, width=width_of(sys.stdout) or UNLIMITED, height=HEIGHT)
+
+
+def err() -> Console:
+    """Standard error, in the same way."""
+    width = width_of(sys.stderr) or UNLIMITED
+    return Console(stderr=True, highlight=False, width=width, height=HEIGHT)
+
+
+def say(console: Console, text: str, indent: int = 0, style: str = "") -> None:
+    """Prints a text in lines of the console's width, none broken inside a path or a command."""
+    for line in wrap(text, console.width, indent):
+        console.print(Text(line, style), soft_wrap=True)
 
 
 def print_json(value: Any) -> None:
     """JSON that any program reads: NaN and infinity are null."""
     print(json.dumps(_plain(value), indent=1, ensure_ascii=False))
-
-
-def print_table(
-    console: Console, header: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence[int]
-) -> None:
-    """A table without frames; the columns in `left` start alike, the others end alike."""
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for i, name in enumerate(header):
-        table.add_column(name, justify="left" if i in left else "right", no_wrap=i == 0)
-    for row in rows:
-        table.add_row(*map(escape, row))
-    console.print(table)
 
 
 def number(value: float | None, digits: int = 4) -> str:

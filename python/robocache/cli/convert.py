@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
+import sys
 from pathlib import Path
 from typing import Any
 
-from rich.markup import escape
-
-from robocache.cli.console import byte_count, counted, out, print_json, progress
+from robocache.cli.console import byte_count, counted, err, out, print_json, progress, say
 from robocache.conversion import Conversion, convert
+from robocache.store.episode_store import EpisodeStore
+from robocache.store.manifest import is_store
 
 MOST_WORKERS = 4  # by default: each takes some 250 MB, and all together are to stay under 1 GiB
 MOST_NOTES, MOST_SKIPPED = 20, 50  # that are printed
+EXIT_INTERRUPTED = 130  # as shells have it: 128 and the signal's number
 
 
 def run(
@@ -25,18 +28,32 @@ def run(
     workers: int | None,
     **options: Any,
 ) -> bool:
-    """Converts, and prints what was done; whether nothing was skipped."""
+    """Converts, and prints what was done; whether there is a result and nothing was skipped."""
     workers = workers or min(len(os.sched_getaffinity(0)), MOST_WORKERS)
     size = None if resize is None else parse_size(resize)
-    with progress("converting episodes", quiet=as_json) as update:
-        report = convert(
-            sources, destination, workers=workers, resize=size, progress=update, **options
-        )
+    try:
+        with progress("converting episodes", quiet=as_json) as update:
+            report = convert(
+                sources, destination, workers=workers, resize=size, progress=update, **options
+            )
+    except KeyboardInterrupt:
+        say(err(), f"robocache: interrupted: {what_is_kept(destination)}")
+        raise SystemExit(EXIT_INTERRUPTED) from None
     if as_json:
         print_json(report.as_json())
     else:
         print_report(report)
-    return not report.skipped
+    return bool(report.episodes or report.already_there) and not report.skipped
+
+
+def what_is_kept(destination: Path) -> str:
+    """What an interrupted conversion left, and how to go on."""
+    command = f"`{shlex.join(['robocache', *sys.argv[1:]])}`"
+    episodes = len(EpisodeStore(destination)) if is_store(destination) else 0
+    if not episodes:
+        return f"no episode had been converted, and nothing was left behind; {command} starts again"
+    has = f"{destination} has {counted(episodes, 'whole episode')}"
+    return f"{has}, and the same command goes on with the others: {command}"
 
 
 def parse_size(text: str) -> tuple[int, int]:
@@ -55,17 +72,23 @@ def print_report(report: Conversion) -> None:
     """What was done, what readers noted, what was skipped."""
     console = out()
     formats = ", ".join(f"{count:,} {name}" for name, count in sorted(report.formats.items()))
+    source = f"{counted(report.recordings, 'recording')}" + (f" ({formats})" if formats else "")
     there = f" ({report.already_there:,} were there)" if report.already_there else ""
-    console.print(
-        f"{report.destination}: {counted(report.episodes, 'episode')} added{there}, "
-        f"{report.rows:,} rows, {byte_count(report.bytes)}, from "
-        f"{counted(report.recordings, 'recording')}" + (f" ({formats})" if formats else ""),
-        markup=False,
-    )
+    if is_store(report.destination):
+        say(
+            console,
+            f"{report.destination}: {counted(report.episodes, 'episode')} added{there}, "
+            f"{report.rows:,} rows, {byte_count(report.bytes)}, from {source}",
+        )
+    else:
+        say(
+            console,
+            f"{report.destination}: not made, as no episode could be converted from {source}",
+        )
     for note in report.notes[:MOST_NOTES]:
-        console.print(f"  note: {note}", markup=False, style="dim")
+        say(console, f"note: {note}", indent=2, style="dim")
     if len(report.notes) > MOST_NOTES:
-        console.print(f"  and {len(report.notes) - MOST_NOTES:,} more notes (--json has all)")
+        say(console, f"and {len(report.notes) - MOST_NOTES:,} more notes (--json has all)", 2)
     alike: dict[tuple[str, str], list[str]] = {}
     for skipped in report.skipped:
         path, _, key = skipped.source.partition("#")
@@ -73,9 +96,8 @@ def print_report(report: Conversion) -> None:
     for (path, reason), keys in list(alike.items())[:MOST_SKIPPED]:
         source = f"{path}#{keys[0]}" if keys[0] else path
         more = f" (and {len(keys) - 1:,} more of its episodes)" if len(keys) > 1 else ""
-        text = escape(f"{source}{more}: {reason}")
-        console.print(f"[yellow]skipped[/] {text}", soft_wrap=True)
+        say(console, f"skipped {source}{more}: {reason}", style="yellow")
     if len(alike) > MOST_SKIPPED:
-        console.print(f"and {len(alike) - MOST_SKIPPED:,} more (--json has all)", style="yellow")
+        say(console, f"and {len(alike) - MOST_SKIPPED:,} more (--json has all)", style="yellow")
     if report.skipped:
-        console.print(f"{len(report.skipped):,} skipped", style="yellow")
+        say(console, f"{len(report.skipped):,} skipped", style="yellow")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from robocache.cli.console import counted, out, print_json, progress
+from robocache.cli.console import counted, out, print_json, progress, say
 from robocache.export import export_lerobot
 
 
@@ -28,24 +28,25 @@ def run(
         print_json(report.as_json())
         return not report.skipped
     console = out()
-    console.print(
+    say(
+        console,
         f"{destination}: LeRobot v3.0, {counted(report.episodes, 'episode')}, "
         f"{counted(report.frames, 'frame')} at {rate:g} Hz, {', '.join(report.features)}",
-        markup=False,
     )
     if report.frames_across_gaps:
-        console.print(
+        say(
+            console,
             f"{report.frames_across_gaps:,} frames are made across gaps or from rows that are not "
             "valid; LeRobot has no mask for them",
             style="yellow",
         )
     if report.without_statistics:
-        console.print(
+        say(
+            console,
             "channels without a finite number, whose statistics are 0 in meta/stats.json: in "
             + ", ".join(report.without_statistics),
             style="yellow",
-            markup=False,
         )
     for episode, reason in report.skipped:
-        console.print(f"skipped episode {episode}: {reason}", style="yellow", markup=False)
+        say(console, f"skipped episode {episode}: {reason}", style="yellow")
     return not report.skipped

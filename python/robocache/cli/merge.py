@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from robocache.cli.console import counted, out, print_json
+from robocache.cli.console import counted, out, print_json, say
 from robocache.store.episode_store import EpisodeStore
 from robocache.store.merge import merge_stores
 
@@ -21,8 +21,8 @@ def run(sources: Sequence[Path], destination: Path, as_json: bool) -> None:
             {"path": str(destination), "episodes": len(store), "streams": list(store.streams)}
         )
         return
-    out().print(
+    say(
+        out(),
         f"{destination}: {counted(len(store), 'episode')} of {len(sources)} stores, "
         f"{counted(len(store.streams), 'stream')}",
-        markup=False,
     )

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from robocache.cli.console import counted, number, out, print_json, print_table, progress
+from robocache.cli.console import counted, number, out, print_json, progress, say
+from robocache.cli.tables import print_table
 from robocache.replay import Quantiles, Replay, replay_store
 from robocache.store.episode_store import EpisodeStore
 
@@ -48,13 +49,13 @@ def print_replay(path: Path, found: Replay) -> None:
         ]
         for name, stream in found.streams.items()
     ]
-    print_table(console, HEADER, rows, left=(0,))
+    print_table(console, HEADER, rows, left=(0,), shrink={0: 16})
     bits = counted(found.differing_bits, "differing bit")
-    console.print(
+    say(
+        console,
         f"{path}: {counted(found.episodes, 'episode')}, {counted(found.anchors, 'anchor')}, "
         f"{bits}; a query takes {' / '.join(_numbers(found.query_us))} us (p50 / p99)",
         style="green" if found.differing_bits == 0 else "bold red",
-        markup=False,
     )
 
     late = [
@@ -64,7 +65,7 @@ def print_replay(path: Path, found: Replay) -> None:
     ]
     if late:  # which the comparison does not cover
         note = f"by rows, and so pushed at their times, not when they arrived: {', '.join(late)}"
-        console.print(note, markup=False)
+        say(console, note)
 
 
 def _numbers(quantiles: Quantiles) -> list[str]:

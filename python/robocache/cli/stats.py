@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from robocache.cli.console import number, out, print_json, print_table
+from robocache.cli.console import number, out, print_json, say
+from robocache.cli.tables import print_table
 from robocache.store.episode_store import EpisodeStore
 
 NUMBERS = ("mean", "std", "min", "max")
@@ -36,11 +37,11 @@ def run(path: Path, as_json: bool) -> None:
                 ["", f"and {len(channels) - MOST_CHANNELS:,} more", *[""] * (len(header) - 2)]
             )
     if header is None:
-        out().print(f"{path}: no rows, so no statistics", markup=False)
+        say(out(), f"{path}: no rows, so no statistics")
         return
-    print_table(out(), header, rows, left=(0, 1))
+    print_table(out(), header, rows, left=(0, 1), shrink={0: 12, 1: 12})
     if not all(statistics["exact_quantiles"] for statistics in found.values()):
-        out().print("Quantiles of long streams come from a sketch; docs/store.md states its error.")
+        say(out(), "Quantiles of long streams come from a sketch; docs/store.md states its error.")
 
 
 def as_dict(store: EpisodeStore, name: str) -> dict[str, Any]:

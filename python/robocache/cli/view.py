@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from robocache.cli.console import out
+from robocache.cli.console import out, say
 from robocache.doctor import check_episode
 from robocache.doctor.data import open_data
 from robocache.readers import ReadOptions
@@ -37,4 +37,4 @@ def run(path: Path, options: ReadOptions, index: int, output: Path) -> None:
             from robocache.view.timeline import draw_timeline
 
             draw_timeline(episode, streams, check_episode(streams, index), title, output)
-    out().print(f"wrote {output}", markup=False)
+    say(out(), f"wrote {output}")

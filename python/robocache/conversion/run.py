@@ -104,7 +104,7 @@ def convert(
     on: an episode whose source is in the store already is not converted again.
 
     A recording or an episode that can't be read, or whose streams differ from those of the episodes
-    before it, is skipped and reported.
+    before it, is skipped and reported. Where no episode can be converted, no store is made.
 
     Args:
         sources: A file or folder, or several. A folder that is not a recording itself is searched.
@@ -172,6 +172,8 @@ def convert(
             close_recording()
             for left in Path(destination).glob(f"{TEMPORARY}*"):  # by workers that died
                 left.unlink(missing_ok=True)
+        if not is_there and not report.episodes:
+            writer.abandon()  # what converts nothing leaves nothing behind
     report.notes = note_lines(run.notes)
     return report
 

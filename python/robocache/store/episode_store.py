@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import islice
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, overload
 
@@ -14,6 +17,8 @@ from numpy.typing import NDArray
 
 from robocache.store._library import OpenStore
 from robocache.store.dtypes import STORAGE
+from robocache.store.errors import StoreError
+from robocache.store.manifest import is_store
 from robocache.store.rows import Episode, StreamRows, Tables, merged, rows_of, unknown_stream
 from robocache.store.stream_info import StatisticsSummary, StreamInfo, stream_infos
 
@@ -100,6 +105,35 @@ def _hint_of_stream(index: object, streams: Mapping[str, StreamInfo]) -> str:
     )
 
 
+MOST_FILES = 100  # of a folder that are looked at
+
+
+def _refuse_recording(path: str) -> None:
+    """Says how to make a store of a recording, or of a folder of recordings.
+
+    Raises:
+        StoreError: The path is one.
+    """
+    from robocache.readers import find_reader
+
+    given = Path(path)
+    try:
+        reader = find_reader(given)
+        got = f"a recording ({reader.format})" if reader else ""
+        if reader is None and given.is_dir() and not is_store(given):
+            readers = map(find_reader, sorted(islice(given.iterdir(), MOST_FILES)))
+            inside = next(filter(None, readers), None)
+            got = f"a folder of recordings ({inside.format})" if inside else ""
+    except (ValueError, OSError):
+        return
+    if got:
+        command = f"robocache convert {shlex.quote(path)} {shlex.quote(f'{given.stem}.store')}"
+        raise StoreError(
+            f"{path}: expected the folder of an episode store, got {got} "
+            f"(`{command}` makes a store of it)"
+        )
+
+
 class EpisodeStore(Sequence[Episode]):
     """An episode store, opened for reading by memory map.
 
@@ -122,7 +156,11 @@ class EpisodeStore(Sequence[Episode]):
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = os.fspath(path)
         """Its folder, as it was given."""
-        self._store = OpenStore(self.path)
+        try:
+            self._store = OpenStore(self.path)
+        except StoreError:
+            _refuse_recording(self.path)  # with a better word, where it is one
+            raise
         manifest: dict[str, Any] = json.loads(self._store.manifest())
         self._shards: list[dict[str, Any]] = manifest["shards"]
         rows = [self._store.count_rows(i) for i in range(len(manifest["streams"]))]

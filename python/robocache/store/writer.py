@@ -147,9 +147,6 @@ class StoreWriter:
             with contextlib.suppress(OSError, ValueError):
                 self.commit()
         finally:
-            if self._lock is not None and self._manifest == Manifest():
-                self._discard_shards()
-                self._undo()
             self.abandon()
 
     @property
@@ -400,10 +397,19 @@ class StoreWriter:
         try:
             self.commit()
         finally:
-            self.abandon()
+            self._give_back()
 
     def abandon(self) -> None:
-        """Gives the store back without a commit: episodes that were not committed are gone."""
+        """Gives the store back without a commit: episodes that were not committed are gone.
+
+        A store that this writer made, and that nothing was committed to, goes too.
+        """
+        if self._lock is not None and self._manifest == Manifest():
+            self._discard_shards()
+            self._undo()
+        self._give_back()
+
+    def _give_back(self) -> None:
         if self._lock is None:
             return
         self._discard_shards()
