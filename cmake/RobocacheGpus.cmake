@@ -1,0 +1,50 @@
+# Which GPU architectures to build for, where the user names none (CMAKE_CUDA_ARCHITECTURES, or CUDAARCHS in the
+# environment): those of the GPUs that are here.
+
+# Without a GPU: machine code for Hopper, and PTX that the driver compiles for any other GPU.
+set(robocache_default_architectures 90-real 75-virtual)
+set(robocache_oldest_driver 580) # of CUDA 13
+set(robocache_oldest_gpu 75)
+
+# Sets ARCHITECTURES, WORDS that say why these, and PROBLEM where the GPUs that are here can run none.
+function(robocache_choose_architectures architectures words problem)
+  list(JOIN robocache_default_architectures " " default)
+  set(${architectures} ${robocache_default_architectures} PARENT_SCOPE)
+  set(${words} "${default}" PARENT_SCOPE)
+  set(${problem} "" PARENT_SCOPE)
+  execute_process(
+    COMMAND nvidia-smi --query-gpu=driver_version,compute_cap --format=csv,noheader
+    OUTPUT_VARIABLE listed
+    ERROR_QUIET RESULT_VARIABLE status)
+  if(NOT status STREQUAL "0" OR NOT listed MATCHES "^[0-9]")
+    set(${words}
+        "${default}: no GPU is here. Hopper GPUs (H100, H200) have machine code; for others the driver compiles PTX at \
+the first use, for a minute or two, and keeps the result. CUDAARCHS='80;90' in the environment builds for A100 and H100"
+        PARENT_SCOPE)
+    return()
+  endif()
+  string(REGEX MATCH "^[0-9]+" driver "${listed}")
+  if(driver LESS robocache_oldest_driver)
+    set(${problem} "the NVIDIA driver is ${driver}, older than ${robocache_oldest_driver}, which CUDA 13 needs (CUDAARCHS=90 in the environment builds \
+for other machines)" PARENT_SCOPE)
+    return()
+  endif()
+  string(REGEX MATCHALL "[0-9]+\\.[0-9]+ *(\n|$)" found "${listed}")
+  set(usable "")
+  foreach(capability IN LISTS found)
+    string(REGEX REPLACE "[^0-9]" "" capability "${capability}")
+    if(NOT capability LESS robocache_oldest_gpu)
+      list(APPEND usable ${capability})
+    endif()
+  endforeach()
+  if(NOT usable)
+    set(${problem} "the GPU here is older than Turing (compute capability 7.5), which CUDA 13 needs (CUDAARCHS=90 in the environment builds \
+for other machines)" PARENT_SCOPE)
+    return()
+  endif()
+  list(REMOVE_DUPLICATES usable)
+  list(SORT usable COMPARE NATURAL)
+  list(JOIN usable " " joined)
+  set(${architectures} ${usable} PARENT_SCOPE)
+  set(${words} "${joined}: the GPU architecture of this machine" PARENT_SCOPE)
+endfunction()
