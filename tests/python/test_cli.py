@@ -258,8 +258,9 @@ def test_view(run: Any, tmp_path: Path) -> None:
     assert picture.read_bytes().startswith(b"\x89PNG") and picture.stat().st_size > 20_000
     for name in ("episode.xyz", "new"):  # matplotlib would write new.png
         result = run("view", store, "--output", tmp_path / name)
-        expected = f"--output: expected a name with .png, .svg, .pdf, .rrd, got {tmp_path / name}"
-        assert (result.code, result.err) == (2, f"robocache: {expected}\n")
+        expected = "--output: expected a name with .png, .jpg, .jpeg, .svg, .pdf, .rrd"
+        said = f"robocache: {expected}, got {tmp_path / name}\n"
+        assert (result.code, result.err) == (2, said)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["new", "s"]
 
 

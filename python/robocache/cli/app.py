@@ -198,7 +198,7 @@ def check(
 
 
 @app.command(
-    epilog="Example: robocache view store --episode 3 --output episode.png",
+    epilog="Example: robocache view store --episode 3 --from 2 --to 5 --output episode.png",
     short_help="A picture of an episode.",
 )
 @reads
@@ -207,19 +207,29 @@ def view(
     episode: Annotated[int, typer.Option(metavar="N", help="Which; -1 is the last.")] = 0,
     output: Annotated[
         Path,
-        typer.Option(metavar="FILE", help="A picture (.png, .svg, .pdf), or .rrd for Rerun."),
+        typer.Option(metavar="FILE", help="A .png, .jpg, .svg or .pdf; or .rrd for Rerun."),
     ] = Path("episode.png"),
+    begin: Annotated[
+        float | None,
+        typer.Option("--from", metavar="S", help="Seconds since the episode's start."),
+    ] = None,
+    end: Annotated[
+        float | None,
+        typer.Option("--to", metavar="S", help="Seconds since the episode's start."),
+    ] = None,
     *,
     options: "ReadOptions",
 ) -> None:
     """A picture of an episode: when each stream has rows, its rate, its gaps, its values.
+
+    Of many channels those that vary most are drawn; --topic chooses streams.
 
     An output that ends in .rrd is a recording for Rerun's viewer (pip install rerun-sdk),
     images included.
     """
     from robocache.cli.view import run
 
-    run(path, options, episode, output)
+    run(path, options, episode, output, begin, end)
 
 
 # ---- making stores -------------------------------------------------------------------------------

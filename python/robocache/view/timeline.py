@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 from robocache.doctor.data import EpisodeData
 from robocache.doctor.finding import Finding, Floats, Series, Times, hertz, period_ns
 from robocache.doctor.times import gap_rows
+from robocache.view.selection import EpisodePart, cut, most_varying, moves
 
 # Okabe and Ito's colours, told apart by colour-blind eyes.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#222222", "#B8A800")
@@ -30,8 +31,11 @@ def draw_timeline(
     findings: Sequence[Finding],
     title: str,
     path: Path,
-) -> None:
+    span: tuple[int, int] | None = None,
+) -> list[str]:
     """Draws an episode: a lane for each stream, and below a panel with its values.
+
+    Of many streams those that move have a panel, of many channels those that vary most are drawn.
 
     Args:
         episode: Where images come from.
@@ -39,6 +43,10 @@ def draw_timeline(
         findings: The doctor's on this episode: marked where they begin.
         title: Of the picture.
         path: Where the picture goes; its suffix says of which kind.
+        span: The first and the last time to draw, in ns; None: the whole episode.
+
+    Returns:
+        What was left out: ``"8 of 26 channels of action, which vary most"``.
 
     Raises:
         ValueError: If no stream has rows, or for a suffix that matplotlib does not write.
@@ -47,7 +55,16 @@ def draw_timeline(
     if not streams:
         raise ValueError(f"{title}: expected a stream with rows, got none")
     start = min(int(series.times[0]) for series in streams)
-    drawn = streams[:MOST_STREAMS]
+    if span is not None:
+        episode, streams = EpisodePart(episode, streams, *span), cut(streams, *span)
+        if not streams:
+            raise ValueError(f"{title}: expected rows in the time range, got none")
+        findings = [f for f in findings if f.time_ns is None or span[0] <= f.time_ns <= span[1]]
+    else:
+        span = (start, max(int(series.times[-1]) for series in streams))
+    channels = {series.name: most_varying(series, MOST_CHANNELS) for series in streams}
+    drawn = [s for s in streams if s.is_image or len(streams) <= MOST_STREAMS or moves(s)]
+    drawn = drawn[:MOST_STREAMS]
     lanes_height = 0.6 + 0.3 * len(streams)
     heights = [lanes_height, *[1.15] * len(drawn)]
     with matplotlib.rc_context({"font.size": 9, "axes.spines.top": False,
@@ -58,15 +75,25 @@ def draw_timeline(
         )[:, 0]
         _draw_lanes(axes[0], streams, findings, start)
         for axis, series in zip(axes[1:], drawn, strict=True):
-            _draw_values(axis, episode, series, start)
-        length = (max(int(series.times[-1]) for series in streams) - start) / 1e9
-        axes[0].set_xlim(-0.01 * length, 1.01 * length or 1.0)  # pictures have set their own
+            _draw_values(axis, episode, series, start, channels[series.name])
+        begin_s, end_s = ((time - start) / 1e9 for time in span)
+        margin = 0.01 * (end_s - begin_s)
+        axes[0].set_xlim(begin_s - margin, (end_s + margin) or 1.0)  # pictures have set their own
         axes[-1].set_xlabel("time since the episode's start, s")
         figure.suptitle(title, fontsize=11)
         path.parent.mkdir(parents=True, exist_ok=True)
         with warnings.catch_warnings():  # a box stands for a letter that the font lacks
             warnings.filterwarnings("ignore", "Glyph .* missing from font")
             figure.savefig(path)
+    left_out = []
+    if len(drawn) < len(streams):
+        left_out.append(f"values of {len(drawn)} of {len(streams)} streams, those that move")
+    for series in drawn:
+        count = series.values.shape[1]
+        if not series.is_image and count > MOST_CHANNELS:
+            words = f"{MOST_CHANNELS} of {count:,} channels of {series.name}, which vary most"
+            left_out.append(words)
+    return left_out
 
 
 def seconds(times: Times, start: int) -> Floats:
@@ -111,7 +138,9 @@ def _draw_lanes(
     )  # fmt: skip
 
 
-def _draw_values(axis: Axes, episode: EpisodeData, series: Series, start: int) -> None:
+def _draw_values(
+    axis: Axes, episode: EpisodeData, series: Series, start: int, channels: Sequence[int]
+) -> None:
     t = seconds(series.times, start)
     axis.set_title(_title(series), loc="left", fontsize=9)
     for row in gap_rows(series):
@@ -121,9 +150,9 @@ def _draw_values(axis: Axes, episode: EpisodeData, series: Series, start: int) -
         return
     step = max(1, len(t) // MOST_POINTS)
     style = "steps-post" if series.facts.method == "previous" else "default"
-    for channel in range(min(series.values.shape[1], MOST_CHANNELS)):
+    for number, channel in enumerate(channels):
         column = series.values[::step, channel].astype(np.float64)
-        axis.plot(t[::step], column, lw=0.8, color=COLOURS[channel], drawstyle=style,
+        axis.plot(t[::step], column, lw=0.8, color=COLOURS[number], drawstyle=style,
                   marker="." if len(t) < 50 else None, label=series.channel(channel))  # fmt: skip
     if series.values.shape[1] > 1:
         axis.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=7, frameon=False,
@@ -155,5 +184,9 @@ def _title(series: Series) -> str:
     words = f"{series.name}   {series.values.dtype} {shape}".rstrip()
     if isinstance(method, str):
         words += f", {method}"
-    hidden = 0 if series.is_image else series.values.shape[1] - MOST_CHANNELS
-    return words + (f"; {hidden:,} more channels are not drawn" if hidden > 0 else "")
+    count = series.values.shape[1]
+    if series.is_image or count <= MOST_CHANNELS:
+        return words
+    return (
+        f"{words}; the {MOST_CHANNELS} channels that vary most, {count - MOST_CHANNELS:,} left out"
+    )

@@ -1,0 +1,85 @@
+"""What of an episode is drawn: a time range, the channels that vary most."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robocache.doctor.data import EpisodeData
+from robocache.doctor.finding import Series
+
+MOST_ROWS = 10_000  # that decide how much a channel varies
+
+
+def cut(streams: Sequence[Series], begin: int, end: int) -> list[Series]:
+    """The rows from `begin` to `end` ns, both included, of the streams that have some there."""
+    parts = []
+    for series in streams:
+        first, last = _rows(series, begin, end)
+        if first < last:
+            received, valid = series.received, series.valid
+            part = replace(
+                series,
+                times=series.times[first:last],
+                values=series.values[first:last],
+                received=None if received is None else received[first:last],
+                valid=None if valid is None else valid[first:last],
+            )
+            parts.append(part)
+    return parts
+
+
+class EpisodePart:
+    """An episode of which a time range is drawn: frames by their row within the range."""
+
+    def __init__(
+        self, episode: EpisodeData, streams: Sequence[Series], begin: int, end: int
+    ) -> None:
+        self.source, self.task = episode.source, episode.task
+        self._episode = episode
+        self._streams = streams
+        self._begin, self._end = begin, end
+
+    def load(self) -> list[Series]:
+        """The streams that have rows in the range."""
+        return cut(self._streams, self._begin, self._end)
+
+    def frames(self, stream: str, rows: Sequence[int]) -> NDArray[np.uint8] | None:
+        """Rows [n,H,W,C] of an image stream; None where they are not at hand."""
+        (series,) = (series for series in self._streams if series.name == stream)
+        first, _ = _rows(series, self._begin, self._end)
+        return self._episode.frames(stream, [first + row for row in rows])
+
+
+def _rows(series: Series, begin: int, end: int) -> tuple[int, int]:
+    """The first row in a range, and the one after the last; times that go back end it early."""
+    inside = np.flatnonzero((series.times >= begin) & (series.times <= end))
+    return (int(inside[0]), int(inside[-1]) + 1) if len(inside) else (0, 0)
+
+
+def deviations(series: Series) -> NDArray[np.float64]:
+    """The standard deviation of each channel's finite values."""
+    step = max(1, len(series.values) // MOST_ROWS)
+    values = series.values[::step].astype(np.float64)
+    values[~np.isfinite(values)] = np.nan
+    known = np.isfinite(values).any(axis=0)
+    found = np.zeros(values.shape[1])
+    if known.any():
+        found[known] = np.nanstd(values[:, known], axis=0)
+    return found
+
+
+def most_varying(series: Series, most: int) -> list[int]:
+    """At most so many channels, those that vary most, in their order."""
+    if series.values.shape[1] <= most:
+        return list(range(series.values.shape[1]))
+    chosen = np.argsort(-deviations(series), kind="stable")[:most]
+    return sorted(int(channel) for channel in chosen)
+
+
+def moves(series: Series) -> bool:
+    """Whether any channel changes."""
+    return bool((deviations(series) > 0).any())
