@@ -2,8 +2,25 @@
 
 configure_file("${CMAKE_CURRENT_LIST_DIR}/version.h.in" "${PROJECT_BINARY_DIR}/include/robocache/version.h" @ONLY)
 
+# First, and the longest before the others: on few cores nothing then waits for them at the end.
+set(robocache_cuda_sources
+    src/loader/batch_cuda.cu
+    src/align/align_cuda.cu
+    src/align/align_wide_cuda.cu
+    src/align/align_backward_cuda.cu
+    src/align/narrow_plan.cpp
+    src/transform/transform_cuda.cu
+    src/voxel/sort_cuda.cu
+    src/voxel/voxelize_cuda.cu
+    src/voxel/voxelize_reduce_cuda.cu
+    src/voxel/voxelize_sparse_cuda.cu)
+if(NOT robocache_has_cuda)
+  set(robocache_cuda_sources)
+endif()
+
 add_library(
   robocache
+  ${robocache_cuda_sources}
   src/core/build_info.cpp
   src/core/cpu_target.cpp
   src/core/error.cpp
@@ -102,18 +119,6 @@ foreach(target IN LISTS robocache_cpu_targets)
 endforeach()
 
 if(robocache_has_cuda)
-  target_sources(
-    robocache
-    PRIVATE src/align/align_cuda.cu
-            src/align/align_wide_cuda.cu
-            src/align/align_backward_cuda.cu
-            src/align/narrow_plan.cpp
-            src/loader/batch_cuda.cu
-            src/transform/transform_cuda.cu
-            src/voxel/sort_cuda.cu
-            src/voxel/voxelize_cuda.cu
-            src/voxel/voxelize_reduce_cuda.cu
-            src/voxel/voxelize_sparse_cuda.cu)
   target_compile_definitions(robocache PRIVATE ROBOCACHE_HAS_CUDA)
   target_link_libraries(robocache PRIVATE CUDA::cudart_static)
 endif()
