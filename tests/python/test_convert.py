@@ -262,6 +262,20 @@ def test_wrong_options(recordings: Path, tmp_path: Path) -> None:
     assert done.stderr == "robocache: --resize: expected WxH such as 224x224, got 'big'\n"
 
 
+def test_a_store_that_was_forgotten(recordings: Path) -> None:
+    done = robocache("convert", recordings)
+    assert (done.returncode, done.stderr) == (
+        2,
+        "robocache: STORE: expected a folder after the recordings, got none "
+        f"(`robocache convert {recordings} my.store`)\n",
+    )
+
+
+def test_a_folder_that_cannot_be_made(recordings: Path, tmp_path: Path) -> None:
+    done = robocache("convert", recordings, "/proc/s")
+    assert (done.returncode, done.stderr) == (2, "robocache: /proc/s: No such file or directory\n")
+
+
 # ---- stores that are there -----------------------------------------------------------------------
 
 

@@ -4,6 +4,7 @@ Only this file is loaded for `--help`: what a command needs, its function import
 """
 
 import inspect
+import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -158,7 +159,7 @@ def info(
     path: AnyPath,
     options: "ReadOptions",
     episodes: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Measure at most so many episodes.")
+        int, typer.Option(metavar="N", min=1, help="Measure at most N episodes.")
     ] = 100,
     json: Json = False,
 ) -> None:
@@ -198,13 +199,13 @@ def check(
 
 
 @app.command(
-    epilog="Example: robocache view store --episode 3 --from 2 --to 5 --output episode.png",
+    epilog="Example: robocache view store --episode 3 --from 2 --to 5",
     short_help="A picture of an episode.",
 )
 @reads
 def view(
     path: AnyPath,
-    episode: Annotated[int, typer.Option(metavar="N", help="Which; -1 is the last.")] = 0,
+    episode: Annotated[int, typer.Option(metavar="N", help="Its index; -1 is the last.")] = 0,
     output: Annotated[
         Path,
         typer.Option(metavar="FILE", help="A .png, .jpg, .svg or .pdf; or .rrd for Rerun."),
@@ -240,12 +241,13 @@ def view(
     short_help="Recordings to an episode store.",
 )
 def convert(
-    sources: Annotated[
+    paths: Annotated[
         list[Path],
-        typer.Argument(metavar="SOURCE...", readable=False, help="Recordings, or folders of them."),
-    ],
-    destination: Annotated[
-        Path, typer.Argument(metavar="STORE", readable=False, help="The store's folder.")
+        typer.Argument(
+            metavar="SOURCE... STORE",
+            readable=False,
+            help="Recordings, or folders of them; then the store's folder.",
+        ),
     ],
     append: Annotated[
         bool, typer.Option("--append", help="Add to a store that has other episodes too.")
@@ -256,12 +258,14 @@ def convert(
     workers: Annotated[
         int | None,
         typer.Option(
-            metavar="N", min=1, help="Processes, of some 250 MB each; the cores, up to 4."
+            metavar="N",
+            min=1,
+            help="Worker processes, about 250 MB each. Default: one a core, at most 4.",
         ),
     ] = None,
     ray: Annotated[
         str | None,
-        typer.Option(metavar="ADDRESS", help="A Ray cluster that works instead: auto, local, ..."),
+        typer.Option(metavar="ADDRESS", help="Work on a Ray cluster: auto, local, or its address."),
     ] = None,
     rate: Rate = None,
     no_images: Annotated[
@@ -285,11 +289,15 @@ def convert(
     Streams keep their own times and rates. A file or episode that can't be read is skipped and
     reported. Interrupted, the same command goes on where it was.
 
-    The exit code is 0 if everything was converted, 1 if something was skipped, 2 if the command
-    could not go on.
+    The exit code is 0 if everything was converted, 1 if something was skipped or nothing was
+    converted, 2 if the command could not go on, 130 after Ctrl-C.
     """
     from robocache.cli.convert import run
 
+    *sources, destination = paths
+    if not sources:
+        example = f"robocache convert {shlex.quote(str(destination))} my.store"
+        raise ValueError(f"STORE: expected a folder after the recordings, got none (`{example}`)")
     converted = run(
         sources, destination, json, resize,
         append=append, strict=strict, workers=workers, ray=ray, rate=rate, images=not no_images,
@@ -305,10 +313,10 @@ def convert(
 )
 def merge(
     sources: Annotated[
-        list[Path], typer.Argument(metavar="STORE...", readable=False, help="Two or more.")
+        list[Path], typer.Argument(metavar="STORE...", readable=False, help="Two stores or more.")
     ],
     destination: Annotated[
-        Path, typer.Argument(metavar="NEW", readable=False, help="The folder of the new one.")
+        Path, typer.Argument(metavar="NEW", readable=False, help="The folder of the new store.")
     ],
     json: Json = False,
 ) -> None:
@@ -324,7 +332,7 @@ def merge(
 def stats(store: StorePath, json: Json = False) -> None:
     """Statistics of every channel of a store: count, mean, deviation, range, quantiles.
 
-    Of valid rows, NaN and infinity left out; of images for each colour.
+    They cover valid rows, without NaN and infinity; a channel of images is a color.
     """
     from robocache.cli.stats import run
 
@@ -337,7 +345,7 @@ def stats(store: StorePath, json: Json = False) -> None:
 )
 def export(
     store: StorePath,
-    destination: Annotated[Path, typer.Argument(metavar="FOLDER", help="The new data set's.")],
+    destination: Annotated[Path, typer.Argument(metavar="FOLDER", help="Of the new data set.")],
     rate: Annotated[float, typer.Option(metavar="HZ", help="Frames per second.")],
     stream: Annotated[
         list[str] | None,
@@ -347,7 +355,7 @@ def export(
         bool, typer.Option("--no-video", help="Store images as PNG, not as video.")
     ] = False,
     robot_type: Annotated[
-        str | None, typer.Option(metavar="NAME", help="What LeRobot is to say of the robot.")
+        str | None, typer.Option(metavar="NAME", help="The data set's robot_type.")
     ] = None,
     json: Json = False,
 ) -> None:
@@ -372,10 +380,12 @@ def replay(
     store: StorePath,
     spec: Annotated[
         Path,
-        typer.Option(metavar="FILE", readable=False, help="What loader.spec().save() wrote."),
+        typer.Option(
+            metavar="FILE", readable=False, help="The policy spec: loader.spec().save(FILE)."
+        ),
     ],
     episodes: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="At most so many, evenly spread.")
+        int | None, typer.Option(metavar="N", min=1, help="At most N episodes, evenly spread.")
     ] = None,
     json: Json = False,
 ) -> None:
@@ -396,21 +406,23 @@ def replay(
 
 
 @app.command(
-    epilog="Example: robocache demo --seed 3 --output pictures", short_help="Everything once."
+    epilog="Example: robocache demo --seed 3 --output pictures",
+    short_help="A generated recording, from files to a trained policy.",
 )
 def demo(
     output: Annotated[
         Path,
-        typer.Option(metavar="FOLDER", help="For the store, alignment.png and voxels.png."),
+        typer.Option(metavar="FOLDER", help="Where the store and the pictures go."),
     ] = Path("demo"),
-    seed: Annotated[int, typer.Option(metavar="N", help="Another seed, another recording.")] = 0,
+    seed: Annotated[int, typer.Option(metavar="N", help="Seed of the generated recording.")] = 0,
     duration: Annotated[
-        float, typer.Option(metavar="SECONDS", help="Of the recording, 10 to 120.")
+        float, typer.Option(metavar="SECONDS", help="Length of the recording, 10 to 120.")
     ] = 10.0,
 ) -> None:
     """A generated recording through a store to one timeline, a generated scene to voxels.
 
-    Prints what came out and the times beside the usual torch code, and draws both.
+    Prints the results, and times beside the usual torch code, and draws both. Then trains a small
+    policy and replays it as on a robot.
     """
     from robocache.cli.demo import run
 
@@ -429,7 +441,10 @@ def main() -> NoReturn:
     """Runs `robocache`: errors are one line on stderr, which a terminal wraps, and exit code 2."""
     try:
         app(prog_name="robocache", standalone_mode=True)
-    except (ValueError, OSError, ImportError) as error:
+    except OSError as error:
+        named = error.filename is not None and error.strerror is not None
+        _fail(f"{error.filename}: {error.strerror}" if named else str(error) or "OSError")
+    except (ValueError, ImportError) as error:
         _fail(str(error) or type(error).__name__)
     except MemoryError as error:
         _fail(f"not enough memory: {error or 'the system has no more'}")
