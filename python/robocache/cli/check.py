@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rich.markup import escape
 
-from robocache.cli.console import counted, out, print_json, progress
+from robocache.cli.console import counted, out, print_json, progress, say
 from robocache.doctor import Diagnosis, Finding, examine
 from robocache.doctor.finding import SEVERITIES
 from robocache.readers import ReadOptions
@@ -49,17 +49,14 @@ def print_findings(found: Diagnosis) -> None:
             listed += f" and {len(names) - MOST_STREAMS} more"
         stream = f"  [bold]{listed}[/]" if listed else ""
         console.print(f"[{COLOURS[severity]}]{severity:8}[/]{kind}{stream}{place}")
-        console.print(f"        {text}", markup=False)
-        console.print(f"        -> {streams[0][0].advice}", markup=False, style="dim")
+        say(console, text, indent=8)
+        say(console, f"-> {streams[0][0].advice}", indent=8, style="dim")
     counts = ", ".join(
         counted(found.count(severity), severity)
         for severity in SEVERITIES
         if severity != "info" or found.count(severity)
     )
-    console.print(
-        f"{found.path}: {found.format}, {counted(found.episodes, 'episode')}: {counts}",
-        markup=False,
-    )
+    say(console, f"{found.path}: {found.format}, {counted(found.episodes, 'episode')}: {counts}")
 
 
 def where(group: Sequence[Finding]) -> str:
