@@ -1,8 +1,8 @@
 # Which GPU architectures to build for, where the user names none (CMAKE_CUDA_ARCHITECTURES, or CUDAARCHS in the
 # environment): those of the GPUs that are here.
 
-# Without a GPU: machine code for Hopper, and PTX that the driver compiles for any other GPU.
-set(robocache_default_architectures 90-real 75-virtual)
+# Without a GPU: PTX, which every driver compiles for its GPU. It takes a third of the time that machine code takes.
+set(robocache_default_architectures 75-virtual)
 set(robocache_oldest_driver 580) # of CUDA 13
 set(robocache_oldest_gpu 75)
 
@@ -18,8 +18,8 @@ function(robocache_choose_architectures architectures words problem)
     ERROR_QUIET RESULT_VARIABLE status)
   if(NOT status STREQUAL "0" OR NOT listed MATCHES "^[0-9]")
     set(${words}
-        "${default}: no GPU is here. Hopper GPUs (H100, H200) have machine code; for others the driver compiles PTX at \
-the first use, for a minute or two, and keeps the result. CUDAARCHS='80;90' in the environment builds for A100 and H100"
+        "${default}: no GPU is here, so this is PTX for any. The driver compiles it at the first use of alignment and of the \
+loader, about a minute each, and keeps it. CUDAARCHS='80;90' in the environment builds machine code for A100 and H100"
         PARENT_SCOPE)
     return()
   endif()

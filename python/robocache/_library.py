@@ -7,7 +7,8 @@ import enum
 import functools
 import json
 import re
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -149,5 +150,38 @@ def build_info() -> BuildInfo:
 @functools.cache
 def cuda_problem(device_index: int) -> str | None:
     """Why the CUDA backend cannot be used on a device, with the way out; None if it can."""
+    _warn_of_compilation(device_index)
     text: bytes | None = load().robocache_cuda_problem(device_index)
     return None if text is None else text.decode()
+
+
+def _warn_of_compilation(device_index: int) -> None:
+    """Says so where the driver has to compile PTX first: it takes long, and is silent."""
+    import torch
+
+    architectures = build_info().cuda_architectures
+    if not architectures or not torch.cuda.is_available():
+        return
+    major, minor = torch.cuda.get_device_capability(device_index)
+    if not has_machine_code(architectures, major, minor):
+        warnings.warn(
+            f"robocache: this build has no machine code for compute capability {major}.{minor}: "
+            "the driver compiles it at the first use of alignment and of the loader, about a "
+            "minute each, and keeps it for the next process "
+            f"(`CUDAARCHS={major}{minor} pip install .` builds it in)",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+
+
+def has_machine_code(architectures: Sequence[str], major: int, minor: int) -> bool:
+    """Whether a build for these has code that a GPU runs as it is: of its major version."""
+    for architecture in architectures:
+        digits = "".join(filter(str.isdigit, architecture))
+        if not digits:  # "native", "all": not known here
+            return True
+        if architecture.endswith("-virtual"):
+            continue
+        if int(digits[:-1]) == major and int(digits[-1]) <= minor:
+            return True
+    return False
