@@ -57,6 +57,7 @@ struct RobocacheWindowStream {
   std::int64_t first_episode;
   RobocacheTensor reference_columns;
   std::int64_t relative_to;  // -1: none
+  std::int64_t reference_is_causal;
 };
 
 struct RobocacheWindowOutput {
@@ -143,6 +144,7 @@ WindowStream stream_of(const RobocacheWindowStream& from, DeviceType device) {
   stream.colours = from.colours;
   stream.reference_columns = view_of(from.reference_columns, device);
   stream.relative_to = static_cast<std::int32_t>(from.relative_to);
+  stream.reference_is_causal = from.reference_is_causal != 0;
   return stream;
 }
 

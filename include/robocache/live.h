@@ -27,10 +27,12 @@ struct PolicySpec;  // robocache/policy_spec.h
 /// A sensor's rows and the window of them that a policy sees, as the loader made it in training.
 ///
 /// A window that reaches into the future (a step above 0: actions) can't be made live. Such a stream
-/// takes no rows and has no output; `LiveAligner::undo` takes what a policy gives in its place.
+/// has no output, and takes rows only where another is relative to it, which needs its value at now;
+/// `LiveAligner::undo` takes what a policy gives in its place.
 ///
 /// Every other window is causal: rows stamped later than now, or younger than `latency_ns`, do not
-/// exist, nor does what has not been pushed.
+/// exist, nor does what has not been pushed. A step later than the newest row that exists holds it,
+/// as `WindowStream::is_causal` says.
 struct LiveStream {
   std::string name;  // its key in the output; the name of no other
 
@@ -126,7 +128,7 @@ enum class LiveStatus : std::int32_t {
   kUnknownStream,  // no stream has this number
   kUnknownKey,     // undo: it is none of `keys()`
   kUnknownRobot,   // no robot has this number
-  kTakesNoRows,    // push: to a stream whose window reaches into the future
+  kTakesNoRows,    // push: to a stream that reaches into the future, and that none is relative to
   kWrongSize,      // push: not a row's bytes; undo: a number of rows below 0
   kBadPointer,     // null, or an output that is not aligned to 8 bytes
   kNoRows,         // query at a stream's newest row, undo of what is relative: some robot has none;

@@ -75,7 +75,10 @@ struct WindowStream {
   Timeline timeline = Timeline::kTime;
 
   // By time: whether rows that are later than the anchor, or arrive later, do not exist, as if the
-  // recording stopped there. No row arrives earlier than `latency_ns` after its time.
+  // recording stopped there. No row arrives earlier than `latency_ns` after its time. A step later
+  // than the newest row that had arrived then holds that row, by every method, and is valid where
+  // the row is, within `max_gap` of it; a mean is of the rows in its window where there are any, and
+  // a sum of those in its interval. `outside` rules what lies before the first row alone.
   bool is_causal = false;
   std::int64_t latency_ns = 0;
 
@@ -100,6 +103,9 @@ struct WindowStream {
   // relative itself, and has at most kMaxReferenceChannels; neither is of images whose channels come
   // first, and the output here is of a floating type.
   std::int32_t relative_to = -1;
+  // Whether the reference by time is made of what had arrived by the anchor, as in a causal window,
+  // whatever the window of its own stream is; false: of all rows.
+  bool reference_is_causal = true;
   // [D] int32, with `relative_to`: which channel of the reference is subtracted from each; -1: none,
   // as for all channels of slerp runs. By time, it is no channel of a slerp run nor of a sum.
   ConstTensorView reference_columns;

@@ -40,9 +40,10 @@ _SLOTS = 4  # copies to a GPU that may be under way
 class _Stream:
     """What a push looks at."""
 
-    def __init__(self, number: int, spec: StreamSpec) -> None:
+    def __init__(self, number: int, spec: StreamSpec, takes_rows: bool) -> None:
         self.number = number
         self.spec = spec
+        self.takes_rows = takes_rows
         self.shape = spec.shape
         self.dtype = STORAGE[spec.dtype]
         self.is_bfloat16 = spec.dtype == "BF16"  # which NumPy has under another name
@@ -116,7 +117,9 @@ class LiveAligner:
         """R: how many robots are queried together."""
         self.device = _device.find_device(device)
         """Where batches are."""
-        self._streams = {s.name: _Stream(i, s) for i, s in enumerate(spec.streams)}
+        self._streams = {
+            s.name: _Stream(i, s, spec.takes_rows(s)) for i, s in enumerate(spec.streams)
+        }
         _config.check_bool("reuse_buffers", reuse_buffers)
         rows = zip(
             self._rows("buffer_rows", buffer_rows), self._rows("ring_rows", ring_rows), strict=True
@@ -133,8 +136,9 @@ class LiveAligner:
             )
         self._index = self.device.index if is_cuda else None
         self._lock = threading.Lock()  # held by who asks or forgets
-        # Of each stream there are a mask and an age, behind all values.
-        values = len(self._aligner.outputs) - 2 * len(self.rows)
+        # Of each stream that is made there are a mask and an age, behind all values.
+        made = sum(not stream.reaches_ahead for stream in spec.streams)
+        values = len(self._aligner.outputs) - 2 * made
         self._places = [
             (o.key, o.dtype, o.shape, _strides(o.shape), o.offset // o.dtype.itemsize)
             for i, o in enumerate(self._aligner.outputs)
@@ -241,7 +245,7 @@ class LiveAligner:
             ValueError, TypeError: As of :meth:`push`.
         """
         to = self._find("stream", stream)
-        if to.spec.reaches_ahead:
+        if not to.takes_rows:
             self._refuse_push(LiveStatus.TAKES_NO_ROWS, to, 0)
         times = integers(f"{stream}: times_ns", times_ns)
         rows = rows_of(f"{stream}: values", to.spec, values, (len(times), *to.spec.shape))
@@ -317,7 +321,7 @@ class LiveAligner:
         if isinstance(now, str):
             to = self._find("now", now)
             stream = to.number
-            if to.spec.reaches_ahead:
+            if not to.takes_rows:
                 raise ValueError(
                     f"now: expected a stream that has rows at control time, got {now!r}, whose "
                     "window reaches into the future"
@@ -465,7 +469,7 @@ class LiveAligner:
         robots = range(self.robots) if robot is None else [self._robot(robot)]
         found = {}
         for key, stream in self._streams.items():
-            if stream.spec.reaches_ahead:
+            if not stream.takes_rows:
                 continue
             each = [self._aligner.stats(stream.number, one) for one in robots]
             sums: dict[str, Any] = {name: sum(of[name] for of in each) for name in STATS}
@@ -479,7 +483,7 @@ class LiveAligner:
         return {
             key: self._aligner.rows[stream.number]
             for key, stream in self._streams.items()
-            if not stream.spec.reaches_ahead
+            if stream.takes_rows
         }
 
     def _robot(self, robot: int) -> int:

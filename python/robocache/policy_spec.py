@@ -117,6 +117,17 @@ class PolicySpec:
     library: str = ""
     """The version of the library that wrote it."""
 
+    def takes_rows(self, stream: StreamSpec) -> bool:
+        """Whether the robot pushes rows of one of its streams.
+
+        It does of windows that do not reach past the anchor, and of streams that others are
+        relative to.
+        """
+        return not stream.reaches_ahead or any(
+            other.relative is not None and other.relative.to == stream.name
+            for other in self.streams
+        )
+
     def stream(self, name: str) -> StreamSpec:
         """One of its streams.
 

@@ -137,8 +137,20 @@ def replay_store(
 
 
 def _live_part(spec: PolicySpec) -> PolicySpec:
-    """The spec of what is made at control time, with ages."""
-    streams = tuple(stream for stream in spec.streams if not stream.reaches_ahead)
+    """The spec of what is made at control time, with ages.
+
+    A stream that reaches past the anchor is here with its value at the anchor, if one that is made
+    is relative to it.
+    """
+    made = [stream for stream in spec.streams if not stream.reaches_ahead]
+    references = {stream.relative.to for stream in made if stream.relative is not None}
+    streams = tuple(
+        replace(stream, steps=(0,), causal=stream.timeline == "time")
+        if stream.reaches_ahead
+        else stream
+        for stream in spec.streams
+        if not stream.reaches_ahead or stream.name in references
+    )
     if not streams:
         raise ValueError("spec: expected a stream without steps past the anchor, got none")
     names = {stream.name for stream in streams}

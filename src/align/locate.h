@@ -203,6 +203,25 @@ ROBOCACHE_HOST_DEVICE Location<Compute> locate_outside(
   return location;
 }
 
+/// Whether a held row, `newest`, stands for a later target at `t`: it is real, and no older than the
+/// gap limit.
+template <typename Time, typename Index, bool kIsOffset>
+ROBOCACHE_HOST_DEVICE bool held_is_valid(const BasicStreamPlan<Index>& plan,
+                                         const EpisodeTimes<Time, Index, kIsOffset>& episode,
+                                         Time t, Index newest) {
+  return episode.is_valid(newest) &&
+         (!plan.has_max_gap || elapsed(episode[newest], t) <= DurationOf<Time>::from(plan.max_gap));
+}
+
+/// A target after the newest row, which a causal window holds: that row, whatever the method.
+template <typename Compute, typename Time, typename Index, bool kIsOffset>
+ROBOCACHE_HOST_DEVICE Location<Compute> locate_held(
+    const BasicStreamPlan<Index>& plan, const EpisodeTimes<Time, Index, kIsOffset>& episode,
+    Time t) {
+  const Index newest = episode.count - 1;
+  return {newest, Compute(0), Source::kRow, false, held_is_valid(plan, episode, t, newest)};
+}
+
 /// Whether the two rows of a pair, or the one of them that a method reads, are real and near
 /// enough, for all methods of `kinds`.
 template <typename Time, typename Index, bool kIsOffset>
@@ -232,12 +251,14 @@ ROBOCACHE_HOST_DEVICE bool pair_is_valid(const BasicStreamPlan<Index>& plan,
 }
 
 /// The rows that make the target at `t`, given its bracket (of any content where the episode is
-/// empty or `t` NaN). `plan` says how gaps, outside and tolerance are meant. Means and sums are
-/// window.h's.
+/// empty or `t` NaN). `plan` says how gaps, outside and tolerance are meant. `holds_newest`: the rows
+/// are those that had arrived, the last of which a later target holds; else such a target lies
+/// outside the recording. Means and sums are window.h's.
 template <typename Compute, typename Time, typename Index, bool kIsOffset>
 ROBOCACHE_HOST_DEVICE Location<Compute> locate(const BasicStreamPlan<Index>& plan,
                                                const EpisodeTimes<Time, Index, kIsOffset>& episode,
-                                               Time t, const Bracket<Time, Index>& bracket) {
+                                               Time t, const Bracket<Time, Index>& bracket,
+                                               bool holds_newest = false) {
   Location<Compute> location{0, Compute(0), Source::kZero, false, false};
   if (episode.count <= 0) {
     return location;
@@ -265,6 +286,7 @@ ROBOCACHE_HOST_DEVICE Location<Compute> locate(const BasicStreamPlan<Index>& pla
     return location;
   }
   if (!has_lo || !has_hi) {
+    if (holds_newest && has_lo) return locate_held<Compute>(plan, episode, t);
     return locate_outside<Compute>(episode, t, !has_lo, plan.outside);
   }
 

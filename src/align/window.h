@@ -29,20 +29,28 @@ struct Window {
   Index newest;  // what the target's age goes by
 };
 
+/// Whether a target lies after the last row.
+template <typename Time, typename Index, bool kIsOffset>
+ROBOCACHE_HOST_DEVICE bool is_after_rows(const EpisodeTimes<Time, Index, kIsOffset>& episode,
+                                         Time t, const Bracket<Time, Index>& bracket) {
+  return bracket.not_after == episode.count && !(bracket.time_lo == t);
+}
+
 /// What every method that adds rows does with a target outside the recording, a NaN, and an episode
-/// without rows. False if the target is none of these.
+/// without rows. False if the target is none of these; with `holds_newest` (see `locate`), one after
+/// the last row is none.
 template <typename Time, typename Index, bool kIsOffset>
 ROBOCACHE_HOST_DEVICE bool window_outside(const BasicStreamPlan<Index>& plan,
                                           const EpisodeTimes<Time, Index, kIsOffset>& episode,
                                           Time t, const Bracket<Time, Index>& bracket,
-                                          Window<Index>& window) {
+                                          bool holds_newest, Window<Index>& window) {
   window = {WindowSource::kZero, false, 0, 0, 0, 0};
   if (episode.count <= 0) return true;
   if (is_nan(t)) {
     window.source = WindowSource::kNan;
     return true;
   }
-  const bool is_after = bracket.not_after == episode.count && !(bracket.time_lo == t);
+  const bool is_after = !holds_newest && is_after_rows(episode, t, bracket);
   if (bracket.not_after > 0 && !is_after) return false;
   window.begin = window.newest = is_after ? episode.count - 1 : 0;
   window.source = plan.outside == Outside::kZero  ? WindowSource::kZero
@@ -73,9 +81,10 @@ template <typename Compute, typename Time, typename Index, bool kIsOffset>
 ROBOCACHE_HOST_DEVICE Window<Index> locate_mean(const BasicStreamPlan<Index>& plan,
                                                 const EpisodeTimes<Time, Index, kIsOffset>& episode,
                                                 Time t, const Bracket<Time, Index>& bracket,
-                                                const Location<Compute>& location) {
+                                                const Location<Compute>& location,
+                                                bool holds_newest) {
   Window<Index> window;
-  if (window_outside(plan, episode, t, bracket, window)) return window;
+  if (window_outside(plan, episode, t, bracket, holds_newest, window)) return window;
   const auto half = DurationOf<Time>::from(plan.half_mean_window);
   const Index lo = bracket.not_after - 1;
   window.begin =
@@ -103,9 +112,10 @@ template <typename Time, typename Index, bool kIsOffset, typename FindPrevious>
 ROBOCACHE_HOST_DEVICE Window<Index> locate_sum(const BasicStreamPlan<Index>& plan,
                                                const EpisodeTimes<Time, Index, kIsOffset>& episode,
                                                Time t, const Bracket<Time, Index>& bracket,
-                                               const FindPrevious& find_previous) {
+                                               const FindPrevious& find_previous,
+                                               bool holds_newest) {
   Window<Index> window;
-  if (window_outside(plan, episode, t, bracket, window)) return window;
+  if (window_outside(plan, episode, t, bracket, holds_newest, window)) return window;
   window.source = WindowSource::kRows;
   window.end = bracket.not_after;
   window.newest = bracket.not_after - 1;
@@ -116,6 +126,9 @@ ROBOCACHE_HOST_DEVICE Window<Index> locate_sum(const BasicStreamPlan<Index>& pla
   }
   count_valid(episode, window);
   window.valid = window.count == window.end - window.begin;
+  if (holds_newest && is_after_rows(episode, t, bracket)) {
+    window.valid = window.valid && held_is_valid(plan, episode, t, episode.count - 1);
+  }
   return window;
 }
 
@@ -137,14 +150,16 @@ struct Located {
   Windows<Index> windows;
 };
 
-/// Locates the target at `t`. `newest` becomes the row that its age goes by.
+/// Locates the target at `t`. `newest` becomes the row that its age goes by. `holds_newest`: see
+/// `locate`.
 template <typename Compute, typename Time, typename Index, bool kIsOffset, typename FindPrevious>
 ROBOCACHE_HOST_DEVICE Located<Compute, Index> locate_all(
     const BasicStreamPlan<Index>& plan, const EpisodeTimes<Time, Index, kIsOffset>& episode, Time t,
-    const Bracket<Time, Index>& bracket, const FindPrevious& find_previous, std::int64_t& newest) {
+    const Bracket<Time, Index>& bracket, const FindPrevious& find_previous, std::int64_t& newest,
+    bool holds_newest = false) {
   Located<Compute, Index> located{};
   Location<Compute>& location = located.location;
-  location = locate<Compute>(plan, episode, t, bracket);
+  location = locate<Compute>(plan, episode, t, bracket, holds_newest);
   const std::uint8_t kinds = plan.row_kinds;
   const bool only_adds_rows = !(kinds & ~(kReadsWindow | kReadsInterval));
   bool valid = only_adds_rows || location.valid;
@@ -154,11 +169,11 @@ ROBOCACHE_HOST_DEVICE Located<Compute, Index> locate_all(
     if (window.newest > newest) newest = window.newest;
   };
   if (kinds & kReadsWindow) {
-    located.windows.mean = locate_mean(plan, episode, t, bracket, location);
+    located.windows.mean = locate_mean(plan, episode, t, bracket, location, holds_newest);
     join(located.windows.mean);
   }
   if (kinds & kReadsInterval) {
-    located.windows.sum = locate_sum(plan, episode, t, bracket, find_previous);
+    located.windows.sum = locate_sum(plan, episode, t, bracket, find_previous, holds_newest);
     join(located.windows.sum);
   }
   location.valid = valid;

@@ -124,14 +124,15 @@ std::int64_t checked_rows(double rows, const std::string& option, const std::str
                     text_of(rows) + reason);
 }
 
-void set_rows(LiveStream& stream, const LiveOptions& options) {
+void set_rows(LiveStream& stream, const std::vector<LiveStream>& streams,
+              const LiveOptions& options) {
   const auto name = [&](const char* option) { return stream.name + "." + option; };
   for (const auto& [option, rows] :
        {std::pair{"buffer_rows", &stream.buffer_rows}, std::pair{"ring_rows", &stream.ring_rows}}) {
     if (*rows >= 0 && *rows <= kMaxRows) continue;
     throw_value_error(name(option), "0 to " + std::to_string(kMaxRows), std::to_string(*rows));
   }
-  if (!is_live(stream)) {
+  if (!takes_rows(stream, streams)) {
     stream.buffer_rows = stream.ring_rows = 0;
     return;
   }
@@ -190,6 +191,12 @@ bool is_live(const LiveStream& stream) {
                      [](std::int64_t step) { return step <= 0; });
 }
 
+bool takes_rows(const LiveStream& stream, const std::vector<LiveStream>& streams) {
+  return is_live(stream) ||
+         std::any_of(streams.begin(), streams.end(),
+                     [&](const LiveStream& each) { return each.relative_to == stream.name; });
+}
+
 bool is_computed(const LiveStream& stream) { return is_value_type(stream.dtype); }
 
 std::int64_t elements_of(const std::vector<std::int64_t>& shape) {
@@ -207,7 +214,7 @@ bool has_method(const LiveStream& stream, Method method) {
 }
 
 std::int64_t earliest_step(const LiveStream& stream) {
-  return *std::min_element(stream.steps.begin(), stream.steps.end());
+  return std::min(std::int64_t{0}, *std::min_element(stream.steps.begin(), stream.steps.end()));
 }
 
 std::int64_t kept_rows(const LiveStream& stream) {
@@ -226,10 +233,6 @@ void check_reference(const LiveStream& stream, const std::vector<LiveStream>& st
   const LiveStream* const reference = find_stream(streams, stream.relative_to);
   if (reference == nullptr) {
     throw_value_error(names.relative_to, "the name of a stream", quoted(stream.relative_to));
-  }
-  if (!is_live(*reference)) {
-    throw_value_error(names.relative_to, "a stream whose steps are all 0 or less",
-                      quoted(stream.relative_to));
   }
   if (!reference->relative_to.empty()) {
     throw_value_error(names.relative_to, "a stream that is not relative itself",
@@ -271,7 +274,7 @@ std::vector<LiveStream> checked_streams(std::vector<LiveStream> streams,
   for (LiveStream& stream : streams) {
     check_reference(stream, streams,
                     {stream.name + ".relative_to", stream.name + ".reference_columns"});
-    set_rows(stream, options);
+    set_rows(stream, streams, options);
   }
   return streams;
 }

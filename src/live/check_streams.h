@@ -24,6 +24,10 @@ const LiveStream* find_stream(const std::vector<LiveStream>& streams, const std:
 /// Whether a window can be made live: it does not reach into the future.
 bool is_live(const LiveStream& stream);
 
+/// Whether a stream of the list takes rows: its window can be made live, or another one is relative
+/// to it.
+bool takes_rows(const LiveStream& stream, const std::vector<LiveStream>& streams);
+
 /// Whether alignment computes with a stream's type; rows of others are copied as bytes.
 bool is_computed(const LiveStream& stream);
 
@@ -34,7 +38,7 @@ std::int64_t elements_of(const LiveStream& stream);
 /// Whether one of its runs, or all of it, is combined so.
 bool has_method(const LiveStream& stream, Method method);
 
-/// The step that is farthest back, in ns or rows.
+/// The step that is farthest back, in ns or rows; 0 where all lie ahead.
 std::int64_t earliest_step(const LiveStream& stream);
 
 /// How many of a checked stream's `buffer_rows` are for rows at or before now, whatever rows there
@@ -46,12 +50,12 @@ struct ReferenceNames {
   std::string relative_to, columns;
 };
 
-/// Throws ValueError or TypeError where what a stream is relative to is not among the streams, or
+/// Throws ValueError or TypeError where what a stream is relative to is not one of `streams`, or
 /// can't be that, or where its columns do not fit.
 void check_reference(const LiveStream& stream, const std::vector<LiveStream>& streams,
                      const ReferenceNames& names);
 
-/// The streams with `buffer_rows` and `ring_rows` as they are to be, 0 of those that are not live.
+/// The streams with `buffer_rows` and `ring_rows` as they are to be, 0 of those that take no rows.
 ///
 /// Throws ValueError or TypeError for names, shapes, types, sizes, references and options that do
 /// not fit. Methods and durations are left to the loader, which has the same.

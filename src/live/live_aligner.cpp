@@ -49,7 +49,7 @@ struct LiveAligner::Contents {
     LiveSources made;
     for (const LiveStream& stream : streams) {
       const auto bytes = static_cast<std::size_t>(elements_of(stream) * size_of(stream.dtype));
-      made.push_back(is_live(stream)
+      made.push_back(takes_rows(stream, streams)
                          ? std::make_unique<LiveSource>(stream.buffer_rows, kept_rows(stream),
                                                         stream.ring_rows, bytes, options.robots)
                          : nullptr);

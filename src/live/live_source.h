@@ -75,7 +75,7 @@ class LiveSource {
   std::vector<std::unique_ptr<RowRing>> rings_;  // [R]
 };
 
-/// One for each stream; null for those that are not live.
+/// One for each stream; null for those that take no rows.
 using LiveSources = std::vector<std::unique_ptr<LiveSource>>;
 
 }  // namespace robocache

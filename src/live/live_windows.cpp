@@ -89,7 +89,8 @@ LiveWindows::Window& LiveWindows::add_window(const LiveStream& stream, LiveSourc
   return window;
 }
 
-/// Finds the window of the output that one is relative to. That is there: the reference is live.
+/// Finds the window of the rows that one is relative to: of the output or, where the reference's own
+/// window reaches into the future, of undo.
 void LiveWindows::relate(Window& window) const {
   const std::string& to = window.stream->relative_to;
   if (to.empty() || window.reference != nullptr) return;
@@ -158,7 +159,7 @@ WindowStream LiveWindows::planned(Window& window) const {
   made.steps =
       array(std::as_const(window.steps).data(), {static_cast<std::int64_t>(window.steps.size())});
   made.timeline = stream.timeline;
-  made.is_causal = is_live(stream);
+  made.is_causal = is_live(stream) || window.reference != nullptr;
   made.latency_ns = stream.latency_ns;
   made.method = stream.method;
   made.layout = stream.layout;

@@ -173,31 +173,19 @@ class ReferenceFinder {
                                     bool* exist) {
       for (std::int64_t i = 0; i < count; ++i) {  // there is one
         exist[i] = write_target(window_.align, plan_.runs, conversion_, located[i], &windows[i]);
-        quaternions_exist_ = exist[i];
       }
     };
     make_window<Compute>(window_, anchor, 0, write_steps);
-    if (found_.is_pad && quaternions_exist_) found_.is_pad = !stands(anchor);
     return found_;
   }
 
  private:
   static constexpr std::int64_t kAtAnchor = 0;
 
-  /// Whether a reference that is padding is held, and so known.
-  bool stands(const Anchor& anchor) const {
-    if (window_.is_by_row || !window_.is_causal) return false;
-    const auto rows = rows_of_episode(window_, anchor.episode);
-    RowTimes<std::int64_t> times = times_of_rows(window_, rows);
-    times.count = count_existing(window_, rows, times, anchor, count_not_after);
-    return newest_row_stands(window_, times, anchor);
-  }
-
   const RelativePlan& plan_;
   WindowPlan window_;
   Conversion<Compute> conversion_;
   Reference<Compute> found_;
-  bool quaternions_exist_ = true;
 };
 
 /// Makes the channels [first, first + count) of a value relative to a reference.

@@ -360,6 +360,7 @@ void PreparedBatch::add_window(const WindowStream& stream, const ExecutionContex
                   {},
                   plan.runs(0).units,
                   stream.relative_to,
+                  stream.reference_is_causal,
                   static_cast<const std::int32_t*>(stream.reference_columns.data)};
     window.plan.align = plan.plan(0);
     for (int run = 0; run < plan.runs(0).count; ++run) window.runs.push_back(plan.runs(0)[run]);
@@ -416,6 +417,7 @@ RelativePlan PreparedBatch::relative_plan(const Window& window, bool* is_pad) co
   if (window.relative_to < 0) return {};
   const Window& reference = windows_[static_cast<std::size_t>(window.relative_to)];
   RelativePlan relative{true, reference.plan, reference.table(), window.reference_columns};
+  relative.reference.is_causal = window.reference_is_causal && !reference.plan.is_by_row;
   StreamPlan& align = relative.reference.align;
   align.batch = align.targets = 1;
   align.subtract = align.multiply = nullptr;

@@ -50,6 +50,7 @@ class PreparedBatch {
     std::vector<PlannedRun> runs;
     std::int64_t units;
     std::int32_t relative_to;  // the number of another window; -1: none
+    bool reference_is_causal;
     const std::int32_t* reference_columns;
 
     RunTable table() const { return {runs.data(), static_cast<int>(runs.size()), units}; }

@@ -26,21 +26,4 @@ ROBOCACHE_HOST_DEVICE std::int32_t reference_column(const std::int32_t* columns,
   return column >= 0 && column < reference_channels ? column : -1;
 }
 
-/// Whether the newest row that an anchor knows of stands for it, though it is older: a causal window
-/// holds it, and a step there is padding, but what an action is relative to is where the robot was last
-/// known to be. It has to be real and within the gap limit. `times`: of the rows that exist.
-template <typename Index>
-ROBOCACHE_HOST_DEVICE bool newest_row_stands(const BasicWindowPlan<Index>& window,
-                                             const RowTimes<Index>& times, const Anchor& anchor) {
-  const BasicStreamPlan<Index>& plan = window.align;
-  const bool is_held = window.is_causal && !window.is_by_row && times.count > 0 &&
-                       plan.outside == Outside::kHold &&
-                       (plan.row_kinds & (kReadsWindow | kReadsInterval)) == 0;
-  if (!is_held) return false;
-  const Index newest = times.count - 1;
-  if (times[newest] >= anchor.time_ns || !times.is_valid(newest)) return false;
-  return !plan.has_max_gap ||
-         elapsed(times[newest], anchor.time_ns) <= DurationOf<std::int64_t>::from(plan.max_gap);
-}
-
 }  // namespace robocache::ROBOCACHE_TARGET

@@ -38,11 +38,8 @@ __device__ RunsTarget<Compute, std::int32_t> locate_reference(
   made.values = sample.rows.values;
   made.valid = sample.rows.first;
   made.out = 0;
-  RowTimes<std::int32_t> times = times_of_rows(window, sample.rows);
-  times.count = sample.existing;
   bool& valid = made.located.location.valid;
-  valid = (valid || newest_row_stands(window, times, anchor)) &&
-          quaternions_exist(window.align, runs, made);
+  valid = valid && quaternions_exist(window.align, runs, made);
   return made;
 }
 

@@ -117,7 +117,8 @@ ROBOCACHE_HOST_DEVICE LocatedStep<Compute, Index> locate_by_row(
   return step;
 }
 
-/// Step k of a window by time, which is `step_ns` from the anchor, among the rows that exist.
+/// Step k of a window by time, which is `step_ns` from the anchor, among the rows that exist. A
+/// causal one holds the newest of them: a robot acts on its newest observation.
 /// `find_bracket(times, t)` searches, of one row or more.
 template <typename Compute, bool kAddsRows, typename Index, typename FindBracket>
 ROBOCACHE_HOST_DEVICE LocatedStep<Compute, Index> locate_by_time(
@@ -134,9 +135,10 @@ ROBOCACHE_HOST_DEVICE LocatedStep<Compute, Index> locate_by_time(
       previous = saturating_sum(anchor.time_ns, window.steps[k - 1]);
       return true;
     };
-    step.located = locate_all<Compute>(window.align, times, t, bracket, find_previous, newest);
+    step.located = locate_all<Compute>(window.align, times, t, bracket, find_previous, newest,
+                                       window.is_causal);
   } else {
-    step.located.location = locate<Compute>(window.align, times, t, bracket);
+    step.located.location = locate<Compute>(window.align, times, t, bracket, window.is_causal);
     newest = newest_row(window.align.row_kinds, step.located.location);
   }
   if (window.align.out_age != nullptr && times.count > 0) {

@@ -169,8 +169,7 @@ TEST(LiveErrors, References) {
   expect("ValueError action.relative_to: expected the name of a stream, got 'force'",
          [](Call& call) { call.action().relative_to = "force"; });
   expect(
-      "ValueError action.relative_to: expected a stream whose steps are all 0 or less, got "
-      "'action'",
+      "ValueError action.relative_to: expected a stream that is not relative itself, got 'action'",
       [](Call& call) { call.action().relative_to = "action"; });
   expect(
       "ValueError action.relative_to: expected a stream that is not relative itself, got 'state'",

@@ -179,6 +179,9 @@ LiveProblem random_live_problem(std::uint64_t seed, const LiveWanted& wanted) {
       last = random_stream(streams, tick, false, random);
     }
     relate(last, first, random);
+    if (random.one_in(3)) {  // it is not made then, but for what is relative to it
+      first.steps.back() = first.timeline == Timeline::kRows ? 2 : 2 * tick;
+    }
     problem.streams.front() = first;
     problem.streams.push_back(last);
   }
@@ -195,8 +198,9 @@ LiveProblem random_live_problem(std::uint64_t seed, const LiveWanted& wanted) {
     stream.buffer_rows = 200;
     if (random.one_in(2)) stream.buffer_rows = 1 + random.below(14);
     if (stream.timeline == Timeline::kRows) {
-      const std::int64_t earliest = *std::min_element(stream.steps.begin(), stream.steps.end());
-      if (earliest < -180) stream.steps.assign(stream.steps.size(), -3);
+      for (std::int64_t& step : stream.steps) {
+        if (step < -180) step = -3;
+      }
       stream.buffer_rows = std::max<std::int64_t>(stream.buffer_rows, 13);
     }
     const std::int64_t jitter = random.pick<std::int64_t>({0, 0, 2, 9});

@@ -10,6 +10,14 @@
 
 namespace robocache::testing {
 
+namespace {
+
+bool reaches_ahead(const LiveStream& stream) {
+  return *std::max_element(stream.steps.begin(), stream.steps.end()) > 0;
+}
+
+}  // namespace
+
 LiveReference::LiveReference(const std::vector<LiveStream>& streams, const LiveOptions& options)
     : streams_(streams), options_(options) {
   held_.resize(streams.size() * static_cast<std::size_t>(options.robots));
@@ -41,7 +49,8 @@ void LiveReference::take(std::int64_t stream, std::int64_t robot, std::int64_t n
   const std::int64_t capacity = options.buffer_rows;
   const bool is_by_row = options.timeline == Timeline::kRows;
   const std::int64_t kept =  // streams of random problems have no rate
-      is_by_row ? 1 - *std::min_element(options.steps.begin(), options.steps.end())
+      is_by_row ? 1 - std::min<std::int64_t>(
+                          0, *std::min_element(options.steps.begin(), options.steps.end()))
                 : (capacity + 1) / 2;
   for (const LiveRow& row : to.pending) {
     ++stats.taken;
@@ -91,8 +100,8 @@ void LiveReference::take(std::int64_t stream, std::int64_t robot, std::int64_t n
 
 void LiveReference::count_short(std::int64_t stream, std::int64_t robot, std::int64_t now_ns) {
   Held& of = held(stream, robot);
-  if (!of.has_given_up) return;
   const LiveStream& options = streams_[static_cast<std::size_t>(stream)];
+  if (!of.has_given_up || reaches_ahead(options)) return;
   const __int128 step = *std::min_element(options.steps.begin(), options.steps.end());
   if (options.timeline == Timeline::kRows) {
     const auto seen = std::count_if(of.rows.begin(), of.rows.end(),
@@ -213,9 +222,7 @@ Bytes LiveReference::query(const LiveAligner& aligner, const std::vector<std::in
   }
   for (std::size_t i = 0; i < streams_.size(); ++i) {
     const LiveStream& stream = streams_[i];
-    if (std::any_of(stream.steps.begin(), stream.steps.end(), [](auto step) { return step > 0; })) {
-      continue;
-    }
+    if (reaches_ahead(stream)) continue;
     // Where its columns are.
     std::string key = stream.name;
     std::int64_t before = 0;

@@ -56,7 +56,8 @@ std::string LoaderProblem::text() const {
          << (options.is_causal ? ", causal" : "") << ", latency " << options.latency_ns
          << ", outside " << static_cast<int>(options.outside);
     if (options.relative_to >= 0) {
-      text << ", relative to number " << options.relative_to << " by";
+      text << ", relative to number " << options.relative_to
+           << (options.reference_is_causal ? ", causal," : "") << " by";
       for (std::int64_t c = 0; c < window.reference_columns.size(); ++c) {
         text << " " << window.reference_columns.get(c);
       }
@@ -329,6 +330,7 @@ void make_relative(WindowData& window, std::int32_t number, const WindowData& re
   const std::vector<Method> methods = methods_of(window);
   const std::vector<Method> reference_methods = methods_of(reference);
   options.relative_to = number;
+  options.reference_is_causal = !random.one_in(4);
   window.reference_columns = Tensor(DataType::kInt32, {window.channels()});
   for (std::size_t c = 0; c < methods.size(); ++c) {
     std::int64_t column = -1;

@@ -22,6 +22,11 @@ std::int64_t saturated(Int128 x) {
                                                       std::numeric_limits<std::int64_t>::max()));
 }
 
+/// Whether a step later than the newest row that exists holds it.
+bool holds_newest(const WindowStream& stream) {
+  return stream.is_causal && stream.timeline == Timeline::kTime;
+}
+
 /// Which element of a row is written as number `i` of the output's.
 std::int64_t channel_of(const WindowStream& stream, std::int64_t i) {
   if (!stream.channels_first) return i;
@@ -95,13 +100,14 @@ struct ExistingRows {
 Expected expected_values(const WindowStream& stream, const ExistingRows& rows,
                          const Stream& aligned, const Tensor& targets, Outside outside) {
   if (!stream.channels_first) {
-    return expected_alignment({aligned}, targets.view(), outside, stream.out_type);
+    return expected_alignment({aligned}, targets.view(), outside, stream.out_type,
+                              holds_newest(stream));
   }
   // Bytes are no NaN: where there is one, it stands for a literal.
   const bool is_literal = outside == Outside::kZero || outside == Outside::kNan;
   Expected expected =
       expected_alignment({aligned}, targets.view(), is_literal ? Outside::kNan : outside,
-                         compute_type(DataType::kUInt8, stream.out_type));
+                         compute_type(DataType::kUInt8, stream.out_type), holds_newest(stream));
   const std::int64_t channels = stream.values.shape[1];
   for (std::size_t i = 0; i < expected.low.size(); ++i) {
     double x = expected.low[i];
@@ -241,30 +247,6 @@ Range wrapped(const Range& x, DataType type) {
   return {turned - slack, turned + slack};
 }
 
-/// Whether the newest row that an anchor knows of is before it, and stands for it all the same: a
-/// causal window of one step holds it, it is real, and within the gap limit.
-bool newest_row_stands(WindowStream one, const Anchor& anchor) {
-  const auto is_added = [](Method method) {
-    return method == Method::kMean || method == Method::kSum;
-  };
-  const bool has_added = one.layout.empty()
-                             ? is_added(one.method)
-                             : std::any_of(one.layout.begin(), one.layout.end(),
-                                           [&](const Run& run) { return is_added(run.method); });
-  if (one.timeline == Timeline::kRows || !one.is_causal || one.outside != Outside::kHold ||
-      has_added) {
-    return false;
-  }
-  const ExistingRows rows(one, anchor);
-  if (rows.count == 0) return false;
-  const Int128 age = Int128{anchor.time_ns} - rows.times.get_int(rows.count - 1);
-  if (age <= 0 || (one.max_gap && age > one.max_gap->nanoseconds())) return false;
-  Tensor at_newest(DataType::kInt64, {1});
-  at_newest.set_int(0, saturated(-age));
-  one.steps = at_newest.view();
-  return !window_alone(one, anchor).is_pad[0];
-}
-
 /// A window that is relative to another stream.
 ExpectedWindow relative_window(const WindowStream& stream, const WindowStream& reference,
                                const Anchor& anchor) {
@@ -278,11 +260,12 @@ ExpectedWindow relative_window(const WindowStream& stream, const WindowStream& r
     const Tensor at_anchor(DataType::kInt64, {1});
     WindowStream one = unscaled(reference, values, type);
     one.steps = at_anchor.view();
+    one.is_causal = stream.reference_is_causal;
     const ExpectedWindow found = window_alone(one, anchor);
     for (std::size_t c = 0; c < references.size(); ++c) {
       references[c] = {found.low[c], found.high[c]};
     }
-    is_pad = found.is_pad[0] && !newest_row_stands(one, anchor);
+    is_pad = found.is_pad[0];
   }
   std::vector<Method> methods(static_cast<std::size_t>(channels), stream.method);
   std::int64_t channel = 0;

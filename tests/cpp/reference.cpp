@@ -153,7 +153,7 @@ void align_target(const Stream& stream, const Episode<Time>& episode, std::int64
 }  // namespace
 
 Expected expected_alignment(const std::vector<Stream>& streams, const ConstTensorView& target_times,
-                            Outside outside, DataType out_type) {
+                            Outside outside, DataType out_type, bool holds_newest) {
   Expected expected;
   const Sizes sizes = sizes_of(streams, target_times);
   const auto count = static_cast<std::int64_t>(streams.size());
@@ -162,7 +162,8 @@ Expected expected_alignment(const std::vector<Stream>& streams, const ConstTenso
     for (std::int64_t i = 0; i < sizes.targets; ++i) {
       for (const Stream& stream : streams) {
         with_types(stream.values.dtype, out_type, stream.times.dtype, [&](auto compute, auto time) {
-          const auto episode = episode_of<decltype(time)>(stream, b, outside);
+          auto episode = episode_of<decltype(time)>(stream, b, outside);
+          episode.holds_newest = holds_newest;
           align_target<decltype(compute)>(
               stream, episode, b, target_of(target_times, episode, b, i), out_type, expected);
         });

@@ -24,8 +24,9 @@ struct Expected {
   Tensor age;               // [B*T*streams], of the times' type
 };
 
+/// `holds_newest`: as in a causal window of the loader, whose rows are those that had arrived.
 Expected expected_alignment(const std::vector<Stream>& streams, const ConstTensorView& target_times,
-                            Outside outside, DataType out_type);
+                            Outside outside, DataType out_type, bool holds_newest = false);
 
 /// The gradient of `align`, for one stream: what each target gives to its rows is added to theirs,
 /// in the order that `align_backward` documents. Elements of the values in row-major order; those

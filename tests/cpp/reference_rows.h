@@ -60,6 +60,7 @@ struct Episode {
   Difference clock_offset, tolerance, half_window;
   std::optional<Difference> max_gap;
   Outside outside;
+  bool holds_newest = false;  // a target after the last row holds it: a causal window of the loader
 };
 
 /// A clock offset moves floating rows, each sum rounded; and integer targets the other way, up to
@@ -156,9 +157,12 @@ Made<Compute> make(Method method, const Episode<Time>& episode, const Target<Tim
     return {M::kOneRow, {row}, 0, false, row};
   };
 
+  const bool after = hi == n && times[lo] != t;
+  const bool is_held = after && episode.holds_newest;
+  const bool held_is_valid = is_held && episode.valid[lo] &&
+                             (!episode.max_gap || distance(times[lo], t) <= *episode.max_gap);
   if (method == Method::kMean || method == Method::kSum) {
-    const bool after = hi == n && times[lo] != t;
-    if (before || after) return at_the_end();
+    if (before || (after && !is_held)) return at_the_end();
     M made{method == Method::kMean ? M::kMean : M::kSum, {}, 0, true, lo};
     for (std::int64_t row = 0; row < n; ++row) {
       const bool is_in =
@@ -173,6 +177,7 @@ Made<Compute> make(Method method, const Episode<Time>& episode, const Target<Tim
         made.valid = false;
       }
     }
+    if (method == Method::kSum && is_held) made.valid = made.valid && held_is_valid;
     if (method == Method::kSum || !made.rows.empty()) return made;
     return make<Compute>(Method::kLinear, episode, target);
   }
@@ -188,6 +193,8 @@ Made<Compute> make(Method method, const Episode<Time>& episode, const Target<Tim
     }
   }
   if (hit >= 0) return {M::kOneRow, {hit}, 0, episode.valid[hit], hit};
+
+  if (is_held) return {M::kOneRow, {lo}, 0, held_is_valid, lo};
 
   const auto weight_between = [&](std::int64_t a) {
     return static_cast<Compute>(minus(t, times[a])) /

@@ -193,7 +193,7 @@ def make(store: rc.EpisodeStore, window: Window, anchor: Anchor) -> Made:
     if window.by_rows:
         made = by_rows(rows, window, anchor)
     else:
-        if window.causal and max(window.steps) <= 0:
+        if is_causal(window):
             rows = known_at(store, rows, window, anchor)
         made = by_time(rows, window, anchor)
     return made._replace(values=made.values.reshape(len(window.steps), *shape))
@@ -208,10 +208,10 @@ def relative(store: rc.EpisodeStore, window: Window, anchor: Anchor) -> Made:
     compute = reference.compute_dtype(values_type, out_dtype)
     of = rows_of(store, to.stream, anchor.episode)
     of = of._replace(values=of.values.to(compute))
-    if not to.by_rows and to.causal and max(to.steps) <= 0:
+    # At the anchor, causal whatever steps it has itself.
+    to = replace(to, steps=[0], subtract=None, multiply=None, dtype=compute)
+    if is_causal(to):
         of = known_at(store, of, to, anchor)
-    causal = to.causal and max(to.steps) <= 0
-    to = replace(to, steps=[0], causal=causal, subtract=None, multiply=None, dtype=compute)
     at_anchor = by_rows(of, to, anchor) if to.by_rows else by_time(of, to, anchor)
     plain = replace(window, relative=None, subtract=None, multiply=None, dtype=compute)
     made = make(store, plain, anchor)
@@ -230,19 +230,12 @@ def relative(store: rc.EpisodeStore, window: Window, anchor: Anchor) -> Made:
             x = apply(x, torch.as_tensor(scale, dtype=torch.float64).to(compute))
     x = torch.where(is_literal, made.values.reshape(x.shape), x)
     values = reference.rounded(x, out_dtype)[0].reshape(shape)
-    is_pad = bool(at_anchor.is_pad[0]) and not newest_row_stands(of, to, anchor)
-    return Made(values, made.is_pad | is_pad, made.age)
+    return Made(values, made.is_pad | at_anchor.is_pad, made.age)
 
 
-def newest_row_stands(rows: Rows, window: Window, anchor: Anchor) -> bool:
-    """Whether the newest row that is known, before the anchor, is real and within the gap limit."""
-    added = any(method in ("mean", "sum") for method, _ in window.layout or ())
-    if window.by_rows or not window.causal or window.outside != "hold" or added or not rows.times:
-        return False
-    age = anchor.time - rows.times[-1]
-    if age <= 0 or (window.max_gap is not None and age > window.max_gap):
-        return False
-    return not by_time(rows, replace(window, steps=[-age]), anchor).is_pad[0]
+def is_causal(window: Window) -> bool:
+    """Whether rows that had not arrived by the anchor do not exist, and the newest is held."""
+    return not window.by_rows and window.causal and max(window.steps) <= 0
 
 
 def wrapped(x: torch.Tensor) -> torch.Tensor:
@@ -259,7 +252,7 @@ def wrapped(x: torch.Tensor) -> torch.Tensor:
 def literals(store: rc.EpisodeStore, window: Window, anchor: Anchor) -> torch.Tensor:
     """[K,D]: which elements stand for no value."""
     rows = rows_of(store, window.stream, anchor.episode)
-    if not window.by_rows and window.causal and max(window.steps) <= 0:
+    if is_causal(window):
         rows = known_at(store, rows, window, anchor)
     shape = len(window.steps), rows.values.shape[1]
     if not rows.times:
@@ -320,6 +313,7 @@ def by_time(rows: Rows, window: Window, anchor: Anchor) -> Made:
         subtract=vector(window.subtract),
         multiply=vector(window.multiply),
         out_dtype=None if is_copied else out_dtype,
+        holds_newest=is_causal(window),
     )
     if is_copied:
         zeros = torch.zeros(1, values.shape[1], dtype=values.dtype)

@@ -56,8 +56,12 @@ def align(
     clock_offset: float = 0,
     out_dtype: torch.dtype | None = None,
     time_dtype: torch.dtype | None = None,
+    holds_newest: bool = False,
 ) -> Aligned:
     """CPU tensors in; out come the values in the compute type, the mask and the age.
+
+    With `holds_newest`, a target after the last row holds it, and is valid within `max_gap` of it:
+    so the loader's causal windows do with the rows that had arrived.
 
     Zero and NaN that are written outside are in the values already; rounding keeps them.
     """
@@ -86,6 +90,7 @@ def align(
         subtract=None if subtract is None else subtract.to(compute).numpy(),
         multiply=None if multiply is None else multiply.to(compute).numpy(),
         integer_output=out_dtype == torch.uint8,
+        holds_newest=holds_newest,
     )
     offset = duration(clock_offset, time_dtype)
     for b in range(1 if batch is None else batch):
@@ -177,6 +182,7 @@ class Rules(NamedTuple):
     subtract: Array | None
     multiply: Array | None
     integer_output: bool
+    holds_newest: bool
 
 
 class Place(NamedTuple):
@@ -186,6 +192,7 @@ class Place(NamedTuple):
     previous: Time | None  # the target before it that is not NaN
     lo: int  # the last row with time <= t; -1 before the first
     inside: bool  # from the first row to the last
+    held: bool  # after the last row, which it holds
     hit: int | None  # the row that alone answers
 
 
@@ -214,7 +221,8 @@ def one_target(
         if times[i] <= t:
             lo = i
     inside = lo >= 0 and (lo + 1 < n or times[lo] == t)
-    place = Place(t, previous, lo, inside, find_hit(times, t, lo, rules.tolerance))
+    held = rules.holds_newest and lo >= 0 and not inside
+    place = Place(t, previous, lo, inside, held, find_hit(times, t, lo, rules.tolerance))
     ok, newest, start = True, 0, 0
     with np.errstate(all="ignore"):
         for method, width in rules.layout:
@@ -240,6 +248,9 @@ def pair_run(method: str, episode: Episode, place: Place, rules: Rules) -> Run:
     if hit is not None:
         values, ok = copied(method, data[hit])
         return Run(values, ok and row_valid[hit], hit, False)
+    if place.held:
+        values, ok = copied(method, data[lo])
+        return Run(values, ok and held_is_valid(episode, place, rules), lo, False)
     if not place.inside:
         return beyond(method, episode, place, rules)
     if method in ("previous", "nearest"):
@@ -257,7 +268,7 @@ def pair_run(method: str, episode: Episode, place: Place, rules: Rules) -> Run:
 def window_run(method: str, episode: Episode, place: Place, rules: Rules) -> Run:
     """A mean or a sum."""
     data, times, row_valid = episode
-    if not place.inside:
+    if not place.inside and not place.held:
         return beyond(method, episode, place, rules)
     rows = []
     for i, time in enumerate(times):
@@ -275,7 +286,14 @@ def window_run(method: str, episode: Episode, place: Place, rules: Rules) -> Run
         total = total + data[i]
     if method == "mean":
         return Run(total / data.dtype.type(len(used)), True, used[-1], False)
-    return Run(total, used == rows, used[-1] if used else place.lo, False)
+    ok = used == rows and (not place.held or held_is_valid(episode, place, rules))
+    return Run(total, ok, used[-1] if used else place.lo, False)
+
+
+def held_is_valid(episode: Episode, place: Place, rules: Rules) -> bool:
+    """Whether the last row stands for a target after it."""
+    near = rules.max_gap is None or place.t - episode.times[place.lo] <= rules.max_gap
+    return bool(near and episode.valid[place.lo])
 
 
 def find_hit(times: list[Time], t: Time, lo: int, tolerance: Time) -> int | None:

@@ -168,7 +168,7 @@ SPOILED: list[tuple[Callable[[Any], None], str]] = [
     ),
     (
         put("streams", 6, "relative", value={"to": "action", "columns": [0] * 5}),
-        "streams[6].relative.to: expected a stream whose steps are all 0 or less, got 'action'",
+        "streams[6].relative.to: expected a stream that is not relative itself, got 'action'",
     ),
     (
         put("streams", 5, "relative", value={"to": "state", "columns": [0] * 3}),

@@ -63,9 +63,16 @@ def test_windows_by_hand(tmp_path: Path) -> None:
         )
 
     at = Anchor(0, 2, 20)
-    # At 20 the rows of 0 and 10 had arrived: the newest is held, and past it all is padding.
+    # At 20 the rows of 0 and 10 had arrived: the newest is held, as far as the gap limit goes.
     window = Window("x", [-15, -10, 0], tolerance=0)
-    assert made(window, at) == ([5.0, 10.0, 10.0], [False, False, True], [-5, 0, 10])
+    assert made(window, at) == ([5.0, 10.0, 10.0], [False, False, False], [-5, 0, 10])
+    window = Window("x", [-15, -4, 0], tolerance=0, max_gap=9, outside="nan")
+    assert made(window, at) == ([5.0, 10.0, 10.0], [True, False, True], [-5, 6, 10])
+    # Means are of the rows in their window, and sums since the target before; else held, and 0.
+    window = Window("x", [-15, -4, 0], layout=[("mean", 1)], mean_window=12, outside="nan")
+    assert made(window, at) == ([5.0, 10.0, 10.0], [False, False, False], [-5, 6, 10])
+    window = Window("x", [-15, -4, 0], layout=[("sum", 1)], max_gap=9, outside="nan")
+    assert made(window, at) == ([0.0, 10.0, 0.0], [False, False, True], [5, 6, 10])
     # Without that, the row of 20 answers, which is not real.
     window = Window("x", [-15, -5, 0], tolerance=0, causal=False)
     assert made(window, at) == ([5.0, 15.0, 20.0], [False, True, True], [-5, -5, 0])

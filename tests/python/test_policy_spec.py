@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -231,16 +232,23 @@ def test_transforms_read_what_a_robot_has_at_the_anchor(store: rc.EpisodeStore) 
     assert make_loader(store, transforms=[reads("state", "state", step=1)], **PLAIN).spec()
 
 
-def test_what_is_relative_to_what_lies_ahead(store: rc.EpisodeStore) -> None:
-    loader = rc.Loader(
-        store, 4, {"state": [0.0, 0.02], "action": [0.0, 0.02]}, device="cpu",
-        relative={"action": rc.Relative("state", channels=[0, 1, 2, None, None])},
-    )  # fmt: skip
+def test_what_is_relative_to_a_stream_that_reaches_ahead(store: rc.EpisodeStore) -> None:
+    """It is relative to that stream's causal value at the anchor, which the robot has."""
+    options: dict[str, Any] = {
+        "timeline": "time", "device": "cpu",
+        "relative": {"action": rc.Relative("state", channels=[0, 1, 2, None, None])},
+    }  # fmt: skip
+    steps = {"state": [0.0, 0.02], "action": [0.0, 0.02]}
+    spec = rc.Loader(store, 4, steps, **options).spec()
+    state, action = spec.streams
+    assert state.reaches_ahead and spec.takes_rows(state) and not spec.takes_rows(action)
+    assert action.relative == ("state", (0, 1, 2, -1, -1))
     message = (
-        r"spec: streams\[1\]\.relative\.to: expected a stream whose steps are all 0 or less, got "
+        "causal: expected True of state, which others are relative to, for a spec: trained on rows "
+        "that had not arrived, a policy sees others on the robot; got False"
     )
-    with pytest.raises(ValueError, match=f"^{message}'state'"):
-        loader.spec()
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        rc.Loader(store, 4, steps, causal={"state": False}, **options).spec()
 
 
 def test_loaders_that_have_none(store: rc.EpisodeStore) -> None:

@@ -100,6 +100,27 @@ def test_streams_relative_to_another(store: rc.EpisodeStore) -> None:
     assert set(found.streams) == {"joints", "force", "state", "pose"}
 
 
+def test_references_that_reach_ahead(store: rc.EpisodeStore) -> None:
+    """Their value at the anchor is pushed and compared, and what is relative to it."""
+    loader = rc.Loader(
+        store, 4,
+        {"joints": [-0.01, 0.0], "force": [0.0, 0.02], "state": [0.0, 0.02], "pose": [0.0],
+         "action": [0.0, 0.02]},
+        anchor="action",
+        method={"pose": "nearest", "force": "mean"},
+        mean_window_s={"force": 0.004},
+        latency_s={"joints": 0.003, "force": 0.005},
+        relative={
+            "joints": rc.Relative("force", channels=[0, 1, 2, None, None, 1, 0]),
+            "pose": rc.Relative("state", mask=[True, True, True, False]),
+        },
+        device="cpu",
+    )  # fmt: skip
+    found = expect_the_same(store, loader)
+    assert set(found.streams) == {"joints", "force", "state", "pose"}
+    assert found.streams["force"].steps == found.anchors
+
+
 def test_bfloat16_rows_that_arrive_out_of_order(tmp_path: Path) -> None:
     """Those of one stream: windows by rows look at no arrivals."""
     times = np.arange(100) * 10_000_000

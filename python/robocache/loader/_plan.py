@@ -78,6 +78,7 @@ class _WindowStream(ctypes.Structure):
         ("first_episode", c_int64),
         ("reference_columns", _Tensor),
         ("relative_to", c_int64),
+        ("reference_is_causal", c_int64),
     )
 
 
@@ -199,6 +200,7 @@ class PlanStream(NamedTuple):
         None  # the name of the stream of the plan that this one is relative to
     )
     reference_columns: Tensor | None = None  # [D] int32, with it: of that stream's; -1: none
+    reference_is_causal: bool = True  # by time: of what had arrived by the anchor
 
 
 class Mixture(NamedTuple):
@@ -333,4 +335,5 @@ def _window_stream(stream: PlanStream, numbers: Mapping[str, int]) -> _WindowStr
         first_episode=stream.first_episode,
         reference_columns=_view(stream.reference_columns),
         relative_to=-1 if stream.relative_to is None else numbers[stream.relative_to],
+        reference_is_causal=stream.reference_is_causal,
     )

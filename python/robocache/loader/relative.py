@@ -103,6 +103,7 @@ def make_relative(windows: Sequence[Window], relative: Mapping[str, Relative]) -
             do not fit; or the windows are more than a launch takes.
     """
     by_key = {window.key: window for window in windows}
+    references = {given.to for given in relative.values()}
     found = []
     for window in windows:
         given = relative.get(window.key)
@@ -111,8 +112,13 @@ def make_relative(windows: Sequence[Window], relative: Mapping[str, Relative]) -
             _check_types(window, of)
             columns = _columns(window, of, given)
             _check_methods(window, of, columns)
-            window = replace(window, relative_to=given.to, reference_columns=columns)
-        found.append(window)
+            window = replace(
+                window,
+                relative_to=given.to,
+                reference_columns=columns,
+                reference_is_causal=of.causal,
+            )
+        found.append(replace(window, is_reference=window.key in references))
     if len(windows) + len(relative) > MAX_WINDOWS:
         raise ValueError(
             f"relative: expected at most {MAX_WINDOWS} streams in a batch, relative ones counted "

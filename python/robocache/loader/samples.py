@@ -133,7 +133,7 @@ def find_streams(
             residency.check_rows(rows, anchor, episodes)
         else:
             window = residency.with_tolerance(window, rows)
-            if window.is_causal:
+            if window.needs_arrivals:
                 residency.check_arrivals(rows)
         fitted.append(window)
     return fitted, found
@@ -255,6 +255,7 @@ def plan_stream(window: Window, stream: ResidentStream, device: torch.device) ->
         begins=begins,
         relative_to=window.relative_to,
         reference_columns=columns,
+        reference_is_causal=window.reference_is_causal,
     )
 
 

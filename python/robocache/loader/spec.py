@@ -35,8 +35,8 @@ class WithSpec:
 
         Raises:
             TypeError, ValueError: A transform that can't be written down, or reads another step
-                than the anchor's; a window of the past that is not causal, or that is relative to
-                one of what lies ahead; or a loader with batches of another library.
+                than the anchor's; a window of the past, or one that others are relative to, with
+                ``causal=False``; or a loader with batches of another library.
 
         Example:
             >>> loader.spec().save("policy_spec.json")
@@ -92,12 +92,18 @@ def _make_spec(
         TypeError, ValueError: Something that the robot could not do.
     """
     for window in windows:
-        if not window.by_rows and not window.is_causal and max(window.steps) <= 0:
-            raise ValueError(
-                f"causal: expected True of {window.key}, whose window does not reach past the "
-                "anchor, for a spec: trained on rows that had not arrived, a policy sees others on "
-                "the robot; got False"
-            )
+        is_made_live = max(window.steps) <= 0
+        if window.by_rows or window.causal or not (is_made_live or window.is_reference):
+            continue
+        why = (
+            "whose window does not reach past the anchor"
+            if is_made_live
+            else "which others are relative to"
+        )
+        raise ValueError(
+            f"causal: expected True of {window.key}, {why}, for a spec: trained on rows that had "
+            "not arrived, a policy sees others on the robot; got False"
+        )
     spec = PolicySpec(
         streams=tuple(
             _stream(window, rates[window.key], modes.get(window.key)) for window in windows

@@ -46,7 +46,7 @@ class Window:
     steps: tuple[int, ...]  # ns from the anchor's time, or rows from the anchor's
     has_axis: bool  # whether the batch has an axis of steps; else K is 1
     by_rows: bool
-    is_causal: bool
+    causal: bool  # the option: whether it is made of what had arrived, as far as that can be
     layout: tuple[tuple[int, int], ...]  # (method, elements)
     outside: int
     max_gap_ns: int | None
@@ -59,6 +59,18 @@ class Window:
     scale: Normalization | None = None  # [D] float64, or [C] of colours first
     relative_to: str | None = None  # the key of the window that it is relative to
     reference_columns: tuple[int, ...] = ()  # [D]: of that one's, for each element; -1: none
+    reference_is_causal: bool = True  # whether that one's value is made of what had arrived
+    is_reference: bool = False  # another window is relative to it
+
+    @property
+    def is_causal(self) -> bool:
+        """Whether rows that had not arrived by the anchor do not exist."""
+        return self.causal and not self.by_rows and max(self.steps) <= 0
+
+    @property
+    def needs_arrivals(self) -> bool:
+        """Whether arrivals matter: to the window, or to what is relative to its stream."""
+        return self.is_causal or (self.is_reference and self.causal and not self.by_rows)
 
     @property
     def out_shape(self) -> tuple[int, ...]:
@@ -78,7 +90,7 @@ class Window:
 
     def looks_at(self, with_age: bool) -> tuple[bool, bool]:
         """Whether it needs the times of rows, and when they arrived."""
-        return with_age or not self.by_rows, self.is_causal
+        return with_age or not self.by_rows, self.needs_arrivals
 
     @property
     def is_copied(self) -> bool:
@@ -192,9 +204,9 @@ def make_window(
     tolerance_ns = _duration(
         "tolerance_s", key, TOLERANCE_S if is_default_tolerance else tolerance_s
     )
-    is_causal = _of(options, "causal", key)
-    if type(is_causal) is not bool:
-        raise TypeError(f"causal: {key}: expected a bool, got {type(is_causal).__name__}")
+    causal = _of(options, "causal", key)
+    if type(causal) is not bool:
+        raise TypeError(f"causal: {key}: expected a bool, got {type(causal).__name__}")
     offsets = _row_steps(info, steps, tolerance_ns) if by_rows else _time_steps(steps)
     max_gap_s = _of(options, "max_gap_s", key)
     colours_first, out_dtype, scale = _output(info, dtype, options, scale)
@@ -211,7 +223,7 @@ def make_window(
         steps=offsets,
         has_axis=steps.offsets is not None,
         by_rows=by_rows,
-        is_causal=is_causal and not by_rows and max(offsets) <= 0,
+        causal=causal,
         layout=layout,
         outside=_options.outside_code(_of(options, "outside", key)),
         max_gap_ns=None if by_rows or max_gap_s is None else _duration("max_gap_s", key, max_gap_s),
