@@ -229,12 +229,14 @@ TEST(LiveEdges, ABufferOfTheLeastRowsIsLongEnough) {
 }
 
 TEST(LiveEdges, AProducerThatStopsLeavesAHeldRowThatGetsOlder) {
-  LiveAligner aligner({scalar({-1, 0})}, {});
+  LiveStream stream = scalar({-1, 0});
+  stream.max_gap_ns = 199 * kMs;
+  LiveAligner aligner({stream}, {});
   for (int ms = 0; ms <= 100; ++ms) push(aligner, ms, static_cast<float>(ms));
   EXPECT_EQ(Seen::of(aligner, LiveNow::at(100 * kMs)).is_pad, (Flags{false, false}));
   const Seen seen = Seen::of(aligner, LiveNow::at(300 * kMs));
   EXPECT_EQ(seen.values, (Values{100, 100}));
-  EXPECT_EQ(seen.is_pad, (Flags{true, true}));
+  EXPECT_EQ(seen.is_pad, (Flags{false, true}));
   EXPECT_EQ(seen.age, (Ages{199 * kMs, 200 * kMs}));
   EXPECT_EQ(aligner.stats(0).newest_ns, 100 * kMs);
 }

@@ -85,7 +85,8 @@ class Loader(
             counted: ``round(offset * rate)`` rows from the anchor's, those outside the episode
             being its first or last, padded. None: as the store says of the stream.
         method: By key, how rows combine, as in :func:`robocache.fuse`; None: as the store says.
-        outside: By key, ``"hold"``, ``"zero"``, ``"nan"`` or ``"extrapolate"``.
+        outside: By key, ``"hold"``, ``"zero"``, ``"nan"`` or ``"extrapolate"``: what lies before the
+            first row and, in windows that are not causal, after the last.
         max_gap_s: By key: what is made from rows farther apart, or away, is padded. Seconds.
         tolerance_s: By key: a row this close to a step is the answer alone, but for methods mean
             and sum. By rows: how far an offset may be from a whole number of them. None: 1e-4; by
@@ -93,7 +94,8 @@ class Loader(
         mean_window_s: By key, the window of method ``"mean"``.
         latency_s: By key, how long a row takes to arrive at least; ``received`` may be later.
         causal: By key. True: a window by time whose offsets are all 0 or less sees the rows that
-            had arrived by the anchor's time, as if the recording ended there. False: all rows.
+            had arrived by the anchor's time, as if the recording ended there, and holds the newest
+            of them: valid within `max_gap_s`. False: all rows.
         episodes: Indices of episodes, or a slice. These five choose together.
         tasks: Names of tasks, or one.
         subset: The name of a subset of the store.
