@@ -118,7 +118,7 @@ TEST(LiveEdges, AClockThatJumpsBackIsCountedOnceAndItsRowsAreTooLate) {
   for (int ms = 0; ms < 50; ++ms) push(aligner, ms, 2);
   const Seen seen = Seen::of(aligner, LiveNow::at(1020 * kMs));
   EXPECT_EQ(seen.values, (Values{1}));
-  EXPECT_EQ(seen.is_pad, (Flags{true}));
+  EXPECT_EQ(seen.is_pad, (Flags{false}));
   EXPECT_EQ(seen.age, (Ages{kMs}));
   EXPECT_EQ(aligner.stats(0).clock_back, 1);
   EXPECT_EQ(aligner.stats(0).too_late, 50);
