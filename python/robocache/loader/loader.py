@@ -85,8 +85,8 @@ class Loader(
             counted: ``round(offset * rate)`` rows from the anchor's, those outside the episode
             being its first or last, padded. None: as the store says of the stream.
         method: By key, how rows combine, as in :func:`robocache.fuse`; None: as the store says.
-        outside: By key, ``"hold"``, ``"zero"``, ``"nan"`` or ``"extrapolate"``: what lies before the
-            first row and, in windows that are not causal, after the last.
+        outside: By key, ``"hold"``, ``"zero"``, ``"nan"`` or ``"extrapolate"``: what lies before
+            the first row and, in windows that are not causal, after the last.
         max_gap_s: By key: what is made from rows farther apart, or away, is padded. Seconds.
         tolerance_s: By key: a row this close to a step is the answer alone, but for methods mean
             and sum. By rows: how far an offset may be from a whole number of them. None: 1e-4; by
