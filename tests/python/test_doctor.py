@@ -19,6 +19,7 @@ from robocache.doctor.episodes import (
     short_episodes,
 )
 from robocache.doctor.finding import duration
+from robocache.doctor.still import never_moves
 from robocache.doctor.times import TIME_CHECKS
 from robocache.doctor.values import VALUE_CHECKS
 from robocache.readers import StreamFacts
@@ -119,6 +120,12 @@ def frozen(s: Series) -> Series:
     return replace(s, values=values)
 
 
+def glitching(s: Series) -> Series:
+    values = s.values.copy()
+    values[[600, 900], 2] = 40
+    return replace(s, values=values)
+
+
 def clipped(s: Series) -> Series:
     return replace(s, values=np.clip(s.values, -0.6, 0.6))
 
@@ -162,6 +169,7 @@ FAULTS: list[tuple[Callable[[Series], Series], str, str, float | None]] = [
     (misnamed, "wrong_rate", "warning", 0.0),
     (ahead, "arrives_early", "warning", 0.0),
     (nan, "not_finite", "warning", 8.0),
+    (glitching, "spike", "warning", 6.0),
     (frozen, "stuck", "warning", 10.0),
     (clipped, "saturated", "warning", None),
     (shrunk, "not_unit", "warning", 0.0),
@@ -255,6 +263,100 @@ def test_rest_at_the_end_of_the_range_is_not_saturated() -> None:
     assert "saturated" not in kinds(found)
 
 
+def test_a_gripper_and_a_setpoint_of_zero_are_not_saturated() -> None:
+    """They are noted; an arm's channel that is clipped beside them is still a warning."""
+    clip = clipped(clean()).values
+    rng = np.random.default_rng(0)
+    grip = np.clip(
+        np.where(np.sin(np.arange(2000) / 80) > 0, 2, -2) + rng.normal(0, 1.2, 2000), 0, 1
+    )
+    throttle = np.maximum(movement(2000)[:, 0], 0)
+    for values, channels in (
+        (clip, ("gripper_l", "gripper_r", "thumb")),
+        (grip[:, None], ("7",)),
+        (throttle[:, None], ("throttle",)),
+    ):
+        series = replace(clean(channels=channels), values=values.astype(np.float32))
+        assert {(f.kind, f.severity) for f in check_episode([series])} == {("saturated", "info")}
+    values = np.concatenate([clip[:, 1:2], throttle[:, None]], axis=1)
+    (found,) = check_episode([replace(clean(channels=("elbow", "throttle")), values=values)])
+    assert (found.severity, found.text.split()[:2]) == ("warning", ["channel", "elbow"])
+
+
+def test_a_robot_at_rest_is_not_stuck() -> None:
+    """Its speed is zero then, or nothing else moves either; if something does, a sensor hangs."""
+    arm = frozen(clean())
+    (alone,) = check_episode([arm])
+    assert alone.severity == "warning" and alone.rows == ((1001, 1040),)
+    speed, other = (
+        replace(clean(), name=n, values=movement(2000, 3, 5)) for n in ("speed", "hand")
+    )
+    resting = speed.values.copy()
+    resting[995:1045] = 0
+    holding = frozen(other)
+    noise = replace(clean(), name="imu", values=movement(2000, 3, 7))
+    for streams, severity in (
+        ([arm, speed, noise], "warning"),
+        ([arm, replace(speed, values=resting), noise], "info"),
+        ([arm, holding], "info"),
+        ([arm, holding, noise], "warning"),
+    ):
+        found = [f for f in check_episode(streams) if f.kind == "stuck" and f.stream == "arm"]
+        assert [f.severity for f in found] == [severity], streams
+        assert bool(found[0].rows) == (severity == "warning")
+
+
+def test_a_command_of_zero_is_not_stuck() -> None:
+    values = movement(2000)
+    values[1000:1040] = 0
+    (found,) = check_episode([replace(clean(), values=values)])
+    assert (found.kind, found.severity, found.rows) == ("stuck", "info", ())
+
+
+def test_speeds_are_no_angles() -> None:
+    """By unit, by name, and by how they jump: an angle has no jumps of half a turn."""
+    wrap = wrapping(clean())
+    for facts in (
+        StreamFacts(units="rad/s"),
+        StreamFacts(units="m"),
+        StreamFacts(channels=("angular_velocity", "gyro_z")),
+    ):
+        assert check_episode([replace(wrap, facts=facts)]) == []
+    assert "angle_wrap" in kinds(check_episode([replace(wrap, facts=StreamFacts(units="rad"))]))
+    rng = np.random.default_rng(0)
+    speed = np.repeat(rng.uniform(-3.14, 3.14, 100), 20)[:, None]  # a command in steps
+    assert "angle_wrap" not in kinds(check_episode([replace(clean(), values=speed)]))
+
+
+def test_an_impact_is_not_a_spike() -> None:
+    """What is at rest may be pushed once; speeds and forces may jump: only a note."""
+    values = clean().values.copy()
+    values[:, 1] = 0
+    values[1500:, 1] = 1e-6 * np.arange(500)
+    values[1500, 1] = 5
+    assert "spike" not in kinds(check_episode([replace(clean(), values=values)]))
+    (found,) = check_episode([replace(glitching(clean()), name="wrench/force")])
+    assert (found.kind, found.severity, found.rows) == ("spike", "info", ())
+
+
+def test_rows_of_findings_are_those_of_the_stream() -> None:
+    """Also where some are known to be not valid already."""
+    series = nan(glitching(clean()))
+    valid = np.ones(2000, bool)
+    valid[100:700] = False
+    found = {f.kind: f.rows for f in check_episode([replace(series, valid=valid)])}
+    assert found == {"not_finite": ((800, 801),), "spike": ((900, 901),)}
+
+
+def test_never_moves() -> None:
+    assert never_moves([]) == []
+    (found,) = never_moves(["a"])
+    assert (found.severity, found.stream, found.text) == ("warning", "a", "never moves")
+    (found,) = never_moves(["a", "b", "c", "d", "e"])
+    assert found.text == "5 streams never move: a, b, c, d and 1 more"
+    assert found.streams == ("a", "b", "c", "d", "e") and found.stream is None
+
+
 def test_a_large_position_may_jump() -> None:
     values = np.cumsum(np.full((2000, 1), 0.1), axis=0)
     values[1000:] += 2 * np.pi
@@ -292,6 +394,29 @@ def test_coverage() -> None:
     assert found.text == (
         "begins 3 s after the episode does and ends 8 s before the episode does"
     )  # fmt: skip
+
+
+def test_a_latched_row_is_not_a_late_stream() -> None:
+    """A map that is sent once; a sensor that stops is still found."""
+    arm = clean()
+    once = replace(arm, name="map", times=arm.times[500:501], values=arm.values[500:501])
+    two = replace(arm, name="gps", times=arm.times[500:502], values=arm.values[500:502])
+    found = {f.stream: f for f in coverage([arm, once, two])}
+    assert found["map"].text == "has one row, 5 s after the episode's start"
+    assert (found["map"].kind, found["map"].severity) == ("one_row", "info")
+    assert (found["gps"].kind, found["gps"].severity) == ("coverage", "warning")
+    assert coverage([once]) == []
+
+
+def test_gaps_of_a_dropout_say_so() -> None:
+    one = silent(clean())
+    two = silent(replace(clean(), name="hand", times=clock(2000, seed=1)))
+    three = replace(losing(clean()), name="foot", times=clock(1997, seed=2))
+    keep = np.ones(1997, bool)
+    keep[300:360] = keep[900:960] = False  # one of its own, and one with the others
+    three = replace(three, times=three.times[keep], values=three.values[keep])
+    found = {f.stream: f.cause for f in check_episode([one, two, three]) if f.kind == "gap"}
+    assert found == {"arm": "dropout", "hand": "dropout", "foot": None}
 
 
 def test_dropout() -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from robocache.doctor.finding import Finding, Floats, Series, duration, times_word, usual_ns
+from robocache.doctor.finding import Finding, Floats, Series, duration, listed, times_word, usual_ns
 from robocache.doctor.times import gap_rows
 
 OUTSIDE_NS = 1_000_000_000  # a stream may begin or end so much after or before the episode
@@ -26,6 +27,9 @@ def coverage(streams: Sequence[Series]) -> list[Finding]:
     end = max(int(series.times[-1]) for series in filled)
     found = []
     for series in filled:
+        if len(series.times) == 1 and end > start:  # latched: sent once, and true from then on
+            found.append(_one_row(series, start))
+            continue
         late, early = int(series.times[0]) - start, end - int(series.times[-1])
         allowed = max(OUTSIDE_NS, OUTSIDE_SHARE * (end - start), 3 * usual_ns(series.times))
         words = [
@@ -50,6 +54,19 @@ def coverage(streams: Sequence[Series]) -> list[Finding]:
                 )
             )
     return found
+
+
+def _one_row(series: Series, start: int) -> Finding:
+    after = duration(float(int(series.times[0]) - start))
+    return Finding(
+        "one_row",
+        "info",
+        f"has one row, {after} after the episode's start",
+        "nothing for what is sent once (a static transform, a map), whose row holds: leave it out "
+        "if it should have more",
+        series.name,
+        int(series.times[0]),
+    )
 
 
 def dropout(streams: Sequence[Series]) -> list[Finding]:
@@ -78,20 +95,41 @@ def dropout(streams: Sequence[Series]) -> list[Finding]:
         return []
     longest = max(end - begin for begin, end, _ in lost)
     silent = sorted(set().union(*(names for _, _, names in lost)))
-    listed = ", ".join(silent[:4]) + (f" and {len(silent) - 4} more" if len(silent) > 4 else "")
     return [
         Finding(
             "dropout",
             "warning",
             f"{len(silent)} streams are silent together {times_word(len(lost))}, for up to "
-            f"{duration(longest)}: {listed}",
-            "the recorder lost data (a slow disk, a full buffer): a max_gap marks what is made "
+            f"{duration(longest)}: {listed(silent)}",
+            "the recorder lost data (a slow disk, a full buffer): max_gap_s marks what is made "
             "from the rows around it",
             None,
             lost[0][0],
             len(lost),
+            streams=tuple(silent),
+            spans=tuple((begin, end) for begin, end, _ in lost),
         )
     ]
+
+
+def explained(found: Sequence[Finding], streams: Sequence[Series]) -> list[Finding]:
+    """The findings, and of gaps that are all within dropouts, that these are their cause."""
+    spans = [span for finding in found if finding.kind == "dropout" for span in finding.spans]
+    by_name = {series.name: series for series in streams}
+    return [
+        replace(finding, cause="dropout")
+        if finding.kind == "gap" and finding.stream and _within(by_name[finding.stream], spans)
+        else finding
+        for finding in found
+    ]
+
+
+def _within(series: Series, spans: Sequence[tuple[int, int]]) -> bool:
+    times = series.times
+    return all(
+        any(begin <= times[row] and times[row + 1] <= end for begin, end in spans)
+        for row in gap_rows(series)
+    )
 
 
 def _clocks(streams: Sequence[Series]) -> list[Series]:
@@ -228,7 +266,7 @@ def constant_channels(series: Series, least: Floats, most: Floats, rows: int) ->
             "constant",
             "info",
             f"{what} constant ({values}{', ...' if len(channels) > 4 else ''})",
-            "leave them out, or keep them: normalisation does not divide by their spread of zero",
+            "leave them out, or keep them: normalization does not divide by their spread of zero",
             series.name,
             count=len(channels),
         )

@@ -14,10 +14,12 @@ from robocache.doctor.data import Data, open_data
 from robocache.doctor.episodes import (
     EPISODE_CHECKS,
     constant_channels,
+    explained,
     missing_streams,
     short_episodes,
 )
 from robocache.doctor.finding import SEVERITIES, Finding, Floats, Series
+from robocache.doctor.still import STILL_ROWS, never_moves, settle
 from robocache.doctor.times import TIME_CHECKS
 from robocache.doctor.values import VALUE_CHECKS
 from robocache.readers import ReadOptions
@@ -108,8 +110,10 @@ def check_episode(streams: Sequence[Series], index: int | None = None) -> list[F
         # Times that were made from a rate have nothing to tell.
         checks = VALUE_CHECKS if series.facts.timeline == "rows" else TIME_CHECKS + VALUE_CHECKS
         found += [finding for check in checks if (finding := check(series)) is not None]
+    found = settle(found, streams)
     for together in EPISODE_CHECKS:
         found += together(streams)
+    found = explained(found, streams)
     start = min((int(series.times.min()) for series in streams if len(series.times)), default=0)
     return [
         replace(
@@ -183,6 +187,15 @@ class _Together:
 
     def findings(self) -> list[Finding]:
         found = short_episodes(self.lengths) + missing_streams(self.present)
+        still = [seen[0].name for seen in self.ranges.values() if _is_still(*seen)]
+        found += never_moves(still)
         for series, least, most, rows in self.ranges.values():
-            found += constant_channels(series, least, most, rows)
+            if series.name not in still:
+                found += constant_channels(series, least, most, rows)
         return found
+
+
+def _is_still(series: Series, least: Floats, most: Floats, rows: int) -> bool:
+    """Whether a stream should move and does not; a transform of /tf may well be of fixed parts."""
+    is_measured = series.values.dtype.kind == "f" and not series.name.startswith("/tf")
+    return is_measured and rows >= STILL_ROWS and bool((least == most).all())

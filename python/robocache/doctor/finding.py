@@ -75,9 +75,8 @@ class Series:
 
     def channels(self, indices: Sequence[int]) -> str:
         """Names of channels in words, of many the first few."""
-        shown = ", ".join(self.channel(int(i)) for i in indices[:4])
-        more = f" and {len(indices) - 4} more" if len(indices) > 4 else ""
-        return f"channel{'s' if len(indices) > 1 else ''} {shown}{more}"
+        names = listed([self.channel(int(i)) for i in indices])
+        return f"channel{'s' if len(indices) > 1 else ''} {names}"
 
 
 @dataclass(frozen=True)
@@ -101,6 +100,14 @@ class Finding:
     """Its index; None: the whole of the data."""
     time_s: float | None = None
     """`time_ns` since the episode's start."""
+    streams: tuple[str, ...] = ()
+    """All streams that it is about, where there are several."""
+    rows: tuple[tuple[int, int], ...] = ()
+    """Rows of the stream, [begin, end), that are better marked as not valid."""
+    spans: tuple[tuple[int, int], ...] = ()
+    """Times in ns, from the row before to the row after, that it is about."""
+    cause: str | None = None
+    """The kind of the finding that explains this one, such as ``"dropout"`` of a ``"gap"``."""
 
     def as_json(self) -> dict[str, Any]:
         """As `robocache check --json` prints it."""
@@ -143,6 +150,24 @@ def real_rows(series: Series) -> tuple[Times, NDArray[Any]]:
     if series.valid is None or bool(series.valid.all()):
         return series.times, series.values
     return series.times[series.valid], series.values[series.valid]
+
+
+def row_ranges(series: Series, rows: NDArray[np.intp]) -> tuple[tuple[int, int], ...]:
+    """Rows of `real_rows`, ascending, as ranges [begin, end) of the stream's own rows."""
+    if series.valid is not None:
+        rows = np.flatnonzero(series.valid)[rows]
+    if len(rows) == 0:
+        return ()
+    edges = np.flatnonzero(np.diff(rows) != 1)
+    begins = rows[np.concatenate([[0], edges + 1])]
+    ends = rows[np.concatenate([edges, [len(rows) - 1]])] + 1
+    return tuple(zip(begins.tolist(), ends.tolist(), strict=True))
+
+
+def listed(names: Sequence[str], most: int = 4) -> str:
+    """Names in words, of many the first few."""
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def duration(ns: float) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,24 +12,31 @@ from robocache.doctor.finding import (
     Finding,
     Floats,
     Series,
-    duration,
     real_rows,
+    row_ranges,
     runs_of,
     times_word,
 )
+from robocache.doctor.still import ABRUPT_SHARE, stuck
 
-STUCK_ROWS = 10  # equal rows in a stream whose rows differ as a rule
-ALIVE_SHARE = 0.9  # of its other rows; not so a command that holds, or a thing that is pushed
-MOVING_SHARE = 0.8  # of all its rows; below that it may well be something that rests
-STUCK_ODDS = 1e-3  # how often such a run may come about by chance in a recording
+SPIKE_ROWS = 50  # of fewer it can't be said what is usual
+SPIKE_STEPS = 10  # times the longest of 19 in 20 steps
+SPIKE_REST = 1e-4  # of a channel's range: a usual step of less is rest
+SPIKE_SHARE = 0.01  # of rows: what comes more often is what the stream does
 SATURATED_SHARE = 0.05  # of rows at the very end of a channel's range
 SATURATED_VISITS = 3  # of that end, one after the other: a rest in one place is one visit
 SATURATED_LEVELS = 20  # different values that the channel has besides
-ABRUPT_SHARE = 0.3  # of a usual step: what moves less is coming to rest
 NEAR_SHARE = 1e-3  # of a channel's range: what is nearer to its end is at rest there
+GRIPPER = re.compile(r"grip|finger|hand|thumb|jaw|claw|suction")
+GRIPPER_END = 0.05  # of its range: so near to an end it is open or closed
+GRIPPER_SHARE = 0.8  # of rows that are
 NORM_OFF = 0.01  # of a quaternion, from 1
 LOOKS_UNIT = 1e-3  # four channels whose norms are so near 1 all along are a quaternion
 WRAP_SHARE = 0.9  # of a turn: a jump of this size or more is a wrap
+HALF_WRAP = 0.4  # of a turn: a jump from here to a wrap is none
+WRAP_STEPS = 3  # usual steps that a wrap may be off a turn
+WRAP_REST = 0.05  # of a turn, the same where the channel rests as a rule
+SPEED = re.compile(r"vel|speed|gyro|omega|rate|twist|acc|force|torque|effort|wrench|current")
 MOST_CHANNELS = 256  # wider streams (scans, embeddings) are not looked at channel by channel
 
 
@@ -48,67 +55,73 @@ def not_finite(series: Series) -> Finding | None:
         "not_finite",
         "warning",
         f"{len(rows):,} of {len(values):,} rows have {what}, in {series.channels(channels)}",
-        "mark such rows as not valid, or leave the channels out: alignment takes them as data, "
-        "and they spread into what is made from them",
+        "alignment takes them as data, and they spread into what is made from them: write such "
+        "rows with valid=False, or leave the stream out",
         series.name,
         int(times[rows[0]]),
         len(rows),
+        rows=row_ranges(series, rows),
     )
 
 
-def stuck(series: Series) -> Finding | None:
-    """Equal rows, one after the other, in a stream that was moving before and has moved on after.
-
-    What comes to rest slows down first, and starts slowly; a sensor that hangs does neither.
-    """
+def spike(series: Series) -> Finding | None:
+    """Single rows far outside of all others, in a channel that moves: a bit flip, a lost packet."""
     times, values = real_rows(series)
-    if len(values) <= STUCK_ROWS:
+    if series.is_image or values.dtype.kind != "f" or len(values) < SPIKE_ROWS:
         return None
-    moved = np.any(values[1:] != values[:-1], axis=1)
-    edges = np.flatnonzero(np.concatenate([[True], moved, [True]]))
-    lengths = np.diff(edges)  # rows of each run of equal ones
-    brief = lengths < STUCK_ROWS
-    share = float(brief.sum()) / max(1, int(lengths[brief].sum()))  # of rows that are new
-    if brief.sum() < STUCK_ROWS or share < ALIVE_SHARE:
+    if not _narrow(series):
         return None
-    # The chance that some run of a recording is this long, if rows repeated independently.
-    chance = len(values) * (1 - share) ** (lengths.astype(np.float64) - 1)
-    runs = np.flatnonzero((lengths >= STUCK_ROWS) & (chance < STUCK_ODDS) & (edges[:-1] > 0))
-    if len(runs) == 0:
+    bad = np.zeros(len(values), bool)
+    channels = []
+    is_likely = False  # speeds and forces may well jump for one row
+    for channel in range(values.shape[1]):
+        column = values[:, channel].astype(np.float64)
+        rows = _spikes(column)
+        if len(rows):
+            bad[rows] = True
+            channels.append(channel)
+            is_likely |= not SPEED.search(f"{series.name} {series.channel(channel)}".lower())
+    rows = np.flatnonzero(bad)
+    if len(rows) == 0:
         return None
-    sizes = _step_sizes(values)
-    least = ABRUPT_SHARE * float(np.median(sizes[moved]))
-    begins, ends = edges[runs], edges[runs] + lengths[runs]
-    before = np.array([np.median(sizes[max(0, begin - 3) : begin]) for begin in begins])
-    after = np.array([sizes[end - 1] if end < len(values) else np.inf for end in ends])
-    at_limit = (values[begins] == values.min(axis=0)) | (values[begins] == values.max(axis=0))
-    # At the limit of every channel it is clipped: `saturated` tells that.
-    runs = runs[(before > least) & (after > least) & ~at_limit.all(axis=1)]
-    if len(runs) == 0:
-        return None
-    longest = runs[np.argmax(lengths[runs])]
-    first = edges[longest]
-    length = duration(float(times[first + lengths[longest] - 1] - times[first]))
-    what = "the picture stands still" if series.is_image else "all channels stand still"
     return Finding(
-        "stuck",
-        "warning" if moved.mean() >= MOVING_SHARE else "info",
-        f"{what} {times_word(len(runs))}, longest for {lengths[longest]:,} rows ({length}), in a "
-        f"stream that changes in {100 * share:.0f} % of its other rows",
-        "a sensor or driver that repeats its last reading: mark those rows as not valid; what a "
-        "simulation has at rest is as it should be",
+        "spike",
+        "warning" if is_likely else "info",
+        f"{len(rows):,} of {len(values):,} rows stand alone, far outside of all others, in "
+        f"{series.channels(channels)}",
+        "readings that were never measured: write those rows with valid=False"
+        if is_likely
+        else "nothing for an impact; if nothing was hit, write those rows with valid=False",
         series.name,
-        int(times[edges[runs[0]]]),
-        len(runs),
+        int(times[rows[0]]),
+        len(rows),
+        rows=row_ranges(series, rows) if is_likely else (),
     )
 
 
-def _step_sizes(values: NDArray[Any]) -> Floats:
-    """How far each row is from the one before it: [n-1], channels by their own usual steps."""
-    steps = np.abs(np.diff(values.astype(np.float64), axis=0))
-    scale = np.nanmean(np.where(np.isfinite(steps), steps, np.nan), axis=0)
-    sizes: Floats = np.nansum(steps / np.where(scale > 0, scale, 1), axis=1)
-    return sizes
+def _spikes(column: Floats) -> NDArray[np.intp]:
+    """The rows of a channel that leave the range of all others by its width, for one row."""
+    nothing = np.empty(0, np.intp)
+    finite = np.isfinite(column)
+    if not finite.all() or len(np.unique(column)) <= SATURATED_LEVELS:
+        return nothing
+    steps = np.abs(np.diff(column))
+    # What rests as a rule may well be pushed once.
+    if np.median(steps) <= SPIKE_REST * float(
+        np.quantile(column, 0.99) - np.quantile(column, 0.01)
+    ):
+        return nothing
+    out = np.flatnonzero((steps[:-1] > 0) & (steps[1:] > 0)) + 1
+    back = np.abs(column[out + 1] - column[out - 1])
+    near = np.minimum(steps[out - 1], steps[out])
+    out = out[near > np.maximum(SPIKE_STEPS * float(np.quantile(steps, 0.95)), 4 * back)]
+    if len(out) == 0 or len(out) > SPIKE_SHARE * len(column):
+        return nothing
+    others = np.delete(column, out)
+    low, high = float(others.min()), float(others.max())
+    beyond = np.maximum(column[out] - high, low - column[out])
+    found: NDArray[np.intp] = out[beyond > high - low]
+    return found
 
 
 def saturated(series: Series) -> Finding | None:
@@ -124,6 +137,7 @@ def saturated(series: Series) -> Finding | None:
             continue
         steps = np.abs(np.diff(column))
         usual = float(np.median(steps[steps > 0])) if (steps > 0).any() else 0.0
+        is_gripper = _is_gripper(series, channel, finite)
         for limit in (finite.min(), finite.max()):
             at_end = column == limit
             entries = np.flatnonzero(at_end[1:] & ~at_end[:-1])
@@ -131,22 +145,38 @@ def saturated(series: Series) -> Finding | None:
                 continue
             # What rests at the end of its range gets there slowly.
             if np.median(steps[entries]) > max(ABRUPT_SHARE * usual, NEAR_SHARE * np.ptp(finite)):
-                found.append((channel, float(limit), float(at_end.mean()), at_end.argmax()))
+                # What is at rest at zero, and what opens and closes, is meant to be there.
+                meant = bool(is_gripper or limit == 0)
+                found.append((meant, channel, float(limit), float(at_end.mean()), at_end.argmax()))
     if not found:
         return None
-    channel, limit, share, _ = max(found, key=lambda one: one[2])
-    channels = sorted({one[0] for one in found})
+    meant = all(one[0] for one in found)
+    found = [one for one in found if one[0] == meant]
+    _, channel, limit, share, _ = max(found, key=lambda one: one[3])
+    channels = sorted({one[1] for one in found})
     return Finding(
         "saturated",
-        "warning",
+        "info" if meant else "warning",
         f"{series.channels(channels)} run{'s' * (len(channels) == 1)} into a limit: "
         f"{series.channel(channel)} is {limit:g} in {100 * share:.0f} % of rows",
-        "the true values may be beyond the limit: widen the sensor's range or the command's clip; "
-        "quantile normalisation suits such channels better than minimum and maximum",
+        "nothing for a gripper at its end or a command of zero; min_max scaling fits such channels"
+        if meant
+        else "the true values may be beyond the limit: widen the sensor's range or the command's "
+        "clip; quantile normalization suits such channels better than minimum and maximum",
         series.name,
-        int(times[min(int(one[3]) for one in found)]),
+        int(times[min(int(one[4]) for one in found)]),
         len(found),
     )
+
+
+def _is_gripper(series: Series, channel: int, finite: Floats) -> bool:
+    """Whether a channel opens and closes something, by its name or since it is at its ends."""
+    if GRIPPER.search(f"{series.name} {series.channel(channel)}".lower()):
+        return True
+    span = GRIPPER_END * float(np.ptp(finite))
+    low, high = finite <= finite.min() + span, finite >= finite.max() - span
+    both = min(float(low.mean()), float(high.mean()))
+    return both > SATURATED_SHARE and float((low | high).mean()) > GRIPPER_SHARE
 
 
 def not_unit(series: Series) -> Finding | None:
@@ -221,7 +251,13 @@ def angle_wrap(series: Series) -> Finding | None:
             steps = np.abs(np.diff(column))
             jumps = np.flatnonzero(steps >= WRAP_SHARE * turn)
             usual = float(np.nanquantile(steps, 0.9))
-            if len(jumps) == 0 or usual > 0.1 * turn:
+            if len(jumps) == 0 or usual > 0.1 * turn or _is_speed(series, channel):
+                continue
+            # A wrap leaves from one end of the turn and arrives at the other, as far as it goes in
+            # a step; and an angle has no jumps of half a turn.
+            rest = np.abs(steps[jumps] - turn)
+            halves = np.count_nonzero((steps > HALF_WRAP * turn) & (steps < WRAP_SHARE * turn))
+            if np.median(rest) > max(WRAP_STEPS * usual, WRAP_REST * turn) or halves > len(jumps):
                 continue
             channels.append(channel)
             count += len(jumps)
@@ -238,6 +274,14 @@ def angle_wrap(series: Series) -> Finding | None:
         int(times[first + 1]),
         count,
     )
+
+
+def _is_speed(series: Series, channel: int) -> bool:
+    """Whether a channel is something else than an angle, by its unit or its name."""
+    units = (series.facts.units or "").lower()
+    if units:
+        return not units.startswith(("rad", "deg", "°")) or "/s" in units or "s^-1" in units
+    return bool(SPEED.search(f"{series.name} {series.channel(channel)}".lower()))
 
 
 def _narrow(series: Series) -> bool:
@@ -275,4 +319,4 @@ def _flips(quaternions: Floats) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     return np.flatnonzero(dots < 0)
 
 
-VALUE_CHECKS = (not_finite, stuck, saturated, not_unit, sign_flip, angle_wrap)
+VALUE_CHECKS = (not_finite, spike, stuck, saturated, not_unit, sign_flip, angle_wrap)
