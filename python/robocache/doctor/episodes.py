@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from robocache.doctor.clocks import two_clocks
 from robocache.doctor.finding import Finding, Floats, Series, duration, listed, times_word, usual_ns
 from robocache.doctor.times import gap_rows
 
@@ -190,7 +191,7 @@ def drift_ns(series: Series) -> float | None:
     return float(slope) if abs(slope) > 4 * scatter else 0.0
 
 
-EPISODE_CHECKS = (coverage, dropout, clock_drift)
+EPISODE_CHECKS = (two_clocks, coverage, dropout, clock_drift)
 
 
 # ---- all episodes --------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from robocache.doctor.episodes import (
 )
 from robocache.doctor.finding import SEVERITIES, Finding, Floats, Series
 from robocache.doctor.still import STILL_ROWS, never_moves, settle
-from robocache.doctor.times import TIME_CHECKS
+from robocache.doctor.times import TIME_CHECKS, made_from_rate
 from robocache.doctor.values import VALUE_CHECKS
 from robocache.readers import ReadOptions
 from robocache.readers.recording import note_lines
@@ -107,8 +107,7 @@ def check_episode(streams: Sequence[Series], index: int | None = None) -> list[F
     """
     found: list[Finding] = []
     for series in streams:
-        # Times that were made from a rate have nothing to tell.
-        checks = VALUE_CHECKS if series.facts.timeline == "rows" else TIME_CHECKS + VALUE_CHECKS
+        checks = VALUE_CHECKS if made_from_rate(series) else TIME_CHECKS + VALUE_CHECKS
         found += [finding for check in checks if (finding := check(series)) is not None]
     found = settle(found, streams)
     for together in EPISODE_CHECKS:

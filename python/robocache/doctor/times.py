@@ -13,6 +13,7 @@ from robocache.doctor.finding import (
     times_word,
     usual_ns,
 )
+from robocache.readers.recording import row_times
 
 GAP_PERIODS = 3.0  # an interval longer than so many usual ones is a gap
 LOST_PERIODS = 1.6  # one longer than so many is a row lost, where the clock is steady
@@ -160,6 +161,20 @@ def rate_change(series: Series) -> Finding | None:
     )
 
 
+def made_from_rate(series: Series) -> bool:
+    """Whether a stream's times were made from its rate, and so have nothing to tell.
+
+    A recording may have both, as LeRobot's timestamps that are not frame_index / fps.
+    """
+    if series.facts.timeline != "rows":
+        return False
+    rate = series.facts.rate
+    if not rate or len(series.times) == 0:
+        return True
+    made = row_times(0, len(series.times), rate)
+    return bool((np.abs(series.times - made) <= 1).all())
+
+
 def wrong_rate(series: Series) -> Finding | None:
     """The recording says another rate than its rows have."""
     nominal, period = series.facts.rate, period_ns(series.times)
@@ -168,11 +183,17 @@ def wrong_rate(series: Series) -> Finding | None:
     measured = 1e9 / period
     if abs(measured / nominal - 1) <= RATE_OFF:
         return None
+    advice = "trust the rows' times; where times were made from the rate, state the rate (--rate)"
+    if series.facts.timeline == "rows":
+        advice = (
+            f"windows that count rows take each for {duration(1e9 / nominal)}, and it is "
+            f"{duration(period)}: timeline='time' goes by the timestamps"
+        )
     return Finding(
         "wrong_rate",
         "warning",
         f"said to have {nominal:g} Hz, its rows come at {measured:.4g} Hz",
-        "trust the rows' times; where times were made from the rate, state the rate (--rate)",
+        advice,
         series.name,
         int(series.times[0]),
     )

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from robocache.readers.clocks import OTHER_CLOCK_NS, Clocks, offset_of
 from robocache.readers.recording import (
     CHUNK_BYTES,
     RecordingError,
@@ -36,15 +37,20 @@ class Clock:
 
     A topic has stamps, made where its values were measured, or only the times at which its messages
     were received. A stamp of zero says that nobody set it: where all are, the times of receipt
-    count; where some are, those messages have no time.
+    count; where some are, those messages have no time. Where the recording's clocks differ,
+    `shift` is added to the stamps.
     """
 
-    def __init__(self, topic: str, has_stamps: bool) -> None:
+    def __init__(
+        self, topic: str, has_stamps: bool, shift: int = 0, is_by_receipt: bool = False
+    ) -> None:
         self.topic = topic
         self.has_stamps = has_stamps
+        self.shift = shift
         self.messages = 0
+        self._is_by_receipt = is_by_receipt
         self._zeros = 0
-        self._uses_received: bool | None = None if has_stamps else True
+        self._uses_received: bool | None = None if has_stamps and not is_by_receipt else True
         self._previous: int | None = None
         self._back = 0
         self._repeats = 0
@@ -76,6 +82,8 @@ class Clock:
     def note(self, notes: Counter[str]) -> None:
         """Says at the end of an episode what was odd."""
         topic = self.topic
+        if self._is_by_receipt:
+            return
         if self.has_stamps and self.uses_received:
             notes[f"messages of {topic} stamped zero, timed by when they were received"] += (
                 self._zeros
@@ -90,6 +98,7 @@ class Clock:
         if self._repeats:
             notes[f"messages of {topic} that repeat the time of the one before"] += self._repeats
         self._note_bursts(notes)
+        self._note_other_clock(notes)
 
     def _note_bursts(self, notes: Counter[str]) -> None:
         """Messages that were stamped regularly, and received many at a time."""
@@ -107,20 +116,42 @@ class Clock:
                 f"{apart.max():.4g} ms apart; their stamps are {period:.4g} ms apart)"
             ] += close
 
+    def _note_other_clock(self, notes: Counter[str]) -> None:
+        """Stamps that are of another clock than receipt, as no constant brings them together."""
+        stamps = np.array(self._stamps, np.int64)
+        is_set = stamps != 0
+        offset = offset_of(stamps[is_set] + self.shift, np.array(self._received, np.int64)[is_set])
+        if offset is not None and abs(offset.median) > OTHER_CLOCK_NS:
+            notes[
+                f"messages of {self.topic} stamped by another clock than that of their receipt, at "
+                "another rate or with jumps, kept as stamped (--stamp received, or "
+                "stamp='received', puts all streams on one clock)"
+            ] += self.messages
+
 
 class Collector:
     """The rows of one stream that are held back."""
 
     def __init__(
-        self, stream: str, clock: Clock, dtype: np.dtype[Any] | None, shape: tuple[int, ...] | None
+        self,
+        stream: str,
+        clock: Clock,
+        dtype: np.dtype[Any] | None,
+        shape: tuple[int, ...] | None,
+        is_moved: bool = False,
     ) -> None:
-        """`dtype` and `shape` of a row; None: as the first row has it."""
+        """`dtype` and `shape` of a row; None: as the first row has it.
+
+        `is_moved` says that stamps or times of receipt were moved from one clock to another: then
+        no row is received before its time.
+        """
         self.stream = stream
         self.clock = clock
         self.dtype = dtype
         self.shape = shape
         self.is_left_out = False
         self.row_bytes = 0
+        self._is_moved = is_moved
         self._given = shape is not None
         self._block_rows = _BLOCK_ROWS
         self._stamps: list[int] = []
@@ -197,10 +228,12 @@ class Collector:
         stamps = np.array(self._stamps, np.int64)
         received = np.array(self._received, np.int64)
         by_received = self.clock.uses_received
-        times = received if by_received else stamps
+        times = received if by_received else stamps + self.clock.shift
+        if self._is_moved:  # the offset is a median: half of the rows lie before it
+            received = np.maximum(received, times)
         is_usable = np.ones(len(times), np.bool_)
         if self.clock.has_stamps and not by_received:
-            is_usable = times != 0
+            is_usable = stamps != 0
         if self._handed_on is not None:
             too_late = is_usable & (times < self._handed_on)
             self._too_late += int(np.count_nonzero(too_late))
@@ -267,12 +300,15 @@ class Arrivals:
         streams: dict[str, StreamFacts],
         notes: Counter[str],
         wants: Callable[[str], bool] = bool,
+        clocks: Clocks | None = None,
     ) -> None:
         """`path`, `streams` and `notes` of the recording; adds to the latter two.
 
-        `wants` says whether a stream is to be read; by default every one that has a name.
+        `wants` says whether a stream is to be read; by default every one that has a name. Times of
+        receipt come in moved by `clocks`; stamps come in as they are.
         """
         self.held_bytes = 0
+        self.clocks = clocks or Clocks()
         self._path = path
         self._streams = streams
         self._notes = notes
@@ -280,11 +316,20 @@ class Arrivals:
         self._clocks: dict[str, Clock] = {}
         self._collectors: dict[str, Collector] = {}
 
-    def clock(self, topic: str, has_stamps: bool) -> Clock:
-        """The clock of a topic, made when it is first asked for."""
-        if topic not in self._clocks:
-            self._clocks[topic] = Clock(topic, has_stamps)
-        return self._clocks[topic]
+    def clock(self, path: str, has_stamps: bool, topic: str | None = None) -> Clock:
+        """The clock of the streams at a path, made when it is first asked for.
+
+        `topic` is whose stamps `clocks` knows it by; None: the path itself.
+        """
+        if path not in self._clocks:
+            known = topic or path
+            self._clocks[path] = Clock(
+                path,
+                has_stamps,
+                self.clocks.shifts.get(known, 0),
+                known in self.clocks.by_receipt,
+            )
+        return self._clocks[path]
 
     def collector(
         self,
@@ -309,7 +354,8 @@ class Arrivals:
                 "(topics chooses some)"
             )
         self._streams[stream] = facts
-        self._collectors[stream] = Collector(stream, clock, dtype, shape)
+        is_moved = self.clocks.receipt_shift != 0 or clock.shift != 0
+        self._collectors[stream] = Collector(stream, clock, dtype, shape, is_moved)
         return self._collectors[stream]
 
     @property

@@ -42,7 +42,7 @@ class JsonTopic:
             return 0
         stamp = received
         if self._clock.has_stamps:
-            stamp = sent if (stamped := _stamp(message)) is None else stamped
+            stamp = sent if (stamped := json_stamp(message)) is None else stamped
         self._clock.tick(stamp, received)
         if not self._planned:
             self._plan(message, ())
@@ -128,8 +128,10 @@ def _numbers(value: Any) -> Any:
     return array.astype(np.float64) if array.dtype.kind in "iuf" else None
 
 
-def _stamp(message: dict[str, Any]) -> int | None:
-    """The stamp that a message holds, ns."""
+def json_stamp(message: Any) -> int | None:
+    """The stamp that a message holds, ns; None if it holds none."""
+    if not isinstance(message, dict):
+        return None
     header = message.get("header")
     if isinstance(header, dict):
         return _time(header.get("stamp"))

@@ -1,11 +1,13 @@
 """Recordings of messages: ROS 1 bags, ROS 2 bags and MCAP files.
 
 A recording is one episode. What messages become is in `ros_types` (by the definition of their type)
-and `ros_topics` (joints, transforms, images); `arrivals` puts rows in order of time.
+and `ros_topics` (joints, transforms, images); `clocks` brings their times onto one clock, and
+`arrivals` puts rows in order of time.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -15,7 +17,8 @@ from robocache.matching import is_match
 from robocache.readers import images, ros_images
 from robocache.readers.arrivals import Arrivals
 from robocache.readers.channels import COVARIANCE, below
-from robocache.readers.json_topic import JsonTopic
+from robocache.readers.clocks import Clocks, Survey
+from robocache.readers.json_topic import JsonTopic, json_stamp
 from robocache.readers.mcap_source import MCAP, McapSource, is_mcap
 from robocache.readers.recording import (
     EpisodeReader,
@@ -45,8 +48,10 @@ from robocache.readers.ros_topics import (
     NumbersTopic,
     Topic,
     TransformsTopic,
+    is_static,
+    pair_path,
 )
-from robocache.readers.ros_types import Message, Plan, has_header, plan_message
+from robocache.readers.ros_types import Message, Plan, find_stamp, plan_message, stamp_of
 from robocache.readers.selection import Selection
 
 HIDDEN = ("/rosout", "/rosout_agg", "/parameter_events", "*/_service_event")
@@ -55,6 +60,14 @@ HIDDEN = ("/rosout", "/rosout_agg", "/parameter_events", "*/_service_event")
 POINT_CLOUDS = ("sensor_msgs/msg/PointCloud2", "sensor_msgs/msg/PointCloud")
 
 _IMAGES = (ros_images.RAW, ros_images.COMPRESSED)
+
+Stamper = Callable[[Message], Sequence[tuple[str, int | None]]]
+"""A message's stamps, ns, each with the path of what it stamps; None: it holds none, and the file
+says when it was sent."""
+
+PROBED_MESSAGES, PROBED_BYTES = 10_000, 256 << 20
+"""The first messages, whose stamps are compared with their times of receipt. Only where they differ
+by more than latency are all messages read for it, before they are read for their values."""
 
 
 class MessageRecording(Recording):
@@ -71,6 +84,7 @@ class MessageRecording(Recording):
             self._library = TypeLibrary(source.channels)
             self._channels = self._choose()
             self._plans = {c.topic: self._plan(c) for c in self._channels if self._is_numbers(c)}
+            self._clocks: Clocks | None = None
             self._prepare(self._arrivals())  # for the facts of the streams
             for topic, plan in self._plans.items():
                 for note, count in plan.left_out.items():
@@ -159,7 +173,9 @@ class MessageRecording(Recording):
     # ---- reading
 
     def _arrivals(self) -> Arrivals:
-        return Arrivals(self.path, self.streams, self.notes, self._selection.wants_late)
+        return Arrivals(
+            self.path, self.streams, self.notes, self._selection.wants_late, self._clocks
+        )
 
     def _prepare(self, arrivals: Arrivals) -> dict[str, Topic]:
         """The topics, ready for messages."""
@@ -179,19 +195,24 @@ class MessageRecording(Recording):
         if kind == JOINT_STATE:
             return JointsTopic(name, source, by_stamp, arrivals, self.notes)
         if kind in TRANSFORMS:
-            return TransformsTopic(name, source, by_stamp, arrivals)
-        has_stamp = by_stamp and has_header(kind, self._library.types(channel))
+            return TransformsTopic(name, source, by_stamp, arrivals, self.notes)
+        stamp = find_stamp(kind, self._library.types(channel)) if by_stamp else None
         # An MCAP file says when a message was sent, too: better than when it was received.
-        clock = arrivals.clock(name, by_stamp and (has_stamp or self._source.knows_sending))
+        has_stamps = stamp is not None or (by_stamp and self._source.knows_sending)
+        clock = arrivals.clock(name, has_stamps)
         if kind in _IMAGES:
             decode = functools.partial(self._decode_image, channel)
             # The pixels of a raw image that keeps its size are there at once.
             ahead = kind != ros_images.RAW or self.options.resize is not None
-            return ImagesTopic(name, source, decode, clock, has_stamp, ahead, arrivals, self.notes)
-        return NumbersTopic(name, source, self._plans[name], has_stamp, clock, arrivals)
+            return ImagesTopic(name, source, decode, clock, stamp, ahead, arrivals, self.notes)
+        return NumbersTopic(name, source, self._plans[name], stamp, clock, arrivals)
 
     def read(self) -> Iterator[Rows]:
         """The rows of the one episode."""
+        if self._clocks is None:
+            self._clocks = self._compare_clocks()
+        self._clocks.note(self.notes)
+        shift = self._clocks.receipt_shift
         arrivals = self._arrivals()
         topics = self._prepare(arrivals)
         routes = {
@@ -202,16 +223,8 @@ class MessageRecording(Recording):
         for channel, received, sent, data in self._source.messages(self._channels):
             silent.discard(channel.topic)
             topic, decode = routes[id(channel)]
-            try:
-                arrivals.held_bytes += topic.add(decode(data), sent, received)
-            except RecordingError:
-                raise
-            except (ValueError, OverflowError) as error:
-                text = " ".join(str(error).split())
-                raise RecordingError(
-                    f"{self.path}: expected {channel.kind or channel.encoding} in topic "
-                    f"{channel.topic}, got {text}"
-                ) from error
+            with self._understanding(channel):
+                arrivals.held_bytes += topic.add(decode(data), sent, received + shift)
             if arrivals.is_full:
                 yield from arrivals.overflow()
         for topic in topics.values():
@@ -220,6 +233,68 @@ class MessageRecording(Recording):
         self._selection.check()
         for name in sorted(silent):
             self.notes[f"topics without messages: {name}"] += 1
+
+    @contextlib.contextmanager
+    def _understanding(self, channel: Channel) -> Iterator[None]:
+        """Turns what is wrong with a message into a RecordingError that names its topic."""
+        try:
+            yield
+        except RecordingError:
+            raise
+        except (ValueError, OverflowError) as error:
+            text = " ".join(str(error).split())
+            raise RecordingError(
+                f"{self.path}: expected {channel.kind or channel.encoding} in topic "
+                f"{channel.topic}, got {text}"
+            ) from error
+
+    # ---- clocks
+
+    def _compare_clocks(self) -> Clocks:
+        """What brings all times onto one clock."""
+        if not (any(is_static(c.topic) for c in self._channels) or self.options.stamp == "header"):
+            return Clocks()
+        survey, is_all = self._survey(PROBED_MESSAGES, PROBED_BYTES)
+        if not survey.has_two_clocks:
+            return Clocks(start=survey.clocks().start)
+        return (survey if is_all else self._survey(None, None)[0]).clocks()
+
+    def _survey(self, messages: int | None, size: int | None) -> tuple[Survey, bool]:
+        """The stamps of the first messages, or of all of them; whether those are all."""
+        survey = Survey()
+        stampers = {id(channel): self._stamper(channel) for channel in self._channels}
+        decoders = {id(channel): self._library.decoder(channel) for channel in self._channels}
+        found = self._source.messages(self._channels)
+        read = 0
+        for number, (channel, received, sent, data) in enumerate(found):
+            read += len(data)
+            if (messages and number >= messages) or (size and read > size):
+                return survey, False
+            stamps = stampers[id(channel)]
+            if stamps is None:
+                if not is_static(channel.topic):
+                    survey.add_unstamped(received)
+                continue
+            with self._understanding(channel):
+                for path, stamp in stamps(decoders[id(channel)](data)):
+                    survey.add(path, sent if stamp is None else stamp, received, stamp is not None)
+        return survey, True
+
+    def _stamper(self, channel: Channel) -> Stamper | None:
+        """What gives the stamps that a channel's messages hold; None if they never hold any."""
+        name, kind = channel.topic, channel.kind
+        if self.options.stamp != "header":
+            return None
+        if channel.encoding == "json":
+            return lambda message: [(name, json_stamp(message))]
+        if kind in TRANSFORMS:
+            if is_static(name):
+                return None
+            return lambda message: [(pair_path(name, t), stamp_of(t)) for t in message.transforms]
+        stamp = find_stamp(kind, self._library.types(channel))
+        if stamp is not None:
+            return lambda message: [(name, stamp(message))]
+        return (lambda message: [(name, None)]) if self._source.knows_sending else None
 
     def _decode_image(self, channel: Channel, message: Message) -> Any:
         """The pixels of an image message at the size that is asked for; why not, in words."""

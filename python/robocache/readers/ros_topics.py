@@ -13,10 +13,12 @@ from robocache.readers import images
 from robocache.readers.arrivals import Arrivals, Clock, Collector
 from robocache.readers.channels import below
 from robocache.readers.recording import StreamFacts
-from robocache.readers.ros_types import Message, Plan
+from robocache.readers.ros_types import Message, Plan, Stamp, stamp_of
 
 JOINT_STATE = "sensor_msgs/msg/JointState"
 TRANSFORMS = ("tf2_msgs/msg/TFMessage", "tf/msg/tfMessage")
+STATIC = "tf_static"
+"""The last part of the name of a topic whose transforms hold until others replace them."""
 
 _MOST_SETS = 16  # of joint names of one topic
 
@@ -38,15 +40,10 @@ class Topic(Protocol):
         """Called after the last message; the bytes that are held back in addition."""
 
 
-def stamp_of(header: Any) -> int:
-    """The stamp of a header, ns."""
-    return int(header.stamp.sec) * 1_000_000_000 + int(header.stamp.nanosec)
-
-
-def _time_of(message: Message, stamped: bool, clock: Clock, sent: int, received: int) -> int:
+def _time_of(message: Message, stamp: Stamp | None, clock: Clock, sent: int, received: int) -> int:
     """The time of a message: its stamp, else when it was sent, else when it was received."""
-    if stamped:
-        return stamp_of(message.header)
+    if stamp is not None:
+        return stamp(message)
     return sent if clock.has_stamps else received
 
 
@@ -62,10 +59,16 @@ class NumbersTopic(_Immediate):
     """Any message, by its numeric fields."""
 
     def __init__(
-        self, name: str, source: str, plan: Plan, stamped: bool, clock: Clock, arrivals: Arrivals
+        self,
+        name: str,
+        source: str,
+        plan: Plan,
+        stamp: Stamp | None,
+        clock: Clock,
+        arrivals: Arrivals,
     ) -> None:
         self._clock = clock
-        self._stamped = stamped
+        self._stamp = stamp
         self._parts: list[tuple[Callable[[Message], Any], Collector, bool]] = []
         for part in plan.parts:
             collector = arrivals.collector(
@@ -75,7 +78,7 @@ class NumbersTopic(_Immediate):
 
     def add(self, message: Message, sent: int, received: int) -> int:
         """As `Topic.add`."""
-        stamp = _time_of(message, self._stamped, self._clock, sent, received)
+        stamp = _time_of(message, self._stamp, self._clock, sent, received)
         self._clock.tick(stamp, received)
         held = 0
         for get, collector, may_be_empty in self._parts:
@@ -110,7 +113,7 @@ class JointsTopic(_Immediate):
 
     def add(self, message: Message, sent: int, received: int) -> int:
         """As `Topic.add`."""
-        stamp = stamp_of(message.header) if self._has_stamps else received
+        stamp = stamp_of(message) if self._has_stamps else received
         names = tuple(message.name)
         if len(set(names)) != len(names) or not names:
             self._notes[f"messages of {self._name} without a name for each joint, left out"] += 1
@@ -124,7 +127,7 @@ class JointsTopic(_Immediate):
                 ] += 1
                 return 0
             path = self._name if not self._sets else f"{self._name}/{len(self._sets) + 1}"
-            clock = self._arrivals.clock(path, self._has_stamps)
+            clock = self._arrivals.clock(path, self._has_stamps, self._name)
             self._sets[joints] = (path, names, clock)
         path, first_names, clock = self._sets[joints]
         clock.tick(stamp, received)
@@ -157,33 +160,61 @@ class JointsTopic(_Immediate):
         return self._collectors[stream]
 
 
-class TransformsTopic(_Immediate):
-    """tf: each pair of frames is a translation and a rotation, with stamps of their own."""
+def pair_path(topic: str, transform: Any) -> str:
+    """The path of the streams of a pair of frames."""
+    parent, child = transform.header.frame_id, transform.child_frame_id
+    return f"{topic}/{parent.strip('/')}/{child.strip('/')}"
 
-    def __init__(self, name: str, source: str, has_stamps: bool, arrivals: Arrivals) -> None:
+
+def is_static(topic: str) -> bool:
+    """Whether a topic's transforms hold until others replace them."""
+    return topic.rpartition("/")[2] == STATIC
+
+
+class TransformsTopic(_Immediate):
+    """tf: each pair of frames is a translation and a rotation, with stamps of their own.
+
+    Static transforms were stamped long before the recording, or never: the first of a pair holds
+    from the start of the recording, later ones from when they were received.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        source: str,
+        has_stamps: bool,
+        arrivals: Arrivals,
+        notes: Counter[str],
+    ) -> None:
         self._name = name
         self._source = source
-        self._has_stamps = has_stamps
+        self._is_static = is_static(name)
+        self._has_stamps = has_stamps and not self._is_static
         self._arrivals = arrivals
+        self._notes = notes
         self._pairs: dict[tuple[str, str], tuple[Clock, Collector, Collector]] = {}
 
     def add(self, message: Message, sent: int, received: int) -> int:
         """As `Topic.add`."""
         held = 0
         for transform in message.transforms:
+            arrival = received
             pair = (transform.header.frame_id, transform.child_frame_id)
             if pair not in self._pairs:
-                self._pairs[pair] = self._new_pair(*pair)
+                self._pairs[pair] = self._new_pair(pair_path(self._name, transform))
+                start = self._arrivals.clocks.start
+                if self._is_static and start is not None:
+                    arrival = start
+                    self._notes[f"transforms of {self._name}, held from the recording's start"] += 1
             clock, translation, rotation = self._pairs[pair]
-            stamp = stamp_of(transform.header) if self._has_stamps else received
-            clock.tick(stamp, received)
+            stamp = stamp_of(transform) if self._has_stamps else arrival
+            clock.tick(stamp, arrival)
             t, q = transform.transform.translation, transform.transform.rotation
-            held += translation.add(stamp, received, (t.x, t.y, t.z))
-            held += rotation.add(stamp, received, (q.x, q.y, q.z, q.w))
+            held += translation.add(stamp, arrival, (t.x, t.y, t.z))
+            held += rotation.add(stamp, arrival, (q.x, q.y, q.z, q.w))
         return held
 
-    def _new_pair(self, parent: str, child: str) -> tuple[Clock, Collector, Collector]:
-        path = f"{self._name}/{parent.strip('/')}/{child.strip('/')}"
+    def _new_pair(self, path: str) -> tuple[Clock, Collector, Collector]:
         clock = self._arrivals.clock(path, self._has_stamps)
         number = np.dtype(np.float64)
         position = StreamFacts("linear", "m", ("x", "y", "z"), source=self._source)
@@ -208,7 +239,7 @@ class ImagesTopic:
         source: str,
         decode: Callable[[Message], Any],
         clock: Clock,
-        stamped: bool,
+        stamp: Stamp | None,
         ahead: bool,
         arrivals: Arrivals,
         notes: Counter[str],
@@ -221,7 +252,7 @@ class ImagesTopic:
         self._name = name
         self._decode = decode
         self._clock = clock
-        self._stamped = stamped
+        self._stamp = stamp
         self._notes = notes
         facts = StreamFacts("previous", source=source)
         self._collector = arrivals.collector(name, clock, facts)
@@ -230,7 +261,7 @@ class ImagesTopic:
 
     def add(self, message: Message, sent: int, received: int) -> int:
         """As `Topic.add`."""
-        stamp = _time_of(message, self._stamped, self._clock, sent, received)
+        stamp = _time_of(message, self._stamp, self._clock, sent, received)
         if not self._is_ahead:
             return self._take(stamp, received, self._decode(message))
         self._ahead.append((stamp, received, images.pool().submit(self._decode, message)))

@@ -21,6 +21,7 @@ Types = Callable[[str], list[Field]]
 """The fields of a message type."""
 
 HEADER = "std_msgs/msg/Header"
+CLOCK = "rosgraph_msgs/msg/Clock"
 QUATERNION = "geometry_msgs/msg/Quaternion"
 
 # rosbags' Nodetype
@@ -237,6 +238,23 @@ def _each(part: Part, name: str, path: str, length: int) -> Part:
     )
 
 
-def has_header(kind: str, types: Types) -> bool:
-    """Whether a message of this type holds a stamp."""
-    return any(name == "header" and desc == (_NAME, HEADER) for name, desc in types(kind))
+Stamp = Callable[[Message], int]
+"""The stamp that a message holds, ns."""
+
+
+def stamp_of(message: Message) -> int:
+    """The stamp of a message with a header, ns; also of a transform."""
+    return _nanoseconds(message.header.stamp)
+
+
+def find_stamp(kind: str, types: Types) -> Stamp | None:
+    """What gives the stamp that a message of this type holds; None if it holds none."""
+    if any(name == "header" and desc == (_NAME, HEADER) for name, desc in types(kind)):
+        return stamp_of
+    if kind == CLOCK:
+        return lambda message: _nanoseconds(message.clock)
+    return None
+
+
+def _nanoseconds(time: Any) -> int:
+    return int(time.sec) * 1_000_000_000 + int(time.nanosec)
