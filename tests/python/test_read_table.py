@@ -12,7 +12,8 @@ from privileges import unprivileged
 from recordings import DATA, message_of, needs, read_all
 
 import robocache as rc
-from robocache.readers import ReadOptions, find_recordings, open_recording, table
+from robocache.readers import ReadOptions, find_recordings, open_recording
+from robocache.readers.tables import csv_table, table
 
 pa = pytest.importorskip("pyarrow", reason="tables need pyarrow")
 pq = pytest.importorskip("pyarrow.parquet", reason="tables need pyarrow")
@@ -111,8 +112,8 @@ def test_a_rate_in_place_of_times(tmp_path: Path) -> None:
     assert read["0"]["y"].times.tolist() == [0, NS // 4]
     assert recording.streams["x"].timeline == "rows" and recording.streams["x"].rate == 4
     assert message_of(path) == (
-        f"{path}: expected a column of times (timestamp, timestamps, time, times, stamp, stamps, "
-        "t), got x, y (--time-column names it; --rate does without)"
+        f"{path}: expected a column of times (timestamp, timestamps, time_stamp, time, times, "
+        "stamp, stamps, t), got x, y (--time-column names it; --rate does without)"
     )
 
 
@@ -166,7 +167,7 @@ def test_types_of_a_small_file_come_from_all_of_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its beginning is looked at first, so that listing many files does not parse them twice."""
-    monkeypatch.setattr(table, "BEGINNING_BYTES", 60)
+    monkeypatch.setattr(csv_table, "BEGINNING_BYTES", 60)
     rows = [f"{i}.0,{i},{'x' if i == 90 else i},{i if i > 80 else ''}" for i in range(100)]
     path = write(tmp_path / "a.csv", "\n".join(["t,n.x,n.y,late", *rows, ""]))
     read, recording = read_all(path)
@@ -205,7 +206,7 @@ def test_a_conversion_parses_each_file_once(
 def test_large_files_are_read_in_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As files above the limit are; with numbers that are whole at first."""
     monkeypatch.setattr(table, "WHOLE_BYTES", 1000)
-    monkeypatch.setattr(table, "BLOCK_BYTES", 1 << 20)
+    monkeypatch.setattr(csv_table, "BLOCK_BYTES", 1 << 20)
     count = 150_000
     times = np.arange(count) * 0.001
     values = np.where(np.arange(count) < count - 5, np.arange(count), 0.5)

@@ -20,10 +20,10 @@ from robocache.loader.sources import PathLike, converted, data_set
 from robocache.loader.windows import TOLERANCE_S, Window
 from robocache.normalizer.given import vector
 from robocache.readers import ReadOptions
-from robocache.readers._arrow import reading_arrow
 from robocache.readers.lerobot import BOOKKEEPING, READER
 from robocache.readers.lerobot_index import read_info
 from robocache.readers.recording import reading, require
+from robocache.readers.tables.arrow import reading_arrow
 from robocache.store.episode_store import EpisodeStore
 from robocache.store.normalization import Normalization
 

@@ -17,7 +17,6 @@ from robocache.readers import (
     npz,
     rlds,
     ros,
-    table,
     ulog,
 )
 from robocache.readers.recording import (
@@ -33,6 +32,7 @@ from robocache.readers.recording import (
     read_rows,
     reading,
 )
+from robocache.readers.tables import csv_table, parquet_table
 
 __all__ = [
     "READERS",
@@ -62,8 +62,8 @@ READERS: tuple[Reader, ...] = (
     ros.ROS2_READER,
     ros.MCAP_READER,
     ulog.READER,
-    table.PARQUET_READER,
-    table.CSV_READER,
+    parquet_table.READER,
+    csv_table.READER,
 )
 
 

@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robocache.readers import images, lerobot_index
-from robocache.readers._arrow import ParquetRows
 from robocache.readers.lerobot_index import Entry
 from robocache.readers.recording import (
     EpisodeReader,
@@ -33,6 +32,7 @@ from robocache.readers.recording import (
     require,
     row_times,
 )
+from robocache.readers.tables.parquet_rows import ParquetRows
 from robocache.readers.video import video_rows
 
 FORMAT = "LeRobot"

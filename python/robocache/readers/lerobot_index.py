@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from robocache.readers._arrow import reading_arrow
 from robocache.readers.recording import RecordingError, reading, refuse_twice, require
+from robocache.readers.tables.arrow import reading_arrow
 
 VERSIONS = ("v2.0", "v2.1", "v3.0")
 

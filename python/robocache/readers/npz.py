@@ -17,10 +17,9 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from robocache.readers import images, table_columns
+from robocache.readers import images
 from robocache.readers._zip import ARRAY_ERRORS, names_in
 from robocache.readers.recording import (
-    TIME_UNITS,
     EpisodeReader,
     Reader,
     ReadOptions,
@@ -41,6 +40,8 @@ from robocache.readers.recording import (
     row_times,
     rows_per_chunk,
 )
+from robocache.readers.tables.names import is_time_name
+from robocache.readers.tables.times import scale_times, unit_of_times
 
 FORMAT = "NPZ"
 
@@ -69,7 +70,7 @@ class Npz(Recording):
         own = {name: self._find_own_clock(name) for name in self._arrays}
         taken = {clock[0] for clock in own.values() if clock}
         shared = options.time_column or next(
-            (n for n in self._arrays if n not in taken and table_columns.is_time_name(n)), None
+            (n for n in self._arrays if n not in taken and is_time_name(n)), None
         )
         # The array of each array's times, and the part of its name that may say its unit.
         self._clocks: dict[str, tuple[str, str] | None] = {
@@ -85,7 +86,7 @@ class Npz(Recording):
     def _find_own_clock(self, name: str) -> tuple[str, str] | None:
         for other in self._arrays:  # imu_times, imu/t_ns
             rest = other.removeprefix(name)
-            if rest[:1] in ("_", "/", ".") and table_columns.is_time_name(rest[1:]):
+            if rest[:1] in ("_", "/", ".") and is_time_name(rest[1:]):
                 return other, rest[1:]
         return None
 
@@ -149,14 +150,15 @@ class Npz(Recording):
             return _dates(values, f"{self.path}, {clock}")
         if values.dtype.kind not in "iuf":
             raise RecordingError(f"{self.path}: expected numbers in {clock}, got {values.dtype}")
-        asked = self.options.time_unit
-        unit = TIME_UNITS[asked] if asked else table_columns.unit_of(called)
-        if unit is None and values.dtype.kind != "f":
+        are_whole = values.dtype.kind != "f"
+        largest = abs(int(values[0])) if are_whole and len(values) else 0
+        unit = unit_of_times(called, self.options, largest, are_whole)
+        if unit is None:
             raise RecordingError(
                 f"{self.path}: expected the unit of the integers in {clock}, got none "
                 "(--time-unit says it, or a name such as times_ns)"
             )
-        return table_columns.scale_times(values, unit or TIME_UNITS["s"], f"{self.path}, {clock}")
+        return scale_times(values, unit, f"{self.path}, {clock}")
 
     def _parts(self, file: zipfile.ZipFile, name: str) -> Iterator[tuple[int, NDArray[Any]]]:
         """An array in parts of bounded size: the number of a row, and rows from there on."""

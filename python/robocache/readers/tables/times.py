@@ -1,4 +1,4 @@
-"""Columns of tables: which is the time, which belong together."""
+"""The times of a table: which column has them, in which unit, and its rows as nanoseconds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from robocache.readers._arrow import array_of, is_list, is_number, numbers_of, one_array
 from robocache.readers.recording import (
     TIME_UNITS,
     ReadOptions,
@@ -20,72 +19,15 @@ from robocache.readers.recording import (
     Times,
     require,
 )
+from robocache.readers.tables.arrow import array_of, numbers_of, one_array
+from robocache.readers.tables.names import TIME_NAMES, is_time_name, time_unit_of
 
-TIME_NAMES = ("timestamp", "timestamps", "time", "times", "stamp", "stamps", "t")
-"""What a column of times is called, with a unit behind it or not: time, t_ns, Time [s]."""
-
-_TIME_NAME = re.compile(rf"(?:{'|'.join(TIME_NAMES)})(?:[ _]*[\[(_](ns|us|ms|s|sec)[\])]?)?")
-_NUMBERED = re.compile(r"(.+?)(?:\[(\d+)\]|_(\d+))")
-
-
-@dataclass(frozen=True)
-class Group:
-    """Columns that make a stream."""
-
-    stream: str
-    columns: tuple[str, ...]
-    channels: tuple[str, ...] | None
-    """Names of the numbers of a row; None: one column, whose rows are the stream's."""
-
-
-def group(names: Sequence[str], schema: Any) -> list[Group]:
-    """Puts columns of numbers together, in the order of the first of each.
-
-    Those with a common prefix before the last dot or slash, and those that are numbered from 0 or 1
-    on, ``name[0]`` or ``name_0``. Columns of lists stay alone.
-    """
-    pa = require("pyarrow", "tables", "parquet")
-    families: dict[tuple[str, str], list[tuple[str, str]]] = {}
-    for name in names:
-        plain = name.strip()  # "time, x, y" of a CSV
-        key, channel = (plain, "alone"), plain
-        numbered = _NUMBERED.fullmatch(plain)
-        cut = max(plain.rfind("."), plain.rfind("/"))
-        if not pa.types.is_nested(schema.field(name).type):
-            if numbered:
-                kind = "brackets" if numbered[2] else "underscore"
-                key, channel = (numbered[1], kind), numbered[2] or numbered[3]
-            elif 0 < cut < len(plain) - 1:
-                key, channel = (plain[:cut], "parts"), plain[cut + 1 :]
-        families.setdefault(key, []).append((name, channel))
-    groups = []
-    for (stream, kind), members in families.items():
-        columns, channels = zip(*members, strict=True)
-        counted = kind in ("brackets", "underscore")
-        if kind == "alone" or len(members) == 1 or (counted and not _counts(channels)):
-            groups += [Group(name.strip(), (name,), None) for name in columns]
-        else:
-            groups.append(Group(stream, columns, channels))
-    return groups
-
-
-def _counts(numbers: Sequence[str]) -> bool:
-    first = int(numbers[0])
-    return first in (0, 1) and [int(n) for n in numbers] == list(range(first, first + len(numbers)))
-
-
-def is_numeric(kind: Any) -> bool:
-    """Whether an Arrow type is numbers, or lists of numbers."""
-    while is_list(kind):
-        kind = kind.value_type
-    return is_number(kind)
-
-
-# ---- time ----------------------------------------------------------------------------------------
+_ONLY_NANOSECONDS = 2**63 // 1000
+"""Integers above this are nanoseconds: in any other unit they lie beyond 292 years of 1970."""
 
 
 @dataclass(frozen=True)
-class Clock:
+class TimeColumn:
     """The column of times."""
 
     column: str
@@ -188,6 +130,9 @@ def _rounded(texts: Sequence[str], scale: int, where: str, first: int) -> Times:
     return times
 
 
+# ---- finding the column --------------------------------------------------------------------------
+
+
 def find_time_column(names: Sequence[str], options: ReadOptions) -> str | None:
     """The column of times: the one that the options name, else the first that is called so."""
     for name in names:
@@ -199,27 +144,14 @@ def find_time_column(names: Sequence[str], options: ReadOptions) -> str | None:
     return None
 
 
-def is_time_name(name: str) -> bool:
-    """Whether times are called so: ``t``, ``Time [s]``, ``timestamps_ns``."""
-    return _TIME_NAME.fullmatch(name.strip().lower()) is not None
-
-
-def unit_of(name: str) -> int | None:
-    """The unit that a column's name ends with, in nanoseconds: ``t_us``, ``time [s]``."""
-    found = _TIME_NAME.fullmatch(name.strip().lower())
-    if found is None or found[1] is None:
-        return None
-    return TIME_UNITS["s" if found[1] == "sec" else found[1]]
-
-
-def find_clock(path: Path, schema: Any, options: ReadOptions, sample: str) -> Clock | None:
+def describe_time(path: Path, schema: Any, options: ReadOptions, sample: str) -> TimeColumn | None:
     """The column of times of a table; None where a rate is given and there is no such column.
 
     Args:
         path: For errors.
         schema: Of the table, a pyarrow.Schema.
         options: `time_column`, `time_unit` and `rate`.
-        sample: One of the times, where they are read as text.
+        sample: One of the first times as text; empty where the table's types say enough.
 
     Raises:
         RecordingError: If there is neither such a column nor a rate; if nothing says the unit.
@@ -237,14 +169,33 @@ def find_clock(path: Path, schema: Any, options: ReadOptions, sample: str) -> Cl
     kind = schema.field(column).type
     is_text = bool(pa.types.is_string(kind))
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind) or (is_text and ":" in sample):
-        return Clock(column, None)
-    unit = TIME_UNITS[options.time_unit] if options.time_unit else unit_of(column)
+        return TimeColumn(column, None)
+    is_whole = re.fullmatch(r"\s*-?\d+\s*", sample) if is_text else pa.types.is_integer(kind)
+    largest = abs(int(sample)) if is_whole and sample else 0
+    unit = unit_of_times(column, options, largest, bool(is_whole))
     if unit is None:
-        has_point = is_text and not re.fullmatch(r"\s*-?\d+\s*", sample)
-        if not (pa.types.is_floating(kind) or has_point):
-            raise RecordingError(
-                f"{path}: expected the unit of the integers in column {column}, got none "
-                "(--time-unit says it, or a name such as time_ns)"
-            )
-        unit = TIME_UNITS["s"]
-    return Clock(column, unit)
+        raise RecordingError(
+            f"{path}: expected the unit of the integers in column {column}, got none "
+            "(--time-unit says it, or a name such as time_ns)"
+        )
+    return TimeColumn(column, unit)
+
+
+def unit_of_times(name: str, options: ReadOptions, largest: int, are_whole: bool) -> int | None:
+    """The unit of numbers that are times, in nanoseconds; None where nothing says it.
+
+    The options say it, else the name, else the size of integers. Numbers with a fraction are
+    seconds.
+
+    Args:
+        name: Of the column or array.
+        options: `time_unit`.
+        largest: The absolute value of one of the numbers, where they are integers.
+        are_whole: Whether they are integers.
+    """
+    if options.time_unit is not None:
+        return TIME_UNITS[options.time_unit]
+    named = time_unit_of(name)
+    if named is None and largest > _ONLY_NANOSECONDS:
+        return TIME_UNITS["ns"]
+    return named or (None if are_whole else TIME_UNITS["s"])

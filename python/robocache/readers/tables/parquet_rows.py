@@ -1,4 +1,4 @@
-"""Parquet files, and columns of Arrow tables as NumPy arrays."""
+"""Rows of a Parquet file, of any part of it, in bounded memory."""
 
 from __future__ import annotations
 
@@ -10,98 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from robocache.readers.recording import RecordingError, reading, require
+from robocache.readers.recording import RecordingError, require
+from robocache.readers.tables.arrow import array_of, one_array, reading_arrow
 
 _ALONG_BYTES = 8 << 20
 """How much of a Parquet file is read at once, where it has small row groups."""
-
-
-def reading_arrow(path: Path, what: str) -> contextlib.AbstractContextManager[None]:
-    """`reading` with what pyarrow raises, names that are not UTF-8 included."""
-    pa = require("pyarrow", what, "parquet")
-    return reading(path, what, pa.ArrowException, UnicodeDecodeError, OverflowError)
-
-
-def array_of(column: Any, name: str) -> NDArray[Any] | None:
-    """A column of numbers as [n, ...]; None for one of another kind (text, bytes, structures).
-
-    Lists, lists of lists and so on become further axes, without a copy where Arrow has none to
-    make: every row must be of one shape.
-
-    Args:
-        column: A pyarrow.Array or pyarrow.ChunkedArray.
-        name: For errors: ``file.parquet, column x``.
-
-    Raises:
-        RecordingError: For lists of several lengths, and for missing numbers other than floats.
-    """
-    pa = require("pyarrow", "columns", "lerobot")
-    if isinstance(column, pa.ChunkedArray):
-        column = one_array(column)
-    if isinstance(column.type, pa.ExtensionType):  # such as Array2D of Hugging Face's datasets
-        column = column.storage
-    shape = [len(column)]
-    while is_list(column.type):
-        if column.null_count:
-            raise RecordingError(
-                f"{name}: expected a list in every row, got none in {column.null_count:,}"
-            )
-        if pa.types.is_fixed_size_list(column.type):
-            width = column.type.list_size
-            begin, end = column.offset * width, (column.offset + len(column)) * width
-        else:
-            offsets = numbers_of(column.offsets) if len(column) else np.zeros(1, np.int64)
-            begin, end = int(offsets[0]), int(offsets[-1])
-            lengths = np.diff(offsets)
-            width = int(lengths[0]) if len(lengths) else 0
-            if len(lengths) and (lengths != width).any():
-                raise RecordingError(
-                    f"{name}: expected lists of one length, got {width} and "
-                    f"{int(lengths[lengths != width][0])}"
-                )
-        shape.append(width)
-        column = column.values.slice(begin, end - begin)
-    if not is_number(column.type):
-        return None
-    if column.null_count and not pa.types.is_floating(column.type):
-        raise RecordingError(
-            f"{name}: expected a number in every row, got none in {column.null_count:,}"
-        )
-    return numbers_of(column).reshape(shape)
-
-
-def numbers_of(column: Any) -> NDArray[Any]:
-    """A pyarrow.Array of numbers or flags as [n], a view where it can be; NaN where one is missing.
-
-    pyarrow's `to_numpy` imports pandas where that is installed, which takes a second.
-    """
-    pa = require("pyarrow", "columns", "lerobot")
-    kind = column.type
-    if column.null_count or pa.types.is_boolean(kind) or not is_number(kind):
-        numbers: NDArray[Any] = column.to_numpy(zero_copy_only=False)
-        return numbers
-    dtype = np.dtype(kind.to_pandas_dtype())
-    if len(column) == 0:
-        return np.empty(0, dtype)
-    # Slices of an array share its buffer.
-    return np.frombuffer(column.buffers()[1], dtype, len(column), column.offset * dtype.itemsize)
-
-
-def is_list(kind: Any) -> bool:
-    """Whether rows of an Arrow type are lists."""
-    types = require("pyarrow", "columns", "lerobot").types
-    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
-
-
-def is_number(kind: Any) -> bool:
-    """Whether rows of an Arrow type are numbers or flags."""
-    types = require("pyarrow", "columns", "lerobot").types
-    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind))
-
-
-def one_array(column: Any) -> Any:
-    """A pyarrow.ChunkedArray as a pyarrow.Array, without a copy if it is one chunk."""
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 class _Span:

@@ -1,0 +1,175 @@
+"""CSV files of one recording: a line of names, and numbers separated by one of four characters."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import re
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robocache.readers.recording import Reader, RecordingError, refuse_twice, require
+from robocache.readers.tables import table
+from robocache.readers.tables.arrow import is_beyond_float64, reading_arrow
+from robocache.readers.tables.csv_header import read_header, recognizes
+from robocache.readers.tables.table import Table, first_rows
+from robocache.readers.tables.times import find_time_column
+
+FORMAT = "CSV"
+
+BLOCK_BYTES = 2 << 20
+"""How much of a larger file is read at once."""
+
+BEGINNING_BYTES = 1 << 16
+"""How much of a small file says which columns it has, before it is read."""
+
+_NO_VALUE = ["", "NULL", "null", "N/A", "NA", "#N/A"]  # NaN is a number here, and kept
+_NUMBER_OF_COLUMN = re.compile(r"In CSV column #(\d+): ")
+
+
+class CsvTable(Table):
+    """A CSV file with a line of names."""
+
+    format = FORMAT
+
+    def _schema(self) -> Any:
+        pa = require("pyarrow", FORMAT, "parquet")
+        # Of a small file the types come from all of it, and it is parsed when its rows are read.
+        # Its beginning says which columns there are, unless some of them begin without values.
+        self._header = read_header(self.path)
+        refuse_twice(self.path, "columns", self._header.names)
+        self._whole: Any = None
+        self._is_small = self.path.stat().st_size <= table.WHOLE_BYTES
+        if not self._is_small:
+            with self._stream() as stream:
+                self._begun = _floats(pa.Table.from_batches([stream.read_next_batch()]))
+                self._has_rows = True
+        else:
+            self._begun = self._beginning()
+            if self._begun is None:
+                self._begun = self._parse()
+        return self._begun.schema
+
+    def _beginning(self) -> Any:
+        """A small file's first rows; None where they don't tell all types."""
+        arrow_csv = require("pyarrow.csv", FORMAT, "parquet")
+        pa = require("pyarrow", FORMAT, "parquet")
+        with contextlib.suppress(pa.ArrowException, UnicodeDecodeError):  # a row above this size
+            with arrow_csv.open_csv(self.path, **self._options({}, BEGINNING_BYTES)) as stream:
+                batch = next((batch for batch in stream if len(batch)), None)
+            self._has_rows = batch is not None
+            if batch is not None and not any(pa.types.is_null(t) for t in batch.schema.types):
+                return _floats(pa.Table.from_batches([batch]))
+        return None
+
+    def _parse(self) -> Any:
+        """The table of a small file."""
+        arrow_csv = require("pyarrow.csv", FORMAT, "parquet")
+        with self._reading():
+            self._whole = _floats(arrow_csv.read_csv(self.path, **self._options({})))
+        self._has_rows = len(self._whole) > 0
+        return self._whole
+
+    def _batches(self) -> Iterator[Any]:
+        if self._is_small:
+            whole = self._parse() if self._whole is None else self._whole
+            if not whole.schema.equals(self._begun.schema):
+                self._begun = whole
+                self._arrange(whole.schema)
+            yield whole
+            return
+        pa = require("pyarrow", FORMAT, "parquet")
+        types = dict(zip(self._begun.schema.names, self._begun.schema.types, strict=True))
+        with self._reading(), self._stream(types) as stream:
+            for batch in stream:
+                yield pa.Table.from_batches([batch])
+
+    def _is_empty(self) -> bool:
+        return not self._has_rows
+
+    def _is_beyond_float64(self, column: str) -> bool:
+        return True  # or it would be float64
+
+    def _first_rows(self, columns: Sequence[str]) -> NDArray[np.float64]:
+        return first_rows(self._begun.slice(0, table.UNIT_ROWS), columns)
+
+    def _time_sample(self, schema: Any) -> str:
+        column = find_time_column(schema.names, self.options)
+        if column is None:
+            return ""
+        index = schema.names.index(column)
+        with self.path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
+            lines = csv.reader(islice(file, self._header.skip, None), **self._header.dialect)
+            values = [line[index] for line in islice(lines, 1000) if len(line) > index]
+        return max(values, key=len, default="")
+
+    def close(self) -> None:
+        """Forgets the rows."""
+        self._whole = None
+
+    def _stream(self, types: dict[str, Any] | None = None) -> Any:
+        """The file in blocks, whose types are those of the first where none are given."""
+        arrow_csv = require("pyarrow.csv", FORMAT, "parquet")
+        with self._reading():
+            return arrow_csv.open_csv(self.path, **self._options(types or {}))
+
+    def _options(self, types: dict[str, Any], block: int | None = None) -> dict[str, Any]:
+        arrow_csv = require("pyarrow.csv", FORMAT, "parquet")
+        pa = require("pyarrow", FORMAT, "parquet")
+        header = self._header
+        time = find_time_column(header.names, self.options)
+        return {
+            "read_options": arrow_csv.ReadOptions(
+                block_size=block or BLOCK_BYTES, column_names=header.names, skip_rows=header.skip
+            ),
+            "parse_options": arrow_csv.ParseOptions(delimiter=header.delimiter),
+            "convert_options": arrow_csv.ConvertOptions(
+                null_values=_NO_VALUE,
+                strings_can_be_null=True,
+                # As text, since a float64 of Unix time is good for 0.2 us only.
+                column_types=types if time is None else {**types, time: pa.string()},
+            ),
+        }
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[None]:
+        """What pyarrow raises as a RecordingError that names the column, not its number."""
+        try:
+            with reading_arrow(self.path, FORMAT):
+                yield
+        except RecordingError as error:
+            raise RecordingError(
+                _NUMBER_OF_COLUMN.sub(
+                    lambda found: f"column {self._header.names[int(found[1])]}: ", str(error)
+                )
+            ) from error
+
+
+def _floats(rows: Any) -> Any:
+    """A pyarrow.Table with float64 in place of integers.
+
+    What is whole numbers in one recording has fractions in the next. Integers stay where float64
+    cannot hold them: stamps in nanoseconds, identifiers.
+    """
+    pa = require("pyarrow", FORMAT, "parquet")
+    fields = [
+        field.with_type(pa.float64())
+        if pa.types.is_integer(field.type) and not is_beyond_float64(rows[field.name])
+        else field
+        for field in rows.schema
+    ]
+    return rows.cast(pa.schema(fields))
+
+
+READER = Reader(
+    FORMAT,
+    "parquet",
+    "a .csv or .tsv file with a line of names",
+    recognizes,
+    CsvTable,
+    (".csv", ".tsv"),
+)
