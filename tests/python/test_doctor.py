@@ -174,7 +174,7 @@ FAULTS: list[tuple[Callable[[Series], Series], str, str, float | None]] = [
     (clipped, "saturated", "warning", None),
     (shrunk, "not_unit", "warning", 0.0),
     (flipped, "sign_flip", "info", 5.0),
-    (flipped_in_linear, "sign_flip", "warning", 5.0),
+    (flipped_in_linear, "quaternion_linear", "warning", 5.0),
     (wrapping, "angle_wrap", "warning", 1.57),
     (wrapping_degrees, "angle_wrap", "warning", 1.57),
 ]

@@ -9,6 +9,7 @@ import numpy as np
 
 from robocache.doctor.clocks import two_clocks
 from robocache.doctor.finding import Finding, Floats, Series, duration, listed, times_word, usual_ns
+from robocache.doctor.quaternions import quaternion_scalars
 from robocache.doctor.times import gap_rows
 
 OUTSIDE_NS = 1_000_000_000  # a stream may begin or end so much after or before the episode
@@ -191,7 +192,7 @@ def drift_ns(series: Series) -> float | None:
     return float(slope) if abs(slope) > 4 * scatter else 0.0
 
 
-EPISODE_CHECKS = (two_clocks, coverage, dropout, clock_drift)
+EPISODE_CHECKS = (two_clocks, coverage, dropout, clock_drift, quaternion_scalars)
 
 
 # ---- all episodes --------------------------------------------------------------------------------

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +16,7 @@ from robocache.doctor.finding import (
     runs_of,
     times_word,
 )
+from robocache.doctor.quaternions import not_unit, quaternion_linear, sign_flip
 from robocache.doctor.still import ABRUPT_SHARE, stuck
 
 SPIKE_ROWS = 50  # of fewer it can't be said what is usual
@@ -30,8 +30,6 @@ NEAR_SHARE = 1e-3  # of a channel's range: what is nearer to its end is at rest 
 GRIPPER = re.compile(r"grip|finger|hand|thumb|jaw|claw|suction")
 GRIPPER_END = 0.05  # of its range: so near to an end it is open or closed
 GRIPPER_SHARE = 0.8  # of rows that are
-NORM_OFF = 0.01  # of a quaternion, from 1
-LOOKS_UNIT = 1e-3  # four channels whose norms are so near 1 all along are a quaternion
 WRAP_SHARE = 0.9  # of a turn: a jump of this size or more is a wrap
 HALF_WRAP = 0.4  # of a turn: a jump from here to a wrap is none
 WRAP_STEPS = 3  # usual steps that a wrap may be off a turn
@@ -179,60 +177,6 @@ def _is_gripper(series: Series, channel: int, finite: Floats) -> bool:
     return both > SATURATED_SHARE and float((low | high).mean()) > GRIPPER_SHARE
 
 
-def not_unit(series: Series) -> Finding | None:
-    """Quaternions whose norm is not 1."""
-    times, values = real_rows(series)
-    worst, first, count = 0.0, None, 0
-    for start in _declared_quaternions(series):
-        norms = np.linalg.norm(values[:, start : start + 4].astype(np.float64), axis=1)
-        off = np.where(np.isfinite(norms), np.abs(norms - 1), 0.0)
-        rows = np.flatnonzero(off > NORM_OFF)
-        if len(rows):
-            count += len(rows)
-            worst = max(worst, float(off.max()))
-            first = rows[0] if first is None else min(first, rows[0])
-    if first is None:
-        return None
-    return Finding(
-        "not_unit",
-        "warning",
-        f"{count:,} quaternions are off norm 1, by up to {worst:.2g}",
-        "slerp normalises its result, but a zero quaternion gives an invalid row; see whether the "
-        "channels are in the order of the method (x y z w or w x y z) and all belong to it",
-        series.name,
-        int(times[first]),
-        count,
-    )
-
-
-def sign_flip(series: Series) -> Finding | None:
-    """Neighbouring quaternions of opposite sign: the same turn, the numbers far apart."""
-    times, values = real_rows(series)
-    declared = list(_declared_quaternions(series))
-    undeclared = list(_likely_quaternions(series))
-    for starts, is_declared in ((undeclared, False), (declared, True)):
-        rows = np.concatenate([_flips(values[:, s : s + 4]) for s in starts] or [np.empty(0, int)])
-        if len(rows) == 0:
-            continue
-        advice = (
-            "nothing for slerp, which takes the short way; a network that reads the numbers wants "
-            "one sign throughout"
-            if is_declared
-            else "give these four channels the method slerp_xyzw or slerp_wxyz: linear goes "
-            "through zero between such rows"
-        )
-        return Finding(
-            "sign_flip",
-            "info" if is_declared else "warning",
-            f"the quaternion changes its sign {times_word(len(rows))}",
-            advice,
-            series.name,
-            int(times[rows.min() + 1]),
-            len(rows),
-        )
-    return None
-
-
 def angle_wrap(series: Series) -> Finding | None:
     """Channels of method linear that jump by a turn."""
     times, values = real_rows(series)
@@ -288,35 +232,13 @@ def _narrow(series: Series) -> bool:
     return len(series.values) > 0 and series.values.shape[1] <= MOST_CHANNELS
 
 
-def _declared_quaternions(series: Series) -> Iterator[int]:
-    """The first channel of each."""
-    for method, begin, end in runs_of(series):
-        if method.startswith("slerp") and len(series.values) > 0:
-            yield from range(begin, end, 4)
-
-
-def _likely_quaternions(series: Series) -> Iterator[int]:
-    """The first channel of each four that are named or shaped like one, and have norm 1."""
-    if series.values.dtype.kind != "f" or len(series.values) < 2:
-        return
-    names = [name.lower() for name in series.facts.channels or ()]
-    for method, begin, end in runs_of(series):
-        if method not in ("linear", "mean"):
-            continue
-        whole = (begin, end) == (0, series.values.shape[1]) and end == 4
-        for start in [begin] if whole else range(begin, end - 3):
-            four = [name[-1:] for name in names[start : start + 4]]
-            if not whole and four not in (list("xyzw"), list("wxyz")):
-                continue
-            norms = np.linalg.norm(series.values[:, start : start + 4].astype(np.float64), axis=1)
-            if bool(np.all(np.abs(norms - 1) < LOOKS_UNIT)):
-                yield start
-
-
-def _flips(quaternions: Floats) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """The rows [F] whose next row points the other way."""
-    dots = np.einsum("ij,ij->i", quaternions[1:], quaternions[:-1], dtype=np.float64)
-    return np.flatnonzero(dots < 0)
-
-
-VALUE_CHECKS = (not_finite, spike, stuck, saturated, not_unit, sign_flip, angle_wrap)
+VALUE_CHECKS = (
+    not_finite,
+    spike,
+    stuck,
+    saturated,
+    not_unit,
+    sign_flip,
+    quaternion_linear,
+    angle_wrap,
+)
