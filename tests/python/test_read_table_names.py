@@ -212,6 +212,14 @@ def test_the_unit_in_the_name_that_the_options_give(
     assert read["0"]["x"].times.tolist() == [int(float(value) * NS)]
 
 
+@pytest.mark.parametrize("asked", ["#stamp [ns]", "# stamp [ns]", "stamp [ns]"])
+def test_the_name_that_the_options_give_in_a_comment(tmp_path: Path, asked: str) -> None:
+    """As the file shows it, or without the comment's mark."""
+    path = write(tmp_path / "a.csv", "#stamp [ns],time", ["17", "1"])
+    read, _ = read_all(path, ReadOptions(time_column=asked))
+    assert read["0"]["time"].times.tolist() == [17]
+
+
 def test_integers_that_can_only_be_nanoseconds(tmp_path: Path) -> None:
     """Below that size they may be anything, and the unit has to be said."""
     limit = 2**63 // 1000

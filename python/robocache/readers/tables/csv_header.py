@@ -7,10 +7,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from robocache.readers.tables.names import is_time_name
+from robocache.readers.tables.names import COMMENT_MARKS, is_time_name, without_marks
 
 _DELIMITERS = ",;\t"
-_COMMENT = ("#", "%")
 _MOST_LINES = 100
 _MOTIVE = "Format Version,"  # how an export of OptiTrack's Motive begins
 
@@ -43,13 +42,13 @@ def read_header(path: Path) -> Header:
     if lines and lines[0].startswith(_MOTIVE):
         return _motive(lines)
     comments = next(
-        (i for i, line in enumerate(lines) if not line.startswith(_COMMENT)), len(lines)
+        (i for i, line in enumerate(lines) if not line.startswith(COMMENT_MARKS)), len(lines)
     )
     skip = max(1, comments)
     names, first = [*lines[skip - 1 :], "", ""][:2]
     delimiter = max(_DELIMITERS, key=names.count)
     if comments:
-        names = names.lstrip("".join(_COMMENT) + " ")
+        names = without_marks(names)
         delimiter = delimiter if delimiter in names else " "
     return Header(_fields(names, delimiter), delimiter, skip, _fields(first, delimiter))
 

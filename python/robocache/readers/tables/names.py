@@ -27,12 +27,17 @@ _NANOSECONDS = {word: TIME_UNITS[unit] for unit, words in _UNIT_WORDS.items() fo
 _UNIT = rf"[ _]*[\[(_] *({'|'.join(_NANOSECONDS)}) *[\])]?"  # [ns], (s), _us
 _TIME_NAME = re.compile(rf"(?:{'|'.join(TIME_NAMES)})(?:{_UNIT})?")
 _ENDS_IN_UNIT = re.compile(rf".*[^ _]{_UNIT}")
-_MARKS = "#%_ "
+COMMENT_MARKS = ("#", "%")
+
+
+def without_marks(name: str) -> str:
+    """A name without the mark of a comment before it: ``#timestamp [ns]``, ``%time``."""
+    return name.strip().lstrip("".join(COMMENT_MARKS) + " ")
 
 
 def is_time_name(name: str) -> bool:
     """Whether a column of times is called so: ``t``, ``Time [s]``, ``#timestamp [ns]``."""
-    return _TIME_NAME.fullmatch(name.strip().lower().lstrip(_MARKS)) is not None
+    return _TIME_NAME.fullmatch(without_marks(name).lower().lstrip("_")) is not None
 
 
 def time_unit_of(name: str) -> int | None:

@@ -20,7 +20,7 @@ from robocache.readers.recording import (
     require,
 )
 from robocache.readers.tables.arrow import array_of, numbers_of, one_array
-from robocache.readers.tables.names import TIME_NAMES, is_time_name, time_unit_of
+from robocache.readers.tables.names import TIME_NAMES, is_time_name, time_unit_of, without_marks
 
 _ONLY_NANOSECONDS = 2**63 // 1000
 """Integers above this are nanoseconds: in any other unit they lie beyond 292 years of 1970."""
@@ -135,13 +135,13 @@ def _rounded(texts: Sequence[str], scale: int, where: str, first: int) -> Times:
 
 def find_time_column(names: Sequence[str], options: ReadOptions) -> str | None:
     """The column of times: the one that the options name, else the first that is called so."""
-    for name in names:
-        plain = name.strip()
-        if options.time_column in (name, plain):
-            return name
-        if options.time_column is None and is_time_name(name):
-            return name
-    return None
+    asked = options.time_column
+    if asked is None:
+        return next((name for name in names if is_time_name(name)), None)
+    if asked in names:
+        return asked
+    plain = without_marks(asked)  # a header that is a comment has lost its mark
+    return next((name for name in names if without_marks(name) == plain), None)
 
 
 def describe_time(path: Path, schema: Any, options: ReadOptions, sample: str) -> TimeColumn | None:
