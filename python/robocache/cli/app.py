@@ -252,6 +252,13 @@ def convert(
     append: Annotated[
         bool, typer.Option("--append", help="Add to a store that has other episodes too.")
     ] = False,
+    one_episode: Annotated[
+        bool,
+        typer.Option(
+            "--one-episode",
+            help="The recordings are of one take: one episode of all files, and of each folder.",
+        ),
+    ] = False,
     strict: Annotated[
         bool, typer.Option("--strict", help="Stop at the first thing that can't be converted.")
     ] = False,
@@ -300,8 +307,9 @@ def convert(
         raise ValueError(f"STORE: expected a folder after the recordings, got none (`{example}`)")
     converted = run(
         sources, destination, json, resize,
-        append=append, strict=strict, workers=workers, ray=ray, rate=rate, images=not no_images,
-        fit=fit, topics=topic, stamp=stamp, time_column=time_column, time_unit=time_unit,
+        append=append, one_episode=one_episode, strict=strict, workers=workers, ray=ray,
+        rate=rate, images=not no_images, fit=fit, topics=topic, stamp=stamp,
+        time_column=time_column, time_unit=time_unit,
     )  # fmt: skip
     if not converted:
         raise typer.Exit(EXIT_FOUND)

@@ -89,6 +89,8 @@ def print_report(report: Conversion) -> None:
         say(console, f"note: {note}", indent=2, style="dim")
     if len(report.notes) > MOST_NOTES:
         say(console, f"and {len(report.notes) - MOST_NOTES:,} more notes (--json has all)", 2)
+    for proposal in report.proposals:  # unbroken: its command is there to be copied
+        console.print(f"note: {proposal}", markup=False, soft_wrap=True, style="yellow")
     alike: dict[tuple[str, str], list[str]] = {}
     for skipped in report.skipped:
         path, _, key = skipped.source.partition("#")

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from robocache.conversion.pools import Inline, Pool, Processes, RayTasks, run_in_order
+from robocache.conversion.sources import Found, PathLike, find_each, find_takes
+from robocache.conversion.takes import propose_takes
 from robocache.conversion.work import (
     Listing,
     Made,
@@ -20,13 +22,14 @@ from robocache.conversion.work import (
     list_recording,
     make_shards,
     source_of,
+    state_of_parts,
 )
-from robocache.readers import ReadOptions, RecordingError, find_recordings
+from robocache.readers import ReadOptions, RecordingError
 from robocache.readers.recording import note_lines
 from robocache.store.errors import StoreError
 from robocache.store.files import TEMPORARY
 from robocache.store.manifest import is_store
-from robocache.store.recorded import RecordingState, read_states, state_of
+from robocache.store.recorded import RecordingState, read_states
 from robocache.store.shard import Shard
 from robocache.store.writer import SHARD_BYTES, StoreWriter
 
@@ -39,8 +42,6 @@ VIDEO = (".mp4", ".mkv", ".webm", ".avi", ".mov")
 VIDEO_FACTOR = 32  # by which a video grows when it is decoded, about
 
 DIED = "its worker died twice (out of memory? a script that does not guard its start?)"
-
-PathLike = str | os.PathLike[str]
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,8 @@ class Conversion:
     skipped: list[Skipped] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     """What readers left out or changed, and how often."""
+    proposals: list[str] = field(default_factory=list)
+    """Files that overlap in time and may be one take, each with the command that joins them."""
     formats: dict[str, int] = field(default_factory=dict)
     """How many recordings of each there were."""
 
@@ -87,6 +90,7 @@ def convert(
     workers: int = 1,
     ray: str | None = None,
     shard_bytes: int = SHARD_BYTES,
+    one_episode: bool = False,
     progress: Callable[[int, int], None] | None = None,
     rate: float | None = None,
     images: bool = True,
@@ -118,6 +122,9 @@ def convert(
         ray: The address of a Ray cluster that works instead, such as ``"auto"``; ``"local"`` starts
             one here. Its machines must share the recordings and the destination.
         shard_bytes: How large a file of the store gets; a longer episode has a file of its own.
+        one_episode: The recordings of `sources` are of one take, and one episode together: all
+            files, and for each folder of several recordings those in it. Streams of one name get
+            the names of their files before theirs.
         progress: Called with how many episodes are done, and how many there are.
         rate: Rows per second of recordings that have no times.
         images: Whether to convert images and video.
@@ -132,7 +139,9 @@ def convert(
         What was done, skipped and changed.
 
     Raises:
-        RecordingError: If there is no recording; under `strict` for one that can't be converted.
+        RecordingError: If there is no recording; under `strict` for one that can't be converted;
+            with `one_episode` for the one take of `sources`, whose recordings do not overlap in
+            time, or have several episodes.
         StoreError: If the destination is damaged, has episodes of other sources (without `append`),
             or has another writer.
         MissingLibrary: If Ray is asked for and not installed.
@@ -150,8 +159,10 @@ def convert(
         topics=None if topics is None else tuple(topics), stamp=stamp,
         time_column=time_column, time_unit=time_unit,
     )  # fmt: skip
-    paths = _find([sources] if isinstance(sources, (str, os.PathLike)) else list(sources))
-    report = Conversion(Path(destination), recordings=len(paths))
+    given = [sources] if isinstance(sources, (str, os.PathLike)) else list(sources)
+    found = find_takes(given) if one_episode else [(path, ()) for path in find_each(given)]
+    strict = strict or (one_episode and len(found) == 1)
+    report = Conversion(Path(destination), recordings=sum(len(parts) or 1 for _, parts in found))
     is_there = is_store(destination)
     with StoreWriter(destination, append=is_there, shard_bytes=shard_bytes) as writer:
         pool: Pool
@@ -161,7 +172,7 @@ def convert(
             pool = Inline() if workers == 1 else Processes(workers)
         try:
             run = _Run(writer, pool, options, shard_bytes, strict, report, progress)
-            listings = run.list_recordings(paths)
+            listings = run.list_recordings(found)
             there = _sources_in(destination) if is_there else {}
             if not append:
                 _refuse_others(Path(destination), set(there), listings)
@@ -175,31 +186,8 @@ def convert(
         if not is_there and not report.episodes:
             writer.abandon()  # what converts nothing leaves nothing behind
     report.notes = note_lines(run.notes)
+    report.proposals = propose_takes(Path(destination), [path for path, _ in found], options)
     return report
-
-
-def _find(sources: Sequence[PathLike]) -> list[str]:
-    """The recordings, each once, in order."""
-    found: dict[str, str] = {}
-    others: list[PathLike] = []
-    for source in sources:
-        if is_store(source):
-            raise RecordingError(
-                f"{source}: expected recordings, got an episode store (`robocache merge` puts "
-                "stores together)"
-            )
-        paths = find_recordings(source)
-        if not paths:
-            others.append(source)
-        for path in paths:
-            # Absolute: the same words in another folder mean another recording.
-            absolute = os.path.abspath(path)  # noqa: PTH100 - resolve() follows links
-            found.setdefault(os.path.realpath(path), absolute)
-    if not found:
-        listed = ", ".join(str(source) for source in sources) or "no source"
-        raise RecordingError(f"{listed}: expected a recording of a known format, got none")
-    # What was asked for by name is skipped with a word, not in silence.
-    return [*found.values(), *(os.path.abspath(other) for other in others)]  # noqa: PTH100
 
 
 def _sources_in(destination: PathLike) -> dict[str, RecordingState | None]:
@@ -227,7 +215,7 @@ def _refuse_others(
 
 def _groups(listings: Sequence[tuple[str, Listing]]) -> list[list[Span]]:
     """All episodes in order, in groups of about equal size; a function of the recordings alone."""
-    sizes = {path: _size(path) for path, listing in listings if listing.keys}
+    sizes = {path: _size(path, listing.parts) for path, listing in listings if listing.keys}
     limit = min(max(sum(sizes.values()) // GROUPS, LEAST_GROUP_BYTES), MOST_GROUP_BYTES)
     groups: list[list[Span]] = [[]]
     room = float(limit)
@@ -238,7 +226,7 @@ def _groups(listings: Sequence[tuple[str, Listing]]) -> list[list[Span]]:
             if fits == 0 and not groups[-1]:
                 fits = 1  # larger than a group
             if fits:
-                groups[-1].append(Span(path, keys[:fits]))
+                groups[-1].append(Span(path, keys[:fits], listing.parts))
                 keys, room = keys[fits:], room - fits * each
             if keys:
                 groups.append([])
@@ -246,8 +234,10 @@ def _groups(listings: Sequence[tuple[str, Listing]]) -> list[list[Span]]:
     return [group for group in groups if group]
 
 
-def _size(path: str) -> int:
+def _size(path: str, parts: Sequence[str]) -> int:
     """About the bytes of its rows."""
+    if parts:
+        return sum(_size(part, ()) for part in parts)
     try:
         files = [path]
         if Path(path).is_dir():  # with as many files as steps, perhaps
@@ -285,18 +275,19 @@ class _Run:
         self._waiting: list[tuple[Made, list[Span]]] = []  # for the next commit
         self._committed = time.monotonic()
 
-    def list_recordings(self, paths: Sequence[str]) -> list[tuple[str, Listing]]:
+    def list_recordings(self, found: Sequence[Found]) -> list[tuple[str, Listing]]:
         """The episodes of each recording."""
         listings = []
-        tasks = [(self._job, path, self._options) for path in paths]
-        for (_, path, _), listing in run_in_order(self._pool, list_recording, tasks):
+        tasks = [(self._job, path, self._options, parts) for path, parts in found]
+        for (_, path, *_), listing in run_in_order(self._pool, list_recording, tasks):
             if listing is None:
                 listing = Listing(problem=DIED)
             if listing.problem is not None:
                 self._skip(path, listing.problem)
             else:
                 formats = self._report.formats
-                formats[listing.format] = formats.get(listing.format, 0) + 1
+                for name in listing.format.split(" + "):  # of recordings that are one episode
+                    formats[name] = formats.get(name, 0) + 1
                 self.notes.update(listing.notes)
             listings.append((path, listing))
         return listings
@@ -314,7 +305,7 @@ class _Run:
             if not states:
                 continue
             try:
-                now = state_of(path)
+                now = state_of_parts(path, listing.parts)
             except OSError:
                 continue  # it went away since it was listed; its episodes are there
             if now in states:  # the last conversion saw it so
@@ -418,5 +409,5 @@ def _without(group: Sequence[Span], there: Collection[str]) -> list[Span]:
     for span in group:
         keys = tuple(key for key in span.keys if source_of(span.path, key) not in there)
         if keys:
-            left.append(Span(span.path, keys))
+            left.append(Span(span.path, keys, span.parts))
     return left

@@ -22,6 +22,7 @@ from robocache.readers import (
     open_recording,
     read_rows,
 )
+from robocache.readers.together import joint_name, open_together
 from robocache.store.dtypes import stored
 from robocache.store.episode import EpisodeWriter
 from robocache.store.recorded import RecordingState, state_of
@@ -39,6 +40,8 @@ class Listing:
     """Of opening it."""
     problem: str | None = None
     """Why the recording can't be read; it has no keys then."""
+    parts: tuple[str, ...] = ()
+    """The recordings that are one episode together; none where it is one by itself."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,8 @@ class Span:
 
     path: str
     keys: tuple[str, ...]
+    parts: tuple[str, ...] = ()
+    """As of its listing."""
 
 
 @dataclass
@@ -66,13 +71,29 @@ def source_of(path: str, key: str) -> str:
     return f"{path}#{key}"
 
 
-def list_recording(job: str, path: str, options: ReadOptions) -> Listing:
-    """The episodes of a recording, without their rows."""
+def list_recording(
+    job: str, path: str, options: ReadOptions, parts: tuple[str, ...] = ()
+) -> Listing:
+    """The episodes of a recording, without their rows; of `parts` that are one episode, that."""
+    together = [joint_name(parts)] if parts else []
     try:
-        opened = _open(job, path, options)
-        return Listing(tuple(opened.episodes), opened.recording.format, opened.notes)
+        opened = _open(job, path, options, parts)
+        keys = tuple(opened.episodes)
+        return Listing(keys, opened.recording.format, opened.notes, parts=parts)
     except Exception as error:  # readers raise RecordingError; their libraries anything
-        return Listing(problem=_reason(error, path))
+        return Listing(problem=_reason(error, path, *together), parts=parts)
+
+
+def state_of_parts(path: str, parts: Sequence[str]) -> RecordingState:
+    """The state of a recording, or of all recordings that are one episode together.
+
+    Raises:
+        OSError: One is gone, or may not be looked at.
+    """
+    states = [state_of(part) for part in parts or [path]]
+    return RecordingState(
+        sum(state.bytes for state in states), max(state.changed_ns for state in states)
+    )
 
 
 def make_shards(
@@ -120,7 +141,7 @@ def make_shards(
 def _convert_span(maker: _Maker, job: str, span: Span, options: ReadOptions, strict: bool) -> None:
     skipped = maker.made.skipped
     try:
-        opened = _open(job, span.path, options)
+        opened = _open(job, span.path, options, span.parts)
     except Exception as error:
         skipped.append((span.path, _reason(error, span.path)))
         return
@@ -157,11 +178,12 @@ _opened: dict[tuple[str, str], _Opened] = {}
 """The last recording of this process: listing one with many episodes can take long."""
 
 
-def _open(job: str, path: str, options: ReadOptions) -> _Opened:
+def _open(job: str, path: str, options: ReadOptions, parts: Sequence[str]) -> _Opened:
     if (job, path) not in _opened:
         close_recording()
-        state = state_of(path)  # before anything is read: what changes meanwhile differs from it
-        recording = open_recording(path, options)
+        # Before anything is read: what changes meanwhile differs from it.
+        state = state_of_parts(path, parts)
+        recording = open_together(parts, options) if parts else open_recording(path, options)
         try:
             episodes = {episode.key: episode for episode in recording.episodes()}
         except BaseException:

@@ -1,0 +1,69 @@
+"""The recordings that a conversion is given: files, folders, and takes of several files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from robocache.readers import RecordingError, find_reader, find_recordings
+from robocache.readers.together import joint_name
+from robocache.store.manifest import is_store
+
+PathLike = str | os.PathLike[str]
+Found = tuple[str, tuple[str, ...]]
+"""A recording, or a name for several that are one episode, and which these are."""
+
+
+def find_each(sources: Sequence[PathLike]) -> list[str]:
+    """The recordings, each once, in order."""
+    found: dict[str, str] = {}
+    others: list[PathLike] = []
+    for source in sources:
+        if is_store(source):
+            raise RecordingError(
+                f"{source}: expected recordings, got an episode store (`robocache merge` puts "
+                "stores together)"
+            )
+        paths = find_recordings(source)
+        if not paths:
+            others.append(source)
+        for path in paths:
+            # Absolute: the same words in another folder mean another recording.
+            absolute = os.path.abspath(path)  # noqa: PTH100 - resolve() follows links
+            found.setdefault(os.path.realpath(path), absolute)
+    if not found:
+        listed = ", ".join(str(source) for source in sources) or "no source"
+        raise RecordingError(f"{listed}: expected a recording of a known format, got none")
+    # What was asked for by name is skipped with a word, not in silence.
+    return [*found.values(), *(os.path.abspath(other) for other in others)]  # noqa: PTH100
+
+
+def find_takes(sources: Sequence[PathLike]) -> list[Found]:
+    """The takes: all files together, and each folder of several recordings.
+
+    Raises:
+        RecordingError: If there is no recording, or a folder has recordings in folders of its own.
+    """
+    files: list[PathLike] = []
+    takes: list[Found] = []
+    for source in sources:
+        if not Path(source).is_dir() or is_store(source) or find_reader(source) is not None:
+            files.append(source)
+            continue
+        parts = find_each([source])
+        folders = {os.path.dirname(part) for part in parts}  # noqa: PTH120 (they are str)
+        if len(folders) > 1:
+            raise RecordingError(
+                f"{source}: expected a folder with the recordings of one take, got recordings in "
+                f"{len(folders):,} folders, such as {min(folders)} (name these folders)"
+            )
+        takes.append(_take(os.path.abspath(source), parts))  # noqa: PTH100
+    if files or not takes:
+        parts = find_each(files)
+        takes.insert(0, _take(joint_name(parts), parts))
+    return takes
+
+
+def _take(name: str, parts: Sequence[str]) -> Found:
+    return (name, tuple(parts)) if len(parts) > 1 else (parts[0], ())
