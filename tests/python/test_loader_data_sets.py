@@ -6,6 +6,7 @@ libraries, in tests/parity.
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 import shutil
@@ -19,6 +20,7 @@ import pytest
 import torch
 
 import robocache as rc
+from robocache.readers import RecordingError
 
 for library in ("h5py", "pyarrow", "zarr"):
     pytest.importorskip(library, reason=f"data sets need {library}")
@@ -271,6 +273,35 @@ def test_a_store_that_lacks_streams(lerobot: Path, tmp_path: Path) -> None:
         f"{tmp_path}/store: expected a store of all streams of {lerobot}, got one without "
         "episode_index, frame_index, index, task_index, timestamp (remove it, and it is made again)"
     )
+
+
+def test_lerobot_without_its_videos(lerobot: Path, tmp_path: Path) -> None:
+    root = shutil.copytree(lerobot, tmp_path / "set")
+    info = json.loads((root / "meta/info.json").read_text())
+    info["features"]["camera"]["dtype"] = "video"
+    (root / "meta/info.json").write_text(json.dumps(info))
+    if info["codebase_version"] == "v3.0":
+        pq = pytest.importorskip("pyarrow.parquet")
+        (index,) = root.glob("meta/episodes/*/*.parquet")
+        table = pq.read_table(index)
+        for column in ("chunk_index", "file_index", "from_timestamp"):
+            table = table.append_column(f"videos/camera/{column}", [[0] * len(table)])
+        pq.write_table(table, index)
+    rest = "--no-images, or images=False, reads the rest"
+    with pytest.raises(RecordingError) as error:
+        rc.Loader.from_lerobot(root, batch_size=1, device="cpu")
+    assert str(error.value) == (
+        f"{root}: expected an episode with all its videos, got none with that of camera ({rest})"
+    )
+    batch = rc.Loader.from_lerobot(root, batch_size=2, device="cpu", images=False).gather([0, 1])
+    expected = rc.Loader.from_lerobot(lerobot, batch_size=2, device="cpu").gather([0, 1])
+    assert batch.keys() == expected.keys() - {"camera"}
+    assert torch.equal(batch["state"], expected["state"])
+    assert (tmp_path / "set.no-images.robocache").is_dir()
+    # A store that has images is one for its other streams too.
+    some = {"store": tmp_path / "store", "device": "cpu", "batch_size": 2}
+    rc.Loader.from_lerobot(lerobot, **some)
+    assert "camera" not in rc.Loader.from_lerobot(lerobot, images=False, **some).gather([0])
 
 
 # ---- errors --------------------------------------------------------------------------------------

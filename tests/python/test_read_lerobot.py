@@ -12,6 +12,7 @@ from lerobot_sets import FEATURES, rows_of, table_of, write_v2, write_v3
 from privileges import unprivileged
 from recordings import DATA, message_of, needs, read_all
 
+import robocache as rc
 from robocache.readers import ReadOptions, open_recording
 from robocache.readers.recording import row_times
 
@@ -301,8 +302,11 @@ def test_a_description_of_another_kind(
     [
         ("../{episode_index}.parquet", "paths inside the data set, got '../0.parquet'"),
         ("/{episode_index}", "paths inside the data set, got '/0'"),
-        ("{video}", "a path made of episode_chunk, episode_index, got '{video}'"),
-        ("{episode_index", "a path made of episode_chunk, episode_index, got '{episode_index'"),
+        ("{video}", "a path made of episode_chunk, chunk_index, episode_index, got '{video}'"),
+        (
+            "{episode_index",
+            "a path made of episode_chunk, chunk_index, episode_index, got '{episode_index'",
+        ),
     ],
 )
 def test_paths_that_leave_the_data_set(tmp_path: Path, template: str, message: str) -> None:
@@ -403,6 +407,58 @@ def test_absent_files_are_counted(tmp_path: Path) -> None:
     assert recording.notes["episodes whose data file is absent, skipped"] == 1
     (root / "meta/info.json").unlink()
     assert message_of(root).startswith(f"{root}: expected a recording: LeRobot (a folder with ")
+
+
+@pytest.mark.parametrize("write", [write_v2, write_v3])
+@pytest.mark.parametrize("name", ["chunk_index", "episode_chunk"])
+def test_both_names_of_a_chunk(tmp_path: Path, write: Any, name: str) -> None:
+    last = "episode_{episode_index:06d}" if write is write_v2 else "file-{file_index:03d}"
+    template = f"data/chunk-{{{name}:03d}}/{last}.parquet"
+    check(write(tmp_path / "a", [3, 4], data_path=template), [3, 4])
+
+
+def without_videos(tmp_path: Path) -> Path:
+    """Two cameras, of which one has a video in one episode, and the other in none."""
+    camera = {"dtype": "video", "shape": [16, 24, 3], "names": ["h", "w", "c"]}
+    cameras = {"top": camera, "wrist": camera}
+    root = write_v2(tmp_path / "a", [3, 4], features={**FEATURES, **cameras})
+    (root / "videos/chunk-000/top").mkdir(parents=True)
+    (root / "videos/chunk-000/top/episode_000000.mp4").touch()
+    return root
+
+
+REST = "--no-images, or images=False, reads the rest"
+
+
+def test_no_episode_has_its_videos(tmp_path: Path) -> None:
+    root = without_videos(tmp_path)
+    message = "expected an episode with all its videos, got none with that of top, wrist"
+    assert message_of(root) == f"{root}: {message} ({REST})"
+    report = rc.convert(root, tmp_path / "store")
+    assert [one.reason for one in report.skipped] == [f"{message} ({REST})"]
+    assert (report.episodes, (tmp_path / "store").exists()) == (0, False)
+    check(root, [3, 4], WITHOUT_IMAGES)
+
+
+def test_an_episode_has_its_videos(tmp_path: Path) -> None:
+    root = without_videos(tmp_path)
+    for camera in ("top", "wrist"):
+        (root / f"videos/chunk-000/{camera}").mkdir(exist_ok=True)
+        (root / f"videos/chunk-000/{camera}/episode_000001.mp4").touch()
+    with open_recording(root) as recording:
+        assert [episode.key for episode in recording.episodes()] == ["episode_000001"]
+        text = f"episodes without their video of wrist, skipped ({REST})"
+        assert recording.notes[text] == 1
+
+
+def test_no_episode_has_its_data(tmp_path: Path) -> None:
+    root = write_v2(tmp_path / "a", [2, 3])
+    for file in root.glob("data/*/*.parquet"):
+        file.unlink()
+    assert message_of(root) == (
+        f"{root}: expected the data file of an episode or more, got none of 2 (the first is "
+        "data/chunk-000/episode_000000.parquet; download them)"
+    )
 
 
 def test_permission_denied(tmp_path: Path) -> None:

@@ -108,7 +108,8 @@ def test_every_frame_is_what_ffmpeg_decodes_at_its_row() -> None:
         np.testing.assert_allclose(camera.times / 1e9, stamps, atol=1e-5)
         # A frame more or less would have shown: most differ from the one before.
         assert np.mean([a != b for a, b in itertools.pairwise(hashes)]) > 0.5
-    assert recording.notes["episodes whose video is absent, skipped (without images: read)"] == 2
+    text = "episodes without their video of observation.images.cam_high, skipped"
+    assert recording.notes[f"{text} (--no-images, or images=False, reads the rest)"] == 2
 
 
 @pytest.mark.parametrize(

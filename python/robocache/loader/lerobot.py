@@ -96,6 +96,7 @@ class FromLeRobot:
         batch_size: int,
         episodes: Sequence[int] | None = None,
         tolerance_s: float | None = None,
+        images: bool = True,
         store: PathLike | None = None,
         **options: Any,
     ) -> Self:
@@ -126,10 +127,12 @@ class FromLeRobot:
             episodes: LeRobot's numbers of the episodes to take, in any order; None: all that are
                 there.
             tolerance_s: How far an offset may be from a multiple of 1 / fps; None: 1e-4.
+            images: Whether to take images and video. Without them the low-dimensional features of
+                a data set load whose videos are not there.
             store: The folder of the store; None: beside the data set, named after it with
-                ``.robocache``. It is made where it is not there, which takes the time and the room
-                that all decoded images need; of several processes that start together, let one make
-                it first.
+                ``.robocache`` (``.no-images.robocache`` without images). It is made where it is not
+                there, which takes the time and the room that all decoded images need; of several
+                processes that start together, let one make it first.
             options: Of :class:`Loader`: `shuffle`, `seed`, `device`, `normalize` and so on.
                 `statistics` are LeRobot's, ``dataset.meta.stats``: images are from 0 to 1, and what
                 `normalize` does not name is left out.
@@ -165,8 +168,11 @@ class FromLeRobot:
         path = data_set(source, READER)
         info = read_info(path)
         own = tuple(name for name in BOOKKEEPING if name in info.features)
-        found = converted(path, store, READER, ReadOptions(topics=("*", *own)))
-        offsets: dict[str, Sequence[float] | None] = dict.fromkeys(found.streams)
+        found = converted(path, store, READER, ReadOptions(topics=("*", *own), images=images))
+        kinds = {name: info.features[name]["dtype"] for name in found.streams}
+        if not images:  # which a store given by its folder may have all the same
+            kinds = {name: kind for name, kind in kinds.items() if kind not in ("image", "video")}
+        offsets: dict[str, Sequence[float] | None] = dict.fromkeys(kinds)
         for key, given in (delta_timestamps or {}).items():
             if key not in offsets:
                 raise ValueError(
@@ -179,7 +185,6 @@ class FromLeRobot:
                     "delta_timestamps['task_index']: expected 1 offset (`task` is that row's), "
                     f"got {len(given)}"
                 )
-        kinds = {name: info.features[name]["dtype"] for name in offsets}
         features = {
             name: _Feature(
                 is_scalar=list(info.features[name]["shape"]) == [1],

@@ -38,9 +38,10 @@ def converted(
 
     Args:
         path: The data set, as :func:`data_set` gives it.
-        store: The store's folder; None: beside the data set, under its name with ``.robocache``.
+        store: The store's folder; None: beside the data set, under its name with ``.robocache``,
+            or with ``.no-images.robocache`` where `options` leave images out.
         reader: The data set's format.
-        options: Of reading; `rate` and `topics` are looked at.
+        options: Of reading; `rate`, `topics` and `images` are looked at.
 
     Raises:
         RecordingError: An episode can't be read.
@@ -49,7 +50,7 @@ def converted(
         MissingLibrary: The format's library is not installed.
         OSError: The store can't be written.
     """
-    folder = path.with_name(path.name + SUFFIX) if store is None else Path(store)
+    folder = path.with_name(path.name + _suffix(options)) if store is None else Path(store)
     with reader.open(path, options) as recording:
         wanted = {source_of(str(path), episode.key) for episode in recording.episodes()}
         streams = set(recording.streams)
@@ -57,7 +58,14 @@ def converted(
     if found is not None:
         _refuse_older(folder, path)
     if found is None or not wanted <= {episode.source for episode in found.episodes}:
-        convert(path, folder, strict=True, rate=options.rate, topics=options.topics)
+        convert(
+            path,
+            folder,
+            strict=True,
+            rate=options.rate,
+            topics=options.topics,
+            images=options.images,
+        )
         found = EpisodeStore(folder)
     others = [episode.source for episode in found.episodes if episode.source not in wanted]
     if others:
@@ -72,6 +80,11 @@ def converted(
             f"{', '.join(missing)} (remove it, and it is made again)"
         )
     return found
+
+
+def _suffix(options: ReadOptions) -> str:
+    """The end of a store's name beside its data set: one without images is another store."""
+    return SUFFIX if options.images else f".no-images{SUFFIX}"
 
 
 def _refuse_older(folder: Path, source: Path) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,6 +41,8 @@ FORMAT = "LeRobot"
 BOOKKEEPING = ("timestamp", "frame_index", "episode_index", "index", "task_index")
 """Columns that say which row it is: times and tasks hold that already, so they are streams only
 where `topics` has their full name."""
+
+_REST = "--no-images, or images=False, reads the rest"
 
 TIME_TOLERANCE = 1e-4
 """Seconds that a timestamp may be away from frame_index / fps: LeRobot's own tolerance."""
@@ -88,7 +91,11 @@ class LeRobot(Recording):
         )
 
     def episodes(self) -> Sequence[EpisodeReader]:
-        """The episodes whose files are here; the others are noted."""
+        """The episodes whose files are here; the others are noted.
+
+        Raises:
+            RecordingError: If there are others alone.
+        """
         if self._episodes is None:
             self.row_counts.clear()
             self._episodes = list(self._list())
@@ -96,6 +103,7 @@ class LeRobot(Recording):
 
     def _list(self) -> Iterator[_Episode]:
         is_there = functools.cache(Path.is_file)
+        found, no_table, no_video = 0, list[Entry](), Counter[str]()
         for entry in lerobot_index.read_entries(self.info, self._of_kind("video")):
             first = self.row_counts.get(entry.table, 0)
             self.row_counts[entry.table] = first + entry.length
@@ -103,12 +111,27 @@ class LeRobot(Recording):
                 self.notes["episodes without rows, skipped"] += 1
             elif not is_there(entry.table):
                 self.notes["episodes whose data file is absent, skipped"] += 1
-            elif not all(is_there(video) for video, _ in entry.videos.values()):
-                self.notes["episodes whose video is absent, skipped (without images: read)"] += 1
+                no_table.append(entry)
+            elif absent := [c for c, (video, _) in entry.videos.items() if not is_there(video)]:
+                cameras = ", ".join(absent)
+                self.notes[f"episodes without their video of {cameras}, skipped ({_REST})"] += 1
+                no_video.update(absent)
             else:
+                found += 1
                 if len(entry.tasks) > 1:
                     self.notes["episodes of several tasks, the first is kept"] += 1
                 yield _Episode(self, entry, first)
+        if not found and no_video:
+            raise RecordingError(
+                f"{self.path}: expected an episode with all its videos, got none with that of "
+                f"{', '.join(sorted(no_video))} ({_REST})"
+            )
+        if not found and no_table:
+            first_table = no_table[0].table.relative_to(self.path)
+            raise RecordingError(
+                f"{self.path}: expected the data file of an episode or more, got none of "
+                f"{len(no_table):,} (the first is {first_table}; download them)"
+            )
 
     def close(self) -> None:
         """Closes the file that the last episode was read from."""

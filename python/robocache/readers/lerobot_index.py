@@ -178,7 +178,7 @@ def _read_v2(info: Info, cameras: Sequence[str]) -> Iterator[Entry]:
             raise RecordingError(
                 f"{path}: expected an episode in line {number}, got {line[:60]!r}"
             ) from None
-        where = {"episode_chunk": index // info.chunk_size, "episode_index": index}
+        where = {**_chunk(index // info.chunk_size), "episode_index": index}
         yield Entry(
             index,
             length,
@@ -219,12 +219,12 @@ def _entry_v3(info: Info, cameras: Sequence[str], row: dict[str, Any]) -> Entry:
     for camera in cameras:
         where = {
             "video_key": camera,
-            "chunk_index": int(row[f"videos/{camera}/chunk_index"]),
+            **_chunk(int(row[f"videos/{camera}/chunk_index"])),
             "file_index": int(row[f"videos/{camera}/file_index"]),
         }
         start = round(row[f"videos/{camera}/from_timestamp"] * 1e9)
         videos[camera] = (_locate(info, info.video_path, where), start)
-    where = {"chunk_index": row["data/chunk_index"], "file_index": row["data/file_index"]}
+    where = {**_chunk(int(row["data/chunk_index"])), "file_index": int(row["data/file_index"])}
     tasks = row["tasks"]
     return Entry(
         int(row["episode_index"]),
@@ -233,6 +233,11 @@ def _entry_v3(info: Info, cameras: Sequence[str], row: dict[str, Any]) -> Entry:
         _locate(info, info.data_path, where),
         videos,
     )
+
+
+def _chunk(number: int) -> dict[str, Any]:
+    """The number of a chunk under both names that templates have for it, in either version."""
+    return {"episode_chunk": number, "chunk_index": number}
 
 
 def _locate(info: Info, template: str, values: dict[str, Any]) -> Path:
