@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
 import re
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +89,18 @@ def test_within_another_data_loader(store: rc.EpisodeStore) -> None:
 
 
 # ---- options -------------------------------------------------------------------------------------
+
+
+def test_iterating_keeps_nothing_of_the_caller_alive(store: rc.EpisodeStore) -> None:
+    """A look at a caller's locals would hold them until the caller returns (before Python 3.13)."""
+    loader = make(store)
+    held = torch.zeros(3)
+    gone = [weakref.ref(loader), weakref.ref(held)]
+    for batch in loader:
+        gone.append(weakref.ref(batch["joints"]))
+    del loader, held, batch
+    gc.collect()
+    assert [reference() for reference in gone] == [None] * len(gone)
 
 
 def test_every_option_of_others_has_an_answer() -> None:

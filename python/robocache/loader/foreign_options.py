@@ -10,6 +10,8 @@ from typing import Any
 
 from torch.utils.data._utils.fetch import _IterableDatasetFetcher
 
+# Of these, one calls `iter` of a data set, the other starts its generator.
+_FETCHER_CODE = (_IterableDatasetFetcher.__init__.__code__, _IterableDatasetFetcher.fetch.__code__)
 _ORDER = "shuffle= and seed= decide the order of samples, split=, episodes= and time_ranges= which"
 _WORKERS = "a launch on the device makes a whole batch, and no worker processes are needed"
 _PREFETCH = "a budget= that leaves rows outside the GPU makes batches ahead by itself"
@@ -73,16 +75,16 @@ def refuse_foreign(loader: Callable[..., Any], options: Iterable[str]) -> None:
 def refuse_data_loader() -> None:
     """Refuses to be iterated over by a torch DataLoader that puts batches together.
 
-    Such a DataLoader would take batches for samples and give `[8, 8, ...]`. Nothing of it reaches a
-    data set but the call of `iter`: its fetcher is looked for among the callers.
+    Such a DataLoader would take batches for samples and give `[8, 8, ...]`. The
+    only call that it makes of a data set is `iter`, so this searches the callers for its fetcher.
 
     Raises:
         ValueError: A caller is such a DataLoader.
     """
     frame = sys._getframe(1)
     while frame is not None:
-        owner = frame.f_locals.get("self")
-        if isinstance(owner, _IterableDatasetFetcher) and owner.auto_collation:
+        # The locals of other frames stay untouched: a look at them keeps what they hold alive.
+        if frame.f_code in _FETCHER_CODE and frame.f_locals["self"].auto_collation:
             raise ValueError(
                 "batch_size: expected None of a DataLoader around a Loader, whose items are whole "
                 "batches, got a size (DataLoader(loader, batch_size=None), or iterate over the "
