@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from robocache._library import build_info as build_info
     from robocache._metrics import Metrics as Metrics
     from robocache._metrics import metrics as metrics
+    from robocache.aligned.align import align as align
     from robocache.conversion import Conversion as Conversion
     from robocache.conversion import convert as convert
     from robocache.deltas import absolute_from as absolute_from
@@ -79,6 +80,7 @@ __all__ = [
     "absolute_from",
     "absolute_pose",
     "absolute_to_delta",
+    "align",
     "build_info",
     "compute_stats",
     "config",
@@ -124,6 +126,7 @@ _HOME = {
     "absolute_from": "robocache.deltas",
     "absolute_pose": "robocache.poses",
     "absolute_to_delta": "robocache.deltas",
+    "align": "robocache.aligned.align",
     "build_info": "robocache._library",
     "compute_stats": "robocache.loader.compute_stats",
     "config": "robocache._config",

@@ -348,6 +348,63 @@ def stats(store: StorePath, json: Json = False) -> None:
 
 
 @app.command(
+    epilog="Example: robocache align joints.csv force.csv --rate 50 --max-gap 0.1 -o take.csv",
+    short_help="A recording to one table at one rate.",
+)
+def align(
+    sources: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="PATH...", readable=False, help="A store, a recording, or files of one take."
+        ),
+    ],
+    rate: Annotated[float, typer.Option(metavar="HZ", help="Rows of the table per second.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", help="A .npz, .csv or .parquet file.")
+    ],
+    method: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="[NAME=]METHOD",
+            help="In place of the stored method, for all streams or those of a name. Repeatable.",
+        ),
+    ] = None,
+    max_gap: Annotated[
+        float | None,
+        typer.Option(metavar="SECONDS", help="Leave empty what rows farther apart would give."),
+    ] = None,
+    span: Annotated[
+        Literal["union", "overlap"],
+        typer.Option(help="While any stream has rows, or while all have."),
+    ] = "union",
+    stream: Annotated[
+        list[str] | None,
+        typer.Option("--stream", metavar="NAME", help="Only these streams. Repeatable."),
+    ] = None,
+    episode: Annotated[int, typer.Option(metavar="N", help="Which; -1 is the last.")] = 0,
+    recorded_rate: Annotated[
+        float | None,
+        typer.Option(metavar="HZ", help="Rows per second of a recording that has no times."),
+    ] = None,
+    stamp: Stamp = "header",
+    time_column: TimeColumn = None,
+    time_unit: TimeUnit = None,
+) -> None:
+    """Aligns all streams to one timeline and writes a table, with masks and ages.
+
+    Each stream is aligned by its stored method. What is not valid (outside the stream's rows,
+    across gaps longer than --max-gap) is empty in CSV and Parquet, NaN in NPZ.
+    """
+    from robocache.cli.align import run
+    from robocache.readers import ReadOptions
+
+    options = ReadOptions(
+        recorded_rate, False, stamp=stamp, time_column=time_column, time_unit=time_unit
+    )
+    run(sources, output, rate, method or [], max_gap, span, stream, episode, options)
+
+
+@app.command(
     epilog="Example: robocache export store lerobot-set --rate 30",
     short_help="A store to a LeRobot data set.",
 )

@@ -192,6 +192,26 @@ class Episode:
         number = self._tables.number_of_stream.get(name) if isinstance(name, str) else None
         return number is not None and self._store.rows(self.index, number).rows > 0
 
+    def stream_info(self, name: str) -> StreamInfo:
+        """What the store says of one of its streams.
+
+        Raises:
+            KeyError: The store has no such stream.
+        """
+        if name not in self._streams:
+            raise unknown_stream(self._streams, name)
+        return self._streams[name]
+
+    def align(self, rate: float, **options: Any) -> Any:
+        """The streams on one timeline: :func:`robocache.align` with this episode.
+
+        Returns:
+            A :class:`robocache.aligned.result.Aligned`.
+        """
+        import robocache
+
+        return robocache.align(self, rate, **options)
+
     def __getitem__(self, name: str) -> StreamRows:
         """The rows of a stream; none where only other episodes of the store have some.
 

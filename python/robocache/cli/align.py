@@ -1,0 +1,53 @@
+"""`robocache align`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+from robocache.aligned.align import align
+from robocache.aligned.result import check_suffix
+from robocache.cli.console import counted, out, say
+from robocache.readers import ReadOptions
+
+
+def run(
+    sources: Sequence[Path],
+    output: Path,
+    rate: float,
+    methods: Sequence[str],
+    max_gap: float | None,
+    span: Literal["union", "overlap"],
+    streams: Sequence[str] | None,
+    episode: int,
+    options: ReadOptions,
+) -> None:
+    """Aligns, writes the table, and prints how much of each stream is valid."""
+    check_suffix(output)
+    for source in sources:
+        if output.exists() and source.exists() and output.samefile(source):
+            raise ValueError(f"--output: expected another file than the recordings, got {output}")
+    by_name = dict(text.split("=", 1) for text in methods if "=" in text)
+    for_all = [text for text in methods if "=" not in text]
+    if len(for_all) > 1 or (for_all and by_name):
+        raise ValueError(
+            f"--method: expected one method for all streams, or NAME=METHOD, got "
+            f"{', '.join(methods)}"
+        )
+    table = align(
+        list(sources), rate, episode=episode, streams=streams, max_gap=max_gap, span=span,
+        method=for_all[0] if for_all else by_name or None, options=options,
+    )  # fmt: skip
+    table.save(output)
+    console = out()
+    say(
+        console,
+        f"{output}: {counted(len(table.times), 'row')} at {rate:g} Hz, "
+        f"{table.seconds[-1]:.4g} s, {counted(len(table), 'stream')}",
+    )
+    for name, stream in table.items():
+        how = stream.method if isinstance(stream.method, str) else "several methods"
+        say(console, f"{name}: {how}, {100 * stream.valid.mean():.3g} % valid", indent=2)
+    for note in table.notes:
+        say(console, f"note: {note}", indent=2, style="dim")
