@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -16,21 +17,24 @@ from robocache._transform_checks import (
     check_steps,
     check_timing,
 )
+from robocache.arrays import ArrayT, of_arrays
 from robocache.names import Backend
 
 
 def delta_to_absolute(
-    deltas: Tensor,
-    start: Tensor,
+    deltas: ArrayT,
+    start: ArrayT,
     *,
     time_step: float | None = None,
-    times: Tensor | None = None,
+    times: ArrayT | None = None,
     backend: Backend = "auto",
-) -> Tensor:
+) -> ArrayT:
     """Deltas, or velocities, added up from a start on.
 
     Row k is row k - 1 + delta k, with the start for row -1, added in this order. With `time_step`
     or `times` the deltas are velocities: delta k times the duration of its step, in seconds.
+
+    NumPy arrays in, NumPy arrays out: all arrays of a call are tensors, or all are NumPy's.
 
     Args:
         deltas: [...,K,D], K steps of D channels of some windows; float16, bfloat16, float32 or
@@ -61,21 +65,25 @@ def delta_to_absolute(
         >>> rc.delta_to_absolute(deltas, torch.tensor([10.0]), time_step=0.5).flatten()
         tensor([10.5000, 11.5000,  9.5000])
     """
+    if isinstance(deltas, np.ndarray):
+        return of_arrays(delta_to_absolute, locals())  # type: ignore[no-any-return]
     return _convert("delta_to_absolute", "deltas", deltas, start, time_step, times, 0, backend)
 
 
 def absolute_to_delta(
-    values: Tensor,
-    start: Tensor,
+    values: ArrayT,
+    start: ArrayT,
     *,
     time_step: float | None = None,
-    times: Tensor | None = None,
+    times: ArrayT | None = None,
     backend: Backend = "auto",
-) -> Tensor:
+) -> ArrayT:
     """The step from each row to the next, or the velocity; it undoes :func:`delta_to_absolute`.
 
     Delta k is row k less row k - 1, with the start for row -1; with `time_step` or `times` over the
     duration of its step, so that equal times give infinity or NaN.
+
+    NumPy arrays in, NumPy arrays out: all arrays of a call are tensors, or all are NumPy's.
 
     Args:
         values: [...,K,D], as the result of :func:`delta_to_absolute`. Gradients flow to it.
@@ -97,15 +105,19 @@ def absolute_to_delta(
         >>> rc.absolute_to_delta(torch.tensor([[11.0], [13.0]]), torch.tensor([10.0])).flatten()
         tensor([1., 2.])
     """
+    if isinstance(values, np.ndarray):
+        return of_arrays(absolute_to_delta, locals())  # type: ignore[no-any-return]
     return _convert(
         "absolute_to_delta", "values", values, start, time_step, times, IS_BACK, backend
     )
 
 
-def relative_to(x: Tensor, reference: Tensor, mask: Tensor | None = None) -> Tensor:
+def relative_to(x: ArrayT, reference: ArrayT, mask: ArrayT | None = None) -> ArrayT:
     """Values less those of a reference: ``Loader(relative=...)`` does it within its one launch.
 
     Plain torch, and the same bits everywhere.
+
+    NumPy arrays in, NumPy arrays out: all arrays of a call are tensors, or all are NumPy's.
 
     Args:
         x: [...,K,D], K steps of D channels; float16, bfloat16, float32 or float64. Gradients flow
@@ -128,11 +140,15 @@ def relative_to(x: Tensor, reference: Tensor, mask: Tensor | None = None) -> Ten
         tensor([[0., 5.],
                 [1., 6.]])
     """
+    if isinstance(x, np.ndarray):
+        return of_arrays(relative_to, locals())  # type: ignore[no-any-return]
     return x - _subtrahend(x, reference, mask)
 
 
-def absolute_from(x: Tensor, reference: Tensor, mask: Tensor | None = None) -> Tensor:
+def absolute_from(x: ArrayT, reference: ArrayT, mask: ArrayT | None = None) -> ArrayT:
     """Values and those of a reference: it undoes :func:`relative_to`, whose arguments it has.
+
+    NumPy arrays in, NumPy arrays out: all arrays of a call are tensors, or all are NumPy's.
 
     Args:
         x: [...,K,D], relative to the reference where the mask says so.
@@ -151,6 +167,8 @@ def absolute_from(x: Tensor, reference: Tensor, mask: Tensor | None = None) -> T
         >>> rc.absolute_from(torch.tensor([[0.0], [1.0]]), torch.tensor([4.0])).flatten()
         tensor([4., 5.])
     """
+    if isinstance(x, np.ndarray):
+        return of_arrays(absolute_from, locals())  # type: ignore[no-any-return]
     return x + _subtrahend(x, reference, mask)
 
 

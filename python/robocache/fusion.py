@@ -15,6 +15,7 @@ from torch import Tensor
 
 from robocache import _backends, _config, _ops, _options
 from robocache._call import pack_call, pack_stream
+from robocache.arrays import ArrayT, of_arrays
 from robocache.names import Backend, Method, Outside
 
 MAX_STREAMS = 64
@@ -70,17 +71,17 @@ class Stream:
             targets says less what this stream's clock says. May be negative.
     """
 
-    values: Tensor
-    times: Tensor
+    values: Tensor | NDArray[Any]
+    times: Tensor | NDArray[Any]
     _: KW_ONLY
     method: Method = "linear"
     max_gap: float | None = None
     tolerance: float = 0
     mean_window: float | None = None
-    lengths: Tensor | None = None
-    valid: Tensor | None = None
-    subtract: Tensor | None = None
-    multiply: Tensor | None = None
+    lengths: Tensor | NDArray[Any] | None = None
+    valid: Tensor | NDArray[Any] | None = None
+    subtract: Tensor | NDArray[Any] | None = None
+    multiply: Tensor | NDArray[Any] | None = None
     clock_offset: float = 0
 
     @classmethod
@@ -119,68 +120,68 @@ def _tensor(array: NDArray[Any], device: torch.device | str | None) -> Tensor:
 @overload
 def fuse(
     streams: Sequence[Stream | Rows],
-    target_times: Tensor,
+    target_times: ArrayT,
     *,
     outside: Outside = ...,
     out_dtype: torch.dtype | None = ...,
     return_valid: Literal[False] = ...,
     return_age: Literal[False] = ...,
     backend: Backend = ...,
-) -> Tensor: ...
+) -> ArrayT: ...
 @overload
 def fuse(
     streams: Sequence[Stream | Rows],
-    target_times: Tensor,
+    target_times: ArrayT,
     *,
     outside: Outside = ...,
     out_dtype: torch.dtype | None = ...,
     return_valid: Literal[True],
     return_age: Literal[False] = ...,
     backend: Backend = ...,
-) -> tuple[Tensor, Tensor]: ...
+) -> tuple[ArrayT, ArrayT]: ...
 @overload
 def fuse(
     streams: Sequence[Stream | Rows],
-    target_times: Tensor,
+    target_times: ArrayT,
     *,
     outside: Outside = ...,
     out_dtype: torch.dtype | None = ...,
     return_valid: Literal[False] = ...,
     return_age: Literal[True],
     backend: Backend = ...,
-) -> tuple[Tensor, Tensor]: ...
+) -> tuple[ArrayT, ArrayT]: ...
 @overload
 def fuse(
     streams: Sequence[Stream | Rows],
-    target_times: Tensor,
+    target_times: ArrayT,
     *,
     outside: Outside = ...,
     out_dtype: torch.dtype | None = ...,
     return_valid: Literal[True],
     return_age: Literal[True],
     backend: Backend = ...,
-) -> tuple[Tensor, Tensor, Tensor]: ...
+) -> tuple[ArrayT, ArrayT, ArrayT]: ...
 @overload
 def fuse(
     streams: Sequence[Stream | Rows],
-    target_times: Tensor,
+    target_times: ArrayT,
     *,
     outside: Outside = ...,
     out_dtype: torch.dtype | None = ...,
     return_valid: bool = ...,
     return_age: bool = ...,
     backend: Backend = ...,
-) -> Tensor | tuple[Tensor, ...]: ...
+) -> ArrayT | tuple[ArrayT, ...]: ...
 def fuse(
     streams: Sequence[Stream | Rows],
-    target_times: Tensor,
+    target_times: ArrayT,
     *,
     outside: Outside = "hold",
     out_dtype: torch.dtype | None = None,
     return_valid: bool = False,
     return_age: bool = False,
     backend: Backend = "auto",
-) -> Tensor | tuple[Tensor, ...]:
+) -> ArrayT | tuple[ArrayT, ...]:
     """Many streams, each with its own rate, aligned to one timeline and written side by side.
 
     Each stream is aligned as :func:`resample_trajectories` does it, with its own options, and takes
@@ -188,6 +189,8 @@ def fuse(
     targets; what is given without B is shared by the batch, and the result has no B only if nothing
     has. All tensors are on one device; all times of a call are integer, or all are floating, and
     then float32 with float64 becomes float64.
+
+    NumPy arrays in, NumPy arrays out: all arrays of a call are tensors, or all are NumPy's.
 
     Args:
         streams: 1 to 64 of :class:`Stream`; or rows of a store's episode, ``store[3]["pose"]``,
@@ -247,6 +250,8 @@ def fuse(
                 [ 0, 10],
                 [-5,  3]])
     """
+    if isinstance(target_times, np.ndarray):
+        return of_arrays(fuse, locals())  # type: ignore[no-any-return]
     # This path is short on purpose: on a GPU a call is to cost little more than one launch. Shapes
     # and dtypes are checked by the operator.
     if not isinstance(streams, (list, tuple)):
@@ -264,7 +269,7 @@ def fuse(
     needs_grad = False
     flags = 0
     dtype: Any = None
-    taken = [
+    taken: list[Any] = [
         stream if isinstance(stream, Stream) else _taken(i, stream, target_times)
         for i, stream in enumerate(streams)
     ]
@@ -331,33 +336,35 @@ def _promoted(one: torch.dtype | None, other: torch.dtype) -> torch.dtype:
 
 
 def fuse_multimodal(
-    vision: Tensor,
-    vision_times: Tensor,
-    proprio: Tensor,
-    proprio_times: Tensor,
-    force: Tensor,
-    force_times: Tensor,
-    target_times: Tensor,
+    vision: ArrayT,
+    vision_times: ArrayT,
+    proprio: ArrayT,
+    proprio_times: ArrayT,
+    force: ArrayT,
+    force_times: ArrayT,
+    target_times: ArrayT,
     *,
     method: Method | Sequence[Method] = "linear",
     max_gap: float | Sequence[float | None] | None = None,
     tolerance: float | Sequence[float] = 0,
     mean_window: float | Sequence[float | None] | None = None,
-    lengths: Tensor | Sequence[Tensor | None] | None = None,
-    valid: Tensor | Sequence[Tensor | None] | None = None,
-    subtract: Tensor | Sequence[Tensor | None] | None = None,
-    multiply: Tensor | Sequence[Tensor | None] | None = None,
+    lengths: ArrayT | Sequence[ArrayT | None] | None = None,
+    valid: ArrayT | Sequence[ArrayT | None] | None = None,
+    subtract: ArrayT | Sequence[ArrayT | None] | None = None,
+    multiply: ArrayT | Sequence[ArrayT | None] | None = None,
     clock_offset: float | Sequence[float] = 0,
     outside: Outside = "hold",
     out_dtype: torch.dtype | None = None,
     return_valid: bool = False,
     return_age: bool = False,
     backend: Backend = "auto",
-) -> Tensor | tuple[Tensor, ...]:
+) -> ArrayT | tuple[ArrayT, ...]:
     """:func:`fuse` of three streams: vision, proprioception and force, in this order.
 
     The options of :class:`Stream` take one value for all three streams, or a list or tuple of
     three. A layout, being pairs, is one value.
+
+    NumPy arrays in, NumPy arrays out: all arrays of a call are tensors, or all are NumPy's.
 
     Args:
         vision: Values as :class:`Stream` has them, [B,S,D] or [S,D], like those of the others.

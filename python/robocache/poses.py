@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 from torch import Tensor
 
 from robocache import _backends, _transform_ops, _transform_pytorch
@@ -16,12 +17,13 @@ from robocache._transform_checks import (
     check_rotation,
     form_code,
 )
+from robocache.arrays import ArrayT, of_arrays
 from robocache.names import Backend, RotationForm
 
 
 def convert_rotation(
-    x: Tensor, source: RotationForm, target: RotationForm, *, backend: Backend = "auto"
-) -> Tensor:
+    x: ArrayT, source: RotationForm, target: RotationForm, *, backend: Backend = "auto"
+) -> ArrayT:
     """Rotations in another form.
 
     The forms, and how many numbers they have:
@@ -40,6 +42,8 @@ def convert_rotation(
     w >= 0, and if that is 0 the first of x, y, z that is not 0 is positive; one that is made of a
     quaternion keeps its sign. Rotation vectors are at most pi long, and have at pi the sign of such
     a quaternion. NaN gives NaN.
+
+    NumPy arrays in, NumPy arrays out: all arrays of a call are tensors, or all are NumPy's.
 
     Args:
         x: [..., numbers of the source]; float16, bfloat16, float32 or float64. Any strides.
@@ -68,6 +72,8 @@ def convert_rotation(
         >>> rc.convert_rotation(half_turn, "quaternion_xyzw", "rotation_6d")
         tensor([-1.,  0.,  0.,  0., -1.,  0.])
     """
+    if isinstance(x, np.ndarray):
+        return of_arrays(convert_rotation, locals())  # type: ignore[no-any-return]
     of_source, of_target = form_code("source", source), form_code("target", target)
     check_rotation("x", x, of_source)
     options = of_source | of_target << TARGET_SHIFT
@@ -78,13 +84,15 @@ def convert_rotation(
 
 
 def relative_pose(
-    poses: Tensor, anchor: Tensor, form: RotationForm, *, backend: Backend = "auto"
-) -> Tensor:
+    poses: ArrayT, anchor: ArrayT, form: RotationForm, *, backend: Backend = "auto"
+) -> ArrayT:
     """Poses as an anchor sees them: inverse(anchor) * pose.
 
     A pose is a position, 3 numbers, and a rotation of this form, as :func:`convert_rotation` has
     them; P numbers. Rotations need not be exact. With R and p for those of the anchor, the position
     becomes R^T (position - p), and the rotation R^T rotation; quaternions have w >= 0.
+
+    NumPy arrays in, NumPy arrays out: all arrays of a call are tensors, or all are NumPy's.
 
     Args:
         poses: [...,K,P], K steps of some windows; float16, bfloat16, float32 or float64. Any
@@ -109,16 +117,20 @@ def relative_pose(
         >>> rc.relative_pose(poses, anchor, "quaternion_xyzw")
         tensor([[ 2.0000,  0.0000,  0.0000,  0.0000,  0.0000, -0.7071,  0.7071]])
     """
+    if isinstance(poses, np.ndarray):
+        return of_arrays(relative_pose, locals())  # type: ignore[no-any-return]
     return _convert("relative_pose", poses, anchor, form, 0, backend)
 
 
 def absolute_pose(
-    poses: Tensor, anchor: Tensor, form: RotationForm, *, backend: Backend = "auto"
-) -> Tensor:
+    poses: ArrayT, anchor: ArrayT, form: RotationForm, *, backend: Backend = "auto"
+) -> ArrayT:
     """Poses that an anchor sees, in the frame of the anchor itself: anchor * pose.
 
     It undoes :func:`relative_pose`, whose arguments it has, up to rounding and the sign of
     quaternions, which is that of the product.
+
+    NumPy arrays in, NumPy arrays out: all arrays of a call are tensors, or all are NumPy's.
 
     Args:
         poses: [...,K,P], relative to the anchor.
@@ -140,6 +152,8 @@ def absolute_pose(
         >>> rc.absolute_pose(relative, anchor, "quaternion_xyzw")
         tensor([[-1.,  0.,  0.,  0.,  0.,  1.,  0.]])
     """
+    if isinstance(poses, np.ndarray):
+        return of_arrays(absolute_pose, locals())  # type: ignore[no-any-return]
     return _convert("absolute_pose", poses, anchor, form, IS_BACK, backend)
 
 

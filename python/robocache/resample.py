@@ -4,89 +4,91 @@ from __future__ import annotations
 
 from typing import Literal, overload
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from robocache import _backends, _ops, _options
 from robocache._call import pack_call, pack_stream
+from robocache.arrays import ArrayT, of_arrays
 from robocache.names import Backend, Method, Outside
 
 
 @overload
 def resample_trajectories(
-    data: Tensor,
-    source_times: Tensor,
-    target_times: Tensor,
+    data: ArrayT,
+    source_times: ArrayT,
+    target_times: ArrayT,
     *,
     method: Method = ...,
     outside: Outside = ...,
     max_gap: float | None = ...,
     tolerance: float = ...,
     mean_window: float | None = ...,
-    source_lengths: Tensor | None = ...,
-    source_valid: Tensor | None = ...,
-    subtract: Tensor | None = ...,
-    multiply: Tensor | None = ...,
+    source_lengths: ArrayT | None = ...,
+    source_valid: ArrayT | None = ...,
+    subtract: ArrayT | None = ...,
+    multiply: ArrayT | None = ...,
     out_dtype: torch.dtype | None = ...,
     return_valid: Literal[False] = ...,
     backend: Backend = ...,
-) -> Tensor: ...
+) -> ArrayT: ...
 @overload
 def resample_trajectories(
-    data: Tensor,
-    source_times: Tensor,
-    target_times: Tensor,
+    data: ArrayT,
+    source_times: ArrayT,
+    target_times: ArrayT,
     *,
     method: Method = ...,
     outside: Outside = ...,
     max_gap: float | None = ...,
     tolerance: float = ...,
     mean_window: float | None = ...,
-    source_lengths: Tensor | None = ...,
-    source_valid: Tensor | None = ...,
-    subtract: Tensor | None = ...,
-    multiply: Tensor | None = ...,
+    source_lengths: ArrayT | None = ...,
+    source_valid: ArrayT | None = ...,
+    subtract: ArrayT | None = ...,
+    multiply: ArrayT | None = ...,
     out_dtype: torch.dtype | None = ...,
     return_valid: Literal[True],
     backend: Backend = ...,
-) -> tuple[Tensor, Tensor]: ...
+) -> tuple[ArrayT, ArrayT]: ...
 @overload
 def resample_trajectories(
-    data: Tensor,
-    source_times: Tensor,
-    target_times: Tensor,
+    data: ArrayT,
+    source_times: ArrayT,
+    target_times: ArrayT,
     *,
     method: Method = ...,
     outside: Outside = ...,
     max_gap: float | None = ...,
     tolerance: float = ...,
     mean_window: float | None = ...,
-    source_lengths: Tensor | None = ...,
-    source_valid: Tensor | None = ...,
-    subtract: Tensor | None = ...,
-    multiply: Tensor | None = ...,
+    source_lengths: ArrayT | None = ...,
+    source_valid: ArrayT | None = ...,
+    subtract: ArrayT | None = ...,
+    multiply: ArrayT | None = ...,
     out_dtype: torch.dtype | None = ...,
     return_valid: bool,
     backend: Backend = ...,
-) -> Tensor | tuple[Tensor, Tensor]: ...
+) -> ArrayT | tuple[ArrayT, ArrayT]: ...
 def resample_trajectories(
-    data: Tensor,
-    source_times: Tensor,
-    target_times: Tensor,
+    data: ArrayT,
+    source_times: ArrayT,
+    target_times: ArrayT,
     *,
     method: Method = "linear",
     outside: Outside = "hold",
     max_gap: float | None = None,
     tolerance: float = 0,
     mean_window: float | None = None,
-    source_lengths: Tensor | None = None,
-    source_valid: Tensor | None = None,
-    subtract: Tensor | None = None,
-    multiply: Tensor | None = None,
+    source_lengths: ArrayT | None = None,
+    source_valid: ArrayT | None = None,
+    subtract: ArrayT | None = None,
+    multiply: ArrayT | None = None,
     out_dtype: torch.dtype | None = None,
     return_valid: bool = False,
     backend: Backend = "auto",
-) -> Tensor | tuple[Tensor, Tensor]:
+) -> ArrayT | tuple[ArrayT, ArrayT]:
     """Values with their own timestamps in, values on a requested timeline out.
 
     B episodes, S source rows, T targets, D channels. What is given without B is shared by the
@@ -95,6 +97,8 @@ def resample_trajectories(
     Times are int64 nanoseconds, or float32 or float64 seconds; source and target times are both
     integer or both floating. Durations (`max_gap`, `tolerance`, `mean_window`) have the unit of the
     times: an int of nanoseconds for int64 times, a number of seconds for floating ones.
+
+    NumPy arrays in, NumPy arrays out: all arrays of a call are tensors, or all are NumPy's.
 
     Args:
         data: The values, [B,S,D] or [S,D]; float16, bfloat16, float32, float64 or uint8. Any
@@ -171,6 +175,8 @@ def resample_trajectories(
         >>> valid
         tensor([ True,  True, False])
     """
+    if isinstance(data, np.ndarray):
+        return of_arrays(resample_trajectories, locals())  # type: ignore[no-any-return]
     # This path is short on purpose: on a GPU a call is to cost little more than one launch. Shapes
     # and dtypes are checked by the operator.
     tensors: list[Tensor] = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, NamedTuple, overload
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -18,6 +19,7 @@ from robocache import (
     _voxel_pytorch,
 )
 from robocache._voxel_options import Array
+from robocache.arrays import ArrayT, of_arrays
 from robocache.names import Backend, Reduction, VoxelMode
 
 # Looked up once: every call asks it.
@@ -48,59 +50,59 @@ class SparseVoxels(NamedTuple):
 
 @overload
 def voxelize_point_cloud(
-    points: Tensor,
+    points: ArrayT,
     grid_size: Sequence[int] | Array = ...,
     voxel_size: float | Sequence[float] | Array = ...,
     *,
     origin: Sequence[float] | Array | None = ...,
     mode: VoxelMode = ...,
-    features: Tensor | None = ...,
-    offsets: Tensor | None = ...,
+    features: ArrayT | None = ...,
+    offsets: ArrayT | None = ...,
     out_dtype: torch.dtype | None = ...,
     return_dropped: Literal[False] = ...,
     backend: Backend = ...,
-) -> Tensor: ...
+) -> ArrayT: ...
 @overload
 def voxelize_point_cloud(
-    points: Tensor,
+    points: ArrayT,
     grid_size: Sequence[int] | Array = ...,
     voxel_size: float | Sequence[float] | Array = ...,
     *,
     origin: Sequence[float] | Array | None = ...,
     mode: VoxelMode = ...,
-    features: Tensor | None = ...,
-    offsets: Tensor | None = ...,
+    features: ArrayT | None = ...,
+    offsets: ArrayT | None = ...,
     out_dtype: torch.dtype | None = ...,
     return_dropped: Literal[True],
     backend: Backend = ...,
-) -> tuple[Tensor, Tensor]: ...
+) -> tuple[ArrayT, ArrayT]: ...
 @overload
 def voxelize_point_cloud(
-    points: Tensor,
+    points: ArrayT,
     grid_size: Sequence[int] | Array = ...,
     voxel_size: float | Sequence[float] | Array = ...,
     *,
     origin: Sequence[float] | Array | None = ...,
     mode: VoxelMode = ...,
-    features: Tensor | None = ...,
-    offsets: Tensor | None = ...,
+    features: ArrayT | None = ...,
+    offsets: ArrayT | None = ...,
     out_dtype: torch.dtype | None = ...,
     return_dropped: bool,
     backend: Backend = ...,
-) -> Tensor | tuple[Tensor, Tensor]: ...
+) -> ArrayT | tuple[ArrayT, ArrayT]: ...
 def voxelize_point_cloud(
-    points: Tensor,
+    points: ArrayT,
     grid_size: Sequence[int] | Array = (128, 128, 128),
     voxel_size: float | Sequence[float] | Array = 0.1,
     *,
     origin: Sequence[float] | Array | None = None,
     mode: VoxelMode = "occupancy",
-    features: Tensor | None = None,
-    offsets: Tensor | None = None,
+    features: ArrayT | None = None,
+    offsets: ArrayT | None = None,
     out_dtype: torch.dtype | None = None,
     return_dropped: bool = False,
     backend: Backend = "auto",
-) -> Tensor | tuple[Tensor, Tensor]:
+) -> ArrayT | tuple[ArrayT, ArrayT]:
     """Points in, a dense grid out.
 
     B clouds, N points of each or P points of all, C channels of features, X × Y × Z cells. All
@@ -110,6 +112,8 @@ def voxelize_point_cloud(
     whatever the dtype of the points: a cell has its lower faces, not its upper ones. This formula
     decides on every backend, also far from the origin. Points that are NaN, infinite or outside the
     grid are dropped and counted.
+
+    NumPy arrays in, NumPy arrays out: all arrays of a call are tensors, or all are NumPy's.
 
     Args:
         points: x, y, z: [B,N,3], clouds of equal size; or [P,3], one cloud, or with `offsets`
@@ -171,6 +175,8 @@ def voxelize_point_cloud(
         >>> rc.voxelize_point_cloud(points, (1, 1, 2), 0.5, mode="mean", features=height)
         tensor([[[[0.0000, 0.0350]]]])
     """
+    if isinstance(points, np.ndarray):
+        return of_arrays(voxelize_point_cloud, locals())  # type: ignore[no-any-return]
     _check_tensors(points, features, offsets)
     if type(return_dropped) is not bool:
         _config.check_bool("return_dropped", return_dropped)
@@ -198,13 +204,13 @@ def voxelize_point_cloud(
 
 
 def voxelize_sparse(
-    points: Tensor,
+    points: ArrayT,
     voxel_size: float | Sequence[float] | Array,
     *,
     origin: Sequence[float] | Array = (0, 0, 0),
-    features: Tensor | None = None,
+    features: ArrayT | None = None,
     reduce: Reduction = "mean",
-    offsets: Tensor | None = None,
+    offsets: ArrayT | None = None,
     backend: Backend = "auto",
 ) -> SparseVoxels:
     """Points in, a list of the voxels that hold points out.
@@ -216,6 +222,8 @@ def voxelize_sparse(
     A call waits for the device, once: how many voxels there are is in the data. For the same reason
     it cannot be captured in a CUDA graph, and ``torch.compile(fullgraph=True)`` traces it with
     ``torch._dynamo.config.capture_dynamic_output_shape_ops = True``.
+
+    NumPy arrays in, NumPy arrays out: all arrays of a call are tensors, or all are NumPy's.
 
     Args:
         points: x, y, z: [B,N,3], clouds of equal size; or [P,3], one cloud, or with `offsets`
@@ -255,6 +263,8 @@ def voxelize_sparse(
         tensor([[-0.1000,  0.0000,  0.0000],
                 [ 0.2750,  0.0250,  0.0000]])
     """
+    if isinstance(points, np.ndarray):
+        return of_arrays(voxelize_sparse, locals())  # type: ignore[no-any-return]
     _check_tensors(points, features, offsets)
     options = _voxel_options.pack_reduce(reduce)
     if origin is None:

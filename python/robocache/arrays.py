@@ -1,0 +1,122 @@
+"""NumPy arrays as arguments of operations, whose results are NumPy arrays then.
+
+An operation whose first array is NumPy's calls itself with tensors that share the memory, and
+returns arrays. It never writes to its arguments, so that arrays that may not be written to are
+shared as well.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+ArrayT = TypeVar("ArrayT", Tensor, NDArray[Any])
+"""The arrays of a call: all are tensors, or all are NumPy's."""
+
+_TAKEN_AS_NUMBERS = ("voxel_size", "origin")
+
+
+def of_arrays(operation: Callable[..., Any], arguments: dict[str, Any]) -> Any:
+    """The result of an operation on NumPy arrays, as NumPy arrays.
+
+    Args:
+        operation: A public function.
+        arguments: Its arguments by name, streams among them.
+
+    Raises:
+        TypeError: `<name>: expected ..., got ...`: a tensor beside arrays, a dtype that torch or
+            NumPy lacks.
+        Exception: What the operation raises.
+    """
+    shared: list[Tensor] = []
+    converted = {
+        name: value if name in _TAKEN_AS_NUMBERS else _tensors(name, value, shared)
+        for name, value in arguments.items()
+    }
+    if arguments.get("out_dtype") is not None:
+        converted["out_dtype"] = _dtype(arguments["out_dtype"])
+    owned = {tensor.untyped_storage().data_ptr() for tensor in shared}
+    result = operation(**converted)
+    if isinstance(result, Tensor):
+        return _array(result, owned)
+    arrays = [part if part is None else _array(part, owned) for part in result]
+    return type(result)(*arrays) if hasattr(result, "_fields") else tuple(arrays)
+
+
+def _tensors(name: str, value: Any, shared: list[Tensor]) -> Any:
+    """An argument with tensors in place of arrays; adds them to `shared`."""
+    if isinstance(value, Tensor):
+        raise TypeError(
+            f"{name}: expected a numpy.ndarray as the other arrays are, got Tensor "
+            "(torch.from_numpy makes tensors of those)"
+        )
+    if isinstance(value, np.ndarray):
+        shared.append(share(name, value))
+        return shared[-1]
+    if name == "streams" and isinstance(value, (list, tuple)):
+        return [_stream(f"{name}[{i}]", stream, shared) for i, stream in enumerate(value)]
+    return value
+
+
+def _stream(name: str, stream: Any, shared: list[Tensor]) -> Any:
+    """A `robocache.Stream` of tensors; the rows of an episode, which are arrays, as they are."""
+    if not hasattr(stream, "clock_offset"):
+        return stream
+    parts = {field.name: getattr(stream, field.name) for field in dataclasses.fields(stream)}
+    return dataclasses.replace(
+        stream, **{part: _tensors(f"{name}.{part}", value, shared) for part, value in parts.items()}
+    )
+
+
+class _Unlocked:
+    """An array that may not be written to, for those that only read and ask for one that may."""
+
+    def __init__(self, array: NDArray[Any]) -> None:
+        self._array = array  # kept alive
+        interface = dict(array.__array_interface__)
+        interface["data"] = (interface["data"][0], False)
+        self.__array_interface__ = interface
+
+
+def share(name: str, array: NDArray[Any]) -> Tensor:
+    """A tensor over the memory of an array, to be read; a copy of what torch cannot address.
+
+    Raises:
+        TypeError: `<name>: expected ..., got ...`: torch lacks its dtype.
+    """
+    array = array.astype(array.dtype.newbyteorder("="), copy=False)
+    if any(stride < 0 or stride % array.itemsize for stride in array.strides):
+        array = array.copy()
+    if not array.flags.writeable:
+        array = np.asarray(_Unlocked(array))  # torch warns of others
+    try:
+        return torch.from_numpy(array)
+    except TypeError:
+        raise TypeError(
+            f"{name}: expected an array of numbers that torch has, got {array.dtype}"
+        ) from None
+
+
+def _dtype(dtype: Any) -> Any:
+    """Torch's for one of NumPy's; anything else as it is."""
+    if isinstance(dtype, torch.dtype):
+        if dtype == torch.bfloat16:
+            raise TypeError("out_dtype: expected a dtype that NumPy has, got bfloat16")
+        return dtype
+    try:
+        return share("out_dtype", np.empty(0, dtype)).dtype
+    except TypeError:
+        return dtype
+
+
+def _array(tensor: Tensor, owned: set[int]) -> NDArray[Any]:
+    """A result as an array, which shares no memory with an argument."""
+    if tensor.numel() > 0 and tensor.untyped_storage().data_ptr() in owned:
+        tensor = tensor.clone()
+    return tensor.numpy()
