@@ -31,6 +31,7 @@ from robocache.readers.recording import (
     describe,
     read_rows,
     reading,
+    refuse_pointer,
 )
 from robocache.readers.tables import csv_table, parquet_table
 
@@ -95,6 +96,9 @@ def open_recording(path: str | os.PathLike[str], options: ReadOptions | None = N
         MissingLibrary: If its reader's library is not installed.
     """
     path = Path(path)
+    with reading(path, "a recording"):
+        if path.is_file():  # a table of text has a place for anything
+            refuse_pointer(path, "a recording")
     reader = find_reader(path)
     if reader is None:
         meant = _meant_for(path) or READERS

@@ -13,7 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from robocache.readers.recording import RecordingError, reading, refuse_twice, require
+from robocache.readers.recording import (
+    RecordingError,
+    reading,
+    refuse_pointer,
+    refuse_twice,
+    require,
+)
 from robocache.readers.tables.arrow import reading_arrow
 
 VERSIONS = ("v2.0", "v2.1", "v3.0")
@@ -175,6 +181,7 @@ def _read_v2(info: Info, cameras: Sequence[str]) -> Iterator[Entry]:
             index, length = int(found["episode_index"]), int(found["length"])
             tasks = tuple(str(task) for task in found.get("tasks") or ())
         except (ValueError, KeyError, TypeError, AttributeError):
+            refuse_pointer(path, "LeRobot's list of episodes")
             raise RecordingError(
                 f"{path}: expected an episode in line {number}, got {line[:60]!r}"
             ) from None

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import itertools
 import math
 import sys
 from abc import ABC, abstractmethod
@@ -277,10 +278,14 @@ def require(module: str, what: str, extra: str, doing: str = "reading") -> Any:
 
 @contextlib.contextmanager
 def reading(path: Path, what: str, *errors: type[Exception]) -> Iterator[None]:
-    """Turns OSError and `errors` of a library into a RecordingError: ``path: expected {what}``."""
+    """Turns OSError and `errors` of a library into a RecordingError: ``path: expected {what}``.
+
+    Where a Git LFS pointer is in the file's place, or in a folder's, that is what the error says.
+    """
     try:
         yield
-    except RecordingError:
+    except RecordingError as error:
+        refuse_pointer(path, what, error)
         raise
     except FileNotFoundError as error:
         raise RecordingError(f"{path}: expected {what}, got no such file") from error
@@ -289,9 +294,42 @@ def reading(path: Path, what: str, *errors: type[Exception]) -> Iterator[None]:
     except Exception as error:
         if not isinstance(error, (OSError, *errors)):
             raise
+        refuse_pointer(path, what, error)
         text = " ".join(str(error).split()) or "no reason"
         kind = type(error).__name__
         raise RecordingError(f"{path}: expected {what}, got {kind}: {text}") from error
+
+
+def refuse_pointer(path: Path, what: str, cause: Exception | None = None) -> None:
+    """Refuses a Git LFS pointer, which is what a checkout has of a file before it is pulled.
+
+    Raises:
+        RecordingError: If `path` is one, or a folder that has one among its first 10,000 files.
+    """
+    pointer = _find_pointer(path)
+    if pointer is not None:
+        raise RecordingError(f"{pointer}: expected {what}, got {_A_POINTER}") from cause
+
+
+_A_POINTER = "a Git LFS pointer (git lfs pull downloads the file itself)"
+_POINTER_HEAD = b"version https://git-lfs.github.com/spec/"
+
+
+def _find_pointer(path: Path) -> Path | None:
+    try:
+        files = itertools.islice(path.rglob("*"), 10_000) if path.is_dir() else [path]
+        return next((file for file in files if is_pointer(file)), None)
+    except OSError:  # what may not be read is reported by who reads it
+        return None
+
+
+def is_pointer(path: Path) -> bool:
+    """Whether a file is a Git LFS pointer."""
+    return (
+        path.is_file()
+        and path.stat().st_size <= 1024
+        and (head(path, len(_POINTER_HEAD)) == _POINTER_HEAD)
+    )
 
 
 def is_storable(dtype: np.dtype[Any]) -> bool:
@@ -384,6 +422,10 @@ def note_lines(notes: Counter[str]) -> list[str]:
 
 def describe(path: Path) -> str:
     """What a path is, for messages: ``a folder with a, b``, ``a file that begins with ...``."""
+    pointer = _find_pointer(path)
+    if pointer is not None:
+        where = "" if pointer == path else f"a folder with {pointer.relative_to(path)}, "
+        return where + _A_POINTER
     if path.is_dir():
         names = sorted(entry.name for entry in path.iterdir())
         if not names:
