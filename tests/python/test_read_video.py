@@ -142,7 +142,8 @@ def test_times_decide_not_counts(tmp_path: Path) -> None:
     with pytest.raises(RecordingError) as error:
         numbers(video, times)
     assert str(error.value) == (
-        f"{video}: expected a frame at 0.333333 s (row 10), got 0.300000 s and 0.366667 s"
+        f"{video}: expected a frame at 0.333333 s (row 10), got 0.300000 s and 0.366667 s "
+        "(--no-images, or images=False, leaves videos out)"
     )
     dense = write_video(tmp_path / "b.mp4", [256 * k for k in range(60)])
     assert numbers(dense, times) == list(range(0, 60, 2))
@@ -163,8 +164,12 @@ def test_rows_may_share_a_frame(tmp_path: Path) -> None:
 
 def test_a_video_that_begins_late(tmp_path: Path) -> None:
     video = write_video(tmp_path / "a.mkv", [512 * k for k in range(30, 40)])
-    with pytest.raises(RecordingError, match=r"a frame at 0\.000000 s \(row 0\), got 1\.000000 s$"):
+    with pytest.raises(RecordingError) as error:
         numbers(video, row_times(0, 10, 30))
+    assert str(error.value) == (
+        f"{video}: expected a frame at 0.000000 s (row 0), got 1.000000 s "
+        "(--no-images, or images=False, leaves videos out)"
+    )
     assert numbers(video, row_times(30, 10, 30)) == list(range(10))
 
 
@@ -173,7 +178,8 @@ def test_a_video_that_ends_early(tmp_path: Path) -> None:
     with pytest.raises(RecordingError) as error:
         numbers(video, row_times(0, 11, 30))
     assert str(error.value) == (
-        f"{video}: expected a frame at 0.333333 s (row 10), got 0.300000 s, the end"
+        f"{video}: expected a frame at 0.333333 s (row 10), got 0.300000 s, the end "
+        "(--no-images, or images=False, leaves videos out)"
     )
 
 

@@ -113,6 +113,7 @@ def _matched(path: Path, shown: Times, tolerance: int) -> Iterator[tuple[int, An
             raise RecordingError(
                 f"{path}: expected a frame at {wanted / 1e9:.6f} s (row {row}), "
                 f"got {' and '.join(found) or 'no frames'}{'' if time is not None else ', the end'}"
+                " (--no-images, or images=False, leaves videos out)"
             )
         yield row, frame
 
