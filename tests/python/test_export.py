@@ -197,6 +197,15 @@ def test_an_episode_without_a_stream_is_left_out(tmp_path: Path) -> None:
     assert rc.export_lerobot(tmp_path / "s", tmp_path / "a", 10, streams=["a"]).episodes == 2
 
 
+def test_streams_are_chosen_by_patterns(tmp_path: Path) -> None:
+    with rc.StoreWriter(tmp_path / "s") as writer, writer.episode() as episode:
+        for name in ("imu/gyro", "imu/accel", "joints"):
+            episode.add(name, np.arange(5) * 100 * MS, np.ones((5, 2), np.float32))
+    for pattern, features in (("imu*", ["imu.gyro", "imu.accel"]), ("gyro", ["imu.gyro"])):
+        report = rc.export_lerobot(tmp_path / "s", tmp_path / pattern[0], 10, streams=[pattern])
+        assert sorted(report.features) == sorted(features)
+
+
 def test_errors(store: Path, exported: Path, tmp_path: Path) -> None:
     with pytest.raises(FileExistsError, match="expected no file or folder there, got one"):
         rc.export_lerobot(store, exported, RATE)

@@ -414,7 +414,9 @@ def export(
     rate: Annotated[float, typer.Option(metavar="HZ", help="Frames per second.")],
     stream: Annotated[
         list[str] | None,
-        typer.Option("--stream", metavar="NAME", help="Only these streams. Repeatable."),
+        typer.Option(
+            "--stream", metavar="NAME", help="Only these streams; * and ? match. Repeatable."
+        ),
     ] = None,
     no_video: Annotated[
         bool, typer.Option("--no-video", help="Store images as PNG, not as video.")

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from robocache.export.aligned import Column, align, stream_with_far_time, timeline
 from robocache.export.statistics import FeatureStatistics
 from robocache.export.video import VideoFile
+from robocache.matching import choose, stored_names
 from robocache.readers.images import is_image
 from robocache.readers.recording import require
 from robocache.store.episode_store import EpisodeStore
@@ -95,7 +96,8 @@ def export_lerobot(
         store: The store, or its folder.
         destination: The data set's folder, which must not exist.
         rate: Frames per second.
-        streams: Which to export; None: all.
+        streams: Names or patterns (``"imu*"``) of the streams to export, as
+            :func:`convert` takes topics; None: all.
         video: Images become video (AV1); False: PNG images in the data files.
         robot_type: What LeRobot is to say of the robot.
         progress: Called with how many episodes are done, and how many there are.
@@ -162,11 +164,10 @@ def feature(stream: str) -> str:
 
 
 def _chosen(store: EpisodeStore, streams: Sequence[str] | None) -> list[str]:
-    names = list(store.streams) if streams is None else list(streams)
-    for name in names:
-        if name not in store.streams:
-            known = ", ".join(store.streams)
-            raise ValueError(f"streams: expected some of {known}; got {name!r}")
+    sources = {name: info.source for name, info in store.streams.items()}
+    names = list(sources)
+    if streams is not None:
+        names = choose(streams, stored_names(sources), "streams")
     features = [feature(name) for name in names]
     for name in features:
         if name in OWN or not name:
