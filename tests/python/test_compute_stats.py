@@ -186,12 +186,17 @@ def test_errors_of_compute_stats(store: rc.EpisodeStore) -> None:
 
 
 def test_statistics_of_nothing_normalise_nothing(tmp_path: Path) -> None:
-    """Every step of a stream that is late is padded, at the anchors of another."""
+    """Every step of a stream whose held rows are too old is padded, at the anchors of another."""
     with rc.StoreWriter(tmp_path / "s") as writer, writer.episode() as episode:
         times = np.arange(5) * 20_000_000
         episode.add("action", times, np.ones((5, 1), np.float32))
         episode.add("late", times + 1, np.ones((5, 1), np.float32))
-    options: dict[str, Any] = {"anchor": "action", "tolerance_s": 0.0, "device": "cpu"}
+    options: dict[str, Any] = {
+        "anchor": "action",
+        "tolerance_s": 0.0,
+        "max_gap_s": 0.0,
+        "device": "cpu",
+    }
     statistics = rc.compute_stats(rc.Loader(tmp_path / "s", 5, {"late": [0.0]}, **options))
     assert statistics["late"].count.tolist() == [0]
     message = (
