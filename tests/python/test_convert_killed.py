@@ -6,6 +6,7 @@ import contextlib
 import importlib.util
 import os
 import signal
+import struct
 import subprocess
 import sys
 import time
@@ -177,6 +178,33 @@ def test_a_task_that_runs_again_does_so_by_itself(tmp_path: Path) -> None:
     finally:
         pool.close()
     assert results == [1, 4, 9, 16, None, 25]
+
+
+def write_half_a_result(file: str) -> None:
+    """Writes the beginning of a message to the pipe of results, as a worker that is ended then."""
+    frame = sys._getframe()
+    while "result_queue" not in frame.f_locals:
+        assert frame.f_back is not None
+        frame = frame.f_back
+    writer = frame.f_locals["result_queue"]._writer
+    os.write(writer.fileno(), struct.pack("!i", 1000) + b"only the beginning")
+    Path(file).touch()
+    time.sleep(60)
+
+
+def test_a_worker_that_ends_halfway_through_a_result(tmp_path: Path) -> None:
+    """Python waits at exit for the thread that reads results: it must not wait for the rest."""
+    pool = Processes(1)
+    try:
+        pool.submit(write_half_a_result, (str(tmp_path / "written"),))
+        reader: Any = pool._executor._executor_manager_thread
+        deadline = time.monotonic() + 60
+        while not (tmp_path / "written").exists() and time.monotonic() < deadline:
+            time.sleep(0.01)
+    finally:
+        pool.close()
+    reader.join(20)
+    assert not reader.is_alive()
 
 
 def is_interrupt_blocked(_: int) -> bool:

@@ -154,6 +154,7 @@ class Processes:
     def _end(self, patience: float) -> None:
         # Each by itself: an executor waits for ever for one that started while the pool broke.
         processes = list((self._executor._processes or {}).values())
+        results: Any = self._executor._result_queue
         self._executor.shutdown(wait=False, cancel_futures=True)
         end = time.monotonic() + patience
         try:
@@ -164,6 +165,10 @@ class Processes:
                 process.terminate()
             for process in processes:
                 process.join()
+            # A worker may have ended halfway through a result. The executor's thread reads its
+            # rest, and Python waits for that thread at exit: without writers the read ends.
+            if results is not None:
+                results._writer.close()
 
 
 @contextmanager
