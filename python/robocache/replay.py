@@ -225,6 +225,7 @@ def _make_loader(
         budget=_BUDGET,
         rank=0,
         world_size=1,
+        _is_quiet=True,
     )
 
 

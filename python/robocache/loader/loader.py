@@ -28,6 +28,7 @@ from robocache.loader.lerobot import FromLeRobot
 from robocache.loader.mixture import FromLoaders
 from robocache.loader.order import Order, derived_seed, find_ranks, make_order
 from robocache.loader.outputs import Batch, check_concat, check_names
+from robocache.loader.padding import examine
 from robocache.loader.relative import Relative, check_relative, check_statistics, make_relative
 from robocache.loader.residency import find_rows
 from robocache.loader.robomimic import FromRobomimic
@@ -36,6 +37,7 @@ from robocache.loader.scales import make_scales
 from robocache.loader.shares import take_share
 from robocache.loader.spec import WithSpec
 from robocache.loader.stats import Counters, LoaderStats, register
+from robocache.loader.summary import LoaderSummary
 from robocache.loader.tiers import Budget, Wanted
 from robocache.loader.windows import Images, Offsets, PerKey, Timeline, WindowOptions
 from robocache.names import Method, Outside
@@ -207,6 +209,8 @@ class Loader(
         # Of data sets of other libraries: which rows are anchors, and what batches are made into.
         _find_anchors: Callable[..., _anchors.Array] = _samples.find_anchors,
         _finish: Callable[[Batch], Batch] | None = None,
+        # Of loaders that users do not make: whether padding is worth no warning and no error.
+        _is_quiet: bool = False,
         **foreign: NoReturn,
     ) -> None:
         arguments = kept({k: v for k, v in locals().items() if k not in ("self", "foreign")})
@@ -278,6 +282,9 @@ class Loader(
         windows, rows = _samples.find_streams(store, chosen, windows, of_anchor, with_age)
         samples = Samples(windows, {}, found, table, identity, whole)
         wanted = Wanted(windows, groups, with_age, order, reuse_buffers)
+        self._summary = examine(
+            windows, rows, found, table, not _is_quiet, not _is_quiet and rank == 0
+        )
         counters = Counters(_config.check_text("name", name) or Path(store.path).absolute().name)
         engine = make_engine(samples, rows, wanted, budget, where, counters)
         self.store = store
@@ -499,11 +506,23 @@ class Loader(
         """What it has made so far, and what it holds."""
         return self._counters.stats()
 
+    def summary(self) -> LoaderSummary:
+        """A table of the batch's streams: rate, offsets, method, share padded, ages.
+
+        Shares and ages are of up to 1,000 samples, which the loader looks at when it is made.
+        Print it, or let a notebook show it.
+
+        Example:
+            >>> print(loader.summary())
+        """
+        return self._summary
+
     # ---- other processes -------------------------------------------------------------------------
 
     def __reduce__(self) -> tuple[Any, ...]:
         # The store opens again where it is loaded.
-        return _opened_again, (type(self), self._arguments, self.state_dict())
+        arguments = self._arguments | {"_is_quiet": True}  # it has warned here
+        return _opened_again, (type(self), arguments, self.state_dict())
 
     def _after_fork(self) -> None:
         if self._index is not None:

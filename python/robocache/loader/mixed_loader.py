@@ -29,6 +29,7 @@ from robocache.loader.outputs import (
 )
 from robocache.loader.relative import Relative
 from robocache.loader.stats import Counters
+from robocache.loader.summary import of_mixture
 from robocache.loader.tiers import own_tier
 from robocache.store.episode_store import EpisodeStore
 from robocache.store.normalization import Normalization
@@ -127,7 +128,10 @@ class MixedLoader(Loader):
         self._start(engine, order, identity, device, transforms, counters, arguments)
         self._finish = None
         # Not the loaders, so that nobody keeps their anchors beside these.
-        self._recipes = [(type(loader), loader._arguments) for loader in loaders]
+        self._recipes = [
+            (type(loader), loader._arguments | {"_is_quiet": True}) for loader in loaders
+        ]
+        self._summary = of_mixture([loader._summary for loader in loaders], names_of, samples)
         self.parts = [
             MixturePart(
                 loader.store,

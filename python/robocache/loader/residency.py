@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -117,6 +118,31 @@ class FileRows:
         parts = (p.times if p.received is None else p.received for p in self.pieces)
         return _joined(parts, np.int64)
 
+    def masks(self) -> Iterator[NDArray[np.bool_]]:
+        """Which rows of each piece are real."""
+        return (np.ones(len(p), np.bool_) if p.valid is None else p.valid for p in self.pieces)
+
+    def valid(self) -> NDArray[np.bool_]:
+        """Which rows are real, [N]."""
+        return _joined(self.masks(), np.bool_)
+
+    def of_episodes(self, episodes: NDArray[np.int64]) -> FileRows:
+        """The rows of some of the episodes, which are counted as in `offsets` and ascend."""
+        ends = np.cumsum([len(piece) for piece in self.pieces], dtype=np.int64)
+        begins = self.offsets[episodes]
+        lengths = self.offsets[episodes + 1] - begins
+        place = np.searchsorted(ends, begins, side="right")
+        pieces = []
+        for begin, length, number in zip(
+            begins.tolist(), lengths.tolist(), place.tolist(), strict=True
+        ):
+            if length > 0:
+                piece = self.pieces[number]
+                first = begin - int(ends[number]) + len(piece)
+                pieces.append(piece[first : first + length])
+        return FileRows(self.info, np.concatenate([[0], np.cumsum(lengths)]), pieces)
+
+    @cached_property
     def typical_period(self) -> float:
         """The median of the times between neighbours of an episode, in ns; NaN without any.
 
@@ -185,8 +211,7 @@ def load(
         parts = (p.times if p.received is None else p.received for p in rows.pieces)
         received = beside_values(parts, 8, torch.int64)
     if rows.has_valid:
-        masks = (np.ones(len(p), np.bool_) if p.valid is None else p.valid for p in rows.pieces)
-        valid = beside_values(masks, 1, torch.bool)
+        valid = beside_values(rows.masks(), 1, torch.bool)
     if tier == "disk":
         storage, begins = _mapped(rows), torch.from_numpy(rows.begins())
         count = len(rows.pieces[0]) if rows.pieces else 0
@@ -356,7 +381,7 @@ def with_tolerance(window: Window, rows: FileRows) -> Window:
     is_summed = all(method in SUMMED for method, _ in window.layout)
     if is_summed or window.tolerance_ns == 0:  # sums and means know none
         return window
-    period = rows.typical_period()
+    period = rows.typical_period
     if not 2 * window.tolerance_ns >= period > 0:
         return window
     if window.is_default_tolerance:

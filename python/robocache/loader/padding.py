@@ -1,0 +1,322 @@
+"""What a loader reports of padding before it loads rows: warnings, and an error.
+
+Shares are of the samples that :mod:`looked_at` computes. Why a step is padded is found by relaxing
+one rule after the other: what is valid without `max_gap_s` is padded for a gap, and so on.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robocache.loader.looked_at import LookedAt, Seen, in_chunks, spread_evenly
+from robocache.loader.residency import FileRows
+from robocache.loader.summary import LoaderSummary, period_of, summarize
+from robocache.loader.windows import Window
+
+MOST_PADDED = 0.5
+"""A key of which a larger share is padded is a warning."""
+MOST_PERIODS = 5
+"""A time between rows of more periods than this is a silence."""
+MOST_SILENT = 0.01
+"""A key of which a larger share is valid across silences is a warning, without `max_gap_s`."""
+_FEW_ROWS = 10  # a stream of fewer has no rate
+_MOST_LINES = 5  # of a warning
+
+_CLOCKS_APART_NS = 86_400e9  # from anchors to the nearest row: no recording spans both
+
+_PAGE = "docs/padding.md"
+_STAMP = "convert again with --stamp received"
+
+
+class Reason(NamedTuple):
+    """Why steps are padded."""
+
+    share: float  # of all steps
+    text: str  # "73% lie before its first row"
+    hint: str  # what to set
+
+
+class _Windows(NamedTuple):
+    """The windows of a loader and their rows, by key."""
+
+    windows: Mapping[str, Window]
+    rows: Mapping[str, FileRows]
+    anchors: NDArray[Any]  # [A] of anchors.ANCHOR: all samples
+    episodes: NDArray[np.int64]  # [E,4]
+
+    def look_at(self, anchors: NDArray[Any], keys: Sequence[str]) -> LookedAt:
+        return LookedAt({key: self.rows[key] for key in keys}, anchors, self.episodes)
+
+
+def examine(
+    windows: Sequence[Window],
+    rows: Mapping[str, FileRows],
+    anchors: NDArray[Any],
+    episodes: NDArray[np.int64],
+    is_checked: bool,
+    warns: bool,
+) -> LoaderSummary:
+    """Looks at some samples, and warns of what would surprise users.
+
+    Args:
+        windows: Those of the loader.
+        rows: All rows of the chosen episodes, by key.
+        anchors: [A] of `anchors.ANCHOR`: all samples.
+        episodes: The table [E,4] of the chosen episodes.
+        is_checked: Whether a window that is never valid is an error.
+        warns: Whether there are warnings.
+
+    Raises:
+        ValueError: A window is not valid at any sample.
+    """
+    of = _Windows({window.key: window for window in windows}, rows, anchors, episodes)
+    looked = of.look_at(spread_evenly(anchors, len(episodes)), list(of.windows))
+    seen = looked.see(windows)
+    summary = LoaderSummary(
+        tuple(summarize(w, rows[w.key], looked.rows[w.key], seen[w.key]) for w in windows),
+        len(anchors),
+        len(looked),
+    )
+    for window in windows if is_checked else ():
+        if seen[window.key].is_pad.all() and _is_never_valid(of, window):
+            _refuse(window, _reasons(looked, window, seen[window.key]), len(anchors))
+    if warns:
+        for text in (_padding_text(looked, windows, seen), _silence_text(looked, of, seen)):
+            if text is not None:
+                warnings.warn(f"Loader: {text}", UserWarning, stacklevel=_callers_level())
+    return summary
+
+
+def _callers_level() -> int:
+    """`stacklevel` for the first caller outside the package, as :func:`examine` sees it."""
+    level, frame = 1, sys._getframe(1)
+    package = __name__.partition(".")[0]
+    while frame.f_back is not None and frame.f_globals["__name__"].partition(".")[0] == package:
+        level, frame = level + 1, frame.f_back
+    return level
+
+
+# ---- why -----------------------------------------------------------------------------------------
+
+
+def _reasons(looked: LookedAt, window: Window, seen: Seen) -> list[Reason]:
+    """Why steps of a window are padded, the largest share first."""
+    left, found = seen.is_pad, []
+
+    def explain(explained: NDArray[np.bool_], text: str, hint: str) -> None:
+        """Takes some steps out of those that are left."""
+        nonlocal left
+        share = float((left & explained).mean())
+        if share > 0:
+            found.append(Reason(share, text, hint))
+        left = left & ~explained
+
+    key = window.key
+    if window.relative_to is not None:
+        text = f"have no valid {window.relative_to!r} to subtract"
+        window = _alone(window)
+        explain(~looked.see([window])[key].is_pad, text, "its own padding says why")
+    if window.max_gap_ns is not None:
+        gap = window.max_gap_ns * 1e-9
+        window = replace(window, max_gap_ns=None)
+        text = f"are farther from their rows than max_gap_s={gap:g} allows"
+        explain(~looked.see([window])[key].is_pad, text, "a larger max_gap_s pads less")
+    if looked.rows[key].has_valid:
+        relaxed = looked.see([window], with_valid=False)[key].is_pad
+        text = "are made of rows that are marked as not valid"
+        explain(~relaxed, text, "`robocache check` on the store reports such rows")
+    episode = looked.anchors["episode"]
+    counts = np.diff(looked.rows[key].offsets)[episode]
+    no_rows = np.broadcast_to((counts == 0)[:, None], left.shape)
+    text = "are in episodes without rows of it"
+    explain(no_rows, text, "episodes= or predicate= leaves such episodes out")
+    if window.is_causal:
+        relaxed = looked.see([replace(window, latency_ns=0)], with_received=False)[key].is_pad
+        explain(~relaxed, *_arrival_texts(looked.rows[key], window))
+    before, after, away = _outside(looked, window, counts)
+    by = f" ({_seconds(away)} away by the median)" if away > 0 else ""
+    other = away > _CLOCKS_APART_NS
+    if other:
+        by += ", whose times are of another clock"
+    hint = "drop_n_first_frames or time_ranges leaves such samples out"
+    explain(before, f"lie before its first row{by}", _STAMP if other else hint)
+    hint = "shorter offsets, drop_n_last_frames or time_ranges leaves these out"
+    explain(after, f"lie after its last row{by}", _STAMP if other else hint)
+    explain(left, "are made of quaternions of zeros", "`robocache check` reports such rows")
+    return sorted(found, reverse=True)
+
+
+def _alone(window: Window) -> Window:
+    return replace(window, relative_to=None, reference_columns=())
+
+
+def _arrival_texts(rows: FileRows, window: Window) -> tuple[str, str]:
+    """Text and hint where no row had arrived by the anchor."""
+    text = "are asked for before any row has arrived"
+    key = window.key
+    if not rows.has_received:
+        return f"{text} (latency_s={window.latency_ns * 1e-9:g})", "a smaller latency_s pads less"
+    late = np.median((rows.received() - rows.times()).astype(np.float64))
+    span = np.ptp(rows.times()) if rows.rows else 0
+    if late > max(span, 1e9):  # longer than the recording
+        return (
+            f"{text}: by the median, `received` is {_seconds(late)} after the rows' times, which "
+            "are of another clock",
+            f"{_STAMP}; or causal={{{key!r}: False}} takes no notice of arrivals",
+        )
+    return (
+        f"{text}, which takes {_seconds(late)} by the median",
+        "drop_n_first_frames or time_ranges leaves such samples out",
+    )
+
+
+def _outside(
+    looked: LookedAt, window: Window, counts: NDArray[np.int64]
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_], float]:
+    """Which steps [A,K] lie before the first row and after the last; by the median, how far in ns.
+
+    Rows that are counted have no such distance: it is 0.
+    """
+    steps = np.array(window.steps)
+    if window.by_rows:
+        target = looked.anchors["frame"].astype(np.int64)[:, None] + steps
+        return target < 0, target >= counts[:, None], 0.0
+    rows = looked.rows[window.key]
+    times, episode = rows.times(), looked.anchors["episode"]
+    if not len(times):
+        nowhere = np.zeros((len(looked), len(steps)), np.bool_)
+        return nowhere, nowhere, 0.0
+    last = np.maximum(rows.offsets[episode + 1] - 1, 0)
+    first = np.minimum(rows.offsets[episode], len(times) - 1)
+    # As floats: times of two clocks may be farther apart than int64 goes.
+    target = looked.anchors["time_ns"].astype(np.float64)[:, None] + steps
+    early, late = times[first][:, None] - target, target - times[last][:, None]
+    before, after = early > 0, late > 0
+    away = np.maximum(early, late)[(before | after) & (counts > 0)[:, None]]
+    return before, after, float(np.median(away)) if len(away) else 0.0
+
+
+def _seconds(ns: float) -> str:
+    seconds = ns * 1e-9
+    return f"{seconds:,.0f} s" if abs(seconds) >= 1000 else f"{seconds:.3g} s"
+
+
+def _words(found: Sequence[Reason]) -> str:
+    some = [reason for reason in found if reason.share >= 0.01]
+    return ", ".join(f"{reason.share:.0%} {reason.text}" for reason in some)
+
+
+# ---- a key that is mostly padded, or always ------------------------------------------------------
+
+
+def _padding_text(
+    looked: LookedAt, windows: Sequence[Window], seen: Mapping[str, Seen]
+) -> str | None:
+    """What the warning says of keys that are mostly padded; None: there are none."""
+    shares = {key: float(of_key.is_pad.mean()) for key, of_key in seen.items()}
+    padded = [window for window in windows if shares[window.key] > MOST_PADDED]
+    padded.sort(key=lambda window: -shares[window.key])
+    if not padded:
+        return None
+    lines = []
+    for window in padded[:_MOST_LINES]:
+        found = _reasons(looked, window, seen[window.key])
+        lines.append(
+            f"{window.key}: {shares[window.key]:.0%} of its steps are padded: {_words(found)} "
+            f"({found[0].hint})"
+        )
+    what = f"padding in more than half of the steps of {len(padded)} of {len(windows)} keys"
+    return _listed(what, lines, len(padded), f"{_PAGE} says what is_pad means")
+
+
+def _listed(what: str, lines: list[str], count: int, end: str) -> str:
+    if count > len(lines):
+        lines = [*lines, f"and {count - len(lines)} more"]
+    body = "".join(f"\n  {line}" for line in lines)
+    return f"{what}:{body}\n{end}; loader.summary() shows all keys"
+
+
+def _is_never_valid(of: _Windows, window: Window) -> bool:
+    """Whether a window is padded at all samples, each of which is looked at until one is not."""
+    windows = [window]
+    if window.relative_to is not None:
+        windows.append(of.windows[window.relative_to])
+    keys = [each.key for each in windows]
+    return all(
+        of.look_at(anchors, keys).see(windows)[window.key].is_pad.all()
+        for anchors in in_chunks(windows, of.anchors)
+    )
+
+
+def _refuse(window: Window, found: Sequence[Reason], samples: int) -> None:
+    raise ValueError(
+        f"delta_timestamps[{window.key!r}]: expected a window that is valid at one sample at "
+        f"least, got one that is padded at all {samples:,}: {_words(found)} ({found[0].hint})"
+    )
+
+
+# ---- silences ------------------------------------------------------------------------------------
+
+
+def _silence_text(looked: LookedAt, of: _Windows, seen: Mapping[str, Seen]) -> str | None:
+    """What the warning says of silences, where no `max_gap_s` does; None: there are none."""
+    limits = {
+        window.key: limit
+        for window in of.windows.values()
+        if not window.by_rows and window.max_gap_ns is None
+        for limit in [_limit(window, of.rows[window.key], looked.rows[window.key])]
+        if limit is not None
+    }
+    longest = {key: _longest(looked.rows[key], seen[key]) for key in limits}
+    suspects = [key for key, limit in limits.items() if longest[key] > limit]
+    if not suspects:
+        return None
+    alone = [_alone(of.windows[key]) for key in suspects]
+    without = looked.see(alone)
+    bounded = looked.see([replace(w, max_gap_ns=limits[w.key]) for w in alone])
+    shares = {key: float((bounded[key].is_pad & ~without[key].is_pad).mean()) for key in suspects}
+    silent = sorted((k for k in suspects if shares[k] > MOST_SILENT), key=lambda k: -shares[k])
+    if not silent:
+        return None
+    lines = []
+    for key in silent[:_MOST_LINES]:
+        rate = 1e9 / period_of(of.rows[key], looked.rows[key])
+        lines.append(
+            f"{key}: {shares[key]:.0%} of its steps, with silences of up to "
+            f"{_seconds(longest[key])} in rows of {rate:.4g} Hz (max_gap_s={{{key!r}: "
+            f"{limits[key] * 1e-9:.2g}}} pads them)"
+        )
+    what = (
+        f"valid values across silences of more than {MOST_PERIODS} periods in {len(silent)} of "
+        f"{len(of.windows)} keys"
+    )
+    return _listed(what, lines, len(silent), "a max_gap_s above the silences keeps the values")
+
+
+def _limit(window: Window, rows: FileRows, looked_at: FileRows) -> int | None:
+    """The oldest that a row is without a silence, in ns; None: the stream has no rate.
+
+    These are some periods, and in a causal window the time that a row takes to arrive.
+    """
+    period = period_of(rows, looked_at)
+    if rows.rows < _FEW_ROWS or not period > 0:
+        return None
+    delay = float(window.latency_ns) if window.is_causal else 0.0
+    if window.is_causal and looked_at.has_received and looked_at.rows > 0:
+        late = (looked_at.received() - looked_at.times()).astype(np.float64)
+        delay = max(delay, float(np.median(late)))
+    return round(MOST_PERIODS * period + delay)
+
+
+def _longest(rows: FileRows, seen: Seen) -> float:
+    """The longest time between neighbors, or from a row to a step that holds it, in ns."""
+    steps = np.diff(rows.times())[rows.neighbours(rows.rows)]
+    held = 0 if seen.age_ns is None else int(seen.age_ns[~seen.is_pad].max(initial=0))
+    return max(float(steps.max(initial=0)), float(held))

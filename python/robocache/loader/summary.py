@@ -1,0 +1,161 @@
+"""`LoaderSummary`: what a loader's batches hold, stream by stream."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from robocache import _options
+from robocache.loader.looked_at import Seen
+from robocache.loader.residency import FileRows
+from robocache.loader.windows import Window
+from robocache.tables import html_table, text_table
+
+_HEADER = ("key", "Hz", "offsets", "method", "padded", "age, ms: median", "largest")
+
+
+@dataclass(frozen=True)
+class StreamSummary:
+    """A stream of a loader: its window, and what the loader saw of it at some of its samples."""
+
+    key: str
+    """Its key in a batch."""
+    rate_hz: float | None
+    """Rows per second: of neighboring rows, by the median; by rows, the nominal rate. None: the
+    stream has too few rows to tell."""
+    offsets: str
+    """The window's offsets, in words."""
+    method: str
+    """The method; a layout has one for each run of channels."""
+    padded: float
+    """The share of steps where ``<key>_is_pad`` is True."""
+    age_median_ms: float | None
+    """The median of ``<key>_age`` over steps that are not padded; None: there are none, or no
+    times."""
+    age_max_ms: float | None
+    """The largest such age."""
+    dataset_index: int | None = None
+    """Of a mixture: the loader that the stream is of."""
+
+
+@dataclass(frozen=True, repr=False)
+class LoaderSummary:
+    """What :meth:`Loader.summary` returns: ``print`` shows it as a table, a notebook as HTML."""
+
+    streams: Sequence[StreamSummary]
+    """In the order of the batch; of a mixture, loader by loader."""
+    samples: int
+    """Samples of the loader."""
+    looked_at: int
+    """How many of them shares and ages are of: they are spread evenly over the loader's samples."""
+
+    @property
+    def caption(self) -> str:
+        """What shares and ages are of."""
+        of = f" of {self.samples:,}" if self.looked_at < self.samples else ""
+        return f"padded, age: of {self.looked_at:,}{of} sample{'s' * (self.samples != 1)}"
+
+    def _table(self) -> tuple[list[str], list[list[str]], tuple[int, ...]]:
+        header, left = list(_HEADER), (0, 2, 3)
+        rows = [
+            [
+                stream.key,
+                _number(stream.rate_hz),
+                stream.offsets,
+                stream.method,
+                f"{stream.padded:.1%}",
+                _number(stream.age_median_ms),
+                _number(stream.age_max_ms),
+            ]
+            for stream in self.streams
+        ]
+        if any(stream.dataset_index is not None for stream in self.streams):
+            header.insert(0, "loader")
+            left = (1, 3, 4)
+            for row, stream in zip(rows, self.streams, strict=True):
+                row.insert(0, str(stream.dataset_index))
+        return header, rows, left
+
+    def __str__(self) -> str:
+        return f"{text_table(*self._table())}\n{self.caption}"
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return html_table(*self._table(), self.caption)
+
+
+def summarize(window: Window, rows: FileRows, looked_at: FileRows, seen: Seen) -> StreamSummary:
+    """The summary of one window of a loader.
+
+    Args:
+        window: The window.
+        rows: All rows of its stream in the chosen episodes.
+        looked_at: Those of the episodes that the loader looked at.
+        seen: The window at the samples that the loader looked at.
+    """
+    ages = np.empty(0) if seen.age_ns is None else seen.age_ns[~seen.is_pad] * 1e-6
+    return StreamSummary(
+        key=window.key,
+        rate_hz=_rate(window, rows, looked_at),
+        offsets=_offsets_text(window),
+        method=_method_text(window),
+        padded=float(seen.is_pad.mean()),
+        age_median_ms=float(np.median(ages)) if len(ages) else None,
+        age_max_ms=float(ages.max()) if len(ages) else None,
+    )
+
+
+def of_mixture(
+    parts: Sequence[LoaderSummary], names: Sequence[dict[str, str]], samples: int
+) -> LoaderSummary:
+    """The summary of a mixture: those of its loaders, with the mixture's names of their keys."""
+    streams = [
+        replace(stream, key=new[stream.key], dataset_index=i)
+        for i, (part, new) in enumerate(zip(parts, names, strict=True))
+        for stream in part.streams
+    ]
+    return LoaderSummary(streams, samples, sum(part.looked_at for part in parts))
+
+
+def period_of(rows: FileRows, looked_at: FileRows) -> float:
+    """The time between rows in ns: the median; or the mean, where most rows repeat a stamp.
+
+    NaN: there are too few rows to tell.
+    """
+    if rows.typical_period != 0:  # NaN too
+        return rows.typical_period
+    steps = np.diff(looked_at.times())[looked_at.neighbours(looked_at.rows)]
+    return float(steps.mean()) if len(steps) else math.nan
+
+
+def _rate(window: Window, rows: FileRows, looked_at: FileRows) -> float | None:
+    period = math.nan if window.by_rows else period_of(rows, looked_at)
+    return 1e9 / period if period > 0 else rows.info.rate
+
+
+def _offsets_text(window: Window) -> str:
+    if not window.has_axis:
+        return "none: at the anchor"
+    first, last, count = window.steps[0], window.steps[-1], len(window.steps)
+    unit = "rows" if window.by_rows else "s"
+    scale = 1 if window.by_rows else 1e-9
+    if count == 1:
+        return f"{first * scale:g} {unit}"
+    return f"{first * scale:g} to {last * scale:g} {unit}, {count} steps"
+
+
+def _method_text(window: Window) -> str:
+    if window.by_rows:
+        return "rows"
+    runs = [(_options.METHOD_NAMES[method], width) for method, width in window.layout]
+    return runs[0][0] if len(runs) == 1 else ", ".join(f"{name} {width}" for name, width in runs)
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"

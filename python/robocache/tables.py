@@ -1,0 +1,49 @@
+"""Small tables as text, in the style of the command line, and as HTML for notebooks.
+
+A module of its own, since the loader and the command line both need it.
+"""
+
+from __future__ import annotations
+
+import html
+import io
+from collections.abc import Sequence
+
+_WIDTH = 1000  # columns, at which rich would cut cells
+
+
+def text_table(header: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence[int]) -> str:
+    """Lines without frames; the columns in `left` start alike, the others end alike."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False)
+    for i, name in enumerate(header):
+        table.add_column(Text(name), justify="left" if i in left else "right", no_wrap=True)
+    for row in rows:
+        table.add_row(*map(Text, row))
+    stream = io.StringIO()
+    Console(file=stream, width=_WIDTH, highlight=False, color_system=None).print(table)
+    return "\n".join(line.rstrip() for line in stream.getvalue().splitlines())
+
+
+def html_table(
+    header: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence[int], caption: str = ""
+) -> str:
+    """The same as an HTML table, with a caption below it."""
+
+    def cells(tag: str, texts: Sequence[str]) -> str:
+        aligned = ["left" if i in left else "right" for i in range(len(texts))]
+        parts = (
+            f'<{tag} style="text-align: {side}">{html.escape(text)}</{tag}>'
+            for side, text in zip(aligned, texts, strict=True)
+        )
+        return f"<tr>{''.join(parts)}</tr>"
+
+    body = "".join(cells("td", row) for row in rows)
+    below = f'<caption style="caption-side: bottom">{html.escape(caption)}</caption>'
+    return (
+        f"<table>{below if caption else ''}<thead>{cells('th', header)}</thead>"
+        f"<tbody>{body}</tbody></table>"
+    )
