@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import runpy
 import warnings
 from pathlib import Path
 from typing import Any
@@ -417,3 +418,16 @@ def test_values_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     store = write(tmp_path / "s", {"camera": {"times": times(30), "values": pictures}})
     loader, _ = make(store, {"camera": [-0.1, 0.0]}, images="float", dtype=torch.float16)
     assert made == [1] and loader.summary().streams[0].padded > 0
+
+
+def test_the_picture_of_the_page() -> None:
+    """Its steps are a loader's: padded at the start, in a silence, and past the end."""
+    pytest.importorskip("matplotlib", reason="docs/padding.svg is drawn by matplotlib")
+    script = Path(__file__).parents[2] / "docs" / "draw_padding.py"
+    found = [steps.is_pad.tolist() for steps in runpy.run_path(str(script))["see"]()]
+    assert found == [
+        [True, True, False, False],
+        [False, False, False, False],
+        [False, True, True, True],
+        [False, False, False, True, True, True, True],
+    ]

@@ -31,12 +31,12 @@ CUT_S, CUT_AT_S = 0.2, 1.9  # how long the force sensor is silent, and from when
 STEPS, MOST_S, BATCH = 400, 4.0, 128  # of training: so many steps, or as long
 SOURCE = "robocache demo, a take"
 
-# Steps in seconds from now. A frame is 20 ms and more under way, and a new one comes every 33 ms:
-# the policy sees those that it will have in time.
+# Offsets in seconds from now. A frame takes 20 ms and more to arrive, and a new one comes every
+# 33 ms: at 0 the policy sees the newest that it has, up to 0.1 s old.
 WINDOWS: dict[str, list[float]] = {
-    "camera": [-0.14, -0.10],
+    "camera": [-0.1, 0.0],
     "joints": [-0.04, -0.02, 0.0],
-    "force": [-0.046, -0.026, -0.006],
+    "force": [-0.04, -0.02, 0.0],
     "action": [k * 0.02 for k in range(16)],
 }
 ANGLES: list[Any] = [("linear", 6), ("angle", 1)]
@@ -108,7 +108,7 @@ def show(rng: np.random.Generator, output: Path) -> Result:
         f"From recordings to a policy, and back to the robot. {TAKES} takes of {SECONDS:g} s, "
         f"{len(loader.dataset):,} samples;\n{len(losses)} training steps in {seconds:.1f} s: loss "
         f"{losses[0]:.2f} to {np.mean(losses[-20:]):.3f}. All that the robot gets to know of the "
-        f"data:\n{path}\n"
+        f"data:\n{path}\n\n{loader.summary()}\n"
     )
     replay = rc.replay_store(store, path, episodes=[HELD, CUT])
     driven = drive(rc.LiveAligner(path), policy, store, normalizer)
@@ -125,7 +125,7 @@ def make_loader(store: Path, episodes: Sequence[int], **options: Any) -> rc.Load
         "relative": {"action": "joints"},
         "images": "float",
         "mean_window_s": {"force": 0.01},
-        "max_gap_s": {"camera": 0.07, "joints": 0.01, "force": 0.005, "action": 0.05},
+        "max_gap_s": {"camera": 0.11, "joints": 0.01, "force": 0.005, "action": 0.05},
         "device": "cpu",
     }
     return rc.Loader(store, BATCH, episodes=list(episodes), **given | options)

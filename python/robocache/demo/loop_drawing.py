@@ -31,7 +31,7 @@ def draw(result: Result, folder: Path) -> Path:
         axis.axvspan(begin, end, color=SHADE, lw=0, zorder=0, label="the sensor is silent")
         axis.set_xlim(low, high)
         axis.set_xlabel("time, s")
-    force.set_title("Force as the policy saw it on the robot: the mean of 10 ms, 6 ms ago")
+    force.set_title("Force as the policy saw it on the robot: the mean of what had arrived")
     force.legend(loc="upper right", ncols=4, frameon=False)
     zoom.set_title("Zoom: the masks of robot and loader")
     _draw_masks(zoom, result, start)

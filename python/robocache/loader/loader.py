@@ -71,6 +71,11 @@ class Loader(
       anchor's row or tick), ``task_index`` (-1: none), ``timestamp_ns``: [B] int64.
       ``timestamp``: [B] float32, seconds from the episode's start.
 
+    When it is made, it looks at up to 1,000 samples (:meth:`summary`), and warns (``UserWarning``)
+    of keys of which more than half is padded, and of streams without `max_gap_s` whose values are
+    valid across silences of more than 5 of their periods. docs/padding.md says what ``is_pad``
+    means.
+
     Options that are *by key* take one value for all streams, or a mapping with a value for some.
 
     Args:
@@ -144,9 +149,9 @@ class Loader(
             Loaders of one name are counted together.
 
     Raises:
-        ValueError: For an option that does not fit the store, a stream it lacks, no samples, rows
-            that did not arrive in order for a causal window, a tolerance that spans rows, a budget
-            that is too small.
+        ValueError: For an option that does not fit the store, a stream it lacks, no samples, a
+            window that is not valid at any of them, rows that did not arrive in order for a causal
+            window, a tolerance that spans rows, a budget that is too small.
         TypeError: For an argument of a wrong type.
         StoreError: For a folder that is no store.
         torch.OutOfMemoryError: If the streams do not fit the device; before any is loaded.
