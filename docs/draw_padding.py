@@ -54,7 +54,7 @@ class Steps(NamedTuple):
 
 
 def see() -> list[Steps]:
-    """What a loader gives of each sample."""
+    """The steps that a loader computes for each sample."""
     times = np.round(ROWS_S * 1e9).astype(np.int64)
     values = np.zeros((len(times), 1), np.float32)
     with tempfile.TemporaryDirectory() as folder:

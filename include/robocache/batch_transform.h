@@ -1,5 +1,5 @@
-// What a batch goes through after it was aligned and normalised: a policy spec's transforms, which are
-// `rc.transforms` in Python. docs/transforms.md says what each does, and what it does to masks.
+// What a batch goes through after it was aligned and normalised: a policy spec's transforms, which
+// are `rc.transforms` in Python. docs/transforms.md says what each does, and what it does to masks.
 //
 // A key is a stream's name, or that of a group whose streams stand side by side. Its values are
 // floats, [...,D] in a row of it.

@@ -26,9 +26,9 @@ struct PolicySpec;  // robocache/policy_spec.h
 
 /// A sensor's rows and the window of them that a policy sees, as the loader made it in training.
 ///
-/// A window that reaches into the future (a step above 0: actions) can't be made live. Such a stream
-/// has no output, and takes rows only where another is relative to it, which needs its value at now;
-/// `LiveAligner::undo` takes what a policy gives in its place.
+/// A window that reaches into the future (a step above 0: actions) can't be made live. Such a
+/// stream has no output, and takes rows only where another is relative to it, which needs its value
+/// at now; `LiveAligner::undo` takes what a policy gives in its place.
 ///
 /// Every other window is causal: rows stamped later than now, or younger than `latency_ns`, do not
 /// exist, nor does what has not been pushed. A step later than the newest row that exists holds it,
@@ -113,7 +113,8 @@ struct LiveArray {
   std::int64_t offset = 0;          // in bytes from the output's begin; a multiple of 64
 };
 
-/// What a batch has values under: a stream, or a group. Of what lies ahead too, which a policy gives.
+/// What a batch has values under: a stream, or a group. Of what lies ahead too, which a policy
+/// gives.
 struct LiveKey {
   std::string name;
   std::int64_t number = -1;           // among `LiveAligner::keys()`
@@ -179,7 +180,8 @@ class LiveNow {
   /// At a time of each robot: [R].
   static constexpr LiveNow each(const std::int64_t* times_ns) { return {Kind::kEach, 0, times_ns}; }
   /// At the stamp of a stream's newest row, of each robot; `max_future_ns` says which are too far
-  /// in the future. A robot that has no row of it gets zeros, as transforms leave them, all padding.
+  /// in the future. A robot that has no row of it gets zeros, as transforms leave them, all
+  /// padding.
   static constexpr LiveNow newest_of(std::int64_t stream) {
     return {Kind::kNewest, stream, nullptr};
   }
@@ -211,8 +213,8 @@ class LiveNow {
 ///     aligner.query(LiveNow::at(now_ns), out.data());
 ///
 /// Threads: `push` may be called by one thread for each stream of each robot, all at once; `query`,
-/// `query_on_cuda`, `wait_on_cuda`, `undo` and `reset` by one thread, at the same time; `stats` and all that tells
-/// how the aligner was built by any.
+/// `query_on_cuda`, `wait_on_cuda`, `undo` and `reset` by one thread, at the same time; `stats` and
+/// all that tells how the aligner was built by any.
 ///
 /// Once it is built, `push`, `query`, `undo`, `reset` and `stats` allocate nothing, take no lock,
 /// make no system call and throw nothing; `push` is wait-free. (The other two call CUDA.)
@@ -269,8 +271,8 @@ class ROBOCACHE_API LiveAligner {
   /// Returns once the copy is enqueued. The device of construction must be current.
   LiveStatus query_on_cuda(const LiveNow& now, void* device_out, CUstream_st* stream) noexcept;
 
-  /// Waits until the copy is made that the next `query_on_cuda` waits for, on whatever stream it is:
-  /// that query is not kBusy.
+  /// Waits until the copy is made that the next `query_on_cuda` waits for, on whatever stream it
+  /// is: that query is not kBusy.
   LiveStatus wait_on_cuda() noexcept;
 
   /// The time at which a robot's last query was made; 0 before the first and for other numbers,
@@ -281,12 +283,12 @@ class ROBOCACHE_API LiveAligner {
   /// x / multiply + subtract; then the reference of the last query is added where a stream is
   /// relative (angles into (-pi, pi]).
   ///
-  /// `key`: one of `keys()`. `values`: [R,rows,shape...], `out`: [R,rows,aligned...]; they may be the
-  /// same where these are. `rows` is any number, as of a policy that gives fewer steps. Transforms
-  /// compute in float64 where the values, or those that they are relative to, are, else in float32;
-  /// the rest is worked in float64 and rounded once. Where a multiply is 0, the channel is
-  /// `subtract`. What is relative to a stream without a row is so to what the window of it has, as in
-  /// training: zeros, before transforms; and gives kNoRows.
+  /// `key`: one of `keys()`. `values`: [R,rows,shape...], `out`: [R,rows,aligned...]; they may be
+  /// the same where these are. `rows` is any number, as of a policy that gives fewer steps.
+  /// Transforms compute in float64 where the values, or those that they are relative to, are, else
+  /// in float32; the rest is worked in float64 and rounded once. Where a multiply is 0, the channel
+  /// is `subtract`. What is relative to a stream without a row is so to what the window of it has,
+  /// as in training: zeros, before transforms; and gives kNoRows.
   LiveStatus undo(const LiveKey& key, const float* values, std::int64_t rows, float* out) noexcept;
   LiveStatus undo(const LiveKey& key, const double* values, std::int64_t rows,
                   double* out) noexcept;

@@ -50,8 +50,8 @@ struct Anchor {
 ///     y = ((x - reference) - subtract) * multiply, rounded once
 ///
 /// Channels of an angle run, by row too, are subtracted the short way round: into (-pi, pi]. Zeros
-/// and NaN in place of a value (`outside`, no rows) stay as they are. Where the reference is padding,
-/// so is the whole window; in an episode of which the reference has no rows, it is 0.
+/// and NaN in place of a value (`outside`, no rows) stay as they are. Where the reference is
+/// padding, so is the whole window; in an episode of which the reference has no rows, it is 0.
 struct WindowStream {
   std::string name;  // what errors call it
 
@@ -77,8 +77,8 @@ struct WindowStream {
   // By time: whether rows that are later than the anchor, or arrive later, do not exist, as if the
   // recording stopped there. No row arrives earlier than `latency_ns` after its time. A step later
   // than the newest row that had arrived then holds that row, by every method, and is valid where
-  // the row is, within `max_gap` of it; a mean is of the rows in its window where there are any, and
-  // a sum of those in its interval. `outside` rules what lies before the first row alone.
+  // the row is, within `max_gap` of it; a mean is of the rows in its window where there are any,
+  // and a sum of those in its interval. `outside` rules what lies before the first row alone.
   bool is_causal = false;
   std::int64_t latency_ns = 0;
 
@@ -100,14 +100,14 @@ struct WindowStream {
   std::int64_t pixels = 0, colours = 0;
 
   // The number of the stream in the plan that this one is relative to; -1: none. That one is not
-  // relative itself, and has at most kMaxReferenceChannels; neither is of images whose channels come
-  // first, and the output here is of a floating type.
+  // relative itself, and has at most kMaxReferenceChannels; neither is of images whose channels
+  // come first, and the output here is of a floating type.
   std::int32_t relative_to = -1;
   // Whether the reference by time is made of what had arrived by the anchor, as in a causal window,
   // whatever the window of its own stream is; false: of all rows.
   bool reference_is_causal = true;
-  // [D] int32, with `relative_to`: which channel of the reference is subtracted from each; -1: none,
-  // as for all channels of slerp runs. By time, it is no channel of a slerp run nor of a sum.
+  // [D] int32, with `relative_to`: which channel of the reference is subtracted from each; -1:
+  // none, as for all channels of slerp runs. By time, it is no channel of a slerp run nor of a sum.
   ConstTensorView reference_columns;
 };
 
@@ -141,11 +141,11 @@ struct BatchFacts {
 /// `permuted`), or theirs. Of `ranks` that train side by side, number `rank` takes every
 /// `ranks`-th place of it.
 ///
-/// A mixture draws each of an epoch's `samples` by itself: a part by weight, and any of its anchors,
-/// each as likely. With G = 0x9E3779B97F4A7C15, mix(x) splitmix64's finalizer and key =
+/// A mixture draws each of an epoch's `samples` by itself: a part by weight, and any of its
+/// anchors, each as likely. With G = 0x9E3779B97F4A7C15, mix(x) splitmix64's finalizer and key =
 /// mix(mix(seed + G) + epoch), the sample at place p is of part m, of which u = mix(key + (2p+1) G)
-/// is at or above the thresholds of m parts; and it is the anchor parts[m] + (v * n >> 64), of which
-/// v = mix(key + (2p+2) G) and n is how many the part has.
+/// is at or above the thresholds of m parts; and it is the anchor parts[m] + (v * n >> 64), of
+/// which v = mix(key + (2p+2) G) and n is how many the part has.
 struct BatchOrder {
   std::uint64_t seed = 0;
   bool shuffle = true;
@@ -155,8 +155,9 @@ struct BatchOrder {
 
   // Of a mixture: part m has the anchors parts[m] to parts[m+1]. Both, or none; `shuffle` holds.
   ConstTensorView parts;  // [M+1] int64
-  // [M] int64, the bits of uint64, ascending: floor(2^64 * (w_0 + ... + w_m) / (w_0 + ... + w_M-1)).
-  // The last is not looked at. A part that can be drawn has anchors; the last one always can.
+  // [M] int64, the bits of uint64, ascending: floor(2^64 * (w_0 + ... + w_m) / (w_0 + ... +
+  // w_M-1)). The last is not looked at. A part that can be drawn has anchors; the last one always
+  // can.
   ConstTensorView thresholds;
 
   // Of an epoch; a mixture says how many. Of another, so many places of the order of all anchors,
@@ -176,16 +177,16 @@ inline constexpr int kBatchStateSize = 4;
 /// all tensors it is given must live, unchanged, as long as the plan is used.
 class ROBOCACHE_API BatchPlan {
  public:
-  /// `streams`: at most kMaxStreams, where relative ones count twice. `anchors`: [A,2] int64, each row an `Anchor`; A is 1 or more.
-  /// `episodes`: [E,4] int64: index in the store, task, start in ns, data set. Both contiguous.
+  /// `streams`: at most kMaxStreams, where relative ones count twice. `anchors`: [A,2] int64, each
+  /// row an `Anchor`; A is 1 or more. `episodes`: [E,4] int64: index in the store, task, start in
+  /// ns, data set. Both contiguous.
   ///
-  /// On the CPU, times that do not ascend, offsets, anchors, parts and reference columns out of range
-  /// are errors. On CUDA none is looked at: they are cut to what there is (columns to none), and such
-  /// windows hold unspecified values.
-  /// Nobody looks at `begins`: with them, offsets must be right on CUDA too. On CUDA, tensors may be in pinned memory of the host, and are then
-  /// read from there.
-  /// Throws ValueError and TypeError, whose messages name the stream, and DeviceError where the
-  /// context is not to be had in this build.
+  /// On the CPU, times that do not ascend, offsets, anchors, parts and reference columns out of
+  /// range are errors. On CUDA none is looked at: they are cut to what there is (columns to none),
+  /// and such windows hold unspecified values. Nobody looks at `begins`: with them, offsets must be
+  /// right on CUDA too. On CUDA, tensors may be in pinned memory of the host, and are then read
+  /// from there. Throws ValueError and TypeError, whose messages name the stream, and DeviceError
+  /// where the context is not to be had in this build.
   BatchPlan(const std::vector<WindowStream>& streams, const ConstTensorView& anchors,
             const ConstTensorView& episodes, const BatchOrder& order,
             const ExecutionContext& context);

@@ -1,13 +1,13 @@
-// What policies ask for after alignment, and its inverse: rotations in another representation, poses
-// relative to that of the anchor, and values as steps from one row to the next. The meaning of all
-// of it is in docs/transforms.md.
+// What policies ask for after alignment, and its inverse: rotations in another representation,
+// poses relative to that of the anchor, and values as steps from one row to the next. The meaning
+// of all of it is in docs/transforms.md.
 //
-// Shapes: N windows, K steps of each, D channels. Inputs have any strides; outputs are contiguous and
-// of their inputs' type, float16, bfloat16, float32 or float64. Numbers are float64 for float64, else
-// float32, and are rounded once at the end: the same bits on CPU and CUDA.
+// Shapes: N windows, K steps of each, D channels. Inputs have any strides; outputs are contiguous
+// and of their inputs' type, float16, bfloat16, float32 or float64. Numbers are float64 for
+// float64, else float32, and are rounded once at the end: the same bits on CPU and CUDA.
 //
-// All functions enqueue only, on CUDA. They throw ValueError or TypeError before anything is written,
-// and DeviceError where a launch fails.
+// All functions enqueue only, on CUDA. They throw ValueError or TypeError before anything is
+// written, and DeviceError where a launch fails.
 #pragma once
 
 #include <cstdint>
@@ -21,13 +21,13 @@ namespace robocache {
 /// How numbers stand for a rotation.
 ///
 /// What is read need not be exact: quaternions of any length, and the first two rows of a matrix,
-/// made orthonormal by the rule of Gram and Schmidt, are taken for the rotation that they stand for;
-/// the third row of a matrix is not read. A zero quaternion, and first rows that are zero or
+/// made orthonormal by the rule of Gram and Schmidt, are taken for the rotation that they stand
+/// for; the third row of a matrix is not read. A zero quaternion, and first rows that are zero or
 /// parallel, stand for none: the result is all zeros, and has no gradient.
 ///
 /// What is written is exact up to rounding. Quaternions have w >= 0, and if that is 0 the first of
-/// x, y, z that is not 0 is positive; only one that is made of a quaternion keeps its sign. Rotation
-/// vectors are at most pi long, and those of pi have the sign of such a quaternion.
+/// x, y, z that is not 0 is positive; only one that is made of a quaternion keeps its sign.
+/// Rotation vectors are at most pi long, and those of pi have the sign of such a quaternion.
 enum class RotationForm : std::uint8_t {
   kQuaternionXyzw,
   kQuaternionWxyz,
@@ -72,17 +72,18 @@ enum class PoseDirection : std::uint8_t {
   kToAbsolute,  // anchor * pose, which undoes it
 };
 
-/// Poses relative to an anchor's, or back. A pose is a position, 3 numbers, and a rotation: P numbers.
-/// Quaternions of relative poses have w >= 0; those of absolute ones have the sign of the product.
+/// Poses relative to an anchor's, or back. A pose is a position, 3 numbers, and a rotation: P
+/// numbers. Quaternions of relative poses have w >= 0; those of absolute ones have the sign of the
+/// product.
 ///
 /// `poses`: [N,K,P]. `anchor`: [N,P], of the same type. `out`: [N,K,P].
 ROBOCACHE_API void convert_pose(const ConstTensorView& poses, const ConstTensorView& anchor,
                                 RotationForm form, PoseDirection direction, const TensorView& out,
                                 const ExecutionContext& context);
 
-/// Its gradients. `grad_out`: shaped and typed as `out`, any strides. `grad_poses`, `grad_anchor`: as
-/// `poses` and `anchor`, contiguous; one that is absent is not made. The anchor's is summed in the
-/// order of the steps.
+/// Its gradients. `grad_out`: shaped and typed as `out`, any strides. `grad_poses`, `grad_anchor`:
+/// as `poses` and `anchor`, contiguous; one that is absent is not made. The anchor's is summed in
+/// the order of the steps.
 ROBOCACHE_API void convert_pose_backward(const ConstTensorView& poses,
                                          const ConstTensorView& anchor, RotationForm form,
                                          PoseDirection direction, const ConstTensorView& grad_out,

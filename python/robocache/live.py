@@ -136,7 +136,7 @@ class LiveAligner:
             )
         self._index = self.device.index if is_cuda else None
         self._lock = threading.Lock()  # held by who asks or forgets
-        # Of each stream that is made there are a mask and an age, behind all values.
+        # Each stream in the output has a mask and an age, behind all values.
         made = sum(not stream.reaches_ahead for stream in spec.streams)
         values = len(self._aligner.outputs) - 2 * made
         self._places = [

@@ -70,7 +70,7 @@ def _topic(source: str | None) -> str | None:
 
 
 def expected(pattern: str, names: Sequence[str]) -> str:
-    """What a message says of a pattern that names nothing: ``expected some of ...; got '/x'``."""
+    """The message for a pattern that names nothing: ``expected some of ...; got '/x'``."""
     shown = list(names)
     if len(shown) > MOST_NAMES:
         close = difflib.get_close_matches(pattern, names, MOST_NAMES, cutoff=0.5)

@@ -31,7 +31,7 @@ def text_table(header: Sequence[str], rows: Sequence[Sequence[str]], left: Seque
 def html_table(
     header: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence[int], caption: str = ""
 ) -> str:
-    """The same as an HTML table, with a caption below it."""
+    """A table as HTML, with a caption below it."""
 
     def cells(tag: str, texts: Sequence[str]) -> str:
         aligned = ["left" if i in left else "right" for i in range(len(texts))]

@@ -203,8 +203,8 @@ ROBOCACHE_HOST_DEVICE Location<Compute> locate_outside(
   return location;
 }
 
-/// Whether a held row, `newest`, stands for a later target at `t`: it is real, and no older than the
-/// gap limit.
+/// Whether a held row, `newest`, stands for a later target at `t`: it is real, and no older than
+/// the gap limit.
 template <typename Time, typename Index, bool kIsOffset>
 ROBOCACHE_HOST_DEVICE bool held_is_valid(const BasicStreamPlan<Index>& plan,
                                          const EpisodeTimes<Time, Index, kIsOffset>& episode,
@@ -251,8 +251,8 @@ ROBOCACHE_HOST_DEVICE bool pair_is_valid(const BasicStreamPlan<Index>& plan,
 }
 
 /// The rows that make the target at `t`, given its bracket (of any content where the episode is
-/// empty or `t` NaN). `plan` says how gaps, outside and tolerance are meant. `holds_newest`: the rows
-/// are those that had arrived, the last of which a later target holds; else such a target lies
+/// empty or `t` NaN). `plan` says how gaps, outside and tolerance are meant. `holds_newest`: the
+/// rows are those that had arrived, the last of which a later target holds; else such a target lies
 /// outside the recording. Means and sums are window.h's.
 template <typename Compute, typename Time, typename Index, bool kIsOffset>
 ROBOCACHE_HOST_DEVICE Location<Compute> locate(const BasicStreamPlan<Index>& plan,

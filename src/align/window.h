@@ -37,8 +37,8 @@ ROBOCACHE_HOST_DEVICE bool is_after_rows(const EpisodeTimes<Time, Index, kIsOffs
 }
 
 /// What every method that adds rows does with a target outside the recording, a NaN, and an episode
-/// without rows. False if the target is none of these; with `holds_newest` (see `locate`), one after
-/// the last row is none.
+/// without rows. False if the target is none of these; with `holds_newest` (see `locate`), one
+/// after the last row is none.
 template <typename Time, typename Index, bool kIsOffset>
 ROBOCACHE_HOST_DEVICE bool window_outside(const BasicStreamPlan<Index>& plan,
                                           const EpisodeTimes<Time, Index, kIsOffset>& episode,

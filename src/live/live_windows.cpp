@@ -89,8 +89,8 @@ LiveWindows::Window& LiveWindows::add_window(const LiveStream& stream, LiveSourc
   return window;
 }
 
-/// Finds the window of the rows that one is relative to: of the output or, where the reference's own
-/// window reaches into the future, of undo.
+/// Finds the window of the rows that one is relative to: of the output or, where the reference's
+/// own window reaches into the future, of undo.
 void LiveWindows::relate(Window& window) const {
   const std::string& to = window.stream->relative_to;
   if (to.empty() || window.reference != nullptr) return;

@@ -24,7 +24,8 @@ namespace robocache {
 class LiveWindows {
  public:
   /// Throws ValueError and TypeError as the loader does, for streams that are not live too.
-  /// `streams` (checked ones), `layout`, `chain` and `sources` outlive this and stay where they are.
+  /// `streams` (checked ones), `layout`, `chain` and `sources` outlive this and stay where they
+  /// are.
   LiveWindows(const std::vector<LiveStream>& streams, const OutputLayout& layout,
               const TransformChain& chain, const LiveSources& sources, std::int64_t robots);
   LiveWindows(const LiveWindows&) = delete;

@@ -17,7 +17,7 @@ from typing import ParamSpec, TypeVar
 P = ParamSpec("P")
 R = TypeVar("R")
 
-# Of linux/capability.h: CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH.
+# From linux/capability.h: CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH.
 VERSION_3 = 0x20080522
 IGNORES_PERMISSIONS = 1 << 1 | 1 << 2
 
@@ -42,5 +42,5 @@ def _process() -> ProcessPoolExecutor:
 
 
 def unprivileged(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """What the function returns or raises in a process that permissions bind."""
+    """Calls a function in a process that permissions bind."""
     return _process().submit(function, *args, **kwargs).result()

@@ -75,7 +75,7 @@ def parts(result: Any) -> list[Any]:
 
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_arrays_in_arrays_out(name: str) -> None:
-    """Of arrays that may not be written to, too, with warnings as errors."""
+    """Read-only arrays too, with warnings as errors."""
     operation, arguments = OPERATIONS[name]
     expected = operation(*map(torch.from_numpy, arguments))
     locked = [argument.copy() for argument in arguments]

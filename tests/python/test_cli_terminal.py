@@ -151,7 +151,7 @@ def test_a_long_error_is_wrapped(tmp_path: Path) -> None:
 
 
 def complete(words: str) -> list[str]:
-    """What bash proposes for the last word."""
+    """Bash's proposals for the last word."""
     environment = {
         **os.environ,
         "_ROBOCACHE_COMPLETE": "complete_bash",

@@ -329,7 +329,7 @@ def test_speeds_are_no_angles() -> None:
 
 
 def test_an_impact_is_not_a_spike() -> None:
-    """What is at rest may be pushed once; speeds and forces may jump: only a note."""
+    """A robot at rest may be pushed once; speeds and forces may jump: only a note."""
     values = clean().values.copy()
     values[:, 1] = 0
     values[1500:, 1] = 1e-6 * np.arange(500)

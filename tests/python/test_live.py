@@ -310,7 +310,7 @@ def test_relative_actions_are_made_absolute() -> None:
 
 @pytest.mark.parametrize("steps_of_state", [None, [0.0, 0.02]])
 def test_what_training_did_is_undone(tmp_path: Path, steps_of_state: list[float] | None) -> None:
-    """The loader's actions, relative and normalised, come back as the store has them.
+    """The loader's actions, relative and normalized, come back as the store has them.
 
     Also where the state has offsets past the anchor: the robot pushes its rows all the same.
     """

@@ -1,4 +1,4 @@
-"""What users of torch's and LeRobot's loaders try first: it works, or the error names what does."""
+"""First attempts of users of torch's and LeRobot's loaders: they work, or the error helps."""
 
 from __future__ import annotations
 

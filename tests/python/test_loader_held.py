@@ -69,7 +69,7 @@ def test_a_row_that_is_not_real_is_held_and_padded(tmp_path: Path, device: str) 
 
 
 def test_late_rows_are_not_held(tmp_path: Path, device: str) -> None:
-    """What had arrived by the anchor: by `received`, or by the latency."""
+    """Only rows that had arrived by the anchor count: by `received`, or by the latency."""
     received = [START + t * MS for t in (4, 23, 61)]
     batch = batch_of(write(tmp_path, received=received), device)
     assert column(batch) == [1, 1, 2, 2, 4]
@@ -95,7 +95,7 @@ def test_before_the_first_row(tmp_path: Path, device: str) -> None:
 
 
 def test_quaternions_and_angles(tmp_path: Path, device: str) -> None:
-    """Held normalised and wrapped, and a quaternion of zeros is none."""
+    """Held rows are normalized and wrapped; a quaternion of zeros is invalid."""
     rows = np.array([[0, 0, 0, 2, 7.0], [0, 0, 3, 4, -7], [0, 0, 0, 0, 1]], np.float32)
     layout = [("slerp_xyzw", 4), ("angle", 1)]
     batch = batch_of(write(tmp_path, rows[:, :5]), device, [-0.011, 0.0], method={"x": layout})
@@ -110,7 +110,7 @@ def test_quaternions_and_angles(tmp_path: Path, device: str) -> None:
 
 
 def test_means(tmp_path: Path, device: str) -> None:
-    """Of the arrived rows that are real, in the window; held where it has none."""
+    """A mean takes the arrived valid rows in its window; it holds where there are none."""
     options: dict[str, Any] = {"method": {"x": "mean"}, "mean_window_s": 0.024, "outside": "nan"}
     batch = batch_of(write(tmp_path), device, **options)
     assert column(batch) == [1, 3, 4, 4, 4]  # of 0; 10 and 20; 20; held
@@ -126,7 +126,7 @@ def test_means(tmp_path: Path, device: str) -> None:
 
 
 def test_sums(tmp_path: Path, device: str) -> None:
-    """Of the arrived rows since the target before; 0 where none has come."""
+    """A sum takes the arrived rows since the previous target; 0 where there are none."""
     steps = [-0.01, -0.004, 0.0]
     options: dict[str, Any] = {"method": {"x": "sum"}, "outside": "nan"}
     batch = batch_of(write(tmp_path), device, steps, **options)

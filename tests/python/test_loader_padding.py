@@ -1,4 +1,4 @@
-"""What a loader says of padding when it is made: the summary, warnings, and an error."""
+"""Reports on padding at construction: the summary, warnings, and an error."""
 
 from __future__ import annotations
 

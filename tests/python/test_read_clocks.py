@@ -24,7 +24,7 @@ Stamping = Callable[[int], int]
 
 
 def simulated(received: int) -> int:
-    """Of a simulator that began 5 s before the recording; 2 ms before receipt."""
+    """The stamp of a simulator that began 5 s before the recording; 2 ms before receipt."""
     return received - START + 5 * SECOND - 2 * MS
 
 
@@ -117,7 +117,7 @@ def test_a_topic_alone(tmp_path: Path, topic: str) -> None:
 
 @pytest.mark.parametrize("storage", STORAGES)
 def test_a_causal_loader_sees_them(tmp_path: Path, storage: str) -> None:
-    """Of a simulated clock, every row has arrived; not one is missing in windows."""
+    """Under a simulated clock every row arrives; windows miss none."""
     pytest.importorskip("torch")
     import robocache as rc
 
@@ -303,7 +303,7 @@ def test_a_clock_that_begins_late(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_transforms_of_two_clocks(tmp_path: Path) -> None:
-    """Of /tf, each pair of frames has a clock of its own."""
+    """Each pair of frames in /tf may have its own clock."""
     robot = robot_of("bag")
     entries: list[Entry] = [*imus(robot, "/a", simulated), *imus(robot, "/b", simulated)]
     for i in range(50):

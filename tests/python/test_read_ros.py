@@ -245,7 +245,7 @@ def test_topics(tmp_path: Path, storage: str) -> None:
 
 
 def test_streams_that_only_messages_tell_are_chosen_by_name(tmp_path: Path, storage: str) -> None:
-    """Of transforms and joints, which streams there are is known once their messages are read."""
+    """The streams of transforms and joints are known once their messages are read."""
     robot = messages_for(storage)
     entries = imus(robot, [START, START + MS])
     joints = robot.joints(START, ["a", "b"], position=[1, 2], velocity=[3, 4])

@@ -319,7 +319,7 @@ ZEROS = ["0"] * 4
         ("m0,m1,m2,m3", [W, X, Y, Z], {"m": ("0123", None, None)}),
         ("q0,q1,q2,q3,q4,q5", [W, X, Y, Z, "0", "0"], {"q": ("012345", None, None)}),
         ("q1,q2,q3", [X, Y, Z], {"q": ("123", None, None)}),
-        # What is not complete stays apart, and so does what another column is called.
+        # Incomplete groups stay apart, and so do names that another column has.
         ("qx,qy,qw", [X, Y, W], {"qx": (None,) * 3, "qy": (None,) * 3, "qw": (None,) * 3}),
         ("q1,q3", [X, Y], {"q1": (None,) * 3, "q3": (None,) * 3}),
         ("q,q0,q1", [X, Y, Z], {"q": (None,) * 3, "q0": (None,) * 3, "q1": (None,) * 3}),

@@ -172,7 +172,7 @@ def test_streams_that_begin_long_before_the_anchors(tmp_path: Path) -> None:
         for i, name in enumerate(("arm", "hand", "burst")):
             times = np.arange(90) * 100_000_000 + i * 7_000_000
             values = rng.normal(size=(90, 2)).astype(np.float32)
-            # Of the last one, more rows arrive at once than its ring has room for.
+            # More rows of the last stream arrive at once than its ring has room for.
             received = np.maximum(times, 2_000_000_000) if name == "burst" else None
             episode.add(name, times, values, received=received)
     offsets = [-0.2, -0.1, 0.0]

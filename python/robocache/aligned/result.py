@@ -1,4 +1,4 @@
-"""What `align` returns: streams on one timeline, as arrays, a pandas table or a file."""
+"""The result of `align`: streams on one timeline, as arrays, a pandas table or a file."""
 
 from __future__ import annotations
 

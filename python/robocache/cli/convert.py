@@ -47,7 +47,7 @@ def run(
 
 
 def what_is_kept(destination: Path) -> str:
-    """What an interrupted conversion left, and how to go on."""
+    """The message after an interrupted conversion: the episodes kept, and how to resume."""
     command = f"`{shlex.join(['robocache', *sys.argv[1:]])}`"
     episodes = len(EpisodeStore(destination)) if is_store(destination) else 0
     if not episodes:

@@ -11,7 +11,7 @@ from typing import TextIO
 
 UNLIMITED = 1 << 20  # columns, where no terminal limits them
 
-# What a user copies stays in one piece: `commands`, pip's command line, quoted paths.
+# Text that a user copies is never wrapped: `commands`, pip's command line, quoted paths.
 _PIECES = re.compile(r"`[^`]*`|pip install \S+(?: '[^']*')?|'[^' ]*/[^']*'")
 
 
@@ -48,7 +48,7 @@ def wrap(text: str, width: int | None, indent: int = 0) -> list[str]:
 
 
 def _words(text: str) -> list[str]:
-    """What a line may break between."""
+    """The pieces of a text that a line may break between."""
     arguments = [a for a in sys.argv[1:] if " " in a]
     kept = sorted({form for a in arguments for form in (a, shlex.quote(a))}, key=len, reverse=True)
     pattern = "|".join([*map(re.escape, kept), _PIECES.pattern])

@@ -35,7 +35,7 @@ def find_each(sources: Sequence[PathLike]) -> list[str]:
     if not found:
         listed = ", ".join(str(source) for source in sources) or "no source"
         raise RecordingError(f"{listed}: expected a recording of a known format, got none")
-    # What was asked for by name is skipped with a word, not in silence.
+    # Sources that the user named are reported where they are skipped.
     return [*found.values(), *(os.path.abspath(other) for other in others)]  # noqa: PTH100
 
 

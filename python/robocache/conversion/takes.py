@@ -31,7 +31,7 @@ class _File:
 
 
 def propose_takes(destination: Path, paths: Sequence[str], options: ReadOptions) -> list[str]:
-    """What to say of files of one folder that overlap in time, of those that were converted.
+    """Messages that propose one episode for converted files of a folder that overlap in time.
 
     Files with the same streams are takes of their own where their clocks begin anew, as those of a
     data set do; others that overlap are proposed as one.

@@ -104,7 +104,7 @@ def _spikes(column: Floats) -> NDArray[np.intp]:
     if not finite.all() or len(np.unique(column)) <= SATURATED_LEVELS:
         return nothing
     steps = np.abs(np.diff(column))
-    # What rests as a rule may well be pushed once.
+    # A channel that is usually at rest may be pushed once.
     if np.median(steps) <= SPIKE_REST * float(
         np.quantile(column, 0.99) - np.quantile(column, 0.01)
     ):
@@ -143,7 +143,7 @@ def saturated(series: Series) -> Finding | None:
                 continue
             # What rests at the end of its range gets there slowly.
             if np.median(steps[entries]) > max(ABRUPT_SHARE * usual, NEAR_SHARE * np.ptp(finite)):
-                # What is at rest at zero, and what opens and closes, is meant to be there.
+                # Channels at rest at zero, and grippers, are expected at a limit.
                 meant = bool(is_gripper or limit == 0)
                 found.append((meant, channel, float(limit), float(at_end.mean()), at_end.argmax()))
     if not found:

@@ -10,7 +10,7 @@ from typing import Any
 
 from torch.utils.data._utils.fetch import _IterableDatasetFetcher
 
-# Of these, one calls `iter` of a data set, the other starts its generator.
+# The first calls `iter` of a data set, the second starts its generator.
 _FETCHER_CODE = (_IterableDatasetFetcher.__init__.__code__, _IterableDatasetFetcher.fetch.__code__)
 _ORDER = "shuffle= and seed= decide the order of samples, split=, episodes= and time_ranges= which"
 _WORKERS = "a launch on the device makes a whole batch, and no worker processes are needed"

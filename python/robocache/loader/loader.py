@@ -214,7 +214,7 @@ class Loader(
         # Of data sets of other libraries: which rows are anchors, and what batches are made into.
         _find_anchors: Callable[..., _anchors.Array] = _samples.find_anchors,
         _finish: Callable[[Batch], Batch] | None = None,
-        # Of loaders that users do not make: whether padding is worth no warning and no error.
+        # For loaders that the library makes: no warning and no error about padding.
         _is_quiet: bool = False,
         **foreign: NoReturn,
     ) -> None:

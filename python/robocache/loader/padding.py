@@ -1,4 +1,4 @@
-"""What a loader reports of padding before it loads rows: warnings, and an error.
+"""Reports on padding before a loader loads rows: warnings, and an error.
 
 Shares are of the samples that :mod:`looked_at` computes. Why a step is padded is found by relaxing
 one rule after the other: what is valid without `max_gap_s` is padded for a gap, and so on.
@@ -219,7 +219,7 @@ def _words(found: Sequence[Reason]) -> str:
 def _padding_text(
     looked: LookedAt, windows: Sequence[Window], seen: Mapping[str, Seen]
 ) -> str | None:
-    """What the warning says of keys that are mostly padded; None: there are none."""
+    """The warning about keys that are mostly padded; None if there are none."""
     shares = {key: float(of_key.is_pad.mean()) for key, of_key in seen.items()}
     padded = [window for window in windows if shares[window.key] > MOST_PADDED]
     padded.sort(key=lambda window: -shares[window.key])
@@ -266,7 +266,7 @@ def _refuse(window: Window, found: Sequence[Reason], samples: int) -> None:
 
 
 def _silence_text(looked: LookedAt, of: _Windows, seen: Mapping[str, Seen]) -> str | None:
-    """What the warning says of silences, where no `max_gap_s` does; None: there are none."""
+    """The warning about silences without a `max_gap_s`; None if there are none."""
     limits = {
         window.key: limit
         for window in of.windows.values()

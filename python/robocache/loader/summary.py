@@ -38,12 +38,12 @@ class StreamSummary:
     age_max_ms: float | None
     """The largest such age."""
     dataset_index: int | None = None
-    """Of a mixture: the loader that the stream is of."""
+    """In a mixture, the number of the stream's loader."""
 
 
 @dataclass(frozen=True, repr=False)
 class LoaderSummary:
-    """What :meth:`Loader.summary` returns: ``print`` shows it as a table, a notebook as HTML."""
+    """The result of :meth:`Loader.summary`: ``print`` shows a table, a notebook an HTML one."""
 
     streams: Sequence[StreamSummary]
     """In the order of the batch; of a mixture, loader by loader."""
@@ -54,7 +54,7 @@ class LoaderSummary:
 
     @property
     def caption(self) -> str:
-        """What shares and ages are of."""
+        """The number of samples behind shares and ages."""
         of = f" of {self.samples:,}" if self.looked_at < self.samples else ""
         return f"padded, age: of {self.looked_at:,}{of} sample{'s' * (self.samples != 1)}"
 

@@ -66,7 +66,7 @@ def offset_of(stamps: NDArray[np.int64], received: NDArray[np.int64]) -> Offset 
 
 @dataclass(frozen=True)
 class Clocks:
-    """What brings the times of a recording onto one clock."""
+    """Shifts that map the times of a recording onto one clock."""
 
     receipt_shift: int = 0
     """Nanoseconds to be added to times of receipt."""
@@ -181,7 +181,7 @@ class Survey:
         return False
 
     def clocks(self) -> Clocks:
-        """What brings all times onto the clock by which most topics are stamped."""
+        """The shifts that map all times onto the clock that stamps most topics."""
         offsets = {
             name: offset
             for name, topic in self._topics.items()

@@ -251,7 +251,7 @@ class MessageRecording(Recording):
     # ---- clocks
 
     def _compare_clocks(self) -> Clocks:
-        """What brings all times onto one clock."""
+        """The shifts that map all times onto one clock."""
         if not (any(is_static(c.topic) for c in self._channels) or self.options.stamp == "header"):
             return Clocks()
         survey, is_all = self._survey(PROBED_MESSAGES, PROBED_BYTES)
@@ -281,7 +281,7 @@ class MessageRecording(Recording):
         return survey, True
 
     def _stamper(self, channel: Channel) -> Stamper | None:
-        """What gives the stamps that a channel's messages hold; None if they never hold any."""
+        """The function that reads the stamps of a channel's messages; None if they have none."""
         name, kind = channel.topic, channel.kind
         if self.options.stamp != "header":
             return None

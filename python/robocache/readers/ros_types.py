@@ -248,7 +248,7 @@ def stamp_of(message: Message) -> int:
 
 
 def find_stamp(kind: str, types: Types) -> Stamp | None:
-    """What gives the stamp that a message of this type holds; None if it holds none."""
+    """The function that reads the stamp of a message of this type; None if it has none."""
     if any(name == "header" and desc == (_NAME, HEADER) for name, desc in types(kind)):
         return stamp_of
     if kind == CLOCK:

@@ -73,7 +73,7 @@ class _Part:
     recording: Recording
     episode: EpisodeReader
     names: dict[str, str]
-    """Of its streams here."""
+    """Its names of streams in the episode."""
     first: int = 0
     last: int = 0
     """ns: the times it covers."""

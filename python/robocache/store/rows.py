@@ -193,7 +193,7 @@ class Episode:
         return number is not None and self._store.rows(self.index, number).rows > 0
 
     def stream_info(self, name: str) -> StreamInfo:
-        """What the store says of one of its streams.
+        """The metadata of one of the store's streams.
 
         Raises:
             KeyError: The store has no such stream.

@@ -1,4 +1,4 @@
-"""What of an episode is drawn: a time range, the channels that vary most."""
+"""Selects the part of an episode to draw: a time range, the channels that vary most."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ class Header(NamedTuple):
     """The lines before the first row, and that row."""
 
     names: list[str]
-    """Of the columns; of a header that is a comment (``#timestamp [ns],x``) without its mark."""
+    """Names of the columns; a header in a comment (``#timestamp [ns],x``) is without its mark."""
     delimiter: str
     skip: int
     """Lines before the first row."""
@@ -70,7 +70,7 @@ def _fields(line: str, delimiter: str) -> list[str]:
 
 
 def _motive(lines: list[str]) -> Header:
-    """Of an export of Motive: ``robot.Rotation.X`` of what stands above one another.
+    """The header of a Motive export: its rows joined by column, as in ``robot.Rotation.X``.
 
     Rows for what a column belongs to: kind, name, an identifier, Rotation or Position, the axis.
     """

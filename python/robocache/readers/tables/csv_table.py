@@ -38,7 +38,7 @@ class CsvTable(Table):
 
     def _schema(self) -> Any:
         pa = require("pyarrow", FORMAT, "parquet")
-        # Of a small file the types come from all of it, and it is parsed when its rows are read.
+        # A small file has its types from all of its rows, and is parsed when these are read.
         # Its beginning says which columns there are, unless some of them begin without values.
         self._header = read_header(self.path)
         refuse_twice(self.path, "columns", self._header.names)
@@ -137,7 +137,7 @@ class CsvTable(Table):
 
     @contextlib.contextmanager
     def _reading(self) -> Iterator[None]:
-        """What pyarrow raises as a RecordingError that names the column, not its number."""
+        """Raises pyarrow's errors as a RecordingError that names the column, not its number."""
         try:
             with reading_arrow(self.path, FORMAT):
                 yield

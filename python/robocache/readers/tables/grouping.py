@@ -16,8 +16,8 @@ from robocache.readers.tables.names import (
 )
 
 Kind = Literal["number", "integer", "flag", "list"]
-"""Of a column: ``"integer"`` where float64 could not hold every value, ``"list"`` where each of its
-rows is a row of a stream. Columns of different kinds do not share a stream."""
+"""The kind of a column: ``"integer"`` where float64 could not hold every value, ``"list"`` where
+each of its rows is a row of a stream. Columns of different kinds do not share a stream."""
 
 AreUnit = Callable[[Sequence[str]], bool | None]
 """Whether four columns have norm 1 in the first rows; None where no row tells."""
@@ -32,7 +32,7 @@ class Group:
     channels: tuple[str, ...] | None = None
     """Names of the numbers of a row; None: one column, whose rows are the stream's."""
     units: str | None = None
-    """What all the columns' names say in brackets."""
+    """The units that the names of all columns have in brackets."""
     method: Method | None = None
     """Where there are quaternions among the channels."""
     is_guess: bool = False

@@ -1,4 +1,4 @@
-"""What the name of a column says: its unit, whether it is the time, and what it is a channel of.
+"""Rules for names of columns: their units, times, and the streams that they belong to.
 
 Everything that is guessed from a name is in the two tables here, `TIME_NAMES` and `PATTERNS`.
 """
@@ -82,7 +82,7 @@ class Pattern(NamedTuple):
 
     example: str
     regex: re.Pattern[str]
-    """Of a name without units: groups ``stream`` and ``channel``."""
+    """Matches a name without units: groups ``stream`` and ``channel``."""
     are_complete: Callable[[Sequence[str]], bool]
     """Whether these channels, in the order of the columns, make a stream."""
     is_guess: bool

@@ -80,7 +80,7 @@ class ParquetTable(Table):
         return first_rows(self._begin(columns), columns)
 
     def _time_sample(self, schema: Any) -> str:
-        """Of integers, so that those that can only be nanoseconds need no unit."""
+        """A sample of integer times: integers that can only be nanoseconds need no unit."""
         types = require("pyarrow", FORMAT, "parquet").types
         column = find_time_column(schema.names, self.options)
         if column is None or not types.is_integer(schema.field(column).type):

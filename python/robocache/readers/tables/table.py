@@ -1,4 +1,4 @@
-"""What CSV and Parquet files of one recording have in common: a time, and streams of columns.
+"""The common part of the CSV and Parquet readers: a time, and streams of columns.
 
 A row in which all columns of a stream are empty is not a row of that stream, so streams of several
 rates share a file.
@@ -193,7 +193,7 @@ def first_rows(rows: Any, columns: Sequence[str]) -> NDArray[np.float64]:
 
 
 def _guess(one: Group) -> str:
-    """What was read as one stream, for a note: ``columns qx, qy, qz, qw read as stream q``."""
+    """A note on grouped columns: ``columns qx, qy, qz, qw read as stream q``."""
     shown = [name.strip() for name in one.columns]
     if len(shown) > 4:
         shown = [f"{shown[0]} to {shown[-1]}"]
