@@ -429,6 +429,9 @@ def export(
     """Writes a store as a LeRobot v3.0 data set, every stream aligned to one rate.
 
     Each stream is aligned by its own method. Frames across gaps are counted: LeRobot has no mask.
+
+    Episodes whose rows are at the rate already are exported row by row. Streams that are sent
+    once, such as static transforms, are held in every frame.
     """
     from robocache.cli.export import run
 

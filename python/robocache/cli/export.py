@@ -33,6 +33,14 @@ def run(
         f"{destination}: LeRobot v3.0, {counted(report.episodes, 'episode')}, "
         f"{counted(report.frames, 'frame')} at {rate:g} Hz, {', '.join(report.features)}",
     )
+    if report.episodes_as_recorded:
+        say(
+            console,
+            f"{counted(report.episodes_as_recorded, 'episode')} at {rate:g} Hz already: rows as "
+            "recorded, nothing resampled",
+        )
+    if report.held:
+        say(console, f"sent once, held in every frame: {', '.join(report.held)}")
     if report.frames_across_gaps:
         say(
             console,

@@ -10,15 +10,19 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from robocache.doctor.finding import Times, usual_ns
+from robocache.doctor.finding import Times, duration, usual_ns
 from robocache.doctor.times import DAY_NS, GAP_PERIODS
 from robocache.fusion import Stream, fuse
+from robocache.matching import stored_names
 from robocache.names import Method
+from robocache.readers.ros_topics import is_static
 from robocache.store.episode_store import EpisodeStore
 from robocache.store.rows import Episode, StreamRows
 
 # What alignment computes with; rows of other types are chosen, not combined.
 COMBINED = (np.float16, np.float32, np.float64)
+
+TOLERANCE_NS = 100_000  # LeRobot's tolerance_s: a timestamp may be so far off its frame
 
 
 @dataclass(frozen=True)
@@ -40,7 +44,67 @@ class Column:
             if self.values is not None:
                 yield self.values[part]
             else:
-                yield np.stack([self.rows.values[row] for row in self.chosen[part]])
+                yield self.rows.values[self.chosen[part]]
+
+
+def held_streams(store: EpisodeStore, names: Sequence[str]) -> list[str]:
+    """The streams that are sent once and hold: static transforms, and at most a row an episode.
+
+    None where all streams are such: no other stream says when an episode begins and ends.
+    """
+    topics = dict(stored_names({name: store.streams[name].source for name in names}))
+    held = [
+        name
+        for name in names
+        if is_static(topics[name])
+        or all(name not in episode or len(episode[name]) == 1 for episode in store.episodes)
+    ]
+    return held if len(held) < len(names) else []
+
+
+def hold(rows: StreamRows, targets: Times) -> Column:
+    """The newest row at each target, however old; before the first row the first."""
+    chosen = np.maximum(np.searchsorted(rows.times, targets, "right") - 1, 0).astype(np.int64)
+    return _chosen(rows, chosen)
+
+
+def frames_of_rows(episode: Episode, streams: Sequence[str], rate: float) -> Times | None:
+    """[T] ns: the times of the frames, if row k of every stream is frame k; else None.
+
+    Each row is within LeRobot's tolerance of its frame's time.
+    """
+    times = episode[streams[0]].times
+    first, length = int(times[0]), int(times[-1]) - int(times[0])
+    steps = np.arange(len(times)) * (1e9 / rate)
+    if abs(float(steps[-1]) - length) > TOLERANCE_NS:
+        return None
+    frames: Times = first + np.rint(steps).astype(np.int64)
+    for name in streams:
+        times = episode[name].times
+        if len(times) != len(frames) or np.abs(times - frames).max() > TOLERANCE_NS:
+            return None
+    return frames
+
+
+def take(rows: StreamRows) -> Column:
+    """The rows as they are, one a frame."""
+    return _chosen(rows, np.arange(len(rows)))
+
+
+def _chosen(rows: StreamRows, chosen: NDArray[np.int64]) -> Column:
+    valid = np.ones(len(rows), np.bool_) if rows.valid is None else rows.valid
+    return Column(rows, None, chosen, ~valid[chosen])
+
+
+def without_overlap(episode: Episode, streams: Sequence[str]) -> str:
+    """Names the stream that begins last and the one that ends before."""
+    last = max(streams, key=lambda name: int(episode[name].times[0]))
+    first = min(streams, key=lambda name: int(episode[name].times[-1]))
+    apart = int(episode[last].times[0]) - int(episode[first].times[-1])
+    return (
+        f"expected streams that overlap in time, got {last!r}, which begins {duration(apart)} "
+        f"after {first!r} ends (--stream chooses others)"
+    )
 
 
 def timeline(episode: Episode, streams: Sequence[str], rate: float) -> Times:

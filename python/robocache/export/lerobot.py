@@ -23,7 +23,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from robocache.export.aligned import Column, align, stream_with_far_time, timeline
+from robocache.export.aligned import (
+    Column,
+    align,
+    frames_of_rows,
+    held_streams,
+    hold,
+    stream_with_far_time,
+    take,
+    timeline,
+    without_overlap,
+)
 from robocache.export.statistics import FeatureStatistics
 from robocache.export.video import VideoFile
 from robocache.matching import choose, stored_names
@@ -66,6 +76,11 @@ class Export:
     features: list[str] = field(default_factory=list)
     frames_across_gaps: int = 0
     """Frames made from rows that are far apart or not valid: LeRobot has no mask for them."""
+    held: list[str] = field(default_factory=list)
+    """Streams that are sent once (static transforms, a row an episode): their row is in every
+    frame, and says nothing of when an episode begins and ends."""
+    episodes_as_recorded: int = 0
+    """Episodes whose rows are at the rate already: each row is a frame, bit for bit."""
     skipped: list[tuple[int, str]] = field(default_factory=list)
     """Episodes that were left out, and why."""
     without_statistics: list[str] = field(default_factory=list)
@@ -92,6 +107,10 @@ def export_lerobot(
     stream is aligned by its own method; images, integers and flags take the row before (method
     ``"nearest"``: the nearest). LeRobot has no mask: frames across gaps are counted in the result.
 
+    An episode is not resampled where row k of every stream lies within 0.1 ms, LeRobot's
+    tolerance, of frame k: its rows are exported as they are. Streams that are sent once (static
+    transforms, and streams of at most one row in every episode) are held in every frame.
+
     Args:
         store: The store, or its folder.
         destination: The data set's folder, which must not exist.
@@ -107,7 +126,8 @@ def export_lerobot(
 
     Raises:
         StoreError: For a store that is damaged.
-        ValueError: For a rate or stream that can't be, or if no episode can be exported.
+        ValueError: For a rate or stream that can't be, or if no episode can be exported; the
+            message names the stream.
         FileExistsError: If the destination is there.
         MissingLibrary: If pyarrow is not installed; for images PyAV or Pillow.
     """
@@ -147,6 +167,7 @@ def export_lerobot(
         raise
     report.episodes, report.frames = writer.episodes, writer.frames
     report.frames_across_gaps = writer.across_gaps
+    report.held, report.episodes_as_recorded = writer.held, writer.as_recorded
     report.without_statistics = writer.without_statistics
     return report
 
@@ -188,7 +209,8 @@ class _Writer:
     def __init__(
         self, store: EpisodeStore, names: Sequence[str], root: Path, rate: float, video: bool
     ) -> None:
-        self.episodes = self.frames = self.across_gaps = 0
+        self.episodes = self.frames = self.across_gaps = self.as_recorded = 0
+        self.held = held_streams(store, names)
         self.without_statistics: list[str] = []
         self._store = store
         self._names = names
@@ -209,13 +231,24 @@ class _Writer:
         missing = [name for name in self._names if name not in episode]
         if missing:
             return f"expected all streams, got none of {', '.join(missing)}"
-        far = stream_with_far_time(episode, self._names)
+        moving = [name for name in self._names if name not in self.held]
+        far = stream_with_far_time(episode, moving)
         if far is not None:
             return f"expected times without a jump of more than a day, got one in {far}"
-        targets = timeline(episode, self._names, self._rate)
+        targets = frames_of_rows(episode, moving, self._rate)
+        is_as_recorded = targets is not None
+        if targets is None:
+            targets = timeline(episode, moving, self._rate)
         if len(targets) == 0:
-            return "expected streams that overlap in time, got none"
-        columns = {name: align(self._store, episode, name, targets) for name in self._names}
+            return without_overlap(episode, moving)
+        columns = {}
+        for name in self._names:
+            if name in self.held:
+                columns[name] = hold(episode[name], targets)
+            elif is_as_recorded:
+                columns[name] = take(episode[name])
+            else:
+                columns[name] = align(self._store, episode, name, targets)
         across = np.zeros(len(targets), bool)
         for column in columns.values():
             across |= column.across_gaps
@@ -241,6 +274,7 @@ class _Writer:
         row |= self._data.add(table)
         self._index.append(row)
         self.across_gaps += int(across.sum())
+        self.as_recorded += is_as_recorded
         self.episodes += 1
         self.frames += len(targets)
         return None
