@@ -175,6 +175,97 @@ def test_late_repeated_and_impossible_stamps(tmp_path: Path) -> None:
     assert recording.notes["messages of esc earlier than the one before them, sorted by time"] == 1
 
 
+def two_topics(stamps: list[int]) -> Log:
+    """`imu` with these stamps, each message followed by one of `preflight`, which is stamped 0."""
+    log = Log()
+    log.format("imu", "uint64_t timestamp;float x;")
+    log.format("preflight", "uint64_t timestamp;float y;")
+    log.topic(0, "imu")
+    log.topic(1, "preflight")
+    for i, stamp in enumerate(stamps):
+        log.message(0, "Qf", stamp, i)
+        log.message(1, "Qf", 0, i)
+    return log
+
+
+AHEAD = "messages of imu stamped more than 1 s ahead of the log"
+
+
+@pytest.mark.parametrize("at", [0, 1, 12, 100, 238, 249])
+def test_a_stamp_ahead_of_the_log(tmp_path: Path, at: int) -> None:
+    """One bogus stamp of 1,193 s in a log of 25 s: its row goes, and moves no other."""
+    stamps = [1_000_000 + 100_000 * i for i in range(250)]
+    good = stamps[:at] + stamps[at + 1 :]
+    logged = stamps[max(at - 1, 0)]
+    spoiled = [*stamps[:at], 1_193_000_000, *stamps[at + 1 :]]
+    streams, recording = read(two_topics(spoiled).save(tmp_path / "a.ulg"))
+    np.testing.assert_array_equal(streams["imu"].times, np.array(good) * US)
+    np.testing.assert_array_equal(streams["imu"].values[:, 0], np.delete(np.arange(250), at))
+    neighbors = [*stamps[:at], logged, *stamps[at + 1 :]]
+    np.testing.assert_array_equal(streams["preflight"].times, np.array(neighbors) * US)
+    where = f"the first 1,193.000000 s, logged at {logged / 1e6:.6f} s"
+    text = "messages of preflight, all stamped 0 us, timed by the newest stamp logged before them"
+    repeated = {"messages of preflight that repeat the time of the one before": 1}
+    assert recording.notes == {
+        f"{AHEAD}, left out ({where})": 1,
+        text: 250,
+        **(repeated if at else {}),
+    }
+
+
+def test_several_stamps_ahead_of_the_log(tmp_path: Path) -> None:
+    stamps = [1_000_000 + 100_000 * i for i in range(100)]
+    for at in (40, 41, 70):
+        stamps[at] += 50_000_000
+    streams, recording = read(two_topics(stamps).save(tmp_path / "a.ulg"), topics=("imu",))
+    expected = np.delete(np.arange(100), [40, 41, 70])
+    np.testing.assert_array_equal(streams["imu"].values[:, 0], expected)
+    where = "the first 55.000000 s, logged at 4.900000 s"
+    assert recording.notes == {f"{AHEAD}, left out ({where})": 3}
+
+
+@pytest.mark.parametrize(
+    "stamps",
+    [
+        # The logger lost 20 s, and wrote few messages after that, or many.
+        [1_000_000 + 10_000 * i + 20_000_000 * (i >= 40) for i in range(42)],
+        [1_000_000 + 10_000 * i + 20_000_000 * (i >= 40) for i in range(99)],
+        # A message every 2 s.
+        [1_000_000 + 2_000_000 * i for i in range(40)],
+        # Latched messages, older than the log, around the first that is not.
+        [2_000 + i for i in range(20)] + [9_000_000] + [3_000 + i for i in range(20)],
+    ],
+)
+def test_stamps_that_are_not_ahead_of_the_log(tmp_path: Path, stamps: list[int]) -> None:
+    log = two_topics(stamps)
+    if stamps[0] < 1_000_000:
+        log.data = log.data[:8] + struct.pack("<Q", 8_999_000) + log.data[16:]
+    streams, recording = read(log.save(tmp_path / "a.ulg"), topics=("imu",))
+    np.testing.assert_array_equal(streams["imu"].times, np.sort(stamps) * US)
+    assert not [note for note in recording.notes if "ahead" in note]
+
+
+def test_what_is_no_stamp_is_ahead_of_nothing(tmp_path: Path) -> None:
+    """A topic whose first field is another number, and one that is stamped once and for all."""
+    log = Log()
+    log.format("count", "uint64_t count;uint64_t timestamp;")
+    log.format("imu", "uint64_t timestamp;float x;")
+    log.format("latched", "uint64_t timestamp;float y;")
+    for key, name in enumerate(("count", "imu", "latched")):
+        log.topic(key, name)
+    stamps = [1_000_000 + 100_000 * i for i in range(60)]
+    for i, stamp in enumerate(stamps):
+        for _ in range(3):
+            log.message(0, "QQ", i, stamp)
+            log.message(2, "Qf", 2_000, i)
+        log.message(1, "Qf", stamp, i)
+    log.message(0, "QQ", 1 << 40, stamps[-1])
+    streams, recording = read(log.save(tmp_path / "a.ulg"))
+    np.testing.assert_array_equal(streams["imu"].times, np.array(stamps) * US)
+    assert len(streams["count"].times) == 181
+    assert not [note for note in recording.notes if "ahead" in note]
+
+
 def test_a_log_that_was_cut(tmp_path: Path) -> None:
     """What an aircraft that lost power leaves: read as far as it goes, and said."""
     log = small_log(list(range(1000, 30000, 1000)))

@@ -5,7 +5,9 @@ A log is one episode; each topic, and each instance of one, makes streams as `gr
 
 from __future__ import annotations
 
+import array
 import contextlib
+import functools
 import io
 import mmap
 import re
@@ -45,10 +47,15 @@ GROUP_BYTES = 256 << 20
 """pyulog holds what it reads. So topics are read together up to this many bytes; larger logs are
 read in several passes."""
 
-_TOPIC, _DATA = ord("A"), ord("D")  # kinds of records
+_TOPIC, _DATA, _FORMAT = ord("A"), ord("D"), ord("F")  # kinds of records
 _US = 1000
 _LATEST_STAMP = (2**63 - 1) // _US  # microseconds that fit int64 nanoseconds
 _QUATERNIONS = ("q", "q_d")  # PX4 stores w first
+_AHEAD = 1_000_000
+"""Microseconds that a stamp may be ahead of the messages around it: a logger writes a message
+within milliseconds of its stamp."""
+_AROUND = 15
+"""Messages before, and after, that a stamp is compared with."""
 
 
 # ---- what the file holds -------------------------------------------------------------------------
@@ -64,6 +71,21 @@ class Contents:
     """Topic: how much data it has."""
     is_whole: bool = True
     """Whether the last record ends with the file and nothing in between is unknown."""
+    start: int = 0
+    """When the log began, us."""
+    keys: NDArray[np.uint16] = field(default_factory=lambda: np.empty(0, np.uint16))
+    """[messages] ids, in the order in which the messages were logged."""
+    stamps: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+    """[messages] us; -1 where a message says nothing of its time."""
+    is_ahead: NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, np.bool_))
+    """[messages] whether a stamp is bogus: `ahead_of_the_log`."""
+
+    def logged(self) -> NDArray[np.int64]:
+        """[messages] the newest stamp (us) of the messages up to each: about when it was logged."""
+        newest: NDArray[np.int64] = np.where(self.is_ahead, self.start, self.stamps)
+        np.maximum(newest, self.start, out=newest)
+        np.maximum.accumulate(newest, out=newest)
+        return newest
 
 
 def _records(log: Any) -> Iterator[tuple[int, int, int, int]]:
@@ -85,7 +107,7 @@ def _mapped(path: Path) -> Iterator[Any]:
 
 
 def look_at(path: Path) -> Contents:
-    """Which topics a log has, without reading their messages.
+    """The topics of a log, and its stamps in the order of the file.
 
     Raises:
         RecordingError: If it is not a log.
@@ -94,42 +116,100 @@ def look_at(path: Path) -> Contents:
     if not head(path).startswith(MAGIC):
         raise RecordingError(f"{path}: expected {WHAT}, got one that begins with {head(path, 8)!r}")
     sizes: Counter[int] = Counter()
+    begin_with_stamp: set[str] = set()
+    keys, stamps = array.array("H"), array.array("Q")
+    unpack = struct.Struct("<Q").unpack_from
     end = 16
     with _mapped(path) as log:
+        if len(log) >= end:
+            contents.start = min(unpack(log, 8)[0], _LATEST_STAMP)
         for kind, at, size, key in _records(log):
             end = at + size
             if kind == _DATA:
                 sizes[key] += size
+                keys.append(key)
+                stamps.append(unpack(log, at + 2)[0] if size >= 10 else 0)
             elif kind == _TOPIC and size > 3:
                 instance, key = log[at], int.from_bytes(log[at + 1 : at + 3], "little")
                 name = log[at + 3 : at + size].decode("ascii", "replace")
                 contents.topics[key] = (name, instance)
+            elif kind == _FORMAT:
+                name, _, fields = log[at : at + size].decode("ascii", "replace").partition(":")
+                if fields.startswith("uint64_t timestamp;"):
+                    begin_with_stamp.add(name)
         contents.is_whole = end == len(log)
     for key, (name, _) in contents.topics.items():
         if key in sizes:
             contents.bytes[name] = contents.bytes.get(name, 0) + sizes[key]
+    contents.keys = np.array(keys, np.uint16)
+    stamped = {key for key, (name, _) in contents.topics.items() if name in begin_with_stamp}
+    contents.stamps = _times_of(contents.keys, np.array(stamps, np.uint64), stamped)
+    told = np.flatnonzero(contents.stamps >= 0)
+    contents.is_ahead = np.zeros(len(keys), np.bool_)
+    contents.is_ahead[told] = ahead_of_the_log(contents.stamps[told], contents.start)
     return contents
 
 
-def logged_after(path: Path, keys: set[int]) -> dict[int, list[int]]:
-    """For the messages of these ids, the newest stamp (us) of other messages logged before each.
+def _times_of(
+    keys: NDArray[np.uint16], stamps: NDArray[np.uint64], stamped: set[int]
+) -> NDArray[np.int64]:
+    """The stamps that tell a time; -1 for the others.
 
-    A log has its messages in the order in which they were logged, so this is about when that was.
-    The stamp is the first field of a message.
+    Stamps of 0, impossible stamps, and those of a topic that is stamped once and for all tell none.
     """
-    times: dict[int, list[int]] = {key: [] for key in keys}
-    unpack = struct.Struct("<Q").unpack_from
-    with _mapped(path) as log:
-        (newest,) = unpack(log, 8)
-        for kind, at, size, key in _records(log):
-            if kind == _DATA and size >= 10:
-                if key in times:
-                    times[key].append(newest)
-                else:
-                    (stamp,) = unpack(log, at + 2)
-                    if newest < stamp <= _LATEST_STAMP:
-                        newest = stamp
+    tells = (stamps > 0) & (stamps <= _LATEST_STAMP)
+    for key in np.unique(keys).tolist():
+        of_topic = keys == key
+        if key not in stamped or _is_stamped_once(stamps[of_topic]):
+            tells &= ~of_topic
+    times = np.where(tells, stamps, 0).astype(np.int64)
+    times[~tells] = -1
     return times
+
+
+def ahead_of_the_log(stamps: NDArray[np.int64], start: int) -> NDArray[np.bool_]:
+    """Marks bogus stamps: ahead of the messages logged before them and of those after them.
+
+    A log has its messages in the order in which they were logged. So a stamp ahead of the median of
+    those before it is bogus unless those after it follow: after a dropout they do. Stamps older
+    than the log (messages that are latched) count as the log's start.
+
+    Args:
+        stamps: [n] us, in the order of the file.
+        start: When the log began, us.
+    """
+    count = len(stamps)
+    is_ahead = np.zeros(count, np.bool_)
+    if count < 2:
+        return is_ahead
+    times = np.maximum(stamps, start)
+    none = np.full(_AROUND, np.iinfo(np.int64).max)
+    padded = np.concatenate([np.full(_AROUND, start), times, none])
+    around = np.lib.stride_tricks.sliding_window_view(padded, _AROUND)
+    before, after = around[:count], around[_AROUND + 1 :]
+    # Medians are no less than the least: few messages of a good log are to be looked at further.
+    least = np.maximum(_least(before), _least(after))
+    rows = np.flatnonzero(times[:-1] - _AHEAD > least[:-1])
+    for part in np.array_split(rows, 1 + len(rows) // 65536):
+        followers = np.minimum(count - 1 - part, _AROUND)
+        newest = np.maximum(
+            np.median(before[part], axis=1),
+            np.sort(after[part], axis=1)[np.arange(len(part)), (followers - 1) // 2],
+        )
+        is_ahead[part] = times[part] - _AHEAD > newest
+    # Nothing follows the last. It is bogus if the log would be more than twice as long with it.
+    newest = times[:-1][~is_ahead[:-1]].max(initial=start)
+    allowed = max(_AHEAD, newest - start)
+    is_ahead[-1] = count > _AROUND and times[-1] - newest > allowed
+    return is_ahead
+
+
+def _least(windows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The least of each row, a column at a time: the windows overlap in memory."""
+    least: NDArray[np.int64] = windows[:, 0].copy()
+    for column in windows.T[1:]:
+        np.minimum(least, column, out=least)
+    return least
 
 
 # ---- reading -------------------------------------------------------------------------------------
@@ -166,17 +246,15 @@ class UlogRecording(Recording):
         """The rows of the one episode, topic by topic."""
         for names in self._groups():
             log = self._load(names)
-            chosen = [
-                data
-                for data in log.data_list
-                if self._selection.reads(stream_name(data.name, data.multi_id))
-            ]
-            once = {data.msg_id for data in chosen if _is_stamped_once(data)}
-            logged = logged_after(self.path, once) if once else {}
-            for data in chosen:
-                yield from self._topic(data, logged.get(data.msg_id))
+            for data in log.data_list:
+                if self._selection.reads(stream_name(data.name, data.multi_id)):
+                    yield from self._topic(data)
         self._selection.check()
         self._note_log(log)
+
+    @functools.cached_property
+    def _logged(self) -> NDArray[np.int64]:
+        return self._contents.logged()
 
     def _groups(self) -> list[list[str]]:
         """The topics to read, in groups that are small enough to hold."""
@@ -210,11 +288,8 @@ class UlogRecording(Recording):
         elif not self._contents.is_whole:
             self.notes["logs that end within a record: its last messages are missing"] += 1
 
-    def _topic(self, data: Any, logged: list[int] | None) -> Iterator[Rows]:
-        """The streams of one instance of a topic.
-
-        `logged` says when its messages were logged, us, where they are stamped once and for all.
-        """
+    def _topic(self, data: Any) -> Iterator[Rows]:
+        """The streams of one instance of a topic."""
         name = stream_name(data.name, data.multi_id)
         # A damaged definition may name fields that the messages do not have.
         with reading(self.path, WHAT, LookupError, ValueError):
@@ -222,19 +297,29 @@ class UlogRecording(Recording):
             streams = list(self._streams(name, data))
         streams = [one for one in streams if self._selection.wants(one[0], name)]
         refuse_twice(self.path, f"streams of {name}", [stream for stream, *_ in streams])
-        if logged is not None:
+        of_topic = self._contents.keys == data.msg_id
+        if _is_stamped_once(stamps):
+            logged = self._logged[of_topic]
             what = f"messages of {name}, all stamped {stamps[0]} us"
             if len(logged) != len(stamps):
                 self.notes[f"{what}, left out"] += len(stamps)
                 return
             self.notes[f"{what}, timed by the newest stamp logged before them"] += len(stamps)
-            stamps = np.array(logged, np.uint64)
-        possible = stamps <= _LATEST_STAMP
-        kept = np.flatnonzero(possible)
+            stamps = logged.astype(np.uint64)
+        impossible, is_ahead = stamps > _LATEST_STAMP, np.zeros(len(stamps), np.bool_)
+        ahead = np.flatnonzero(of_topic & self._contents.is_ahead)
+        if ahead.size:
+            bogus, logged = self._contents.stamps[ahead], self._logged[ahead]
+            is_ahead = np.isin(stamps, bogus.astype(np.uint64))
+            self.notes[
+                f"messages of {name} stamped more than {_AHEAD / 1e6:g} s ahead of the log, left "
+                f"out (the first {bogus[0] / 1e6:,.6f} s, logged at {logged[0] / 1e6:,.6f} s)"
+            ] += int(np.count_nonzero(is_ahead))
+        kept = np.flatnonzero(~(impossible | is_ahead))
         times: Times = stamps[kept].astype(np.int64) * _US
         steps = np.diff(times)
         for what, rows in (
-            ("with an impossible stamp, left out", ~possible),
+            ("with an impossible stamp, left out", impossible),
             ("that repeat the time of the one before", steps == 0),
             ("earlier than the one before them, sorted by time", steps < 0),
         ):
@@ -282,11 +367,11 @@ class UlogRecording(Recording):
                 facts = StreamFacts(group.method, None, group.fields, source=source)
                 found = [columns[prefix + key] for key in group.fields]
                 yield below(path, group.name), facts, found, group.dtype
-        for array, found in arrays.items():
+        for field_name, found in arrays.items():
             dtype = found[0].dtype
-            is_turn = array.rpartition(".")[2] in _QUATERNIONS and len(found) == 4
+            is_turn = field_name.rpartition(".")[2] in _QUATERNIONS and len(found) == 4
             method = "slerp_wxyz" if is_turn and dtype.kind == "f" else method_of(dtype)
-            yield below(name, _path(array)), StreamFacts(method, source=source), found, dtype
+            yield below(name, _path(field_name)), StreamFacts(method, source=source), found, dtype
 
 
 def _path(name: str) -> str:
@@ -294,10 +379,11 @@ def _path(name: str) -> str:
     return re.sub(r"\[(\d+)\]", r".\1", name.replace(".", "/"))
 
 
-def _is_stamped_once(data: Any) -> bool:
+def _is_stamped_once(stamps: NDArray[np.uint64]) -> bool:
     """Whether all messages of a topic have one stamp, or none: it says nothing of their times."""
-    stamps = data.data.get("timestamp", ())
-    return len(stamps) > 0 and (stamps == stamps[0]).all() and (len(stamps) > 1 or stamps[0] == 0)
+    if len(stamps) == 0:
+        return False
+    return bool((stamps == stamps[0]).all()) and (len(stamps) > 1 or stamps[0] == 0)
 
 
 def stream_name(topic: str, instance: int) -> str:
