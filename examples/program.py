@@ -1,10 +1,12 @@
-"""What the examples share as programs: a clock for the parts of a step, and options."""
+"""Shared parts of the examples: a clock for the parts of a step, checkpoints, and options."""
 
 from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Mapping
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, NoReturn
 
 import torch
@@ -41,6 +43,13 @@ class Clock:
 
     def _seconds(self, a: Any, b: Any) -> float:
         return float(a.elapsed_time(b)) * 1e-3 if self._is_cuda else float(b - a)
+
+
+def save_checkpoint(path: Path, state: Mapping[str, Any]) -> None:
+    """Writes a checkpoint whole or not at all; a run killed meanwhile keeps the one before."""
+    partial = path.with_suffix(".partial")
+    torch.save(state, partial)
+    partial.replace(path)
 
 
 class Parser(argparse.ArgumentParser):

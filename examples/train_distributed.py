@@ -19,7 +19,6 @@ import argparse
 import os
 import time
 from pathlib import Path
-from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -28,7 +27,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 import robocache as rc
-from program import Parser, count, name_of, natural
+from program import Parser, count, name_of, natural, save_checkpoint
 from pusht import task
 from pusht.loaders import ACTIONS, STATES
 from pusht.policy import DiffusionPolicy
@@ -65,19 +64,6 @@ def make_loader(store: rc.EpisodeStore, options: argparse.Namespace) -> rc.Loade
         replicate=not options.split,
         device=options.device,
     )
-
-
-def save(path: Path, step: int, model: nn.Module, optimizer: Any, loader: rc.Loader) -> None:
-    """A checkpoint, written whole or not at all; a loader's state is the same on every rank."""
-    partial = path.with_suffix(".partial")
-    state = {
-        "step": step,
-        "model": model.state_dict(),
-        "optimizer": optimizer.state_dict(),
-        "loader": loader.state_dict(),
-    }
-    torch.save(state, partial)
-    partial.replace(path)
 
 
 def train(options: argparse.Namespace) -> None:
@@ -117,7 +103,13 @@ def train(options: argparse.Namespace) -> None:
         if not warm:  # the first step is left out, in which kernels load
             warm, began = step, now(device)
         if rank == 0 and (step % options.save == 0 or step == options.steps):
-            save(checkpoint, step, model, optimizer, loader)
+            state = {
+                "step": step,
+                "model": model.state_dict(),
+                "optimizer": optimizer.state_dict(),
+                "loader": loader.state_dict(),  # the same on every rank
+            }
+            save_checkpoint(checkpoint, state)
     seconds = now(device) - began
     mean = loss.detach() / ranks
     dist.all_reduce(mean)

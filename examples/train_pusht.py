@@ -3,13 +3,17 @@
 Examples:
 
     python examples/train_pusht.py                                  # about a minute on a CPU
+    python examples/train_pusht.py --resume                         # goes on, if it was stopped
     python examples/train_pusht.py --device cuda --loader robocache torch lerobot robomimic
     python examples/train_pusht.py --device cuda --data pusht.zarr  # diffusion-policy's recordings
 
-Without --data it generates demonstrations (pusht/task.py), and lets the trained policy push. With
-several loaders each trains a policy of its own from the same start, on the same episodes; the table
-compares them. The same command gives the same losses, to the bit, on the same machine. Needs
-matplotlib; --data of a zarr needs zarr, --loader lerobot and robomimic those libraries.
+Without --data it generates demonstrations (pusht/task.py), and lets the trained policy push. Every
+--save steps and at the end it writes checkpoint.pt (weights, optimizer, the loader's state), from
+which --resume goes on with the very next sample; policy_spec.json is all that a robot needs to make
+the policy's inputs, and at the end a replay compares them with the loader's. With several loaders
+each trains a policy of its own from the same start, on the same episodes; the table compares them.
+The same command gives the same losses, to the bit, on the same machine. Needs matplotlib; --data of
+a zarr needs zarr, --loader lerobot and robomimic those libraries.
 """
 
 from __future__ import annotations
@@ -21,7 +25,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +36,7 @@ from rich.table import Table
 from torch import Tensor
 
 import robocache as rc
-from program import Clock, Parser, count, name_of, natural
+from program import Clock, Parser, count, name_of, natural, save_checkpoint
 from pusht import drawing, task
 from pusht.loaders import (
     ACTIONS,
@@ -40,6 +44,7 @@ from pusht.loaders import (
     STATES,
     Batch,
     Data,
+    FromRobocache,
     default_workers,
     split,
     validation_batch,
@@ -49,6 +54,7 @@ from pusht.policy import DiffusionPolicy
 EPISODES = 300  # that are generated
 FIRST_LOOK, NEXT_LOOK = 5, 1.08  # at the validation loss: a step, and times that step each time
 AVERAGE = 0.005  # how much of the weights goes into their running mean in a step; at first more
+HISTORY = ("waits", "works", "evaluated", "losses")  # of a Run, that checkpoints hold
 EXECUTED = 4  # actions of a chunk, before the policy looks again
 TRIALS = 50  # of the trained policy
 
@@ -103,48 +109,128 @@ class Run:
         return None
 
 
+@dataclass(frozen=True)
+class Saving:
+    """Where a training run is saved, how often, and whether it goes on from there."""
+
+    folder: Path
+    every: int  # steps
+    resume: bool
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.folder / "checkpoint.pt"
+
+    @property
+    def spec(self) -> Path:
+        return self.folder / "policy_spec.json"
+
+
+class Training:
+    """A training run under way: everything that a checkpoint has to hold."""
+
+    def __init__(self, loader: str, data: Data, options: Options) -> None:
+        torch.manual_seed(options.seed)
+        self.options = options
+        self.random = torch.Generator(data.device).manual_seed(options.seed)
+        self.policy = make_policy(data.store, options.width).to(data.device)
+        self.averaged = copy.deepcopy(self.policy).requires_grad_(False)
+        self.weights: list[Tensor] = list(self.policy.parameters())
+        self.means: list[Tensor] = list(self.averaged.parameters())
+        self.optimizer = torch.optim.AdamW(self.weights, lr=1e-3, weight_decay=1e-4, fused=True)
+        self.rate = torch.optim.lr_scheduler.LambdaLR(self.optimizer, learning_rate(options.steps))
+        self.batches = LOADERS[loader](data, options.batch_size, options.seed, options.workers)
+        self.run = Run(loader, self.averaged, options.batch_size)
+        self.steps = 0  # done
+
+    @property
+    def loader(self) -> rc.Loader:
+        """RoboCache's: the other loaders can't be resumed."""
+        assert isinstance(self.batches, FromRobocache)
+        return self.batches.loader
+
+    def step(self, clock: Clock) -> None:
+        clock.mark()
+        batch = next(self.batches)
+        clock.mark()
+        loss = self.policy.loss(batch["state"], batch["action"], batch["is_pad"], self.random)
+        self.optimizer.zero_grad()
+        torch.autograd.backward(loss)
+        self.optimizer.step()
+        self.rate.step()
+        self.steps += 1
+        with torch.no_grad():
+            torch._foreach_lerp_(self.means, self.weights, max(AVERAGE, 9 / (9 + self.steps)))
+        clock.mark()
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "options": asdict(self.options),
+            "steps": self.steps,
+            "policy": self.policy.state_dict(),
+            "averaged": self.averaged.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "rate": self.rate.state_dict(),
+            "random": self.random.get_state(),
+            "loader": self.loader.state_dict(),
+            "run": {name: getattr(self.run, name) for name in HISTORY},
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        for name in ("steps", "batch_size", "width", "seed"):
+            expected, got = state["options"][name], getattr(self.options, name)
+            if got != expected:
+                raise ValueError(
+                    f"--{name.replace('_', '-')}: expected {expected}, as the checkpoint was "
+                    f"trained with, got {got} (train anew without --resume)"
+                )
+        self.steps = state["steps"]
+        self.policy.load_state_dict(state["policy"])
+        self.averaged.load_state_dict(state["averaged"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.rate.load_state_dict(state["rate"])
+        self.random.set_state(state["random"])
+        self.loader.load_state_dict(state["loader"])
+        for name in HISTORY:
+            setattr(self.run, name, state["run"][name])
+
+
 def train(
-    loader: str, data: Data, options: Options, show: Callable[[int, float], None] | None = None
+    loader: str,
+    data: Data,
+    options: Options,
+    saving: Saving | None = None,
+    show: Callable[[int, float], None] | None = None,
 ) -> Run:
-    """Trains a policy from scratch; its times are without evaluation.
+    """Trains a policy; its times are without evaluation and checkpoints.
 
     On a GPU, what lies between asking for a batch and having it is time in which the GPU has
     nothing to train on: it waits for the CPU, copies, or makes the batch.
     """
-    torch.manual_seed(options.seed)
-    random = torch.Generator(data.device).manual_seed(options.seed)
-    policy = make_policy(data.store, options.width).to(data.device)
-    averaged = copy.deepcopy(policy).requires_grad_(False)
-    weights: list[Tensor] = list(policy.parameters())
-    means: list[Tensor] = list(averaged.parameters())
-    optimizer = torch.optim.AdamW(weights, lr=1e-3, weight_decay=1e-4, fused=True)
-    rate = torch.optim.lr_scheduler.LambdaLR(optimizer, learning_rate(options.steps))
-    held_out = validation_batch(data)
-    batches = LOADERS[loader](data, options.batch_size, options.seed, options.workers)
+    training, clock = Training(loader, data, options), Clock(data.device)
+    run, held_out = training.run, validation_batch(data)
+    if saving is not None and saving.resume:
+        state = torch.load(saving.checkpoint, map_location="cpu", weights_only=True)
+        training.load_state_dict(state)
 
-    run, clock = Run(loader, averaged, options.batch_size), Clock(data.device)
-    next_look = float(FIRST_LOOK)
-    for step in range(1, options.steps + 1):
-        clock.mark()
-        batch = next(batches)
-        clock.mark()
-        loss = policy.loss(batch["state"], batch["action"], batch["is_pad"], random)
-        optimizer.zero_grad()
-        torch.autograd.backward(loss)
-        optimizer.step()
-        rate.step()
-        with torch.no_grad():
-            torch._foreach_lerp_(means, weights, max(AVERAGE, 9 / (9 + step)))
-        clock.mark()
-        if step >= next_look or step == options.steps:
-            next_look = step * NEXT_LOOK
+    while training.steps < options.steps:
+        training.step(clock)
+        steps, is_last = training.steps, training.steps == options.steps
+        next_look = run.evaluated[-1] * NEXT_LOOK if run.evaluated else FIRST_LOOK
+        looks = is_last or steps >= next_look
+        saves = saving is not None and (is_last or steps % saving.every == 0)
+        if looks or saves:
             for waited, worked in clock.read(marks=3):
                 run.waits.append(waited)
                 run.works.append(worked)
-            run.evaluated.append(step)
-            run.losses.append(evaluate(averaged, held_out))
+        if looks:
+            run.evaluated.append(steps)
+            run.losses.append(evaluate(training.averaged, held_out))
             if show is not None:
-                show(step, run.losses[-1])
+                show(steps, run.losses[-1])
+        if saving is not None and saves:
+            training.loader.spec().save(saving.spec)
+            save_checkpoint(saving.checkpoint, training.state_dict())
     return run
 
 
@@ -235,9 +321,11 @@ def parse_options() -> tuple[Parser, argparse.Namespace]:
     parser = Parser(__doc__)
     add = parser.add_argument
     add("--data", type=Path, help="a store, or what rc.convert reads (default: generated)")
-    add("--output", type=Path, default=Path("build/train_pusht"), help="for pictures and data")
+    add("--output", type=Path, default=Path("build/train_pusht"), help="for checkpoints and data")
     add("--loader", choices=list(LOADERS), nargs="+", default=["robocache"])
     add("--steps", type=count, help="of training (default: 4000, on a GPU 20000)")
+    add("--save", type=count, default=1000, help="steps between checkpoints")
+    add("--resume", action="store_true", help="go on from the checkpoint in --output")
     add("--batch-size", type=count, default=256)
     add("--width", type=count, help="of the network (default: 128, on a GPU 1024)")
     add("--workers", type=natural, help="of the other loaders (default: 0, on a GPU 1 to 8)")
@@ -263,8 +351,21 @@ def open_store(path: Path | None, output: Path, seed: int) -> rc.EpisodeStore:
     return rc.EpisodeStore(made)
 
 
-def train_each(loaders: list[str], data: Data, options: Options) -> list[Run]:
-    """A run with each loader, with bars of their progress."""
+def check_resumable(saving: Saving, loaders: list[str]) -> None:
+    if loaders != ["robocache"]:
+        raise ValueError(
+            f"--resume: expected --loader robocache, which alone can be resumed, got "
+            f"{' '.join(loaders)}"
+        )
+    if not saving.checkpoint.is_file():
+        raise ValueError(
+            f"--resume: expected a checkpoint {saving.checkpoint}, got no such file (train without "
+            "--resume first)"
+        )
+
+
+def train_each(loaders: list[str], data: Data, options: Options, saving: Saving) -> list[Run]:
+    """A run with each loader, with bars of their progress; RoboCache's is saved."""
     columns = (
         TextColumn("{task.description:>9}"),
         BarColumn(),
@@ -279,7 +380,8 @@ def train_each(loaders: list[str], data: Data, options: Options) -> list[Run]:
             def show(step: int, loss: float, bar: TaskID = bar) -> None:
                 progress.update(bar, completed=step, loss=loss)
 
-            runs.append(train(loader, data, options, show))
+            is_saved = loader == "robocache"
+            runs.append(train(loader, data, options, saving if is_saved else None, show))
     return runs
 
 
@@ -308,6 +410,9 @@ def report(console: Console, runs: list[Run], reached: list[float | None], loss:
 def run_all(options: argparse.Namespace, console: Console) -> None:
     device: torch.device = options.device
     is_cuda = device.type == "cuda"
+    saving = Saving(options.output, options.save, options.resume)
+    if saving.resume:
+        check_resumable(saving, options.loader)
     store = open_store(options.data, options.output, options.seed)
     rate = store.streams["state"].rate or task.RATE
     data = Data(store, rate, *split(store), options.output, device)
@@ -323,7 +428,7 @@ def run_all(options: argparse.Namespace, console: Console) -> None:
         f"of {wanted.batch_size} samples on {name_of(device)}\n"
     )
     with determinism():
-        runs = train_each(options.loader, data, wanted)
+        runs = train_each(options.loader, data, wanted, saving)
         reached = [
             None if options.data else task.share_reached(Pusher(run.policy, data), TRIALS, 2**31)
             for run in runs
@@ -332,7 +437,19 @@ def run_all(options: argparse.Namespace, console: Console) -> None:
     report(console, runs, reached, options.loss)
     curves = {run.loader: ([run.seconds(n) for n in run.evaluated], run.losses) for run in runs}
     picture = drawing.draw(curves, chunks, options.output)
-    console.print(f"\nPicture: {picture}")
+    console.print(f"\nPicture: {picture}", soft_wrap=True)
+    if "robocache" in options.loader:
+        console.print(f"Checkpoint: {saving.checkpoint}", soft_wrap=True)
+        console.print(f"Policy spec: {saving.spec}", soft_wrap=True)
+        replay(store, saving.spec, console)
+
+
+def replay(store: rc.EpisodeStore, spec: Path, console: Console) -> None:
+    """Pushes the recordings row by row, as a robot would, and compares the policy's inputs."""
+    found = rc.replay_store(store, spec)
+    console.print(f"Replay: {found.anchors:,} anchors, {found.differing_bits:,} differing bits")
+    if found.differing_bits:
+        raise SystemExit(1)
 
 
 def main() -> None:

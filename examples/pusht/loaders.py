@@ -91,10 +91,14 @@ def pick(batch: Batch) -> Batch:
             (("state", "state"), ("action", "action"), ("is_pad", "action_is_pad"))}  # fmt: skip
 
 
-def from_robocache(data: Data, batch_size: int, seed: int, workers: int) -> Iterator[Batch]:
-    loader = robocache_loader(data, data.train, batch_size, seed)
-    while True:
-        yield pick(loader.next())
+class FromRobocache(Iterator[Batch]):
+    """Batches of an rc.Loader, whose state is where they go on."""
+
+    def __init__(self, data: Data, batch_size: int, seed: int, workers: int) -> None:
+        self.loader = robocache_loader(data, data.train, batch_size, seed)
+
+    def __next__(self) -> Batch:
+        return pick(self.loader.next())
 
 
 # The others ---------------------------------------------------------------------------------------
@@ -206,7 +210,7 @@ def prepare(batches: Iterator[Any], data: Data, found: Callable[[Any], Batch]) -
 
 
 LOADERS: dict[str, Callable[[Data, int, int, int], Iterator[Batch]]] = {
-    "robocache": from_robocache,
+    "robocache": FromRobocache,
     "torch": from_torch,
     "lerobot": from_lerobot,
     "robomimic": from_robomimic,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -167,6 +168,50 @@ def test_training_learns_the_same_twice(data: loaders.Data) -> None:
     assert one.seconds_to(10) == one.seconds(one.evaluated[0]) and one.seconds_to(0) is None
 
 
+def test_resumed_training_equals_an_uninterrupted_run(data: loaders.Data, tmp_path: Path) -> None:
+    """Stopped between two checkpoints it continues with the very next sample: losses and weights
+    are equal to the bit."""
+    pytest.importorskip("matplotlib")
+    from train_pusht import Options, Saving, determinism, save_checkpoint
+    from train_pusht import train as run_training
+
+    options = Options(steps=12, batch_size=600, width=16, seed=0, workers=0)
+    seen: list[int] = []
+
+    def stop(steps: int, loss: float) -> None:
+        seen.append(steps)
+        if steps == 8:
+            raise InterruptedError
+
+    with determinism():
+        whole = run_training("robocache", data, options)
+        with pytest.raises(InterruptedError):
+            run_training("robocache", data, options, Saving(tmp_path, 5, resume=False), stop)
+        saving = Saving(tmp_path, 5, resume=True)
+        state = torch.load(saving.checkpoint, weights_only=True)
+        assert state["steps"] == 5 and seen[-1] == 8 and state["loader"]["epoch"] > 0
+        seen.clear()
+        resumed = run_training("robocache", data, options, saving, lambda *at: seen.append(at[0]))
+        assert seen == whole.evaluated[1:] == [6, 7, 8, 9, 10, 11, 12]
+        assert (resumed.evaluated, resumed.losses) == (whole.evaluated, whole.losses)
+        assert len(resumed.waits) == len(resumed.works) == 12
+        for a, b in zip(resumed.policy.parameters(), whole.policy.parameters(), strict=True):
+            assert_same_bits(a, b)
+        assert torch.load(saving.checkpoint, weights_only=True)["steps"] == 12
+        assert rc.replay_store(data.store, saving.spec).differing_bits == 0
+
+        state["loader"]["position"] -= 600  # the batch before once more
+        save_checkpoint(saving.checkpoint, state)
+        assert run_training("robocache", data, options, saving).losses != whole.losses
+        other = Options(steps=13, batch_size=600, width=16, seed=0, workers=0)
+        message = (
+            "--steps: expected 12, as the checkpoint was trained with, got 13 (train anew without "
+            "--resume)"
+        )
+        with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+            run_training("robocache", data, other, saving)
+
+
 def test_loaders_train_alike(data: loaders.Data) -> None:
     """To the same loss within the noise of another order; tests/parity has the other loaders."""
     pytest.importorskip("matplotlib")
@@ -174,7 +219,9 @@ def test_loaders_train_alike(data: loaders.Data) -> None:
     assert theirs.losses[-1] == pytest.approx(ours.losses[-1], rel=0.1)
 
 
-def test_the_program(tmp_path: Path) -> None:
+def test_the_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     pytest.importorskip("matplotlib")
     options = ["--steps", "8", "--batch-size", "32", "--width", "16", "--output", str(tmp_path)]
     done = run("train_pusht.py", *options, "--loader", "robocache", "torch", "--loss", "9")
@@ -185,12 +232,51 @@ def test_the_program(tmp_path: Path) -> None:
     assert [row[0] for row in rows] == ["robocache", "torch"]
     assert all(len(row) == 9 and row[-1] == "%" for row in rows), lines
     picture = tmp_path / "training.png"
-    assert lines[-1] == f"Picture: {picture}"
+    assert lines[-4:] == [
+        f"Picture: {picture}",
+        f"Checkpoint: {tmp_path / 'checkpoint.pt'}",
+        f"Policy spec: {tmp_path / 'policy_spec.json'}",
+        "Replay: 28,579 anchors, 0 differing bits",
+    ]
     assert picture.read_bytes().startswith(b"\x89PNG")
     again = run("train_pusht.py", *options, "--loss", "9")
     assert again.returncode == 0, again.stderr
     (row,) = (line.split() for line in again.stdout.splitlines() if line.startswith("robocache "))
     assert row[-3:] == rows[0][-3:], "the same loss and share of goals in another process"
+
+    monkeypatch.setattr(sys, "argv", ["train_pusht.py", *options, "--loss", "9", "--resume"])
+    monkeypatch.setattr(task, "share_reached", lambda *_: 0.5)  # which takes long
+    importlib.import_module("train_pusht").main()
+    said = capsys.readouterr().out.splitlines()
+    (resumed,) = (line.split() for line in said if line.startswith("robocache "))
+    assert resumed == [*row[:-2], "50", "%"], "nothing is left to train; its history was saved"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ((), "a checkpoint {0}/checkpoint.pt, got no such file (train without --resume first)"),
+        (
+            ("--loader", "robocache", "torch"),
+            "--loader robocache, which alone can be resumed, got robocache torch",
+        ),
+    ],
+)
+def test_nothing_to_resume(
+    options: tuple[str, ...],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    pytest.importorskip("matplotlib")
+    command = ["train_pusht.py", "--output", str(tmp_path), "--resume", *options]
+    monkeypatch.setattr(sys, "argv", command)
+    with pytest.raises(SystemExit) as stop:
+        importlib.import_module("train_pusht").main()
+    assert stop.value.code == 2
+    assert capsys.readouterr() == ("", f"error: --resume: expected {message.format(tmp_path)}\n")
+    assert not list(tmp_path.iterdir()), "nothing is generated"
 
 
 @needs(PUSHT)
