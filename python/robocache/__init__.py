@@ -6,6 +6,7 @@ needs them.
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -101,6 +102,10 @@ __all__ = [
     "voxelize_point_cloud",
     "voxelize_sparse",
 ]
+
+# A library leaves it to the program where its records go: see "Progress and logging" in
+# docs/store.md.
+logging.getLogger(__name__).addHandler(logging.NullHandler())
 
 _HOME = {
     "BuildInfo": "robocache._library",

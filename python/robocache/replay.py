@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -20,6 +20,7 @@ from robocache.loader.relative import Relative
 from robocache.loader.residency import find_rows
 from robocache.loader.windows import TORCH_DTYPES
 from robocache.policy_spec import PolicySpec, StreamSpec
+from robocache.progress import Update, progress_bar
 from robocache.store.episode_store import EpisodeStore
 from robocache.store.rows import StreamRows
 
@@ -97,7 +98,7 @@ def replay_store(
     spec: PolicySpec | str | os.PathLike[str],
     *,
     episodes: Sequence[int] | slice | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: bool | Update = True,
 ) -> Replay:
     """Replays a store's recordings through a LiveAligner, and compares it with the loader.
 
@@ -115,7 +116,8 @@ def replay_store(
         store: The recordings.
         spec: What the policy was trained on, or its file.
         episodes: Indices of episodes, or a slice; None: all.
-        progress: Called with the number of anchors done, and of all.
+        progress: Whether a terminal or a notebook shows a bar; or a function, called with the
+            number of anchors done, and of all.
 
     Raises:
         ValueError: The store lacks a stream of the spec, or has it otherwise; or it does not fit
@@ -133,7 +135,8 @@ def replay_store(
     spec = _live_part(spec)
     _check_streams(store, spec)
     loader = _make_loader(store, spec, episodes)
-    return _Run(store, spec, loader).replay(progress)
+    with progress_bar("replaying", progress) as update:
+        return _Run(store, spec, loader).replay(update)
 
 
 def _live_part(spec: PolicySpec) -> PolicySpec:
@@ -325,7 +328,7 @@ class _Run:
         groups = {key: list(of)[: 1 if key in changed else None] for key, of in spec.concat.items()}
         self.parts: dict[str, list[str]] = alone | groups
 
-    def replay(self, progress: Callable[[int, int], None] | None) -> Replay:
+    def replay(self, update: Update) -> Replay:
         """All episodes."""
         aligner = self._make_aligner()
         bounds = np.searchsorted(self.anchors["episode"], np.arange(len(self.episodes) + 1))
@@ -345,8 +348,7 @@ class _Run:
                     for transform in self.transforms:
                         batch = transform(batch)
                 self._compare(live, batch)
-                if progress is not None:
-                    progress(end, len(self.anchors))
+                update(end, len(self.anchors))
         return self._result(aligner)
 
     def _make_aligner(self) -> LiveAligner:

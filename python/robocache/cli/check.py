@@ -7,9 +7,10 @@ from pathlib import Path
 
 from rich.markup import escape
 
-from robocache.cli.console import counted, out, print_json, progress, say
+from robocache.cli.console import counted, out, print_json, say
 from robocache.doctor import Diagnosis, Finding, examine
 from robocache.doctor.finding import SEVERITIES
+from robocache.progress import progress_bar
 from robocache.readers import ReadOptions
 
 MOST_STREAMS = 4  # that are listed of those with the same finding
@@ -18,7 +19,7 @@ COLOURS = {"error": "bold red", "warning": "yellow", "info": "cyan"}
 
 def run(path: Path, options: ReadOptions, strict: bool, as_json: bool) -> bool:
     """Prints the findings; whether there are none that fail the command."""
-    with progress("checking", quiet=as_json) as update:
+    with progress_bar("checking", not as_json) as update:
         found = examine(path, options, update)
     if as_json:
         print_json(found.as_json())

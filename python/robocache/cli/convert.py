@@ -9,11 +9,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from robocache.cli.console import byte_count, counted, err, out, print_json, progress, say
+from robocache.cli.console import byte_count, counted, err, logged, out, print_json, say
 from robocache.conversion import Conversion, convert
 from robocache.store.episode_store import EpisodeStore
 from robocache.store.manifest import is_store
 
+ROOM = "robocache.conversion.room"  # the logger that says how large images get
 MOST_WORKERS = 4  # by default: each takes some 250 MB, and all together are to stay under 1 GiB
 MOST_NOTES, MOST_SKIPPED = 20, 50  # that are printed
 EXIT_INTERRUPTED = 130  # as shells have it: 128 and the signal's number
@@ -32,9 +33,9 @@ def run(
     workers = workers or min(len(os.sched_getaffinity(0)), MOST_WORKERS)
     size = None if resize is None else parse_size(resize)
     try:
-        with progress("converting episodes", quiet=as_json) as update:
+        with logged(ROOM, not as_json):
             report = convert(
-                sources, destination, workers=workers, resize=size, progress=update, **options
+                sources, destination, workers=workers, resize=size, progress=not as_json, **options
             )
     except KeyboardInterrupt:
         say(err(), f"robocache: interrupted: {what_is_kept(destination)}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from robocache.cli.console import counted, out, print_json, progress, say
+from robocache.cli.console import counted, out, print_json, say
 from robocache.export import export_lerobot
 
 
@@ -19,11 +19,10 @@ def run(
     as_json: bool,
 ) -> bool:
     """Exports, and prints what was done; whether no episode was left out."""
-    with progress("exporting episodes", quiet=as_json) as update:
-        report = export_lerobot(
-            store, destination, rate,
-            streams=streams, video=video, robot_type=robot_type, progress=update,
-        )  # fmt: skip
+    report = export_lerobot(
+        store, destination, rate,
+        streams=streams, video=video, robot_type=robot_type, progress=not as_json,
+    )  # fmt: skip
     if as_json:
         print_json(report.as_json())
         return not report.skipped

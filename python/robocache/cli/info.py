@@ -5,10 +5,11 @@ from __future__ import annotations
 from itertools import groupby
 from pathlib import Path
 
-from robocache.cli.console import byte_count, counted, number, out, print_json, progress, say
+from robocache.cli.console import byte_count, counted, number, out, print_json, say
 from robocache.cli.tables import print_table
 from robocache.doctor.finding import duration
 from robocache.doctor.overview import Overview, StreamOverview, overview
+from robocache.progress import progress_bar
 from robocache.readers import ReadOptions
 
 MOST_TASKS = 10  # that are listed
@@ -17,7 +18,7 @@ SAME_RATE = 0.01  # a nominal rate that is closer to the measured one is not pri
 
 def run(path: Path, options: ReadOptions, most: int, as_json: bool) -> None:
     """Prints what is in a store or a recording."""
-    with progress("reading episodes", quiet=as_json) as update:
+    with progress_bar("reading episodes", not as_json) as update:
         found = overview(path, options, most, update)
     if as_json:
         print_json(found.as_json())

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from robocache.cli.console import counted, number, out, print_json, progress, say
+from robocache.cli.console import counted, number, out, print_json, say
 from robocache.cli.tables import print_table
 from robocache.replay import Quantiles, Replay, replay_store
 from robocache.store.episode_store import EpisodeStore
@@ -23,8 +23,7 @@ def run(path: Path, spec: Path, episodes: int | None, as_json: bool) -> bool:
     chosen = None
     if episodes is not None and episodes < len(store):
         chosen = np.linspace(0, len(store) - 1, episodes).round().astype(int).tolist()
-    with progress("replaying", quiet=as_json) as update:
-        found = replay_store(store, spec, episodes=chosen, progress=update)
+    found = replay_store(store, spec, episodes=chosen, progress=not as_json)
     if as_json:
         print_json({"path": str(path), "spec": str(spec), **found.as_json()})
     else:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from robocache.conversion.pools import Inline, Pool, Processes, RayTasks, run_in_order
+from robocache.conversion.room import announce, image_bytes
 from robocache.conversion.sources import Found, PathLike, find_each, find_takes
 from robocache.conversion.takes import propose_takes
 from robocache.conversion.work import (
@@ -24,6 +26,8 @@ from robocache.conversion.work import (
     source_of,
     state_of_parts,
 )
+from robocache.display import Brief, byte_count
+from robocache.progress import Update, progress_bar
 from robocache.readers import ReadOptions, RecordingError
 from robocache.readers.recording import note_lines
 from robocache.store.errors import StoreError
@@ -38,6 +42,8 @@ from robocache.store.writer import SHARD_BYTES, StoreWriter
 GROUPS = 16
 LEAST_GROUP_BYTES, MOST_GROUP_BYTES = 32 << 20, 256 << 20
 COMMIT_SECONDS = 2.0  # what is made in this time becomes part of the store together
+log = logging.getLogger(__name__)
+
 VIDEO = (".mp4", ".mkv", ".webm", ".avi", ".mov")
 VIDEO_FACTOR = 32  # by which a video grows when it is decoded, about
 
@@ -53,8 +59,8 @@ class Skipped:
     reason: str
 
 
-@dataclass
-class Conversion:
+@dataclass(repr=False)
+class Conversion(Brief):
     """What :func:`convert` did."""
 
     destination: Path
@@ -74,6 +80,8 @@ class Conversion:
     """Files that overlap in time and may be one take, each with the command that joins them."""
     formats: dict[str, int] = field(default_factory=dict)
     """How many recordings of each there were."""
+    image_bytes: int = 0
+    """Bytes of the decoded images, as far as readers knew them before the conversion."""
 
     def as_json(self) -> dict[str, Any]:
         """As `robocache convert --json` prints it."""
@@ -91,7 +99,7 @@ def convert(
     ray: str | None = None,
     shard_bytes: int = SHARD_BYTES,
     one_episode: bool = False,
-    progress: Callable[[int, int], None] | None = None,
+    progress: bool | Update = True,
     rate: float | None = None,
     images: bool = True,
     resize: tuple[int, int] | None = None,
@@ -125,7 +133,8 @@ def convert(
         one_episode: The recordings of `sources` are of one take, and one episode together: all
             files, and for each folder of several recordings those in it. Streams of one name get
             the names of their files before theirs.
-        progress: Called with how many episodes are done, and how many there are.
+        progress: Whether a terminal or a notebook shows a bar; or a function, called with how many
+            episodes are done, and how many there are.
         rate: Rows per second of recordings that have no times.
         images: Whether to convert images and video.
         resize: Width and height of images.
@@ -177,6 +186,8 @@ def convert(
             if not append:
                 _refuse_others(Path(destination), set(there), listings)
             run.report_changes(listings, there)
+            report.image_bytes = image_bytes(listings, set(there))
+            announce(report.destination, report.image_bytes)
             run.convert(_groups(listings), there)
         finally:
             pool.close()
@@ -187,6 +198,9 @@ def convert(
             writer.abandon()  # what converts nothing leaves nothing behind
     report.notes = note_lines(run.notes)
     report.proposals = propose_takes(Path(destination), [path for path, _ in found], options)
+    for note in report.notes:
+        log.info("%s: %s", destination, note)
+    log.info("%s: %d episodes added, %d skipped", destination, report.episodes, len(report.skipped))
     return report
 
 
@@ -261,7 +275,7 @@ class _Run:
         shard_bytes: int,
         strict: bool,
         report: Conversion,
-        progress: Callable[[int, int], None] | None,
+        progress: bool | Update,
     ) -> None:
         self.notes: Counter[str] = Counter()
         self._job = uuid.uuid4().hex  # workers may outlive it, and must not mix up two
@@ -329,16 +343,19 @@ class _Run:
         tasks = [self._task(todo) for group in groups if (todo := _without(group, there))]
         left = sum(len(span.keys) for task in tasks for span in task[2])
         done = self._report.already_there = total - left
-        if self._progress is not None:
-            self._progress(done, total)
-        try:
-            for task, made in run_in_order(self._pool, make_shards, tasks):
-                self._take(made or Made(skipped=[(span.path, DIED) for span in task[2]]), task[2])
-                done += sum(len(span.keys) for span in task[2])
-                if self._progress is not None:
-                    self._progress(done, total)
-        finally:
-            self._commit_waiting()
+        what = "converting episodes"
+        if size := self._report.image_bytes:
+            what += f", {byte_count(size)} of images"
+        with progress_bar(what, self._progress) as update:
+            update(done, total)
+            try:
+                for task, made in run_in_order(self._pool, make_shards, tasks):
+                    died = Made(skipped=[(span.path, DIED) for span in task[2]])
+                    self._take(made or died, task[2])
+                    done += sum(len(span.keys) for span in task[2])
+                    update(done, total)
+            finally:
+                self._commit_waiting()
 
     def _take(self, made: Made, spans: list[Span]) -> None:
         self._waiting.append((made, spans))
@@ -401,6 +418,7 @@ class _Run:
     def _skip(self, source: str, reason: str) -> None:
         if self._strict:
             raise RecordingError(f"{source}: {reason}")
+        log.warning("skipped %s: %s", source, reason)
         self._report.skipped.append(Skipped(source, reason))
 
 

@@ -38,6 +38,8 @@ class Listing:
     format: str = ""
     notes: Counter[str] = field(default_factory=Counter)
     """Of opening it."""
+    image_bytes: int | None = None
+    """Bytes of its decoded images, where the reader knows them."""
     problem: str | None = None
     """Why the recording can't be read; it has no keys then."""
     parts: tuple[str, ...] = ()
@@ -79,7 +81,8 @@ def list_recording(
     try:
         opened = _open(job, path, options, parts)
         keys = tuple(opened.episodes)
-        return Listing(keys, opened.recording.format, opened.notes, parts=parts)
+        size = opened.recording.image_bytes()
+        return Listing(keys, opened.recording.format, opened.notes, size, parts=parts)
     except Exception as error:  # readers raise RecordingError; their libraries anything
         return Listing(problem=_reason(error, path, *together), parts=parts)
 

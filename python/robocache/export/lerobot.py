@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import io
 import json
+import logging
 import math
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -37,10 +38,13 @@ from robocache.export.aligned import (
 from robocache.export.statistics import FeatureStatistics
 from robocache.export.video import VideoFile
 from robocache.matching import choose, stored_names
+from robocache.progress import Update, progress_bar
 from robocache.readers.images import is_image
 from robocache.readers.recording import require
 from robocache.store.episode_store import EpisodeStore
 from robocache.store.rows import Episode
+
+log = logging.getLogger(__name__)
 
 VERSION = "v3.0"
 CHUNK_FILES = 1000  # in a folder
@@ -99,7 +103,7 @@ def export_lerobot(
     streams: Sequence[str] | None = None,
     video: bool = True,
     robot_type: str | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: bool | Update = True,
 ) -> Export:
     """Writes a store as a LeRobot v3.0 data set, all streams aligned to one rate.
 
@@ -119,7 +123,8 @@ def export_lerobot(
             :func:`convert` takes topics; None: all.
         video: Images become video (AV1); False: PNG images in the data files.
         robot_type: What LeRobot is to say of the robot.
-        progress: Called with how many episodes are done, and how many there are.
+        progress: Whether a terminal or a notebook shows a bar; or a function, called with how many
+            episodes are done, and how many there are.
 
     Returns:
         What was written, and what was left out.
@@ -148,12 +153,12 @@ def export_lerobot(
     writer = _Writer(store, names, partial, rate, video)
     try:
         report = Export(destination, rate, features=[feature(name) for name in names])
-        for index, episode in enumerate(store.episodes):
-            problem = writer.add(episode)
-            if problem is not None:
-                report.skipped.append((index, problem))
-            if progress is not None:
-                progress(index + 1, len(store))
+        with progress_bar("exporting episodes", progress) as update:
+            for index, episode in enumerate(store.episodes):
+                problem = writer.add(episode)
+                if problem is not None:
+                    report.skipped.append((index, problem))
+                update(index + 1, len(store))
         if writer.episodes == 0:
             raise ValueError(
                 f"{store.path}: expected an episode that can be exported, got none; of episode 0: "
@@ -169,7 +174,30 @@ def export_lerobot(
     report.frames_across_gaps = writer.across_gaps
     report.held, report.episodes_as_recorded = writer.held, writer.as_recorded
     report.without_statistics = writer.without_statistics
+    _log(report)
     return report
+
+
+def _log(report: Export) -> None:
+    """Logs the counts of an export, and warnings of everything that it left out or changed."""
+    for index, reason in report.skipped:
+        log.warning("%s: skipped episode %d: %s", report.destination, index, reason)
+    if report.frames_across_gaps:
+        log.warning(
+            "%s: %d frames are made across gaps or from rows that are not valid; LeRobot has no "
+            "mask for them",
+            report.destination,
+            report.frames_across_gaps,
+        )
+    if report.without_statistics:
+        log.warning(
+            "%s: channels without a finite number, whose statistics are 0: in %s",
+            report.destination,
+            ", ".join(report.without_statistics),
+        )
+    log.info(
+        "%s: exported %d episodes, %d frames", report.destination, report.episodes, report.frames
+    )
 
 
 def _arrow() -> tuple[Any, Any]:

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -18,16 +15,18 @@ from robocache.loader.outputs import AGE, DATASET, DIM_PAD, FACTS, PAD, Batch
 from robocache.loader.scales import scales_of_batches
 from robocache.loader.windows import TORCH_DTYPES, Window
 from robocache.normalizer.window_statistics import WindowStatistics
+from robocache.progress import Update, progress_bar
 from robocache.store.dtypes import stored
 from robocache.store.statistics import StreamStatistics
 from robocache.store.stream_info import MAX_COLOURS, StatisticsSummary, summary_of
 from robocache.transforms import Transform
 
 _NAMES = {dtype: name for name, dtype in TORCH_DTYPES.items()}
-_PATIENCE = 2.0  # seconds until it says how far it is
 
 
-def compute_stats(loader: Loader, *, batches: int | None = None) -> WindowStatistics:
+def compute_stats(
+    loader: Loader, *, batches: int | None = None, progress: bool | Update = True
+) -> WindowStatistics:
     """Statistics of the values of a loader's batches, over its windows and after its transforms.
 
     Actions that are relative to a state have others than those that the store knows of the
@@ -36,12 +35,14 @@ def compute_stats(loader: Loader, *, batches: int | None = None) -> WindowStatis
 
     Count, mean, deviation (of the population) and extremes are exact, and quantiles up to 65,536
     rows; beyond that their rank is off by less than 0.003 in 99 of 100 cases. The loader is left
-    where it was. A bar on a terminal shows the progress of what takes longer than 2 seconds.
+    where it was.
 
     Args:
         loader: One of one store that does not normalise, and draws from all samples: of several
             ranks each would find its own numbers.
         batches: How many, from the start of its epoch on. None: all of one.
+        progress: Whether a terminal or a notebook shows a bar; or a function, called with the
+            number of batches done, and of all.
 
     Returns:
         A summary by key of each stream of floats or bytes, also of those that stand side by side in
@@ -86,7 +87,7 @@ def compute_stats(loader: Loader, *, batches: int | None = None) -> WindowStatis
     before = loader.state_dict()
     loader.load_state_dict({**before, "position": 0})
     try:
-        with _progress(count) as update:
+        with progress_bar("computing statistics", progress) as update:
             for done in range(count):
                 batch = _split(loader.next(), groups, windows, changed)
                 for key in _keys(batch, windows):
@@ -94,7 +95,7 @@ def compute_stats(loader: Loader, *, batches: int | None = None) -> WindowStatis
                     if key not in found:
                         found[key] = _Key(batch[key], batch.get(key + PAD), window)
                     found[key].update(batch[key], batch.get(key + PAD))
-                update(done + 1)
+                update(done + 1, count)
     finally:
         loader.load_state_dict(before)
     return WindowStatistics(
@@ -209,29 +210,3 @@ def _keys(batch: Batch, windows: dict[str, Window]) -> list[str]:
 
 
 _COUNTED = (torch.uint8, torch.float16, torch.bfloat16, torch.float32, torch.float64)
-
-
-@contextmanager
-def _progress(total: int) -> Iterator[Callable[[int], None]]:
-    """A bar on stderr, if that is a terminal, once it has taken a while; yields what takes done."""
-    from rich.console import Console
-    from rich.progress import Progress
-
-    console = Console(stderr=True)
-    bar = Progress(console=console, transient=True, disable=not console.is_terminal)
-    task = bar.add_task("computing statistics", total=total)
-    begin = time.monotonic()
-    is_shown = False
-
-    def update(done: int) -> None:
-        nonlocal is_shown
-        if not is_shown and time.monotonic() - begin > _PATIENCE:
-            bar.start()
-            is_shown = True
-        bar.update(task, completed=done)
-
-    try:
-        yield update
-    finally:
-        if is_shown:
-            bar.stop()

@@ -97,6 +97,7 @@ class FromLeRobot:
         episodes: Sequence[int] | None = None,
         tolerance_s: float | None = None,
         images: bool = True,
+        resize: tuple[int, int] | None = None,
         store: PathLike | None = None,
         **options: Any,
     ) -> Self:
@@ -129,10 +130,13 @@ class FromLeRobot:
             tolerance_s: How far an offset may be from a multiple of 1 / fps; None: 1e-4.
             images: Whether to take images and video. Without them the low-dimensional features of
                 a data set load whose videos are not there.
+            resize: Width and height of images, which are padded to their aspect as
+                :func:`convert` does it; None: as they are.
             store: The folder of the store; None: beside the data set, named after it with
-                ``.robocache`` (``.no-images.robocache`` without images). It is made where it is not
-                there, which takes the time and the room that all decoded images need; of several
-                processes that start together, let one make it first.
+                ``.robocache`` (``.no-images.robocache`` without images, ``.96x96.robocache`` for
+                that `resize`). It is made where it is not there, which takes the time and the room
+                that all decoded images need: a bar and the logger ``"robocache"`` say how much. Of
+                several processes that start together, let one make it first.
             options: Of :class:`Loader`: `shuffle`, `seed`, `device`, `normalize` and so on.
                 `statistics` are LeRobot's, ``dataset.meta.stats``: images are from 0 to 1, and what
                 `normalize` does not name is left out.
@@ -168,7 +172,8 @@ class FromLeRobot:
         path = data_set(source, READER)
         info = read_info(path)
         own = tuple(name for name in BOOKKEEPING if name in info.features)
-        found = converted(path, store, READER, ReadOptions(topics=("*", *own), images=images))
+        options_read = ReadOptions(topics=("*", *own), images=images, resize=resize)
+        found = converted(path, store, READER, options_read)
         kinds = {name: info.features[name]["dtype"] for name in found.streams}
         if not images:  # which a store given by its folder may have all the same
             kinds = {name: kind for name, kind in kinds.items() if kind not in ("image", "video")}

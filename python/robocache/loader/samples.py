@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from robocache import _options
+from robocache.display import byte_count
 from robocache.loader import anchors as _anchors
 from robocache.loader import residency
 from robocache.loader._plan import BatchPlan, PlanStream
@@ -21,6 +23,9 @@ from robocache.loader.residency import FileRows, ResidentStream
 from robocache.loader.tiers import Tier, own_tier
 from robocache.loader.windows import Window
 from robocache.store.episode_store import EpisodeStore
+from robocache.store.stream_info import is_image
+
+log = logging.getLogger(__name__)
 
 
 class Samples(NamedTuple):
@@ -173,6 +178,13 @@ def load_streams(
     wanted[device]["anchors"] = samples.anchors.nbytes
     for where, of_streams in wanted.items():
         residency.check_room(of_streams, where)
+        image_bytes = sum(
+            rows.value_bytes
+            for key, rows in found.items()
+            if is_image(rows.info) and placed[key] != "disk"
+            if where == (host if placed[key] == "pinned" else device)
+        )
+        _log_size(sum(of_streams.values()), image_bytes, where, is_bounded)
     # Onto the GPU first.
     order = sorted(found, key=lambda key: placed[key] != "gpu")
     with on_device(device):
@@ -180,6 +192,27 @@ def load_streams(
             key: residency.load(found[key], device, placed[key], *needs[key], is_bounded)
             for key in order
         }
+
+
+def _log_size(total: int, image_bytes: int, device: torch.device, is_bounded: bool) -> None:
+    """Logs the bytes about to be loaded: a warning where images take half of the free memory."""
+    if not total:
+        return
+    free = residency.free_bytes(device)
+    is_much = free is not None and image_bytes > free / 2
+    hint = ""
+    if image_bytes and not is_bounded:
+        half = f"{max(1, (free or 2 * total) // (2 * 10**9))}GB"
+        hint = f" (budget={{{own_tier(device)!r}: {half!r}}} leaves in the files what has no room)"
+    log.log(
+        logging.WARNING if is_much and not is_bounded else logging.INFO,
+        "loading %s to %s%s%s%s",
+        byte_count(total),
+        device,
+        f", {byte_count(image_bytes)} of it images" if image_bytes else "",
+        "" if free is None else f"; {byte_count(free)} are free",
+        hint,
+    )
 
 
 def episode_table(store: EpisodeStore, episodes: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -8,10 +8,11 @@ from pathlib import Path
 from robocache.conversion import convert
 from robocache.conversion.work import source_of
 from robocache.readers import Reader, ReadOptions, RecordingError
-from robocache.readers.recording import describe
+from robocache.readers.recording import describe, hub_hint
 from robocache.store.episode_store import EpisodeStore
 from robocache.store.errors import StoreError
 from robocache.store.manifest import NAME, is_store
+from robocache.store.stream_info import is_image
 
 PathLike = str | os.PathLike[str]
 
@@ -26,7 +27,7 @@ def data_set(source: PathLike, reader: Reader) -> Path:
     """
     path = Path(os.path.abspath(os.fspath(source)))  # noqa: PTH100 - resolve() follows links
     if not path.exists() or not reader.recognises(path):
-        got = describe(path) if path.exists() else "no such file or folder"
+        got = describe(path) if path.exists() else "no such file or folder" + hub_hint(source)
         raise RecordingError(f"{path}: expected {reader.expects} ({reader.format}), got {got}")
     return path
 
@@ -39,9 +40,10 @@ def converted(
     Args:
         path: The data set, as :func:`data_set` gives it.
         store: The store's folder; None: beside the data set, under its name with ``.robocache``,
-            or with ``.no-images.robocache`` where `options` leave images out.
+            with ``.no-images.robocache`` where `options` leave images out, or with
+            ``.96x96.robocache`` where they resize images.
         reader: The data set's format.
-        options: Of reading; `rate`, `topics` and `images` are looked at.
+        options: Of reading; `rate`, `topics`, `images` and `resize` are looked at.
 
     Raises:
         RecordingError: An episode can't be read.
@@ -65,6 +67,7 @@ def converted(
             rate=options.rate,
             topics=options.topics,
             images=options.images,
+            resize=options.resize,
         )
         found = EpisodeStore(folder)
     others = [episode.source for episode in found.episodes if episode.source not in wanted]
@@ -79,12 +82,31 @@ def converted(
             f"{folder}: expected a store of all streams of {path}, got one without "
             f"{', '.join(missing)} (remove it, and it is made again)"
         )
+    _refuse_sizes(folder, found, options)
     return found
 
 
 def _suffix(options: ReadOptions) -> str:
-    """The end of a store's name beside its data set: one without images is another store."""
-    return SUFFIX if options.images else f".no-images{SUFFIX}"
+    """The end of a store's name beside its data set: each size, and none, is another store."""
+    if not options.images:
+        return f".no-images{SUFFIX}"
+    if options.resize is None:
+        return SUFFIX
+    width, height = options.resize
+    return f".{width}x{height}{SUFFIX}"
+
+
+def _refuse_sizes(folder: Path, store: EpisodeStore, options: ReadOptions) -> None:
+    """Refuses an existing store whose images have another size than `resize`."""
+    if options.resize is None or not options.images:
+        return
+    width, height = options.resize
+    for name, info in store.streams.items():
+        if is_image(info) and info.shape[:2] != (height, width):
+            raise StoreError(
+                f"{folder}: expected images of {width}x{height} in {name}, as resize says, got "
+                f"{info.shape[1]}x{info.shape[0]} (remove it, and it is made again)"
+            )
 
 
 def _refuse_older(folder: Path, source: Path) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 from robocache.readers import images, lerobot_index
 from robocache.readers.lerobot_index import Entry
 from robocache.readers.recording import (
-    EpisodeReader,
     Reader,
     ReadOptions,
     Recording,
@@ -90,7 +89,7 @@ class LeRobot(Recording):
             source=f"{'video' if kind == 'video' else 'column'} {name}",
         )
 
-    def episodes(self) -> Sequence[EpisodeReader]:
+    def episodes(self) -> list[_Episode]:
         """The episodes whose files are here; the others are noted.
 
         Raises:
@@ -132,6 +131,19 @@ class LeRobot(Recording):
                 f"{self.path}: expected the data file of an episode or more, got none of "
                 f"{len(no_table):,} (the first is {first_table}; download them)"
             )
+
+    def image_bytes(self) -> int:
+        """As many frames as there are rows, in the size of their feature or of `resize`."""
+        frame = sum(self._frame_bytes(n) for n in (*self.pictures, *self._of_kind("video")))
+        rows = sum(episode.entry.length for episode in self.episodes())
+        return frame * rows
+
+    def _frame_bytes(self, name: str) -> int:
+        shape: list[int] = self.info.features[name]["shape"]  # [H,W,C], or in some sets [C,H,W]
+        if self.options.resize is None:
+            return math.prod(shape)
+        width, height = self.options.resize
+        return width * height * min(shape)
 
     def close(self) -> None:
         """Closes the file that the last episode was read from."""

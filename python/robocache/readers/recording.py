@@ -13,6 +13,7 @@ import contextlib
 import importlib
 import itertools
 import math
+import re
 import sys
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -193,6 +194,10 @@ class Recording(ABC):
     def episodes(self) -> Sequence[EpisodeReader]:
         """All episodes, in the recording's order. Cheap: their rows are not read."""
 
+    def image_bytes(self) -> int | None:
+        """Bytes of the images of all episodes once they are decoded; None: not known unread."""
+        return None
+
     def close(self) -> None:  # noqa: B027 (most readers keep nothing open)
         """Closes what is open. Episodes can't be read afterwards."""
 
@@ -288,7 +293,9 @@ def reading(path: Path, what: str, *errors: type[Exception]) -> Iterator[None]:
         refuse_pointer(path, what, error)
         raise
     except FileNotFoundError as error:
-        raise RecordingError(f"{path}: expected {what}, got no such file") from error
+        raise RecordingError(
+            f"{path}: expected {what}, got no such file{hub_hint(path)}"
+        ) from error
     except PermissionError as error:
         raise RecordingError(f"{path}: expected {what}, got permission denied") from error
     except Exception as error:
@@ -418,6 +425,18 @@ def in_order(rows: Rows, notes: Counter[str]) -> Rows:
 def note_lines(notes: Counter[str]) -> list[str]:
     """Notes for people: ``rows out of order, sorted by time: 12``."""
     return [f"{text}: {count:,}" for text, count in sorted(notes.items())]
+
+
+def hub_hint(source: object) -> str:
+    """How a data set of Hugging Face's Hub gets here, where a path reads like the id of one."""
+    owner, _, name = str(source).partition("/")
+    looks_like_id = re.fullmatch(r"[A-Za-z0-9][\w.-]*/[\w.-]+", str(source))
+    if not looks_like_id or re.search(r"\.[A-Za-z]\w*$", name) or Path(owner).exists():
+        return ""
+    return (
+        " (a data set of the Hub is downloaded first: hf download --repo-type dataset "
+        f"{source} --local-dir {name})"
+    )
 
 
 def describe(path: Path) -> str:
