@@ -103,8 +103,7 @@ __all__ = [
     "voxelize_sparse",
 ]
 
-# A library leaves it to the program where its records go: see "Progress and logging" in
-# docs/store.md.
+# The program decides where log records go: docs/cli.md, "Progress and logging in Python".
 logging.getLogger(__name__).addHandler(logging.NullHandler())
 
 _HOME = {

@@ -56,6 +56,14 @@ def test_the_size_of_images(data_set: Path, tmp_path: Path) -> None:
     assert (tmp_path / "set.12x8.robocache" / "manifest.json").stat() == before, "made once"
 
 
+def test_without_images_there_is_no_size(data_set: Path, tmp_path: Path) -> None:
+    """Without images every `resize` has the same store."""
+    for options in ({}, {"resize": (12, 8)}):
+        assert KEY not in make(data_set, images=False, **options).next()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["set", "set.no-images.robocache"]
+    assert KEY not in rc.EpisodeStore(tmp_path / "set.no-images.robocache").streams
+
+
 def test_a_store_of_another_size(data_set: Path, tmp_path: Path) -> None:
     make(data_set, store=tmp_path / "store")
     message = (

@@ -26,7 +26,7 @@ from robocache.conversion.work import (
     source_of,
     state_of_parts,
 )
-from robocache.display import Brief, byte_count
+from robocache.display import Brief, byte_count, counted
 from robocache.progress import Update, progress_bar
 from robocache.readers import ReadOptions, RecordingError
 from robocache.readers.recording import note_lines
@@ -200,7 +200,8 @@ def convert(
     report.proposals = propose_takes(Path(destination), [path for path, _ in found], options)
     for note in report.notes:
         log.info("%s: %s", destination, note)
-    log.info("%s: %d episodes added, %d skipped", destination, report.episodes, len(report.skipped))
+    added = counted(report.episodes, "episode")
+    log.info("%s: %s added, %d skipped", destination, added, len(report.skipped))
     return report
 
 

@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from robocache.display import counted
 from robocache.export.aligned import (
     Column,
     align,
@@ -184,10 +185,9 @@ def _log(report: Export) -> None:
         log.warning("%s: skipped episode %d: %s", report.destination, index, reason)
     if report.frames_across_gaps:
         log.warning(
-            "%s: %d frames are made across gaps or from rows that are not valid; LeRobot has no "
-            "mask for them",
+            "%s: %s across gaps or from rows that are not valid; LeRobot has no mask for them",
             report.destination,
-            report.frames_across_gaps,
+            counted(report.frames_across_gaps, "frame"),
         )
     if report.without_statistics:
         log.warning(
@@ -196,7 +196,10 @@ def _log(report: Export) -> None:
             ", ".join(report.without_statistics),
         )
     log.info(
-        "%s: exported %d episodes, %d frames", report.destination, report.episodes, report.frames
+        "%s: exported %s, %s",
+        report.destination,
+        counted(report.episodes, "episode"),
+        counted(report.frames, "frame"),
     )
 
 
