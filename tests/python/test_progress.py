@@ -293,6 +293,11 @@ def test_what_a_loader_is_about_to_load(
         (logging.INFO, "loading 117.4 KiB to cpu, 117.2 KiB of it images; 3.7 GiB are free"),
     ]
     caplog.clear()
+    with caplog.at_level(logging.INFO, "robocache"):
+        rc.Loader(pictures, 1, device="cpu", budget={"ram": "100kB"})
+    ((level, text),) = messages(caplog)
+    assert level == logging.INFO and "images" not in text, "they stay in their files"
+    caplog.clear()
     monkeypatch.setattr(residency, "free_bytes", lambda device: 130_000)
     rc.Loader(pictures, 2, device=torch.device("cpu"))
     assert [level for level, _ in messages(caplog)] == [logging.WARNING]
