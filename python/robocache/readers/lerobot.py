@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robocache.readers import images, lerobot_index
-from robocache.readers.lerobot_index import Entry
+from robocache.readers.lerobot_index import Entry, Segment
 from robocache.readers.recording import (
     Reader,
     ReadOptions,
@@ -33,7 +33,7 @@ from robocache.readers.recording import (
     row_times,
 )
 from robocache.readers.tables.parquet_rows import ParquetRows
-from robocache.readers.video import video_rows
+from robocache.readers.video import frame_times, matched_by_number, video_rows
 
 FORMAT = "LeRobot"
 
@@ -57,6 +57,7 @@ class LeRobot(Recording):
         require("pyarrow.parquet", FORMAT, "lerobot")
         self.info = lerobot_index.read_info(path)
         self._file: tuple[Path, ParquetRows] | None = None
+        self._frames: dict[str, tuple[Path, Times]] = {}
         self._kinds: dict[str, str] = {}
         self._episodes: list[_Episode] | None = None
         self.row_counts: dict[Path, int] = {}
@@ -111,7 +112,7 @@ class LeRobot(Recording):
             elif not is_there(entry.table):
                 self.notes["episodes whose data file is absent, skipped"] += 1
                 no_table.append(entry)
-            elif absent := [c for c, (video, _) in entry.videos.items() if not is_there(video)]:
+            elif absent := [c for c, video in entry.videos.items() if not is_there(video.path)]:
                 cameras = ", ".join(absent)
                 self.notes[f"episodes without their video of {cameras}, skipped ({_REST})"] += 1
                 no_video.update(absent)
@@ -158,6 +159,18 @@ class LeRobot(Recording):
             self._file = (path, ParquetRows(path))
         return self._file[1]
 
+    def frames(self, camera: str, video: Segment, margin: int) -> Times:
+        """When the frames of an episode are shown in its video; the camera's last one is kept.
+
+        A frame up to `margin` nanoseconds before the episode's begin is its first.
+        """
+        if camera not in self._frames or self._frames[camera][0] != video.path:
+            self._frames[camera] = (video.path, frame_times(video.path))
+        frames = self._frames[camera][1]
+        if video.stop is None:
+            return frames
+        return frames[(frames >= video.start - margin) & (frames < video.stop - margin)]
+
     @property
     def columns(self) -> list[str]:
         """The streams that are columns of numbers."""
@@ -202,10 +215,18 @@ class _Episode:
         for name in recording.pictures:
             for a, part in file.groups(name, first, stop):
                 yield from self._decoded(name, times[a : a + len(part)], part, a)
-        for name, (video, start) in entry.videos.items():
-            rate = recording.info.fps
-            tolerance = round(1e9 / rate / 4)
-            yield from video_rows(name, video, times, start + times, tolerance, recording.options)
+        tolerance = round(1e9 / recording.info.fps / 4)
+        for name, video in entry.videos.items():
+            shown = video.start + times
+            frames = recording.frames(name, video, tolerance)
+            by_number = matched_by_number(shown, frames, tolerance)
+            if by_number is not None:
+                shown = by_number
+                recording.notes[
+                    f"episodes whose video of {name} is matched by number: a frame a row, "
+                    "at other times"
+                ] += 1
+            yield from video_rows(name, video.path, times, shown, tolerance, recording.options)
 
     def _find(self, file: ParquetRows) -> tuple[int, dict[str, NDArray[Any] | None]]:
         """The episode's first row in its file, and the columns of numbers of all its rows."""

@@ -50,15 +50,26 @@ class Info:
 
 
 @dataclass(frozen=True)
+class Segment:
+    """The part of a video that shows an episode."""
+
+    path: Path
+    start: int = 0
+    """Nanoseconds at which the episode begins in the video."""
+    stop: int | None = None
+    """Nanoseconds at which the next one begins; None for a video of one episode."""
+
+
+@dataclass(frozen=True)
 class Entry:
-    """An episode: which rows of which file, and from which time of which videos on."""
+    """An episode: which rows of which file, and which parts of which videos."""
 
     index: int
     length: int
     tasks: tuple[str, ...]
     table: Path
-    videos: dict[str, tuple[Path, int]]
-    """Stream: the video, and the nanoseconds at which the episode begins in it."""
+    videos: dict[str, Segment]
+    """Stream: where its frames are."""
 
 
 def is_number(dtype: str) -> bool:
@@ -191,7 +202,10 @@ def _read_v2(info: Info, cameras: Sequence[str]) -> Iterator[Entry]:
             length,
             tasks,
             _locate(info, info.data_path, where),
-            {c: (_locate(info, info.video_path, {**where, "video_key": c}), 0) for c in cameras},
+            {
+                camera: Segment(_locate(info, info.video_path, {**where, "video_key": camera}))
+                for camera in cameras
+            },
         )
 
 
@@ -213,7 +227,8 @@ def _read_v3(info: Info, cameras: Sequence[str]) -> Iterator[Entry]:
             missing = [name for name in columns if name not in file.schema_arrow.names]
             if missing:
                 raise RecordingError(f"{path}: expected columns {', '.join(missing)}, got none")
-            rows = file.read(columns).to_pylist()
+            stops = [f"videos/{camera}/to_timestamp" for camera in cameras]
+            rows = file.read([*columns, *stops]).to_pylist()  # pyarrow ignores absent columns
         for row in rows:
             try:
                 yield _entry_v3(info, cameras, row)
@@ -229,8 +244,12 @@ def _entry_v3(info: Info, cameras: Sequence[str], row: dict[str, Any]) -> Entry:
             **_chunk(int(row[f"videos/{camera}/chunk_index"])),
             "file_index": int(row[f"videos/{camera}/file_index"]),
         }
-        start = round(row[f"videos/{camera}/from_timestamp"] * 1e9)
-        videos[camera] = (_locate(info, info.video_path, where), start)
+        start = row[f"videos/{camera}/from_timestamp"]
+        stop = row.get(f"videos/{camera}/to_timestamp")
+        if stop is None:
+            stop = start + int(row["length"]) / info.fps
+        path = _locate(info, info.video_path, where)
+        videos[camera] = Segment(path, round(start * 1e9), round(stop * 1e9))
     where = {**_chunk(int(row["data/chunk_index"])), "file_index": int(row["data/file_index"])}
     tasks = row["tasks"]
     return Entry(

@@ -2,7 +2,8 @@
 
 Decoded by PyAV, whose wheels carry FFmpeg with H.264, H.265, AV1 and VP9. A frame belongs to a row
 if its presentation time is the row's: counting frames instead goes wrong wherever one is missing,
-doubled or out of order, and at every seek.
+doubled or out of order, and at every seek. `matched_by_number` is for recordings whose rows and
+frames are one to one and whose times differ.
 """
 
 from __future__ import annotations
@@ -72,6 +73,42 @@ def video_rows(
             yield Rows(stream, times[row // step * step : row + 1], values)
 
 
+def frame_times(path: Path) -> Times:
+    """When each frame of a video is shown, in ascending nanoseconds; without decoding it.
+
+    Raises:
+        RecordingError: If the video cannot be read.
+        MissingLibrary: Without PyAV.
+    """
+    with _track(path) as (container, track):
+        unit = track.time_base * 1_000_000_000  # an exact fraction
+        shown = [
+            round(packet.pts * unit)
+            for packet in container.demux(track)
+            if packet.pts is not None and not packet.is_discard
+        ]
+    return np.sort(np.array(shown, np.int64))
+
+
+def matched_by_number(shown: Times, frames: Times, tolerance: int) -> Times | None:
+    """The frames' times, where rows lack frames at their times and are as many as the frames.
+
+    Args:
+        shown: [n] nanoseconds, ascending: when each row's frame should be shown.
+        frames: [m] nanoseconds, ascending: when the frames of the rows' episode are shown.
+        tolerance: Nanoseconds that a frame may be shown before or after.
+
+    Returns:
+        `frames`, or None where each row has a frame at its time or where m is not n.
+    """
+    if len(frames) != len(shown) or len(shown) == 0:
+        return None
+    after = np.searchsorted(frames, shown).clip(max=len(frames) - 1)
+    before = (after - 1).clip(min=0)
+    away = np.minimum(np.abs(frames[after] - shown), np.abs(frames[before] - shown))
+    return frames if (away > tolerance).any() else None
+
+
 def _reading(path: Path) -> contextlib.AbstractContextManager[None]:
     # A damaged header may lack times and sizes, or have texts that are none.
     errors = (ArithmeticError, MemoryError, TypeError, ValueError)
@@ -118,13 +155,19 @@ def _matched(path: Path, shown: Times, tolerance: int) -> Iterator[tuple[int, An
         yield row, frame
 
 
-def _decode(path: Path, start: int | None) -> Iterator[tuple[Any, int]]:
-    """Frames in order, each with when it is shown (ns); from a key frame at or before `start`."""
+@contextlib.contextmanager
+def _track(path: Path) -> Iterator[tuple[Any, Any]]:
+    """An opened video and its first track."""
     av = require("av", "video", "video")
     with _reading(path), av.open(str(path)) as container:
         if not container.streams.video:
             raise RecordingError(f"{path}: expected a video, got a file without a video track")
-        track = container.streams.video[0]
+        yield container, container.streams.video[0]
+
+
+def _decode(path: Path, start: int | None) -> Iterator[tuple[Any, int]]:
+    """Frames in order, each with when it is shown (ns); from a key frame at or before `start`."""
+    with _track(path) as (container, track):
         track.thread_type = "AUTO"
         unit = track.time_base * 1_000_000_000  # an exact fraction
         if start:
