@@ -12,19 +12,16 @@ from __future__ import annotations
 
 import io
 import json
-import logging
 import math
 import os
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from robocache.display import counted
 from robocache.export.aligned import (
     Column,
     align,
@@ -36,6 +33,7 @@ from robocache.export.aligned import (
     timeline,
     without_overlap,
 )
+from robocache.export.report import Export
 from robocache.export.statistics import FeatureStatistics
 from robocache.export.video import VideoFile
 from robocache.matching import choose, stored_names
@@ -44,8 +42,6 @@ from robocache.readers.images import is_image
 from robocache.readers.recording import require
 from robocache.store.episode_store import EpisodeStore
 from robocache.store.rows import Episode
-
-log = logging.getLogger(__name__)
 
 VERSION = "v3.0"
 CHUNK_FILES = 1000  # in a folder
@@ -68,32 +64,6 @@ TASKS_FOR_PANDAS = {
                                          (None, INDEX, "unicode", "object"))
     ],
 }  # fmt: skip
-
-
-@dataclass
-class Export:
-    """What :func:`export_lerobot` did."""
-
-    destination: Path
-    rate: float
-    episodes: int = 0
-    frames: int = 0
-    features: list[str] = field(default_factory=list)
-    frames_across_gaps: int = 0
-    """Frames made from rows that are far apart or not valid: LeRobot has no mask for them."""
-    held: list[str] = field(default_factory=list)
-    """Streams that are sent once (static transforms, a row an episode): their row is in every
-    frame, and says nothing of when an episode begins and ends."""
-    episodes_as_recorded: int = 0
-    """Episodes whose rows are at the rate already: each row is a frame, bit for bit."""
-    skipped: list[tuple[int, str]] = field(default_factory=list)
-    """Episodes that were left out, and why."""
-    without_statistics: list[str] = field(default_factory=list)
-    """Features with a channel that has no finite number; its statistics are 0."""
-
-    def as_json(self) -> dict[str, Any]:
-        """As `robocache export --json` prints it."""
-        return {**vars(self), "destination": str(self.destination)}
 
 
 def export_lerobot(
@@ -175,32 +145,8 @@ def export_lerobot(
     report.frames_across_gaps = writer.across_gaps
     report.held, report.episodes_as_recorded = writer.held, writer.as_recorded
     report.without_statistics = writer.without_statistics
-    _log(report)
+    report.log()
     return report
-
-
-def _log(report: Export) -> None:
-    """Logs the counts of an export, and warnings of everything that it left out or changed."""
-    for index, reason in report.skipped:
-        log.warning("%s: skipped episode %d: %s", report.destination, index, reason)
-    if report.frames_across_gaps:
-        log.warning(
-            "%s: %s across gaps or from rows that are not valid; LeRobot has no mask for them",
-            report.destination,
-            counted(report.frames_across_gaps, "frame"),
-        )
-    if report.without_statistics:
-        log.warning(
-            "%s: channels without a finite number, whose statistics are 0: in %s",
-            report.destination,
-            ", ".join(report.without_statistics),
-        )
-    log.info(
-        "%s: exported %s, %s",
-        report.destination,
-        counted(report.episodes, "episode"),
-        counted(report.frames, "frame"),
-    )
 
 
 def _arrow() -> tuple[Any, Any]:
