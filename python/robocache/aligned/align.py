@@ -11,8 +11,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from robocache.aligned.result import Aligned, AlignedStream
+from robocache.aligned.result import Aligned
 from robocache.aligned.sources import Method, Source, sources_of
+from robocache.aligned.stream import AlignedStream
 from robocache.doctor.finding import Times
 from robocache.doctor.times import DAY_NS
 from robocache.fusion import Stream, fuse
@@ -226,4 +227,4 @@ def _aligned(
     else:
         result = out.numpy().reshape(len(times), *shape)
         result[~is_valid] = np.nan
-    return AlignedStream(result, is_valid, age.numpy()[:, 0], method, rows.channels)
+    return AlignedStream(result, is_valid, age.numpy()[:, 0], method, rows.channels, rows)

@@ -3,46 +3,22 @@
 from __future__ import annotations
 
 import csv
-import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from robocache.aligned.mcap_file import write_mcap
+from robocache.aligned.stream import AlignedStream
 from robocache.doctor.finding import Times
 from robocache.readers.recording import require
 from robocache.store.files import temporary_path
+from robocache.view.figures import check_picture
 
-SUFFIXES = (".npz", ".csv", ".parquet")
-
-
-@dataclass(frozen=True, eq=False)
-class AlignedStream:
-    """A stream at T targets."""
-
-    values: NDArray[Any]
-    """[T, the row's shape...]: floats are NaN where they are not valid, others hold a row there."""
-    valid: NDArray[np.bool_]
-    """[T]: which are real."""
-    age: Times
-    """[T] ns: the target's time less that of the newest row that the value is made from."""
-    method: str | Sequence[tuple[str, int]]
-    """How it was aligned."""
-    channels: tuple[str, ...] | None
-    """A name for each element of a row, where these are known."""
-
-    def columns(self, name: str) -> list[str]:
-        """The names of its columns: ``name.channel``, ``name.0``, or ``name`` of one number."""
-        shape = self.values.shape[1:]
-        if self.channels is not None:
-            return [f"{name}.{channel}" for channel in self.channels]
-        if math.prod(shape) == 1:
-            return [name]
-        return [f"{name}.{'.'.join(map(str, index))}" for index in np.ndindex(*shape)]
+SUFFIXES = (".npz", ".csv", ".parquet", ".mcap")
 
 
 class Aligned(Mapping[str, AlignedStream]):
@@ -130,18 +106,20 @@ class Aligned(Mapping[str, AlignedStream]):
         return pandas.DataFrame(columns, index=pandas.Index(self.seconds, name="t_s"))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the table to a file: ``.npz``, ``.csv`` or ``.parquet``; one there is replaced.
+        """Writes the table to a ``.npz``, ``.csv``, ``.parquet`` or ``.mcap`` file, or replaces it.
 
-        NPZ holds the arrays of :meth:`to_numpy`, the others a column for each channel, empty where
-        it is not valid.
+        NPZ holds the arrays of :meth:`to_numpy`, CSV and Parquet a column for each channel, empty
+        where it is not valid, MCAP a topic for each stream, with a JSON message at each time at
+        which it is valid: ``{"x": 0.5, "y": 1.0, "alignment": {"age_s": 0.004}}``.
 
         Raises:
-            ValueError: For another name, and for images in a file of columns.
-            MissingLibrary: For Parquet without pyarrow.
+            ValueError: For another name, images in another file than NPZ, and times before 0 in
+                MCAP.
+            MissingLibrary: For Parquet without pyarrow, and for MCAP without mcap.
             OSError: If it can't be written. A file that was there stays.
         """
         path = Path(path)
-        check_suffix(path)
+        check_output("path", path)
         path.parent.mkdir(parents=True, exist_ok=True)
         partial = temporary_path(path.parent)
         try:
@@ -152,15 +130,42 @@ class Aligned(Mapping[str, AlignedStream]):
                 self._write_csv(partial)
             elif path.suffix == ".parquet":
                 self._write_parquet(partial)
+            elif path.suffix == ".mcap":
+                write_mcap(partial, self.times, self.rate, self._streams)
             partial.replace(path)
         finally:
             partial.unlink(missing_ok=True)
+
+    def plot(self, path: str | os.PathLike[str], title: str | None = None) -> list[str]:
+        """Draws the table: aligned lines over recorded rows, what is not valid shaded.
+
+        Of more than 24 streams those that move are drawn, of more than 8 channels those that vary
+        most; images are not drawn.
+
+        Args:
+            path: A ``.png``, ``.jpg``, ``.svg`` or ``.pdf`` file; one there is replaced.
+            title: Of the picture. None: the rows, rate and length of the table.
+
+        Returns:
+            What is drawn of what there is: ``"8 of 26 channels of action, which vary most"``.
+
+        Raises:
+            ValueError: For another name, and for a table of images alone.
+            MissingLibrary: Without matplotlib.
+        """
+        path = Path(path)
+        check_picture("path", path)
+        from robocache.view.aligned import draw_aligned
+
+        size = f"{len(self.times):,} rows at {self.rate:g} Hz, {self.seconds[-1]:.4g} s"
+        pairs = [stream.series(name, self.times) for name, stream in self._streams.items()]
+        return draw_aligned(pairs, size if title is None else f"{title}: {size}", path)
 
     def _columns(self) -> Iterator[tuple[str, NDArray[Any], NDArray[np.bool_] | None]]:
         """Name, values [T] and mask of each column after the times."""
         seen = {"t_ns", "t_s"}
         for name, stream in self._streams.items():
-            if stream.values.dtype == np.uint8 and stream.values.ndim == 4:
+            if stream.is_image:
                 raise ValueError(
                     f"streams[{name}]: expected numbers that fit columns, got images (NPZ holds "
                     "images)"
@@ -190,8 +195,8 @@ class Aligned(Mapping[str, AlignedStream]):
             writer.writerows(zip(*columns, strict=True))
 
     def _write_parquet(self, path: Path) -> None:
-        pyarrow = require("pyarrow", "(writing) Parquet", "parquet")
-        parquet = require("pyarrow.parquet", "(writing) Parquet", "parquet")
+        pyarrow = require("pyarrow", "Parquet", "parquet", "writing")
+        parquet = require("pyarrow.parquet", "Parquet", "parquet", "writing")
         columns = {"t_ns": pyarrow.array(self.times), "t_s": pyarrow.array(self.seconds)}
         for name, values, valid in self._columns():
             mask = None if valid is None else ~valid
@@ -199,11 +204,16 @@ class Aligned(Mapping[str, AlignedStream]):
         parquet.write_table(pyarrow.table(columns), path)
 
 
-def check_suffix(path: Path) -> None:
-    """Refuses a name that :meth:`Aligned.save` does not write.
+def check_output(option: str, path: Path) -> None:
+    """Refuses a file that :meth:`Aligned.save` can't write, before the work for it is done.
 
     Raises:
-        ValueError: The message lists the names.
+        ValueError: For another name; the message lists the suffixes.
+        MissingLibrary: If the library that writes it is not installed.
     """
     if path.suffix not in SUFFIXES:
-        raise ValueError(f"output: expected a name with {', '.join(SUFFIXES)}, got {path}")
+        raise ValueError(f"{option}: expected a name with {', '.join(SUFFIXES)}, got {path}")
+    if path.suffix == ".parquet":
+        require("pyarrow", "Parquet", "parquet", "writing")
+    elif path.suffix == ".mcap":
+        require("mcap", "MCAP", "ros", "writing")

@@ -360,8 +360,18 @@ def align(
     ],
     rate: Annotated[float, typer.Option(metavar="HZ", help="Rows of the table per second.")],
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE", help="A .npz, .csv or .parquet file.")
-    ],
+        Path | None,
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="A .npz, .csv, .parquet or .mcap file."
+        ),
+    ] = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="A picture, .png, .jpg, .svg or .pdf: aligned values over the recorded rows.",
+        ),
+    ] = None,
     method: Annotated[
         list[str] | None,
         typer.Option(
@@ -390,10 +400,10 @@ def align(
     time_column: TimeColumn = None,
     time_unit: TimeUnit = None,
 ) -> None:
-    """Aligns all streams to one timeline and writes a table, with masks and ages.
+    """Aligns all streams to one timeline and writes a table, with masks and ages, or a picture.
 
     Each stream is aligned by its stored method. What is not valid (outside the stream's rows,
-    across gaps longer than --max-gap) is empty in CSV and Parquet, NaN in NPZ.
+    across gaps longer than --max-gap) is empty in CSV and Parquet, NaN in NPZ, no message in MCAP.
     """
     from robocache.cli.align import run
     from robocache.readers import ReadOptions
@@ -401,7 +411,7 @@ def align(
     options = ReadOptions(
         recorded_rate, False, stamp=stamp, time_column=time_column, time_unit=time_unit
     )
-    run(sources, output, rate, method or [], max_gap, span, stream, episode, options)
+    run(sources, output, plot, rate, method or [], max_gap, span, stream, episode, options)
 
 
 @app.command(

@@ -11,8 +11,9 @@ from robocache.doctor.data import open_data
 from robocache.doctor.finding import Series
 from robocache.readers import ReadOptions
 from robocache.readers.recording import require
+from robocache.view.figures import PICTURES
 
-SUFFIXES = (".png", ".jpg", ".jpeg", ".svg", ".pdf", ".rrd")
+SUFFIXES = (*PICTURES, ".rrd")
 
 
 def run(

@@ -1,5 +1,1 @@
-"""Pictures of an episode: a timeline by matplotlib, a recording for Rerun's viewer."""
-
-from robocache.view.timeline import draw_timeline
-
-__all__ = ["draw_timeline"]
+"""Pictures of episodes and of aligned tables by matplotlib, recordings for Rerun's viewer."""

@@ -12,6 +12,7 @@ from robocache.doctor.data import EpisodeData
 from robocache.doctor.finding import Series
 
 MOST_ROWS = 10_000  # that decide how much a channel varies
+MOST_STREAMS = 24  # whose values are drawn
 
 
 def cut(streams: Sequence[Series], begin: int, end: int) -> list[Series]:
@@ -83,3 +84,25 @@ def most_varying(series: Series, most: int) -> list[int]:
 def moves(series: Series) -> bool:
     """Whether any channel changes."""
     return bool((deviations(series) > 0).any())
+
+
+def moving(streams: Sequence[Series]) -> list[Series]:
+    """The streams whose values are drawn: of many, the first that move, and images."""
+    if len(streams) <= MOST_STREAMS:
+        return list(streams)
+    found = [series for series in streams if series.is_image or moves(series)]
+    return (found or list(streams))[:MOST_STREAMS]
+
+
+def channels_left_out(
+    drawn: Sequence[Series], streams: Sequence[Series], most_channels: int
+) -> list[str]:
+    """Says how many of the streams, and of the channels of each, are drawn."""
+    words = []
+    if len(drawn) < len(streams):
+        words.append(f"values of {len(drawn)} of {len(streams)} streams, those that move")
+    for series in drawn:
+        count = series.values.shape[1]
+        if not series.is_image and count > most_channels:
+            words.append(f"{most_channels} of {count:,} channels of {series.name}, which vary most")
+    return words

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
-import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -14,14 +12,24 @@ from matplotlib.figure import Figure
 from robocache.doctor.data import EpisodeData
 from robocache.doctor.finding import Finding, Floats, Series, Times, hertz, period_ns
 from robocache.doctor.times import gap_rows
-from robocache.view.selection import EpisodePart, cut, most_varying, moves
+from robocache.view.figures import (
+    COLORS,
+    GAP,
+    GREY,
+    MOST_CHANNELS,
+    MOST_POINTS,
+    draw_legend,
+    save_figure,
+    style,
+)
+from robocache.view.selection import (
+    EpisodePart,
+    channels_left_out,
+    cut,
+    most_varying,
+    moving,
+)
 
-# Okabe and Ito's colours, told apart by colour-blind eyes.
-COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#222222", "#B8A800")
-GAP, GREY = "#D55E00", "#777777"
-MOST_CHANNELS = len(COLOURS)  # drawn of a stream
-MOST_STREAMS = 24  # whose values are drawn; all have a lane
-MOST_POINTS = 4000  # of a line
 THUMBNAILS = 10
 
 
@@ -63,12 +71,10 @@ def draw_timeline(
     else:
         span = (start, max(int(series.times[-1]) for series in streams))
     channels = {series.name: most_varying(series, MOST_CHANNELS) for series in streams}
-    drawn = [s for s in streams if s.is_image or len(streams) <= MOST_STREAMS or moves(s)]
-    drawn = drawn[:MOST_STREAMS]
+    drawn = moving(streams)
     lanes_height = 0.6 + 0.3 * len(streams)
     heights = [lanes_height, *[1.15] * len(drawn)]
-    with matplotlib.rc_context({"font.size": 9, "axes.spines.top": False,
-                                "axes.spines.right": False}):  # fmt: skip
+    with style():
         figure = Figure(figsize=(14, sum(heights) + 0.9), dpi=110, layout="constrained")
         axes = figure.subplots(
             len(heights), 1, sharex=True, squeeze=False, gridspec_kw={"height_ratios": heights}
@@ -81,19 +87,8 @@ def draw_timeline(
         axes[0].set_xlim(begin_s - margin, (end_s + margin) or 1.0)  # pictures have set their own
         axes[-1].set_xlabel("time since the episode's start, s")
         figure.suptitle(title, fontsize=11)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with warnings.catch_warnings():  # a box stands for a letter that the font lacks
-            warnings.filterwarnings("ignore", "Glyph .* missing from font")
-            figure.savefig(path)
-    left_out = []
-    if len(drawn) < len(streams):
-        left_out.append(f"values of {len(drawn)} of {len(streams)} streams, those that move")
-    for series in drawn:
-        count = series.values.shape[1]
-        if not series.is_image and count > MOST_CHANNELS:
-            words = f"{MOST_CHANNELS} of {count:,} channels of {series.name}, which vary most"
-            left_out.append(words)
-    return left_out
+        save_figure(figure, path)
+    return channels_left_out(drawn, streams, MOST_CHANNELS)
 
 
 def seconds(times: Times, start: int) -> Floats:
@@ -112,7 +107,7 @@ def _draw_lanes(
         begins, ends = np.append(t[0], t[gaps + 1]), np.append(t[gaps], t[-1])
         axis.broken_barh(
             list(zip(begins, ends - begins, strict=True)), (lane - 0.3, 0.6),
-            facecolors=COLOURS[lane % len(COLOURS)], alpha=0.75,
+            facecolors=COLORS[lane % len(COLORS)], alpha=0.75,
         )  # fmt: skip
         axis.broken_barh(
             list(zip(t[gaps], t[gaps + 1] - t[gaps], strict=True)), (lane - 0.3, 0.6),
@@ -142,21 +137,20 @@ def _draw_values(
     axis: Axes, episode: EpisodeData, series: Series, start: int, channels: Sequence[int]
 ) -> None:
     t = seconds(series.times, start)
-    axis.set_title(_title(series), loc="left", fontsize=9)
+    axis.set_title(panel_title(series), loc="left", fontsize=9)
     for row in gap_rows(series):
         axis.axvspan(float(t[row]), float(t[row + 1]), color=GAP, alpha=0.15, lw=0)
     if series.is_image:
         _draw_frames(axis, episode, series, t)
         return
     step = max(1, len(t) // MOST_POINTS)
-    style = "steps-post" if series.facts.method == "previous" else "default"
+    steps = "steps-post" if series.facts.method == "previous" else "default"
     for number, channel in enumerate(channels):
         column = series.values[::step, channel].astype(np.float64)
-        axis.plot(t[::step], column, lw=0.8, color=COLOURS[number], drawstyle=style,
+        axis.plot(t[::step], column, lw=0.8, color=COLORS[number], drawstyle=steps,
                   marker="." if len(t) < 50 else None, label=series.channel(channel))  # fmt: skip
     if series.values.shape[1] > 1:
-        axis.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=7, frameon=False,
-                    handlelength=0.8, labelspacing=0.1, borderaxespad=0.3)  # fmt: skip
+        draw_legend(axis)
     if series.facts.units:
         axis.set_ylabel(series.facts.units)
 
@@ -166,7 +160,7 @@ def _draw_frames(axis: Axes, episode: EpisodeData, series: Series, t: Floats) ->
     frames = episode.frames(series.name, rows)
     axis.set_yticks([])
     if frames is None:  # of a recording: how bright a few pixels are
-        axis.plot(t, series.values.mean(axis=1), lw=0.8, color=COLOURS[0])
+        axis.plot(t, series.values.mean(axis=1), lw=0.8, color=COLORS[0])
         axis.set_ylabel("brightness")
         return
     limits = float(t[0]), max(float(t[-1]), float(t[0]) + 1e-3)
@@ -178,15 +172,16 @@ def _draw_frames(axis: Axes, episode: EpisodeData, series: Series, t: Floats) ->
     axis.set_ylim(0, 1)
 
 
-def _title(series: Series) -> str:
+def panel_title(series: Series, *facts: str) -> str:
+    """Name, type, shape and method of a stream, `facts`, and how many channels are left out."""
     shape = "x".join(map(str, series.shape if series.shape is not None else [len(series.values)]))
     method = series.facts.method
-    words = f"{series.name}   {series.values.dtype} {shape}".rstrip()
-    if isinstance(method, str):
-        words += f", {method}"
+    words = [f"{series.name}   {series.values.dtype} {shape}".rstrip()]
+    words += [method] if isinstance(method, str) else []
+    words = [", ".join([*words, *facts])]
     count = series.values.shape[1]
-    if series.is_image or count <= MOST_CHANNELS:
-        return words
-    return (
-        f"{words}; the {MOST_CHANNELS} channels that vary most, {count - MOST_CHANNELS:,} left out"
-    )
+    if not series.is_image and count > MOST_CHANNELS:
+        words.append(
+            f"the {MOST_CHANNELS} channels that vary most, {count - MOST_CHANNELS:,} left out"
+        )
+    return "; ".join(words)

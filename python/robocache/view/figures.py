@@ -1,0 +1,64 @@
+"""The look that all pictures share, and how a picture becomes a file.
+
+A short file of its own: it is imported without matplotlib, to check options before work begins.
+"""
+
+from __future__ import annotations
+
+import warnings
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from robocache.readers.recording import require
+from robocache.store.files import temporary_path
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+PICTURES = (".png", ".jpg", ".jpeg", ".svg", ".pdf")
+
+# Okabe and Ito's colors, told apart by color-blind eyes.
+COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#222222", "#B8A800")
+GAP, GREY = "#D55E00", "#777777"
+MOST_CHANNELS = len(COLORS)  # drawn of a stream
+MOST_POINTS = 4000  # of a line
+
+
+def check_picture(option: str, path: Path) -> None:
+    """Refuses a picture that can't be drawn, before the work for it is done.
+
+    Raises:
+        ValueError: For a name without the suffix of a picture.
+        MissingLibrary: If matplotlib is not installed.
+    """
+    if path.suffix not in PICTURES:
+        raise ValueError(f"{option}: expected a name with {', '.join(PICTURES)}, got {path}")
+    require("matplotlib", "a picture", "view", "drawing")
+
+
+def style() -> AbstractContextManager[None]:
+    """The settings of matplotlib that pictures are drawn with."""
+    from matplotlib import rc_context
+
+    return rc_context({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False})
+
+
+def draw_legend(axis: Axes) -> None:
+    """The names of the lines, to the right of their panel."""
+    axis.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=7, frameon=False,
+                handlelength=0.8, labelspacing=0.1, borderaxespad=0.3)  # fmt: skip
+
+
+def save_figure(figure: Figure, path: Path) -> None:
+    """Writes a figure in the format of the path's suffix; a file there is replaced when done."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = temporary_path(path.parent)
+    try:
+        with warnings.catch_warnings():  # a box stands for a letter that the font lacks
+            warnings.filterwarnings("ignore", "Glyph .* missing from font")
+            figure.savefig(partial, format=path.suffix[1:])
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
