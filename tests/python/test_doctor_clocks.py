@@ -110,3 +110,29 @@ def test_kept_timestamps_of_a_store(tmp_path: Path) -> None:
         with writer.episode() as episode:
             episode.add("state", times, by_rows(times).values)
     assert [f.kind for f in examine(tmp_path / "store").findings] == ["wrong_rate"]
+
+
+def causes(streams: list[Series]) -> dict[str, set[str | None]]:
+    """The causes of each kind of finding."""
+    found: dict[str, set[str | None]] = {}
+    for finding in check_episode(streams):
+        found.setdefault(finding.kind, set()).add(finding.cause)
+    return found
+
+
+def test_two_clocks_explain_what_they_cause() -> None:
+    """Its rows arrive years before they were recorded; no stream covers the episode."""
+    streams = [
+        series("arm", START + steps(), START + steps() + MS),
+        series("camera", START + steps() + 20_000 * S, START + steps()),
+    ]
+    found = causes(streams)
+    assert found["two_clocks"] == {None}
+    assert found["arrives_early"] == found["coverage"] == {"two_clocks"}
+
+
+def test_a_far_time_explains_coverage() -> None:
+    times = steps()
+    found = causes([series("arm", START + times), series("hand", np.r_[0, START + times[1:]])])
+    assert (found["far_time"], found["coverage"]) == ({None}, {"far_time"})
+    assert causes([series("arm", times), series("hand", times[:200])])["coverage"] == {None}

@@ -182,6 +182,9 @@ def check(
     strict: Annotated[
         bool, typer.Option("--strict", help="Warnings fail the command too.")
     ] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Print every finding, not a screen of groups.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """The data doctor: what is wrong with a store or a recording, where, and what to do about it.
@@ -190,11 +193,13 @@ def check(
     clocks), values (NaN, stuck, saturated or constant channels, quaternions, angles that wrap),
     episodes (too short, streams missing), and a store's checksums.
 
+    Prints at most a screen: findings by their cause, worst first.
+
     The exit code is 1 if there is an error (with --strict: or a warning), and 0 otherwise.
     """
     from robocache.cli.check import run
 
-    if not run(path, options, strict, json):
+    if not run(path, options, strict, everything, json):
         raise typer.Exit(EXIT_FOUND)
 
 

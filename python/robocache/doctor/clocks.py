@@ -38,6 +38,7 @@ def _far_from_receipt(streams: Sequence[Series]) -> list[Finding]:
             None,
             int(series.times[0]),
             len(far),
+            streams=tuple(one.name for one, _ in far),
         )
     ]
 
@@ -71,6 +72,7 @@ def _far_from_others(streams: Sequence[Series]) -> list[Finding]:
             None,
             int(few[0].times[0]),
             len(few),
+            streams=tuple(one.name for one in few),
         )
     ]
 

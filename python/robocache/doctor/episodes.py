@@ -115,15 +115,29 @@ def dropout(streams: Sequence[Series]) -> list[Finding]:
 
 
 def explained(found: Sequence[Finding], streams: Sequence[Series]) -> list[Finding]:
-    """The findings, and of gaps that are all within dropouts, that these are their cause."""
-    spans = [span for finding in found if finding.kind == "dropout" for span in finding.spans]
+    """The findings, each with its cause if another finding explains it.
+
+    A dropout explains the gaps of a stream that all lie within it. Where a time or a clock is far
+    off, no stream covers the episode; a second clock also explains how its rows arrive.
+    """
+    of_kind: dict[str, list[Finding]] = {}
+    for finding in found:
+        of_kind.setdefault(finding.kind, []).append(finding)
+    spans = [span for finding in of_kind.get("dropout", ()) for span in finding.spans]
+    other_clock = {name for finding in of_kind.get("two_clocks", ()) for name in finding.streams}
+    far = next((kind for kind in ("two_clocks", "far_time") if kind in of_kind), None)
     by_name = {series.name: series for series in streams}
-    return [
-        replace(finding, cause="dropout")
-        if finding.kind == "gap" and finding.stream and _within(by_name[finding.stream], spans)
-        else finding
-        for finding in found
-    ]
+
+    def cause(finding: Finding) -> str | None:
+        if finding.kind == "coverage":
+            return far
+        if finding.kind in ("arrives_early", "clock_drift") and finding.stream in other_clock:
+            return "two_clocks"
+        if finding.kind == "gap" and finding.stream and _within(by_name[finding.stream], spans):
+            return "dropout"
+        return None
+
+    return [replace(finding, cause=cause(finding)) for finding in found]
 
 
 def _within(series: Series, spans: Sequence[tuple[int, int]]) -> bool:
