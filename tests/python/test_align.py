@@ -293,6 +293,16 @@ def test_what_a_picture_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert [text.get_text() for text in second.get_legend().texts] == [str(i) for i in range(3, 11)]
 
 
+def test_a_picture_of_many_streams(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    times = np.array([0.0, 0.1])
+    still = {f"still_{i}": (np.zeros(2), times) for i in range(25)}
+    path = tmp_path / "x.svg"
+    assert rc.align(still, 10).plot(path) == ["values of 24 of 25 streams, none of which moves"]
+    one = {**still, "arm": (np.arange(2.0), times)}
+    assert rc.align(one, 10).plot(path) == ["values of 1 of 26 streams, those that move"]
+
+
 def test_a_picture_of_images_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("matplotlib")
     camera = np.zeros((2, 4, 4, 3), np.uint8), np.array([0.0, 0.1])

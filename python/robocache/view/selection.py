@@ -100,7 +100,9 @@ def channels_left_out(
     """Says how many of the streams, and of the channels of each, are drawn."""
     words = []
     if len(drawn) < len(streams):
-        words.append(f"values of {len(drawn)} of {len(streams)} streams, those that move")
+        move = any(series.is_image or moves(series) for series in drawn)
+        which = "those that move" if move else "none of which moves"
+        words.append(f"values of {len(drawn)} of {len(streams)} streams, {which}")
     for series in drawn:
         count = series.values.shape[1]
         if not series.is_image and count > most_channels:
