@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 
+from robocache.display import ShortRepr
 from robocache.loader import stats
 
 # Those who count add here. Under the GIL no count is lost between threads.
@@ -12,8 +13,8 @@ calls: defaultdict[tuple[str, str], int] = defaultdict(int)  # by operation and 
 fallbacks: defaultdict[str, int] = defaultdict(int)  # by reason
 
 
-@dataclass(frozen=True)
-class Metrics:
+@dataclass(frozen=True, repr=False)
+class Metrics(ShortRepr):
     """What this process has called so far."""
 
     calls: dict[str, dict[str, int]]

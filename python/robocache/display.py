@@ -5,14 +5,17 @@ Arrays are their type and shape, and long collections their first items.
 
 from __future__ import annotations
 
-import itertools
-import reprlib
-from collections.abc import Iterable
-from dataclasses import fields
-from typing import Any
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from itertools import islice
+from typing import Any, TypeVar
 
-MOST_ELEMENTS = 8  # of an array that is shown whole
-LONGEST_FIELDS = 1200  # characters of an object's fields
+V = TypeVar("V")
+
+MOST_NAMES = 8
+_MOST_ITEMS = 6
+_MOST_NUMBERS = 8  # of an array that is shown whole
+_LETTERS = 120  # of an item
 
 
 # ---- words ---------------------------------------------------------------------------------------
@@ -32,71 +35,100 @@ def byte_count(count: float) -> str:
     return f"{count:.1f} TiB"
 
 
-def shortened(text: str, longest: int = 100) -> str:
-    """A text without its middle, where it is longer than that."""
-    if len(text) <= longest:
+def cut(text: str, letters: int = _LETTERS) -> str:
+    """A text of at most `letters` characters: the middle of a longer one is left out."""
+    if len(text) <= letters:
         return text
-    before = (longest - 3) // 2
-    return f"{text[:before]}...{text[before + 3 - longest :]}"
+    tail = (letters - 1) // 2
+    return f"{text[: letters - 1 - tail]}…{text[-tail:]}"
+
+
+def listed(names: Collection[str], most: int = MOST_NAMES) -> str:
+    """Names in words: the first few, and the number of the others."""
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(cut(name) for name in islice(names, most)) + more
+
+
+def method_text(method: str | Sequence[tuple[str, int]]) -> str:
+    """An alignment method in words; a layout has one for each run of channels."""
+    if isinstance(method, str):
+        return method
+    if len(method) == 1:
+        return method[0][0]
+    return listed([f"{name} {width}" for name, width in method], 4)
 
 
 # ---- texts of objects ----------------------------------------------------------------------------
 
 
-class _Short(reprlib.Repr):
-    """Values of fields: arrays by type and shape, collections by their first items."""
+def short(value: Any) -> str:
+    """`repr` of a value in at most a few hundred characters: long containers are cut.
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.maxstring = self.maxother = self.maxlong = 100
-        self.maxlist = self.maxtuple = self.maxdict = self.maxset = 6
-
-    def repr_dict(self, x: Any, level: int) -> str:
-        """In the order that it has."""
-        shown = [
-            f"{self.repr1(key, level - 1)}: {self.repr1(value, level - 1)}"
-            for key, value in itertools.islice(x.items(), self.maxdict)
-        ]
-        return f"{{{', '.join(shown)}{', ...' * (len(x) > self.maxdict)}}}"
-
-    repr_mappingproxy = repr_dict
-
-    def repr_ndarray(self, x: Any, level: int) -> str:
-        """A few numbers as they are, more as a type and a shape."""
-        if x.ndim <= 1 and x.size <= MOST_ELEMENTS:
-            return repr(x.tolist())
-        return f"{x.dtype}{list(x.shape)}"
-
-    def repr_Tensor(self, x: Any, level: int) -> str:  # noqa: N802 - named after the type
-        """Its type and shape: numbers may be on a GPU."""
-        return f"{str(x.dtype).removeprefix('torch.')}{list(x.shape)}"
-
-    def repr_instance(self, x: Any, level: int) -> str:
-        """Another object's own text, in a line."""
-        return shortened(" ".join(repr(x).split()), self.maxother)
+    An array of more than a few numbers, and a tensor of any size, is its type and shape.
+    """
+    if hasattr(value, "dtype") and getattr(value, "shape", ()) != ():
+        if getattr(value, "size", None) in range(_MOST_NUMBERS + 1) and value.ndim == 1:
+            return cut(str(value.tolist()))
+        return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
+    if isinstance(value, Mapping):
+        shown = [f"{_item(key)}: {_item(x)}" for key, x in islice(value.items(), _MOST_ITEMS)]
+        return f"{{{', '.join([*shown, *_more(value)])}}}"
+    if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
+        begin, end = "[]" if isinstance(value, list) else "()"
+        shown = [*map(_item, value[:_MOST_ITEMS]), *_more(value)]
+        comma = "," if end == ")" and len(shown) == 1 else ""
+        return f"{begin}{', '.join(shown)}{comma}{end}"
+    return cut(repr(value), 4 * _LETTERS)
 
 
-_SHORT = _Short()
+def short_repr(record: Any) -> str:
+    """`repr` of a dataclass or a named tuple, its fields cut."""
+    if is_dataclass(record):
+        names = [field.name for field in fields(record) if field.repr]
+    else:
+        names = list(record._fields)
+    shown = ", ".join(f"{name}={short(getattr(record, name))}" for name in names)
+    return f"{type(record).__qualname__}({shown})"
 
 
-def brief(kind: str, values: Iterable[tuple[str, object]]) -> str:
-    """``Kind(field=value, ...)`` of an object; fields beyond what a screen has are counted."""
-    pairs = list(values)
-    shown: list[str] = []
-    room = LONGEST_FIELDS
-    for name, value in pairs:
-        text = f"{name}={_SHORT.repr(value)}"
-        room -= len(text)
-        if room < 0:
-            shown.append(f"... {counted(len(pairs) - len(shown), 'more field')}")
-            break
-        shown.append(text)
-    return f"{kind}({', '.join(shown)})"
+def _item(value: Any) -> str:
+    return cut(short(value))
 
 
-class Brief:
-    """A dataclass (of ``repr=False``) whose text is short, however much its fields hold."""
+def _more(values: Collection[Any]) -> list[str]:
+    left = len(values) - _MOST_ITEMS
+    return [f"... {left:,} more"] if left > 0 else []
+
+
+class ShortRepr:
+    """A dataclass with :func:`short_repr` for `repr`: ``@dataclass(repr=False)``."""
+
+    __slots__ = ()
 
     def __repr__(self) -> str:
-        values = ((field.name, getattr(self, field.name)) for field in fields(self))  # type: ignore[arg-type]
-        return brief(type(self).__qualname__, values)
+        return short_repr(self)
+
+
+class ByName(Mapping[str, V]):
+    """A read-only mapping by name, with key completion in notebooks and a short `repr`."""
+
+    def __init__(self, items: Mapping[str, V]) -> None:
+        self._items = items
+
+    def __getitem__(self, name: str) -> V:
+        return self._items[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._items)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._items
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} by name: {listed(self)}>" if self else "{}"
+
+    def _ipython_key_completions_(self) -> list[str]:
+        return list(self)

@@ -16,6 +16,7 @@ from torch import Tensor
 from robocache import _backends, _config, _ops, _options
 from robocache._call import pack_call, pack_stream
 from robocache.arrays import ArrayT, of_arrays
+from robocache.display import ShortRepr
 from robocache.names import Backend, Method, Outside
 
 MAX_STREAMS = 64
@@ -44,8 +45,8 @@ class Rows(Protocol):
 _PREFIXES = tuple(f"streams[{i}]." for i in range(MAX_STREAMS))
 
 
-@dataclass(slots=True, eq=False)
-class Stream:
+@dataclass(slots=True, eq=False, repr=False)
+class Stream(ShortRepr):
     """One recorded stream and how :func:`fuse` is to align it.
 
     B episodes, S source rows, D channels. What is given without B is shared by the batch. Nothing

@@ -26,6 +26,7 @@ from robocache._live_arguments import (
     rows_of,
 )
 from robocache._live_library import STATS, Aligner, LiveStatus
+from robocache.display import ByName, listed
 from robocache.live_stats import LiveStats
 from robocache.loader import device as _device
 from robocache.loader.order import check_integer
@@ -460,7 +461,7 @@ class LiveAligner:
         with self._lock:
             self._aligner.reset(-1 if number is None else number)
 
-    def stats(self, robot: int | None = None) -> dict[str, LiveStats]:
+    def stats(self, robot: int | None = None) -> Mapping[str, LiveStats]:
         """What each stream that takes rows has gone through, of one robot or of all together.
 
         Raises:
@@ -475,7 +476,7 @@ class LiveAligner:
             sums: dict[str, Any] = {name: sum(of[name] for of in each) for name in STATS}
             newest = max(of["newest_ns"] for of in each)
             found[key] = LiveStats(**sums | {"newest_ns": None if newest == _NEVER else newest})
-        return found
+        return ByName(found)
 
     @property
     def rows(self) -> dict[str, tuple[int, int]]:
@@ -496,7 +497,7 @@ class LiveAligner:
         return number
 
     def __repr__(self) -> str:
-        keys = ", ".join(key for key, *_ in self._places if not key.endswith(("_is_pad", "_age")))
+        keys = listed([k for k, *_ in self._places if not k.endswith(("_is_pad", "_age"))])
         robots = "" if self.robots == 1 else f"{self.robots} robots on "
         return f"LiveAligner({robots}{self.device}: {keys})"
 

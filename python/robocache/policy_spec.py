@@ -12,10 +12,12 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
+from robocache.display import ShortRepr, cut, listed, method_text, short_repr
 from robocache.names import Outside
 from robocache.store._library import check_policy_spec
 from robocache.store.files import new_file, sync_folder
 from robocache.store.normalization import Normalization
+from robocache.tables import html_table, offsets_text
 
 VERSION = 1
 Layout: TypeAlias = tuple[tuple[str, int], ...]
@@ -32,9 +34,12 @@ class RelativeTo(NamedTuple):
     columns: tuple[int, ...]
     """Its column for each of the D elements of a row; -1: nothing."""
 
+    def __repr__(self) -> str:
+        return short_repr(self)
 
-@dataclass(frozen=True)
-class StreamSpec:
+
+@dataclass(frozen=True, repr=False)
+class StreamSpec(ShortRepr):
     """A stream of a spec, and its window: K steps of rows of D elements."""
 
     name: str
@@ -89,7 +94,7 @@ class StreamSpec:
         return max(self.steps) > 0
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class PolicySpec:
     """Everything that a policy's batches were made by; ``loader.spec()`` gives it.
 
@@ -222,6 +227,33 @@ class PolicySpec:
 
     def __hash__(self) -> int:
         return hash(self.to_json())
+
+    def _anchor_text(self) -> str:
+        return f"{self.rate:g} Hz" if self.anchor is None else f"rows of {cut(self.anchor)}"
+
+    def __repr__(self) -> str:
+        names = listed([stream.name for stream in self.streams])
+        return f"PolicySpec({len(self.streams)} streams at {self._anchor_text()}: {names})"
+
+    def _repr_html_(self) -> str:
+        header = ("stream", "row", "Hz", "offsets", "method", "normalize", "relative to", "output")
+        rows = [
+            [
+                cut(stream.name),
+                f"{stream.dtype}{list(stream.shape) or ''}".replace(" ", ""),
+                "" if stream.rate is None else f"{stream.rate:.4g}",
+                offsets_text(stream.steps, stream.timeline == "rows", stream.has_axis),
+                "rows" if stream.timeline == "rows" else method_text(stream.method),
+                "" if stream.normalization is None else stream.mode or "yes",
+                "" if stream.relative is None else cut(stream.relative.to),
+                stream.out_dtype,
+            ]
+            for stream in self.streams
+        ]
+        transforms = [str(transform["type"]) for transform in self.transforms]
+        then = f"; then {listed(transforms)}" if transforms else ""
+        caption = f"Policy spec, anchors: {self._anchor_text()}{then}"
+        return html_table(header, rows, (0, 1, 3, 4, 5, 6, 7), caption)
 
 
 def relative_to(spec: PolicySpec, key: str) -> str:

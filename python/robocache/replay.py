@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from robocache import _config, transforms
+from robocache.display import ShortRepr
 from robocache.live import LiveAligner
 from robocache.loader.loader import Loader
 from robocache.loader.relative import Relative
@@ -70,8 +71,8 @@ class StreamReplay:
     """Windows that reached before the oldest row that was kept."""
 
 
-@dataclass(frozen=True)
-class Replay:
+@dataclass(frozen=True, repr=False)
+class Replay(ShortRepr):
     """What a replay came to."""
 
     streams: Mapping[str, StreamReplay]

@@ -10,6 +10,25 @@ import io
 from collections.abc import Sequence
 
 _WIDTH = 1000  # columns, at which rich would cut cells
+MOST_ROWS = 100  # of a table in a notebook
+
+
+def offsets_text(steps: Sequence[int], by_rows: bool, has_axis: bool) -> str:
+    """A window's offsets in words.
+
+    Args:
+        steps: In ns, or rows.
+        by_rows: Whether they are rows.
+        has_axis: Whether a batch has an axis of steps.
+    """
+    if not has_axis:
+        return "none: at the anchor"
+    first, last, count = steps[0], steps[-1], len(steps)
+    unit = "rows" if by_rows else "s"
+    scale = 1 if by_rows else 1e-9
+    if count == 1:
+        return f"{first * scale:g} {unit}"
+    return f"{first * scale:g} to {last * scale:g} {unit}, {count} steps"
 
 
 def text_table(header: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence[int]) -> str:
@@ -31,7 +50,7 @@ def text_table(header: Sequence[str], rows: Sequence[Sequence[str]], left: Seque
 def html_table(
     header: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence[int], caption: str = ""
 ) -> str:
-    """A table as HTML, with a caption below it."""
+    """A table as HTML, with a caption below it; of many rows the first, and how many follow."""
 
     def cells(tag: str, texts: Sequence[str]) -> str:
         aligned = ["left" if i in left else "right" for i in range(len(texts))]
@@ -41,7 +60,10 @@ def html_table(
         )
         return f"<tr>{''.join(parts)}</tr>"
 
-    body = "".join(cells("td", row) for row in rows)
+    body = "".join(cells("td", row) for row in rows[:MOST_ROWS])
+    if len(rows) > MOST_ROWS:
+        more = f"and {len(rows) - MOST_ROWS:,} more"
+        body += cells("td", [more, *[""] * (len(header) - 1)])
     below = f'<caption style="caption-side: bottom">{html.escape(caption)}</caption>'
     return (
         f"<table>{below if caption else ''}<thead>{cells('th', header)}</thead>"

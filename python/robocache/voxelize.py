@@ -20,6 +20,7 @@ from robocache import (
 )
 from robocache._voxel_options import Array
 from robocache.arrays import ArrayT, of_arrays
+from robocache.display import short_repr
 from robocache.names import Backend, Reduction, VoxelMode
 
 # Looked up once: every call asks it.
@@ -46,6 +47,9 @@ class SparseVoxels(NamedTuple):
     """[B+1] int64, [2] for a single cloud: cloud b's voxels are offsets[b] to offsets[b+1] - 1."""
     dropped: Tensor
     """[B] int64, [] for a single cloud: how many points were dropped."""
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
 
 @overload

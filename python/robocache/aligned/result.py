@@ -13,9 +13,11 @@ from numpy.typing import NDArray
 
 from robocache.aligned.mcap_file import write_mcap
 from robocache.aligned.stream import AlignedStream
+from robocache.display import cut, listed, method_text
 from robocache.doctor.finding import Times
 from robocache.readers.recording import require
 from robocache.store.files import temporary_path
+from robocache.tables import html_table
 from robocache.view.figures import check_picture
 
 SUFFIXES = (".npz", ".csv", ".parquet", ".mcap")
@@ -65,12 +67,26 @@ class Aligned(Mapping[str, AlignedStream]):
         return len(self._streams)
 
     def __repr__(self) -> str:
-        named = list(self._streams)
-        more = f" and {len(named) - 8} more" if len(named) > 8 else ""
-        return (
-            f"Aligned({len(self.times):,} rows at {self.rate:g} Hz, {self.seconds[-1]:.3f} s: "
-            f"{', '.join(named[:8])}{more})"
-        )
+        return f"Aligned({self._words()}: {listed(self._streams)})"
+
+    def _words(self) -> str:
+        return f"{len(self.times):,} rows at {self.rate:g} Hz, {self.seconds[-1]:.3f} s"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            [
+                cut(name),
+                f"{stream.values.dtype}{list(stream.values.shape[1:]) or ''}".replace(" ", ""),
+                method_text(stream.method),
+                f"{stream.valid.mean():.1%}",
+            ]
+            for name, stream in self.items()
+        ]
+        header = ("stream", "row", "method", "valid")
+        return html_table(header, rows, (0, 1, 2), f"Aligned: {self._words()}")
+
+    def _ipython_key_completions_(self) -> list[str]:
+        return list(self)
 
     def to_numpy(self) -> dict[str, NDArray[Any]]:
         """Arrays by name: ``t_ns``, ``t_s``, and of each stream NAME, NAME_valid and NAME_age_s."""

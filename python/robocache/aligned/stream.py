@@ -11,12 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robocache.aligned.sources import Source
+from robocache.display import ShortRepr
 from robocache.doctor.finding import Series, Times
 from robocache.readers.recording import StreamFacts
 
 
-@dataclass(frozen=True, eq=False)
-class AlignedStream:
+@dataclass(frozen=True, eq=False, repr=False)
+class AlignedStream(ShortRepr):
     """A stream at T targets."""
 
     values: NDArray[Any]

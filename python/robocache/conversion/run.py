@@ -26,7 +26,7 @@ from robocache.conversion.work import (
     source_of,
     state_of_parts,
 )
-from robocache.display import Brief, byte_count, counted
+from robocache.display import ShortRepr, byte_count, counted
 from robocache.progress import Update, progress_bar
 from robocache.readers import ReadOptions, RecordingError
 from robocache.readers.recording import note_lines
@@ -50,8 +50,8 @@ VIDEO_FACTOR = 32  # by which a video grows when it is decoded, about
 DIED = "its worker died twice (out of memory? a script that does not guard its start?)"
 
 
-@dataclass(frozen=True)
-class Skipped:
+@dataclass(frozen=True, repr=False)
+class Skipped(ShortRepr):
     """What was not converted."""
 
     source: str
@@ -60,7 +60,7 @@ class Skipped:
 
 
 @dataclass(repr=False)
-class Conversion(Brief):
+class Conversion(ShortRepr):
     """What :func:`convert` did."""
 
     destination: Path

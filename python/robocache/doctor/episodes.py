@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from robocache.display import listed
 from robocache.doctor.clocks import two_clocks
-from robocache.doctor.finding import Finding, Floats, Series, duration, listed, times_word, usual_ns
+from robocache.doctor.finding import Finding, Floats, Series, duration, times_word, usual_ns
 from robocache.doctor.quaternions import quaternion_scalars
 from robocache.doctor.times import gap_rows
 
@@ -102,7 +103,7 @@ def dropout(streams: Sequence[Series]) -> list[Finding]:
             "dropout",
             "warning",
             f"{len(silent)} streams are silent together {times_word(len(lost))}, for up to "
-            f"{duration(longest)}: {listed(silent)}",
+            f"{duration(longest)}: {listed(silent, 4)}",
             "the recorder lost data (a slow disk, a full buffer): max_gap_s marks what is made "
             "from the rows around it",
             None,

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from robocache.display import ShortRepr
 from robocache.doctor.data import Data, open_data
 from robocache.doctor.episodes import (
     EPISODE_CHECKS,
@@ -29,8 +30,8 @@ Progress = Callable[[int, int], None]
 """Called with how much is done, and of how much: of a store's bytes, then of the episodes."""
 
 
-@dataclass
-class Diagnosis:
+@dataclass(repr=False)
+class Diagnosis(ShortRepr):
     """What the doctor found."""
 
     path: Path

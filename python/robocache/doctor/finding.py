@@ -9,6 +9,8 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from robocache.display import ShortRepr, listed
+
 Times = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Severity = Literal["error", "warning", "info"]
@@ -75,12 +77,12 @@ class Series:
 
     def channels(self, indices: Sequence[int]) -> str:
         """Names of channels in words, of many the first few."""
-        names = listed([self.channel(int(i)) for i in indices])
+        names = listed([self.channel(int(i)) for i in indices], 4)
         return f"channel{'s' if len(indices) > 1 else ''} {names}"
 
 
-@dataclass(frozen=True)
-class Finding:
+@dataclass(frozen=True, repr=False)
+class Finding(ShortRepr):
     """Something about the data that its user should know."""
 
     kind: str
@@ -162,12 +164,6 @@ def row_ranges(series: Series, rows: NDArray[np.intp]) -> tuple[tuple[int, int],
     begins = rows[np.concatenate([[0], edges + 1])]
     ends = rows[np.concatenate([edges, [len(rows) - 1]])] + 1
     return tuple(zip(begins.tolist(), ends.tolist(), strict=True))
-
-
-def listed(names: Sequence[str], most: int = 4) -> str:
-    """Names in words, of many the first few."""
-    more = f" and {len(names) - most:,} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
 
 
 def duration(ns: float) -> str:

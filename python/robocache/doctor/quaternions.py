@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from robocache.display import listed
 from robocache.doctor.finding import (
     Finding,
     Floats,
     Series,
-    listed,
     real_rows,
     runs_of,
     times_word,
@@ -106,7 +106,7 @@ def quaternion_scalars(streams: Sequence[Series]) -> list[Finding]:
                 Finding(
                     "quaternion_linear",
                     "warning",
-                    f"streams {listed(names)} look like a quaternion (norm 1 in every row), and "
+                    f"streams {listed(names, 4)} look like a quaternion (norm 1 in every row), and "
                     "each is interpolated linearly",
                     "record them as one stream of four channels with the method slerp_xyzw or "
                     "slerp_wxyz (columns of a table: name them qx, qy, qz, qw)",

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from robocache.display import listed
 from robocache.doctor.finding import (
     Finding,
     Floats,
     Series,
     duration,
-    listed,
     real_rows,
     row_ranges,
     times_word,
@@ -173,7 +173,7 @@ def never_moves(names: Sequence[str]) -> list[Finding]:
         Finding(
             "never_moves",
             "warning",
-            f"{what}: {listed(names)}" if len(names) > 1 else what,
+            f"{what}: {listed(names, 4)}" if len(names) > 1 else what,
             "a sensor that is not connected, or a part that was not used: leave such streams out "
             "of training",
             names[0] if len(names) == 1 else None,

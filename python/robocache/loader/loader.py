@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.utils.data import IterableDataset, get_worker_info
 
 from robocache import _config, _metrics
+from robocache.display import ByName, listed
 from robocache.loader import anchors as _anchors
 from robocache.loader import device as _device
 from robocache.loader import samples as _samples
@@ -294,11 +295,11 @@ class Loader(
         engine = make_engine(samples, rows, wanted, budget, where, counters)
         self.store = store
         """The store that it draws from."""
-        self.normalization: Mapping[str, Normalization] = {
-            window.key: window.scale for window in windows if window.scale is not None
-        }
+        self.normalization: Mapping[str, Normalization] = ByName(
+            {window.key: window.scale for window in windows if window.scale is not None}
+        )
         """Scale and offset of the streams that have some: ``x = y / multiply + subtract``."""
-        self.relative: Mapping[str, Relative] = relations
+        self.relative: Mapping[str, Relative] = ByName(relations)
         """What streams are relative to, by key."""
         self._windows = windows
         self._anchor, self._rate = of_anchor and of_anchor.info.name, rate
@@ -540,11 +541,14 @@ class Loader(
         self._forks = _device.forks
 
     def __repr__(self) -> str:
-        keys = ", ".join(key for key in self._outputs.keys)
-        return (
-            f"Loader({len(self.dataset)} samples, {len(self)} batches of "
-            f"{self._order.batch_size} on {self.device}: {keys})"
-        )
+        return f"Loader({self._words()}: {listed(self._outputs.keys)})"
+
+    def _words(self) -> str:
+        batches = f"{len(self)} batches of {self._order.batch_size} on {self.device}"
+        return f"{len(self.dataset)} samples, {batches}"
+
+    def _repr_html_(self) -> str:
+        return self._summary.html(f"Loader: {self._words()}")
 
 
 def kept(arguments: dict[str, Any]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from robocache import _config
+from robocache.display import ShortRepr, listed
 from robocache.loader import mixture_parts as _parts
 from robocache.loader._plan import BatchPlan, Mixture, PlanStream
 from robocache.loader.device import on_device
@@ -38,8 +39,8 @@ from robocache.transforms import check_order
 _MOST_SAMPLES = 2**62
 
 
-@dataclass(frozen=True)
-class MixturePart:
+@dataclass(frozen=True, repr=False)
+class MixturePart(ShortRepr):
     """One of the loaders that a mixture draws from, as it is in the mixture."""
 
     store: EpisodeStore
@@ -161,10 +162,12 @@ class MixedLoader(Loader):
         return _mixed_again, (self._recipes, self._arguments, self.state_dict())
 
     def __repr__(self) -> str:
+        return f"Loader.mixture({self._words()}: {listed(self._outputs.keys)})"
+
+    def _words(self) -> str:
         return (
-            f"Loader.mixture({len(self.parts)} loaders, {self._order.samples} samples an epoch of "
-            f"{len(self.dataset)}, {len(self)} batches of {self._order.batch_size} on "
-            f"{self.device}: {', '.join(self._outputs.keys)})"
+            f"{len(self.parts)} loaders, {self._order.samples} samples an epoch of "
+            f"{len(self.dataset)}, {len(self)} batches of {self._order.batch_size} on {self.device}"
         )
 
 

@@ -8,13 +8,14 @@ from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 from robocache import _options
+from robocache.display import ShortRepr
 from robocache.loader.windows import MAX_WINDOWS, Window
 
 _MAX_CHANNELS = 4096  # of a stream that others are relative to
 
 
-@dataclass(frozen=True)
-class Relative:
+@dataclass(frozen=True, repr=False)
+class Relative(ShortRepr):
     """What a stream's values are relative to: another's at the sample's anchor.
 
     Of D elements of a row, in row-major order, each has subtracted from it the element of the other

@@ -9,11 +9,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from robocache import _options
+from robocache.display import cut, method_text
 from robocache.loader.looked_at import Seen
 from robocache.loader.residency import FileRows
 from robocache.loader.windows import Window
-from robocache.tables import html_table, text_table
+from robocache.tables import html_table, offsets_text, text_table
 
+_MOST_LINES = 20  # of `repr`
 _HEADER = ("key", "Hz", "offsets", "method", "padded", "age, ms: median", "largest")
 
 
@@ -58,11 +60,11 @@ class LoaderSummary:
         of = f" of {self.samples:,}" if self.looked_at < self.samples else ""
         return f"padded, age: of {self.looked_at:,}{of} sample{'s' * (self.samples != 1)}"
 
-    def _table(self) -> tuple[list[str], list[list[str]], tuple[int, ...]]:
+    def _table(self, most: int | None = None) -> tuple[list[str], list[list[str]], tuple[int, ...]]:
         header, left = list(_HEADER), (0, 2, 3)
         rows = [
             [
-                stream.key,
+                cut(stream.key, 48),
                 _number(stream.rate_hz),
                 stream.offsets,
                 stream.method,
@@ -70,22 +72,31 @@ class LoaderSummary:
                 _number(stream.age_median_ms),
                 _number(stream.age_max_ms),
             ]
-            for stream in self.streams
+            for stream in self.streams[:most]
         ]
         if any(stream.dataset_index is not None for stream in self.streams):
             header.insert(0, "loader")
             left = (1, 3, 4)
-            for row, stream in zip(rows, self.streams, strict=True):
+            for row, stream in zip(rows, self.streams, strict=False):
                 row.insert(0, str(stream.dataset_index))
         return header, rows, left
 
     def __str__(self) -> str:
         return f"{text_table(*self._table())}\n{self.caption}"
 
-    __repr__ = __str__
+    def __repr__(self) -> str:
+        left = len(self.streams) - _MOST_LINES
+        if left <= 0:
+            return str(self)
+        table = text_table(*self._table(_MOST_LINES))
+        return f"{table}\nand {left} more (print shows all)\n{self.caption}"
 
     def _repr_html_(self) -> str:
-        return html_table(*self._table(), self.caption)
+        return self.html()
+
+    def html(self, title: str = "") -> str:
+        """The table, with a title before its caption."""
+        return html_table(*self._table(), f"{title}; {self.caption}" if title else self.caption)
 
 
 def summarize(window: Window, rows: FileRows, looked_at: FileRows, seen: Seen) -> StreamSummary:
@@ -101,7 +112,7 @@ def summarize(window: Window, rows: FileRows, looked_at: FileRows, seen: Seen) -
     return StreamSummary(
         key=window.key,
         rate_hz=_rate(window, rows, looked_at),
-        offsets=_offsets_text(window),
+        offsets=offsets_text(window.steps, window.by_rows, window.has_axis),
         method=_method_text(window),
         padded=float(seen.is_pad.mean()),
         age_median_ms=float(np.median(ages)) if len(ages) else None,
@@ -137,22 +148,10 @@ def _rate(window: Window, rows: FileRows, looked_at: FileRows) -> float | None:
     return 1e9 / period if period > 0 else rows.info.rate
 
 
-def _offsets_text(window: Window) -> str:
-    if not window.has_axis:
-        return "none: at the anchor"
-    first, last, count = window.steps[0], window.steps[-1], len(window.steps)
-    unit = "rows" if window.by_rows else "s"
-    scale = 1 if window.by_rows else 1e-9
-    if count == 1:
-        return f"{first * scale:g} {unit}"
-    return f"{first * scale:g} to {last * scale:g} {unit}, {count} steps"
-
-
 def _method_text(window: Window) -> str:
     if window.by_rows:
         return "rows"
-    runs = [(_options.METHOD_NAMES[method], width) for method, width in window.layout]
-    return runs[0][0] if len(runs) == 1 else ", ".join(f"{name} {width}" for name, width in runs)
+    return method_text([(_options.METHOD_NAMES[method], width) for method, width in window.layout])
 
 
 def _number(value: float | None) -> str:

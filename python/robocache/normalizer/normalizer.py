@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
+from robocache.display import ByName, listed
 from robocache.normalizer.given import Statistics, array, check_finite, of_statistics
 from robocache.normalizer.window_statistics import WindowStatistics, shape_of
 from robocache.store.normalization import (
@@ -172,7 +172,7 @@ class Normalizer:
     @property
     def normalization(self) -> Mapping[str, Normalization]:
         """Scale and offset by key."""
-        return MappingProxyType(self._scales)
+        return ByName(self._scales)
 
     def forward(self, batch: Mapping[str, Any]) -> dict[str, Any]:
         """A batch whose values are normalised; what it has besides stays as it is.
@@ -263,7 +263,7 @@ class Normalizer:
         self._tensors = {}
 
     def __repr__(self) -> str:
-        return f"Normalizer({', '.join(self._scales)})"
+        return f"Normalizer({listed(self._scales)})"
 
     def __getstate__(self) -> dict[str, Any]:
         return {"_scales": self._scales, "_tensors": {}}

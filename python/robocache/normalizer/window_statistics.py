@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from robocache.display import listed
 from robocache.store.stream_info import StatisticsSummary, StreamInfo, is_image
 
 
@@ -30,6 +31,9 @@ class WindowStatistics(dict[str, StatisticsSummary]):
     ) -> None:
         super().__init__({key: WindowSummary(**vars(of)) for key, of in summaries.items()})
         self.shapes = dict(shapes)
+
+    def __repr__(self) -> str:
+        return f"WindowStatistics({listed(self)})"
 
 
 def shape_of(info: StreamInfo, channels: int) -> tuple[int, ...]:

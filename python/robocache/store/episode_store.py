@@ -9,18 +9,19 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
+from robocache.display import ByName, byte_count, counted, cut, listed
 from robocache.store._library import OpenStore
 from robocache.store.dtypes import STORAGE
 from robocache.store.errors import StoreError
 from robocache.store.manifest import is_store
 from robocache.store.rows import Episode, StreamRows, Tables, merged, rows_of, unknown_stream
-from robocache.store.stream_info import StatisticsSummary, StreamInfo, stream_infos
+from robocache.store.stream_info import StatisticsSummary, StreamInfo, StreamTable, stream_infos
+from robocache.tables import MOST_ROWS, html_table
 
 
 class Episodes(Sequence[Episode]):
@@ -64,6 +65,24 @@ class Episodes(Sequence[Episode]):
 
     def __repr__(self) -> str:
         return f"<{len(self)} episodes of {self._store.path!r}>"
+
+    def _repr_html_(self) -> str:
+        header = ("episode", "rows", "s", "task", "subsets", "source")
+        rows = [
+            [
+                f"{episode.index:,}",
+                f"{episode.length:,}",
+                f"{episode.duration_s:.3f}",
+                cut(episode.task or ""),
+                listed(episode.subsets),
+                cut(episode.source),
+            ]
+            for episode in self[:MOST_ROWS]
+        ]
+        caption = f"{cut(self._store.path)}: {counted(len(self), 'episode')}"
+        if len(rows) < len(self):
+            caption += f", of which the first {len(rows)} are shown"
+        return html_table(header, rows, (3, 4, 5), caption)
 
     def _column(self, number: int) -> NDArray[np.int64]:
         column = self._store._columns[number]
@@ -165,7 +184,7 @@ class EpisodeStore(Sequence[Episode]):
         self._shards: list[dict[str, Any]] = manifest["shards"]
         rows = [self._store.count_rows(i) for i in range(len(manifest["streams"]))]
         streams = stream_infos(manifest, rows)
-        self.streams: Mapping[str, StreamInfo] = MappingProxyType(streams)
+        self.streams = StreamTable(streams)
         """What is known of each stream, by name."""
         self.tasks: tuple[str, ...] = tuple(manifest["tasks"])
         """What robots were to do in its episodes."""
@@ -190,7 +209,7 @@ class EpisodeStore(Sequence[Episode]):
     def statistics(self) -> Mapping[str, StatisticsSummary]:
         """Statistics of the streams that have some, by name."""
         known = {name: info.statistics for name, info in self.streams.items()}
-        return MappingProxyType({name: x for name, x in known.items() if x is not None})
+        return ByName({name: x for name, x in known.items() if x is not None})
 
     @property
     def bytes(self) -> int:
@@ -286,5 +305,9 @@ class EpisodeStore(Sequence[Episode]):
         return EpisodeStore, (self.path,)
 
     def __repr__(self) -> str:
-        streams = ", ".join(map(str, self.streams.values()))
+        streams = listed([str(info) for info in self.streams.values()])
         return f"EpisodeStore({self.path!r}: {len(self)} episodes of {streams or 'no streams'})"
+
+    def _repr_html_(self) -> str:
+        size = f"{counted(len(self), 'episode')}, {byte_count(self.bytes)}"
+        return self.streams.html(f"{cut(self.path)}: {size}")

@@ -18,6 +18,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from robocache.display import short_repr
 from robocache.store.stream_info import StatisticsSummary
 
 NormalizationMode: TypeAlias = Literal["mean_std", "min_max", "quantiles", "quantile10", "identity"]
@@ -40,6 +41,9 @@ class Normalization(NamedTuple):
 
     subtract: NDArray[np.float64]
     multiply: NDArray[np.float64]
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
 
 def normalization(

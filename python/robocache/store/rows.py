@@ -11,9 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from robocache.display import cut, listed, method_text, short
 from robocache.names import MethodName
 from robocache.store._library import EpisodeFacts, OpenStore, Rows
+from robocache.store.dtypes import STORAGE
 from robocache.store.stream_info import StreamInfo
+from robocache.tables import html_table
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -71,7 +74,7 @@ class StreamRows:
         shape = list(self.values.shape)
         words = [f"{self.values.dtype}{shape}", "times", *extras]
         if self.method != "linear":
-            words.append(f"method={self.method!r}")
+            words.append(f"method={short(self.method)}")
         return f"StreamRows({', '.join(words)})"
 
 
@@ -226,11 +229,28 @@ class Episode:
         return rows_of(self._store, self._store.rows(self.index, number), self._streams[name])
 
     def __repr__(self) -> str:
-        task = "" if self.task is None else f", task {self.task!r}"
-        return (
-            f"Episode({self.index}: {self.length} rows, {self.duration_s:.3f} s{task}, "
-            f"{', '.join(self)}; from {self.source!r})"
-        )
+        return f"Episode({self._words(listed(self.streams))})"
+
+    def _words(self, *more: str) -> str:
+        task = [] if self.task is None else [f"task {short(self.task)}"]
+        words = [f"{self.length} rows", f"{self.duration_s:.3f} s", *task, *more]
+        return f"{self.index}: {', '.join(words)}; from {short(self.source)}"
+
+    def _repr_html_(self) -> str:
+        rows = []
+        for name in self.streams:
+            info = self._streams[name]
+            place = self._store.rows(self.index, self._tables.number_of_stream[name])
+            found = rows_of(self._store, place, info, STORAGE[info.type_name])
+            rate = "" if found.rate is None else f"{found.rate:.4g}"
+            valid = "" if found.valid is None else f"{found.valid.mean():.1%}"
+            row = [cut(name), info.row_text, method_text(info.method), rate, f"{len(found):,}"]
+            rows.append([*row, valid])
+        header = ("stream", "row", "method", "Hz", "rows", "valid")
+        return html_table(header, rows, (0, 1, 2), f"Episode {self._words()}")
+
+    def _ipython_key_completions_(self) -> list[str]:
+        return list(self)
 
 
 @dataclass(frozen=True)

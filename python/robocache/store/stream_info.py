@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from robocache.display import ByName, ShortRepr, cut, method_text, short
 from robocache.names import MethodName
 from robocache.store.dtypes import STORAGE
+from robocache.tables import html_table
 
 MAX_COLOURS = 4
 
 
-@dataclass(frozen=True)
-class StatisticsSummary:
+@dataclass(frozen=True, repr=False)
+class StatisticsSummary(ShortRepr):
     """Numbers of a stream's valid and finite elements, one for each channel.
 
     An image stream has one for each colour, over all pixels. NaN stands for what is not finite, and
@@ -40,8 +42,8 @@ class StatisticsSummary:
     """Whether quantiles are exact, or from a sketch."""
 
 
-@dataclass(frozen=True)
-class StreamInfo:
+@dataclass(frozen=True, repr=False)
+class StreamInfo(ShortRepr):
     """What a store says of one of its streams."""
 
     name: str
@@ -91,9 +93,45 @@ class StreamInfo:
         return math.prod(self.shape) * STORAGE[self.type_name].itemsize
 
     def __str__(self) -> str:
-        shape = "" if self.shape == () else f"[{','.join(map(str, self.shape))}]"
         rate = "" if self.rate is None else f" {self.rate:g} Hz"
-        return f"{self.name} {self.type_name}{shape}{rate}"
+        return f"{self.name} {self.row_text}{rate}"
+
+    @property
+    def row_text(self) -> str:
+        """Type and shape of a row: "F32[7]"."""
+        return f"{self.type_name}{list(self.shape) or ''}".replace(" ", "")
+
+    def _repr_html_(self) -> str:
+        rows = [
+            [field.name, cut(value if isinstance(value, str) else short(value))]
+            for field in fields(self)
+            if (value := getattr(self, field.name)) is not None
+        ]
+        return html_table(("field", "value"), rows, (0, 1))
+
+
+class StreamTable(ByName[StreamInfo]):
+    """The streams of a store: ``store.streams["action"]`` is one; a notebook shows a table."""
+
+    def _repr_html_(self) -> str:
+        return self.html()
+
+    def html(self, caption: str = "") -> str:
+        """A table with a row for each stream."""
+        header = ("stream", "row", "method", "Hz", "units", "rows", "statistics")
+        rows = [
+            [
+                cut(name),
+                info.row_text,
+                method_text(info.method),
+                "" if info.rate is None else f"{info.rate:g}",
+                cut(info.units or ""),
+                f"{info.rows:,}",
+                "" if info.statistics is None else "yes",
+            ]
+            for name, info in self.items()
+        ]
+        return html_table(header, rows, (0, 1, 2, 4, 6), caption)
 
 
 def is_image(info: StreamInfo) -> bool:
