@@ -2,7 +2,7 @@
 
 Examples:
 
-    python examples/train_pusht.py                                  # about a minute on a CPU
+    python examples/train_pusht.py                                  # 4,000 steps on a CPU
     python examples/train_pusht.py --resume                         # goes on, if it was stopped
     python examples/train_pusht.py --device cuda --loader robocache torch lerobot robomimic
     python examples/train_pusht.py --device cuda --data pusht.zarr  # diffusion-policy's recordings
