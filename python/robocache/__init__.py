@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from robocache.fusion import Stream as Stream
     from robocache.fusion import fuse as fuse
     from robocache.fusion import fuse_multimodal as fuse_multimodal
+    from robocache.jax_batch import jax_batch as jax_batch
     from robocache.live import LiveAligner as LiveAligner
     from robocache.live_stats import LiveStats as LiveStats
     from robocache.loader.compute_stats import compute_stats as compute_stats
@@ -91,6 +92,7 @@ __all__ = [
     "export_lerobot",
     "fuse",
     "fuse_multimodal",
+    "jax_batch",
     "merge_stores",
     "metrics",
     "normalization",
@@ -140,6 +142,7 @@ _HOME = {
     "export_lerobot": "robocache.export",
     "fuse": "robocache.fusion",
     "fuse_multimodal": "robocache.fusion",
+    "jax_batch": "robocache.jax_batch",
     "merge_stores": "robocache.store.merge",
     "metrics": "robocache._metrics",
     "normalization": "robocache.store.normalization",
