@@ -13,8 +13,10 @@ from torch import Tensor
 from robocache import _options
 from robocache._call import Call, StreamArguments, name_of, runs_of
 from robocache._checks import FLOATS, check_dense, check_device, refuse_dtype, refuse_shape
+from robocache._options import dtype_name
 
 TIMES = (torch.int64, torch.float32, torch.float64)
+VALUES = "float16, bfloat16, float32, float64, an integer dtype or bool"
 MAX_RUNS = 256
 MAX_RUNS_IN_ALL = 512
 
@@ -32,8 +34,11 @@ def check_call(call: Call) -> int | None:
     if runs > MAX_RUNS_IN_ALL:
         raise ValueError(f"streams: expected at most {MAX_RUNS_IN_ALL} runs in all, got {runs}")
     out_dtype = _options.out_dtype_of(call.options, call.streams[0].values.dtype)
-    if out_dtype == torch.uint8 and _options.outside_of(call.options) == _options.NAN:
-        raise ValueError("outside: expected hold, zero or extrapolate for uint8 output, got 'nan'")
+    if not out_dtype.is_floating_point and _options.outside_of(call.options) == _options.NAN:
+        raise ValueError(
+            f"outside: expected hold, zero or extrapolate for {dtype_name(out_dtype)} output, "
+            "got 'nan'"
+        )
     return batch
 
 
@@ -46,8 +51,8 @@ def _check_stream(
 
     name, values = name_of(stream, "values"), stream.values
     check_dense(name, values)
-    if values.dtype not in _options.DTYPES:
-        refuse_dtype(name, "float16, bfloat16, float32, float64 or uint8", values)
+    if values.dtype not in _options.RESULT_CODES:
+        refuse_dtype(name, VALUES, values)
     if values.dim() not in (2, 3):
         refuse_shape(name, "[B,S,D] or [S,D]", values)
     if values.dim() == 3:
@@ -97,6 +102,11 @@ def _check_stream(
             check_dense(name, scale)
             if scale.dtype not in FLOATS:
                 refuse_dtype(name, "float16, bfloat16, float32 or float64", scale)
+            if values.dtype in _options.COPIED_DTYPES:
+                raise ValueError(
+                    f"{name}: expected None for {dtype_name(values.dtype)} values, which are "
+                    "copied, got a tensor (pass floating values)"
+                )
             if scale.dim() != 1 or scale.size(0) != channels:
                 refuse_shape(name, f"[D={channels}]", scale)
             check_device(name, scale, first.values, first_name)
@@ -140,6 +150,11 @@ def _check_runs(stream: StreamArguments) -> int:
     name, channels = name_of(stream, "method"), stream.values.size(-1)
     runs = runs_of(stream)
     for method, width in runs:
+        if stream.values.dtype in _options.COPIED_DTYPES and method not in _options.COPIES:
+            raise ValueError(
+                f"{name}: expected previous or nearest for {dtype_name(stream.values.dtype)} "
+                f"values, got {_options.METHOD_NAMES[method]!r}"
+            )
         if method in _options.SLERPS and width != 4:
             raise ValueError(
                 f"{name}: expected a run of 4 channels for {_options.METHOD_NAMES[method]}, "

@@ -31,6 +31,7 @@ METHODS = {
 }
 METHOD_NAMES = tuple(METHODS)
 SLERPS = (SLERP_XYZW, SLERP_WXYZ)
+COPIES = (PREVIOUS, NEAREST)  # methods that hand rows on as they are
 
 HOLD, ZERO, NAN, EXTRAPOLATE = range(4)
 OUTSIDE_NAMES: tuple[Outside, ...] = ("hold", "zero", "nan", "extrapolate")
@@ -39,7 +40,14 @@ OUTSIDES: dict[str, int] = {name: code for code, name in enumerate(OUTSIDE_NAMES
 # A dtype's code is its place in DTYPES plus one: 0 stands for the dtype of the values.
 DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.uint8)
 DTYPE_CODES = {dtype: code for code, dtype in enumerate(DTYPES, 1)}
-# Those of voxelization go on from there.
+# Values that alignment copies and does not compute with; the codes of results go on with these.
+COPIED_DTYPES = (
+    torch.bool, torch.int8, torch.int16, torch.int32, torch.int64,
+    torch.uint16, torch.uint32, torch.uint64,
+)  # fmt: skip
+RESULT_DTYPES = (*DTYPES, *COPIED_DTYPES)
+RESULT_CODES = {dtype: code for code, dtype in enumerate(RESULT_DTYPES, 1)}
+# The codes of voxelization's grids go on with others.
 GRID_DTYPES = (*DTYPES, torch.bool, torch.int32, torch.int64)
 
 # Of a call
@@ -209,7 +217,7 @@ def outside_of(options: int) -> int:
 
 def out_dtype_of(options: int, values_dtype: torch.dtype) -> torch.dtype:
     code = (options >> OUT_DTYPE_SHIFT) & 15
-    return DTYPES[code - 1] if code else values_dtype
+    return RESULT_DTYPES[code - 1] if code else values_dtype
 
 
 def values_dtype_of(options: int) -> torch.dtype:

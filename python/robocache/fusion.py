@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from robocache import _backends, _config, _ops, _options
+from robocache import _backends, _config, _copied, _ops, _options
 from robocache._call import pack_call, pack_stream
 from robocache.arrays import ArrayT, of_arrays
 from robocache.display import ShortRepr
@@ -53,8 +53,9 @@ class Stream(ShortRepr):
     is checked before the stream is used.
 
     Attributes:
-        values: [B,S,D] or [S,D]; float16, bfloat16, float32, float64 or uint8. Any strides.
-            Gradients flow to them.
+        values: [B,S,D] or [S,D]; float16, bfloat16, float32, float64 or uint8; with methods
+            ``"previous"`` and ``"nearest"`` also bool and any other integer dtype, whose rows are
+            copied exactly. Any strides. Gradients flow to them.
         times: When each row was recorded, [B,S] or [S]; int64 nanoseconds, or float32 or float64
             seconds. Ascending in each episode; equal neighbours are allowed.
         method: As in :func:`resample_trajectories`: a name, or (name, channels) pairs that sum
@@ -67,6 +68,7 @@ class Stream(ShortRepr):
         lengths: How many rows each episode has, [B] or []; int64 or int32, in [0,S].
         valid: Which rows are real, [B,S] or [S] bool.
         subtract: [D], any floating dtype: the result is (x - subtract) * multiply, rounded once.
+            None for bool and integer values other than uint8, like `multiply`.
         multiply: [D], any floating dtype.
         clock_offset: Added to the times before anything else looks at them: what the clock of the
             targets says less what this stream's clock says. May be negative.
@@ -186,10 +188,10 @@ def fuse(
     """Many streams, each with its own rate, aligned to one timeline and written side by side.
 
     Each stream is aligned as :func:`resample_trajectories` does it, with its own options, and takes
-    the columns after those of the stream before it. On a GPU this is one launch. B episodes, T
-    targets; what is given without B is shared by the batch, and the result has no B only if nothing
-    has. All tensors are on one device; all times of a call are integer, or all are floating, and
-    then float32 with float64 becomes float64.
+    the columns after those of the stream before it. On a GPU this is one launch, and another
+    for the integer and bool streams. B episodes, T targets; what is given without B is shared by
+    the batch, and the result has no B only if nothing has. All tensors are on one device; all times
+    of a call are integer, or all are floating, and then float32 with float64 becomes float64.
 
     NumPy arrays in, NumPy arrays out: all arrays of a call are tensors, or all are NumPy's.
 
@@ -197,13 +199,13 @@ def fuse(
         streams: 1 to 64 of :class:`Stream`; or rows of a store's episode, ``store[3]["pose"]``,
             which are taken by their stored method (:meth:`Stream.from_rows`).
         target_times: The requested timeline, [B,T] or [T], in any order, but ascending where a
-            stream has a run of method ``"sum"``. A NaN target gives NaN (0 in uint8) and is not
-            valid.
+            stream has a run of method ``"sum"``. A NaN target gives NaN (0 where the result
+            is of integers or bool) and is not valid.
         outside: What a target before a stream's first row or after its last one becomes:
             ``"hold"``, ``"zero"``, ``"nan"`` or ``"extrapolate"``. It is not valid in any case.
         out_dtype: The dtype of the result, float16, bfloat16, float32, float64 or uint8; by default
-            what torch promotes the dtypes of all values to. Values that are all uint8 need one for
-            `subtract` and `multiply`.
+            the dtype that `torch.cat`, for arrays `np.concatenate`, would give the values. uint8
+            values without floating ones beside them need one for `subtract` and `multiply`.
         return_valid: Whether to return the mask as well: where the target lies within the stream's
             recording, and is made from valid rows within its `max_gap`.
         return_age: Whether to return the age as well: the target's time less that of the newest row
@@ -252,7 +254,8 @@ def fuse(
                 [-5,  3]])
     """
     if isinstance(target_times, np.ndarray):
-        return of_arrays(fuse, locals())  # type: ignore[no-any-return]
+        arguments = locals() | {"out_dtype": out_dtype or _numpy_dtype(streams)}
+        return of_arrays(fuse, arguments)  # type: ignore[no-any-return]
     # This path is short on purpose: on a GPU a call is to cost little more than one launch. Shapes
     # and dtypes are checked by the operator.
     if not isinstance(streams, (list, tuple)):
@@ -269,6 +272,7 @@ def fuse(
     integers: list[int] = []
     needs_grad = False
     flags = 0
+    has_copied = False
     dtype: Any = None
     taken: list[Any] = [
         stream if isinstance(stream, Stream) else _taken(i, stream, target_times)
@@ -294,16 +298,17 @@ def fuse(
         values = stream.values
         needs_grad = needs_grad or values.requires_grad
         if values.dtype != dtype:
+            has_copied = has_copied or values.dtype not in _options.DTYPE_CODES
             dtype = _promoted(dtype, values.dtype)
     if out_dtype is not None:
         options |= _options.out_dtype_code(out_dtype) << _options.OUT_DTYPE_SHIFT
     else:
-        if dtype == torch.uint8 and flags & _options.IS_SCALED:
+        if flags & _options.IS_SCALED and not dtype.is_floating_point and _scales_uint8(taken):
             raise ValueError(
                 "out_dtype: expected a dtype with subtract or multiply of uint8 values, got None"
             )
-        # Of a type that is none of values the operator tells more.
-        options |= _options.DTYPE_CODES.get(dtype, 0) << _options.OUT_DTYPE_SHIFT
+        # The checks refuse a dtype that has no code.
+        options |= _options.RESULT_CODES.get(dtype, 0) << _options.OUT_DTYPE_SHIFT
     native = _backends.is_native(
         "fuse",
         backend,
@@ -311,7 +316,8 @@ def fuse(
         "streams[0].values",
         *[stream.values for stream in taken[1:]],
     )
-    results = _ops.align(native, needs_grad, tensors, target_times, integers, options)
+    align = _copied.align if has_copied else _ops.align
+    results = align(native, needs_grad, tensors, target_times, integers, options)
     return tuple(results) if len(results) > 1 else results[0]
 
 
@@ -329,8 +335,32 @@ def _promoted(one: torch.dtype | None, other: torch.dtype) -> torch.dtype:
         return other
     try:
         return torch.promote_types(one, other)
-    except RuntimeError:  # a type that is none of values, of which the operator tells more
-        return other
+    except RuntimeError:
+        if one not in _options.RESULT_CODES or other not in _options.RESULT_CODES:
+            return other  # which the checks refuse
+        # Torch promotes no uint16, uint32 or uint64 with another integer dtype.
+        common = np.promote_types(_options.dtype_name(one), _options.dtype_name(other))
+        promoted: torch.dtype = getattr(torch, common.name)
+        return promoted
+
+
+def _scales_uint8(streams: Sequence[Stream]) -> bool:
+    return any(
+        stream.values.dtype == torch.uint8
+        and (stream.subtract is not None or stream.multiply is not None)
+        for stream in streams
+    )
+
+
+def _numpy_dtype(streams: Any) -> Any:
+    """What `np.concatenate` would make of arrays with integers among them; None: as torch does."""
+    if not isinstance(streams, (list, tuple)) or not streams:  # which fuse refuses
+        return None
+    dtypes = [getattr(getattr(stream, "values", None), "dtype", None) for stream in streams]
+    if not all(isinstance(dtype, np.dtype) and dtype.kind in "fiub" for dtype in dtypes):
+        return None
+    common = np.result_type(*dtypes)
+    return common if common.kind == "f" else None
 
 
 # ---- three streams -------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from robocache import _backends, _ops, _options
+from robocache import _backends, _copied, _ops, _options
 from robocache._call import pack_call, pack_stream
 from robocache.arrays import ArrayT, of_arrays
 from robocache.names import Backend, Method, Outside
@@ -101,12 +101,14 @@ def resample_trajectories(
     NumPy arrays in, NumPy arrays out: all arrays of a call are tensors, or all are NumPy's.
 
     Args:
-        data: The values, [B,S,D] or [S,D]; float16, bfloat16, float32, float64 or uint8. Any
-            strides. Gradients flow to it. NaN and infinity in it are data.
+        data: The values, [B,S,D] or [S,D]; float16, bfloat16, float32, float64 or uint8; with
+            methods ``"previous"`` and ``"nearest"`` also bool and any other integer dtype, whose
+            rows are copied exactly. Any strides. Gradients flow to it. NaN and infinity in it are
+            data.
         source_times: When each row was recorded, [B,S] or [S]. Ascending in each episode; equal
             neighbours are allowed.
         target_times: The requested timeline, [B,T] or [T], in any order. A NaN target gives NaN
-            (0 in uint8) and is not valid.
+            (0 where the result is of integers or bool) and is not valid.
         method: How the rows around a target combine, where `lo` is the last row at or before it.
 
             - ``"linear"``: between `lo` and the row after it.
@@ -125,9 +127,9 @@ def resample_trajectories(
 
             A row whose time equals the target's is the answer alone, except in means and sums.
         outside: What a target before the first or after the last row becomes: ``"hold"`` that row,
-            ``"zero"`` or ``"nan"`` (literally: `subtract` and `multiply` do not apply; no NaN for
-            uint8), or ``"extrapolate"`` (linear runs go on along the two rows at that end, others
-            hold). It is not valid in any case.
+            ``"zero"`` or ``"nan"`` (literally: `subtract` and `multiply` do not apply; no NaN in
+            integers and bool), or ``"extrapolate"`` (linear runs go on along the two rows at that
+            end, others hold). It is not valid in any case.
         max_gap: Targets made from rows farther apart than this (linear, slerp, angle) or from a row
             farther away than this (previous, nearest) are not valid. None: no limit. Means and sums
             of rows have none.
@@ -141,8 +143,9 @@ def resample_trajectories(
             and the mask tells.
         subtract: [D], any floating dtype. The result is (x - subtract) * multiply, rounded once.
         multiply: [D], any floating dtype.
-        out_dtype: The dtype of the result, one of those of `data`, which gives it by default. uint8
-            rounds to nearest even and saturates. uint8 data with `subtract` or `multiply` need one.
+        out_dtype: The dtype of the result, float16, bfloat16, float32, float64 or uint8; that of
+            `data` by default. uint8 rounds to nearest even and saturates. uint8 data with
+            `subtract` or `multiply` need one.
         return_valid: Whether to return the mask as well: True where the target lies within the
             recording, and is made from valid rows within `max_gap`.
         backend: ``"cuda"`` or ``"cpu"``, the library's own for tensors there; ``"pytorch"``, plain
@@ -205,5 +208,6 @@ def resample_trajectories(
             "out_dtype: expected a dtype with subtract or multiply of uint8 data, got None"
         )
     native = _backends.is_native("resample_trajectories", backend, data, "data")
-    results = _ops.align(native, data.requires_grad, tensors, target_times, streams, options)
+    align = _ops.align if data.dtype in _options.DTYPE_CODES else _copied.align
+    results = align(native, data.requires_grad, tensors, target_times, streams, options)
     return (results[0], results[1]) if return_valid else results[0]

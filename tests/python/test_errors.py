@@ -63,7 +63,8 @@ def leaf(x: torch.Tensor) -> torch.Tensor:
 
 
 FLOATS = "float16, bfloat16, float32 or float64"
-VALUES = "float16, bfloat16, float32, float64 or uint8"
+RESULTS = "float16, bfloat16, float32, float64 or uint8"
+VALUES = "float16, bfloat16, float32, float64, an integer dtype or bool"
 NO_GRAD = "expected no requires_grad (gradients flow to data only), got requires_grad=True"
 PAIRS = "method: expected a name or a list of (name, channels) pairs, got"
 METHODS = "linear, previous, nearest, slerp_xyzw, slerp_wxyz, angle, mean or sum"
@@ -84,9 +85,10 @@ CASES: list[tuple[dict[str, Any], type[Exception], str]] = [
      "data: expected [B,S,D] or [S,D], got [3]"),
     (good(data=zeros(1, 2, 3, 4, dtype=torch.float32)), ValueError,
      "data: expected [B,S,D] or [S,D], got [1,2,3,4]"),
-    (good(data=zeros(B, S, D, dtype=torch.int32)), TypeError,
-     f"data: expected {VALUES}, got int32"),
-    (good(data=zeros(B, S, D, dtype=torch.bool)), TypeError, f"data: expected {VALUES}, got bool"),
+    (good(data=zeros(B, S, D, dtype=torch.int32)), ValueError,
+     "method: expected previous or nearest for int32 values, got 'linear'"),
+    (good(data=zeros(B, S, D, dtype=torch.bool), method="angle"), ValueError,
+     "method: expected previous or nearest for bool values, got 'angle'"),
     (good(data=zeros(B, S, D, dtype=torch.complex64)), TypeError,
      f"data: expected {VALUES}, got complex64"),
     # Times
@@ -148,8 +150,8 @@ CASES: list[tuple[dict[str, Any], type[Exception], str]] = [
      "subtract: expected [D=7], got [1,1,1,1,1,1,1,1,1]"),
     (good(data=torch.zeros(B, S, D).to(torch.float8_e4m3fn)), TypeError,
      f"data: expected {VALUES}, got float8_e4m3fn"),
-    (good(data=zeros(B, S, D, dtype=torch.uint16)), TypeError,
-     f"data: expected {VALUES}, got uint16"),
+    (good(data=zeros(B, S, D, dtype=torch.uint16)), ValueError,
+     "method: expected previous or nearest for uint16 values, got 'linear'"),
     (good(source_times=zeros(B, S, dtype=torch.uint64)), TypeError,
      "source_times: expected int64, float32 or float64, got uint64"),
     (good(data=torch.zeros(B, S, D).to_sparse()), TypeError,
@@ -239,8 +241,8 @@ CASES: list[tuple[dict[str, Any], type[Exception], str]] = [
      "out_dtype: expected a dtype with subtract or multiply of uint8 data, got None"),
     (good(data=zeros(B, S, D, dtype=torch.uint8), multiply=torch.zeros(D)), ValueError,
      "out_dtype: expected a dtype with subtract or multiply of uint8 data, got None"),
-    (good(out_dtype=torch.int32), TypeError, f"out_dtype: expected {VALUES}, got int32"),
-    (good(out_dtype="float32"), TypeError, f"out_dtype: expected {VALUES}, got str"),
+    (good(out_dtype=torch.int32), TypeError, f"out_dtype: expected {RESULTS}, got int32"),
+    (good(out_dtype="float32"), TypeError, f"out_dtype: expected {RESULTS}, got str"),
     (good(return_valid=1), TypeError, "return_valid: expected a bool, got int"),
     (good(return_valid=np.True_), TypeError, "return_valid: expected a bool, got numpy.bool"),
     # Gradients

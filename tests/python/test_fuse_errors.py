@@ -14,7 +14,8 @@ import robocache as rc
 
 B, T = 4, 50
 FLOATS = "float16, bfloat16, float32 or float64"
-VALUES = "float16, bfloat16, float32, float64 or uint8"
+RESULTS = "float16, bfloat16, float32, float64 or uint8"
+VALUES = "float16, bfloat16, float32, float64, an integer dtype or bool"
 NO_GRAD = "expected no requires_grad (gradients flow to the values only), got requires_grad=True"
 
 
@@ -64,8 +65,8 @@ CASES: list[tuple[dict[str, Any], type[Exception], str]] = [
     (pair(valid=[True]), TypeError, "streams[1].valid: expected a torch.Tensor, got list"),
     (pair(subtract=0.5), TypeError, "streams[1].subtract: expected a torch.Tensor, got float"),
     (pair(multiply=2), TypeError, "streams[1].multiply: expected a torch.Tensor, got int"),
-    (pair(values=torch.zeros(B, 30, 3, dtype=torch.int32)), TypeError,
-     f"streams[1].values: expected {VALUES}, got int32"),
+    (pair(values=torch.zeros(B, 30, 3, dtype=torch.int32)), ValueError,
+     "streams[1].method: expected previous or nearest for int32 values, got 'linear'"),
     (pair(values=torch.zeros(B, 30, 3).to(torch.float8_e4m3fn)), TypeError,
      f"streams[1].values: expected {VALUES}, got float8_e4m3fn"),
     (pair(values=torch.zeros(B, 30, 3).to_sparse()), TypeError,
@@ -125,7 +126,7 @@ CASES: list[tuple[dict[str, Any], type[Exception], str]] = [
      "outside: expected hold, zero, nan or extrapolate, got 'wrap'"),
     (pixels() | {"outside": "nan"}, ValueError,
      "outside: expected hold, zero or extrapolate for uint8 output, got 'nan'"),
-    ({"out_dtype": torch.int32}, TypeError, f"out_dtype: expected {VALUES}, got int32"),
+    ({"out_dtype": torch.int32}, TypeError, f"out_dtype: expected {RESULTS}, got int32"),
     (pixels(subtract=torch.zeros(2)), ValueError,
      "out_dtype: expected a dtype with subtract or multiply of uint8 values, got None"),
     ({"streams": [rc.Stream(torch.zeros(2, 516), torch.arange(2), method=SLERPS)] * 4}, ValueError,

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from robocache.aligned.result import Aligned
@@ -21,7 +20,6 @@ from robocache.matching import choose
 from robocache.readers import ReadOptions
 
 MOST_CHANNELS = 256  # of a stream that is part of the table unasked
-CHOSEN = ("previous", "nearest")  # methods that combine no rows
 
 
 def align(
@@ -199,32 +197,22 @@ def _aligned(
     values = rows.values
     if values.dtype.name == "bfloat16":
         values = values.astype(np.float32)
-    by_number = values.dtype.kind != "f" and method in CHOSEN
-    # Rows that are only chosen, of types that alignment does not compute with, go by their numbers.
-    numbers = np.arange(len(rows.times), dtype=np.float64)[:, None]
-    data: NDArray[Any] = numbers
-    if not by_number:
-        data = values.reshape(len(values), width)
-        data = data.copy() if values.dtype.kind == "f" else data.astype(np.float64)
-    has_mean = method == "mean" or (not isinstance(method, str) and "mean" in dict(method))
+    names = {method} if isinstance(method, str) else {name for name, _ in method}
+    if values.dtype.kind != "f" and not names <= {"previous", "nearest"}:
+        values = values.astype(np.float64)  # rows that are combined
     stream = Stream(
-        torch.from_numpy(data),
-        torch.from_numpy(rows.times.copy()),
+        values.reshape(len(values), width),
+        rows.times,
         method=method,  # type: ignore[arg-type]
         max_gap=max_gap,
-        mean_window=max(1, round(1e9 / rate)) if has_mean else None,
-        valid=None if rows.valid is None else torch.from_numpy(rows.valid.copy()),
+        mean_window=max(1, round(1e9 / rate)) if "mean" in names else None,
+        valid=rows.valid,
     )
     try:
-        out, valid, age = fuse(
-            [stream], torch.from_numpy(times), return_valid=True, return_age=True
-        )
+        out, valid, age = fuse([stream], times, return_valid=True, return_age=True)
     except (TypeError, ValueError) as error:
         raise type(error)(str(error).replace("streams[0]", f"streams[{name}]")) from None
-    is_valid = valid.numpy()[:, 0]
-    if by_number:
-        result = values[out.numpy()[:, 0].astype(np.int64)]
-    else:
-        result = out.numpy().reshape(len(times), *shape)
+    result, is_valid = out.reshape(len(times), *shape), valid[:, 0]
+    if result.dtype.kind == "f":
         result[~is_valid] = np.nan
-    return AlignedStream(result, is_valid, age.numpy()[:, 0], method, rows.channels, rows)
+    return AlignedStream(result, is_valid, age[:, 0], method, rows.channels, rows)

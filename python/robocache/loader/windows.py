@@ -33,7 +33,6 @@ TORCH_DTYPES = {
 TOLERANCE_S = 1e-4  # LeRobot's
 MAX_WINDOWS = 64  # of a launch
 SUMMED = (_options.MEAN, _options.SUM)  # methods of any number of rows
-_COPIES = (_options.PREVIOUS, _options.NEAREST)  # methods that hand rows on as they are
 
 
 @dataclass(frozen=True)
@@ -454,7 +453,7 @@ def _check(window: Window) -> None:
         return
     for method, width in window.layout:
         name = _options.METHOD_NAMES[method]
-        if window.is_copied and method not in _COPIES:
+        if window.is_copied and method not in _options.COPIES:
             raise ValueError(
                 f"method: {key}: expected previous or nearest for "
                 f"{_options.dtype_name(window.dtype)} values, got {name!r}"
