@@ -406,6 +406,12 @@ def test_what_the_command_refuses(tmp_path: Path) -> None:
     assert path.read_text() == "time,q\n0.0,1.5\n0.1,2.5\n"
 
 
+def test_text_is_chosen_like_integers() -> None:
+    label = np.array(["open", "shut"]), np.array([0.0, 0.2])
+    table = rc.align({"label": label}, rate=10)
+    assert table["label"].values.tolist() == ["open", "open", "shut"]
+
+
 def test_two_clocks_are_refused() -> None:
     both = {
         "a": (np.zeros(3), np.arange(3) * MS),

@@ -198,10 +198,15 @@ def _aligned(
     if values.dtype.name == "bfloat16":
         values = values.astype(np.float32)
     names = {method} if isinstance(method, str) else {name for name, _ in method}
-    if values.dtype.kind != "f" and not names <= {"previous", "nearest"}:
-        values = values.astype(np.float64)  # rows that are combined
+    is_text = values.dtype.kind not in "biuf"  # or another kind that alignment does not take
+    if is_text:
+        data = np.arange(len(values))[:, None]
+    elif values.dtype.kind != "f" and not names <= {"previous", "nearest"}:
+        data = values.reshape(len(values), width).astype(np.float64)  # rows are combined
+    else:
+        data = values.reshape(len(values), width)
     stream = Stream(
-        values.reshape(len(values), width),
+        data,
         rows.times,
         method=method,  # type: ignore[arg-type]
         max_gap=max_gap,
@@ -212,7 +217,8 @@ def _aligned(
         out, valid, age = fuse([stream], times, return_valid=True, return_age=True)
     except (TypeError, ValueError) as error:
         raise type(error)(str(error).replace("streams[0]", f"streams[{name}]")) from None
-    result, is_valid = out.reshape(len(times), *shape), valid[:, 0]
+    is_valid = valid[:, 0]
+    result = values[out[:, 0]] if is_text else out.reshape(len(times), *shape)
     if result.dtype.kind == "f":
         result[~is_valid] = np.nan
     return AlignedStream(result, is_valid, age[:, 0], method, rows.channels, rows)
