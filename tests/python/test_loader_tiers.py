@@ -213,7 +213,7 @@ def test_by_rows_and_without_any(store: rc.EpisodeStore) -> None:
     options: dict[str, Any] = {
         "batch_size": 7, "device": "cpu", "episodes": [1, 3], "anchor": "action",
         "delta_timestamps": {"action": [-0.02, 0.0, 5.0], "step": None, "half": None},
-        "timeline": {"half": "time"}, "_is_quiet": True,
+        "timeline": {"half": "time"},
     }  # fmt: skip
     with pytest.raises(ValueError, match=r"^budget\['ram'\]: expected at least ") as caught:
         rc.Loader(store, **options, budget={"ram": 0})

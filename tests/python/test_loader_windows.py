@@ -142,9 +142,7 @@ def test_rows_that_are_not_real_are_padded(store: rc.EpisodeStore, device: str) 
 
 
 def test_an_episode_without_a_stream_gives_zeros(store: rc.EpisodeStore, device: str) -> None:
-    loader = rc.Loader(store, 8, {"camera": [0.0]}, anchor="joints", episodes=[1, 2], device=device)
+    loader = rc.Loader(store, 8, {"camera": [0.0]}, anchor="joints", episodes=[2], device=device)
     batch = to_cpu(loader.gather(range(len(loader.dataset))))
-    without = batch["episode_index"] == 2
-    batch = {key: tensor[without] for key, tensor in batch.items()}
-    assert len(batch["camera"]) > 0 and batch["camera"].shape[1:] == (1, 4, 6, 3)
+    assert batch["camera"].shape[1:] == (1, 4, 6, 3)
     assert not batch["camera"].any() and batch["camera_is_pad"].all()

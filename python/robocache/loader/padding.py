@@ -41,6 +41,7 @@ class Reason(NamedTuple):
     share: float  # of all steps
     text: str  # "73% lie before its first row"
     hint: str  # what to set
+    is_fault: bool  # of the recording or the options; else the choice of episodes and offsets
 
 
 class _Windows(NamedTuple):
@@ -74,7 +75,8 @@ def examine(
         warns: Whether there are warnings.
 
     Raises:
-        ValueError: A window is not valid at any sample.
+        ValueError: A window is not valid at any sample, and not for lack of rows in the episodes
+            or for offsets past them, which are warnings.
     """
     of = _Windows({window.key: window for window in windows}, rows, anchors, episodes)
     looked = of.look_at(spread_evenly(anchors, len(episodes)), list(of.windows))
@@ -85,8 +87,11 @@ def examine(
         len(looked),
     )
     for window in windows if is_checked else ():
-        if seen[window.key].is_pad.all() and _is_never_valid(of, window):
-            _refuse(window, _reasons(looked, window, seen[window.key]), len(anchors))
+        if not seen[window.key].is_pad.all():
+            continue
+        found = _reasons(looked, window, seen[window.key])
+        if found[0].is_fault and _is_never_valid(of, window):
+            _refuse(window, found, len(anchors))
     if warns:
         for text in (_padding_text(looked, windows, seen), _silence_text(looked, of, seen)):
             if text is not None:
@@ -110,19 +115,20 @@ def _reasons(looked: LookedAt, window: Window, seen: Seen) -> list[Reason]:
     """Why steps of a window are padded, the largest share first."""
     left, found = seen.is_pad, []
 
-    def explain(explained: NDArray[np.bool_], text: str, hint: str) -> None:
+    def explain(explained: NDArray[np.bool_], text: str, hint: str, is_fault: bool = True) -> None:
         """Takes some steps out of those that are left."""
         nonlocal left
         share = float((left & explained).mean())
         if share > 0:
-            found.append(Reason(share, text, hint))
+            found.append(Reason(share, text, hint, is_fault))
         left = left & ~explained
 
     key = window.key
     if window.relative_to is not None:
         text = f"have no valid {window.relative_to!r} to subtract"
         window = _alone(window)
-        explain(~looked.see([window])[key].is_pad, text, "its own padding says why")
+        relaxed = looked.see([window])[key].is_pad
+        explain(~relaxed, text, "its own padding says why", is_fault=False)
     if window.max_gap_ns is not None:
         gap = window.max_gap_ns * 1e-9
         window = replace(window, max_gap_ns=None)
@@ -136,7 +142,8 @@ def _reasons(looked: LookedAt, window: Window, seen: Seen) -> list[Reason]:
     counts = np.diff(looked.rows[key].offsets)[episode]
     no_rows = np.broadcast_to((counts == 0)[:, None], left.shape)
     text = "are in episodes without rows of it"
-    explain(no_rows, text, "episodes= or predicate= leaves such episodes out")
+    hint = "episodes= or predicate= leaves such episodes out"
+    explain(no_rows, text, hint, is_fault=False)
     if window.is_causal:
         relaxed = looked.see([replace(window, latency_ns=0)], with_received=False)[key].is_pad
         explain(~relaxed, *_arrival_texts(looked.rows[key], window))
@@ -146,9 +153,9 @@ def _reasons(looked: LookedAt, window: Window, seen: Seen) -> list[Reason]:
     if other:
         by += ", whose times are of another clock"
     hint = "drop_n_first_frames or time_ranges leaves such samples out"
-    explain(before, f"lie before its first row{by}", _STAMP if other else hint)
+    explain(before, f"lie before its first row{by}", _STAMP if other else hint, other)
     hint = "shorter offsets, drop_n_last_frames or time_ranges leaves these out"
-    explain(after, f"lie after its last row{by}", _STAMP if other else hint)
+    explain(after, f"lie after its last row{by}", _STAMP if other else hint, other)
     explain(left, "are made of quaternions of zeros", "`robocache check` reports such rows")
     return sorted(found, reverse=True)
 
