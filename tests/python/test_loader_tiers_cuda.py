@@ -210,6 +210,7 @@ def test_messages_on_a_gpu(large: rc.EpisodeStore, budget: Any, message: str) ->
 @needs_gpu
 def test_pinned_memory_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
     cudart: Any = torch.cuda.cudart()  # type: ignore[no-untyped-call]
+    gc.collect()  # loaders of other tests, which tracebacks hold, give theirs back now
     given_back = []
 
     def unregister(address: int) -> Any:
