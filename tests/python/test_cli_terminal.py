@@ -210,8 +210,9 @@ def test_ctrl_c_says_what_is_kept(tmp_path: Path, workers: int) -> None:
         write_recording(tmp_path / "my takes" / f"r{seed:02d}.npz", seed, rows=20_000)
     code = (
         "from robocache.conversion import run\n"
-        "import time\n"
+        "import signal, time\n"
         "from robocache.store.writer import StoreWriter\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # background jobs ignore it
         "run.LEAST_GROUP_BYTES, run.COMMIT_SECONDS = 90_000, 0.0\n"
         "commit = StoreWriter.commit_shards\n"
         "def commit_and_wait(*arguments, **options):\n"  # for Ctrl-C, however fast the machine is
