@@ -210,6 +210,37 @@ def test_mcap(streams: dict[str, tuple[np.ndarray, np.ndarray]], tmp_path: Path)
         np.testing.assert_array_equal(read, expected)
 
 
+def test_methods_in_mcap_are_read_again(tmp_path: Path) -> None:
+    """A quaternion of a table that was written stays one: slerp, not linear."""
+    pytest.importorskip("mcap", reason="MCAP needs mcap")
+    pose = (("linear", 3), ("slerp_wxyz", 4))
+    methods = {
+        "quat": "slerp_xyzw", "named": "slerp_wxyz", "pose": pose, "count": "previous",
+        "closed": "nearest", "yaw": "angle", "speed": "linear",
+    }  # fmt: skip
+    unit = np.tile([0.0, 0.0, 0.0, 1.0], (5, 1))
+    rows = {
+        "quat": unit, "named": unit[:, ::-1], "pose": np.hstack([unit[:, 1:], unit[:, ::-1]]),
+        "count": np.arange(5), "closed": np.arange(5) > 2, "yaw": np.ones(5), "speed": np.ones(5),
+    }  # fmt: skip
+    with rc.StoreWriter(tmp_path / "s") as writer:
+        for name, method in methods.items():
+            writer.declare(name, method=method, channels=list("wxyz") if name == "named" else None)
+        with writer.episode() as new:
+            for name, values in rows.items():
+                new.add(name, np.arange(5) * 100 * MS, values)
+    path = tmp_path / "take.mcap"
+    rc.align(tmp_path / "s", 10).save(path)
+    with open_recording(path) as recording:
+        parts = [rows for episode in recording.episodes() for rows in read_rows(recording, episode)]
+        found = {n.removesuffix("/values"): facts for n, facts in recording.streams.items()}
+    assert {name: found[name].method for name in methods} == methods
+    assert found["quat/alignment"].method == "linear", "an age is no quaternion"
+    assert len(parts) == 2 * len(methods)
+    again = rc.align(path, 20)
+    assert again["quat/values"].method == "slerp_xyzw" and again["pose/values"].method == pose
+
+
 def test_numbers_that_json_lacks(tmp_path: Path) -> None:
     library = pytest.importorskip("mcap.reader", reason="MCAP needs mcap")
     values = np.array([[1.0, np.nan], [np.inf, 2.0]])

@@ -21,10 +21,11 @@ def write_mcap(
     path: Path,
     channels: dict[str, tuple[str, str, bytes, str]],
     messages: Iterable[tuple[str, int, int, bytes]],
+    metadata: dict[str, str] | None = None,
     **options: Any,
 ) -> Path:
-    """Channels (name, encoding and text of the schema, encoding of the messages) and messages
-    (topic, when received, when sent, data)."""
+    """Channels (name, encoding and text of the schema, encoding of the messages; metadata) and
+    messages (topic, when received, when sent, data)."""
     module = pytest.importorskip("mcap.writer", reason="MCAP needs mcap")
     with path.open("wb") as file:
         writer = module.Writer(file, **options)
@@ -32,7 +33,7 @@ def write_mcap(
         ids = {}
         for topic, (name, encoding, text, message_encoding) in channels.items():
             schema = writer.register_schema(name, encoding, text) if name else 0
-            ids[topic] = writer.register_channel(topic, message_encoding, schema)
+            ids[topic] = writer.register_channel(topic, message_encoding, schema, metadata or {})
         for topic, received, sent, data in messages:
             writer.add_message(ids[topic], received, data, sent)
         writer.finish()
@@ -187,6 +188,35 @@ def test_json(tmp_path: Path) -> None:
         "rows of /state left out, since numbers are missing": 2,
         "messages of /state that are not JSON objects, left out": 1,
     }
+
+
+@pytest.mark.parametrize(
+    ("text", "method"),
+    [
+        ("slerp_xyzw", "slerp_xyzw"),
+        ("linear:1,angle:3", (("linear", 1), ("angle", 3))),
+        ("linear:3,slerp_xyzw:1", "linear"),
+        ("linear:3", "linear"),
+        ("linear:0,angle:4", "linear"),
+        ("POST", "linear"),
+        ("", "linear"),
+    ],
+)
+def test_methods_in_metadata(
+    tmp_path: Path, text: str, method: str | tuple[tuple[str, int], ...]
+) -> None:
+    """Of other programs too, where the text is a method and fits the numbers."""
+    message = {"x": 0.5, "y": 0.5, "z": 0.5, "w": 0.5, "on": True, "more": {"p": 1, "q": 2}}
+    path = write_mcap(
+        tmp_path / "a.mcap",
+        {"/a": ("", "", b"", "json")},
+        [("/a", START, START, json.dumps(message).encode())],
+        {"method": text},
+    )
+    streams = read(path)[1].streams
+    assert streams["/a"].method == method
+    assert streams["/a/discrete"].method == "previous"
+    assert streams["/a/more"].method == "linear"
 
 
 def test_json_without_a_stamp_or_a_schema(tmp_path: Path) -> None:

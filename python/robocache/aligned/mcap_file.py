@@ -11,6 +11,7 @@ import numpy as np
 
 from robocache.aligned.stream import AlignedStream
 from robocache.doctor.finding import Times
+from robocache.readers.mcap_method import METHOD_KEY, write_method
 from robocache.readers.recording import require
 
 AGE = "alignment"
@@ -44,12 +45,8 @@ def write_mcap(path: Path, times: Times, rate: float, streams: Mapping[str, Alig
             schema = writer.register_schema(
                 name, "jsonschema", json.dumps(_schema(name, stream, keys[name])).encode()
             )
-            method = stream.method
-            channel = writer.register_channel(
-                name, "json", schema,
-                {"rate": f"{rate:g}", "method": method if isinstance(method, str)
-                 else ",".join(f"{run}:{width}" for run, width in method)},
-            )  # fmt: skip
+            metadata = {"rate": f"{rate:g}", METHOD_KEY: write_method(stream.method)}
+            channel = writer.register_channel(name, "json", schema, metadata)
             topics.append((channel, keys[name], stream, _numbers(stream)))
         for row, time in enumerate(times.tolist()):
             for channel, names, stream, numbers in topics:

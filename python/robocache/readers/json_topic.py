@@ -9,9 +9,11 @@ import numpy as np
 
 from robocache.readers.arrivals import Arrivals, Clock, Collector
 from robocache.readers.channels import below, group_fields, method_of
-from robocache.readers.recording import StreamFacts
+from robocache.readers.mcap_method import fits
+from robocache.readers.recording import Method, StreamFacts
 
 _TIMES = ("timestamp", "stamp")
+_OF_FLAGS = ("previous", "nearest")
 
 
 class JsonTopic:
@@ -21,14 +23,24 @@ class JsonTopic:
     its own. Numbers are float64, true and false are flags. A message that lacks one of a stream's
     numbers has no row in that stream. `timestamp` or `header.stamp`, an object with `sec` and
     `nsec` (or `nanosec`), is the stamp.
+
+    `method` is that of the numbers at the top of a message, or of a list of them, as far as their
+    count fits; None: linear for numbers, previous for flags.
     """
 
     def __init__(
-        self, name: str, source: str, clock: Clock, arrivals: Arrivals, notes: Counter[str]
+        self,
+        name: str,
+        source: str,
+        clock: Clock,
+        method: Method | None,
+        arrivals: Arrivals,
+        notes: Counter[str],
     ) -> None:
         self._name = name
         self._source = source
         self._clock = clock
+        self._method = method
         self._arrivals = arrivals
         self._notes = notes
         self._objects: list[tuple[tuple[str, ...], tuple[str, ...], Collector]] = []
@@ -82,17 +94,27 @@ class JsonTopic:
             elif isinstance(item, dict):
                 self._plan(item, (*path, key))
             elif (array := _numbers(item)) is not None:
-                facts = StreamFacts(method_of(array.dtype), source=self._source)
+                width = array.size if array.ndim == 1 and not path else 0
+                facts = StreamFacts(self._method_of(array.dtype, width), source=self._source)
                 stream = below(self._name, below(level, key))
                 collector = self._arrivals.collector(stream, self._clock, facts)
                 self._arrays.append(((*path, key), collector))
         for group in group_fields(numbers):
-            facts = StreamFacts(group.method, None, group.fields, source=self._source)
+            method = self._method_of(group.dtype, 0 if path else len(group.fields))
+            facts = StreamFacts(method, None, group.fields, source=self._source)
             stream = below(self._name, below(level, group.name))
             collector = self._arrivals.collector(
                 stream, self._clock, facts, group.dtype, (len(group.fields),)
             )
             self._objects.append((path, group.fields, collector))
+
+    def _method_of(self, dtype: np.dtype[Any], width: int) -> Method:
+        """The channel's method where it fits rows of this type and width, else the type's."""
+        method = self._method
+        is_flag = dtype == np.bool_
+        if method is None or not fits(method, width) or (is_flag and method not in _OF_FLAGS):
+            return method_of(dtype)
+        return method
 
 
 def _find(value: Any, path: tuple[str, ...]) -> Any:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from robocache.readers.mcap_method import read_method
 from robocache.readers.recording import head, reading, require
 from robocache.readers.ros_source import Channel, Source
 
@@ -80,6 +81,7 @@ def _channel(schema: Any, channel: Any) -> Channel:
         schema.encoding if schema else "",
         schema.data.decode("utf-8", "replace") if schema else "",
         channel.id,
+        read_method(channel.metadata),
     )
 
 

@@ -191,7 +191,7 @@ class MessageRecording(Recording):
         by_stamp = self.options.stamp == "header"
         if channel.encoding == "json":
             clock = arrivals.clock(name, by_stamp)
-            return JsonTopic(name, source, clock, arrivals, self.notes)
+            return JsonTopic(name, source, clock, channel.method, arrivals, self.notes)
         if kind == JOINT_STATE:
             return JointsTopic(name, source, by_stamp, arrivals, self.notes)
         if kind in TRANSFORMS:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from robocache.readers.recording import RecordingError, head, reading, require
+from robocache.readers.recording import Method, RecordingError, head, reading, require
 
 ROS1_MAGIC = b"#ROSBAG V"
 SQLITE_MAGIC = b"SQLite format 3\0"
@@ -33,6 +33,8 @@ class Channel:
     """The definition of the type, with those of the types that it uses."""
     handle: Any = None
     """What the source knows it by."""
+    method: Method | None = None
+    """How alignment combines its numbers, where the file says so."""
 
 
 class Source(ABC):
