@@ -90,16 +90,24 @@ class Run:
         return sum(self.waits[:steps]) + sum(self.works[:steps])
 
     @property
+    def timed(self) -> slice:
+        """The steps that rates are measured on.
+
+        In the first step workers start and kernels load: it counts only where it is the only one.
+        """
+        return slice(1 if len(self.waits) > 1 else 0, None)
+
+    @property
     def samples_per_second(self) -> float:
-        """Without the first step, in which workers start and kernels load."""
-        steps = len(self.waits)
-        return self.batch_size * (steps - 1) / (self.seconds(steps) - self.seconds(1))
+        """Samples of the timed steps per second."""
+        waits, works = self.waits[self.timed], self.works[self.timed]
+        return self.batch_size * len(waits) / (sum(waits) + sum(works))
 
     @property
     def waiting(self) -> float:
         """The share of the time without a batch."""
-        waits = sum(self.waits[1:])
-        return waits / (waits + sum(self.works[1:]))
+        waits = sum(self.waits[self.timed])
+        return waits / (waits + sum(self.works[self.timed]))
 
     def seconds_to(self, loss: float) -> float | None:
         """Of training until the validation loss was that low; None if it never was."""

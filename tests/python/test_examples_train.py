@@ -168,6 +168,17 @@ def test_training_learns_the_same_twice(data: loaders.Data) -> None:
     assert one.seconds_to(10) == one.seconds(one.evaluated[0]) and one.seconds_to(0) is None
 
 
+def test_a_run_of_one_step(data: loaders.Data) -> None:
+    """Its rates are those of the first step, which longer runs leave out."""
+    pytest.importorskip("matplotlib")
+    run = train(data, steps=1)
+    (waited,), (worked,) = run.waits, run.works
+    assert run.samples_per_second == pytest.approx(64 / (waited + worked))
+    assert run.waiting == pytest.approx(waited / (waited + worked))
+    run.waits, run.works = [8.0, 1.0, 1.0], [8.0, 3.0, 3.0]
+    assert (run.samples_per_second, run.waiting) == (16, 0.25)
+
+
 def test_resumed_training_equals_an_uninterrupted_run(data: loaders.Data, tmp_path: Path) -> None:
     """Stopped between two checkpoints it continues with the very next sample: losses and weights
     are equal to the bit."""
