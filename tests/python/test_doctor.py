@@ -465,6 +465,10 @@ def test_short_episodes() -> None:
     assert found[0].text == "8 rows, where 95 are usual"
     assert [finding.text for finding in short_episodes([1, 200])] == ["1 row"]
     assert short_episodes([]) == []
+    found = short_episodes([100, None, 90, 110, 100, 8, None])  # of which two can't be read
+    assert [(finding.episode, finding.text) for finding in found] == [
+        (5, "8 rows, where 100 are usual")
+    ]
 
 
 def test_missing_streams() -> None:
@@ -473,7 +477,10 @@ def test_missing_streams() -> None:
     (found,) = missing_streams([full, frozenset({"arm"}), full])
     assert (found.stream, found.episode, found.count) == ("camera", 1, 1)
     assert found.text == "absent from 1 of 3 episodes"
-    assert missing_streams([]) == []
+    (found,) = missing_streams([None, full, frozenset({"arm"}), None])
+    assert (found.stream, found.episode) == ("camera", 2)
+    assert found.text == "absent from 1 of 2 episodes"
+    assert missing_streams([None, full]) == missing_streams([None]) == missing_streams([]) == []
 
 
 def test_constant_channels() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import re
 import shutil
 from collections.abc import Callable
 from functools import partial
@@ -232,6 +233,29 @@ def test_the_store_is_made_once(lerobot: Path, tmp_path: Path) -> None:
     assert files == {file: file.stat().st_mtime_ns for file in files}
     rc.Loader.from_lerobot(root, batch_size=1, device="cpu", store=tmp_path / "other")
     assert rc.EpisodeStore(tmp_path / "other").streams.keys() >= {"index", "timestamp"}
+
+
+def test_progress_of_the_conversion(
+    lerobot: Path, demonstrations: Path, buffer: Path, tmp_path: Path
+) -> None:
+    """A function is called with the episodes, where the store is made, and not where it is."""
+    for number, load in enumerate(
+        [
+            lambda **options: rc.Loader.from_lerobot(lerobot, **options),
+            lambda **options: rc.Loader.from_robomimic(demonstrations, **options),
+            lambda **options: rc.Loader.from_diffusion_policy(buffer, 1, **options),
+        ]
+    ):
+        calls: list[tuple[int, int]] = []
+        options = {"batch_size": 1, "device": "cpu", "store": tmp_path / str(number)}
+        load(progress=lambda *done, calls=calls: calls.append(done), **options)
+        assert calls[0] == (0, 2) and calls[-1] == (2, 2)
+        load(progress=lambda *done: pytest.fail("there is nothing to convert"), **options)
+    message = "progress: expected a bool or a function of (done, total), got 'yes'"
+    with pytest.raises(TypeError, match=f"^{re.escape(message)}$"):
+        rc.Loader.from_lerobot(
+            lerobot, batch_size=1, device="cpu", store=tmp_path / "n", progress="yes"
+        )
 
 
 def test_a_data_set_that_was_written_again(lerobot: Path, tmp_path: Path) -> None:

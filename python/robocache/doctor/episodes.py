@@ -213,13 +213,14 @@ EPISODE_CHECKS = (two_clocks, coverage, dropout, clock_drift, quaternion_scalars
 # ---- all episodes --------------------------------------------------------------------------------
 
 
-def short_episodes(lengths: Sequence[int]) -> list[Finding]:
+def short_episodes(lengths: Sequence[int | None]) -> list[Finding]:
     """Episodes with a single row, or with far fewer than is usual.
 
     Args:
-        lengths: The rows of each episode's longest stream.
+        lengths: The rows of each episode's longest stream; None: the episode can't be read.
     """
-    usual = float(np.median(lengths)) if len(lengths) >= FEW_EPISODES else 0.0
+    known = [length for length in lengths if length is not None]
+    usual = float(np.median(known)) if len(known) >= FEW_EPISODES else 0.0
     return [
         Finding(
             "short_episode",
@@ -231,26 +232,27 @@ def short_episodes(lengths: Sequence[int]) -> list[Finding]:
             count=1,
         )
         for episode, length in enumerate(lengths)
-        if length < 2 or length < SHORT_SHARE * usual
+        if length is not None and (length < 2 or length < SHORT_SHARE * usual)
     ]
 
 
-def missing_streams(present: Sequence[frozenset[str]]) -> list[Finding]:
+def missing_streams(present: Sequence[frozenset[str] | None]) -> list[Finding]:
     """Streams that some episodes have and others have not.
 
     Args:
-        present: The streams that have rows in each episode.
+        present: The streams that have rows in each episode; None: the episode can't be read.
     """
-    everything = sorted(frozenset().union(*present))
+    known = {episode: names for episode, names in enumerate(present) if names is not None}
+    everything = sorted(frozenset().union(*known.values()))
     found = []
     for name in everything:
-        without = [episode for episode, names in enumerate(present) if name not in names]
+        without = [episode for episode, names in known.items() if name not in names]
         if without:
             found.append(
                 Finding(
                     "missing_stream",
                     "warning",
-                    f"absent from {len(without):,} of {len(present):,} episodes",
+                    f"absent from {len(without):,} of {len(known):,} episodes",
                     "leave those episodes or the stream out of training: without rows everything "
                     "is zero and not valid",
                     name,

@@ -85,9 +85,10 @@ def examine(
                 streams = episode.load()
             except ValueError as error:  # a StoreError or RecordingError
                 diagnosis.findings.append(_unreadable(index, error))
-                streams = []
-            diagnosis.findings += check_episode(streams, index)
-            together.add(streams)
+                together.add(None)
+            else:
+                diagnosis.findings += check_episode(streams, index)
+                together.add(streams)
             if progress is not None:
                 progress(index + 1, len(data.episodes))
         diagnosis.findings += together.findings()
@@ -156,11 +157,16 @@ class _Together:
     """What is known of all episodes so far."""
 
     def __init__(self) -> None:
-        self.lengths: list[int] = []
-        self.present: list[frozenset[str]] = []
+        self.lengths: list[int | None] = []
+        self.present: list[frozenset[str] | None] = []
         self.ranges: dict[str, tuple[Series, Floats, Floats, int]] = {}
 
-    def add(self, streams: Sequence[Series]) -> None:
+    def add(self, streams: Sequence[Series] | None) -> None:
+        """Adds an episode; None: one that can't be read, of which nothing is known."""
+        if streams is None:
+            self.lengths.append(None)
+            self.present.append(None)
+            return
         self.lengths.append(max((len(series.times) for series in streams), default=0))
         self.present.append(frozenset(series.name for series in streams if len(series.times)))
         for series in streams:

@@ -20,6 +20,7 @@ from robocache.loader.foreign_options import refuse_foreign
 from robocache.loader.order import check_integer
 from robocache.loader.residency import FileRows
 from robocache.loader.sources import PathLike, converted, data_set
+from robocache.progress import Update
 from robocache.readers import ReadOptions
 from robocache.readers.diffusion_policy import READER, ReplayBuffer
 from robocache.store.episode_store import EpisodeStore
@@ -89,6 +90,7 @@ class FromDiffusionPolicy:
         val_seed: int = 0,
         max_train_episodes: int | None = None,
         store: PathLike | None = None,
+        progress: bool | Update = True,
         **options: Any,
     ) -> Self:
         """A loader of a diffusion-policy replay buffer, with the items of its ``SequenceSampler``.
@@ -116,6 +118,8 @@ class FromDiffusionPolicy:
             store: The folder of the store; None: beside the buffer, named after it with
                 ``.robocache``. It is made where it is not there; of several processes that start
                 together, let one make it first.
+            progress: Whether a terminal or a notebook shows a bar of the conversion; or a function,
+                called with how many episodes are done, and how many there are.
             options: Of :class:`Loader`: `shuffle`, `seed`, `device`, `normalize` and so on.
 
         Raises:
@@ -144,7 +148,7 @@ class FromDiffusionPolicy:
         chosen = validating(count, val_ratio, val_seed)
         if not validation:
             chosen = training(chosen, val_seed, max_train_episodes)
-        made = converted(found, store, READER, OPTIONS)
+        made = converted(found, store, READER, OPTIONS, progress)
         wanted = list(made.streams) if keys is None else list(keys)
         for key in wanted:
             if key not in made.streams:

@@ -19,6 +19,7 @@ from robocache.loader.foreign_options import refuse_foreign
 from robocache.loader.sources import PathLike, converted, data_set
 from robocache.loader.windows import TOLERANCE_S, Window
 from robocache.normalizer.given import vector
+from robocache.progress import Update
 from robocache.readers import ReadOptions
 from robocache.readers.lerobot import BOOKKEEPING, READER
 from robocache.readers.lerobot_index import read_info
@@ -99,6 +100,7 @@ class FromLeRobot:
         images: bool = True,
         resize: tuple[int, int] | None = None,
         store: PathLike | None = None,
+        progress: bool | Update = True,
         **options: Any,
     ) -> Self:
         """A loader of a LeRobot data set, with the items that ``LeRobotDataset`` has.
@@ -137,6 +139,8 @@ class FromLeRobot:
                 that `resize`). It is made where it is not there, which takes the time and the room
                 that all decoded images need: a bar and the logger ``"robocache"`` say how much. Of
                 several processes that start together, let one make it first.
+            progress: Whether a terminal or a notebook shows a bar of the conversion; or a function,
+                called with how many episodes are done, and how many there are.
             options: Of :class:`Loader`: `shuffle`, `seed`, `device`, `normalize` and so on.
                 `statistics` are LeRobot's, ``dataset.meta.stats``: images are from 0 to 1, and what
                 `normalize` does not name is left out.
@@ -173,7 +177,7 @@ class FromLeRobot:
         info = read_info(path)
         own = tuple(name for name in BOOKKEEPING if name in info.features)
         options_read = ReadOptions(topics=("*", *own), images=images, resize=resize)
-        found = converted(path, store, READER, options_read)
+        found = converted(path, store, READER, options_read, progress)
         kinds = {name: info.features[name]["dtype"] for name in found.streams}
         if not images:  # which a store given by its folder may have all the same
             kinds = {name: kind for name, kind in kinds.items() if kind not in ("image", "video")}

@@ -16,6 +16,7 @@ from torch import Tensor
 from robocache.loader.foreign_options import refuse_foreign
 from robocache.loader.order import check_integer
 from robocache.loader.sources import PathLike, converted, data_set
+from robocache.progress import Update
 from robocache.readers import ReadOptions
 from robocache.readers.hdf5 import READER
 from robocache.readers.recording import require
@@ -79,6 +80,7 @@ class FromRobomimic:
         load_next_obs: bool = True,
         filter_by_attribute: str | None = None,
         store: PathLike | None = None,
+        progress: bool | Update = True,
         **options: Any,
     ) -> Self:
         """A loader of robomimic's HDF5, with the items that its ``SequenceDataset`` has.
@@ -109,6 +111,8 @@ class FromRobomimic:
             store: The folder of the store; None: beside the file, named after it with
                 ``.robocache``. It is made where it is not there; of several processes that start
                 together, let one make it first.
+            progress: Whether a terminal or a notebook shows a bar of the conversion; or a function,
+                called with how many episodes are done, and how many there are.
             options: Of :class:`Loader`: `shuffle`, `seed`, `device` and so on. Keys are named as in
                 the file there: ``obs/eef_pos``.
 
@@ -133,7 +137,7 @@ class FromRobomimic:
             raise ValueError(f"goal_mode: expected last or None, got {goal_mode!r}")
         if goal_mode is not None and not load_next_obs:
             raise ValueError("load_next_obs: expected True for goal_mode='last', got False")
-        found = _store(data_set(path, READER), store, load_next_obs)
+        found = _store(data_set(path, READER), store, load_next_obs, progress)
         own = [name for name in found.streams if not name.startswith((OBS, NEXT))]
         observed = [name.removeprefix(OBS) for name in found.streams if name.startswith(OBS)]
         dataset_keys = _known("dataset_keys", dataset_keys, own)
@@ -164,7 +168,9 @@ class FromRobomimic:
         return loader
 
 
-def _store(path: Any, store: PathLike | None, needs_next: bool) -> EpisodeStore:
+def _store(
+    path: Any, store: PathLike | None, needs_next: bool, progress: bool | Update
+) -> EpisodeStore:
     h5py = require("h5py", "HDF5", "hdf5")
     with h5py.File(path, "r") as file:
         demos = file["data"].values() if "data" in file else ()
@@ -173,7 +179,7 @@ def _store(path: Any, store: PathLike | None, needs_next: bool) -> EpisodeStore:
         raise ValueError(f"load_next_obs: expected False, since {path} has no next_obs, got True")
     topics = ("*", f"{NEXT}*") if has_next else None
     # Of a file that does not say its rate, steps are seconds.
-    return converted(path, store, READER, ReadOptions(rate=1.0, topics=topics))
+    return converted(path, store, READER, ReadOptions(rate=1.0, topics=topics), progress)
 
 
 def _known(name: str, keys: Sequence[str] | None, there: Sequence[str]) -> list[str]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from robocache.conversion import convert
 from robocache.conversion.work import source_of
+from robocache.progress import Update
 from robocache.readers import Reader, ReadOptions, RecordingError
 from robocache.readers.recording import describe, hub_hint
 from robocache.store.episode_store import EpisodeStore
@@ -33,7 +34,11 @@ def data_set(source: PathLike, reader: Reader) -> Path:
 
 
 def converted(
-    path: Path, store: PathLike | None, reader: Reader, options: ReadOptions
+    path: Path,
+    store: PathLike | None,
+    reader: Reader,
+    options: ReadOptions,
+    progress: bool | Update = True,
 ) -> EpisodeStore:
     """The store that a data set was converted to; it is made, or gone on with, where it must be.
 
@@ -44,6 +49,7 @@ def converted(
             ``.96x96.robocache`` where they resize images.
         reader: The data set's format.
         options: Of reading; `rate`, `topics`, `images` and `resize` are looked at.
+        progress: Of the conversion, as :func:`robocache.convert` takes it.
 
     Raises:
         RecordingError: An episode can't be read.
@@ -64,6 +70,7 @@ def converted(
             path,
             folder,
             strict=True,
+            progress=progress,
             rate=options.rate,
             topics=options.topics,
             images=options.images,
