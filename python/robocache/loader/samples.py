@@ -224,7 +224,7 @@ def episode_table(store: EpisodeStore, episodes: NDArray[np.int64]) -> NDArray[n
 
 def identity(store: EpisodeStore) -> bytes:
     """What another store, or the same with other rows, has not."""
-    return "".join(shard["crc32"] for shard in store._shards).encode()
+    return "".join(shard.crc32 for shard in store._shards).encode()
 
 
 def make_plan(samples: Samples, order: Order, device: torch.device) -> BatchPlan:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -18,7 +17,7 @@ from robocache.display import ByName, byte_count, counted, cut, listed
 from robocache.store._library import OpenStore
 from robocache.store.dtypes import STORAGE
 from robocache.store.errors import StoreError
-from robocache.store.manifest import is_store
+from robocache.store.manifest import is_store, parse_manifest
 from robocache.store.rows import Episode, StreamRows, Tables, merged, rows_of, unknown_stream
 from robocache.store.stream_info import StatisticsSummary, StreamInfo, StreamTable, stream_infos
 from robocache.tables import MOST_ROWS, html_table
@@ -180,15 +179,15 @@ class EpisodeStore(Sequence[Episode]):
         except StoreError:
             _refuse_recording(self.path)  # with a better word, where it is one
             raise
-        manifest: dict[str, Any] = json.loads(self._store.manifest())
-        self._shards: list[dict[str, Any]] = manifest["shards"]
-        rows = [self._store.count_rows(i) for i in range(len(manifest["streams"]))]
+        manifest = parse_manifest(self._store.manifest())
+        self._shards = manifest.shards
+        rows = [self._store.count_rows(i) for i in range(len(manifest.streams))]
         streams = stream_infos(manifest, rows)
         self.streams = StreamTable(streams)
         """What is known of each stream, by name."""
-        self.tasks: tuple[str, ...] = tuple(manifest["tasks"])
+        self.tasks: tuple[str, ...] = manifest.tasks
         """What robots were to do in its episodes."""
-        self.subsets: tuple[str, ...] = tuple(manifest["subsets"])
+        self.subsets: tuple[str, ...] = manifest.subsets
         """The names of its parts: "train", "val"."""
         numbers = {name: number for number, name in enumerate(streams)}
         self._tables = Tables(self.tasks, self.subsets, numbers)
@@ -214,7 +213,7 @@ class EpisodeStore(Sequence[Episode]):
     @property
     def bytes(self) -> int:
         """The size of its shards."""
-        return sum(shard["bytes"] for shard in self._shards)
+        return sum(shard.bytes for shard in self._shards)
 
     def stream_rows(self, name: str) -> Iterator[StreamRows]:
         """All rows of a stream, of one file after the other: for what needs no episodes.
@@ -291,7 +290,7 @@ class EpisodeStore(Sequence[Episode]):
         done, total = 0, self.bytes
         for number, shard in enumerate(self._shards):
             self._store.verify_shard(number)
-            done += shard["bytes"]
+            done += shard.bytes
             if progress is not None:
                 progress(done, total)
         self._store.verify_statistics()

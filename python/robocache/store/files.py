@@ -1,15 +1,21 @@
-"""Files that are whole or not there: temporary names, synced, then renamed."""
+"""Files of a store: opened without following links, written whole or not at all.
+
+A new file has a temporary name until it is synced, and is then renamed.
+"""
 
 from __future__ import annotations
 
+import errno
 import os
 import re
+import stat
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from robocache.store._library import crc32
+from robocache.store.errors import StoreError
 
 TEMPORARY = ".tmp-"
 SHARD = re.compile(r"shard-\d{5,}\.safetensors")
@@ -17,19 +23,76 @@ STATISTICS = re.compile(r"statistics-\d{5,}\.safetensors")
 
 
 def temporary_path(folder: Path) -> Path:
-    """A name in `folder` that nobody has, and that no reader looks at."""
+    """A new name in `folder`, which readers ignore."""
     return folder / f"{TEMPORARY}{uuid.uuid4().hex}"
 
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Errors of the operating system name `path` where they name no file (a full disk)."""
+    """Adds `path` to errors of the operating system that name no file: a full disk, `fsync`."""
     try:
         yield
     except OSError as error:
         if error.filename is None and error.errno is not None:
-            raise type(error)(error.errno, error.strerror, str(path)) from error
+            raise OSError(error.errno, os.strerror(error.errno), str(path)) from error
         raise
+
+
+def open_regular(path: Path, flags: int = os.O_RDONLY) -> int:
+    """Opens a regular file and returns its descriptor; a link is not followed, a pipe not awaited.
+
+    Raises:
+        StoreError: It is a symbolic link, a folder, a pipe or a device.
+        OSError: It can't be opened.
+    """
+    try:
+        file = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise StoreError(f"{path}: expected a file, got a symbolic link") from None
+        if error.errno == errno.EISDIR:
+            raise StoreError(f"{path}: expected a file, got a folder") from None
+        raise
+    mode = os.fstat(file).st_mode
+    if not stat.S_ISREG(mode):
+        os.close(file)
+        got = "a folder" if stat.S_ISDIR(mode) else "something that is no file"
+        raise StoreError(f"{path}: expected a file, got {got}")
+    return file
+
+
+def expect_regular(path: Path, size: int) -> None:
+    """Checks the kind and the size of a file that the caller is about to rename or link.
+
+    Raises:
+        StoreError: It is no regular file, or has another size.
+        FileNotFoundError: There is none.
+    """
+    found = path.lstat()
+    if not stat.S_ISREG(found.st_mode):
+        got = "a symbolic link" if stat.S_ISLNK(found.st_mode) else "something that is no file"
+        raise StoreError(f"{path}: expected a file, got {got}")
+    if found.st_size != size:
+        raise StoreError(f"{path}: expected {size} bytes, got {found.st_size}")
+
+
+def read_chunks(path: Path, size: int, chunk_bytes: int) -> Iterator[bytes]:
+    """Reads a regular file of exactly `size` bytes, which are checked before the first is read.
+
+    Raises:
+        StoreError: It is no regular file, or has another size.
+        OSError: It can't be read; the error names it.
+    """
+    file = open_regular(path)
+    with naming(path), os.fdopen(file, "rb", buffering=0) as opened:
+        got = os.fstat(file).st_size
+        if got != size:
+            raise StoreError(f"{path}: expected {size} bytes, as the manifest says, got {got}")
+        while size > 0 and (chunk := opened.read(min(size, chunk_bytes))):
+            size -= len(chunk)
+            yield chunk
+    if size:
+        raise StoreError(f"{path}: expected {size} bytes more: the file was cut while it was read")
 
 
 class NewFile:
@@ -59,11 +122,15 @@ class NewFile:
         self.crc32 = crc32(data, self.crc32)
 
     def finish(self) -> None:
-        """Everything is on the disk, and the file is closed. Its name is still temporary."""
+        """Syncs the file to the disk and closes it. Its name is still temporary.
+
+        Raises:
+            OSError: The disk is full, or the like; it names the file.
+        """
         with naming(self.path):
             os.fsync(self._file)
-        os.close(self._file)
-        self._file = -1
+            file, self._file = self._file, -1
+            os.close(file)
 
     def discard(self) -> None:
         """Removes the file."""
@@ -74,7 +141,7 @@ class NewFile:
 
 
 def new_file(folder: Path, data: bytes) -> NewFile:
-    """A finished file that holds `data`; nothing is left behind where that fails."""
+    """Writes `data` to a new file and syncs it; a failure leaves no file behind."""
     file = NewFile(folder)
     try:
         file.write(data)
@@ -94,9 +161,24 @@ def write_all(file: int, data: bytes | bytearray | memoryview) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """What was renamed in `folder` stays so when the power fails."""
+    """Syncs the names in `folder`, so that renamed and new files survive a power loss.
+
+    Raises:
+        OSError: It can't be synced; the error names the folder.
+    """
     file = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        os.fsync(file)
+        with naming(folder):
+            os.fsync(file)
     finally:
         os.close(file)
+
+
+def sync_parents(folders: Iterable[Path]) -> None:
+    """Syncs the folders that hold `folders`, so that new folders survive a power loss.
+
+    A parent that this process may not read is left to the system.
+    """
+    for folder in folders:
+        with suppress(PermissionError):
+            sync_folder(folder / os.pardir)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from robocache.store._library import OpenStore
-from robocache.store.streams import StreamEntry, make_facts
+from robocache.store.streams import StreamEntry, StreamFacts
 
 NAME = "manifest.json"
 FORMAT = "robocache-store"
@@ -61,7 +61,7 @@ class StatisticsEntry:
         file: Name of the file that holds the state from which they go on.
         bytes: Its size.
         crc32: Of the whole file.
-        streams: For each stream its numbers, as JSON has them.
+        streams: For each stream its numbers, as JSON has them; a stream may be absent.
     """
 
     file: str
@@ -131,8 +131,17 @@ def read_manifest(folder: Path) -> Manifest:
     Raises:
         StoreError: It is no store, damaged, or of a newer version.
     """
-    root = json.loads(OpenStore(str(folder)).manifest())
-    statistics = root["statistics"]
+    return parse_manifest(OpenStore(str(folder)).manifest())
+
+
+def parse_manifest(text: bytes) -> Manifest:
+    """The record of a manifest's text, which the library has checked; readers and writers use it.
+
+    Members that the format makes optional may be absent: `units`, `channels`, `rate` and `source`
+    of a stream are None then.
+    """
+    root = json.loads(text)
+    statistics = root.get("statistics")
     return Manifest(
         tuple(map(_stream, root["streams"])),
         tuple(root["tasks"]),
@@ -146,14 +155,22 @@ def read_manifest(folder: Path) -> Manifest:
             )
             for shard in root["shards"]
         ),
-        statistics
-        and StatisticsEntry(
+        None
+        if statistics is None
+        else StatisticsEntry(
             **{key: statistics[key] for key in ("file", "bytes", "crc32", "streams")}
         ),
     )
 
 
 def _stream(stream: dict[str, Any]) -> StreamEntry:
-    facts = ("method", "units", "channels", "rate", "timeline", "source")
-    said = make_facts(stream["name"], **{fact: stream[fact] for fact in facts})
-    return StreamEntry(stream["name"], stream["dtype"], tuple(stream["shape"]), said)
+    method, channels, rate = stream["method"], stream.get("channels"), stream.get("rate")
+    facts = StreamFacts(
+        method if isinstance(method, str) else tuple((name, width) for name, width in method),
+        stream.get("units"),
+        None if channels is None else tuple(channels),
+        None if rate is None else float(rate),
+        stream["timeline"],
+        stream.get("source"),
+    )
+    return StreamEntry(stream["name"], stream["dtype"], tuple(stream["shape"]), facts)

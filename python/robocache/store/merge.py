@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from robocache.store.errors import StoreError
-from robocache.store.files import NewFile, temporary_path
+from robocache.store.files import NewFile, expect_regular, read_chunks, temporary_path
 from robocache.store.manifest import NAME, Manifest, ShardEntry, read_manifest
 from robocache.store.shard import Shard
 from robocache.store.statistics import StreamStatistics, read_state
@@ -107,14 +107,21 @@ def _link_or_copy(source: Path, entry: ShardEntry, target: Path) -> str:
     path = temporary_path(target)
     try:
         path.hardlink_to(source)
-        return path.name
     except OSError:  # another file system, or one without links
-        pass
+        return _copy(source, entry, target)
+    try:
+        expect_regular(path, entry.bytes)
+    except BaseException:
+        path.unlink()
+        raise
+    return path.name
+
+
+def _copy(source: Path, entry: ShardEntry, target: Path) -> str:
     file = NewFile(target)
     try:
-        with source.open("rb") as opened:
-            while chunk := opened.read(_CHUNK_BYTES):
-                file.write(chunk)
+        for chunk in read_chunks(source, entry.bytes, _CHUNK_BYTES):
+            file.write(chunk)
         file.finish()
         got = f"{file.crc32:08x}"
         if got != entry.crc32:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from robocache.store.manifest import read_manifest
+from robocache.store.shard_header import read_metadata
 
 KEY = "recordings"
 
@@ -58,24 +59,34 @@ def to_text(states: Iterable[RecordingState | None]) -> str:
 
 
 def read_states(folder: Path) -> list[RecordingState | None]:
-    """The states of the recordings of all episodes of a store.
+    """The state of each episode's recording when it was converted; None where it is not known.
 
     Raises:
         StoreError: It is no store, or damaged.
+        OSError: A shard can't be read.
     """
     states: list[RecordingState | None] = []
     for shard in read_manifest(folder).shards:
-        with (folder / shard.file).open("rb") as file:
-            header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
-        states += from_text(header.get("__metadata__", {}).get(KEY, ""), shard.episodes)
+        states += from_text(read_metadata(folder / shard.file).get(KEY, ""), shard.episodes)
     return states
 
 
 def from_text(text: str, episodes: int) -> list[RecordingState | None]:
-    """The states that :func:`to_text` wrote; as many None of any other text."""
+    """The states that :func:`to_text` wrote; N times None for any other text of N episodes."""
+    try:
+        runs = json.loads(text)
+    except (ValueError, RecursionError):  # not written by this library
+        return [None] * episodes
     states: list[RecordingState | None] = []
-    with suppress(ValueError, TypeError):  # somebody else's
-        for count, *state in json.loads(text):
-            one = RecordingState(*map(int, state)) if state else None
-            states += [one] * min(count, episodes + 1)  # whatever a foreign header says
+    for run in runs if isinstance(runs, list) else []:
+        if not isinstance(run, list) or len(run) not in (1, 3) or not all(map(_is_int64, run)):
+            return [None] * episodes
+        count, *state = run
+        if not 0 < count <= episodes - len(states):
+            return [None] * episodes
+        states += [RecordingState(*state) if state else None] * count
     return states if len(states) == episodes else [None] * episodes
+
+
+def _is_int64(value: object) -> bool:
+    return type(value) is int and -(1 << 63) <= value < 1 << 63

@@ -140,7 +140,8 @@ class Spool:
 
     def read(self, offset: int, size: int) -> bytes:
         """What an extent stands for."""
-        data = os.pread(self._file, size, offset)
+        with naming(self._folder):
+            data = os.pread(self._file, size, offset)
         if len(data) != size:
             raise OSError(f"{self._folder}: expected {size} bytes of a spool, got {len(data)}")
         return data

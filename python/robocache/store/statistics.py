@@ -20,6 +20,7 @@ import numpy as np
 from robocache.store._library import count_bytes, moments
 from robocache.store.dtypes import Array, widened
 from robocache.store.errors import StoreError
+from robocache.store.files import read_chunks
 from robocache.store.manifest import NAME, Manifest
 from robocache.store.quantiles import QUANTILES, Quantiles
 
@@ -28,6 +29,7 @@ MAX_CHANNELS = 1024
 _MAX_COLOURS = 4
 _HISTOGRAMS = {"BOOL": (0, 2), "U8": (0, 256), "I8": (-128, 256)}  # the lowest value, and how many
 _WIDE_HISTOGRAMS = {"U16": (0, 1 << 16), "I16": (-(1 << 15), 1 << 16)}
+_MOST_STATE_BYTES = 128 << 20  # of a stream's state: sketches of 1024 channels take up to 60 MB
 _BLOCK = 1 << 15  # elements that bincount makes 64-bit integers of; they should stay in the cache
 
 
@@ -219,7 +221,8 @@ def read_state(folder: Path, manifest: Manifest) -> dict[str, StreamStatistics]:
 
     Raises:
         OSError: The file is not there, or can't be read.
-        StoreError: It is not the one that was written, or there are episodes without statistics.
+        StoreError: It is not the one that was written, is larger than such a state gets, or there
+            are episodes without statistics.
     """
     from safetensors import SafetensorError
     from safetensors.numpy import load
@@ -230,12 +233,18 @@ def read_state(folder: Path, manifest: Manifest) -> dict[str, StreamStatistics]:
             raise StoreError(f"{folder / NAME}: statistics: expected those of its rows, got null")
         return {}
     path = folder / entry.file
-    data = path.read_bytes()
-    crc32 = f"{zlib.crc32(data):08x}"
-    if (len(data), crc32) != (entry.bytes, entry.crc32):
+    most = _MOST_STATE_BYTES * (1 + len(manifest.streams))
+    if entry.bytes > most:
         raise StoreError(
-            f"{path}: expected {entry.bytes} bytes with checksum {entry.crc32}, "
-            f"got {len(data)} with {crc32}"
+            f"{folder / NAME}: statistics.bytes: expected at most {most} for "
+            f"{len(manifest.streams)} streams, got {entry.bytes}"
+        )
+    data = b"".join(read_chunks(path, entry.bytes, entry.bytes))
+    crc32 = f"{zlib.crc32(data):08x}"
+    if crc32 != entry.crc32:
+        raise StoreError(
+            f"{path}: expected crc32 {entry.crc32}, as the manifest says, got {crc32}: the "
+            "file was altered"
         )
     tensors: dict[str, dict[str, Array]] = {}
     try:
@@ -248,7 +257,7 @@ def read_state(folder: Path, manifest: Manifest) -> dict[str, StreamStatistics]:
             )
             for stream in manifest.streams
         }
-    except (SafetensorError, KeyError, ValueError) as error:
+    except (SafetensorError, KeyError, TypeError, ValueError, IndexError) as error:
         raise StoreError(f"{path}: expected the state of statistics, got {error!r}") from None
 
 

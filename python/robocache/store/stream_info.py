@@ -1,4 +1,4 @@
-"""What a store's manifest says of its streams. The library has checked it by then."""
+"""Streams of a store as its users see them: :class:`StreamInfo` and statistics."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from robocache.display import ByName, ShortRepr, cut, method_text, short
 from robocache.names import MethodName
 from robocache.store.dtypes import STORAGE
+from robocache.store.manifest import Manifest
 from robocache.tables import html_table
 
 MAX_COLOURS = 4
@@ -139,30 +140,24 @@ def is_image(info: StreamInfo) -> bool:
     return info.type_name == "U8" and len(info.shape) == 3 and info.shape[2] <= MAX_COLOURS
 
 
-def _method(stored: Any) -> MethodName | tuple[tuple[str, int], ...]:
-    if isinstance(stored, str):
-        return cast(MethodName, stored)
-    return tuple((name, channels) for name, channels in stored)
-
-
-def stream_infos(manifest: Mapping[str, Any], rows: list[int]) -> dict[str, StreamInfo]:
+def stream_infos(manifest: Manifest, rows: list[int]) -> dict[str, StreamInfo]:
     """The streams of a manifest by name, in its order, with the rows that each of them has."""
-    summaries = (manifest.get("statistics") or {}).get("streams", {})
+    summaries = {} if manifest.statistics is None else manifest.statistics.streams
     infos = {}
-    for stream, count in zip(manifest["streams"], rows, strict=True):
-        name, method, channels = stream["name"], stream["method"], stream.get("channels")
-        infos[name] = StreamInfo(
-            name=name,
-            type_name=stream["dtype"],
-            shape=tuple(stream["shape"]),
-            method=_method(method),
-            units=stream.get("units"),
-            channels=None if channels is None else tuple(channels),
-            rate=stream.get("rate"),
-            timeline=stream["timeline"],
-            source=stream.get("source"),
+    for stream, count in zip(manifest.streams, rows, strict=True):
+        facts = stream.facts
+        infos[stream.name] = StreamInfo(
+            name=stream.name,
+            type_name=stream.dtype,
+            shape=stream.shape,
+            method=cast("MethodName | tuple[tuple[str, int], ...]", facts.method),
+            units=facts.units,
+            channels=facts.channels,
+            rate=facts.rate,
+            timeline=facts.timeline or "time",
+            source=facts.source,
             rows=count,
-            statistics=summary_of(summaries[name]) if name in summaries else None,
+            statistics=summary_of(summaries[stream.name]) if stream.name in summaries else None,
         )
     return infos
 

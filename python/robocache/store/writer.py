@@ -19,7 +19,15 @@ from types import TracebackType
 
 from robocache.store.episode import MAX_SUBSETS, EpisodeWriter
 from robocache.store.errors import StoreError
-from robocache.store.files import SHARD, STATISTICS, TEMPORARY, new_file, sync_folder
+from robocache.store.files import (
+    SHARD,
+    STATISTICS,
+    TEMPORARY,
+    expect_regular,
+    new_file,
+    sync_folder,
+    sync_parents,
+)
 from robocache.store.lock import StoreLock
 from robocache.store.manifest import NAME, Manifest, ShardEntry, StatisticsEntry, read_manifest
 from robocache.store.shard import Shard, ShardWriter
@@ -114,6 +122,7 @@ class StoreWriter:
         # From here on this is a store, and what looks like a shard in it was made by its writers.
         self._is_new = True
         self._write(manifest, {}, {})
+        sync_parents(self._made or [self.path])
         return manifest
 
     def _clean(self, manifest: Manifest) -> None:
@@ -310,14 +319,13 @@ class StoreWriter:
         path = self.path / shard.file
         if not shard.file.startswith(TEMPORARY) or path.name != shard.file:
             raise StoreError(f"shard: expected a file of {self.path}, got {shard.file!r}")
-        if not path.is_file():
+        try:
+            expect_regular(path, shard.bytes)
+        except FileNotFoundError:
             raise StoreError(
                 f"{path}: expected the shard's file, got none (a StoreWriter removes what others "
                 "left in the folder when it opens: open it before any ShardWriter)"
-            )
-        size = path.stat().st_size
-        if size != shard.bytes:
-            raise StoreError(f"{path}: expected {shard.bytes} bytes, got {size}")
+            ) from None
         return path
 
     def _with(self, manifest: Manifest, shard: Shard) -> Manifest:
