@@ -1,17 +1,28 @@
 """What commands there are, and their options.
 
-Only this file is loaded for `--help`: what a command needs, its function imports.
+Only this file and `options.py` are loaded for `--help`: what a command needs, its function imports.
 """
 
-import inspect
 import shlex
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 
 import typer
 
+from robocache.cli.options import (
+    EXIT_FAILED,
+    EXIT_FOUND,
+    AnyPath,
+    Json,
+    Rate,
+    Stamp,
+    StorePath,
+    TimeColumn,
+    TimeUnit,
+    Topics,
+    reads,
+)
 from robocache.cli.wrapping import width_of, wrap
 
 if TYPE_CHECKING:
@@ -47,105 +58,6 @@ def _options(
     ] = False,
 ) -> None:
     pass
-
-
-EXIT_FOUND = 1  # the command did its work, and its result is not good
-EXIT_FAILED = 2  # it could not
-
-# ---- options that commands share -----------------------------------------------------------------
-
-# Whether a path can be read its reader says, in the words of all errors.
-AnyPath = Annotated[
-    Path, typer.Argument(metavar="PATH", readable=False, help="A store, or any recording.")
-]
-StorePath = Annotated[
-    Path, typer.Argument(metavar="STORE", readable=False, help="An episode store.")
-]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
-Rate = Annotated[
-    float | None,
-    typer.Option(metavar="HZ", help="Rows per second of a recording that has no times."),
-]
-Images = Annotated[
-    bool, typer.Option("--images", help="Decode images of a recording too (takes a while).")
-]
-Topics = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--topic",
-        metavar="NAME",
-        help="Only these streams or topics, and what is below them; * and ? as in a shell. "
-        "Repeatable.",
-    ),
-]
-Stamp = Annotated[
-    Literal["header", "received"],
-    typer.Option(help="The time of a message: the stamp in its header, or when it was received."),
-]
-TimeColumn = Annotated[
-    str | None, typer.Option(metavar="NAME", help="The column of times in a table.")
-]
-TimeUnit = Annotated[
-    Literal["ns", "us", "ms", "s"] | None, typer.Option(help="The unit of the time column.")
-]
-
-
-def read_options(
-    rate: Rate = None,
-    images: Images = False,
-    topic: Topics = None,
-    stamp: Stamp = "header",
-    time_column: TimeColumn = None,
-    time_unit: TimeUnit = None,
-) -> "ReadOptions":
-    """How a recording is looked at, as readers take it."""
-    from robocache.readers import ReadOptions
-
-    topics = tuple(topic) if topic else None
-    return ReadOptions(
-        rate, images, topics=topics, stamp=stamp, time_column=time_column, time_unit=time_unit
-    )
-
-
-def refuse_without_effect(path: Path, options: "ReadOptions") -> None:
-    """Refuses options of reading a recording where there is a store.
-
-    Raises:
-        ValueError: ``--rate: expected a recording, got a store (...)``.
-    """
-    from robocache.store.manifest import is_store
-
-    if not is_store(path):
-        return
-    default = read_options()
-    for name, why in (
-        ("rate", "its rows have times; robocache convert takes --rate"),
-        ("images", "its images are decoded"),
-        ("stamp", "its times are fixed; robocache convert takes --stamp"),
-        ("time_column", "its times are fixed; robocache convert takes --time-column"),
-        ("time_unit", "its times are fixed; robocache convert takes --time-unit"),
-    ):
-        if getattr(options, name) != getattr(default, name):
-            option = f"--{name.replace('_', '-')}"
-            raise ValueError(f"{option}: expected a recording, got the store {path} ({why})")
-
-
-def reads(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with the options of `read_options` in place of its parameter `options`."""
-    options = inspect.signature(read_options).parameters
-
-    def run(**given: Any) -> None:
-        """Makes the options of what was given for them."""
-        made = read_options(**{name: given.pop(name) for name in options})
-        refuse_without_effect(given["path"], made)
-        command(**given, options=made)
-
-    parameters: list[inspect.Parameter] = []
-    for parameter in inspect.signature(command).parameters.values():
-        parameters += options.values() if parameter.name == "options" else [parameter]
-    run.__name__, run.__doc__ = command.__name__, command.__doc__
-    run.__dict__["__signature__"] = inspect.Signature(parameters)  # where typer looks
-    return run
 
 
 # ---- looking at data -----------------------------------------------------------------------------

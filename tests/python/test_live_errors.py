@@ -1,0 +1,199 @@
+"""LiveAligner in Python: its counters, its warnings, and the message of each error."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from live_specs import ACTION, MS, SPEC, make_stream
+
+import robocache as rc
+
+
+def test_what_is_counted() -> None:
+    aligner = rc.LiveAligner(SPEC, buffer_rows={"joints": 4}, ring_rows={"joints": 4})
+    with pytest.warns(UserWarning, match="^LiveAligner: joints: the ring is full"):
+        pushed = [aligner.push("joints", i * 10 * MS, [i, i]) for i in range(6)]
+    assert pushed == [True] * 4 + [False] * 2
+    aligner.query(30 * MS)
+    for time in (30 * MS, 5 * MS, 100 * MS, 10**15):
+        aligner.push("joints", time, [0, 0])
+    aligner.query(40 * MS)
+    stats = aligner.stats()["joints"]
+    assert (stats.pushed, stats.dropped_full, stats.taken) == (8, 2, 8)
+    assert (stats.repeated, stats.future, stats.early, stats.clock_back) == (1, 1, 1, 1)
+    assert stats.too_late + stats.late == 1
+    assert stats.taken == stats.held + stats.outdated + stats.too_late + stats.future
+    assert aligner.rows == {"joints": (4, 4)}
+    assert rc.LiveAligner(SPEC).stats()["joints"].newest_ns is None
+
+
+@pytest.mark.parametrize("is_batched", [False, True])
+def test_a_full_ring_warns_once_a_stream(is_batched: bool) -> None:
+    both = replace(SPEC, streams=[make_stream("joints"), make_stream("force")], anchor="force")
+    aligner = rc.LiveAligner(both, ring_rows={"joints": 4, "force": 16})
+
+    def push(stream: str, rows: int) -> None:
+        times = np.arange(rows) * MS
+        if is_batched:
+            aligner.push_many(stream, times, np.zeros((rows, 2), np.float32))
+            return
+        for time in times.tolist():
+            aligner.push(stream, time, [0.0, 0.0])
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for _ in range(2):
+            push("joints", 9)
+        push("force", 16)
+        assert len(caught) == 1
+        push("force", 1)
+    first, second = caught
+    assert (first.category, first.filename) == (UserWarning, __file__)
+    assert str(first.message) == (
+        "LiveAligner: joints: the ring is full: more than 4 rows were pushed since the last query, "
+        "and newer ones are dropped (query more often, or set ring_rows={'joints': 8}; "
+        "stats()['joints'].dropped_full counts them)"
+    )
+    assert str(second.message).startswith("LiveAligner: force: the ring is full: more than 16 rows")
+    assert aligner.stats()["joints"].dropped_full == 14
+
+
+def expect(error: type[Exception], message: str, call: Callable[[], Any]) -> None:
+    with pytest.raises(error) as caught:
+        call()
+    assert str(caught.value) == message
+
+
+def test_rows_that_do_not_fit() -> None:
+    aligner = rc.LiveAligner(SPEC, robots=2)
+
+    def push(*arguments: Any) -> Callable[[], Any]:
+        return lambda: aligner.push(*arguments)
+
+    row = [0.0, 0.0]
+    unknown = "stream: expected a stream of the spec (joints, action), got 'arm'"
+    expect(ValueError, unknown, push("arm", 0, row))
+    expect(
+        ValueError,
+        "stream: expected one whose rows windows are made of, got 'action', whose window reaches "
+        "into the future (undo takes what a policy gives in its place)",
+        push("action", 0, row),
+    )
+    expect(ValueError, "joints: values: expected [2], got [3]", push("joints", 0, [0.0] * 3))
+    expect(ValueError, "joints: values: expected [2], got []", push("joints", 0, 1.0))
+    for time in (0.5, math.nan, "now", None):
+        kind = type(time).__name__
+        message = f"time_ns: expected an int (nanoseconds), got {kind}"
+        expect(TypeError, message, push("joints", time, row))
+    counter = make_stream("counter", dtype="I64", out_dtype="I64", method="previous")
+    counters = rc.LiveAligner(rc.PolicySpec([counter], anchor="counter"))
+    message = "counter: values: expected int64, got float64"
+    expect(TypeError, message, lambda: counters.push("counter", 0, [0.5, 1.0]))
+    message = f"time_ns: expected an int of 64 bits (nanoseconds), got {2**63}"
+    expect(ValueError, message, push("joints", 2**63, row))
+    expect(ValueError, "robot: expected 0 to 1, got 2", push("joints", 0, row, 2))
+    expect(ValueError, "robot: expected 0 to 1, got -1", push("joints", 0, row, -1))
+    expect(ValueError, f"robot: expected 0 to 1, got {2**64}", push("joints", 0, row, 2**64))
+    expect(TypeError, "robot: expected an int, got str", push("joints", 0, row, "a"))
+    expect(ValueError, unknown.replace("'arm'", "['joints']"), push(["joints"], 0, row))
+    message = "joints: values: expected [2], got lists of several lengths"
+    expect(ValueError, message, push("joints", 0, [[0.0], [0.0, 0.0]]))
+    message = "joints: values: expected numbers that float32 has, got up to 1e+300"
+    expect(ValueError, message, push("joints", 0, [1e300, 0.0]))
+    assert aligner.stats()["joints"].pushed == 0
+
+    no_bool: Any = None
+    expect(
+        TypeError,
+        "valid: expected a bool, got NoneType",
+        lambda: aligner.push("joints", 0, [1, 2], valid=no_bool),
+    )
+
+    def push_many(*arguments: Any, **more: Any) -> Callable[[], Any]:
+        return lambda: aligner.push_many("joints", *arguments, **more)
+
+    times, rows = np.arange(3), np.zeros((3, 2), np.float32)
+    expect(ValueError, "joints: values: expected [3, 2], got [2, 2]", push_many(times, rows[:2]))
+    message = "joints: times_ns: expected integers, got float64"
+    expect(TypeError, message, push_many(times * 1.0, rows))
+    message = f"joints: times_ns: expected ints of 64 bits with a sign, got {2**63}"
+    expect(ValueError, message, push_many(np.full(3, 2**63, np.uint64), rows))
+    expect(ValueError, "robot: expected [3], got [2]", push_many(times, rows, np.arange(2)))
+    expect(ValueError, "robot: expected 0 to 1, got 2", push_many(times, rows, np.arange(3)))
+    message = "joints: valid: expected bool [N=3], got int64 [3]"
+    expect(ValueError, message, push_many(times, rows, valid=np.arange(3)))
+    assert aligner.stats()["joints"].pushed == 0
+
+
+def test_queries_that_do_not_fit() -> None:
+    aligner = rc.LiveAligner(SPEC, robots=2)
+    message = "now: expected an int (nanoseconds), got float"
+    expect(TypeError, message, lambda: aligner.query(0.5))  # type: ignore[arg-type]
+    message = "now: expected a stream of the spec (joints, action), got 'arm'"
+    expect(ValueError, message, lambda: aligner.query("arm"))
+    message = (
+        "now: expected a stream that has rows at control time, got 'action', whose window reaches "
+        "into the future"
+    )
+    expect(ValueError, message, lambda: aligner.query("action"))
+    expect(ValueError, "now: expected [2], got [3]", lambda: aligner.query(np.arange(3)))
+    message = "now: expected integers, got float64"
+    expect(TypeError, message, lambda: aligner.query(np.zeros(2)))
+    expect(ValueError, "robot: expected 0 to 1, got 2", lambda: aligner.stats(2))
+    expect(ValueError, "robot: expected 0 to 1, got 2", lambda: aligner.reset(2))
+    expect(ValueError, "robot: expected 0 to 1, got 2", lambda: aligner.now_ns(2))
+
+    def undo(key: str, action: Any) -> Callable[[], Any]:
+        return lambda: aligner.undo(key, action)
+
+    message = "key: expected one of batches (joints, action), got 'arm'"
+    expect(ValueError, message, undo("arm", np.zeros((2, 1, 2))))
+    for shape in ((2,), (1, 2), (3, 1, 2), (2, 1, 3), (2, 1, 1, 2)):
+        message = f"action: expected [R=2,K,2], got {list(shape)}"
+        expect(ValueError, message, undo("action", np.zeros(shape)))
+    message = "action: expected floats, got int64"
+    expect(TypeError, message, undo("action", np.zeros((2, 1, 2), np.int64)))
+    message = "action: expected a NumPy array or a tensor, got list"
+    expect(TypeError, message, undo("action", [[[0.0, 0.0]]]))
+    message = "action: expected floats, got object"
+    expect(TypeError, message, undo("action", np.zeros((1, 3, 2), object)))
+    copied = make_stream("flags", dtype="BOOL", out_dtype="BOOL", method="previous")
+    flags = rc.LiveAligner(rc.PolicySpec([copied], anchor="flags"))
+    message = "key: expected values of floats or numbers that are computed with, got flags"
+    expect(ValueError, message, lambda: flags.undo("flags", np.zeros((1, 1, 2))))
+
+
+def test_options_that_do_not_fit() -> None:
+    def make(spec: Any = SPEC, **options: Any) -> Callable[[], Any]:
+        return lambda: rc.LiveAligner(spec, **options)
+
+    expect(TypeError, "spec: expected a PolicySpec or its file, got int", make(7))
+    expect(ValueError, "robots: expected 1 to 1048576, got 0", make(robots=0))
+    expect(ValueError, "robots: expected 1 to 1048576, got 2097152", make(robots=2**21))
+    expect(TypeError, "robots: expected an int, got float", make(robots=1.0))
+    message = "buffer_rows: expected a stream of the spec (joints, action), got 'arm'"
+    expect(ValueError, message, make(buffer_rows={"arm": 1}))
+    message = "ring_rows['joints']: expected 1 to 2147483648, got 0"
+    expect(ValueError, message, make(ring_rows={"joints": 0}))
+    expect(TypeError, "ring_rows: expected rows by stream, got int", make(ring_rows=3))
+    expect(ValueError, "max_future_s: expected 0 to 2^33 s, got nan", make(max_future_s=math.nan))
+    expect(TypeError, "reuse_buffers: expected a bool, got int", make(reuse_buffers=1))
+    with pytest.raises(ValueError, match=r"^joints"):  # a buffer shorter than the window
+        rc.LiveAligner(SPEC, buffer_rows={"joints": 1})
+    with pytest.raises(ValueError, match=r"^spec: streams\[0\].out_dtype: expected U8, F16"):
+        rc.LiveAligner(replace(SPEC, streams=[make_stream("joints", out_dtype="I32"), ACTION]))
+    ages = replace(SPEC, streams=[make_stream("joints"), make_stream("joints_age")])
+    message = "spec: streams: expected keys of the output that differ, got 'joints_age' twice"
+    expect(ValueError, message, make(ages))
+    with pytest.raises(FileNotFoundError, match=r"^/nowhere/policy_spec.json: expected a policy"):
+        rc.LiveAligner("/nowhere/policy_spec.json")
+    if not torch.cuda.is_available():
+        message = "device: expected 'cpu' where torch finds no GPU, got 'cuda'"
+        expect(ValueError, message, make(device="cuda"))
