@@ -26,6 +26,17 @@ def counted(count: int, what: str) -> str:
     return f"{count:,} {what}{'s' * (count != 1)}"
 
 
+def streams_of_rows(rows: Mapping[str, int]) -> str:
+    """How many streams there are, and how many rows each has: ``3 streams of 1,000 rows``.
+
+    Rows of several streams are never added up: a table of 1,000 lines has 1,000 rows.
+    """
+    counts = [count for count in rows.values() if count]
+    most = max(counts, default=0)
+    up_to = "up to " if len(set(counts)) > 1 else ""
+    return f"{counted(len(counts), 'stream')} of {up_to}{counted(most, 'row')}"
+
+
 def byte_count(count: float) -> str:
     """Bytes in the unit that suits them."""
     for unit in ("B", "KiB", "MiB", "GiB"):

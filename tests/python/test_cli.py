@@ -299,6 +299,25 @@ def test_stats(run: Any, tmp_path: Path) -> None:
     assert "camera" in printed and "q0.99" in printed
 
 
+def test_rows_of_a_table_are_its_lines(run: Any, tmp_path: Path) -> None:
+    """Three columns of 1,000 lines are 1,000 rows, not 3,000."""
+    pytest.importorskip("pyarrow", reason="CSV needs pyarrow")
+    lines = [f"{i / 100},{i},{-i},{i % 7}" for i in range(1000)]
+    path = tmp_path / "t.csv"
+    path.write_text("\n".join(["t,speed,force,temperature", *lines]) + "\n")
+    result = run("convert", path, tmp_path / "s", "--workers", "1")
+    assert result.code == 0 and result.out.startswith(
+        f"{tmp_path / 's'}: 1 episode added, 3 streams of 1,000 rows, "
+    )
+    result = run("convert", path, tmp_path / "s", "--workers", "1")
+    assert result.out == (
+        f"{tmp_path / 's'}: 0 episodes added (1 was there), from 1 recording (1 CSV)\n"
+    )
+    np.savez(tmp_path / "u.npz", t_ns=np.arange(10) * 10**7, arm=np.zeros((10, 2)))
+    result = run("convert", tmp_path / "u.npz", tmp_path / "s", "--append", "--workers", "1")
+    assert "1 episode added, 1 stream of 10 rows, " in result.out
+
+
 # ---- merge ---------------------------------------------------------------------------------------
 
 
@@ -306,7 +325,10 @@ def test_merge(run: Any, tmp_path: Path) -> None:
     one, two = write_store(tmp_path / "one"), write_store(tmp_path / "two", gap=True)
     result = run("merge", one, two, tmp_path / "both")
     assert result.code == 0
-    assert result.out == f"{tmp_path / 'both'}: 4 episodes of 2 stores, 2 streams\n"
+    assert (
+        result.out
+        == f"{tmp_path / 'both'}: 4 episodes of 2 stores, 2 streams of up to 1,200 rows\n"
+    )
     assert len(rc.EpisodeStore(tmp_path / "both")) == 4
     result = run("merge", one, tmp_path / "other")
     assert (result.code, result.err) == (

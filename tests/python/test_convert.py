@@ -29,7 +29,7 @@ def test_a_folder(recordings: Path, tmp_path: Path) -> None:
         recordings, tmp_path / "s", progress=lambda done, total: calls.append((done, total))
     )
     assert (report.recordings, report.episodes, report.skipped) == (8, 8, [])
-    assert report.rows == 8 * (400 + 1200)
+    assert report.rows == {"arm": 8 * 400, "force": 8 * 1200}
     assert calls[-1] == (8, 8)
     store = rc.EpisodeStore(tmp_path / "s")
     assert [episode.source for episode in store] == [
@@ -101,7 +101,7 @@ def test_rows_beside_one_that_does_not_fit_are_counted(tmp_path: Path) -> None:
         x = np.zeros((5000, width), np.float32)
         np.savez(tmp_path / f"{i}.npz", times_ns=np.arange(5000), x=x)
     report = rc.convert(tmp_path, tmp_path / "s", shard_bytes=1000)
-    assert (report.episodes, report.rows, len(report.skipped)) == (2, 10_000, 1)
+    assert (report.episodes, report.rows, len(report.skipped)) == (2, {"x": 10_000}, 1)
 
 
 def test_a_bounded_shard(recordings: Path, tmp_path: Path) -> None:
@@ -121,7 +121,7 @@ def test_tables_do_not_need_pandas(tmp_path: Path) -> None:
     code = (
         "import sys\n"
         "import robocache as rc\n"
-        "assert rc.convert(sys.argv[1], sys.argv[2]).rows == 6\n"
+        "assert rc.convert(sys.argv[1], sys.argv[2]).rows == {'x': 3, 'y': 3}\n"
         "assert not {'pandas', 'torch'} & set(sys.modules)\n"
     )
     command = [sys.executable, "-c", code, str(tmp_path / "r.parquet"), str(tmp_path / "s")]

@@ -40,7 +40,7 @@ def take(tmp_path: Path) -> list[Path]:
 
 def test_files_become_one_episode(take: list[Path], tmp_path: Path) -> None:
     report = rc.convert(take, tmp_path / "one", one_episode=True)
-    assert (report.recordings, report.episodes, report.rows) == (2, 1, 730)
+    assert (report.recordings, report.episodes, report.rows) == (2, 1, {"q": 500, "force": 230})
     assert (report.formats, report.proposals, report.skipped) == ({"CSV": 2}, [], [])
     (episode,) = rc.EpisodeStore(tmp_path / "one")
     assert episode.streams == ("q", "force")

@@ -9,7 +9,16 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from robocache.cli.console import byte_count, counted, err, logged, out, print_json, say
+from robocache.cli.console import (
+    byte_count,
+    counted,
+    err,
+    logged,
+    out,
+    print_json,
+    say,
+    streams_of_rows,
+)
 from robocache.conversion import Conversion, convert
 from robocache.store.episode_store import EpisodeStore
 from robocache.store.manifest import is_store
@@ -74,13 +83,13 @@ def print_report(report: Conversion) -> None:
     console = out()
     formats = ", ".join(f"{count:,} {name}" for name, count in sorted(report.formats.items()))
     source = f"{counted(report.recordings, 'recording')}" + (f" ({formats})" if formats else "")
-    there = f" ({report.already_there:,} were there)" if report.already_there else ""
+    were = "was" if report.already_there == 1 else "were"
+    there = f" ({report.already_there:,} {were} there)" if report.already_there else ""
     if is_store(report.destination):
-        say(
-            console,
-            f"{report.destination}: {counted(report.episodes, 'episode')} added{there}, "
-            f"{report.rows:,} rows, {byte_count(report.bytes)}, from {source}",
-        )
+        added = f"{counted(report.episodes, 'episode')} added{there}"
+        if report.episodes:
+            added += f", {streams_of_rows(report.rows)}, {byte_count(report.bytes)}"
+        say(console, f"{report.destination}: {added}, from {source}")
     else:
         say(
             console,

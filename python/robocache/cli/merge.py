@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from robocache.cli.console import counted, out, print_json, say
+from robocache.cli.console import counted, out, print_json, say, streams_of_rows
 from robocache.store.episode_store import EpisodeStore
 from robocache.store.merge import merge_stores
 
@@ -24,5 +24,5 @@ def run(sources: Sequence[Path], destination: Path, as_json: bool) -> None:
     say(
         out(),
         f"{destination}: {counted(len(store), 'episode')} of {len(sources)} stores, "
-        f"{counted(len(store.streams), 'stream')}",
+        f"{streams_of_rows({name: info.rows for name, info in store.streams.items()})}",
     )

@@ -67,8 +67,8 @@ class Conversion(ShortRepr):
     recordings: int = 0
     episodes: int = 0
     """How many were added."""
-    rows: int = 0
-    """Of all streams of these."""
+    rows: dict[str, int] = field(default_factory=dict)
+    """How many each stream has in these, by its name."""
     bytes: int = 0
     """Of the shards that were added."""
     already_there: int = 0
@@ -409,7 +409,10 @@ class _Run:
         for shard in shards:
             self._report.episodes += shard.episodes
             self._report.bytes += shard.bytes
-            self._report.rows += sum(made.rows[source] for source in shard.sources)
+            rows = self._report.rows
+            for source in shard.sources:
+                for stream, count in made.rows[source].items():
+                    rows[stream] = rows.get(stream, 0) + count
 
     def _finish(self, made: Made) -> None:
         self.notes.update(made.notes)

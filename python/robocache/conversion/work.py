@@ -64,8 +64,8 @@ class Made:
     skipped: list[tuple[str, str]] = field(default_factory=list)
     """Source and reason."""
     notes: Counter[str] = field(default_factory=Counter)
-    rows: dict[str, int] = field(default_factory=dict)
-    """How many each source has."""
+    rows: dict[str, dict[str, int]] = field(default_factory=dict)
+    """How many each stream of each source has."""
 
 
 def source_of(path: str, key: str) -> str:
@@ -222,7 +222,7 @@ class _Maker:
         """Converts an episode; what it raises but for OSError leaves the shard as it was."""
         recording = opened.recording
         entries: dict[str, StreamEntry] = {}
-        rows_added = 0
+        counts: dict[str, int] = {}
         with self._shard.new_episode(
             self._keep, reader.task, source, reader.subsets, opened.state
         ) as episode:
@@ -233,12 +233,12 @@ class _Maker:
                 if rows.stream not in entries:
                     entries[rows.stream] = self._entry(recording, rows, source)
                 episode.take(rows.stream, rows.times, rows.values, rows.received, rows.valid)
-                rows_added += len(rows.times)
+                counts[rows.stream] = counts.get(rows.stream, 0) + len(rows.times)
         # Only a kept episode decides what the streams are.
         for entry in entries.values():
             if entry.name in self._known.entries:
                 self._known.keep(entry)
-        self.made.rows[source] = rows_added
+        self.made.rows[source] = counts
 
     @property
     def is_whole(self) -> bool:
