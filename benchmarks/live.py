@@ -30,7 +30,7 @@ import numpy.typing as npt
 import torch
 
 import robocache as rc
-from robocache.policy_spec import StreamSpec
+from robocache.loader.window_spec import WindowSpec
 
 MS = 1_000_000
 STREAMS, CHANNELS, STEPS, STEP_MS, QUERY_MS = 8, 32, 16, 10, 10
@@ -52,11 +52,8 @@ class Buffer(NamedTuple):
 def make_aligner(reuse: bool, device: str) -> Buffer:
     """The library; with `reuse`, into the same tensors every time."""
     streams = [
-        StreamSpec(
-            name=name, dtype="F32", shape=(CHANNELS,), rate=1000.0, timeline="time",
-            steps=tuple(OFFSETS.tolist()), has_axis=True, causal=True, method="linear",
-            outside="hold", max_gap_ns=None, tolerance_ns=0, mean_window_ns=None, latency_ns=0,
-            normalization=None, mode=None, out_dtype="F32", colours_first=False, relative=None,
+        WindowSpec(
+            name, "F32", (CHANNELS,), rate=1000.0, offsets=tuple(OFFSETS.tolist())
         )
         for name in NAMES
     ]  # fmt: skip

@@ -10,15 +10,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from robocache.loader.windows import TORCH_DTYPES
-from robocache.policy_spec import StreamSpec
+from robocache.loader.window_spec import TORCH_DTYPES, WindowSpec
 from robocache.store.dtypes import STORAGE, stored
 
 Values: TypeAlias = Any
 """NumPy arrays, torch tensors on the CPU, and what `numpy.asarray` takes."""
 
 
-def rows_of(name: str, stream: StreamSpec, values: Values, shape: tuple[int, ...]) -> NDArray[Any]:
+def rows_of(name: str, stream: WindowSpec, values: Values, shape: tuple[int, ...]) -> NDArray[Any]:
     """Values in memory as the library takes them: contiguous, of the stream's type."""
     if not isinstance(values, (np.ndarray, Tensor)):
         try:

@@ -30,7 +30,8 @@ from robocache.display import ByName, listed
 from robocache.live_stats import LiveStats
 from robocache.loader import device as _device
 from robocache.loader.order import check_integer
-from robocache.policy_spec import PolicySpec, StreamSpec, relative_to
+from robocache.loader.window_spec import WindowSpec
+from robocache.policy_spec import PolicySpec, relative_to
 from robocache.store.dtypes import STORAGE
 
 _NEVER = -(2**63)  # the newest time of a stream without rows
@@ -41,7 +42,7 @@ _SLOTS = 4  # copies to a GPU that may be under way
 class _Stream:
     """What a push looks at."""
 
-    def __init__(self, number: int, spec: StreamSpec, takes_rows: bool) -> None:
+    def __init__(self, number: int, spec: WindowSpec, takes_rows: bool) -> None:
         self.number = number
         self.spec = spec
         self.takes_rows = takes_rows

@@ -3,95 +3,22 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any
 
-import numpy as np
-
-from robocache.display import ShortRepr, cut, listed, method_text, short_repr
-from robocache.names import Outside
+from robocache.display import cut, listed, method_text
+from robocache.loader.window_spec import WindowSpec
 from robocache.store._library import check_policy_spec
 from robocache.store.files import new_file, sync_folder
-from robocache.store.normalization import Normalization
 from robocache.tables import html_table, offsets_text
 
 VERSION = 1
-Layout: TypeAlias = tuple[tuple[str, int], ...]
 
 # How messages word why a file can't be read; the system's words for the rest.
 _PROBLEMS = {FileNotFoundError: "no such file", IsADirectoryError: "a folder"}
-
-
-class RelativeTo(NamedTuple):
-    """What was subtracted from a stream before it was normalised."""
-
-    to: str
-    """The stream whose value at the anchor it was."""
-    columns: tuple[int, ...]
-    """Its column for each of the D elements of a row; -1: nothing."""
-
-    def __repr__(self) -> str:
-        return short_repr(self)
-
-
-@dataclass(frozen=True, repr=False)
-class StreamSpec(ShortRepr):
-    """A stream of a spec, and its window: K steps of rows of D elements."""
-
-    name: str
-    """Its name, and its key in a batch."""
-    dtype: str
-    """The type of its rows' elements as safetensors names it: "F32"."""
-    shape: tuple[int, ...]
-    """Of a row: () for a number, (H, W, C) for an image."""
-    rate: float | None
-    """The most rows in a second that the recordings have, or the nominal rate where that is more:
-    what buffers are made for. None: there are too few rows to tell."""
-    timeline: Literal["time", "rows"]
-    """Whether steps are times or count rows."""
-    steps: tuple[int, ...]
-    """[K], from the anchor: ns, or rows."""
-    has_axis: bool
-    """Whether a batch has an axis of steps; else K is 1."""
-    causal: bool
-    """Whether rows that had not arrived by the anchor did not exist."""
-    method: str | Layout
-    """How rows combine: a method, or runs of elements with one each."""
-    outside: Outside
-    """What stands beyond the first and last row."""
-    max_gap_ns: int | None
-    """What is made from rows farther apart is padded."""
-    tolerance_ns: int
-    """A row this close to a step is the answer alone."""
-    mean_window_ns: int | None
-    """Of method "mean"."""
-    latency_ns: int
-    """A row arrives so long after its time, at least."""
-    normalization: Normalization | None
-    """`y = (x - subtract) * multiply`: a number for each of the D elements, for each of the row's
-    last axis, or one for all. Of images with colours first, for each colour."""
-    mode: str | None
-    """By which mode of `normalize` it came about; for people."""
-    out_dtype: str
-    """The type that is written."""
-    colours_first: bool
-    """Whether an image [H,W,C] is written [C,H,W]."""
-    relative: RelativeTo | None
-    """What it is relative to; None: nothing."""
-
-    @property
-    def elements(self) -> int:
-        """D."""
-        return math.prod(self.shape)
-
-    @property
-    def reaches_ahead(self) -> bool:
-        """Whether a step lies past the anchor: at control time it is undone, and not made."""
-        return max(self.steps) > 0
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -107,7 +34,7 @@ class PolicySpec:
         >>> aligner = rc.LiveAligner("policy_spec.json")
     """
 
-    streams: Sequence[StreamSpec]
+    streams: Sequence[WindowSpec]
     """In the order of the batch."""
     anchor: str | None = None
     """The stream whose rows were anchors; None: they had a rate."""
@@ -122,18 +49,18 @@ class PolicySpec:
     library: str = ""
     """The version of the library that wrote it."""
 
-    def takes_rows(self, stream: StreamSpec) -> bool:
+    def takes_rows(self, stream: WindowSpec) -> bool:
         """Whether the robot pushes rows of one of its streams.
 
         It does of windows that do not reach past the anchor, and of streams that others are
         relative to.
         """
         return not stream.reaches_ahead or any(
-            other.relative is not None and other.relative.to == stream.name
+            other.relative_to is not None and other.relative_to.stream == stream.name
             for other in self.streams
         )
 
-    def stream(self, name: str) -> StreamSpec:
+    def stream(self, name: str) -> WindowSpec:
         """One of its streams.
 
         Raises:
@@ -242,10 +169,10 @@ class PolicySpec:
                 cut(stream.name),
                 f"{stream.dtype}{list(stream.shape) or ''}".replace(" ", ""),
                 "" if stream.rate is None else f"{stream.rate:.4g}",
-                offsets_text(stream.steps, stream.timeline == "rows", stream.has_axis),
+                offsets_text(stream.offsets, stream.timeline == "rows", stream.has_axis),
                 "rows" if stream.timeline == "rows" else method_text(stream.method),
-                "" if stream.normalization is None else stream.mode or "yes",
-                "" if stream.relative is None else cut(stream.relative.to),
+                "" if stream.normalization is None else stream.normalize or "yes",
+                "" if stream.relative_to is None else cut(stream.relative_to.stream),
                 stream.out_dtype,
             ]
             for stream in self.streams
@@ -259,9 +186,9 @@ class PolicySpec:
 def relative_to(spec: PolicySpec, key: str) -> str:
     """The names of what a key's values are relative to, for messages."""
     names = [
-        stream.relative.to
+        stream.relative_to.stream
         for stream in spec.streams
-        if stream.name in spec.concat.get(key, (key,)) and stream.relative is not None
+        if stream.name in spec.concat.get(key, (key,)) and stream.relative_to is not None
     ]
     for fields in spec.transforms:
         if fields["type"] != "normalize" and fields["key"] == key:
@@ -269,48 +196,25 @@ def relative_to(spec: PolicySpec, key: str) -> str:
     return " and ".join(dict.fromkeys(names))
 
 
-def _stream_fields(stream: StreamSpec) -> dict[str, Any]:
-    scale, relative = stream.normalization, stream.relative
-    method = stream.method
-    return {
-        "name": stream.name,
-        "dtype": stream.dtype,
-        "shape": list(stream.shape),
-        "rate": stream.rate,
-        "timeline": stream.timeline,
-        "steps": list(stream.steps),
-        "has_axis": stream.has_axis,
-        "causal": stream.causal,
-        "method": method if isinstance(method, str) else [list(run) for run in method],
-        "outside": stream.outside,
-        "max_gap_ns": stream.max_gap_ns,
-        "tolerance_ns": stream.tolerance_ns,
-        "mean_window_ns": stream.mean_window_ns,
-        "latency_ns": stream.latency_ns,
-        "normalization": scale
-        and {
-            "mode": stream.mode,
-            "subtract": np.asarray(scale.subtract, np.float64).tolist(),
-            "multiply": np.asarray(scale.multiply, np.float64).tolist(),
-        },
-        "out_dtype": stream.out_dtype,
-        "colours_first": stream.colours_first,
-        "relative": relative and {"to": relative.to, "columns": list(relative.columns)},
-    }
+# What version 1 calls fields, until the library writes version 2.
+_VERSION_1 = {"offsets": "steps", "channels_first": "colours_first", "relative_to": "relative"}
 
 
-def _stream(fields: Mapping[str, Any]) -> StreamSpec:
-    """Of fields that were checked."""
-    scale, relative, method = fields["normalization"], fields["relative"], fields["method"]
-    known = {
-        **fields,
-        "shape": tuple(fields["shape"]),
-        "steps": tuple(fields["steps"]),
-        "method": method if isinstance(method, str) else tuple((m, n) for m, n in method),
-        "normalization": scale
-        and Normalization(
-            np.array(scale["subtract"], np.float64), np.array(scale["multiply"], np.float64)
-        ),
-        "relative": relative and RelativeTo(relative["to"], tuple(relative["columns"])),
-    }
-    return StreamSpec(mode=scale and scale["mode"], **known)
+def _stream_fields(stream: WindowSpec) -> dict[str, Any]:
+    found = {_VERSION_1.get(name, name): value for name, value in stream.to_fields().items()}
+    mode, scale, relative = found.pop("normalize"), found["normalization"], found["relative"]
+    found["normalization"] = scale and {"mode": mode, **scale}
+    found["relative"] = relative and {"to": relative["stream"], "columns": relative["columns"]}
+    return found
+
+
+def _stream(fields: Mapping[str, Any]) -> WindowSpec:
+    """The record of fields that were checked."""
+    scale, relative = fields["normalization"], fields["relative"]
+    names = {old: new for new, old in _VERSION_1.items()}
+    found = {names.get(name, name): value for name, value in fields.items()}
+    found["normalize"] = scale and scale["mode"]
+    found["relative_to"] = relative and {
+        "stream": relative["to"], "columns": relative["columns"], "causal": True
+    }  # fmt: skip
+    return WindowSpec.from_fields(found)

@@ -19,8 +19,8 @@ from robocache.live import LiveAligner
 from robocache.loader.loader import Loader
 from robocache.loader.relative import Relative
 from robocache.loader.residency import find_rows
-from robocache.loader.windows import TORCH_DTYPES
-from robocache.policy_spec import PolicySpec, StreamSpec
+from robocache.loader.window_spec import TORCH_DTYPES, WindowSpec
+from robocache.policy_spec import PolicySpec
 from robocache.progress import Update, progress_bar
 from robocache.store.episode_store import EpisodeStore
 from robocache.store.rows import StreamRows
@@ -147,9 +147,9 @@ def _live_part(spec: PolicySpec) -> PolicySpec:
     is relative to it.
     """
     made = [stream for stream in spec.streams if not stream.reaches_ahead]
-    references = {stream.relative.to for stream in made if stream.relative is not None}
+    references = {stream.relative_to.stream for stream in made if stream.relative_to is not None}
     streams = tuple(
-        replace(stream, steps=(0,), causal=stream.timeline == "time")
+        replace(stream, offsets=(0,), causal=stream.timeline == "time")
         if stream.reaches_ahead
         else stream
         for stream in spec.streams
@@ -189,15 +189,15 @@ def _make_loader(
     by_time = [stream for stream in spec.streams if stream.timeline == "time"]
     by_rows = [stream for stream in spec.streams if stream.timeline == "rows"]
 
-    def offsets(stream: StreamSpec, unit: float) -> list[Any] | None:
-        return [step / unit for step in stream.steps] if stream.has_axis else None
+    def offsets(stream: WindowSpec, unit: float) -> list[Any] | None:
+        return [step / unit for step in stream.offsets] if stream.has_axis else None
 
     methods: dict[str, Any] = {stream.name: stream.method for stream in by_time}
     scales = {s.name: s.normalization for s in spec.streams if s.normalization is not None}
     return Loader(
         store,
         batch_size=1,
-        delta_ns={s.name: list(s.steps) if s.has_axis else None for s in by_time},
+        delta_ns={s.name: list(s.offsets) if s.has_axis else None for s in by_time},
         delta_timestamps={s.name: offsets(s, store.streams[s.name].rate or 1.0) for s in by_rows},
         anchor=spec.anchor,
         rate=spec.rate,
@@ -215,13 +215,14 @@ def _make_loader(
         normalize=dict.fromkeys(scales, "mean_std"),
         statistics=scales,
         dtype={s.name: TORCH_DTYPES[s.out_dtype] for s in spec.streams if s.dtype != s.out_dtype},
-        images={s.name: "float" for s in spec.streams if s.colours_first},
+        images={s.name: "float" for s in spec.streams if s.channels_first},
         relative={
             s.name: Relative(
-                s.relative.to, channels=[c if c >= 0 else None for c in s.relative.columns]
+                s.relative_to.stream,
+                channels=[c if c >= 0 else None for c in s.relative_to.columns],
             )
             for s in spec.streams
-            if s.relative is not None
+            if s.relative_to is not None
         },
         concat=spec.concat,
         with_age=True,
@@ -233,7 +234,7 @@ def _make_loader(
     )
 
 
-def _has_sum(stream: StreamSpec) -> bool:
+def _has_sum(stream: WindowSpec) -> bool:
     runs = [(stream.method, 0)] if isinstance(stream.method, str) else stream.method
     return stream.timeline == "time" and any(method == "sum" for method, _ in runs)
 
@@ -248,7 +249,7 @@ class _Arrivals:
     Those of windows by rows, of which training looks at no arrivals, in their own.
     """
 
-    def __init__(self, stream: StreamSpec, rows: StreamRows = _NO_ROWS) -> None:
+    def __init__(self, stream: WindowSpec, rows: StreamRows = _NO_ROWS) -> None:
         self.name = stream.name
         arrivals = rows.times
         if rows.received is not None:
@@ -400,7 +401,7 @@ class _Run:
             streams[name] = StreamReplay(
                 windows=count,
                 differing_bits=self.bits[name],
-                steps=count * len(stream.steps),
+                steps=count * len(stream.offsets),
                 padded=self.padded[name],
                 age_ms=_quantiles(self.ages[name], 1e-6),
                 latency_ms=_quantiles(self.latencies[name], 1e-6),

@@ -7,28 +7,24 @@ from typing import Any
 import numpy as np
 
 import robocache as rc
-from robocache.policy_spec import StreamSpec
+from robocache.loader.window_spec import WindowSpec
 
 MS = 1_000_000
 
 
-def make_stream(name: str, **fields: Any) -> StreamSpec:
+def make_stream(name: str, **fields: Any) -> WindowSpec:
     given: dict[str, Any] = {
-        "dtype": "F32", "shape": (2,), "rate": 100.0, "timeline": "time",
-        "steps": (-20 * MS, -10 * MS, 0), "has_axis": True, "causal": True, "method": "linear",
-        "outside": "hold", "max_gap_ns": None, "tolerance_ns": 0, "mean_window_ns": None,
-        "latency_ns": 0, "normalization": None, "mode": None, "out_dtype": "F32",
-        "colours_first": False, "relative": None,
+        "dtype": "F32", "shape": (2,), "rate": 100.0, "offsets": (-20 * MS, -10 * MS, 0)
     }  # fmt: skip
-    return StreamSpec(name, **given | fields)
+    return WindowSpec(name, **given | fields)
 
 
 ACTION = make_stream(
     "action",
-    steps=(0, 20 * MS),
+    offsets=(0, 20 * MS),
     causal=False,
     normalization=rc.Normalization(np.array([1.0, -2.0]), np.array([0.5, 4.0])),
-    mode="mean_std",
+    normalize="mean_std",
 )
 SPEC = rc.PolicySpec([make_stream("joints"), ACTION], anchor="joints")
 

@@ -200,7 +200,7 @@ def test_demo_runs_to_the_end(tmp_path: Path) -> None:
     assert 99 < float(table["vision"].split()[-2]) < 100
     assert "best of 200" in done.stdout
     assert "\n0 differing bits between robot and loader\n" in done.stdout
-    assert rc.PolicySpec.load(folder / "policy_spec.json").stream("action").relative is not None
+    assert rc.PolicySpec.load(folder / "policy_spec.json").stream("action").relative_to is not None
     for backend in find_backends()[0]:
         assert f"robocache, {backend.backend}" in done.stdout
 

@@ -19,7 +19,7 @@ from live_specs import ACTION, MS, SPEC, make_stream, push_ramp
 from loader_stores import write_store
 
 import robocache as rc
-from robocache.policy_spec import RelativeTo
+from robocache.loader.window_spec import RelativeTo
 
 FACTS = {"index", "episode_index", "frame_index", "task_index", "timestamp_ns", "timestamp"}
 
@@ -180,7 +180,7 @@ def test_threads_push_while_another_asks() -> None:
 
 def test_threads_share_a_stream_and_the_asking() -> None:
     joints = make_stream("joints", rate=1000.0)
-    action = replace(ACTION, relative=RelativeTo("joints", (0, 1)))
+    action = replace(ACTION, relative_to=RelativeTo("joints", (0, 1)))
     count, producers = 4000, 3
     room = {"joints": count * producers}
     spec = rc.PolicySpec([joints, action], anchor="joints")
@@ -260,7 +260,7 @@ def test_actions_are_undone() -> None:
 
 def test_actions_without_steps_are_undone() -> None:
     """As batches have them, of several robots too."""
-    one = replace(ACTION, name="one", steps=(0,), has_axis=False, causal=True)
+    one = replace(ACTION, name="one", offsets=(0,), has_axis=False, causal=True)
     number = replace(one, name="number", shape=(), normalization=None)
     spec = rc.PolicySpec([one, number], anchor="one")
     for robots in (1, 3):
@@ -289,8 +289,8 @@ def test_actions_side_by_side_are_undone() -> None:
 
 
 def test_relative_actions_are_made_absolute() -> None:
-    joints = make_stream("joints", steps=(0,))
-    action = replace(ACTION, relative=RelativeTo("joints", (1, -1)))
+    joints = make_stream("joints", offsets=(0,))
+    action = replace(ACTION, relative_to=RelativeTo("joints", (1, -1)))
     aligner = rc.LiveAligner(rc.PolicySpec([joints, action], anchor="joints"))
     zeros = np.zeros((2, 2), np.float32)
     with pytest.raises(RuntimeError, match=r"^undo: expected a query first, whose joints action"):

@@ -16,7 +16,7 @@ from loader_stores import write_store
 
 import robocache as rc
 from robocache import transforms
-from robocache.policy_spec import RelativeTo
+from robocache.loader.window_spec import RelativeTo
 from robocache.transforms import AbsoluteToDelta, ConvertRotation, DeltaToAbsolute, RelativePose
 
 
@@ -215,7 +215,7 @@ def test_what_transforms_are_relative_to() -> None:
 def test_rows_that_are_not_real_are_rows() -> None:
     """What an answer is relative to is there, also where it is padded at this very moment."""
     for method in ("linear", "sum"):
-        joints = make_stream("joints", steps=(0,), method=method)
+        joints = make_stream("joints", offsets=(0,), method=method)
         relative = AbsoluteToDelta("action", "joints").to_dict()
         spec = rc.PolicySpec([joints, ACTION], anchor="joints", transforms=(relative,))
         aligner = rc.LiveAligner(spec, buffer_rows={"joints": 8})
@@ -234,9 +234,11 @@ def test_rows_that_are_not_real_are_rows() -> None:
 
 def test_transforms_and_relative_streams_of_a_group() -> None:
     """An answer is taken back through both, the transforms first."""
-    joints = make_stream("joints", steps=(0,))
+    joints = make_stream("joints", offsets=(0,))
     scale = rc.Normalization(np.array([1.0, 2.0]), np.array([2.0, 4.0]))
-    arm = replace(ACTION, name="arm", relative=RelativeTo("joints", (1, -1)), normalization=scale)
+    arm = replace(
+        ACTION, name="arm", relative_to=RelativeTo("joints", (1, -1)), normalization=scale
+    )
     grip = replace(ACTION, name="grip", shape=(1,), normalization=None)
     of_group = rc.Normalization(np.array([0.5, 0.0, 1.0]), np.array([4.0, 1.0, 0.5]))
     chain = transforms.Normalize(rc.Normalizer({"act": of_group}))
@@ -272,7 +274,7 @@ def test_replay_takes_transforms_as_the_robot_does(tmp_path: Path) -> None:
 
 def test_a_small_file_takes_little_memory(tmp_path: Path) -> None:
     """However wide the rows that it speaks of."""
-    wide = make_stream("wide", shape=(2**26,), steps=(0,), normalization=rc.Normalization(
+    wide = make_stream("wide", shape=(2**26,), offsets=(0,), normalization=rc.Normalization(
         np.zeros(1), np.ones(1)
     ))  # fmt: skip
     one = rc.Normalization(np.array(0.5), np.array(2.0))

@@ -77,7 +77,7 @@ def make(store: rc.EpisodeStore, monkeypatch: pytest.MonkeyPatch) -> Make:
 
     def make(far: tuple[str, ...] = FAR, **others: Any) -> rc.Loader:
         def place(wanted: Any, *rest: Any) -> dict[str, str]:
-            return {w.key: "disk" if w.key in far else "ram" for w in wanted.windows}
+            return {w.name: "disk" if w.name in far else "ram" for w in wanted.windows}
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("robocache.loader.engine.place", place)

@@ -421,7 +421,7 @@ def test_the_spec_of_lerobots_batches(lerobot: Path, tmp_path: Path) -> None:
     )
     spec = loader.spec()
     assert [stream.name for stream in spec.streams] == ["state", "camera"]
-    assert spec.stream("camera").colours_first and not spec.stream("camera").has_axis
+    assert spec.stream("camera").channels_first and not spec.stream("camera").has_axis
     batch, live = loader.gather([0]), rc.LiveAligner(spec).query(0)
     for key in ("state", "camera"):
         assert (live[key].shape, live[key].dtype) == (batch[key].shape, batch[key].dtype)

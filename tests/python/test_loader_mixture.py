@@ -251,8 +251,8 @@ def test_the_loaders_are_not_kept(stores: Any) -> None:
     loaders = [arm(stores[0], "cpu"), humanoid(stores[1], "cpu")]
     mixture = rc.Loader.mixture(loaders, [1, 1], 10, 4, keys=KEYS)
     expected = {key: values.clone() for key, values in mixture.gather(range(40)).items()}
-    addresses = {s.values.data_ptr() for loader in loaders for s in loader._plan.streams}
-    assert addresses <= {s.values.data_ptr() for s in mixture._plan.streams}  # and not copied
+    addresses = {s.values.data_ptr() for loader in loaders for s in loader._plan.data}
+    assert addresses <= {s.values.data_ptr() for s in mixture._plan.data}  # and not copied
     there = weakref.ref(loaders[0])
     gc.disable()  # which would find cycles
     try:

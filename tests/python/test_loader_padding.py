@@ -407,10 +407,10 @@ def test_values_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     made: list[int] = []
     plan = looked_at.BatchPlan
 
-    def counted(streams: Any, *rest: Any) -> Any:
-        made.extend(stream.values.size(1) for stream in streams)
-        assert all(stream.values.stride(0) == 0 for stream in streams)
-        return plan(streams, *rest)
+    def counted(specs: Any, data: Any, *rest: Any) -> Any:
+        made.extend(of.values.size(1) for of in data)
+        assert all(of.values.stride(0) == 0 for of in data)
+        return plan(specs, data, *rest)
 
     monkeypatch.setattr(looked_at, "BatchPlan", counted)
     pictures = np.zeros((60, 48, 64, 3), np.uint8)

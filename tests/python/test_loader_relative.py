@@ -168,8 +168,8 @@ def test_pickled(store: rc.EpisodeStore) -> None:
 
 
 def test_specs(store: rc.EpisodeStore) -> None:
-    streams = {stream.name: stream.relative for stream in make(store, "cpu").spec().streams}
-    assert streams == {"state": None, "action": ("state", tuple(COLUMNS))}
+    streams = {stream.name: stream.relative_to for stream in make(store, "cpu").spec().streams}
+    assert streams == {"state": None, "action": ("state", tuple(COLUMNS), True)}
 
 
 # ---- normalisation -------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import json
 import math
 import re
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from loader_stores import write_store
 from spoiled_specs import BEYOND_A_SCHEMA, SPOILED
 
 import robocache as rc
+from robocache.loader.window_spec import RelativeTo, WindowSpec
 
 DOCS = Path(__file__).parents[2] / "docs"
 VALIDATOR = Draft202012Validator(json.loads((DOCS / "policy_spec.schema.json").read_text()))
@@ -68,18 +69,18 @@ def test_it_says_what_the_loader_does(spec: rc.PolicySpec) -> None:
     assert spec.concat == {"obs": ("joints", "pose")}
     assert spec.library == rc.__version__
     joints = spec.stream("joints")
-    assert joints.steps == (-20_000_000, -10_000_000, 0)
+    assert joints.offsets == (-20_000_000, -10_000_000, 0)
     assert joints.causal and joints.timeline == "time" and not joints.reaches_ahead
     assert (joints.latency_ns, joints.tolerance_ns) == (3_000_000, 100_000)
     assert joints.rate is not None and 80 < joints.rate < 101
     camera = spec.stream("camera")
-    assert (camera.steps, camera.has_axis, camera.colours_first) == ((0,), False, True)
+    assert (camera.offsets, camera.has_axis, camera.channels_first) == ((0,), False, True)
     assert (camera.dtype, camera.out_dtype, camera.shape) == ("U8", "F32", (4, 6, 3))
     force = spec.stream("force")
     assert (force.method, force.mean_window_ns, force.max_gap_ns) == ("mean", 10**7, 10**8)
     action = spec.stream("action")
-    assert (action.timeline, action.steps, action.rate) == ("rows", (0, 1, 2), 50.0)
-    assert action.reaches_ahead and action.mode == "min_max"
+    assert (action.timeline, action.offsets, action.rate) == ("rows", (0, 1, 2), 50.0)
+    assert action.reaches_ahead and action.normalize == "min_max"
     assert spec.stream("pose").method == "slerp_xyzw"
 
 
@@ -242,7 +243,7 @@ def test_what_is_relative_to_a_stream_that_reaches_ahead(store: rc.EpisodeStore)
     spec = rc.Loader(store, 4, steps, **options).spec()
     state, action = spec.streams
     assert state.reaches_ahead and spec.takes_rows(state) and not spec.takes_rows(action)
-    assert action.relative == ("state", (0, 1, 2, -1, -1))
+    assert action.relative_to == ("state", (0, 1, 2, -1, -1), True)
     message = (
         "causal: expected True of state, which others are relative to, for a spec: trained on rows "
         "that had not arrived, a policy sees others on the robot; got False"
@@ -304,3 +305,18 @@ def test_nothing_is_written_that_could_not_be_read(spec: rc.PolicySpec, tmp_path
     assert not list(tmp_path.iterdir())
     with pytest.raises(FileNotFoundError):
         spec.save(tmp_path / "nowhere" / "spec.json")
+
+
+# ---- the record of a window ----------------------------------------------------------------------
+
+
+def test_windows_come_back_from_json(spec: rc.PolicySpec) -> None:
+    relative = replace(
+        spec.stream("joints"),
+        relative_to=RelativeTo("state", (0, 1, 2, -1, -1, -1, -1), causal=False),
+        method=(("linear", 3), ("angle", 4)),
+    )
+    for window in (*spec.streams, relative):
+        again = WindowSpec.from_json(window.to_json())
+        assert again.to_fields() == window.to_fields()
+        assert list(again.to_fields()) == [field.name for field in fields(WindowSpec)]

@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from robocache import _library
+from robocache import _library, _options
 from robocache._library import Status
 from robocache.loader.order import Order
+from robocache.loader.window_spec import WindowSpec
 
 # Numbers of robocache::DataType, of what the plan takes.
 _DTYPES = {
@@ -166,41 +167,26 @@ def permute(seed: int, epoch: int, count: int, place: int) -> int:
     return found
 
 
-class PlanStream(NamedTuple):
-    """A stream of some episodes, and the window of it that a sample gets: a WindowStream of C++.
+class WindowData(NamedTuple):
+    """The tensors of a window: a WindowStream of C++, whose options are a WindowSpec.
 
-    N rows of D columns in Es episodes, K steps. Tensors are contiguous, but that values may have
+    N rows of D columns in Es episodes, K offsets. Tensors are contiguous, but that values may have
     gaps between rows, and on the plan's device; for one on CUDA, pinned memory will do.
     """
 
-    name: str  # what errors call it
-    values: Tensor  # [N,D], one of the five value types
-    times: Tensor | None  # [N] int64 ns; None: rows are counted, and nobody asks for ages
-    offsets: Tensor  # [Es+1] int64
+    values: Tensor  # [N,D], of the spec's dtype
+    times: Tensor | None  # [N] int64 ns; None: rows are counted, and no ages are wanted
+    row_offsets: Tensor  # [Es+1] int64: episode e has the rows row_offsets[e] to row_offsets[e+1]
+    # [Es] int64: where the values of each episode's first row are, in elements from those of
+    # `values`, in memory that the caller keeps. N is that of times, received and valid then.
+    value_begins: Tensor | None
     received: Tensor | None  # [N] int64 ns
     valid: Tensor | None  # [N] bool
-    steps: Tensor  # [K] int64: ns, or rows
+    window_offsets: Tensor  # [K] int64: the spec's offsets
     subtract: Tensor | None  # [D], or [C] float64 of channels_first
     multiply: Tensor | None
-    layout: Sequence[tuple[int, int]]  # (method, columns), summing to D
-    by_rows: bool
-    is_causal: bool
-    outside: int
-    out_dtype: torch.dtype
-    latency_ns: int
-    max_gap_ns: int | None
-    tolerance_ns: int
-    mean_window_ns: int | None
-    image: tuple[int, int] | None  # (pixels, colours), to be written colours first
-    first_episode: int = 0  # the first that it is of; of samples of others it writes nothing
-    # [Es] int64: where the values of each episode's first row are, in elements from those of
-    # `values`, in memory that somebody else keeps. N is that of times, received and valid then.
-    begins: Tensor | None = None
-    relative_to: str | None = (
-        None  # the name of the stream of the plan that this one is relative to
-    )
-    reference_columns: Tensor | None = None  # [D] int32, with it: of that stream's; -1: none
-    reference_is_causal: bool = True  # by time: of what had arrived by the anchor
+    reference_columns: Tensor | None  # [D] int32: those of the spec's relative_to
+    first_episode: int = 0  # the first of its episodes; it writes nothing of others
 
 
 class Mixture(NamedTuple):
@@ -217,7 +203,8 @@ class BatchPlan:
     keeps its tensors alive, as attributes of the same names.
 
     Args:
-        streams: At most 64, where relative ones count twice.
+        specs: At most 64 windows, where relative ones count twice.
+        data: The tensors of each.
         anchors: [A,2] int64, each row the bytes of (episode int32, frame int32, time_ns int64).
         episodes: [E,4] int64: index in the store, task, start_ns, data set.
         order: How :meth:`next` draws. An epoch has its `samples`.
@@ -229,7 +216,8 @@ class BatchPlan:
 
     def __init__(
         self,
-        streams: Sequence[PlanStream],
+        specs: Sequence[WindowSpec],
+        data: Sequence[WindowData],
         anchors: Tensor,
         episodes: Tensor,
         order: Order,
@@ -237,10 +225,15 @@ class BatchPlan:
     ) -> None:
         library = _load()
         pointer = c_void_p()
-        numbers = {stream.name: number for number, stream in enumerate(streams)}
+        numbers = {spec.name: number for number, spec in enumerate(specs)}
+        self._bytes: list[Tensor] = []  # places of values that are copied, in bytes
+        windows = (
+            _window_stream(spec, of, numbers, self._bytes)
+            for spec, of in zip(specs, data, strict=True)
+        )
         status = library.robocache_batch_plan_open(
-            (_WindowStream * len(streams))(*(_window_stream(s, numbers) for s in streams)),
-            len(streams),
+            (_WindowStream * len(specs))(*windows),
+            len(specs),
             byref(_view(anchors)),
             byref(_view(episodes)),
             byref(
@@ -261,7 +254,8 @@ class BatchPlan:
         )
         if status:
             _raise(status)
-        self.streams, self.anchors, self.episodes = tuple(streams), anchors, episodes
+        self.specs, self.data = tuple(specs), tuple(data)
+        self.anchors, self.episodes = anchors, episodes
         self.mixture = mixture
         self._pointer = pointer
         self._gather = library.robocache_batch_plan_gather
@@ -304,36 +298,50 @@ def _view(tensor: Tensor | None) -> _Tensor:
     return view
 
 
-def _window_stream(stream: PlanStream, numbers: Mapping[str, int]) -> _WindowStream:
-    """For C++, whose streams know each other by number."""
-    runs = (_Run * len(stream.layout))(*(_Run(method, 0, n) for method, n in stream.layout))
-    pixels, colours = stream.image or (0, 0)
+def _window_stream(
+    spec: WindowSpec, data: WindowData, numbers: Mapping[str, int], kept: list[Tensor]
+) -> _WindowStream:
+    """For C++, whose streams know each other by number, and which copies other types as bytes."""
+    values, begins, out_dtype, runs = (
+        data.values, data.value_begins, spec.torch_out_dtype, spec.runs
+    )  # fmt: skip
+    if spec.by_rows and spec.relative_to is None:
+        runs = (("previous", spec.elements),)
+    if spec.is_copied:
+        size = spec.torch_dtype.itemsize
+        values, out_dtype = values.view(torch.uint8), torch.uint8
+        runs = tuple((method, width * size) for method, width in runs)
+        if begins is not None:
+            begins = begins * size
+            kept.append(begins)
+    layout = (_Run * len(runs))(*(_Run(_options.METHODS[m], 0, n) for m, n in runs))
+    height, width, colors = spec.shape if spec.channels_first else (0, 0, 0)
     return _WindowStream(
-        name=stream.name.encode(),
-        values=_view(stream.values),
-        times=_view(stream.times),
-        offsets=_view(stream.offsets),
-        begins=_view(stream.begins),
-        received=_view(stream.received),
-        valid=_view(stream.valid),
-        steps=_view(stream.steps),
-        subtract=_view(stream.subtract),
-        multiply=_view(stream.multiply),
-        layout=runs,
+        name=spec.name.encode(),
+        values=_view(values),
+        times=_view(data.times),
+        offsets=_view(data.row_offsets),
+        begins=_view(begins),
+        received=_view(data.received),
+        valid=_view(data.valid),
+        steps=_view(data.window_offsets),
+        subtract=_view(data.subtract),
+        multiply=_view(data.multiply),
+        layout=layout,
         run_count=len(runs),
-        timeline=stream.by_rows,
-        is_causal=stream.is_causal,
-        outside=stream.outside,
-        out_type=_DTYPES[stream.out_dtype],
-        channels_first=stream.image is not None,
-        latency_ns=stream.latency_ns,
-        max_gap_ns=-1 if stream.max_gap_ns is None else stream.max_gap_ns,
-        tolerance_ns=stream.tolerance_ns,
-        mean_window_ns=-1 if stream.mean_window_ns is None else stream.mean_window_ns,
-        pixels=pixels,
-        colours=colours,
-        first_episode=stream.first_episode,
-        reference_columns=_view(stream.reference_columns),
-        relative_to=-1 if stream.relative_to is None else numbers[stream.relative_to],
-        reference_is_causal=stream.reference_is_causal,
+        timeline=spec.by_rows,
+        is_causal=spec.causal,
+        outside=_options.OUTSIDES[spec.outside],
+        out_type=_DTYPES[out_dtype],
+        channels_first=spec.channels_first,
+        latency_ns=spec.latency_ns,
+        max_gap_ns=-1 if spec.max_gap_ns is None else spec.max_gap_ns,
+        tolerance_ns=spec.tolerance_ns,
+        mean_window_ns=-1 if spec.mean_window_ns is None else spec.mean_window_ns,
+        pixels=height * width,
+        colours=colors,
+        first_episode=data.first_episode,
+        reference_columns=_view(data.reference_columns),
+        relative_to=-1 if spec.relative_to is None else numbers[spec.relative_to.stream],
+        reference_is_causal=spec.relative_to is None or spec.relative_to.causal,
     )

@@ -13,7 +13,7 @@ from robocache.loader.mixed_loader import MixedLoader
 from robocache.loader.order import check_integer
 from robocache.loader.outputs import AGE, DATASET, DIM_PAD, FACTS, PAD, Batch
 from robocache.loader.scales import scales_of_batches
-from robocache.loader.windows import TORCH_DTYPES, Window
+from robocache.loader.window_spec import TORCH_DTYPES, WindowSpec
 from robocache.normalizer.window_statistics import WindowStatistics
 from robocache.progress import Update, progress_bar
 from robocache.store.dtypes import stored
@@ -78,7 +78,7 @@ def compute_stats(
             f"{order.ranks * order.shares} ranks"
         )
     count = len(loader) if batches is None else check_integer("batches", batches, 1)
-    windows = {window.key: window for window in loader._windows}
+    windows = {window.name: window for window in loader._windows}
     groups = loader._arguments["concat"] or {}
     changed = {
         key for made in loader._transforms if isinstance(made, Transform) for key in made.keys
@@ -111,8 +111,8 @@ class _Key:
         shape: How its channels lie against the last axes of its values.
     """
 
-    def __init__(self, values: Tensor, is_pad: Tensor | None, window: Window | None) -> None:
-        is_first = window is not None and window.is_colours_first
+    def __init__(self, values: Tensor, is_pad: Tensor | None, window: WindowSpec | None) -> None:
+        is_first = window is not None and window.channels_first
         leading = 1 if is_pad is None else is_pad.dim()
         if is_first:  # LeRobot's films have a mask of steps where they have no axis of them
             leading = values.dim() - 3
@@ -165,7 +165,7 @@ class _Key:
 
 
 def _split(
-    batch: Any, groups: Any, windows: dict[str, Window], changed: set[str]
+    batch: Any, groups: Any, windows: dict[str, WindowSpec], changed: set[str]
 ) -> dict[str, Any]:
     """The batch with each stream by itself, where some stand side by side.
 
@@ -193,7 +193,7 @@ def _split(
     return found
 
 
-def _keys(batch: Batch, windows: dict[str, Window]) -> list[str]:
+def _keys(batch: Batch, windows: dict[str, WindowSpec]) -> list[str]:
     """Keys of values: of streams, or those that transforms made, but for facts and masks."""
     keys = []
     for key, values in batch.items():

@@ -52,7 +52,7 @@ class DiskWindows:
         self._drawing = Drawing(order, 0, cpu)
         self._outputs = Outputs(windows, groups, with_age, cpu)
         endings = (PAD, AGE) if with_age else (PAD,)
-        masks = [window.key + ending for ending in endings for window in windows]
+        masks = [window.name + ending for ending in endings for window in windows]
         self.keys = [*self._outputs.keys, *masks]
         size = order.size(0)
         need = self._outputs.nbytes(size, slot_bytes)
@@ -115,7 +115,7 @@ def disk_windows(samples: Samples, wanted: Wanted, device: torch.device) -> Disk
         ValueError: Times do not ascend, which a CPU looks at.
         torch.OutOfMemoryError: Memory can't be pinned.
     """
-    keys = {window.key for window in samples.windows}
+    keys = {window.name for window in samples.windows}
     groups = {group: members for group, members in wanted.groups.items() if members[0] in keys}
     plan = make_plan(samples, wanted.order, torch.device("cpu"))
     with on_device(device):

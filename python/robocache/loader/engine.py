@@ -99,8 +99,8 @@ def make_engine(
     counters.sample_reads, counters.resident = samples.read_bytes(), samples.nbytes(device)
     order, is_gpu = wanted.order, _is_gpu(device)
     # A CPU reads files as it reads memory.
-    far = [w for w in wanted.windows if is_gpu and placed[w.key] == "disk"]
-    near = [w for w in wanted.windows if not (is_gpu and placed[w.key] == "disk")]
+    far = [w for w in wanted.windows if is_gpu and placed[w.name] == "disk"]
+    near = [w for w in wanted.windows if not (is_gpu and placed[w.name] == "disk")]
     full = order.size(0) if wanted.reuse else None
     outputs = Outputs(
         wanted.windows,
@@ -108,7 +108,7 @@ def make_engine(
         wanted.with_age,
         device,
         full,
-        staged={window.key for window in far},
+        staged={window.name for window in far},
     )
     plan = make_plan(samples._replace(windows=near), order, device)
     disk = disk_windows(samples._replace(windows=far), wanted, device) if far else None

@@ -17,7 +17,8 @@ from torch import Tensor
 
 from robocache.loader.foreign_options import refuse_foreign
 from robocache.loader.sources import PathLike, converted, data_set
-from robocache.loader.windows import TOLERANCE_S, Window
+from robocache.loader.window_spec import WindowSpec
+from robocache.loader.windows import TOLERANCE_S
 from robocache.normalizer.given import vector
 from robocache.progress import Update
 from robocache.readers import ReadOptions
@@ -68,16 +69,16 @@ class _Items:
             found["task"] = [self.tasks[i] for i in number.flatten().tolist()]
         return found
 
-    def live_windows(self, windows: Sequence[Window]) -> list[Window]:
+    def live_windows(self, windows: Sequence[WindowSpec]) -> list[WindowSpec]:
         """The windows of such a batch that a robot can have.
 
         Left out are LeRobot's own columns, and small integers, which only the batch has as int64.
         """
         found = []
         for window in windows:
-            feature = self.features[window.key]
-            is_other = feature.is_integer and window.out_dtype != torch.int64
-            if window.key in BOOKKEEPING or is_other:
+            feature = self.features[window.name]
+            is_other = feature.is_integer and window.torch_out_dtype != torch.int64
+            if window.name in BOOKKEEPING or is_other:
                 continue
             shape = () if feature.is_scalar else window.shape
             has_axis = window.has_axis and not feature.drops_axis

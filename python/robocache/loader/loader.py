@@ -256,7 +256,7 @@ class Loader(
             for key, info in streams.items()
         ]
         _windows.check_used(windows, options)
-        windows = make_relative(windows, relations)
+        windows = make_relative(windows, relations, lambda key: _windows.is_causal(options, key))
         chosen = _anchors.choose_episodes(
             store, episodes, tasks, subset, predicate, split, split_seed
         )
@@ -285,7 +285,14 @@ class Loader(
         named = normalize.normalization if isinstance(normalize, Normalizer) else normalize
         check_order(transforms, named or (), groups)
         where = _device.find_device(device)
-        windows, rows = _samples.find_streams(store, chosen, windows, of_anchor, with_age)
+        windows, rows = _samples.find_streams(
+            store,
+            chosen,
+            windows,
+            of_anchor,
+            with_age,
+            _windows.default_tolerances(tuple(streams), options),
+        )
         samples = Samples(windows, {}, found, table, identity, whole)
         wanted = Wanted(windows, groups, with_age, order, reuse_buffers)
         self._summary = examine(
@@ -296,7 +303,7 @@ class Loader(
         self.store = store
         """The store that it draws from."""
         self.normalization: Mapping[str, Normalization] = ByName(
-            {window.key: window.scale for window in windows if window.scale is not None}
+            {w.name: w.normalization for w in windows if w.normalization is not None}
         )
         """Scale and offset of the streams that have some: ``x = y / multiply + subtract``."""
         self.relative: Mapping[str, Relative] = ByName(relations)

@@ -12,12 +12,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from robocache import _options
-from robocache.loader._plan import BatchPlan, WindowOutput
+from robocache.loader._plan import BatchPlan, WindowData, WindowOutput
 from robocache.loader.order import Order
 from robocache.loader.residency import FileRows, ResidentStream
-from robocache.loader.samples import plan_stream
-from robocache.loader.windows import Window
+from robocache.loader.samples import window_data
+from robocache.loader.window_spec import TYPE_NAMES, WindowSpec, reads_arrivals
+from robocache.loader.windows import SLERPS
 from robocache.store.dtypes import STORAGE
 
 MOST = 1000
@@ -56,7 +56,7 @@ class LookedAt:
         return len(self.anchors)
 
     def see(
-        self, windows: Sequence[Window], *, with_valid: bool = True, with_received: bool = True
+        self, windows: Sequence[WindowSpec], *, with_valid: bool = True, with_received: bool = True
     ) -> dict[str, Seen]:
         """Masks and ages as the loader's batches have them, by key.
 
@@ -65,65 +65,67 @@ class LookedAt:
             with_valid: Whether rows that the store marks as not real are so.
             with_received: Whether rows arrive when the store says, or at their times.
         """
-        streams = []
+        specs: list[WindowSpec] = []
+        data: list[WindowData] = []
         for window in windows:
             narrow, values = self._narrow(window)
-            rows = self.rows[window.key]
+            rows = self.rows[window.name]
             offsets = torch.from_numpy(rows.offsets)
             times = received = valid = None
             if not window.by_rows or _ascend(rows):
                 times = torch.from_numpy(rows.times())
-            if with_received and rows.has_received and window.needs_arrivals:
+            if with_received and rows.has_received and reads_arrivals(window, windows):
                 received = torch.from_numpy(rows.received())
             if with_valid and rows.has_valid:
                 valid = torch.from_numpy(rows.valid())
             resident = ResidentStream("ram", values, times, offsets, received, valid)
-            streams.append(plan_stream(narrow, resident, _CPU))
+            specs.append(narrow)
+            data.append(window_data(narrow, resident, _CPU))
         anchors = torch.from_numpy(self.anchors.view(np.int64).reshape(-1, 2))
         order = Order(len(self), 1, 0, False, False, 0, 1)
-        plan = BatchPlan(streams, anchors, torch.from_numpy(self.episodes), order)
+        plan = BatchPlan(specs, data, anchors, torch.from_numpy(self.episodes), order)
         indices = np.arange(len(self))
-        outputs = (WindowOutput * len(streams))()
+        outputs = (WindowOutput * len(specs))()
         seen, kept = {}, []
-        for window, stream, output in zip(windows, streams, outputs, strict=True):
-            shape = (len(self), len(window.steps))
-            width = stream.values.size(1)
-            made = np.empty((*shape, width * stream.out_dtype.itemsize), np.uint8)
+        for window, spec, of, output in zip(windows, specs, data, outputs, strict=True):
+            shape = (len(self), len(window.offsets))
+            width = spec.elements
+            made = np.empty((*shape, width * spec.torch_out_dtype.itemsize), np.uint8)
             is_pad = np.empty(shape, np.bool_)
-            ages = None if stream.times is None else np.empty(shape, np.int64)
+            ages = None if of.times is None else np.empty(shape, np.int64)
             kept.append(made)
             output.values, output.row_stride = made.ctypes.data, width
             output.is_pad = is_pad.ctypes.data
             output.age_ns = None if ages is None else ages.ctypes.data
-            seen[window.key] = Seen(is_pad, ages)
+            seen[window.name] = Seen(is_pad, ages)
         plan.gather(indices.ctypes.data, len(self), ctypes.addressof(outputs), 0, 0)
         return seen
 
-    def _narrow(self, window: Window) -> tuple[Window, torch.Tensor]:
+    def _narrow(self, window: WindowSpec) -> tuple[WindowSpec, torch.Tensor]:
         """A window of the same masks and ages, of one column for each method, and its values.
 
         Quaternions keep their own values: one of zeros is no rotation, and is padded.
         """
-        rows = self.rows[window.key]
-        methods = dict.fromkeys(method for method, _ in window.layout)
-        if not window.by_rows and any(method in _options.SLERPS for method in methods):
+        rows = self.rows[window.name]
+        methods = window.methods
+        if not window.by_rows and any(method in SLERPS for method in methods):
             parts = [piece.values for piece in rows.pieces]
             stored = STORAGE[rows.info.type_name]
             values = np.concatenate(parts) if parts else np.empty((0, *window.shape), stored)
-            tensor = torch.from_numpy(values).view(window.dtype)
-            return replace(window, scale=None), tensor
-        is_relative = window.relative_to is not None
-        dtype = torch.float32 if is_relative else torch.uint8
+            tensor = torch.from_numpy(values).view(window.torch_dtype)
+            return replace(window, normalization=None), tensor
+        relative = window.relative_to
+        dtype = torch.uint8 if relative is None else torch.float32
         narrow = replace(
             window,
-            dtype=dtype,
-            out_dtype=dtype,
+            dtype=TYPE_NAMES[dtype],
+            out_dtype=TYPE_NAMES[dtype],
             shape=(len(methods),),
-            layout=tuple((method, 1) for method in methods),
-            is_colours_first=False,
-            scale=None,
-            outside=_options.HOLD,
-            reference_columns=(-1,) * len(methods) if is_relative else (),
+            method=tuple((method, 1) for method in methods),
+            channels_first=False,
+            normalization=None,
+            outside="hold",
+            relative_to=relative and relative._replace(columns=(-1,) * len(methods)),
         )
         return narrow, torch.ones(1, len(methods), dtype=dtype, device=_CPU).expand(rows.rows, -1)
 
@@ -157,9 +159,9 @@ def _evenly(count: int, most: int) -> NDArray[np.int64]:
     return places
 
 
-def in_chunks(windows: Sequence[Window], anchors: NDArray[Any]) -> Iterator[NDArray[Any]]:
+def in_chunks(windows: Sequence[WindowSpec], anchors: NDArray[Any]) -> Iterator[NDArray[Any]]:
     """All anchors, so many at a time as fit into a call for some windows."""
-    steps = max(len(window.steps) for window in windows)
+    steps = max(len(window.offsets) for window in windows)
     size = max(_MOST_TARGETS // steps, 1)
     for begin in range(0, len(anchors), size):
         yield anchors[begin : begin + size]

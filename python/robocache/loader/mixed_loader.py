@@ -13,11 +13,11 @@ from torch import Tensor
 from robocache import _config
 from robocache.display import ShortRepr, listed
 from robocache.loader import mixture_parts as _parts
-from robocache.loader._plan import BatchPlan, Mixture, PlanStream
+from robocache.loader._plan import BatchPlan, Mixture
 from robocache.loader.device import on_device
 from robocache.loader.engine import Engine
 from robocache.loader.loader import Loader, kept
-from robocache.loader.mixture_parts import Part
+from robocache.loader.mixture_parts import Part, Stream
 from robocache.loader.order import check_integer, find_ranks, fingerprint, make_order
 from robocache.loader.outputs import (
     DATASET,
@@ -90,7 +90,7 @@ class MixedLoader(Loader):
         arguments |= {"rank": rank, "world_size": world_size}  # a pickled mixture keeps its rank
         _check_shares(loaders, rank, world_size)
         order = make_order(samples, batch_size, seed, True, drop_last, rank, world_size)
-        own = [[window.key for window in loader._windows] for loader in loaders]
+        own = [[window.name for window in loader._windows] for loader in loaders]
         names_of = _parts.check_keys(keys, own)
         parts = _make_parts(loaders, names_of)
         agreed = _parts.agree(parts)
@@ -98,7 +98,7 @@ class MixedLoader(Loader):
         widths = [key + DIM_PAD for key in agreed.widths]
         groups = check_concat(concat, agreed.windows, (*FACTS, DATASET, *widths))
         _parts.check_groups(groups, parts)
-        scaled = {key for part in parts for key, w in part.windows.items() if w.scale is not None}
+        scaled = {key for part in parts for key in part.scales}
         check_order(transforms, scaled, groups)
         begins = [0]
         for loader in loaders:
@@ -107,7 +107,8 @@ class MixedLoader(Loader):
         with on_device(device):
             streams, mixed = _parts.make_streams(agreed, parts, device)
             plan = BatchPlan(
-                streams,
+                [stream.spec for stream in streams],
+                [stream.data for stream in streams],
                 _join_anchors([loader._plan.anchors for loader in loaders], parts),
                 _join_episodes([loader._plan.episodes for loader in loaders]),
                 order,
@@ -138,7 +139,7 @@ class MixedLoader(Loader):
                 loader.store,
                 float(share),
                 range(begin, begin + len(loader.dataset)),
-                {key: w.scale for key, w in part.windows.items() if w.scale is not None},
+                part.scales,
                 {new[key]: replace(of, to=new[of.to]) for key, of in loader.relative.items()},
             )
             for loader, share, begin, part, new in zip(
@@ -239,19 +240,26 @@ def _make_parts(loaders: Sequence[Loader], names: Sequence[Mapping[str, str]]) -
     parts = []
     first = 0
     for i, (loader, new) in enumerate(zip(loaders, names, strict=True)):
-        streams = zip(loader._windows, loader._plan.streams, strict=True)
+        data = loader._plan.data
+        streams = zip(loader._windows, data, strict=True)
         episodes = len(loader._plan.episodes)
         parts.append(
             Part(
                 f"loaders[{i}]",
-                {new[window.key]: window for window in loader._windows},
+                {new[window.name]: window for window in loader._windows},
                 {
-                    new[w.key]: s._replace(
-                        name=f"loaders[{i}].{w.key}",
-                        first_episode=first,
-                        relative_to=w.relative_to and f"loaders[{i}].{w.relative_to}",
+                    new[w.name]: Stream(
+                        replace(
+                            w,
+                            name=f"loaders[{i}].{w.name}",
+                            relative_to=w.relative_to
+                            and w.relative_to._replace(
+                                stream=f"loaders[{i}].{w.relative_to.stream}"
+                            ),
+                        ),
+                        of._replace(first_episode=first),
                     )
-                    for w, s in streams
+                    for w, of in streams
                 },
                 first,
                 episodes,
@@ -283,7 +291,7 @@ def _join_episodes(tables: Sequence[Tensor]) -> Tensor:
 
 
 def _held(
-    loaders: Sequence[Loader], parts: Sequence[Part], streams: Sequence[PlanStream]
+    loaders: Sequence[Loader], parts: Sequence[Part], streams: Sequence[Stream]
 ) -> dict[str, int]:
     """Bytes by tier: what loaders hold, anchors anew in as many, and streams beside theirs."""
     held: Counter[str] = Counter()
@@ -292,7 +300,7 @@ def _held(
     taken = {id(stream) for part in parts for stream in part.streams.values()}
     own = [stream for stream in streams if id(stream) not in taken]
     held[own_tier(loaders[0].device)] += sum(
-        stream.values.nbytes + stream.offsets.nbytes for stream in own
+        stream.data.values.nbytes + stream.data.row_offsets.nbytes for stream in own
     )
     return dict(held)
 

@@ -13,22 +13,36 @@ import numpy as np
 import torch
 
 from robocache import _options
-from robocache.loader._plan import PlanStream
+from robocache.loader._plan import WindowData
 from robocache.loader.outputs import DIM_PAD, MixtureOutputs, Writer, check_group
-from robocache.loader.windows import Window
+from robocache.loader.window_spec import TYPE_NAMES, WindowSpec
+from robocache.store.normalization import Normalization
 
 _MOST_STREAMS = 64  # of a plan
 _ANOTHER_NAME = "a name of its own in keys= keeps it apart"
+
+
+class Stream(NamedTuple):
+    """A window of a plan."""
+
+    spec: WindowSpec
+    data: WindowData
 
 
 class Part(NamedTuple):
     """What a mixture takes over of a loader."""
 
     name: str  # what errors call it
-    windows: Mapping[str, Window]  # by the mixture's key
-    streams: Mapping[str, PlanStream]
+    windows: Mapping[str, WindowSpec]  # by the mixture's key
+    streams: Mapping[str, Stream]
     first_episode: int  # of the mixture's
     episodes: int
+
+    @property
+    def scales(self) -> dict[str, Normalization]:
+        """Scale and offset of the windows that have some, by the mixture's key."""
+        found = {key: window.normalization for key, window in self.windows.items()}
+        return {key: scale for key, scale in found.items() if scale is not None}
 
 
 # ---- weights -------------------------------------------------------------------------------------
@@ -136,7 +150,7 @@ def check_keys(keys: Any, own: Sequence[Sequence[str]]) -> list[dict[str, str]]:
 class Agreed(NamedTuple):
     """The windows of a mixture's batch, each wide enough for those of all parts."""
 
-    windows: Sequence[Window]  # whose steps say how many there are, and no more
+    windows: Sequence[WindowSpec]  # whose steps say how many there are, and no more
     widths: Sequence[str]  # keys whose parts differ in width
 
 
@@ -154,28 +168,37 @@ def agree(parts: Sequence[Part]) -> Agreed:
         first = those[0][1]
         elements = {window.elements for _, window in those}
         shape = (max(elements),) if len(first.shape) == 1 else first.shape
-        steps = (0,) * len(first.steps)
-        windows.append(replace(first, key=key, shape=shape, steps=steps, by_rows=True, scale=None))
+        windows.append(
+            replace(
+                first,
+                name=key,
+                shape=shape,
+                offsets=(0,) * len(first.offsets),
+                timeline="rows",
+                causal=False,
+                normalization=None,
+            )
+        )
         if len(elements) > 1:
             widths.append(key)
     return Agreed(windows, widths)
 
 
-def _check_alike(key: str, first: tuple[str, Window], other: tuple[str, Window]) -> None:
+def _check_alike(key: str, first: tuple[str, WindowSpec], other: tuple[str, WindowSpec]) -> None:
     (of, a), (name, b) = first, other
 
     def refuse(expected: object, got: object, way_out: str = _ANOTHER_NAME) -> None:
         raise ValueError(f"{name}: {key}: expected {expected} like {of}, got {got} ({way_out})")
 
-    def axis(window: Window) -> str:
-        return f"{len(window.steps)} steps" if window.has_axis else "no axis of steps"
+    def axis(window: WindowSpec) -> str:
+        return f"{len(window.offsets)} steps" if window.has_axis else "no axis of steps"
 
     if a.has_axis != b.has_axis:
         refuse(axis(a), axis(b))
-    if len(a.steps) != len(b.steps):
-        refuse(f"{len(a.steps)} steps", len(b.steps))
+    if len(a.offsets) != len(b.offsets):
+        refuse(f"{len(a.offsets)} steps", len(b.offsets))
     if a.out_dtype != b.out_dtype:
-        names = _options.dtype_name(a.out_dtype), _options.dtype_name(b.out_dtype)
+        names = _options.dtype_name(a.torch_out_dtype), _options.dtype_name(b.torch_out_dtype)
         is_copied = a.is_copied or b.is_copied
         refuse(*names, _ANOTHER_NAME if is_copied else "dtype= of the loader changes it")
     expected, got = (w.out_shape[1:] if w.has_axis else w.out_shape for w in (a, b))
@@ -192,7 +215,7 @@ def check_groups(groups: Mapping[str, Sequence[str]], parts: Sequence[Part]) -> 
     """
     for group, keys in groups.items():
         for part in parts:
-            windows = [replace(part.windows[key], key=key) for key in keys if key in part.windows]
+            windows = [replace(part.windows[key], name=key) for key in keys if key in part.windows]
             if windows:
                 check_group(f"{part.name}: concat[{group!r}]", windows)
 
@@ -202,7 +225,7 @@ def check_groups(groups: Mapping[str, Sequence[str]], parts: Sequence[Part]) -> 
 
 def make_streams(
     agreed: Agreed, parts: Sequence[Part], device: torch.device
-) -> tuple[list[PlanStream], MixtureOutputs]:
+) -> tuple[list[Stream], MixtureOutputs]:
     """The streams of a plan, and where each of them writes.
 
     Every element of a batch is written by one stream: what a part has not, by one without rows,
@@ -211,23 +234,23 @@ def make_streams(
     Raises:
         ValueError: They are more than a plan takes.
     """
-    streams: list[PlanStream] = []
+    streams: list[Stream] = []
     writers: list[Writer] = []
     for window in agreed.windows:
         gaps = []
         for part in parts:
-            there = part.windows.get(window.key)
+            there = part.windows.get(window.name)
             elements = 0 if there is None else there.elements
             if there is not None:
-                streams.append(part.streams[window.key])
-                writers.append(Writer(window.key))
+                streams.append(part.streams[window.name])
+                writers.append(Writer(window.name))
             if there is None or elements < window.elements:
                 gaps.append((part, elements, there is None))
         for first, episodes, column, has_mask in _joined(gaps):
             streams.append(_zeros(window, first, episodes, window.elements - column, device))
-            writers.append(Writer(window.key, column, has_mask))
-    masks = [_dimensions(w, parts, device) for w in agreed.windows if w.key in agreed.widths]
-    count = len(streams) + len(masks) + sum(s.relative_to is not None for s in streams)
+            writers.append(Writer(window.name, column, has_mask))
+    masks = [_dimensions(w, parts, device) for w in agreed.windows if w.name in agreed.widths]
+    count = len(streams) + len(masks) + sum(s.spec.relative_to is not None for s in streams)
     if count > _MOST_STREAMS:
         raise ValueError(
             f"loaders: expected at most {_MOST_STREAMS} windows in all, got {count}: one of each "
@@ -253,58 +276,54 @@ def _joined(gaps: Sequence[tuple[Part, int, bool]]) -> Iterator[tuple[int, int, 
 
 
 def _zeros(
-    window: Window, first: int, episodes: int, elements: int, device: torch.device
-) -> PlanStream:
-    """Of these episodes nothing, in so many elements of a window."""
-    size, dtype = window.out_dtype.itemsize if window.is_copied else 1, window.out_dtype
-    columns, dtype = elements * size, torch.uint8 if window.is_copied else dtype
+    window: WindowSpec, first: int, episodes: int, elements: int, device: torch.device
+) -> Stream:
+    """A stream without rows, of these episodes and the last `elements` of a window."""
     return _rows(
-        f"{window.key} (zeros)",
-        torch.zeros(1, columns, dtype=dtype, device=device)[:0],
+        f"{window.name} (zeros from episode {first} on)",
+        torch.zeros(1, elements, dtype=window.torch_out_dtype, device=device)[:0],
         torch.zeros(episodes + 1, dtype=torch.int64, device=device),
-        len(window.steps),
+        len(window.offsets),
         first,
     )
 
 
-def _dimensions(window: Window, parts: Sequence[Part], device: torch.device) -> PlanStream:
+def _dimensions(window: WindowSpec, parts: Sequence[Part], device: torch.device) -> Stream:
     """Which elements of a window's rows are none of an episode's part: a row of each episode."""
-    there = [part.windows.get(window.key) for part in parts]
+    there = [part.windows.get(window.name) for part in parts]
     real = np.array([0 if own is None else own.elements for own in there])
     limits = real.repeat([part.episodes for part in parts])
     is_pad = torch.from_numpy(np.arange(window.elements) >= limits[:, None])
-    return _rows(
-        window.key + DIM_PAD,
-        is_pad.to(device).view(torch.uint8),
-        torch.arange(len(limits) + 1, device=device),
-        1,
-        0,
-    )
+    row_offsets = torch.arange(len(limits) + 1, device=device)
+    return _rows(window.name + DIM_PAD, is_pad.to(device), row_offsets, 1, 0)
 
 
 def _rows(
-    name: str, values: torch.Tensor, offsets: torch.Tensor, steps: int, first: int
-) -> PlanStream:
-    """A stream whose rows are copied, at the anchor's row."""
-    return PlanStream(
+    name: str, values: torch.Tensor, row_offsets: torch.Tensor, count: int, first: int
+) -> Stream:
+    """A stream whose rows are copied, `count` times at the anchor's row."""
+    dtype = TYPE_NAMES[values.dtype]
+    spec = WindowSpec(
         name=name,
+        dtype=dtype,
+        shape=(values.size(1),),
+        timeline="rows",
+        offsets=(0,) * count,
+        causal=False,
+        method="previous",
+        out_dtype=dtype,
+    )
+    data = WindowData(
         values=values,
         times=None,
-        offsets=offsets,
+        row_offsets=row_offsets,
+        value_begins=None,
         received=None,
         valid=None,
-        steps=torch.zeros(steps, dtype=torch.int64, device=values.device),
+        window_offsets=torch.zeros(count, dtype=torch.int64, device=values.device),
         subtract=None,
         multiply=None,
-        layout=((_options.PREVIOUS, values.size(1)),),
-        by_rows=True,
-        is_causal=False,
-        outside=_options.HOLD,
-        out_dtype=values.dtype,
-        latency_ns=0,
-        max_gap_ns=None,
-        tolerance_ns=0,
-        mean_window_ns=None,
-        image=None,
+        reference_columns=None,
         first_episode=first,
     )
+    return Stream(spec, data)

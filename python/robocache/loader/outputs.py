@@ -13,7 +13,7 @@ from torch import Tensor
 
 from robocache import _options
 from robocache.loader._plan import BatchFacts, WindowOutput
-from robocache.loader.windows import Window
+from robocache.loader.window_spec import WindowSpec
 
 Batch: TypeAlias = dict[str, Tensor]
 
@@ -90,7 +90,7 @@ class Outputs:
 
     def __init__(
         self,
-        windows: Sequence[Window],
+        windows: Sequence[WindowSpec],
         concat: Mapping[str, Sequence[str]],
         with_age: bool,
         device: torch.device,
@@ -99,7 +99,8 @@ class Outputs:
         staged: Collection[str] = (),
         empty: Callable[[Sequence[int], Sequence[int], torch.dtype], Tensor] | None = None,
     ) -> None:
-        writers = [Writer(window.key) for window in windows] if mixture is None else mixture.writers
+        own = [Writer(window.name) for window in windows]
+        writers = own if mixture is None else mixture.writers
         widths = () if mixture is None else mixture.widths
         self._array = (WindowOutput * (len(writers) + len(widths)))()
         self._facts = BatchFacts()
@@ -118,10 +119,10 @@ class Outputs:
         self.is_kept = full is not None
         in_array = sorted(writers, key=lambda writer: writer.key in staged)
         slots = [(writer, self._array[i]) for i, writer in enumerate(in_array)]
-        by_key = {window.key: window for window in windows}
+        by_key = {window.name: window for window in windows}
         group_of = {key: group for group, keys in concat.items() for key in keys}
         self._values: list[_Values] = []
-        for group in dict.fromkeys(group_of.get(window.key, window.key) for window in windows):
+        for group in dict.fromkeys(group_of.get(window.name, window.name) for window in windows):
             members = [by_key[key] for key in concat.get(group, (group,))]
             self._values.append(_side_by_side(group, members, slots, group in concat))
         self.keys = [values.key for values in self._values]
@@ -133,14 +134,14 @@ class Outputs:
             slot.row_stride = elements
             self._values.append(_Values(key + DIM_PAD, (elements,), torch.bool, ((slot, 0),)))
 
-        def masks(window: Window, ending: str) -> tuple[str, Sequence[Any], tuple[int, ...]]:
-            of_window = [slot for to, slot in slots if to.key == window.key and to.has_mask]
-            return window.key + ending, of_window, _steps_shape(window)
+        def masks(window: WindowSpec, ending: str) -> tuple[str, Sequence[Any], tuple[int, ...]]:
+            of_window = [slot for to, slot in slots if to.key == window.name and to.has_mask]
+            return window.name + ending, of_window, _steps_shape(window)
 
         self._masks = [masks(window, PAD) for window in windows]
         self._ages = [masks(window, AGE) for window in windows if with_age]
         values_bytes = sum(math.prod(v.shape) * v.dtype.itemsize for v in self._values)
-        steps = sum(len(window.steps) for window in windows)
+        steps = sum(len(window.offsets) for window in windows)
         facts_bytes = len(self._integers) * 8 + 4
         facts_bytes -= sum(4 if name == "timestamp" else 8 for name in self._hidden)
         self.sample_bytes = values_bytes + steps * (9 if with_age else 1) + facts_bytes
@@ -233,21 +234,21 @@ class Outputs:
         )
 
 
-def _steps_shape(window: Window) -> tuple[int, ...]:
-    return (len(window.steps),) if window.has_axis else ()
+def _steps_shape(window: WindowSpec) -> tuple[int, ...]:
+    return (len(window.offsets),) if window.has_axis else ()
 
 
 def _side_by_side(
-    key: str, windows: Sequence[Window], slots: Sequence[tuple[Writer, Any]], is_group: bool
+    key: str, windows: Sequence[WindowSpec], slots: Sequence[tuple[Writer, Any]], is_group: bool
 ) -> _Values:
     """One window as it is, or a group's, whose rows are vectors then."""
     width = sum(window.elements for window in windows)
-    dtype = windows[0].out_dtype
+    dtype = windows[0].torch_out_dtype
     members = []
     column = 0
     for window in windows:
         for writer, slot in slots:
-            if writer.key != window.key:
+            if writer.key != window.name:
                 continue
             # The plan counts elements of what it writes, which are bytes of rows that it copies.
             slot.row_stride = width * (dtype.itemsize if window.is_copied else 1)
@@ -258,7 +259,7 @@ def _side_by_side(
 
 
 def check_names(
-    windows: Sequence[Window],
+    windows: Sequence[WindowSpec],
     with_age: bool,
     option: str = "delta_timestamps",
     widths: Sequence[str] = (),
@@ -268,8 +269,8 @@ def check_names(
     Raises:
         ValueError: `<option>: expected ..., got ...`.
     """
-    keys = {window.key for window in windows}
-    for key in (window.key for window in windows):
+    keys = {window.name for window in windows}
+    for key in (window.name for window in windows):
         for ending in (PAD,) + (AGE,) * with_age + (DIM_PAD,) * (key in widths):
             if key + ending in keys:
                 raise ValueError(
@@ -279,7 +280,7 @@ def check_names(
 
 
 def check_concat(
-    concat: object, windows: Sequence[Window], facts: Sequence[str] = FACTS
+    concat: object, windows: Sequence[WindowSpec], facts: Sequence[str] = FACTS
 ) -> dict[str, tuple[str, ...]]:
     """That windows can stand side by side: vectors of a type, at the same offsets.
 
@@ -293,7 +294,7 @@ def check_concat(
             f"concat: expected streams for each key, as in {{'obs': ['joints', 'gripper']}}, "
             f"got {type(concat).__name__}"
         )
-    by_key = {window.key: window for window in windows}
+    by_key = {window.name: window for window in windows}
     taken: dict[str, str] = {}
     groups: dict[str, tuple[str, ...]] = {}
     for group, keys in concat.items():
@@ -315,15 +316,15 @@ def check_concat(
             taken[key] = group
         check_group(name, [by_key[key] for key in keys])
         groups[group] = tuple(keys)
-    names = [window.key for window in windows if window.key not in taken]
-    reserved = {window.key + ending for window in windows for ending in (PAD, AGE)}
+    names = [window.name for window in windows if window.name not in taken]
+    reserved = {window.name + ending for window in windows for ending in (PAD, AGE)}
     for group in groups:
         if group in names or group in facts or group in reserved:
             raise ValueError(f"concat: expected keys that the batch has not, got {group!r}")
     return groups
 
 
-def check_group(name: str, windows: Sequence[Window]) -> None:
+def check_group(name: str, windows: Sequence[WindowSpec]) -> None:
     """That these windows of a loader, one at least, can stand side by side.
 
     Raises:
@@ -333,17 +334,18 @@ def check_group(name: str, windows: Sequence[Window]) -> None:
     for window in windows:
         if len(window.shape) > 1:
             raise ValueError(
-                f"{name}: expected rows that are vectors, got {window.key} of shape "
+                f"{name}: expected rows that are vectors, got {window.name} of shape "
                 f"{list(window.shape)}"
             )
         if window.out_dtype != first.out_dtype:
             raise ValueError(
-                f"{name}: expected {_options.dtype_name(first.out_dtype)} like {first.key}, got "
-                f"{_options.dtype_name(window.out_dtype)} of {window.key} (dtype= changes it)"
+                f"{name}: expected {_options.dtype_name(first.torch_out_dtype)} like {first.name}, "
+                f"got {_options.dtype_name(window.torch_out_dtype)} of {window.name} (dtype= "
+                "changes it)"
             )
-        if (window.has_axis, window.by_rows, window.steps) != (
+        if (window.has_axis, window.timeline, window.offsets) != (
             first.has_axis,
-            first.by_rows,
-            first.steps,
+            first.timeline,
+            first.offsets,
         ):
-            raise ValueError(f"{name}: expected the offsets of {first.key} for {window.key} too")
+            raise ValueError(f"{name}: expected the offsets of {first.name} for {window.name} too")

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from robocache.loader.looked_at import LookedAt, Seen, in_chunks, spread_evenly
 from robocache.loader.residency import FileRows
 from robocache.loader.summary import LoaderSummary, period_of, summarize
-from robocache.loader.windows import Window
+from robocache.loader.window_spec import WindowSpec
 
 MOST_PADDED = 0.5
 """A key of which a larger share is padded is a warning."""
@@ -47,7 +47,7 @@ class Reason(NamedTuple):
 class _Windows(NamedTuple):
     """The windows of a loader and their rows, by key."""
 
-    windows: Mapping[str, Window]
+    windows: Mapping[str, WindowSpec]
     rows: Mapping[str, FileRows]
     anchors: NDArray[Any]  # [A] of anchors.ANCHOR: all samples
     episodes: NDArray[np.int64]  # [E,4]
@@ -57,7 +57,7 @@ class _Windows(NamedTuple):
 
 
 def examine(
-    windows: Sequence[Window],
+    windows: Sequence[WindowSpec],
     rows: Mapping[str, FileRows],
     anchors: NDArray[Any],
     episodes: NDArray[np.int64],
@@ -78,18 +78,18 @@ def examine(
         ValueError: A window is not valid at any sample, and not for lack of rows in the episodes
             or for offsets past them, which are warnings.
     """
-    of = _Windows({window.key: window for window in windows}, rows, anchors, episodes)
+    of = _Windows({window.name: window for window in windows}, rows, anchors, episodes)
     looked = of.look_at(spread_evenly(anchors, len(episodes)), list(of.windows))
     seen = looked.see(windows)
     summary = LoaderSummary(
-        tuple(summarize(w, rows[w.key], looked.rows[w.key], seen[w.key]) for w in windows),
+        tuple(summarize(w, rows[w.name], looked.rows[w.name], seen[w.name]) for w in windows),
         len(anchors),
         len(looked),
     )
     for window in windows if is_checked else ():
-        if not seen[window.key].is_pad.all():
+        if not seen[window.name].is_pad.all():
             continue
-        found = _reasons(looked, window, seen[window.key])
+        found = _reasons(looked, window, seen[window.name])
         if found[0].is_fault and _is_never_valid(of, window):
             _refuse(window, found, len(anchors))
     if warns:
@@ -111,7 +111,7 @@ def _callers_level() -> int:
 # ---- why -----------------------------------------------------------------------------------------
 
 
-def _reasons(looked: LookedAt, window: Window, seen: Seen) -> list[Reason]:
+def _reasons(looked: LookedAt, window: WindowSpec, seen: Seen) -> list[Reason]:
     """Why steps of a window are padded, the largest share first."""
     left, found = seen.is_pad, []
 
@@ -123,9 +123,9 @@ def _reasons(looked: LookedAt, window: Window, seen: Seen) -> list[Reason]:
             found.append(Reason(share, text, hint, is_fault))
         left = left & ~explained
 
-    key = window.key
+    key = window.name
     if window.relative_to is not None:
-        text = f"have no valid {window.relative_to!r} to subtract"
+        text = f"have no valid {window.relative_to.stream!r} to subtract"
         window = _alone(window)
         relaxed = looked.see([window])[key].is_pad
         explain(~relaxed, text, "its own padding says why", is_fault=False)
@@ -144,7 +144,7 @@ def _reasons(looked: LookedAt, window: Window, seen: Seen) -> list[Reason]:
     text = "are in episodes without rows of it"
     hint = "episodes= or predicate= leaves such episodes out"
     explain(no_rows, text, hint, is_fault=False)
-    if window.is_causal:
+    if window.causal:
         relaxed = looked.see([replace(window, latency_ns=0)], with_received=False)[key].is_pad
         explain(~relaxed, *_arrival_texts(looked.rows[key], window))
     before, after, away = _outside(looked, window, counts)
@@ -160,14 +160,14 @@ def _reasons(looked: LookedAt, window: Window, seen: Seen) -> list[Reason]:
     return sorted(found, reverse=True)
 
 
-def _alone(window: Window) -> Window:
-    return replace(window, relative_to=None, reference_columns=())
+def _alone(window: WindowSpec) -> WindowSpec:
+    return replace(window, relative_to=None)
 
 
-def _arrival_texts(rows: FileRows, window: Window) -> tuple[str, str]:
+def _arrival_texts(rows: FileRows, window: WindowSpec) -> tuple[str, str]:
     """Text and hint where no row had arrived by the anchor."""
     text = "are asked for before any row has arrived"
-    key = window.key
+    key = window.name
     if not rows.has_received:
         return f"{text} (latency_s={window.latency_ns * 1e-9:g})", "a smaller latency_s pads less"
     late = np.median((rows.received() - rows.times()).astype(np.float64))
@@ -185,17 +185,17 @@ def _arrival_texts(rows: FileRows, window: Window) -> tuple[str, str]:
 
 
 def _outside(
-    looked: LookedAt, window: Window, counts: NDArray[np.int64]
+    looked: LookedAt, window: WindowSpec, counts: NDArray[np.int64]
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_], float]:
     """Which steps [A,K] lie before the first row and after the last; by the median, how far in ns.
 
     Rows that are counted have no such distance: it is 0.
     """
-    steps = np.array(window.steps)
+    steps = np.array(window.offsets)
     if window.by_rows:
         target = looked.anchors["frame"].astype(np.int64)[:, None] + steps
         return target < 0, target >= counts[:, None], 0.0
-    rows = looked.rows[window.key]
+    rows = looked.rows[window.name]
     times, episode = rows.times(), looked.anchors["episode"]
     if not len(times):
         nowhere = np.zeros((len(looked), len(steps)), np.bool_)
@@ -224,19 +224,19 @@ def _words(found: Sequence[Reason]) -> str:
 
 
 def _padding_text(
-    looked: LookedAt, windows: Sequence[Window], seen: Mapping[str, Seen]
+    looked: LookedAt, windows: Sequence[WindowSpec], seen: Mapping[str, Seen]
 ) -> str | None:
     """The warning about keys that are mostly padded; None if there are none."""
     shares = {key: float(of_key.is_pad.mean()) for key, of_key in seen.items()}
-    padded = [window for window in windows if shares[window.key] > MOST_PADDED]
-    padded.sort(key=lambda window: -shares[window.key])
+    padded = [window for window in windows if shares[window.name] > MOST_PADDED]
+    padded.sort(key=lambda window: -shares[window.name])
     if not padded:
         return None
     lines = []
     for window in padded[:_MOST_LINES]:
-        found = _reasons(looked, window, seen[window.key])
+        found = _reasons(looked, window, seen[window.name])
         lines.append(
-            f"{window.key}: {shares[window.key]:.0%} of its steps are padded: {_words(found)} "
+            f"{window.name}: {shares[window.name]:.0%} of its steps are padded: {_words(found)} "
             f"({found[0].hint})"
         )
     what = f"padding in more than half of the steps of {len(padded)} of {len(windows)} keys"
@@ -250,21 +250,21 @@ def _listed(what: str, lines: list[str], count: int, end: str) -> str:
     return f"{what}:{body}\n{end}; loader.summary() shows all keys"
 
 
-def _is_never_valid(of: _Windows, window: Window) -> bool:
+def _is_never_valid(of: _Windows, window: WindowSpec) -> bool:
     """Whether a window is padded at all samples, each of which is looked at until one is not."""
     windows = [window]
     if window.relative_to is not None:
-        windows.append(of.windows[window.relative_to])
-    keys = [each.key for each in windows]
+        windows.append(of.windows[window.relative_to.stream])
+    keys = [each.name for each in windows]
     return all(
-        of.look_at(anchors, keys).see(windows)[window.key].is_pad.all()
+        of.look_at(anchors, keys).see(windows)[window.name].is_pad.all()
         for anchors in in_chunks(windows, of.anchors)
     )
 
 
-def _refuse(window: Window, found: Sequence[Reason], samples: int) -> None:
+def _refuse(window: WindowSpec, found: Sequence[Reason], samples: int) -> None:
     raise ValueError(
-        f"delta_timestamps[{window.key!r}]: expected a window that is valid at one sample at "
+        f"delta_timestamps[{window.name!r}]: expected a window that is valid at one sample at "
         f"least, got one that is padded at all {samples:,}: {_words(found)} ({found[0].hint})"
     )
 
@@ -275,10 +275,10 @@ def _refuse(window: Window, found: Sequence[Reason], samples: int) -> None:
 def _silence_text(looked: LookedAt, of: _Windows, seen: Mapping[str, Seen]) -> str | None:
     """The warning about silences without a `max_gap_s`; None if there are none."""
     limits = {
-        window.key: limit
+        window.name: limit
         for window in of.windows.values()
         if not window.by_rows and window.max_gap_ns is None
-        for limit in [_limit(window, of.rows[window.key], looked.rows[window.key])]
+        for limit in [_limit(window, of.rows[window.name], looked.rows[window.name])]
         if limit is not None
     }
     longest = {key: _longest(looked.rows[key], seen[key]) for key in limits}
@@ -287,7 +287,7 @@ def _silence_text(looked: LookedAt, of: _Windows, seen: Mapping[str, Seen]) -> s
         return None
     alone = [_alone(of.windows[key]) for key in suspects]
     without = looked.see(alone)
-    bounded = looked.see([replace(w, max_gap_ns=limits[w.key]) for w in alone])
+    bounded = looked.see([replace(w, max_gap_ns=limits[w.name]) for w in alone])
     shares = {key: float((bounded[key].is_pad & ~without[key].is_pad).mean()) for key in suspects}
     silent = sorted((k for k in suspects if shares[k] > MOST_SILENT), key=lambda k: -shares[k])
     if not silent:
@@ -307,7 +307,7 @@ def _silence_text(looked: LookedAt, of: _Windows, seen: Mapping[str, Seen]) -> s
     return _listed(what, lines, len(silent), "a max_gap_s above the silences keeps the values")
 
 
-def _limit(window: Window, rows: FileRows, looked_at: FileRows) -> int | None:
+def _limit(window: WindowSpec, rows: FileRows, looked_at: FileRows) -> int | None:
     """The oldest that a row is without a silence, in ns; None: the stream has no rate.
 
     These are some periods, and in a causal window the time that a row takes to arrive.
@@ -315,8 +315,8 @@ def _limit(window: Window, rows: FileRows, looked_at: FileRows) -> int | None:
     period = period_of(rows, looked_at)
     if rows.rows < _FEW_ROWS or not period > 0:
         return None
-    delay = float(window.latency_ns) if window.is_causal else 0.0
-    if window.is_causal and looked_at.has_received and looked_at.rows > 0:
+    delay = float(window.latency_ns) if window.causal else 0.0
+    if window.causal and looked_at.has_received and looked_at.rows > 0:
         late = (looked_at.received() - looked_at.times()).astype(np.float64)
         delay = max(delay, float(np.median(late)))
     return round(MOST_PERIODS * period + delay)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 from robocache import _options
 from robocache.display import ShortRepr
-from robocache.loader.windows import MAX_WINDOWS, Window
+from robocache.loader.window_spec import RelativeTo, WindowSpec
+from robocache.loader.windows import MAX_WINDOWS, SLERPS
 
 _MAX_CHANNELS = 4096  # of a stream that others are relative to
 
@@ -96,30 +97,34 @@ def check_statistics(
             )
 
 
-def make_relative(windows: Sequence[Window], relative: Mapping[str, Relative]) -> list[Window]:
+def make_relative(
+    windows: Sequence[WindowSpec],
+    relative: Mapping[str, Relative],
+    is_causal: Callable[[str], bool],
+) -> list[WindowSpec]:
     """The windows, those that are relative with the columns that are subtracted.
+
+    Args:
+        windows: All of a batch.
+        relative: The reference of each stream that has one.
+        is_causal: The option `causal` of a stream.
 
     Raises:
         TypeError, ValueError: `relative[<stream>]: expected ..., got ...`: types, widths or methods
             do not fit; or the windows are more than a launch takes.
     """
-    by_key = {window.key: window for window in windows}
-    references = {given.to for given in relative.values()}
+    by_key = {window.name: window for window in windows}
     found = []
     for window in windows:
-        given = relative.get(window.key)
+        given = relative.get(window.name)
         if given is not None:
             of = by_key[given.to]
             _check_types(window, of)
             columns = _columns(window, of, given)
             _check_methods(window, of, columns)
-            window = replace(
-                window,
-                relative_to=given.to,
-                reference_columns=columns,
-                reference_is_causal=of.causal,
-            )
-        found.append(replace(window, is_reference=window.key in references))
+            to = RelativeTo(given.to, columns, is_causal(given.to))
+            window = replace(window, relative_to=to)
+        found.append(window)
     if len(windows) + len(relative) > MAX_WINDOWS:
         raise ValueError(
             f"relative: expected at most {MAX_WINDOWS} streams in a batch, relative ones counted "
@@ -132,28 +137,28 @@ def _refuse(key: str, expected: str, got: object) -> NoReturn:
     raise ValueError(f"relative[{key!r}]: expected {expected}, got {got}")
 
 
-def _check_types(window: Window, of: Window) -> None:
-    key = window.key
+def _check_types(window: WindowSpec, of: WindowSpec) -> None:
+    key = window.name
     for one in (window, of):
-        name = _options.dtype_name(one.dtype)
+        name = _options.dtype_name(one.torch_dtype)
         if one.is_copied:
-            _refuse(key, "streams of floats or uint8", f"{name} of {one.key!r}")
-        if one.is_colours_first:
-            _refuse(key, "streams without images='float'", repr(one.key))
-    if not window.out_dtype.is_floating_point:
-        name = _options.dtype_name(window.out_dtype)
+            _refuse(key, "streams of floats or uint8", f"{name} of {one.name!r}")
+        if one.channels_first:
+            _refuse(key, "streams without images='float'", repr(one.name))
+    if not window.torch_out_dtype.is_floating_point:
+        name = _options.dtype_name(window.torch_out_dtype)
         raise TypeError(f"dtype: {key}: expected floats of a relative stream, got {name}")
     if of.elements > _MAX_CHANNELS:
         _refuse(
             key,
             f"rows of at most {_MAX_CHANNELS} elements to be relative to",
-            f"{of.elements} of {of.key!r}",
+            f"{of.elements} of {of.name!r}",
         )
 
 
-def _columns(window: Window, of: Window, given: Relative) -> tuple[int, ...]:
+def _columns(window: WindowSpec, of: WindowSpec, given: Relative) -> tuple[int, ...]:
     """The other stream's element for each of a row; -1: none."""
-    key, count = window.key, window.elements
+    key, count = window.name, window.elements
     mask = _given(f"relative[{key!r}].mask", given.mask, count, [True] * count)
     for i, is_relative in enumerate(mask):
         if type(is_relative) is not bool:
@@ -162,7 +167,7 @@ def _columns(window: Window, of: Window, given: Relative) -> tuple[int, ...]:
     if given.mask is None and given.channels is None and count != of.elements:
         _refuse(
             key,
-            f"{count} elements in rows of {of.key!r}, as in its own (mask= leaves some out, "
+            f"{count} elements in rows of {of.name!r}, as in its own (mask= leaves some out, "
             "channels= says which belong together)",
             of.elements,
         )
@@ -179,9 +184,10 @@ def _columns(window: Window, of: Window, given: Relative) -> tuple[int, ...]:
         column = operator.index(channel)
         if not 0 <= column < of.elements:
             if given.channels is None:
-                _refuse(key, f"a mask of the {of.elements} elements of {of.key!r}", f"True for {i}")
+                expected = f"a mask of the {of.elements} elements of {of.name!r}"
+                _refuse(key, expected, f"True for {i}")
             raise ValueError(
-                f"{name}[{i}]: expected 0 to {of.elements - 1} (of {of.key!r}), got {column}"
+                f"{name}[{i}]: expected 0 to {of.elements - 1} (of {of.name!r}), got {column}"
             )
         found.append(column)
     return tuple(found)
@@ -200,20 +206,18 @@ def _given(name: str, values: Any, count: int, otherwise: Sequence[Any]) -> Sequ
     return values
 
 
-def _check_methods(window: Window, of: Window, columns: Sequence[int]) -> None:
+def _check_methods(window: WindowSpec, of: WindowSpec, columns: Sequence[int]) -> None:
     """That no quaternion's elements are subtracted, nor a sum, which has no value at a time."""
     methods, methods_of = (
-        [method for method, width in each.layout for _ in range(width)] for each in (window, of)
+        [method for method, width in each.runs for _ in range(width)] for each in (window, of)
     )
     for i, column in enumerate(columns):
         if column < 0:
             continue
-        if methods[i] in _options.SLERPS:
-            name = _options.METHOD_NAMES[methods[i]]
-            _refuse(window.key, f"none of {name} (mask= leaves it out)", f"element {i}")
+        if methods[i] in SLERPS:
+            _refuse(window.name, f"none of {methods[i]} (mask= leaves it out)", f"element {i}")
         method = methods_of[column]
-        if not of.by_rows and (method in _options.SLERPS or method == _options.SUM):
-            name = _options.METHOD_NAMES[method]
+        if not of.by_rows and method in (*SLERPS, "sum"):
             _refuse(
-                window.key, f"no element of {name} to be relative to", f"{column} of {of.key!r}"
+                window.name, f"no element of {method} to be relative to", f"{column} of {of.name!r}"
             )

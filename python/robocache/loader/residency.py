@@ -17,7 +17,8 @@ from torch import Tensor
 
 from robocache.loader.pinned import pinned_empty
 from robocache.loader.tiers import Tier
-from robocache.loader.windows import SUMMED, TORCH_DTYPES, Window
+from robocache.loader.window_spec import TORCH_DTYPES, WindowSpec
+from robocache.loader.windows import SUMMED
 from robocache.store.dtypes import STORAGE
 from robocache.store.episode_store import EpisodeStore
 from robocache.store.errors import StoreError
@@ -371,20 +372,20 @@ def _place(rows: FileRows, row: int) -> str:
     return f"row {row - int(rows.offsets[episode])} of episode {episode} (of those chosen)"
 
 
-def with_tolerance(window: Window, rows: FileRows) -> Window:
+def with_tolerance(window: WindowSpec, rows: FileRows, is_default: bool) -> WindowSpec:
     """A window by time, with the default tolerance where the user gave none, if rows allow it.
 
     Raises:
         ValueError: The user's is half the time between rows or more: any target would lie within
             it of some row.
     """
-    is_summed = all(method in SUMMED for method, _ in window.layout)
+    is_summed = all(method in SUMMED for method in window.methods)
     if is_summed or window.tolerance_ns == 0:  # sums and means know none
         return window
     period = rows.typical_period
     if not 2 * window.tolerance_ns >= period > 0:
         return window
-    if window.is_default_tolerance:
+    if is_default:
         return replace(window, tolerance_ns=0)
     raise ValueError(
         f"tolerance_s: {rows.info.name}: expected less than half of the {period * 1e-9:g} s "

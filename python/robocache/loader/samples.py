@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,12 +16,12 @@ from robocache import _options
 from robocache.display import byte_count
 from robocache.loader import anchors as _anchors
 from robocache.loader import residency
-from robocache.loader._plan import BatchPlan, PlanStream
+from robocache.loader._plan import BatchPlan, WindowData
 from robocache.loader.device import on_device
 from robocache.loader.order import Order, check_integer, fingerprint
 from robocache.loader.residency import FileRows, ResidentStream
 from robocache.loader.tiers import Tier, own_tier
-from robocache.loader.windows import Window
+from robocache.loader.window_spec import WindowSpec, reads_arrivals, reads_times
 from robocache.store.episode_store import EpisodeStore
 from robocache.store.stream_info import is_image
 
@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 class Samples(NamedTuple):
     """What batches are made of. E episodes, A anchors."""
 
-    windows: Sequence[Window]
+    windows: Sequence[WindowSpec]
     streams: Mapping[str, ResidentStream]
     anchors: NDArray[Any]  # [A] of anchors.ANCHOR
     episodes: NDArray[np.int64]  # [E,4]: index in the store, task, start_ns, data set
@@ -52,7 +52,7 @@ class Samples(NamedTuple):
         """Bytes of rows that a sample's values are made of, by tier."""
         found: Counter[str] = Counter()
         for window in self.windows:
-            found[self.streams[window.key].tier] += window.sample_bytes
+            found[self.streams[window.name].tier] += window.sample_bytes
         return dict(found)
 
     @property
@@ -115,11 +115,20 @@ def find_anchors(
 def find_streams(
     store: EpisodeStore,
     episodes: NDArray[np.int64],
-    windows: Sequence[Window],
+    windows: Sequence[WindowSpec],
     anchor: FileRows | None,
     with_age: bool,
-) -> tuple[list[Window], dict[str, FileRows]]:
+    default_tolerances: Collection[str],
+) -> tuple[list[WindowSpec], dict[str, FileRows]]:
     """Checks windows against the rows that there are, of which only times are read.
+
+    Args:
+        store: The store.
+        episodes: [E], the indices of the chosen ones.
+        windows: All of a batch.
+        anchor: The stream whose rows are the anchors; None: they have a rate.
+        with_age: Whether batches have ages.
+        default_tolerances: The streams whose tolerance is the default.
 
     Returns:
         The windows, with a tolerance where none was given, and the rows of each.
@@ -127,18 +136,18 @@ def find_streams(
     Raises:
         ValueError: Times, arrivals or rows are not what a window needs.
     """
-    fitted: list[Window] = []
+    fitted: list[WindowSpec] = []
     found: dict[str, FileRows] = {}
     for window in windows:
-        rows = found[window.key] = residency.find_rows(store, window.key, episodes)
+        rows = found[window.name] = residency.find_rows(store, window.name, episodes)
         if with_age or not window.by_rows:
             residency.check_times(rows)
         if window.by_rows:
             assert anchor is not None
             residency.check_rows(rows, anchor, episodes)
         else:
-            window = residency.with_tolerance(window, rows)
-            if window.needs_arrivals:
+            window = residency.with_tolerance(window, rows, window.name in default_tolerances)
+            if reads_arrivals(window, windows):
                 residency.check_arrivals(rows)
         fitted.append(window)
     return fitted, found
@@ -166,7 +175,10 @@ def load_streams(
         torch.OutOfMemoryError: The streams do not fit; said before any is loaded.
     """
     # Times, and when rows arrived, take room only where they are looked at.
-    needs = {window.key: window.looks_at(with_age) for window in samples.windows}
+    needs = {
+        window.name: (reads_times(window, with_age), reads_arrivals(window, samples.windows))
+        for window in samples.windows
+    }
     host = torch.device("cpu")
     wanted: dict[torch.device, dict[str, int]] = {device: {}, host: {}}
     for key, rows in found.items():
@@ -232,63 +244,36 @@ def make_plan(samples: Samples, order: Order, device: torch.device) -> BatchPlan
     anchors = np.ascontiguousarray(samples.anchors).view(np.int64).reshape(-1, 2)
     with on_device(device):
         return BatchPlan(
-            [plan_stream(w, samples.streams[w.key], device) for w in samples.windows],
+            samples.windows,
+            [window_data(w, samples.streams[w.name], device) for w in samples.windows],
             torch.from_numpy(anchors).to(device),
             torch.from_numpy(np.ascontiguousarray(samples.episodes)).to(device),
             order,
         )
 
 
-def plan_stream(window: Window, stream: ResidentStream, device: torch.device) -> PlanStream:
-    """A window of a stream as the plan takes it: rows of D columns.
-
-    Rows of a type that alignment does not compute with are bytes, which it copies.
-    """
-    values = stream.values.view(stream.values.size(0), window.elements)
-    begins = stream.begins
-    layout, out_dtype = window.layout, window.out_dtype
-    if window.by_rows and window.relative_to is None:  # where methods say nothing
-        layout = ((_options.PREVIOUS, window.elements),)
-    if window.is_copied:
-        size = window.dtype.itemsize
-        values, out_dtype = values.view(torch.uint8), torch.uint8
-        begins = None if begins is None else begins * size
-        layout = tuple((method, width * size) for method, width in layout)
-    subtract = multiply = None
-    if window.scale is not None:
-        compute = _options.compute_dtype(window.dtype, out_dtype)
-        if window.is_colours_first:
+def window_data(spec: WindowSpec, stream: ResidentStream, device: torch.device) -> WindowData:
+    """The tensors of a window, on a device; its rows lie where the stream's tier has them."""
+    subtract = multiply = columns = None
+    if spec.normalization is not None:
+        compute = _options.compute_dtype(spec.torch_dtype, spec.torch_out_dtype)
+        if spec.channels_first:
             compute = torch.float64  # x / 255, rounded once, as others divide
-        subtract = _vector(window.scale.subtract, compute, device)
-        multiply = _vector(window.scale.multiply, compute, device)
-    columns = None
-    if window.relative_to is not None:
-        columns = torch.tensor(window.reference_columns, dtype=torch.int32, device=device)
-    height, width, colours = window.shape if window.is_colours_first else (0, 0, 0)
-    return PlanStream(
-        name=window.key,
-        values=values,
+        subtract = _vector(spec.normalization.subtract, compute, device)
+        multiply = _vector(spec.normalization.multiply, compute, device)
+    if spec.relative_to is not None:
+        columns = torch.tensor(spec.relative_to.columns, dtype=torch.int32, device=device)
+    return WindowData(
+        values=stream.values.view(stream.values.size(0), spec.elements),
         times=stream.times,
-        offsets=stream.offsets,
+        row_offsets=stream.offsets,
+        value_begins=stream.begins,
         received=stream.received,
         valid=stream.valid,
-        steps=torch.tensor(window.steps, dtype=torch.int64, device=device),
+        window_offsets=torch.tensor(spec.offsets, dtype=torch.int64, device=device),
         subtract=subtract,
         multiply=multiply,
-        layout=layout,
-        by_rows=window.by_rows,
-        is_causal=window.is_causal,
-        outside=window.outside,
-        out_dtype=out_dtype,
-        latency_ns=window.latency_ns,
-        max_gap_ns=window.max_gap_ns,
-        tolerance_ns=window.tolerance_ns,
-        mean_window_ns=window.mean_window_ns,
-        image=(height * width, colours) if window.is_colours_first else None,
-        begins=begins,
-        relative_to=window.relative_to,
         reference_columns=columns,
-        reference_is_causal=window.reference_is_causal,
     )
 
 

@@ -16,7 +16,7 @@ from robocache.store.stream_info import StreamInfo, is_image
 
 if TYPE_CHECKING:
     from robocache.loader.loader import Loader
-    from robocache.loader.windows import Window
+    from robocache.loader.window_spec import WindowSpec
 
 
 def make_scales(
@@ -128,13 +128,13 @@ def scales_of_batches(loader: Loader) -> dict[str, Normalization]:
     """What a loader does to the values of its batches, by their keys: those that it normalises."""
     normalize = loader._arguments["normalize"] or {}
     named = normalize.normalization if isinstance(normalize, Normalizer) else normalize
-    windows = {window.key: window for window in loader._windows}
+    windows = {window.name: window for window in loader._windows}
     groups: Mapping[str, list[str]] = loader._arguments["concat"] or {}
     grouped = {key for keys in groups.values() for key in keys}
     found = {
         key: _of_batches(windows[key])
         for key in named
-        if windows[key].scale is not None and key not in grouped
+        if windows[key].normalization is not None and key not in grouped
     }
     for group, keys in groups.items():
         if any(key in named for key in keys):
@@ -145,11 +145,11 @@ def scales_of_batches(loader: Loader) -> dict[str, Normalization]:
     return found
 
 
-def _of_batches(window: Window) -> Normalization:
+def _of_batches(window: WindowSpec) -> Normalization:
     """Scale and offset as its values lie in a batch; images are from 0 to 1 there."""
-    if window.scale is None:
+    if window.normalization is None:
         return Normalization(np.zeros(window.shape), np.ones(window.shape))
-    subtract, multiply = window.scale
-    if window.is_colours_first:
+    subtract, multiply = window.normalization
+    if window.channels_first:
         return Normalization(subtract[:, None, None] / 255, multiply[:, None, None] * 255)
     return Normalization(subtract.reshape(window.shape), multiply.reshape(window.shape))

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 import robocache
-from robocache import _options
 from robocache.loader.residency import FileRows, find_rows
-from robocache.loader.windows import TORCH_DTYPES, Window
-from robocache.policy_spec import PolicySpec, RelativeTo, StreamSpec
+from robocache.loader.window_spec import WindowSpec
+from robocache.policy_spec import PolicySpec
 from robocache.store._library import check_policy_spec
 from robocache.store.normalization import Normalization
 
-_TYPE_NAMES = {dtype: name for name, dtype in TORCH_DTYPES.items()}
 _SECOND = 1_000_000_000
 
 
@@ -53,7 +52,7 @@ class WithSpec:
         given = self._arguments
         return _make_spec(
             windows,
-            {w.key: _busiest_rate(find_rows(self.store, w.key, chosen)) for w in windows},
+            {w.name: _busiest_rate(find_rows(self.store, w.name, chosen)) for w in windows},
             self._anchor,
             self._rate,
             given["concat"] or {},
@@ -65,7 +64,7 @@ class WithSpec:
 
 
 def _make_spec(
-    windows: Sequence[Window],
+    windows: Sequence[WindowSpec],
     rates: Mapping[str, float | None],
     anchor: str | None,
     rate: float | None,
@@ -91,9 +90,13 @@ def _make_spec(
     Raises:
         TypeError, ValueError: Something that the robot could not do.
     """
+    by_all_rows = {
+        of.stream for of in (w.relative_to for w in windows) if of is not None and not of.causal
+    }
     for window in windows:
-        is_made_live = max(window.steps) <= 0
-        if window.by_rows or window.causal or not (is_made_live or window.is_reference):
+        is_made_live = not window.reaches_ahead
+        is_anothers = window.name in by_all_rows
+        if window.by_rows or not ((is_made_live and not window.causal) or is_anothers):
             continue
         why = (
             "whose window does not reach past the anchor"
@@ -101,12 +104,12 @@ def _make_spec(
             else "which others are relative to"
         )
         raise ValueError(
-            f"causal: expected True of {window.key}, {why}, for a spec: trained on rows that had "
+            f"causal: expected True of {window.name}, {why}, for a spec: trained on rows that had "
             "not arrived, a policy sees others on the robot; got False"
         )
     spec = PolicySpec(
         streams=tuple(
-            _stream(window, rates[window.key], modes.get(window.key)) for window in windows
+            _stream(window, rates[window.name], modes.get(window.name)) for window in windows
         ),
         anchor=anchor,
         rate=rate,
@@ -119,35 +122,9 @@ def _make_spec(
     return spec
 
 
-def _stream(window: Window, rate: float | None, mode: str | None) -> StreamSpec:
-    runs = tuple((_options.METHOD_NAMES[method], width) for method, width in window.layout)
-    return StreamSpec(
-        name=window.key,
-        dtype=_TYPE_NAMES[window.dtype],
-        shape=window.shape,
-        rate=rate,
-        timeline="rows" if window.by_rows else "time",
-        steps=window.steps,
-        has_axis=window.has_axis,
-        causal=window.is_causal,
-        method=runs[0][0] if len(runs) == 1 else runs,
-        outside=_options.OUTSIDE_NAMES[window.outside],
-        max_gap_ns=window.max_gap_ns,
-        tolerance_ns=window.tolerance_ns,
-        mean_window_ns=window.mean_window_ns,
-        latency_ns=window.latency_ns,
-        normalization=window.scale and _channels(window.scale, window.shape),
-        mode=mode,
-        out_dtype=_TYPE_NAMES[window.out_dtype],
-        colours_first=window.is_colours_first,
-        relative=_relative(window),
-    )
-
-
-def _relative(window: Window) -> RelativeTo | None:
-    if window.relative_to is None:
-        return None
-    return RelativeTo(window.relative_to, window.reference_columns)
+def _stream(window: WindowSpec, rate: float | None, mode: str | None) -> WindowSpec:
+    scale = window.normalization and _channels(window.normalization, window.shape)
+    return replace(window, rate=rate, normalization=scale, normalize=mode if scale else None)
 
 
 def _channels(scale: Normalization, shape: tuple[int, ...]) -> Normalization:

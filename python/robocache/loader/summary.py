@@ -8,11 +8,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from robocache import _options
 from robocache.display import cut, method_text
 from robocache.loader.looked_at import Seen
 from robocache.loader.residency import FileRows
-from robocache.loader.windows import Window
+from robocache.loader.window_spec import WindowSpec
 from robocache.tables import html_table, offsets_text, text_table
 
 _MOST_LINES = 20  # of `repr`
@@ -99,7 +98,7 @@ class LoaderSummary:
         return html_table(*self._table(), f"{title}; {self.caption}" if title else self.caption)
 
 
-def summarize(window: Window, rows: FileRows, looked_at: FileRows, seen: Seen) -> StreamSummary:
+def summarize(window: WindowSpec, rows: FileRows, looked_at: FileRows, seen: Seen) -> StreamSummary:
     """The summary of one window of a loader.
 
     Args:
@@ -110,9 +109,9 @@ def summarize(window: Window, rows: FileRows, looked_at: FileRows, seen: Seen) -
     """
     ages = np.empty(0) if seen.age_ns is None else seen.age_ns[~seen.is_pad] * 1e-6
     return StreamSummary(
-        key=window.key,
+        key=window.name,
         rate_hz=_rate(window, rows, looked_at),
-        offsets=offsets_text(window.steps, window.by_rows, window.has_axis),
+        offsets=offsets_text(window.offsets, window.by_rows, window.has_axis),
         method=_method_text(window),
         padded=float(seen.is_pad.mean()),
         age_median_ms=float(np.median(ages)) if len(ages) else None,
@@ -143,15 +142,15 @@ def period_of(rows: FileRows, looked_at: FileRows) -> float:
     return float(steps.mean()) if len(steps) else math.nan
 
 
-def _rate(window: Window, rows: FileRows, looked_at: FileRows) -> float | None:
+def _rate(window: WindowSpec, rows: FileRows, looked_at: FileRows) -> float | None:
     period = math.nan if window.by_rows else period_of(rows, looked_at)
     return 1e9 / period if period > 0 else rows.info.rate
 
 
-def _method_text(window: Window) -> str:
+def _method_text(window: WindowSpec) -> str:
     if window.by_rows:
         return "rows"
-    return method_text([(_options.METHOD_NAMES[method], width) for method, width in window.layout])
+    return method_text(window.method)
 
 
 def _number(value: float | None) -> str:

@@ -11,7 +11,7 @@ import torch
 
 from robocache.loader.order import Order
 from robocache.loader.outputs import Outputs
-from robocache.loader.windows import Window
+from robocache.loader.window_spec import WindowSpec, reads_arrivals, reads_times
 
 if TYPE_CHECKING:
     from robocache.loader.residency import FileRows
@@ -168,7 +168,7 @@ class Batches(NamedTuple):
 class Wanted(NamedTuple):
     """What is wanted of batches."""
 
-    windows: Sequence[Window]
+    windows: Sequence[WindowSpec]
     groups: Mapping[str, Sequence[str]]  # keys of windows that stand side by side under another
     with_age: bool
     order: Order  # which samples come when, and so how large batches are
@@ -197,7 +197,7 @@ def place(
     if limits is None:
         return dict.fromkeys(rows, own_tier(device))
     windows, groups, with_age, order, reuse = wanted
-    by_key = {window.key: window for window in windows}
+    by_key = {window.name: window for window in windows}
     needs = [
         _need([by_key[key] for key in keys], rows, with_age) for keys in together(windows, groups)
     ]
@@ -331,34 +331,35 @@ def place_on_cpu(
 
 
 def together(
-    windows: Sequence[Window], groups: Mapping[str, Sequence[str]]
+    windows: Sequence[WindowSpec], groups: Mapping[str, Sequence[str]]
 ) -> list[tuple[str, ...]]:
     """Keys of windows that are of one plan: those of a group, and what they are relative to."""
-    sets = {window.key: {window.key} for window in windows}
+    sets = {window.name: {window.name} for window in windows}
     links = [(keys[0], key) for keys in groups.values() for key in keys]
-    links += [(w.key, w.relative_to) for w in windows if w.relative_to is not None]
+    links += [(w.name, w.relative_to.stream) for w in windows if w.relative_to is not None]
     for a, b in links:
         joint = sets[a] | sets[b]
         for key in joint:
             sets[key] = joint
     found = dict.fromkeys(
-        tuple(w.key for w in windows if w.key in sets[window.key]) for window in windows
+        tuple(w.name for w in windows if w.name in sets[window.name]) for window in windows
     )
     return list(found)
 
 
-def _need(windows: Sequence[Window], rows: Mapping[str, FileRows], with_age: bool) -> Need:
+def _need(windows: Sequence[WindowSpec], rows: Mapping[str, FileRows], with_age: bool) -> Need:
     sides: list[int] = []
     for window in windows:
-        sides += rows[window.key].side_bytes(*window.looks_at(with_age))
-        sides.append(8 * len(window.steps))
-        if window.scale is not None:  # at most
-            sides += [8 * len(window.scale.subtract)] * 2
+        times, arrivals = reads_times(window, with_age), reads_arrivals(window, windows)
+        sides += rows[window.name].side_bytes(times, arrivals)
+        sides.append(8 * len(window.offsets))
+        if window.normalization is not None:  # at most
+            sides += [8 * len(window.normalization.subtract)] * 2
         if window.relative_to is not None:
-            sides.append(4 * len(window.reference_columns))
+            sides.append(4 * len(window.relative_to.columns))
     return Need(
-        tuple(window.key for window in windows),
-        tuple(max(rows[window.key].value_bytes, 8) for window in windows),
+        tuple(window.name for window in windows),
+        tuple(max(rows[window.name].value_bytes, 8) for window in windows),
         tuple(sides),
         sum(window.sample_bytes for window in windows),
     )

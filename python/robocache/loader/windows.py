@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
@@ -13,6 +12,7 @@ import torch
 
 from robocache import _options
 from robocache.loader.scales import spread
+from robocache.loader.window_spec import TORCH_DTYPES, TYPE_NAMES, Layout, WindowSpec
 from robocache.names import Method, Outside
 from robocache.store.normalization import Normalization
 from robocache.store.stream_info import MAX_COLOURS, StreamInfo, is_image
@@ -24,77 +24,11 @@ Timeline: TypeAlias = Literal["time", "rows"]
 Images: TypeAlias = Literal["stored", "float"]
 Offsets: TypeAlias = Sequence[float] | None
 
-TORCH_DTYPES = {
-    "BOOL": torch.bool, "U8": torch.uint8, "I8": torch.int8, "U16": torch.uint16,
-    "I16": torch.int16, "U32": torch.uint32, "I32": torch.int32, "U64": torch.uint64,
-    "I64": torch.int64, "F16": torch.float16, "BF16": torch.bfloat16, "F32": torch.float32,
-    "F64": torch.float64,
-}  # fmt: skip
 TOLERANCE_S = 1e-4  # LeRobot's
 MAX_WINDOWS = 64  # of a launch
-SUMMED = (_options.MEAN, _options.SUM)  # methods of any number of rows
-
-
-@dataclass(frozen=True)
-class Window:
-    """A window of a stream, as the plan takes it. D elements of a row, K steps."""
-
-    key: str  # the stream's name, and its key in the batch
-    dtype: torch.dtype  # of the stream
-    shape: tuple[int, ...]  # of its rows
-    steps: tuple[int, ...]  # ns from the anchor's time, or rows from the anchor's
-    has_axis: bool  # whether the batch has an axis of steps; else K is 1
-    by_rows: bool
-    causal: bool  # the option: whether it is made of what had arrived, as far as that can be
-    layout: tuple[tuple[int, int], ...]  # (method, elements)
-    outside: int
-    max_gap_ns: int | None
-    tolerance_ns: int
-    mean_window_ns: int | None
-    latency_ns: int
-    out_dtype: torch.dtype
-    is_default_tolerance: bool = False  # nobody asked for it: it gives way to rows that are close
-    is_colours_first: bool = False  # an image [H,W,C] is written [C,H,W]
-    scale: Normalization | None = None  # [D] float64, or [C] of colours first
-    relative_to: str | None = None  # the key of the window that it is relative to
-    reference_columns: tuple[int, ...] = ()  # [D]: of that one's, for each element; -1: none
-    reference_is_causal: bool = True  # whether that one's value is made of what had arrived
-    is_reference: bool = False  # another window is relative to it
-
-    @property
-    def is_causal(self) -> bool:
-        """Whether rows that had not arrived by the anchor do not exist."""
-        return self.causal and not self.by_rows and max(self.steps) <= 0
-
-    @property
-    def needs_arrivals(self) -> bool:
-        """Whether arrivals matter: to the window, or to what is relative to its stream."""
-        return self.is_causal or (self.is_reference and self.causal and not self.by_rows)
-
-    @property
-    def out_shape(self) -> tuple[int, ...]:
-        """Of a sample's values: [K, ...], or without the axis."""
-        row = (self.shape[2], *self.shape[:2]) if self.is_colours_first else self.shape
-        return (len(self.steps), *row) if self.has_axis else row
-
-    @property
-    def elements(self) -> int:
-        """D."""
-        return math.prod(self.shape)
-
-    @property
-    def sample_bytes(self) -> int:
-        """Of the rows that a sample's values are made of, one a step."""
-        return len(self.steps) * self.elements * self.dtype.itemsize
-
-    def looks_at(self, with_age: bool) -> tuple[bool, bool]:
-        """Whether it needs the times of rows, and when they arrived."""
-        return with_age or not self.by_rows, self.needs_arrivals
-
-    @property
-    def is_copied(self) -> bool:
-        """Whether its type is none that alignment computes with: then rows are bytes."""
-        return self.dtype not in _options.DTYPE_CODES
+SUMMED = ("mean", "sum")  # methods of any number of rows
+SLERPS = ("slerp_xyzw", "slerp_wxyz")
+COPIES = ("previous", "nearest")  # methods that copy a row
 
 
 class WindowOptions(NamedTuple):
@@ -170,7 +104,7 @@ def make_window(
     options: WindowOptions,
     scale: Normalization | None,
     has_rows: bool,
-) -> Window:
+) -> WindowSpec:
     """One window.
 
     Args:
@@ -199,43 +133,60 @@ def make_window(
     if by_rows:
         _refuse_named(options, key)
     tolerance_s = _of(options, "tolerance_s", key)
-    is_default_tolerance = tolerance_s is None
     tolerance_ns = _duration(
-        "tolerance_s", key, TOLERANCE_S if is_default_tolerance else tolerance_s
+        "tolerance_s", key, TOLERANCE_S if tolerance_s is None else tolerance_s
     )
-    causal = _of(options, "causal", key)
-    if type(causal) is not bool:
-        raise TypeError(f"causal: {key}: expected a bool, got {type(causal).__name__}")
+    causal = is_causal(options, key)
     offsets = _row_steps(info, steps, tolerance_ns) if by_rows else _time_steps(steps)
     max_gap_s = _of(options, "max_gap_s", key)
-    colours_first, out_dtype, scale = _output(info, dtype, options, scale)
-    layout = _layout(info, _of(options, "method", key))
+    channels_first, out_dtype, scale = _output(info, dtype, options, scale)
+    method = _method(info, _of(options, "method", key))
     mean_window_ns = None
-    if not by_rows and any(method == _options.MEAN for method, _ in layout):
+    if not by_rows and "mean" in ([method] if isinstance(method, str) else dict(method)):
         mean_window_ns = _mean_window(key, _of(options, "mean_window_s", key))
     elif isinstance(options.mean_window_s, Mapping) and key in options.mean_window_s:
         raise ValueError(f"mean_window_s: {key}: expected none without method mean, got one")
-    window = Window(
-        key=key,
-        dtype=dtype,
+    outside = _options.outside_code(_of(options, "outside", key))
+    window = WindowSpec(
+        name=key,
+        dtype=info.type_name,
         shape=info.shape,
-        steps=offsets,
+        rate=info.rate,
+        timeline=timeline,
+        offsets=offsets,
         has_axis=steps.offsets is not None,
-        by_rows=by_rows,
-        causal=causal,
-        layout=layout,
-        outside=_options.outside_code(_of(options, "outside", key)),
+        causal=causal and not by_rows and max(offsets) <= 0,
+        method=method,
+        outside=_options.OUTSIDE_NAMES[outside],
         max_gap_ns=None if by_rows or max_gap_s is None else _duration("max_gap_s", key, max_gap_s),
         tolerance_ns=0 if by_rows else tolerance_ns,
         mean_window_ns=mean_window_ns,
         latency_ns=_duration("latency_s", key, _of(options, "latency_s", key)),
-        out_dtype=out_dtype,
-        is_default_tolerance=is_default_tolerance,
-        is_colours_first=colours_first,
-        scale=scale,
+        normalization=scale,
+        normalize=None,
+        out_dtype=TYPE_NAMES[out_dtype],
+        channels_first=channels_first,
+        relative_to=None,
     )
     _check(window)
     return window
+
+
+def is_causal(options: WindowOptions, key: str) -> bool:
+    """The option `causal` of a stream, which windows into the future and by rows leave unused.
+
+    Raises:
+        TypeError: `causal: <stream>: expected a bool, got ...`.
+    """
+    causal = _of(options, "causal", key)
+    if type(causal) is not bool:
+        raise TypeError(f"causal: {key}: expected a bool, got {type(causal).__name__}")
+    return causal
+
+
+def default_tolerances(streams: Sequence[str], options: WindowOptions) -> frozenset[str]:
+    """The streams without a `tolerance_s`: the default gives way to rows that are close."""
+    return frozenset(key for key in streams if _of(options, "tolerance_s", key) is None)
 
 
 def check_keys(streams: Sequence[str], options: WindowOptions) -> None:
@@ -265,7 +216,7 @@ def check_count(count: int) -> None:
         )
 
 
-def check_used(windows: Sequence[Window], options: WindowOptions) -> None:
+def check_used(windows: Sequence[WindowSpec], options: WindowOptions) -> None:
     """That what is given for all streams says something of one of them.
 
     Raises:
@@ -379,22 +330,22 @@ def _duration(name: str, key: str, seconds: object) -> int:
 # ---- methods and types ---------------------------------------------------------------------------
 
 
-def _layout(info: StreamInfo, method: Any) -> tuple[tuple[int, int], ...]:
+def _method(info: StreamInfo, method: Any) -> str | Layout:
     name, elements = f"method: {info.name}", math.prod(info.shape)
     chosen: Any = info.method if method is None else method
     if isinstance(chosen, str):
-        code = _options.METHODS.get(chosen)
-        if code is None:
+        if chosen not in _options.METHODS:
             _options.refuse_name(name, chosen)
-        return ((code, elements),)
+        return chosen
     packed = _options.pack_layout(name, chosen)
-    layout = tuple(zip(packed[::2], packed[1::2], strict=True))
+    names = (_options.METHOD_NAMES[code] for code in packed[::2])
+    layout = tuple(zip(names, packed[1::2], strict=True))
     if sum(width for _, width in layout) != elements:
         raise ValueError(
             f"{name}: expected runs that sum to {elements} for rows of shape {list(info.shape)}, "
             f"got {sum(width for _, width in layout)}"
         )
-    return layout
+    return layout[0][0] if len(layout) == 1 else layout
 
 
 def _output(
@@ -443,33 +394,31 @@ def _output(
     return False, wanted or dtype, scale
 
 
-def _check(window: Window) -> None:
+def _check(window: WindowSpec) -> None:
     """What methods, types and the timeline ask of each other."""
-    key = window.key
+    key = window.name
     if window.by_rows:
-        if window.outside != _options.HOLD:
-            got = _options.OUTSIDE_NAMES[window.outside]
+        if window.outside != "hold":
+            got = window.outside
             raise ValueError(f"outside: {key}: expected hold with timeline 'rows', got {got!r}")
         return
-    for method, width in window.layout:
-        name = _options.METHOD_NAMES[method]
-        if window.is_copied and method not in _options.COPIES:
+    for method, width in window.runs:
+        if window.is_copied and method not in COPIES:
             raise ValueError(
                 f"method: {key}: expected previous or nearest for "
-                f"{_options.dtype_name(window.dtype)} values, got {name!r}"
+                f"{_options.dtype_name(window.torch_dtype)} values, got {method!r}"
             )
-        if window.is_colours_first and (method > _options.NEAREST or len(window.layout) > 1):
+        if window.channels_first and (method not in ("linear", *COPIES) or len(window.runs) > 1):
             raise ValueError(
                 f"method: {key}: expected linear, previous or nearest with images='float', "
-                f"got {name!r}"
+                f"got {method!r}"
             )
-        if method in _options.SLERPS and width != 4:
-            raise ValueError(f"method: {key}: expected {name} of 4 channels, got {width}")
-    if window.outside == _options.NAN and not window.out_dtype.is_floating_point:
+        if method in SLERPS and width != 4:
+            raise ValueError(f"method: {key}: expected {method} of 4 channels, got {width}")
+    if window.outside == "nan" and not window.torch_out_dtype.is_floating_point:
         raise ValueError(
             f"outside: {key}: expected hold, zero or extrapolate for "
-            f"{_options.dtype_name(window.out_dtype)} output, got 'nan'"
+            f"{_options.dtype_name(window.torch_out_dtype)} output, got 'nan'"
         )
-    has_sum = any(method == _options.SUM for method, _ in window.layout)
-    if has_sum and list(window.steps) != sorted(window.steps):
+    if "sum" in window.methods and list(window.offsets) != sorted(window.offsets):
         raise ValueError(f"delta_timestamps[{key!r}]: expected ascending offsets for method sum")

@@ -1,0 +1,210 @@
+"""`WindowSpec`: the one record of a stream's window, with the fields of `robocache::WindowSpec`."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+import torch
+
+from robocache import _options
+from robocache.display import ShortRepr, short_repr
+from robocache.names import Outside
+from robocache.store.normalization import Normalization
+
+Layout: TypeAlias = tuple[tuple[str, int], ...]
+
+TORCH_DTYPES = {
+    "BOOL": torch.bool, "U8": torch.uint8, "I8": torch.int8, "U16": torch.uint16,
+    "I16": torch.int16, "U32": torch.uint32, "I32": torch.int32, "U64": torch.uint64,
+    "I64": torch.int64, "F16": torch.float16, "BF16": torch.bfloat16, "F32": torch.float32,
+    "F64": torch.float64,
+}  # fmt: skip
+TYPE_NAMES = {dtype: name for name, dtype in TORCH_DTYPES.items()}
+
+
+class RelativeTo(NamedTuple):
+    """The reference of a relative window: its value is subtracted before normalization."""
+
+    stream: str
+    """The stream whose value at the anchor is subtracted."""
+    columns: tuple[int, ...]
+    """[D]: its column for each element of a row; -1: nothing is subtracted."""
+    causal: bool = True
+    """Whether that value is computed from rows that had arrived by the anchor."""
+
+    def __repr__(self) -> str:
+        return short_repr(self)
+
+
+@dataclass(frozen=True, repr=False)
+class WindowSpec(ShortRepr):
+    """A stream and its window: K offsets from the anchor, rows of D elements.
+
+    The names of the fields are those of a policy spec's streams (version 2, docs/live.md) and of
+    `robocache::WindowSpec`; the library validates them, by one table.
+    """
+
+    name: str
+    """The stream's name, and its key in a batch."""
+    dtype: str
+    """The type of its rows' elements as safetensors names it: "F32"."""
+    shape: tuple[int, ...]
+    """Of a row: () for a number, (H, W, C) for an image."""
+    rate: float | None = None
+    """Rows in a second. In a policy spec: the most that a second of the recordings has, or the
+    nominal rate where that is more; buffers are sized by it. None: unknown."""
+    timeline: Literal["time", "rows"] = "time"
+    """Whether offsets are times or count rows."""
+    offsets: tuple[int, ...] = (0,)
+    """[K], from the anchor: ns, or rows."""
+    has_axis: bool = True
+    """Whether a batch has an axis of offsets; else K is 1."""
+    causal: bool = True
+    """Whether rows that had not arrived by the anchor do not exist."""
+    method: str | Layout = "linear"
+    """How rows combine: a method, or runs of elements with one each."""
+    outside: Outside = "hold"
+    """The value beyond the first and last row."""
+    max_gap_ns: int | None = None
+    """Values from rows farther apart are padded; None: no limit."""
+    tolerance_ns: int = 0
+    """A row this close to a target is copied."""
+    mean_window_ns: int | None = None
+    """The width of method "mean"."""
+    latency_ns: int = 0
+    """A row arrives this long after its time, at least."""
+    normalization: Normalization | None = None
+    """`y = (x - subtract) * multiply`: a number for each of the D elements, for each of the row's
+    last axis, or one for all. With `channels_first`, for each channel."""
+    normalize: str | None = None
+    """The mode that `normalization` came from; for people."""
+    out_dtype: str = "F32"
+    """The type that is written, as safetensors names it."""
+    channels_first: bool = False
+    """Whether an image [H,W,C] is written [C,H,W]."""
+    relative_to: RelativeTo | None = None
+    """The reference that is subtracted; None: the window is not relative."""
+
+    @property
+    def elements(self) -> int:
+        """D."""
+        return math.prod(self.shape)
+
+    @property
+    def torch_dtype(self) -> torch.dtype:
+        """`dtype` as torch names it."""
+        return TORCH_DTYPES[self.dtype]
+
+    @property
+    def torch_out_dtype(self) -> torch.dtype:
+        """`out_dtype` as torch names it."""
+        return TORCH_DTYPES[self.out_dtype]
+
+    @property
+    def by_rows(self) -> bool:
+        """Whether offsets count rows."""
+        return self.timeline == "rows"
+
+    @property
+    def runs(self) -> Layout:
+        """The method of each run of elements, with the run's width."""
+        return ((self.method, self.elements),) if isinstance(self.method, str) else self.method
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """The methods of its runs, each once."""
+        return tuple(dict.fromkeys(method for method, _ in self.runs))
+
+    @property
+    def is_copied(self) -> bool:
+        """Whether alignment copies its rows as bytes: it computes with five types alone."""
+        return self.torch_dtype not in _options.DTYPE_CODES
+
+    @property
+    def reaches_ahead(self) -> bool:
+        """Whether an offset lies past the anchor: a robot can't make such a window."""
+        return max(self.offsets) > 0
+
+    @property
+    def out_shape(self) -> tuple[int, ...]:
+        """The shape of a sample's values: [K, ...], or without the axis."""
+        row = (self.shape[2], *self.shape[:2]) if self.channels_first else self.shape
+        return (len(self.offsets), *row) if self.has_axis else row
+
+    @property
+    def sample_bytes(self) -> int:
+        """Bytes of the rows that a sample's values are computed from, one row an offset."""
+        return len(self.offsets) * self.elements * self.torch_dtype.itemsize
+
+    def to_fields(self) -> dict[str, Any]:
+        """Its fields as JSON holds them; numbers come back from it exactly."""
+        found = {field.name: getattr(self, field.name) for field in fields(self)}
+        scale, relative = self.normalization, self.relative_to
+        found["shape"], found["offsets"] = list(self.shape), list(self.offsets)
+        if not isinstance(self.method, str):
+            found["method"] = [list(run) for run in self.method]
+        if scale is not None:
+            found["normalization"] = {
+                name: np.asarray(numbers, np.float64).tolist()
+                for name, numbers in scale._asdict().items()
+            }
+        if relative is not None:
+            found["relative_to"] = relative._asdict() | {"columns": list(relative.columns)}
+        return found
+
+    def to_json(self) -> str:
+        """A JSON object of its fields."""
+        return json.dumps(self.to_fields())
+
+    @classmethod
+    def from_fields(cls, given: Mapping[str, Any]) -> WindowSpec:
+        """The record of fields that the library has validated."""
+        scale, relative, method = given["normalization"], given["relative_to"], given["method"]
+        return cls(
+            **dict(given)
+            | {
+                "shape": tuple(given["shape"]),
+                "offsets": tuple(given["offsets"]),
+                "method": method if isinstance(method, str) else tuple((m, n) for m, n in method),
+                "normalization": scale
+                and Normalization(*(np.array(scale[name]) for name in Normalization._fields)),
+                "relative_to": relative
+                and RelativeTo(relative["stream"], tuple(relative["columns"]), relative["causal"]),
+            }
+        )
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> WindowSpec:
+        """The record of a JSON object that the library has validated."""
+        return cls.from_fields(json.loads(text))
+
+
+def by_name(windows: Iterable[WindowSpec]) -> dict[str, WindowSpec]:
+    """Windows by their names."""
+    return {window.name: window for window in windows}
+
+
+def causal_references(windows: Iterable[WindowSpec]) -> set[str]:
+    """The streams whose value at the anchor is subtracted from another, of arrived rows."""
+    references = (window.relative_to for window in windows)
+    return {of.stream for of in references if of is not None and of.causal}
+
+
+def reads_times(window: WindowSpec, with_age: bool) -> bool:
+    """Whether a batch depends on the times of a window's rows."""
+    return with_age or not window.by_rows
+
+
+def reads_arrivals(window: WindowSpec, windows: Iterable[WindowSpec]) -> bool:
+    """Whether a batch depends on when a window's rows arrived.
+
+    Args:
+        window: One of `windows`.
+        windows: All windows of the batch.
+    """
+    return window.causal or (not window.by_rows and window.name in causal_references(windows))
