@@ -36,11 +36,11 @@ help: ## list the targets
 # ---- what the machine needs
 
 build/.compiler:
-	@cmake/need.sh '$(PYTHON)' compiler venv json
+	@tools/need.sh '$(PYTHON)' compiler venv json
 	@mkdir -p build && touch $@
 
 build/.test-libraries:
-	@cmake/need.sh '$(PYTHON)' compiler venv json gtest python-headers libusb
+	@tools/need.sh '$(PYTHON)' compiler venv json gtest python-headers libusb
 	@mkdir -p build && touch $@
 
 $(UV): | build/.compiler
@@ -62,7 +62,7 @@ $(VENV)/.test-packages: pyproject.toml $(VENV)/.demo-packages
 
 # What CUDA there is may change between two runs: looked at each time, written down where it differs.
 $(VENV)/cuda: $(VENV)/.demo-packages FORCE
-	@cmake/detect_cuda.sh '$(CUDA)' $(BIN)/python $(UV) >$@.new 2>$@.says
+	@tools/detect_cuda.sh '$(CUDA)' $(BIN)/python $(UV) >$@.new 2>$@.says
 	@if [[ -n '$(CUDA_ARCHITECTURES)' ]]; then sed -i 's/^CMAKE_CUDA_ARCHITECTURES=.*/CMAKE_CUDA_ARCHITECTURES=$(CUDA_ARCHITECTURES)/' $@.new; fi
 	@echo CMAKE_COMPILE_WARNING_AS_ERROR=$(WERROR) >>$@.new
 	@if cmp -s $@.new $@; then rm $@.new; else cat $@.says; mv $@.new $@; fi
@@ -182,7 +182,7 @@ gpu-bench: $(BUILD)/.installed ## measure on the GPU
 
 # ---- style
 
-python_files := python tests examples benchmarks cmake
+python_files := python tests examples benchmarks tools
 cpp_files = $(shell git ls-files --cached --others --exclude-standard '*.h' '*.cpp' '*.cu' '*.cuh')
 
 lint: $(BUILD)/.tests $(VENV)/.test-packages ## formatters and linters, changing nothing
@@ -191,7 +191,7 @@ lint: $(BUILD)/.tests $(VENV)/.test-packages ## formatters and linters, changing
 	$(BIN)/ruff format --quiet --check $(python_files) || failed=1; \
 	$(BIN)/mypy || failed=1; \
 	$(BIN)/clang-format --dry-run -Werror $(cpp_files) 2>&1 | sed -n 's/:.*error:.*/: make format would change it/p' | uniq || failed=1; \
-	$(BIN)/python cmake/tidy.py $(BUILD) $(JOBS) || failed=1; \
+	$(BIN)/python tools/tidy.py $(BUILD) $(JOBS) || failed=1; \
 	[[ -z $$failed ]]
 
 format: $(VENV)/.test-packages ## format everything

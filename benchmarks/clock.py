@@ -34,7 +34,7 @@ def synchronize(device: torch.device) -> None:
 def wall_seconds(
     calls: Sequence[Callable[[], object]], device: torch.device, repeats: int
 ) -> list[float]:
-    """Median wall time of each call, in loops that take turns and synchronise at their ends."""
+    """Median wall time of each call, in loops that take turns and synchronize at their ends."""
     loops = []
     for call in calls:
         call()

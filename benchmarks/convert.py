@@ -34,7 +34,7 @@ import numpy as np
 
 import robocache as rc
 from readers import CASES, FPS, Case
-from robocache.store._library import count_bytes, crc32, moments
+from robocache.store.library import count_bytes, crc32, moments
 
 MOST_BYTES = 1e9  # of a format's rows
 

@@ -18,7 +18,7 @@ import robocache as rc
 from clock import Call, Inputs
 from harness import Case
 from machine import free_bytes
-from robocache.names import Backend
+from robocache.core.names import Backend
 
 # B, [(S, D) of each stream], T
 SHAPES: list[tuple[int, list[tuple[int, int]], int]] = [

@@ -225,7 +225,7 @@ class Runner:
         timings: dict[tuple[str, str], Timing] = {}
 
         def compile_and_time(name: str, mode: str) -> None:
-            # Forget earlier shapes: one specialised graph, and no other graph's guards to walk.
+            # Forget earlier shapes: one specialized graph, and no other graph's guards to walk.
             torch.compiler.reset()
             call: Call = torch.compile(
                 case.compiled[name], fullgraph=True, dynamic=False, mode=mode

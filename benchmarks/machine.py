@@ -47,7 +47,7 @@ def environment(device: torch.device, memory_kept: bool) -> dict[str, Any]:
     root = Path(__file__).resolve().parent.parent
     git = ("git", "-C", str(root))
     commit = os.environ.get("ROBOCACHE_COMMIT") or output_of(*git, "rev-parse", "HEAD")
-    facts: dict[str, Any] = {
+    metadata: dict[str, Any] = {
         "robocache": robocache.__version__,
         "commit": commit or "unknown",
         "modified": bool(output_of(*git, "status", "--porcelain", "--untracked-files=no")),
@@ -63,7 +63,7 @@ def environment(device: torch.device, memory_kept: bool) -> dict[str, Any]:
     if device.type == "cuda":
         properties = torch.cuda.get_device_properties(device)
         query = ("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader", "-i", "0")
-        facts |= {
+        metadata |= {
             "gpu": properties.name,
             "driver": output_of(*query) or "unknown",
             "cuda": torch.version.cuda,
@@ -71,8 +71,8 @@ def environment(device: torch.device, memory_kept: bool) -> dict[str, Any]:
             "multiprocessors": properties.multi_processor_count,
         }
     else:
-        facts["allocator"] = "malloc keeps freed memory" if memory_kept else "system default"
-    return facts
+        metadata["allocator"] = "malloc keeps freed memory" if memory_kept else "system default"
+    return metadata
 
 
 def output_of(*command: str) -> str:

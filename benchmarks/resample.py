@@ -123,7 +123,7 @@ def make_inputs(
         periods = torch.arange(S, device=device) + 0.3 * (2 * noise - 1)
     else:
         periods = (S - 1) * noise.sort(dim=1).values
-        periods[:, 0], periods[:, -1] = -0.5, S - 0.5  # the ends have neighbours of their own
+        periods[:, 0], periods[:, -1] = -0.5, S - 0.5  # the ends have neighbors of their own
     if times == torch.int64:
         source_times = START_NS + (periods * PERIOD_NS).long()
         first, last = source_times[:, :1], source_times[:, -1:]

@@ -28,7 +28,7 @@ import torch
 import robocache as rc
 from clock import synchronize
 from loader import FRAMES, PERIOD_NS, STEPS, Recording
-from robocache.loader.pinned import pinned_empty
+from robocache.loader.memory.pinned import pinned_empty
 
 cuda: Any = torch.cuda
 LINK_BYTES = 1 << 28

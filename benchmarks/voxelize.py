@@ -17,7 +17,7 @@ from torch import Tensor
 import robocache as rc
 from clock import Call, Inputs
 from harness import Case
-from robocache.names import Backend, VoxelMode
+from robocache.core.names import Backend, VoxelMode
 
 # B, N: clouds and points of each; cells along each axis
 DENSE_SHAPES = [(4, 100_000, 128), (1, 500_000, 128)]
@@ -35,7 +35,7 @@ KEY_BYTES = INDEX_BYTES = 4
 
 
 def spread(shape: tuple[int, ...], cells: tuple[int, ...], generator: torch.Generator) -> Tensor:
-    """Points over the cells of a grid centred on zero, and two more on either side."""
+    """Points over the cells of a grid centered on zero, and two more on either side."""
     like: dict[str, Any] = {"generator": generator, "device": generator.device}
     axes = []
     for n in cells:

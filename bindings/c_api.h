@@ -11,7 +11,7 @@
 
 namespace robocache::c_api {
 
-/// What a function that can fail returns. `Status` in python/robocache/_library.py has the same.
+/// What a function that can fail returns. `Status` in python/robocache/core/library.py has the same.
 enum Status : int {
   kOk,
   kValueError,

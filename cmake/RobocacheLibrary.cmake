@@ -97,7 +97,7 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
       ${robocache_flags_avx2} -mavx512f -mavx512bw -mavx512dq -mavx512vl -mprefer-vector-width=512)
   target_compile_definitions(robocache PRIVATE ROBOCACHE_X86_TARGETS)
 endif()
-# Loops that choose between floating numbers vectorise in GCC only where no one asks which exceptions
+# Loops that choose between floating numbers vectorize in GCC only where no one asks which exceptions
 # they raise. Results are the same.
 set_source_files_properties(src/voxel/voxelize_cpu_kernels.cpp PROPERTIES COMPILE_OPTIONS -fno-trapping-math)
 # What gains nothing by other instruction sets is compiled for one.

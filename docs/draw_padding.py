@@ -20,7 +20,7 @@ from matplotlib.patches import Patch
 import robocache as rc
 
 # Okabe and Ito's colors, told apart by color-blind eyes.
-BLUE, GREEN, RED, GREY, SHADE = "#0072B2", "#009E73", "#D55E00", "#666666", "#F3D9CC"
+BLUE, GREEN, RED, GRAY, SHADE = "#0072B2", "#009E73", "#D55E00", "#666666", "#F3D9CC"
 TICKS = 100  # anchors per second
 LATENCY_S, MAX_GAP_S = 0.06, 0.25
 ROWS_S = np.delete(0.25 + 0.1 * np.arange(19), np.arange(9, 14))  # 0.25 s to 2.05 s, one silence
@@ -103,8 +103,8 @@ def draw(path: Path) -> None:
     axis.set_ylim(-4.6, 0.45)
     axis.set_xlabel("time, s")
     handles = [
-        Line2D([], [], color=GREY, ls="", marker="o", ms=6, label="row, measured"),
-        Line2D([], [], color=GREY, lw=1, marker=">", mfc="white", ms=5, label="row arrives"),
+        Line2D([], [], color=GRAY, ls="", marker="o", ms=6, label="row, measured"),
+        Line2D([], [], color=GRAY, lw=1, marker=">", mfc="white", ms=5, label="row arrives"),
         Line2D([], [], color="black", lw=1.2, label="anchor"),
         Line2D([], [], color=GREEN, ls="", marker="o", ms=8, label="valid, from rows"),
         Line2D([], [], color=BLUE, ls="", marker="D", ms=7, label="valid, held"),
@@ -118,9 +118,9 @@ def draw(path: Path) -> None:
 
 def draw_rows(axis: Axes, y: float) -> None:
     """The rows of camera and action, and when those of the camera arrive."""
-    axis.plot(ROWS_S, np.full(len(ROWS_S), y), "o", ms=6, color=GREY)
-    axis.hlines(np.full(len(ROWS_S), y), ROWS_S, ROWS_S + LATENCY_S, color=GREY, lw=1)
-    axis.plot(ROWS_S + LATENCY_S, np.full(len(ROWS_S), y), ">", ms=5, mfc="white", color=GREY)
+    axis.plot(ROWS_S, np.full(len(ROWS_S), y), "o", ms=6, color=GRAY)
+    axis.hlines(np.full(len(ROWS_S), y), ROWS_S, ROWS_S + LATENCY_S, color=GRAY, lw=1)
+    axis.plot(ROWS_S + LATENCY_S, np.full(len(ROWS_S), y), ">", ms=5, mfc="white", color=GRAY)
 
 
 def draw_steps(axis: Axes, y: float, sample: Sample, steps: Steps) -> None:
@@ -133,7 +133,7 @@ def draw_steps(axis: Axes, y: float, sample: Sample, steps: Steps) -> None:
     for t, newest in zip(steps.times_s[is_held], row[is_held], strict=True):
         axis.annotate(
             "", (t, y), (newest, y + 0.02),
-            arrowprops={"arrowstyle": "-|>", "color": GREY, "lw": 0.8,
+            arrowprops={"arrowstyle": "-|>", "color": GRAY, "lw": 0.8,
                         "connectionstyle": "arc3,rad=-0.25", "shrinkB": 5},
         )  # fmt: skip
     for kind, marker, color, size in (

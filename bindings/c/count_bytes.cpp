@@ -1,5 +1,5 @@
 // How often each value occurs in rows of bytes: the statistics of images, of which writing a store
-// would do little else. Part of the C API that python/robocache/store/_library.py declares.
+// would do little else. Part of the C API that python/robocache/store/library.py declares.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -9,7 +9,7 @@
 namespace {
 
 constexpr std::int64_t kValues = 256;
-// Equal neighbours would wait for each other's increment in one table.
+// Equal neighbors would wait for each other's increment in one table.
 constexpr std::int64_t kLanes = 4;
 // Rows that 32-bit counts have room for.
 constexpr std::int64_t kBlockRows = std::int64_t{1} << 30;

@@ -1,5 +1,5 @@
 // Moments of channels of floats, of rows that are in the cache: the statistics of all other streams.
-// Part of the C API that python/robocache/store/_library.py declares.
+// Part of the C API that python/robocache/store/library.py declares.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>

@@ -1,4 +1,4 @@
-// The episode store as a flat C API, which python/robocache/store/_library.py declares to ctypes.
+// The episode store as a flat C API, which python/robocache/store/library.py declares to ctypes.
 //
 // A function that can fail returns a Status; robocache_store_error() has the message. Whoever opens
 // a store closes it, after all views of its data are gone.

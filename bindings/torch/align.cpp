@@ -16,7 +16,7 @@
 namespace robocache::torch_binding {
 namespace {
 
-/// The integers of a call and its streams, as python/robocache/_options.py packs them.
+/// The integers of a call and its streams, as python/robocache/align/options.py packs them.
 struct Options {
   Outside outside;
   bool wants_valid, wants_age;

@@ -20,7 +20,7 @@ using robocache::torch_binding::voxelize_dropped;
 using robocache::torch_binding::voxelize_sparse;
 using robocache::torch_binding::voxelize_sparse_backward;
 
-// python/robocache/_options.py, _voxel_options.py and _transform_ops.py pack `options`. A string argument leaks in
+// python/robocache/align/options.py, voxel/options.py and transform/ops.py pack `options`. A string argument leaks in
 // torch 2.11, so names travel as integers.
 STABLE_TORCH_LIBRARY(robocache, library) {
   // Optional tensors of streams are in `tensors` where they are there.

@@ -1,4 +1,4 @@
-// The loader's batches as a flat C API, which python/robocache/loader/_plan.py declares to ctypes.
+// The loader's batches as a flat C API, which python/robocache/loader/plan.py declares to ctypes.
 // It is in this library, which has the kernels and torch's threads.
 //
 // A function that can fail returns a Status; robocache_batch_error() has the message. On CUDA the
@@ -53,7 +53,7 @@ struct RobocacheWindowStream {
   std::int32_t outside;
   std::int32_t out_type;
   std::int32_t channels_first;
-  std::int64_t latency_ns, max_gap_ns, tolerance_ns, mean_window_ns, pixels, colours;
+  std::int64_t latency_ns, max_gap_ns, tolerance_ns, mean_window_ns, pixels, colors;
   std::int64_t first_episode;
   RobocacheTensor reference_columns;
   std::int64_t relative_to;  // -1: none
@@ -67,7 +67,7 @@ struct RobocacheWindowOutput {
   std::int64_t* age_ns;
 };
 
-struct RobocacheBatchFacts {
+struct RobocacheBatchMetadata {
   std::int64_t *index, *episode_index, *frame_index, *task_index, *timestamp_ns;
   float* timestamp;
   std::int64_t* dataset_index;
@@ -141,26 +141,26 @@ WindowStream stream_of(const RobocacheWindowStream& from, DeviceType device) {
   if (from.tolerance_ns != 0) stream.tolerance = duration_of(from.tolerance_ns);
   stream.mean_window = duration_of(from.mean_window_ns);
   stream.pixels = from.pixels;
-  stream.colours = from.colours;
+  stream.colors = from.colors;
   stream.reference_columns = view_of(from.reference_columns, device);
   stream.relative_to = static_cast<std::int32_t>(from.relative_to);
   stream.reference_is_causal = from.reference_is_causal != 0;
   return stream;
 }
 
-/// Calls `make(outputs, facts, context)` with a call's own.
+/// Calls `make(outputs, metadata, context)` with a call's own.
 template <typename Make>
 int make_batch(const OpenPlan& open, const RobocacheWindowOutput* outputs,
-               const RobocacheBatchFacts* facts, void* cuda_stream, const Make& make) {
+               const RobocacheBatchMetadata* metadata, void* cuda_stream, const Make& make) {
   return status_of([&] {
     std::vector<robocache::WindowOutput> windows(open.streams);
     for (std::size_t i = 0; i < open.streams; ++i) {
       windows[i] = {outputs[i].values, outputs[i].row_stride, outputs[i].is_pad, outputs[i].age_ns};
     }
-    robocache::BatchFacts wanted;
-    if (facts != nullptr) {
-      wanted = {facts->index,        facts->episode_index, facts->frame_index,  facts->task_index,
-                facts->timestamp_ns, facts->timestamp,     facts->dataset_index};
+    robocache::BatchMetadata wanted;
+    if (metadata != nullptr) {
+      wanted = {metadata->index,        metadata->episode_index, metadata->frame_index,  metadata->task_index,
+                metadata->timestamp_ns, metadata->timestamp,     metadata->dataset_index};
     }
     make(windows.data(), wanted, open.context(cuda_stream));
   });
@@ -203,14 +203,14 @@ ROBOCACHE_C_API int robocache_batch_plan_open(const RobocacheWindowStream* strea
 
 ROBOCACHE_C_API void robocache_batch_plan_close(void* plan) { delete static_cast<OpenPlan*>(plan); }
 
-/// `facts` may be null.
+/// `metadata` may be null.
 ROBOCACHE_C_API int robocache_batch_plan_gather(void* plan, const std::int64_t* indices,
                                                 std::int64_t size,
                                                 const RobocacheWindowOutput* outputs,
-                                                const RobocacheBatchFacts* facts,
+                                                const RobocacheBatchMetadata* metadata,
                                                 void* cuda_stream) {
   const OpenPlan& open = *static_cast<OpenPlan*>(plan);
-  return make_batch(open, outputs, facts, cuda_stream,
+  return make_batch(open, outputs, metadata, cuda_stream,
                     [&](const auto* windows, const auto& wanted, const auto& context) {
                       open.plan.gather(indices, size, windows, wanted, context);
                     });
@@ -218,9 +218,9 @@ ROBOCACHE_C_API int robocache_batch_plan_gather(void* plan, const std::int64_t* 
 
 ROBOCACHE_C_API int robocache_batch_plan_next(void* plan, std::int64_t* state, std::int64_t size,
                                               const RobocacheWindowOutput* outputs,
-                                              const RobocacheBatchFacts* facts, void* cuda_stream) {
+                                              const RobocacheBatchMetadata* metadata, void* cuda_stream) {
   const OpenPlan& open = *static_cast<OpenPlan*>(plan);
-  return make_batch(open, outputs, facts, cuda_stream,
+  return make_batch(open, outputs, metadata, cuda_stream,
                     [&](const auto* windows, const auto& wanted, const auto& context) {
                       open.plan.next(state, size, windows, wanted, context);
                     });

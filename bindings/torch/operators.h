@@ -49,7 +49,7 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor> voxelize_sparse(
 Tensor voxelize_sparse_backward(Tensor grad, std::optional<Tensor> features, Tensor point_to_voxel,
                                 Tensor counts, int64_t options);
 
-// Transforms: options are those of python/robocache/_transform_ops.py.
+// Transforms: options are those of python/robocache/transform/ops.py.
 
 /// x: [N, width of the source]. Gives [N, width of the target].
 Tensor convert_rotation(Tensor x, int64_t options);

@@ -14,7 +14,7 @@
 namespace robocache::torch_binding {
 namespace {
 
-// `options`, as python/robocache/_transform_ops.py packs them.
+// `options`, as python/robocache/transform/ops.py packs them.
 
 RotationForm source_of(std::int64_t options) { return static_cast<RotationForm>(options & 0xf); }
 RotationForm target_of(std::int64_t options) {

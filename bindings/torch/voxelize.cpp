@@ -13,7 +13,7 @@
 namespace robocache::torch_binding {
 namespace {
 
-/// `options`, as python/robocache/_voxel_options.py packs it.
+/// `options`, as python/robocache/voxel/options.py packs it.
 struct Options {
   VoxelMode mode;
   std::optional<DataType> out_type;      // absent: as the features

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from pusht import task
 
-# Okabe and Ito's colours, told apart by colour-blind eyes.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")
-BLACK, GREY, LIGHT = "#222222", "#AAAAAA", "#DDDDDD"
+# Okabe and Ito's colors, told apart by color-blind eyes.
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")
+BLACK, GRAY, LIGHT = "#222222", "#AAAAAA", "#DDDDDD"
 
 Curves = Mapping[str, tuple[Sequence[float], Sequence[float]]]  # by loader: seconds, losses
 
@@ -47,9 +47,9 @@ def draw(curves: Curves, chunks: Chunks, folder: Path) -> Path:
             axis.set_axis_off()
     handles = [
         Line2D([], [], color=BLACK, lw=2, marker=".", label="recorded actions"),
-        Line2D([], [], color=COLOURS[0], lw=1, label="predicted, several draws"),
-        Line2D([], [], color=COLOURS[1], marker="o", ls="", label="pusher"),
-        Line2D([], [], color=GREY, lw=1, ls="--", label="goal"),
+        Line2D([], [], color=COLORS[0], lw=1, label="predicted, several draws"),
+        Line2D([], [], color=COLORS[1], marker="o", ls="", label="pusher"),
+        Line2D([], [], color=GRAY, lw=1, ls="--", label="goal"),
     ]
     right.legend(handles=handles, loc="outside upper center", ncols=4, frameon=False)
     path = folder / "training.png"
@@ -58,8 +58,8 @@ def draw(curves: Curves, chunks: Chunks, folder: Path) -> Path:
 
 
 def draw_losses(axis: Axes, curves: Curves) -> None:
-    for (loader, (seconds, losses)), colour in zip(curves.items(), COLOURS, strict=False):
-        axis.plot(seconds, losses, color=colour, lw=1.6, label=loader)
+    for (loader, (seconds, losses)), color in zip(curves.items(), COLORS, strict=False):
+        axis.plot(seconds, losses, color=color, lw=1.6, label=loader)
     axis.set_yscale("log")
     axis.set_xlabel("training, s")
     axis.set_ylabel("loss on held-out episodes")
@@ -70,11 +70,11 @@ def draw_losses(axis: Axes, curves: Curves) -> None:
 
 def draw_chunk(axis: Axes, chunks: Chunks, i: int) -> None:
     state = chunks.states[i, -1].astype(np.float64)
-    axis.fill(*outline(task.GOAL), fill=False, ec=GREY, ls="--")
+    axis.fill(*outline(task.GOAL), fill=False, ec=GRAY, ls="--")
     axis.fill(*outline(state[2:]), fc=LIGHT)
-    axis.add_artist(Circle((state[0], state[1]), task.RADIUS, fc=COLOURS[1], alpha=0.8))
+    axis.add_artist(Circle((state[0], state[1]), task.RADIUS, fc=COLORS[1], alpha=0.8))
     for chunk in chunks.predicted[i]:
-        axis.plot(*chunk.T, color=COLOURS[0], lw=1, alpha=0.6)
+        axis.plot(*chunk.T, color=COLORS[0], lw=1, alpha=0.6)
     axis.plot(*chunks.recorded[i][chunks.is_real[i]].T, color=BLACK, lw=2, marker=".", ms=5)
     axis.set_xlim(0, task.TABLE)
     axis.set_ylim(task.TABLE, 0)

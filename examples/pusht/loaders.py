@@ -2,7 +2,7 @@
 
 A sample stands at a row of an episode: the last two states, and sixteen actions from the row before
 on. Rows outside the episode are its first or last one, and do not count in the loss. A batch is on
-the device, normalised to [-1, 1]: "state" [B,2,5], "action" [B,16,2] float32, "is_pad" [B,16] bool.
+the device, normalized to [-1, 1]: "state" [B,2,5], "action" [B,16,2] float32, "is_pad" [B,16] bool.
 """
 
 from __future__ import annotations
@@ -198,7 +198,7 @@ def load(
 
 
 def prepare(batches: Iterator[Any], data: Data, found: Callable[[Any], Batch]) -> Iterator[Batch]:
-    """To the device, and normalised there."""
+    """To the device, and normalized there."""
     scales = data.scales()
     for loaded in batches:
         batch = {

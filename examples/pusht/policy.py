@@ -53,7 +53,7 @@ class DiffusionPolicy(nn.Module):
     """From states [B,So,Ds] and noisy actions [B,Sa,Da] to their velocity, of actions into noise.
 
     Args:
-        state_shape: Steps and channels of the states, normalised to [-1, 1].
+        state_shape: Steps and channels of the states, normalized to [-1, 1].
         action_shape: Those of the actions.
         width: Of the network.
         depth: Its blocks.
@@ -109,7 +109,7 @@ class DiffusionPolicy(nn.Module):
 
     @torch.no_grad()
     def act(self, states: Tensor, random: torch.Generator) -> Tensor:
-        """Chunks of actions [B,Sa,Da] for states [B,So,Ds], normalised both."""
+        """Chunks of actions [B,Sa,Da] for states [B,So,Ds], normalized both."""
         size = (len(states), *self.action_shape)
         actions = clean = torch.randn(size, device=states.device, generator=random)
         levels = torch.linspace(NOISES - 1, 0, STEPS).round().long().tolist()

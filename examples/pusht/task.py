@@ -33,7 +33,7 @@ TABLE = 512.0
 RADIUS = 15.0  # of the pusher
 GOAL = np.array([256.0, 256.0, np.pi / 4])
 
-# The T's bar and stem as (centre, half size), from the centre of mass; ORIGIN: its bar's edge.
+# The T's bar and stem as (center, half size), from the center of mass; ORIGIN: its bar's edge.
 ORIGIN = np.array([0.0, -40.7])
 BOXES = (
     (np.array([0.0, -25.7]), np.array([60.0, 15.0])),
@@ -42,8 +42,8 @@ BOXES = (
 OUTLINE = np.array(
     [[-60, 0], [60, 0], [60, 30], [15, 30], [15, 120], [-15, 120], [-15, 30], [-60, 30]], float
 )  # from the middle of the bar's outer edge
-TURN = 40.0  # divides a torque into a force: the block's mean distance from its centre of mass
-AROUND = 112.0  # from the centre of mass, the pusher is clear of the block however that is turned
+TURN = 40.0  # divides a torque into a force: the block's mean distance from its center of mass
+AROUND = 112.0  # from the center of mass, the pusher is clear of the block however that is turned
 
 READY = RADIUS + 10  # from a point of the outline: where a push begins
 CLEAR = 2.0  # that the pusher keeps from the block, on its way there
@@ -75,11 +75,11 @@ def wrap(angles: Floats) -> Floats:
 
 
 def distance_to_block(points: Floats) -> tuple[Floats, Floats]:
-    """Of points outside it, seen from its centre of mass: distances [...] and normals [...,2]."""
+    """Of points outside it, seen from its center of mass: distances [...] and normals [...,2]."""
     best = np.full(points.shape[:-1], np.inf)
     normals = np.zeros(points.shape)
-    for centre, half in BOXES:
-        away = points - centre
+    for center, half in BOXES:
+        away = points - center
         past = np.abs(away) - half
         outside = np.maximum(past, 0)
         distance = np.linalg.norm(outside, axis=-1)
@@ -97,15 +97,15 @@ class Table:
 
     def __init__(self, episodes: int, random: np.random.Generator) -> None:
         self.angle = random.uniform(-np.pi, np.pi, episodes)
-        self.centre = random.uniform(150, TABLE - 150, (episodes, 2))
+        self.center = random.uniform(150, TABLE - 150, (episodes, 2))
         bearing = random.uniform(-np.pi, np.pi, episodes)
         far = random.uniform(AROUND, 1.5 * AROUND, episodes)
-        self.pusher = self.centre + rotate(np.stack([far, 0 * far], -1), bearing)
+        self.pusher = self.center + rotate(np.stack([far, 0 * far], -1), bearing)
         self.velocity = np.zeros((episodes, 2))
 
     def states(self) -> Floats:
         """[E,5]."""
-        origin = self.centre + rotate(ORIGIN, self.angle)
+        origin = self.center + rotate(ORIGIN, self.angle)
         return np.concatenate([self.pusher, origin, self.angle[:, None] % (2 * np.pi)], -1)
 
     def step(self, actions: Floats) -> None:
@@ -120,20 +120,20 @@ class Table:
 
     def _push(self) -> None:
         """Moves the blocks that pushers have run into."""
-        seen = rotate(self.pusher - self.centre, -self.angle)
+        seen = rotate(self.pusher - self.center, -self.angle)
         distance, normal = distance_to_block(seen)
         depth = np.maximum(RADIUS - distance, 0)
         contact = seen - normal * distance[:, None]
         lever = cross(contact, -normal) / TURN
         move = depth / (1 + lever**2)
-        self.centre += rotate(-normal, self.angle) * move[:, None]
+        self.center += rotate(-normal, self.angle) * move[:, None]
         self.angle += move * lever / TURN
 
     def errors(self) -> Floats:
         """[E,3]: what the block still has to go, and to turn times TURN."""
         angle = wrap(GOAL[2] - self.angle)
         goal = GOAL[:2] - rotate(ORIGIN, GOAL[2])
-        return np.concatenate([goal - self.centre, TURN * angle[:, None]], -1)
+        return np.concatenate([goal - self.center, TURN * angle[:, None]], -1)
 
     def reached(self, distance: float = REACHED[0], angle: float = REACHED[1]) -> NDArray[np.bool_]:
         """[E]: whether the block is at its goal."""
@@ -175,7 +175,7 @@ class Demonstrator:
 
     def actions(self, table: Table) -> Floats:
         """[E,2]: where the pushers shall go."""
-        seen = rotate(table.pusher - table.centre, -table.angle)
+        seen = rotate(table.pusher - table.center, -table.angle)
         error = table.errors()
         error = np.concatenate([rotate(error[:, :2], -table.angle), error[:, 2:]], -1)
         choice, left = self._choose(seen, error)
@@ -188,7 +188,7 @@ class Demonstrator:
         push = point + normal * (RADIUS - np.minimum(1.2 * left + 6, FAST))[:, None]
         ready = point + normal * READY
         wanted = np.where(is_there[:, None], push, self._way(seen, ready))
-        return np.clip(table.centre + rotate(wanted, table.angle), 0, TABLE)
+        return np.clip(table.center + rotate(wanted, table.angle), 0, TABLE)
 
     def _choose(self, seen: Floats, error: Floats) -> tuple[NDArray[np.int64], Floats]:
         """Where a push takes away most of the error, and how much; a long way counts against it."""

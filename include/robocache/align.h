@@ -36,7 +36,7 @@ enum class Outside : std::uint8_t {
   kExtrapolate,  // linear runs go on along the two nearest rows; everything else holds
 };
 
-/// A run of neighbouring channels that are combined alike. A slerp run has four channels.
+/// A run of neighboring channels that are combined alike. A slerp run has four channels.
 struct Run {
   Method method = Method::kLinear;
   std::int64_t channels = 0;

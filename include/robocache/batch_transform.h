@@ -1,4 +1,4 @@
-// What a batch goes through after it was aligned and normalised: a policy spec's transforms, which
+// What a batch goes through after it was aligned and normalized: a policy spec's transforms, which
 // are `rc.transforms` in Python. docs/transforms.md says what each does, and what it does to masks.
 //
 // A key is a stream's name, or that of a group whose streams stand side by side. Its values are

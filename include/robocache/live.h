@@ -57,7 +57,7 @@ struct LiveStream {
   Outside outside = Outside::kHold;
 
   // (x - subtract) * multiply, each of [D], of the row's last axis, of one number, or empty; with
-  // `channels_first` one number a colour, or one.
+  // `channels_first` one number a color, or one.
   std::vector<double> subtract, multiply;
   DataType out_type = DataType::kFloat32;  // types that alignment does not compute with: dtype
 

@@ -93,11 +93,11 @@ struct WindowStream {
   ConstTensorView multiply;
   DataType out_type = DataType::kFloat32;
 
-  // Images, D = pixels * colours, whose rows [pixels, colours] are written as [colours, pixels]:
-  // uint8, of one to four colours, by linear, previous or nearest. Subtract and multiply are
-  // [colours] of float64 then, and are worked in it: x / 255 comes out as others divide it.
+  // Images, D = pixels * colors, whose rows [pixels, colors] are written as [colors, pixels]:
+  // uint8, of one to four colors, by linear, previous or nearest. Subtract and multiply are
+  // [colors] of float64 then, and are worked in it: x / 255 comes out as others divide it.
   bool channels_first = false;
-  std::int64_t pixels = 0, colours = 0;
+  std::int64_t pixels = 0, colors = 0;
 
   // The number of the stream in the plan that this one is relative to; -1: none. That one is not
   // relative itself, and has at most kMaxReferenceChannels; neither is of images whose channels
@@ -124,8 +124,8 @@ struct WindowOutput {
   std::int64_t* age_ns = nullptr;
 };
 
-/// Where the facts of a batch's samples are written: [B] each, all optional.
-struct BatchFacts {
+/// Where the metadata of a batch's samples are written: [B] each, all optional.
+struct BatchMetadata {
   std::int64_t* index = nullptr;          // of the anchor
   std::int64_t* episode_index = nullptr;  // in the store
   std::int64_t* frame_index = nullptr;    // the anchor's frame
@@ -194,11 +194,11 @@ class ROBOCACHE_API BatchPlan {
   /// Writes the samples `indices` ([size] int64, in the context's memory), in that order.
   /// `outputs`: one for each stream.
   ///
-  /// An index outside [0,A) is an error on the CPU; on CUDA it gives zeros, all padding, and facts
+  /// An index outside [0,A) is an error on the CPU; on CUDA it gives zeros, all padding, and metadata
   /// of 0 with index -1. Throws ValueError before anything is written, and DeviceError where the
   /// launch fails. On CUDA this is one launch.
   void gather(const std::int64_t* indices, std::int64_t size, const WindowOutput* outputs,
-              const BatchFacts& facts, const ExecutionContext& context) const;
+              const BatchMetadata& metadata, const ExecutionContext& context) const;
 
   /// Writes the next `size` samples of this rank, and moves the state on: past a whole batch of
   /// every rank, and into the next epoch where fewer places are left than make another batch
@@ -208,7 +208,7 @@ class ROBOCACHE_API BatchPlan {
   /// batch size, or less at the end of an epoch. Another one is an error on the CPU; on CUDA, where
   /// nobody looks, samples past the end are made as `gather` makes those out of range.
   void next(std::int64_t* state, std::int64_t size, const WindowOutput* outputs,
-            const BatchFacts& facts, const ExecutionContext& context) const;
+            const BatchMetadata& metadata, const ExecutionContext& context) const;
 
   /// The size of the batch at a position, for this rank. Throws ValueError for a position that
   /// `next` does not leave.

@@ -1,5 +1,5 @@
 // What a policy was trained on: the streams of a loader's batch, their windows and how they were
-// aligned and normalised. A file of JSON, policy_spec.json, which `loader.spec().save(path)` writes
+// aligned and normalized. A file of JSON, policy_spec.json, which `loader.spec().save(path)` writes
 // in Python; docs/live.md says what each field means, docs/policy_spec.schema.json what it may be.
 #pragma once
 

@@ -60,8 +60,8 @@ struct VoxelGrid {
   VoxelGeometry geometry;
 };
 
-/// Moves a grid's origin so that its centre is at zero.
-inline void centre_on_zero(VoxelGrid& grid) {
+/// Moves a grid's origin so that its center is at zero.
+inline void center_on_zero(VoxelGrid& grid) {
   for (int axis = 0; axis < 3; ++axis) {
     grid.geometry.origin[axis] =
         -(static_cast<double>(grid.shape[axis]) * grid.geometry.voxel_size[axis]) / 2;

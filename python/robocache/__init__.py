@@ -10,50 +10,50 @@ import logging
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from robocache import transforms as transforms
-    from robocache._config import config as config
-    from robocache._library import BuildInfo as BuildInfo
-    from robocache._library import build_info as build_info
-    from robocache._metrics import Metrics as Metrics
-    from robocache._metrics import metrics as metrics
-    from robocache.aligned.align import align as align
+    from robocache.align.fuse import Stream as Stream
+    from robocache.align.fuse import fuse as fuse
+    from robocache.align.fuse import fuse_multimodal as fuse_multimodal
+    from robocache.align.resample import resample_trajectories as resample_trajectories
     from robocache.conversion import Conversion as Conversion
     from robocache.conversion import convert as convert
-    from robocache.deltas import absolute_from as absolute_from
-    from robocache.deltas import absolute_to_delta as absolute_to_delta
-    from robocache.deltas import delta_to_absolute as delta_to_absolute
-    from robocache.deltas import relative_to as relative_to
+    from robocache.core.config import config as config
+    from robocache.core.library import BuildInfo as BuildInfo
+    from robocache.core.library import build_info as build_info
     from robocache.export import export_lerobot as export_lerobot
-    from robocache.fusion import Stream as Stream
-    from robocache.fusion import fuse as fuse
-    from robocache.fusion import fuse_multimodal as fuse_multimodal
-    from robocache.jax_batch import jax_batch as jax_batch
-    from robocache.live import LiveAligner as LiveAligner
-    from robocache.live_stats import LiveStats as LiveStats
+    from robocache.live.aligner import LiveAligner as LiveAligner
+    from robocache.live.replay import Replay as Replay
+    from robocache.live.replay import replay_store as replay_store
+    from robocache.live.stats import LiveStats as LiveStats
     from robocache.loader.compute_stats import compute_stats as compute_stats
+    from robocache.loader.jax_batch import jax_batch as jax_batch
     from robocache.loader.loader import Loader as Loader
+    from robocache.loader.metrics import Metrics as Metrics
+    from robocache.loader.metrics import metrics as metrics
+    from robocache.loader.policy_spec import PolicySpec as PolicySpec
+    from robocache.loader.prometheus import MetricsCollector as MetricsCollector
     from robocache.loader.relative import Relative as Relative
     from robocache.loader.stats import LoaderStats as LoaderStats
-    from robocache.normalizer.normalizer import Normalizer as Normalizer
-    from robocache.normalizer.window_statistics import WindowStatistics as WindowStatistics
-    from robocache.policy_spec import PolicySpec as PolicySpec
-    from robocache.poses import absolute_pose as absolute_pose
-    from robocache.poses import convert_rotation as convert_rotation
-    from robocache.poses import relative_pose as relative_pose
-    from robocache.prometheus import MetricsCollector as MetricsCollector
-    from robocache.replay import Replay as Replay
-    from robocache.replay import replay_store as replay_store
-    from robocache.resample import resample_trajectories as resample_trajectories
+    from robocache.normalization.formulas import Normalization as Normalization
+    from robocache.normalization.formulas import normalization as normalization
+    from robocache.normalization.normalizer import Normalizer as Normalizer
+    from robocache.normalization.window_statistics import WindowStatistics as WindowStatistics
     from robocache.store.episode_store import EpisodeStore as EpisodeStore
     from robocache.store.errors import StoreError as StoreError
     from robocache.store.merge import merge_stores as merge_stores
-    from robocache.store.normalization import Normalization as Normalization
-    from robocache.store.normalization import normalization as normalization
     from robocache.store.shard import ShardWriter as ShardWriter
     from robocache.store.writer import StoreWriter as StoreWriter
-    from robocache.voxelize import SparseVoxels as SparseVoxels
-    from robocache.voxelize import voxelize_point_cloud as voxelize_point_cloud
-    from robocache.voxelize import voxelize_sparse as voxelize_sparse
+    from robocache.timeline.align import align as align
+    from robocache.transform import transforms
+    from robocache.transform.delta import absolute_from as absolute_from
+    from robocache.transform.delta import absolute_to_delta as absolute_to_delta
+    from robocache.transform.delta import delta_to_absolute as delta_to_absolute
+    from robocache.transform.delta import relative_to as relative_to
+    from robocache.transform.rotation import absolute_pose as absolute_pose
+    from robocache.transform.rotation import convert_rotation as convert_rotation
+    from robocache.transform.rotation import relative_pose as relative_pose
+    from robocache.voxel.voxelize import SparseVoxels as SparseVoxels
+    from robocache.voxel.voxelize import voxelize_point_cloud as voxelize_point_cloud
+    from robocache.voxel.voxelize import voxelize_sparse as voxelize_sparse
 
     __version__: str
 
@@ -109,50 +109,50 @@ __all__ = [
 logging.getLogger(__name__).addHandler(logging.NullHandler())
 
 _HOME = {
-    "BuildInfo": "robocache._library",
+    "BuildInfo": "robocache.core.library",
     "Conversion": "robocache.conversion",
     "EpisodeStore": "robocache.store.episode_store",
-    "LiveAligner": "robocache.live",
-    "LiveStats": "robocache.live_stats",
+    "LiveAligner": "robocache.live.aligner",
+    "LiveStats": "robocache.live.stats",
     "Loader": "robocache.loader.loader",
     "LoaderStats": "robocache.loader.stats",
-    "Metrics": "robocache._metrics",
-    "MetricsCollector": "robocache.prometheus",
-    "Normalization": "robocache.store.normalization",
-    "Normalizer": "robocache.normalizer.normalizer",
-    "PolicySpec": "robocache.policy_spec",
+    "Metrics": "robocache.loader.metrics",
+    "MetricsCollector": "robocache.loader.prometheus",
+    "Normalization": "robocache.normalization.formulas",
+    "Normalizer": "robocache.normalization.normalizer",
+    "PolicySpec": "robocache.loader.policy_spec",
     "Relative": "robocache.loader.relative",
-    "Replay": "robocache.replay",
+    "Replay": "robocache.live.replay",
     "ShardWriter": "robocache.store.shard",
-    "SparseVoxels": "robocache.voxelize",
+    "SparseVoxels": "robocache.voxel.voxelize",
     "StoreError": "robocache.store.errors",
     "StoreWriter": "robocache.store.writer",
-    "Stream": "robocache.fusion",
-    "WindowStatistics": "robocache.normalizer.window_statistics",
-    "absolute_from": "robocache.deltas",
-    "absolute_pose": "robocache.poses",
-    "absolute_to_delta": "robocache.deltas",
-    "align": "robocache.aligned.align",
-    "build_info": "robocache._library",
+    "Stream": "robocache.align.fuse",
+    "WindowStatistics": "robocache.normalization.window_statistics",
+    "absolute_from": "robocache.transform.delta",
+    "absolute_pose": "robocache.transform.rotation",
+    "absolute_to_delta": "robocache.transform.delta",
+    "align": "robocache.timeline.align",
+    "build_info": "robocache.core.library",
     "compute_stats": "robocache.loader.compute_stats",
-    "config": "robocache._config",
+    "config": "robocache.core.config",
     "convert": "robocache.conversion",
-    "convert_rotation": "robocache.poses",
-    "delta_to_absolute": "robocache.deltas",
+    "convert_rotation": "robocache.transform.rotation",
+    "delta_to_absolute": "robocache.transform.delta",
     "export_lerobot": "robocache.export",
-    "fuse": "robocache.fusion",
-    "fuse_multimodal": "robocache.fusion",
-    "jax_batch": "robocache.jax_batch",
+    "fuse": "robocache.align.fuse",
+    "fuse_multimodal": "robocache.align.fuse",
+    "jax_batch": "robocache.loader.jax_batch",
     "merge_stores": "robocache.store.merge",
-    "metrics": "robocache._metrics",
-    "normalization": "robocache.store.normalization",
-    "replay_store": "robocache.replay",
-    "relative_pose": "robocache.poses",
-    "relative_to": "robocache.deltas",
-    "resample_trajectories": "robocache.resample",
-    "transforms": "robocache.transforms",
-    "voxelize_point_cloud": "robocache.voxelize",
-    "voxelize_sparse": "robocache.voxelize",
+    "metrics": "robocache.loader.metrics",
+    "normalization": "robocache.normalization.formulas",
+    "replay_store": "robocache.live.replay",
+    "relative_pose": "robocache.transform.rotation",
+    "relative_to": "robocache.transform.delta",
+    "resample_trajectories": "robocache.align.resample",
+    "transforms": "robocache.transform.transforms",
+    "voxelize_point_cloud": "robocache.voxel.voxelize",
+    "voxelize_sparse": "robocache.voxel.voxelize",
 }
 
 

@@ -9,13 +9,13 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "align/align_cuda.h"
+#include "align/align_launch.cuh"
 #include "align/backends.h"
 #include "align/contribute.h"
 #include "align/episode.h"
-#include "align/search_cuda.h"
-#include "core/launch_cuda.h"
-#include "core/lower_bound_cuda.h"
+#include "align/search.cuh"
+#include "core/launch.cuh"
+#include "core/lower_bound.cuh"
 #include "core/workspace.h"
 
 namespace robocache {

@@ -17,7 +17,7 @@ std::int64_t first_unordered(const StreamPlan& plan, std::int64_t b) {
   with_time_type(plan.time_type, [&](auto tag) {
     using Time = typename decltype(tag)::type;
     const auto episode = times_of<Time>(plan, b, episode_of(plan, b));
-    // Counting first lets the loop be vectorised; only a faulty recording is read twice.
+    // Counting first lets the loop be vectorized; only a faulty recording is read twice.
     std::int64_t unordered = episode.count > 0 && !(episode[0] <= episode[0]) ? 1 : 0;
     if (episode.stride == 1) {
       const Time* times = episode.times;

@@ -1,16 +1,16 @@
 // The CUDA backend: any number of streams in one launch that searches, combines and masks. How
-// blocks share out the work is drawn in tiling_cuda.h; what they do with a stream is plain_cuda.h's
-// or runs_cuda.h's. Streams of very large sizes or strides are align_wide_cuda.cu's.
+// blocks share out the work is drawn in tiling.cuh; what they do with a stream is lerp_tile.cuh's
+// or layout_tile.cuh's. Streams of very large sizes or strides are align_wide_cuda.cu's.
 #include <cuda_runtime.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <vector>
 
-#include "align/align_cuda.h"
+#include "align/align_launch.cuh"
 #include "align/narrow_plan.h"
-#include "align/share_cuda.h"
-#include "core/early_launch_cuda.h"
+#include "align/tile_dispatch.cuh"
+#include "core/early_launch.cuh"
 
 namespace robocache {
 namespace cuda {

@@ -7,9 +7,9 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "align/align_cuda.h"
-#include "align/runs_cuda.h"
-#include "core/early_launch_cuda.h"
+#include "align/align_launch.cuh"
+#include "align/layout_tile.cuh"
+#include "core/early_launch.cuh"
 
 namespace robocache::cuda {
 namespace {

@@ -21,7 +21,7 @@ constexpr bool kIsSame<A, A> = true;
 
 // Values pass through the compute type a stretch of channels at a time, small enough for the first
 // cache, so that code is compiled per type of values and per type of output, not per pair of them,
-// and every loop is one that vectorises.
+// and every loop is one that vectorizes.
 constexpr std::int64_t kStretch = 256;
 
 /// Channels [first, first + count) of a row in the compute type: in `buffer`, or where they are.
@@ -48,7 +48,7 @@ void round_stretch(const Compute* __restrict from, std::int64_t count, void* out
   for (std::int64_t i = 0; i < count; ++i) to[i] = Round<Out>::from(from[i]);
 }
 
-/// A stretch from row `a`, or rows `a` and `b`, of values that are neighbours in memory, into an
+/// A stretch from row `a`, or rows `a` and `b`, of values that are neighbors in memory, into an
 /// output of their own type, unscaled: the usual case, in one loop.
 template <typename Compute, typename Value>
 inline __attribute__((always_inline)) void lerp_stretch(const void* values, std::int64_t row_a,

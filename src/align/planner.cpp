@@ -144,7 +144,7 @@ RunTable CallPlan::runs(std::size_t stream) const {
   return {runs_.data() + range.first, range.count, range.units};
 }
 
-/// A stream's layout, neighbours of one kind merged, or its one method.
+/// A stream's layout, neighbors of one kind merged, or its one method.
 void CallPlan::add_runs(const Stream& stream, const CheckedStream& checked) {
   RunRange range{runs_.size(), 0, 0};
   std::int64_t channel = 0;

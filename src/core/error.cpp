@@ -5,7 +5,7 @@
 namespace robocache {
 
 // Defined here so that each class has one type_info, which exceptions that cross the border of a
-// shared library are recognised by.
+// shared library are recognized by.
 ValueError::~ValueError() = default;
 TypeError::~TypeError() = default;
 DeviceError::~DeviceError() = default;

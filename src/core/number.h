@@ -46,7 +46,7 @@ ROBOCACHE_HOST_DEVICE float widen(Float16 x) {
   // Exponent and mantissa are moved into place and the exponent's bias set right. A subnormal,
   // m steps of 2^-24, so reads as 2^-14 + m steps with the exponent one higher, less 2^-14: no
   // denormal float32 comes up, which a caller's thread may be set to flush. The choice is by masks,
-  // as compilers make a branch of one between floating results, and loops do not vectorise.
+  // as compilers make a branch of one between floating results, and loops do not vectorize.
   const std::int32_t half = x.bits & 0x7fff;
   const std::uint32_t sign = static_cast<std::uint32_t>(x.bits & 0x8000u) << 16;
   const std::uint32_t rebias = half >= 0x7c00 ? 0x70000000u : 0x38000000u;  // infinity, NaN; or not

@@ -109,7 +109,7 @@ void check_window(const LiveStream& stream) {
     const auto count = static_cast<std::int64_t>(scale.size());
     const std::int64_t last = stream.shape.empty() ? 1 : stream.shape.back();
     if (count <= 1 || count == numbers || count == last) return;
-    const char* const letter = stream.channels_first ? "colours" : "D";
+    const char* const letter = stream.channels_first ? "colors" : "D";
     throw_value_error(name(option), bracket({dimension(letter, numbers)}),
                       bracket({std::to_string(scale.size())}));
   };

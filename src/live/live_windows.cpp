@@ -175,7 +175,7 @@ WindowStream LiveWindows::planned(Window& window) const {
       window.reference != nullptr ? window.reference->type : planned_type(stream, stream.out_type);
   if (stream.channels_first) {
     made.channels_first = true;
-    made.colours = stream.shape[2];
+    made.colors = stream.shape[2];
     made.pixels = stream.shape[0] * stream.shape[1];
   }
   return made;
@@ -215,7 +215,7 @@ void LiveWindows::plan() {
     output.is_pad = reinterpret_cast<bool*>(&outputs);
     output.age_ns = anchor_;
   }
-  call_ = prepared_->call(&index_, nullptr, 1, outputs.data(), BatchFacts{}, context);
+  call_ = prepared_->call(&index_, nullptr, 1, outputs.data(), BatchMetadata{}, context);
   call_.call.count = static_cast<std::int64_t>(made_);
   for (std::size_t i = 0; i < made_; ++i) {
     if (windows_[i]->relative_to < 0) continue;

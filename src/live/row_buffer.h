@@ -14,7 +14,7 @@ namespace robocache {
 /// The newest rows of one stream, of every robot: so many that a window reaches no farther, in
 /// order of their times, equal ones in the order in which they arrived.
 ///
-/// The loader's windows read rows that are neighbours in memory. So each row is there twice, C rows
+/// The loader's windows read rows that are neighbors in memory. So each row is there twice, C rows
 /// apart, and any C rows that follow each other in the ring of C do so in memory as well, however
 /// it has turned:
 ///

@@ -28,7 +28,7 @@ class RowTransform {
 /// The shape of a scale as it lies against the end of a row's.
 std::vector<std::int64_t> without_leading_ones(const std::vector<std::int64_t>& shape);
 
-/// Of a planned transform, for rows of a shape; one that normalises has one scale.
+/// Of a planned transform, for rows of a shape; one that normalizes has one scale.
 std::unique_ptr<RowTransform> make_row_transform(const BatchTransform& transform,
                                                  const std::vector<std::int64_t>& shape);
 

@@ -37,25 +37,25 @@ ROBOCACHE_HOST_DEVICE Sample draw(const DrawPlan& plan, std::int64_t b) {
   return {index, anchor};
 }
 
-/// Writes the facts of sample b, each where it is wanted.
-ROBOCACHE_HOST_DEVICE void write_facts(const DrawPlan& plan, const BatchFacts& facts,
+/// Writes the metadata of sample b, each where it is wanted.
+ROBOCACHE_HOST_DEVICE void write_metadata(const DrawPlan& plan, const BatchMetadata& metadata,
                                        const Sample& sample, std::int64_t b) {
   const bool exists = sample.index >= 0;
   const std::int64_t* const episode = plan.episodes + 4 * std::int64_t{sample.anchor.episode};
   const auto write = [b](std::int64_t* to, std::int64_t fact) {
     if (to != nullptr) to[b] = fact;
   };
-  write(facts.index, sample.index);
-  write(facts.episode_index, exists ? episode[0] : 0);
-  write(facts.frame_index, sample.anchor.frame);
-  write(facts.task_index, exists ? episode[1] : 0);
-  write(facts.timestamp_ns, sample.anchor.time_ns);
-  write(facts.dataset_index, exists ? episode[3] : 0);
-  if (facts.timestamp != nullptr) {
+  write(metadata.index, sample.index);
+  write(metadata.episode_index, exists ? episode[0] : 0);
+  write(metadata.frame_index, sample.anchor.frame);
+  write(metadata.task_index, exists ? episode[1] : 0);
+  write(metadata.timestamp_ns, sample.anchor.time_ns);
+  write(metadata.dataset_index, exists ? episode[3] : 0);
+  if (metadata.timestamp != nullptr) {
     const auto since_start =
         static_cast<std::int64_t>(static_cast<std::uint64_t>(sample.anchor.time_ns) -
                                   static_cast<std::uint64_t>(exists ? episode[2] : 0));
-    facts.timestamp[b] = static_cast<float>(static_cast<double>(since_start) * 1e-9);
+    metadata.timestamp[b] = static_cast<float>(static_cast<double>(since_start) * 1e-9);
   }
 }
 

@@ -12,7 +12,7 @@ namespace robocache {
 /// A checked call.
 struct BatchCall {
   DrawPlan draw;
-  BatchFacts facts;
+  BatchMetadata metadata;
   const WindowPlan* windows;
   const RunTable* runs;  // of each window; by row, a relative one's tell angles from others
   const RelativePlan* relatives;  // of each window; null: none is relative

@@ -50,14 +50,14 @@ BatchPlan::BatchPlan(const std::vector<WindowStream>& streams, const ConstTensor
 }
 
 void BatchPlan::gather(const std::int64_t* indices, std::int64_t size, const WindowOutput* outputs,
-                       const BatchFacts& facts, const ExecutionContext& context) const {
-  make_batch(contents_->batch.call(indices, nullptr, size, outputs, facts, context), context);
+                       const BatchMetadata& metadata, const ExecutionContext& context) const {
+  make_batch(contents_->batch.call(indices, nullptr, size, outputs, metadata, context), context);
 }
 
 void BatchPlan::next(std::int64_t* state, std::int64_t size, const WindowOutput* outputs,
-                     const BatchFacts& facts, const ExecutionContext& context) const {
+                     const BatchMetadata& metadata, const ExecutionContext& context) const {
   if (state == nullptr) throw_value_error("state", "4 numbers", "none");
-  make_batch(contents_->batch.call(nullptr, state, size, outputs, facts, context), context);
+  make_batch(contents_->batch.call(nullptr, state, size, outputs, metadata, context), context);
 }
 
 std::int64_t BatchPlan::batch_size_at(std::int64_t position) const {

@@ -240,7 +240,7 @@ void make_relative_windows(const WindowPlan& window, const RunTable& runs,
   }
 }
 
-/// The same of a stream of images that are written colours first.
+/// The same of a stream of images that are written colors first.
 template <typename Compute, typename Out>
 void make_images(const WindowPlan& window, const Sample* samples, std::int64_t begin,
                  std::int64_t end) {
@@ -268,7 +268,7 @@ void make_stream(const BatchCall& call, std::int64_t i, const Sample* samples, s
     } else {
       make_relative_windows<float>(window, runs, relative, samples, begin, end);
     }
-  } else if (window.colours > 0) {
+  } else if (window.colors > 0) {
     with_value_type(window.align.out_type, [&](auto tag) {
       using Out = typename decltype(tag)::type;
       using Compute = typename ComputeFor<Out>::type;
@@ -289,7 +289,7 @@ void make(const BatchCall& call, std::int64_t begin, std::int64_t end) {
     const std::int64_t last = end - first < kSamples ? end : first + kSamples;
     for (std::int64_t b = first; b < last; ++b) {
       samples[b - first] = draw(call.draw, b);
-      write_facts(call.draw, call.facts, samples[b - first], b);
+      write_metadata(call.draw, call.metadata, samples[b - first], b);
     }
     for (std::int64_t i = 0; i < call.count; ++i) {
       make_stream(call, i, samples, first, last);

@@ -1,7 +1,7 @@
 // The CUDA backend: a batch in one launch, which draws its samples, finds and aligns their windows
 // of every stream, and moves the drawing's state on. Blocks share out targets and channels as
-// align/tiling_cuda.h draws it, except that a stream's targets are the steps of all samples; the
-// samples' facts are one more stream, whose targets are the samples.
+// align/tiling.cuh draws it, except that a stream's targets are the steps of all samples; the
+// samples' metadata are one more stream, whose targets are the samples.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -9,14 +9,14 @@
 #include <type_traits>
 
 #include "align/narrow_plan.h"
-#include "align/share_cuda.h"
-#include "align/tiling_cuda.h"
-#include "core/early_launch_cuda.h"
+#include "align/tile_dispatch.cuh"
+#include "align/tiling.cuh"
+#include "core/early_launch.cuh"
 #include "loader/backends.h"
-#include "loader/copy_cuda.h"
-#include "loader/locate_cuda.h"
-#include "loader/relative_cuda.h"
-#include "loader/wide_cuda.h"
+#include "loader/copy.cuh"
+#include "loader/locate.cuh"
+#include "loader/relative.cuh"
+#include "loader/image_tile.cuh"
 
 namespace robocache {
 namespace cuda {
@@ -27,7 +27,7 @@ namespace {
 template <int kWindows_, int kRuns_>
 struct BatchLaunch {
   static constexpr int kWindows = kWindows_;
-  static constexpr int kStreams = kWindows + 1;  // with that of the facts, which is the last
+  static constexpr int kStreams = kWindows + 1;  // with that of the metadata, which is the last
   static constexpr int kRuns = kRuns_;
   static constexpr bool kIsRelative = false;
 
@@ -41,7 +41,7 @@ struct BatchLaunch {
   WindowTargets targets[kWindows];
   Columns columns[kWindows];
   NarrowWindow windows[kWindows];
-  BatchFacts facts;
+  BatchMetadata metadata;
   std::int16_t first_run[kWindows];
   std::int16_t run_count[kWindows];
   NarrowRun runs[kRuns];
@@ -86,7 +86,7 @@ __device__ void make_runs_tile(const Launch& launch, const WindowTile& tile) {
 struct NoRuns {};
 
 /// A block's work: its tile of a stream, which `make_tile(tile)` makes once it is known where its
-/// samples are, or of the facts; and its part in moving the state on. `make_run(sample, tile)`
+/// samples are, or of the metadata; and its part in moving the state on. `make_run(sample, tile)`
 /// makes a tile of one sample that is a run, where all windows are known to be by row.
 ///
 /// Each sample of a tile is drawn once; that of a tile which has but one, by every thread. Then one
@@ -99,20 +99,20 @@ __device__ void make_share(const Launch& launch, uint4* shared, const MakeTile& 
   constexpr bool kIsByRow = !std::is_same_v<MakeRun, NoRuns>;
   const int thread = static_cast<int>(threadIdx.x);
   unsigned int before = ~0u;  // blocks that had read the state; a grid has fewer than 2^31
-  // Facts come first, since they wait long for little.
+  // Metadata come first, since they wait long for little.
   int block = static_cast<int>(blockIdx.x) + launch.tilings[launch.stream_count - 1].first_block;
   if (block >= static_cast<int>(gridDim.x)) block -= static_cast<int>(gridDim.x);
   make_tile_of_block(launch, block, [&](int stream, const Tile& tile) {
-    const bool is_facts = stream == launch.stream_count - 1;
+    const bool is_metadata = stream == launch.stream_count - 1;
     WindowTile found(stream, tile, shared);
-    const int sample_count = is_facts ? found.cut_facts(launch) : found.cut_targets(launch);
+    const int sample_count = is_metadata ? found.cut_metadata(launch) : found.cut_targets(launch);
     const auto count_this_block = [&] {
       if (thread == kThreads - 1 && launch.draw.state != nullptr) {
         before = count_reader(launch.draw);
       }
     };
     if constexpr (kIsByRow) {
-      if (!is_facts && launch.targets[stream].most_samples == 1) {
+      if (!is_metadata && launch.targets[stream].most_samples == 1) {
         const SingleSample sample(launch, found, count_this_block);
         if (sample.is_run) return make_run(sample, found);
         if (thread == 0) found.samples[0] = sample.found;
@@ -123,15 +123,15 @@ __device__ void make_share(const Launch& launch, uint4* shared, const MakeTile& 
     if (thread < sample_count) {
       const int b = found.first_sample + thread;
       const Sample sample = draw(launch.draw, b);
-      if (is_facts) {
-        write_facts(launch.draw, launch.facts, sample, b);
+      if (is_metadata) {
+        write_metadata(launch.draw, launch.metadata, sample, b);
       } else {
         found.samples[thread] = find_rows<kIsByRow>(launch.windows[stream], sample);
       }
     }
     __syncthreads();
     count_this_block();
-    if (!is_facts) make_tile(found);
+    if (!is_metadata) make_tile(found);
   });
   if (before == gridDim.x - 1) move_on(launch.draw);
 }
@@ -146,7 +146,7 @@ __global__ void __launch_bounds__(kThreads, kCopyBlocksPerSm)
       [&](const SingleSample& sample, const WindowTile& tile) { sample.copy_run(launch, tile); });
 }
 
-/// Streams whose rows are copied, and images by row whose colours are to come first.
+/// Streams whose rows are copied, and images by row whose colors are to come first.
 template <typename Launch>
 __global__ void __launch_bounds__(kThreads, kBlocksPerSm)
     image_batch_kernel(const __grid_constant__ Launch launch) {
@@ -295,16 +295,16 @@ NarrowWindow narrow_window(const WindowPlan& wide) {
   narrow.latency = wide.latency;
   narrow.first_episode = wide.first_episode;
   narrow.episode_count = wide.episode_count;
-  narrow.colours = wide.colours;
+  narrow.colors = wide.colors;
   narrow.is_by_row = wide.is_by_row;
   narrow.is_causal = wide.is_causal;
   return narrow;
 }
 
-/// Pieces of an image that is written colours first are pixels, some together where that fits.
+/// Pieces of an image that is written colors first are pixels, some together where that fits.
 Columns cut_image(const NarrowWindow& window) {
   const NarrowPlan& plan = window.align;
-  const std::int32_t pixels = plan.channels / window.colours;
+  const std::int32_t pixels = plan.channels / window.colors;
   const std::int32_t width =
       plan.out_type == DataType::kFloat64 ? kPixelsAtOnce<double> : kPixelsAtOnce<float>;
   const bool fits = pixels % width == 0 && plan.out_target_stride % width == 0 &&
@@ -323,9 +323,9 @@ Cut cut_rows(const NarrowWindow& window, const RunTable& runs, std::int32_t targ
     const std::int32_t in_tile = samples > 0 && plan.targets <= kThreads
                                      ? std::min(samples, kThreads / plan.targets) * plan.targets
                                      : tiling.targets_per_tile;
-    return {columns, Tiling::of_neighbours(in_tile, tiling.stretches), 0};
+    return {columns, Tiling::of_neighbors(in_tile, tiling.stretches), 0};
   };
-  if (window.colours > 0) return cut_wide(cut_image(window), kMostPixelPieces, kStagedUnit);
+  if (window.colors > 0) return cut_wide(cut_image(window), kMostPixelPieces, kStagedUnit);
   if (is_relative || !is_common(plan.value_type, plan.out_type)) {
     return cut_narrow({static_cast<std::int32_t>(runs.units), Access::kRuns});
   }
@@ -352,7 +352,7 @@ std::size_t target_bytes(const NarrowPlan& plan, Access access) {
   return each;
 }
 
-/// The most samples that `count` neighbouring targets are of, if tiles have so many each.
+/// The most samples that `count` neighboring targets are of, if tiles have so many each.
 std::int32_t most_samples(std::int32_t count, std::int32_t steps) {
   if (count % steps == 0) return count / steps;
   if (steps % count == 0) return 1;
@@ -370,7 +370,7 @@ template <typename Launch>
 void launch_batch(const BatchCall& call, cudaStream_t stream) {
   Launch launch;
   launch.draw = call.draw;
-  launch.facts = call.facts;
+  launch.metadata = call.metadata;
   launch.size = static_cast<std::int32_t>(call.size);
   int count = 0;
   const RunTable* tables[Launch::kStreams];
@@ -408,7 +408,7 @@ void launch_batch(const BatchCall& call, cudaStream_t stream) {
                          cut.span, most_samples(cut.tiling.targets_per_tile, window.align.targets),
                          is_copied};
     is_all_copied = is_all_copied && is_copied;
-    const bool is_image = !is_relative && window.is_by_row && window.colours > 0 &&
+    const bool is_image = !is_relative && window.is_by_row && window.colors > 0 &&
                           window.align.out_type != DataType::kFloat64;
     is_all_copied_or_image = is_all_copied_or_image && (is_copied || is_image);
     is_all_float = is_all_float && (is_copied || (cut.columns.access != Access::kRuns &&
@@ -437,7 +437,7 @@ void launch_batch(const BatchCall& call, cudaStream_t stream) {
   std::size_t shared = 0;
   for (int i = 0; i <= count; ++i) {
     Tiling& tiling = launch.tilings[i];
-    // At least one tile of facts, also in a batch of no samples, which moves the state on.
+    // At least one tile of metadata, also in a batch of no samples, which moves the state on.
     tiling.cut(i < count ? launch.targets[i].count : std::max(launch.size, 1), sweeps);
     tiling.first_block = launch.blocks_per_sweep;
     launch.blocks_per_sweep += tiling.blocks_per_sweep();

@@ -1,4 +1,4 @@
-// Writing images on the CPU, colours first.
+// Writing images on the CPU, colors first.
 #pragma once
 
 #include <cstdint>
@@ -18,11 +18,11 @@ template <typename Compute, typename Out>
 class ImageWriter {
  public:
   explicit ImageWriter(const WindowPlan& window)
-      : plan_(window.align), colours_(window.colours), pixels_(plan_.channels / window.colours) {
-    for (std::int32_t colour = 0; colour < colours_; ++colour) {
-      const ColourScale scale = scale_of_colour(plan_, colour);
+      : plan_(window.align), colors_(window.colors), pixels_(plan_.channels / window.colors) {
+    for (std::int32_t color = 0; color < colors_; ++color) {
+      const ColorScale scale = scale_of_color(plan_, color);
       for (int x = 0; x < 256; ++x) {
-        table_[colour][x] = scale_colour<Out>(scale, static_cast<Compute>(x));
+        table_[color][x] = scale_color<Out>(scale, static_cast<Compute>(x));
       }
     }
   }
@@ -40,32 +40,32 @@ class ImageWriter {
     const MethodRows picked = rows_for(plan_.method, location);
     const std::uint8_t* const a = static_cast<const std::uint8_t*>(plan_.values) + target.values +
                                   (location.lo + picked.step) * plan_.values_row_stride;
-    for (std::int32_t colour = 0; colour < colours_; ++colour) {
-      Out* const plane = out + colour * pixels_;
+    for (std::int32_t color = 0; color < colors_; ++color) {
+      Out* const plane = out + color * pixels_;
       if (picked.is_pair) {
-        lerp_plane(a, a + plan_.values_row_stride, location.weight, colour, plane);
+        lerp_plane(a, a + plan_.values_row_stride, location.weight, color, plane);
       } else {
-        const Out* const table = table_[colour];
-        for (std::int64_t p = 0; p < pixels_; ++p) plane[p] = table[a[p * colours_ + colour]];
+        const Out* const table = table_[color];
+        for (std::int64_t p = 0; p < pixels_; ++p) plane[p] = table[a[p * colors_ + color]];
       }
     }
   }
 
  private:
-  void lerp_plane(const std::uint8_t* a, const std::uint8_t* b, Compute w, std::int32_t colour,
+  void lerp_plane(const std::uint8_t* a, const std::uint8_t* b, Compute w, std::int32_t color,
                   Out* __restrict plane) const {
-    const ColourScale scale = scale_of_colour(plan_, colour);
+    const ColorScale scale = scale_of_color(plan_, color);
     for (std::int64_t p = 0; p < pixels_; ++p) {
-      const std::int64_t i = p * colours_ + colour;
+      const std::int64_t i = p * colors_ + color;
       plane[p] =
-          scale_colour<Out>(scale, lerp(static_cast<Compute>(a[i]), static_cast<Compute>(b[i]), w));
+          scale_color<Out>(scale, lerp(static_cast<Compute>(a[i]), static_cast<Compute>(b[i]), w));
     }
   }
 
   const StreamPlan& plan_;
-  std::int32_t colours_;
+  std::int32_t colors_;
   std::int64_t pixels_;
-  Out table_[kMaxColours][256];  // what each byte of a row that is copied becomes
+  Out table_[kMaxColors][256];  // what each byte of a row that is copied becomes
 };
 
 }  // namespace robocache::ROBOCACHE_TARGET

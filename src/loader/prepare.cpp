@@ -115,7 +115,7 @@ void forget_mask(StreamPlan& align) {
   if (!(align.row_kinds & (kReadsWindow | kReadsInterval))) align.valid = nullptr;
 }
 
-/// Makes a window one of images that are written colours first.
+/// Makes a window one of images that are written colors first.
 void set_image(const WindowStream& stream, const std::vector<PlannedRun>& runs,
                WindowPlan& window) {
   const auto name = [&](const char* argument) { return stream.name + "." + argument; };
@@ -123,16 +123,16 @@ void set_image(const WindowStream& stream, const std::vector<PlannedRun>& runs,
     throw_type_error(name("values"), "uint8 for images whose channels come first",
                      name_of(stream.values.dtype));
   }
-  if (stream.colours < 1 || stream.colours > kMaxColours) {
-    throw_value_error(name("colours"), "1 to " + std::to_string(kMaxColours),
-                      std::to_string(stream.colours));
+  if (stream.colors < 1 || stream.colors > kMaxColors) {
+    throw_value_error(name("colors"), "1 to " + std::to_string(kMaxColors),
+                      std::to_string(stream.colors));
   }
   if (stream.pixels < 0 || stream.pixels > kMaxTargets ||
-      stream.pixels * stream.colours != window.align.channels) {
+      stream.pixels * stream.colors != window.align.channels) {
     throw_value_error(
         name("pixels"),
-        "pixels and colours of which there are " + dimension("D", window.align.channels),
-        std::to_string(stream.pixels) + " times " + std::to_string(stream.colours));
+        "pixels and colors of which there are " + dimension("D", window.align.channels),
+        std::to_string(stream.pixels) + " times " + std::to_string(stream.colors));
   }
   if (runs.size() != 1 || !copies_or_lerps(runs[0].method)) {
     throw_value_error(name("method"), "linear, previous or nearest for images", "another");
@@ -142,15 +142,15 @@ void set_image(const WindowStream& stream, const std::vector<PlannedRun>& runs,
     const std::string full = name(argument);
     const Argument checked{full.c_str(), scale};
     checked.expect_type(scale.dtype == DataType::kFloat64, "float64");
-    checked.expect_shape(scale.rank == 1 && scale.shape[0] == stream.colours,
-                         [&] { return bracket({dimension("colours", stream.colours)}); });
+    checked.expect_shape(scale.rank == 1 && scale.shape[0] == stream.colors,
+                         [&] { return bracket({dimension("colors", stream.colors)}); });
     checked.expect_device(stream.values.device);
   };
   check_scale("subtract", stream.subtract);
   check_scale("multiply", stream.multiply);
   window.align.subtract = stream.subtract.data;
   window.align.multiply = stream.multiply.data;
-  window.colours = static_cast<std::int32_t>(stream.colours);
+  window.colors = static_cast<std::int32_t>(stream.colors);
 }
 
 }  // namespace
@@ -431,7 +431,7 @@ RelativePlan PreparedBatch::relative_plan(const Window& window, bool* is_pad) co
 
 PreparedBatch::Call PreparedBatch::call(const std::int64_t* indices, std::int64_t* state,
                                         std::int64_t size, const WindowOutput* outputs,
-                                        const BatchFacts& facts,
+                                        const BatchMetadata& metadata,
                                         const ExecutionContext& context) const {
   if (context.device != device_) {
     throw_value_error("context", std::string("device ") + device_name(device_),
@@ -446,7 +446,7 @@ PreparedBatch::Call PreparedBatch::call(const std::int64_t* indices, std::int64_
   Call made{{},
             {},
             {},
-            {draw_, facts, nullptr, nullptr, nullptr, static_cast<std::int64_t>(count()), size}};
+            {draw_, metadata, nullptr, nullptr, nullptr, static_cast<std::int64_t>(count()), size}};
   made.call.draw.indices = indices;
   made.call.draw.state = state;
   made.windows.reserve(count());

@@ -37,7 +37,7 @@ class PreparedBatch {
 
   /// Checks a call. What it returns refers to this.
   Call call(const std::int64_t* indices, std::int64_t* state, std::int64_t size,
-            const WindowOutput* outputs, const BatchFacts& facts,
+            const WindowOutput* outputs, const BatchMetadata& metadata,
             const ExecutionContext& context) const;
 
   /// As `BatchPlan::batch_size_at`.

@@ -76,8 +76,8 @@ std::string Folder::path_of(const std::string& file) const {
 }
 
 bool Folder::has(const std::string& file) const {
-  struct stat facts{};
-  return ::fstatat(descriptor_.number(), file.c_str(), &facts, AT_SYMLINK_NOFOLLOW) == 0;
+  struct stat metadata{};
+  return ::fstatat(descriptor_.number(), file.c_str(), &metadata, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
 Descriptor Folder::open(const std::string& file, std::int64_t* bytes) const {
@@ -88,15 +88,15 @@ Descriptor Folder::open(const std::string& file, std::int64_t* bytes) const {
     if (errno == ELOOP) throw_store_error(path_of(file), "a file", "a symbolic link");
     throw_system_error(path_of(file), "a file that can be opened", errno);
   }
-  struct stat facts{};
-  if (::fstat(descriptor.number(), &facts) != 0) {
+  struct stat metadata{};
+  if (::fstat(descriptor.number(), &metadata) != 0) {
     throw_system_error(path_of(file), "a file that can be opened", errno);
   }
-  if (!S_ISREG(facts.st_mode)) {
+  if (!S_ISREG(metadata.st_mode)) {
     throw_store_error(path_of(file), "a file",
-                      S_ISDIR(facts.st_mode) ? "a folder" : "something that is no file");
+                      S_ISDIR(metadata.st_mode) ? "a folder" : "something that is no file");
   }
-  *bytes = facts.st_size;
+  *bytes = metadata.st_size;
   return descriptor;
 }
 

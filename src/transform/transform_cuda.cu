@@ -3,7 +3,7 @@
 
 #include <type_traits>
 
-#include "core/launch_cuda.h"
+#include "core/launch.cuh"
 #include "transform/backends.h"
 #include "transform/tasks.h"
 

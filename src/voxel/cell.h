@@ -26,7 +26,7 @@ ROBOCACHE_HOST_DEVICE double cells_from_origin(double coordinate, double origin,
   return (coordinate - origin) / size;
 }
 
-// What follows has no branches, so that loops over points vectorise.
+// What follows has no branches, so that loops over points vectorize.
 
 /// The cell along one axis of a dense grid; -1 outside, which NaN is too. `Index` holds the grid's
 /// size along it.

@@ -3,7 +3,7 @@
 #include <cub/device/device_merge_sort.cuh>
 #include <cub/device/device_radix_sort.cuh>
 
-#include "voxel/voxel_cuda.h"
+#include "voxel/voxel_launch.cuh"
 
 namespace robocache::cuda {
 namespace {

@@ -18,7 +18,7 @@ struct Flag {
 
 constexpr int kPointsAtOnce = 256;
 
-/// Some points, axis by axis, so that loops over them vectorise.
+/// Some points, axis by axis, so that loops over them vectorize.
 struct Points {
   double x[3][kPointsAtOnce];
 

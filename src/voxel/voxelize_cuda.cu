@@ -10,8 +10,8 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "voxel/quick_cell_cuda.h"
-#include "voxel/voxel_cuda.h"
+#include "voxel/quick_cell.cuh"
+#include "voxel/voxel_launch.cuh"
 
 namespace robocache {
 namespace cuda {

@@ -4,8 +4,8 @@
 #include <cstdint>
 
 #include "voxel/gradient.h"
-#include "voxel/reduce_cuda.h"
-#include "voxel/voxel_cuda.h"
+#include "voxel/reduce.cuh"
+#include "voxel/voxel_launch.cuh"
 
 namespace robocache {
 namespace cuda {

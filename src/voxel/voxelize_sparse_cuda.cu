@@ -19,9 +19,9 @@
 
 #include <cstdint>
 
-#include "core/lower_bound_cuda.h"
-#include "voxel/reduce_cuda.h"
-#include "voxel/voxel_cuda.h"
+#include "core/lower_bound.cuh"
+#include "voxel/reduce.cuh"
+#include "voxel/voxel_launch.cuh"
 
 namespace robocache {
 namespace cuda {

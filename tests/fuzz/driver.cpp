@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "fuzz.h"
-#include "random.h"
+#include "support/random.h"
 
 // Of the sanitizers' runtime, where the program has one.
 extern "C" __attribute__((weak)) void __sanitizer_set_death_callback(void (*callback)());

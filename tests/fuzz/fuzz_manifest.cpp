@@ -10,7 +10,7 @@
 #include "fuzz.h"
 #include "robocache/error.h"
 #include "store/manifest.h"
-#include "store_builder.h"
+#include "store/builder.h"
 
 namespace robocache::testing {
 namespace {

@@ -30,7 +30,7 @@ def layouts() -> None:
          [[0, 0, 0, 0], [8, 8, 8, 8]], [0, 8], [0, 1, 4, 5, 8], [[0] * 4, [1, 0, 0, 1], [4, 0, 0,
          4], [5, 0, 8, 5], [8] * 4], [Y] * 5, method=[("linear", 1), ("previous", 1), ("nearest",
          1), ("linear", 1)])
-    case("layout_repeats_a_method", "equal neighbouring runs are one longer run",
+    case("layout_repeats_a_method", "equal neighboring runs are one longer run",
          [[0, 8, 16], [8, 16, 24]], [0, 8], [2], [[2, 10, 18]], [Y], method=[("linear", 1),
          ("linear", 2)])
     case("layout_mask_max_gap", "one mask: the gap fails linear, and with it the row",

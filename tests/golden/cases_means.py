@@ -116,7 +116,7 @@ def means() -> None:
     case("mean_special_values", "NaN and infinity are data",
          stream([["nan", "inf", "inf"], [1, 1, "-inf"]], [0, 1], method="mean", mean_window=8),
          [0], [["nan", "inf", "nan"]], [Y])
-    case("mean_normalised", "subtract and multiply come after the mean",
+    case("mean_normalized", "subtract and multiply come after the mean",
          stream([1, 3], [0, 1], method="mean", mean_window=8, subtract=[1], multiply=[4]),
          [0], [4], [Y])
     case("mean_and_linear", "a layout of mean and linear: one mask, each by its own rows",

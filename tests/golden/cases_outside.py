@@ -46,9 +46,9 @@ def outside() -> None:
     case("outside_zero_is_literal", "zero is written after subtract and multiply, hold before them",
          **two, target_times=[-5, 0], expected=[0, 3], valid=[N, Y], outside="zero", subtract=[1],
          multiply=[3])
-    case("outside_hold_is_normalised", "a held row goes through subtract and multiply",
+    case("outside_hold_is_normalized", "a held row goes through subtract and multiply",
          **two, target_times=[-5, 15], expected=[3, 9], valid=[N, N], subtract=[1], multiply=[3])
-    case("outside_extrapolate_is_normalised", "so does an extrapolated one",
+    case("outside_extrapolate_is_normalized", "so does an extrapolated one",
          **two, target_times=[-5, 15], expected=[0, 12], valid=[N, N], subtract=[1], multiply=[3],
          outside="extrapolate")
     case("outside_nan_is_literal", "nan whatever subtract and multiply say",
@@ -63,7 +63,7 @@ def outside() -> None:
         case(f"outside_zero_{method}", f"zero and its mask under {method}",
              **two, target_times=[-1, 0, 10, 11], expected=[0, 2, 4, 0], valid=[N, Y, Y, N],
              method=method, outside="zero")
-    case("nan_target", "a NaN target: NaN, not valid; its neighbours are untouched",
+    case("nan_target", "a NaN target: NaN, not valid; its neighbors are untouched",
          [[1, 2], [3, 4]], [0, 1], [0, "nan", 1], [[1, 2], ["nan", "nan"], [3, 4]], [Y, N, Y],
          times="float64")
     case("nan_target_before_outside", "NaN comes before outside zero, and ignores tolerance",

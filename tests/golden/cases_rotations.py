@@ -41,21 +41,21 @@ def quaternions() -> None:
     case("slerp_small_angle", "a small angle keeps its digits",
          [identity, [0, 0, math.ldexp(1, -9), 1]], [0, 4], [1], [[0, 0, math.sin(math.atan(small) /
          4), math.cos(math.atan(small) / 4)]], [Y], method="slerp_xyzw", atol=ULP32)
-    case("slerp_normalises", "rows are normalised before, hits and held rows too",
+    case("slerp_normalizes", "rows are normalized before, hits and held rows too",
          [[0, 0, 0, 2], [0, 0, 3, 4], [0, 5, 0, 0]], [0, 10, 20], [-5, 0, 10, 15, 25], [identity,
          identity, [0, 0, 0.6, 0.8], [0, half, half * 0.6, half * 0.8], [0, 1, 0, 0]], [N, Y, Y, Y,
          N], method="slerp_xyzw", atol=ULP32)
     case("slerp_zero_quaternion",
-         "a zero quaternion, as neighbour or hit, gives zeros and an invalid row",
+         "a zero quaternion, as neighbor or hit, gives zeros and an invalid row",
          [[0, 0, 0, 1], [0, 0, 0, 0], [0, 0, 1, 0], [0, 0, 1, 0]], [0, 10, 20, 30], [0, 5, 10, 15,
          20, 25], [identity, [0] * 4, [0] * 4, [0] * 4, z180, z180], [Y, N, N, N, Y, Y],
          method="slerp_xyzw", atol=ULP32)
-    case("slerp_zero_quaternion_normalised_output",
+    case("slerp_zero_quaternion_normalized_output",
          "subtract and multiply apply to the zeros of a zero quaternion",
          [[0, 0, 0, 0], [0, 0, 0, 1]], [0, 10], [0, 5, 10], [[0, 0, 0, -2], [0, 0, 0, -2], [0, 0, 0,
          0]], [N, N, Y], method="slerp_xyzw", subtract=[0, 0, 0, 1], multiply=[1, 1, 1, 2],
          atol=ULP32)
-    case("slerp_outside_extrapolate", "slerp does not extrapolate: the end is held, normalised",
+    case("slerp_outside_extrapolate", "slerp does not extrapolate: the end is held, normalized",
          [[0, 0, 0, 3], [0, 0, 3, 0]], [0, 10], [-5, 15], [identity, z180], [N, N],
          method="slerp_xyzw", outside="extrapolate", atol=ULP32)
     case("slerp_outside_nan", "outside nan is literal under slerp too",

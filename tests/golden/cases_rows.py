@@ -30,7 +30,7 @@ def rows() -> None:
     case("one_row", "a single row: valid at its time only",
          [7], [5], [4, 5, 6], [7, 7, 7], [N, Y, N])
     case("hit_is_copied",
-         "an exact hit is a copy: an infinite neighbour does not reach it, minus zero stays",
+         "an exact hit is a copy: an infinite neighbor does not reach it, minus zero stays",
          [1, "inf", 2, -0.0, "-inf"], [0, 1, 2, 3, 4], [0, 1, 2, 3, 4], [1, "inf", 2, -0.0, "-inf"],
          [Y] * 5)
     case("tolerance_hit",
@@ -98,5 +98,5 @@ def rows() -> None:
     case("nearest", "nearest takes the closer row, a tie the earlier",
          [1, 2, 3], [0, 10, 20], [-1, 4, 5, 6, 15, 16, 21], [1, 1, 1, 2, 2, 3, 3], [N, Y, Y, Y, Y,
          Y, N], method="nearest")
-    case("previous_special_values", "a chosen row is copied, whatever its neighbours hold",
+    case("previous_special_values", "a chosen row is copied, whatever its neighbors hold",
          [["nan", 1], [2, "inf"]], [0, 10], [5], [["nan", 1]], [Y], method="previous")

@@ -21,7 +21,7 @@ def sums() -> None:
     case("sum_of_all", "a single target sums all rows up to it",
          stream(**five),
          [8], [31], [Y])
-    case("sum_nothing_is_lost", "sums of neighbouring targets add up to the sum of all rows",
+    case("sum_nothing_is_lost", "sums of neighboring targets add up to the sum of all rows",
          stream(**five),
          [0, 1, 2, 3, 4, 5, 6, 7, 8], [1, 0, 2, 0, 4, 0, 8, 0, 16], [Y] * 9)
     case("sum_invalid_rows", "rows that are not valid are left out and clear the mask",
@@ -90,7 +90,7 @@ def sums() -> None:
          stream([[200, 200], [100, 100]], [0, 1], dtype="uint8", method="sum", subtract=[0, 100],
           multiply=[1, 1]),
          [1], [[255, 200]], [Y], out_dtype="uint8")
-    case("sum_normalised", "subtract and multiply come after the sum, of no rows too",
+    case("sum_normalized", "subtract and multiply come after the sum, of no rows too",
          stream([1, 2], [0, 4], method="sum", subtract=[1], multiply=[2]),
          [0, 2, 4], [0, -2, 2], [Y] * 3)
     tenth = f32(0.1)

@@ -27,7 +27,7 @@ def dtypes() -> None:
     case("uint8_from_float64", "float64 into uint8 rounds once",
          [[0.5 - 2.0**-54, 2.5, 254.5 + 2.0**-30]], [0], [0], [[0, 2, 255]], [Y], dtype="float64",
          out_dtype="uint8")
-    case("uint8_normalised", "uint8 pixels to float32 in one pass",
+    case("uint8_normalized", "uint8 pixels to float32 in one pass",
          [0, 128, 255], [0, 1, 2], [0, 1, 2], [-1, 0, Fraction(127, 128)], [Y] * 3, dtype="uint8",
          subtract=[128], multiply=[Fraction(1, 128)], out_dtype="float32")
     case("uint8_to_uint8_scaled", "uint8 scaled into uint8, saturated after multiply",
@@ -35,16 +35,16 @@ def dtypes() -> None:
     case("uint8_keeps_fraction", "uint8 to float32 keeps what interpolation gives",
          [0, 1], [0, 4], [1, 2, 3], [0.25, 0.5, 0.75], [Y] * 3, dtype="uint8", out_dtype="float32")
     step = Fraction(1, 128)  # bfloat16 after 1
-    case("bfloat16_ties_to_even", "bfloat16: half-way between two neighbours the even one",
+    case("bfloat16_ties_to_even", "bfloat16: half-way between two neighbors the even one",
          [[1, 1 + step], [1 + step, 1 + 2 * step]], [0, 2], [1], [[1, 1 + 2 * step]], [Y],
          dtype="bfloat16")
     case("bfloat16_computes_in_float32", "bfloat16: only the result is rounded to bfloat16",
          [1, 256], [0, 3], [1, 2], [rounded(lerp(1, 256, 1, 3), "bfloat16"), rounded(lerp(1, 256, 2,
          3), "bfloat16")], [Y, Y], dtype="bfloat16")
-    case("bfloat16_normalised", "bfloat16: subtract and multiply before the one rounding",
+    case("bfloat16_normalized", "bfloat16: subtract and multiply before the one rounding",
          [256, 258], [0, 2], [1], [3], [Y], dtype="bfloat16", subtract=[256], multiply=[3])
     step = Fraction(1, 1024)  # float16 after 1
-    case("float16_ties_to_even", "float16: half-way between two neighbours the even one",
+    case("float16_ties_to_even", "float16: half-way between two neighbors the even one",
          [[1, 1 + step], [1 + step, 1 + 2 * step]], [0, 2], [1], [[1, 1 + 2 * step]], [Y],
          dtype="float16")
     case("float16_from_float32", "float32 into float16: overflow to infinity, subnormals rounded",
@@ -66,7 +66,7 @@ def dtypes() -> None:
          [1, 2], [0, 256], [1], [1 + Fraction(1, 256)], [Y], dtype="bfloat16", out_dtype="float32")
 
 
-def normalisation() -> None:
+def normalization() -> None:
     case("subtract_then_multiply", "(x - subtract) * multiply, channel by channel",
          [[10, 20, 30], [20, 30, 40]], [0, 2], [1], [[10, -10, 0.25]], [Y], subtract=[5, 30, 34.75],
          multiply=[1, 2, 1])
@@ -87,10 +87,10 @@ def normalisation() -> None:
          multiply=[0.7], multiply_dtype="float64")
     x, m = f32(lerp(1, 8, 1, 3)), f32(0.7)
     s = f32(0.3)
-    case("normalisation_rounds_each_operation", "subtract and multiply each round to float32",
+    case("normalization_rounds_each_operation", "subtract and multiply each round to float32",
          [1, 8], [0, 3], [1], [f32(f32(x - s) * m)], [Y], subtract=[s], multiply=[m])
-    case("normalisation_of_hits", "hits are normalised too",
+    case("normalization_of_hits", "hits are normalized too",
          [1, 3], [0, 2], [0, 2], [0, 4], [Y, Y], subtract=[1], multiply=[2])
-    case("normalisation_previous", "previous and nearest are normalised too",
+    case("normalization_previous", "previous and nearest are normalized too",
          [[1, 1], [3, 3]], [0, 4], [3], [[0, 4]], [Y], method=[("previous", 1), ("nearest", 1)],
          subtract=[1, 1], multiply=[2, 2])

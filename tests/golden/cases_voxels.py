@@ -22,7 +22,7 @@ def cells() -> None:
     dense("cell_grid_ends", "the grid has its lowest corner, not its highest",
           [[-1, -1, -1], [1, 1, 1], [0.5, 0.5, 0.5]], (2, 2, 2), {(0, 0, 0): 1, (1, 1, 1): 1},
           origin=(-1, -1, -1), dropped=1)
-    dense("cell_centred", "without an origin the grid's centre is at zero",
+    dense("cell_centerd", "without an origin the grid's center is at zero",
           [[0, 0, 0], [-1, -0.5, -0.125], [-1.5, -0.75, -0.25]], (3, 3, 2),
           {(1, 1, 1): 1, (0, 0, 0): 2}, voxel_size=[1.0, 0.5, 0.25], origin=None)
     dense("cell_zero_size_steps", "negative zero is zero",
@@ -39,7 +39,7 @@ def cells() -> None:
     dense("cell_rounded_difference", "the difference is rounded to float64 before the division",
           [[1e-20, 0, 0], [-1e-20, 0, 0]], (2, 1, 1), {(1, 0, 0): 2},
           dtype="float64", origin=(-1, 0, 0))
-    dense("cell_utm", "4 million metres from the origin, cells of 1 cm in float64",
+    dense("cell_utm", "4 million meters from the origin, cells of 1 cm in float64",
           [[500000.0, 4649776.125, 0.25], [500000.015625, 4649776.125, 0.25]], (2, 20, 1),
           {(0, 12, 0): 1, (1, 12, 0): 1},
           dtype="float64", voxel_size=[0.01, 0.01, 1.0], origin=(500000, 4649776, 0))

@@ -44,7 +44,7 @@ def make() -> None:
     cases_masks.masks()
     cases_masks.batches()
     cases_values.dtypes()
-    cases_values.normalisation()
+    cases_values.normalization()
     # Of any number: fuse.json.
     cases_means.means()
     cases_sums.sums()

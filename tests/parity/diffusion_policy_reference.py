@@ -1,6 +1,6 @@
 """What diffusion-policy's ``SequenceSampler`` and validation mask do, written down anew.
 
-diffusion-policy is in no package index, so that a test can't install it. This is its behaviour as
+diffusion-policy is in no package index, so that a test can't install it. This is its behavior as
 its users know it, one row after the other. Where a checkout of the real one is on PYTHONPATH,
 test_diffusion_policy.py compares with that too.
 """

@@ -47,7 +47,7 @@ def write_store(path: Path, fps: int, lengths: Sequence[int] = LENGTHS) -> Path:
 
 
 def _film(random: np.random.Generator, n: int) -> np.ndarray:
-    """Coloured squares that move: each frame differs from its neighbours after encoding too."""
+    """Colored squares that move: each frame differs from its neighbors after encoding too."""
     frames = np.zeros((n, *FILM), np.uint8)
     for row, frame in enumerate(frames):
         frame[:] = random.integers(0, 256, 3, np.uint8)

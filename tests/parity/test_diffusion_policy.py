@@ -1,6 +1,6 @@
 """rc.Loader.from_diffusion_policy beside SequenceSampler, item by item.
 
-Its behaviour is written down anew in diffusion_policy_reference.py, since it is in no package
+Its behavior is written down anew in diffusion_policy_reference.py, since it is in no package
 index; with a checkout of diffusion-policy on PYTHONPATH that is compared with the real one.
 """
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-from robocache.aligned.align import align
-from robocache.aligned.result import check_output
 from robocache.cli.console import counted, out, say
 from robocache.readers import ReadOptions
+from robocache.timeline.align import align
+from robocache.timeline.aligned import check_output
 from robocache.view.figures import check_picture
 
 

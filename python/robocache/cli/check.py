@@ -11,10 +11,10 @@ from rich.text import Text
 
 from robocache.cli.console import counted, out, print_json, say
 from robocache.cli.wrapping import cells, shortened, wrap
+from robocache.core.progress import progress_bar
 from robocache.doctor import Diagnosis, Finding, examine
 from robocache.doctor.finding import SEVERITIES
 from robocache.doctor.groups import Group, grouped
-from robocache.progress import progress_bar
 from robocache.readers import ReadOptions
 
 SCREEN = 24  # lines, the summary among them

@@ -14,9 +14,9 @@ from rich.console import Console
 from rich.text import Text
 
 from robocache.cli.wrapping import UNLIMITED, width_of, wrap
-from robocache.display import byte_count as byte_count
-from robocache.display import counted as counted
-from robocache.display import streams_of_rows as streams_of_rows
+from robocache.core.display import byte_count as byte_count
+from robocache.core.display import counted as counted
+from robocache.core.display import streams_of_rows as streams_of_rows
 
 HEIGHT = 50  # rows; with a width alone rich takes 80 columns on a dumb terminal
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from robocache.cli.console import byte_count, counted, number, out, print_json, say
 from robocache.cli.tables import print_table
+from robocache.core.progress import progress_bar
 from robocache.doctor.finding import duration
 from robocache.doctor.overview import Overview, StreamOverview, overview
-from robocache.progress import progress_bar
 from robocache.readers import ReadOptions
 
 MOST_TASKS = 10  # that are listed

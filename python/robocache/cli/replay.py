@@ -8,7 +8,7 @@ import numpy as np
 
 from robocache.cli.console import counted, number, out, print_json, say
 from robocache.cli.tables import print_table
-from robocache.replay import Quantiles, Replay, replay_store
+from robocache.live.replay import Quantiles, Replay, replay_store
 from robocache.store.episode_store import EpisodeStore
 
 HEADER = (

@@ -16,7 +16,7 @@ from multiprocessing import connection
 from typing import Any, Protocol, TypeVar
 from weakref import WeakSet
 
-from robocache.extras import install_hint
+from robocache.core.extras import install_hint
 from robocache.readers import MissingLibrary
 
 Result = TypeVar("Result")

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from robocache.conversion.work import Listing, source_of
-from robocache.display import byte_count
+from robocache.core.display import byte_count
 
 log = logging.getLogger(__name__)
 

@@ -26,15 +26,15 @@ from robocache.conversion.work import (
     source_of,
     state_of_parts,
 )
-from robocache.display import ShortRepr, byte_count, counted
-from robocache.progress import Update, progress_bar
+from robocache.core.display import ShortRepr, byte_count, counted
+from robocache.core.progress import Update, progress_bar
 from robocache.readers import ReadOptions, RecordingError
 from robocache.readers.recording import note_lines
 from robocache.store.errors import StoreError
 from robocache.store.files import TEMPORARY
 from robocache.store.manifest import is_store
-from robocache.store.recorded import RecordingState, read_states
 from robocache.store.shard import Shard
+from robocache.store.source_state import RecordingState, read_states
 from robocache.store.writer import SHARD_BYTES, StoreWriter
 
 # A group of episodes is converted by one worker into shards of its own. Its size is that of the

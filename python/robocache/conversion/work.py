@@ -18,16 +18,16 @@ from robocache.readers import (
     Recording,
     RecordingError,
     Rows,
-    StreamFacts,
+    StreamMetadata,
     open_recording,
     read_rows,
 )
 from robocache.readers.together import joint_name, open_together
 from robocache.store.dtypes import stored
 from robocache.store.episode import EpisodeWriter
-from robocache.store.recorded import RecordingState, state_of
 from robocache.store.shard import Shard, ShardWriter
-from robocache.store.streams import StreamEntry, Streams, joined, make_facts
+from robocache.store.source_state import RecordingState, state_of
+from robocache.store.streams import StreamEntry, Streams, joined, make_metadata
 
 
 @dataclass(frozen=True)
@@ -247,15 +247,15 @@ class _Maker:
 
     def _entry(self, recording: Recording, rows: Rows, source: str) -> StreamEntry:
         """The stream as the store is to have it."""
-        said = recording.streams.get(rows.stream, StreamFacts())
+        said = recording.streams.get(rows.stream, StreamMetadata())
         known = self._known.entries.get(rows.stream)
         asked = (said, rows.values.dtype, rows.values.shape[1:], known)
         if self._fitting.get(rows.stream) == asked:  # as in the episode before
             assert known is not None
             return known
         dtype, values = stored(f"{rows.stream}.values", rows.values)
-        facts = make_facts(rows.stream, **vars(said))
-        entry = StreamEntry(rows.stream, dtype, values.shape[1:]).with_facts(facts)
+        metadata = make_metadata(rows.stream, **vars(said))
+        entry = StreamEntry(rows.stream, dtype, values.shape[1:]).with_metadata(metadata)
         if known is not None:
             entry = joined(known, entry, source)
             if entry == known:

@@ -7,8 +7,8 @@ import torch
 from numpy.typing import NDArray
 
 import robocache as rc
+from robocache.core.names import Method
 from robocache.demo.recording import Floats, Recording, Stream, Times
-from robocache.names import Method
 
 TARGET_HZ = 50
 MS = 1_000_000  # ns

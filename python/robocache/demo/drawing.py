@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from robocache.demo.aligning import MS, Aligned
 from robocache.demo.recording import Floats, Recording, Times
 
-# Okabe and Ito's colours, told apart by colour-blind eyes, the light ones left out.
+# Okabe and Ito's colors, told apart by color-blind eyes, the light ones left out.
 BLACK, BLUE, GREEN, ORANGE = "#222222", "#0072B2", "#009E73", "#E69F00"
 RED, PINK, SKY = "#D55E00", "#CC79A7", "#56B4E9"
-GREY, SHADE = "#808080", "#F3D9CC"
+GRAY, SHADE = "#808080", "#F3D9CC"
 
 
 @dataclass(frozen=True)
@@ -28,9 +28,9 @@ class Panel:
 
     title: str
     label: str  # of the vertical axis
-    channels: dict[int, tuple[str, str]]  # channel -> its name and colour
+    channels: dict[int, tuple[str, str]]  # channel -> its name and color
     moment: str  # what the zoom shows
-    centre_s: float  # of the zoom
+    center_s: float  # of the zoom
     width_s: float
     zoomed: Sequence[int]  # channels in the zoom
     break_above: float = np.inf  # a jump this large is a new sign or turn, not a movement
@@ -64,11 +64,11 @@ def choose_panels(episode: Recording, aligned: Sequence[Aligned], targets: Times
     lost, feature = (int(i) for i in np.unravel_index(change.argmax(), change.shape))
     lively = [int(i) for i in np.argsort(-frames.std(axis=0)) if i != feature]
     features = [feature, *lively[:2]]
-    joint_colours = [SKY, GREEN, ORANGE, BLACK, PINK, RED, BLUE]
+    joint_colors = [SKY, GREEN, ORANGE, BLACK, PINK, RED, BLUE]
     return [
         Panel(
             "Joints: 100 Hz, linear; joint 7 as an angle", "angle, rad",
-            {joint: (f"J{joint + 1}", colour) for joint, colour in enumerate(joint_colours)},
+            {joint: (f"J{joint + 1}", color) for joint, color in enumerate(joint_colors)},
             "J7 passes π", jump(joints, 6), 0.14, [6], break_above=np.pi,
         ),
         Panel(
@@ -78,8 +78,8 @@ def choose_panels(episode: Recording, aligned: Sequence[Aligned], targets: Times
         ),
         Panel(
             "Vision: 30 Hz, nearest frame", "feature, no unit",
-            {channel: (f"feature {channel}", colour)
-             for channel, colour in zip(features, (BLUE, ORANGE, GREEN), strict=True)},
+            {channel: (f"feature {channel}", color)
+             for channel, color in zip(features, (BLUE, ORANGE, GREEN), strict=True)},
             f"feature {feature}, a frame lost",
             seconds(vision.source.times)[lost : lost + 2].mean(), 0.3, [feature],
         ),
@@ -125,11 +125,11 @@ def draw(episode: Recording, aligned: Sequence[Aligned], targets: Times, folder:
         axis.set_xlabel("time since the start, s")
 
     handles = [
-        Line2D([], [], color=GREY, ls="", marker=".", ms=9, label="source row"),
+        Line2D([], [], color=GRAY, ls="", marker=".", ms=9, label="source row"),
         Line2D([], [], color=BLACK, ls="", marker="o", mfc="none", ms=8, mew=1.6, label="aligned"),
         Line2D([], [], color=RED, ls="", marker="x", ms=8, mew=2, label="aligned, not valid"),
         Line2D([], [], color=BLACK, ls="", marker="_", ms=9, mew=2, label="what linear would give"),
-        Line2D([], [], color=GREY, lw=1, marker=">", mfc="white", ms=6, label="frame arrives"),
+        Line2D([], [], color=GRAY, lw=1, marker=">", mfc="white", ms=6, label="frame arrives"),
         Line2D([], [], color="#DDDDDD", lw=1.2, label="target"),
         Patch(color=SHADE, label="no source rows"),
         Patch(fc="none", ec="#555555", lw=0.9, ls="--", label="zoom"),
@@ -144,16 +144,16 @@ def draw(episode: Recording, aligned: Sequence[Aligned], targets: Times, folder:
 def draw_whole(axis: Axes, panel: Panel, item: Aligned, source_t: Floats, t: Floats) -> None:
     """The rows of a whole stream, what was aligned as lines, what is not valid as crosses."""
     style = "steps-post" if item.plan.method == "previous" else "default"
-    for channel, (name, colour) in panel.channels.items():
-        axis.plot(source_t, item.source.values[:, channel], ".", ms=2, color=colour, alpha=0.25)
+    for channel, (name, color) in panel.channels.items():
+        axis.plot(source_t, item.source.values[:, channel], ".", ms=2, color=color, alpha=0.25)
         line = np.where(item.valid, item.values[:, channel], np.nan)
         line[1:][np.abs(np.diff(line)) > panel.break_above] = np.nan
-        axis.plot(t, line, color=colour, lw=1.3, label=name, drawstyle=style)
+        axis.plot(t, line, color=color, lw=1.3, label=name, drawstyle=style)
     missing = t[~item.valid]
     axis.plot(missing, np.full(len(missing), 0.03), "x", ms=6, mew=1.4, color=RED,
               transform=axis.get_xaxis_transform())  # fmt: skip
     half = panel.width_s / 2
-    axis.axvspan(panel.centre_s - half, panel.centre_s + half, fc="none", ec="#555555", lw=0.9,
+    axis.axvspan(panel.center_s - half, panel.center_s + half, fc="none", ec="#555555", lw=0.9,
                  ls="--")  # fmt: skip
     axis.margins(y=0.12)
     axis.set_title(panel.title)
@@ -165,17 +165,17 @@ def draw_whole(axis: Axes, panel: Panel, item: Aligned, source_t: Floats, t: Flo
 
 def draw_moment(axis: Axes, panel: Panel, item: Aligned, source_t: Floats, t: Floats) -> None:
     """The zoom: rows, targets, what was aligned, and what linear would have given."""
-    low, high = panel.centre_s - panel.width_s / 2, panel.centre_s + panel.width_s / 2
+    low, high = panel.center_s - panel.width_s / 2, panel.center_s + panel.width_s / 2
     near = (t >= low) & (t <= high)
     near_source = (source_t >= low) & (source_t <= high)
     axis.vlines(t[near], 0, 1, transform=axis.get_xaxis_transform(), color="#DDDDDD", lw=1,
                 zorder=0)  # fmt: skip
     for channel in panel.zoomed:
-        colour = panel.channels[channel][1]
+        color = panel.channels[channel][1]
         source, values = item.source.values[:, channel], item.values[:, channel]
-        axis.plot(source_t[near_source], source[near_source], ".", ms=7, color=GREY)
+        axis.plot(source_t[near_source], source[near_source], ".", ms=7, color=GRAY)
         shown = near & item.valid
-        axis.plot(t[shown], values[shown], "o", ms=8, mew=1.6, mfc="none", color=colour)
+        axis.plot(t[shown], values[shown], "o", ms=8, mew=1.6, mfc="none", color=color)
         shown = near & ~item.valid
         axis.plot(t[shown], values[shown], "x", ms=8, mew=2, color=RED)
         if item.plan.method not in ("linear", "nearest"):  # of a blend of frames nobody thinks
@@ -195,5 +195,5 @@ def draw_arrivals(
     """An arrow from each frame's exposure to its arrival."""
     low, high = axis.get_xlim()
     shown = (exposures >= low) & (exposures <= high)
-    axis.hlines(values[shown], exposures[shown], arrivals[shown], color=GREY, lw=1, zorder=1)
-    axis.plot(arrivals[shown], values[shown], ">", ms=5, mfc="white", color=GREY, zorder=2)
+    axis.hlines(values[shown], exposures[shown], arrivals[shown], color=GRAY, lw=1, zorder=1)
+    axis.plot(arrivals[shown], values[shown], ">", ms=5, mfc="white", color=GRAY, zorder=2)

@@ -1,7 +1,7 @@
 """The demo's end: from recordings to a policy, and the policy on the robot.
 
 Takes of a robot (takes.py) become a store. A small policy learns from windows of it: what it sees
-is causal, what it answers are commands relative to the joints as they are, both normalised. What
+is causal, what it answers are commands relative to the joints as they are, both normalized. What
 its batches were made by goes into a policy spec, and by that alone the robot makes the same windows
 of rows as they arrive: the takes it never saw are replayed through the LiveAligner, and compared
 with the loader bit by bit. In one of them the force sensor is silent for a while.
@@ -71,7 +71,7 @@ class Result:
 
 
 class Policy(nn.Module):
-    """Windows to 16 normalised commands."""
+    """Windows to 16 normalized commands."""
 
     def __init__(self) -> None:
         super().__init__()

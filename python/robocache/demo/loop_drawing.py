@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-from robocache.demo.drawing import BLUE, GREEN, GREY, ORANGE, RED, SHADE
+from robocache.demo.drawing import BLUE, GRAY, GREEN, ORANGE, RED, SHADE
 from robocache.demo.loop import CUT, WINDOWS, Result
 
 _AXIS = 2  # of force: out of the fingers
@@ -37,7 +37,7 @@ def draw(result: Result, folder: Path) -> Path:
     _draw_masks(zoom, result, start)
     _draw_commands(commands, result, start)
     loss.semilogy(result.losses, color=BLUE, lw=1)
-    loss.set_title("Training: the loss of normalised, relative commands")
+    loss.set_title("Training: the loss of normalized, relative commands")
     loss.set_xlabel("step")
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "loop.png"
@@ -49,7 +49,7 @@ def _draw_force(axis: Axes, result: Result, start: int) -> None:
     """Rows of the take, and the last step of each window in N again."""
     rows = result.takes[CUT].force
     driven = result.driven
-    axis.plot((rows.times - start) / 1e9, rows.values[:, _AXIS], ".", ms=1.5, color=GREY, alpha=0.5,
+    axis.plot((rows.times - start) / 1e9, rows.values[:, _AXIS], ".", ms=1.5, color=GRAY, alpha=0.5,
               label="row")  # fmt: skip
     newton = result.normalizer.unnormalize("force", driven.live["force"])[:, -1, _AXIS].numpy()
     t = (driven.times - start) / 1e9 + WINDOWS["force"][-1]
@@ -66,11 +66,11 @@ def _draw_masks(axis: Axes, result: Result, start: int) -> None:
     driven = result.driven
     t = (driven.times - start) / 1e9
     sides = (("robot", driven.live, BLUE, 0.12), ("loader", driven.batch, ORANGE, 0.02))
-    for name, seen, colour, height in sides:
+    for name, seen, color, height in sides:
         for step, offset in enumerate(WINDOWS["force"]):
             is_pad = seen["force_is_pad"][:, step].numpy()
             where = np.full(is_pad.sum(), height + 0.025 * step)
-            axis.plot(t[is_pad] + offset, where, "s", ms=4, color=colour,
+            axis.plot(t[is_pad] + offset, where, "s", ms=4, color=color,
                       transform=axis.get_xaxis_transform(),
                       label=f"padded, {name}" if step == 0 else None)  # fmt: skip
     axis.legend(
@@ -85,10 +85,10 @@ def _draw_commands(axis: Axes, result: Result, start: int) -> None:
     driven = result.driven
     t = (driven.times - start) / 1e9 + WINDOWS["action"][_AHEAD]
     shown = driven.is_recorded[:, _AHEAD]
-    for joint, (name, colour) in _JOINTS.items():
-        axis.plot(t[shown], driven.recorded[shown, _AHEAD, joint], color=GREY, lw=3, alpha=0.5)
-        axis.plot(t, driven.commands[:, _AHEAD, joint], color=colour, lw=1.2, label=name)
-    axis.set_title("Commands for 0.1 s ahead: of the policy, over the recorded ones (grey)")
+    for joint, (name, color) in _JOINTS.items():
+        axis.plot(t[shown], driven.recorded[shown, _AHEAD, joint], color=GRAY, lw=3, alpha=0.5)
+        axis.plot(t, driven.commands[:, _AHEAD, joint], color=color, lw=1.2, label=name)
+    axis.set_title("Commands for 0.1 s ahead: of the policy, over the recorded ones (gray)")
     axis.set_xlabel("time, s")
     axis.set_ylabel("angle, rad")
     axis.legend(loc="lower right", bbox_to_anchor=(1.0, 0.99), ncols=3, frameon=False,

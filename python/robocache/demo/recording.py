@@ -104,7 +104,7 @@ _AT_PICK = _joints_of_pose(0.6, 0.55, 0.03, 2.5, swing=0.1)
 _OVER_PLACE = _joints_of_pose(-0.7, 0.50, 0.22, 4.3, swing=-0.1)
 _AT_PLACE = _joints_of_pose(-0.7, 0.50, 0.03, 4.3, swing=-0.1)
 
-# When (s into the cycle) the arm is where; equal neighbours are rests.
+# When (s into the cycle) the arm is where; equal neighbors are rests.
 _WAYPOINTS: list[tuple[float, Floats]] = [
     (0.0, _HOME), (0.4, _HOME), (2.0, _OVER_PICK), (2.8, _AT_PICK), (3.4, _AT_PICK),
     (4.2, _OVER_PICK), (6.0, _OVER_PLACE), (6.8, _AT_PLACE), (7.4, _AT_PLACE),

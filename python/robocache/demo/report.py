@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import torch
 
 import robocache as rc
-from robocache.names import Backend
+from robocache.core.names import Backend
 
 CALLS_A_TURN = 4  # of each code that is timed
 

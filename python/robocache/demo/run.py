@@ -17,6 +17,7 @@ import torch
 from numpy.typing import NDArray
 
 import robocache as rc
+from robocache.core.names import Method
 from robocache.demo import loop, loop_drawing, recording, voxels
 from robocache.demo.aligning import MS, TARGET_HZ, Aligned, align, make_targets
 from robocache.demo.drawing import draw
@@ -31,7 +32,6 @@ from robocache.demo.report import (
     time_cells,
 )
 from robocache.demo.storing import read_back, write_store
-from robocache.names import Method
 
 LONGEST_S = 120
 EPISODES = 64  # in the batch that is timed

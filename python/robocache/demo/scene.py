@@ -1,7 +1,7 @@
 """A generated depth-camera scene: a table with things on it, as a structured-light camera sees it.
 
 Rays through the pixels meet boxes, balls and cylinders. The depth is noisy as such cameras' is, and
-in whole millimetres; pixels without a depth are NaN, as in the clouds that drivers publish. Metres;
+in whole millimeters; pixels without a depth are NaN, as in the clouds that drivers publish. Meters;
 x to the right, y away, z up from the floor.
 """
 
@@ -27,9 +27,9 @@ TABLE_TOP = 0.75
 class Box:
     """Upright, turned about the vertical."""
 
-    centre: tuple[float, float, float]
+    center: tuple[float, float, float]
     size: tuple[float, float, float]
-    colour: tuple[float, float, float]
+    color: tuple[float, float, float]
     turned: float = 0.0  # rad about z
 
 
@@ -37,9 +37,9 @@ class Box:
 class Ball:
     """A ball."""
 
-    centre: tuple[float, float, float]
+    center: tuple[float, float, float]
     radius: float
-    colour: tuple[float, float, float]
+    color: tuple[float, float, float]
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Cylinder:
     base: tuple[float, float, float]
     radius: float
     height: float
-    colour: tuple[float, float, float]
+    color: tuple[float, float, float]
 
 
 WOOD, WALL, FLOOR = (0.72, 0.53, 0.34), (0.86, 0.86, 0.82), (0.55, 0.57, 0.60)
@@ -79,30 +79,30 @@ THINGS: list[Box | Ball | Cylinder] = [
 
 @dataclass(frozen=True)
 class Scene:
-    """What the camera gives: a point and a colour for each of P pixels."""
+    """What the camera gives: a point and a color for each of P pixels."""
 
     points: NDArray[np.float32]  # [P,3]; NaN where a pixel has no depth
-    colours: NDArray[np.float32]  # [P,3], red, green and blue in [0,1]
+    colors: NDArray[np.float32]  # [P,3], red, green and blue in [0,1]
 
 
 def make_scene(rng: np.random.Generator) -> Scene:
     """The scene as the camera sees it, its noise drawn from `rng`."""
     directions = _rays()
-    depth, normals, colours = cast(CAMERA, directions)
+    depth, normals, colors = cast(CAMERA, directions)
     hits = CAMERA + depth[:, None] * directions
-    towards = -np.sum(normals * directions, axis=1) / np.linalg.norm(directions, axis=1)
+    toward = -np.sum(normals * directions, axis=1) / np.linalg.norm(directions, axis=1)
 
     # The camera measures along its axis. Of a ray that is 1 long along this axis that is `depth`.
     sigma = 0.0012 + 0.0019 * (depth - 0.4) ** 2  # m: Nguyen, Izadi and Lovell, 3DIMPVT 2012
     measured = np.rint((depth + rng.normal(0.0, 1.0, depth.shape) * sigma) * 1000) / 1000
-    seen = (depth > NEAREST) & (depth < FARTHEST) & (towards > STEEPEST)
+    seen = (depth > NEAREST) & (depth < FARTHEST) & (toward > STEEPEST)
     seen &= _lit_by_projector(hits) & (rng.uniform(size=depth.shape) > 0.004)
     points = CAMERA + np.where(seen, measured, np.nan)[:, None] * directions
 
     light = LIGHT / np.linalg.norm(LIGHT)
     shade = 0.45 + 0.55 * np.clip(normals @ light, 0, 1)
-    colours = np.clip(colours * shade[:, None] + rng.normal(0, 0.01, colours.shape), 0, 1)
-    return Scene(points.astype(np.float32), colours.astype(np.float32))
+    colors = np.clip(colors * shade[:, None] + rng.normal(0, 0.01, colors.shape), 0, 1)
+    return Scene(points.astype(np.float32), colors.astype(np.float32))
 
 
 def axes_of(camera: Floats, target: Floats) -> tuple[Floats, Floats, Floats]:
@@ -134,14 +134,14 @@ def _lit_by_projector(points: Floats) -> NDArray[np.bool_]:
 
 
 def cast(origin: Floats, directions: Floats) -> tuple[Floats, Floats, Floats]:
-    """How far along each ray the first thing is, in its lengths [P]; its normal, colour [P,3]."""
+    """How far along each ray the first thing is, in its lengths [P]; its normal, color [P,3]."""
     depth = np.full(len(directions), np.inf)
-    normals, colours = np.zeros((2, *directions.shape))
+    normals, colors = np.zeros((2, *directions.shape))
     squares = np.sum(directions**2, axis=1)
     for thing in THINGS:
-        centre, radius = _ball_around(thing)
+        center, radius = _ball_around(thing)
         # Rays that pass it by are left out: of most things, most.
-        away = centre - origin
+        away = center - origin
         miss = away @ away - (directions @ away) ** 2 / squares
         rays = np.flatnonzero(miss <= radius**2)
         if isinstance(thing, Box):
@@ -152,16 +152,16 @@ def cast(origin: Floats, directions: Floats) -> tuple[Floats, Floats, Floats]:
             t, normal = _meet_cylinder(thing, origin, directions[rays])
         nearer = t < depth[rays]
         rays = rays[nearer]
-        depth[rays], normals[rays], colours[rays] = t[nearer], normal[nearer], thing.colour
-    return depth, normals, colours
+        depth[rays], normals[rays], colors[rays] = t[nearer], normal[nearer], thing.color
+    return depth, normals, colors
 
 
 def _ball_around(thing: Box | Ball | Cylinder) -> tuple[Floats, float]:
-    """Its centre and radius."""
+    """Its center and radius."""
     if isinstance(thing, Ball):
-        return np.array(thing.centre), thing.radius
+        return np.array(thing.center), thing.radius
     if isinstance(thing, Box):
-        return np.array(thing.centre), float(np.linalg.norm(thing.size)) / 2
+        return np.array(thing.center), float(np.linalg.norm(thing.size)) / 2
     x, y, z = thing.base
     half = thing.height / 2
     return np.array([x, y, z + half]), float(np.hypot(thing.radius, half))
@@ -170,7 +170,7 @@ def _ball_around(thing: Box | Ball | Cylinder) -> tuple[Floats, float]:
 def _meet_box(box: Box, origin: Floats, directions: Floats) -> tuple[Floats, Floats]:
     c, s = np.cos(box.turned), np.sin(box.turned)
     turn = np.array([[c, s, 0], [-s, c, 0], [0, 0, 1]])  # into the box's own axes
-    start, along = turn @ (origin - np.array(box.centre)), directions @ turn.T
+    start, along = turn @ (origin - np.array(box.center)), directions @ turn.T
     half = np.array(box.size) / 2
     with np.errstate(divide="ignore", invalid="ignore"):
         a, b = (-half - start) / along, (half - start) / along
@@ -184,7 +184,7 @@ def _meet_box(box: Box, origin: Floats, directions: Floats) -> tuple[Floats, Flo
 
 
 def _meet_ball(ball: Ball, origin: Floats, directions: Floats) -> tuple[Floats, Floats]:
-    start = origin - np.array(ball.centre)
+    start = origin - np.array(ball.center)
     a, b = np.sum(directions**2, axis=1), directions @ start
     t = _first_root(a, b, float(start @ start) - ball.radius**2)
     return t, (start + np.where(np.isfinite(t), t, 0)[:, None] * directions) / ball.radius

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 import robocache as rc
+from robocache.core.names import Method
 from robocache.demo.aligning import PLANS
 from robocache.demo.recording import Recording, Stream
-from robocache.names import Method
 
 SOURCE = "robocache demo"
 TASK = "pick the block up and place it"

@@ -86,7 +86,7 @@ def _measured(rng: np.random.Generator, angles: Floats) -> NDArray[np.float32]:
 
 
 def _film(rng: np.random.Generator, angles_at: Callable[[Floats], Floats], begin: float) -> Stream:
-    """The block in red and the hand in blue, on a grey table."""
+    """The block in red and the hand in blue, on a gray table."""
     t = clock(rng, 30.0, SECONDS, jitter=0.01)
     hand, _ = hand_pose(angles_at(t))
     pick, place = (hand_pose(angles_at(np.array([s - begin])))[0] for s in (LIFT_S, LAND_S))

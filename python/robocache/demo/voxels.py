@@ -13,10 +13,10 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 import robocache as rc
+from robocache.core.names import Backend
 from robocache.demo import scene
 from robocache.demo.report import CALLS_A_TURN, backends_for, best_ms, print_table, time_cells
 from robocache.demo.scene import Floats, Scene
-from robocache.names import Backend
 
 GRID = (70, 45, 32)
 SIZE = 0.02  # m
@@ -31,12 +31,12 @@ def show(rng: np.random.Generator, devices: Sequence[torch.device], folder: Path
     """Voxelizes a scene on the last of the devices, prints what came out, times it; draws it."""
     view = scene.make_scene(rng)
     points = torch.from_numpy(view.points).to(devices[-1])
-    colours = torch.from_numpy(view.colours).to(devices[-1])
+    colors = torch.from_numpy(view.colors).to(devices[-1])
 
     grid, dropped = rc.voxelize_point_cloud(
-        points, GRID, SIZE, origin=ORIGIN, mode="mean", features=colours, return_dropped=True
+        points, GRID, SIZE, origin=ORIGIN, mode="mean", features=colors, return_dropped=True
     )
-    voxels = rc.voxelize_sparse(points, SIZE, origin=ORIGIN, features=colours)
+    voxels = rc.voxelize_sparse(points, SIZE, origin=ORIGIN, features=colors)
     inside = (voxels.coordinates >= 0) & (voxels.coordinates < torch.tensor(GRID).to(points.device))
     inside = inside.all(-1)
     occupied = rc.voxelize_point_cloud(points, GRID, SIZE, origin=ORIGIN, out_dtype=torch.bool)
@@ -74,13 +74,13 @@ def usual_dense(points: torch.Tensor) -> torch.Tensor:
     return grid
 
 
-def usual_sparse(points: torch.Tensor, colours: torch.Tensor) -> torch.Tensor:
+def usual_sparse(points: torch.Tensor, colors: torch.Tensor) -> torch.Tensor:
     """The mean of the features of each voxel: [P,3], [P,C] -> [V,C]."""
     valid = points.isfinite().all(-1)
     cell = torch.floor((points[valid] - points.new_tensor(ORIGIN)) / SIZE).int()
     found, voxel, count = torch.unique(cell, dim=0, return_inverse=True, return_counts=True)
-    total = colours.new_zeros(len(found), colours.shape[1])
-    mean: torch.Tensor = total.index_add_(0, voxel, colours[valid]) / count.unsqueeze(1)
+    total = colors.new_zeros(len(found), colors.shape[1])
+    mean: torch.Tensor = total.index_add_(0, voxel, colors[valid]) / count.unsqueeze(1)
     return mean
 
 
@@ -89,9 +89,9 @@ def robocache_dense(backend: Backend, points: torch.Tensor) -> torch.Tensor:
     return rc.voxelize_point_cloud(points, GRID, SIZE, origin=ORIGIN, backend=backend)
 
 
-def robocache_sparse(backend: Backend, points: torch.Tensor, colours: torch.Tensor) -> torch.Tensor:
+def robocache_sparse(backend: Backend, points: torch.Tensor, colors: torch.Tensor) -> torch.Tensor:
     """As `usual_sparse`, by this library."""
-    voxels = rc.voxelize_sparse(points, SIZE, origin=ORIGIN, features=colours, backend=backend)
+    voxels = rc.voxelize_sparse(points, SIZE, origin=ORIGIN, features=colors, backend=backend)
     assert voxels.features is not None
     return voxels.features
 
@@ -101,23 +101,23 @@ def print_times(view: Scene, devices: Sequence[torch.device]) -> None:
     rows = []
     for device in devices:
         points = torch.from_numpy(view.points).to(device)
-        colours = torch.from_numpy(view.colours).to(device)
+        colors = torch.from_numpy(view.colors).to(device)
         contenders: dict[str, list[Callable[[], torch.Tensor]]] = {
             "usual torch": [
                 functools.partial(usual_dense, points),
-                functools.partial(usual_sparse, points, colours),
+                functools.partial(usual_sparse, points, colors),
             ]
         }
         for backend in backends_for(device):
             contenders[f"robocache, {backend}"] = [
                 functools.partial(robocache_dense, backend, points),
-                functools.partial(robocache_sparse, backend, points, colours),
+                functools.partial(robocache_sparse, backend, points, colors),
             ]
         best = best_ms([call for both in contenders.values() for call in both], device, TURNS)
         for i, name in enumerate(contenders):
             rows.append([device.type, name, *time_cells(best[2 * i : 2 * i + 2], best[:2])])
     print(
-        "Occupancy in the dense grid, and the mean colour of sparse voxels: the wall time of a\n"
+        "Occupancy in the dense grid, and the mean color of sparse voxels: the wall time of a\n"
         f"call (best of {TURNS * CALLS_A_TURN}), and the speed beside the usual torch code\n"
         "(indexing; unique and index_add)\n"
     )
@@ -128,7 +128,7 @@ def print_times(view: Scene, devices: Sequence[torch.device]) -> None:
 
 
 def draw(view: Scene, cells: NDArray[np.int32], grid: NDArray[np.float32], folder: Path) -> Path:
-    """The points beside the voxels, each in its mean colour; returns the picture's name."""
+    """The points beside the voxels, each in its mean color; returns the picture's name."""
     folder.mkdir(parents=True, exist_ok=True)
     with matplotlib.rc_context({"font.size": 10, "axes.titlesize": 12}):
         figure = Figure(figsize=(15, 6.4), dpi=120, layout="constrained")
@@ -136,7 +136,7 @@ def draw(view: Scene, cells: NDArray[np.int32], grid: NDArray[np.float32], folde
         shown = draw_points(left, view)
         left.set_title(f"{shown:,} points of a depth camera, seen from beside it", loc="center")
         draw_voxels(right, cells, grid)
-        title = f"{len(cells):,} voxels of {SIZE * 1000:g} mm in their points' mean colour"
+        title = f"{len(cells):,} voxels of {SIZE * 1000:g} mm in their points' mean color"
         right.set_title(title, loc="center")
         frame, _ = project(np.array(ORIGIN) + (cells + 0.5) * SIZE)
         for axes in (left, right):
@@ -159,7 +159,7 @@ def project(points: Floats) -> tuple[Floats, Floats]:
 
 
 def draw_points(axes: Axes, view: Scene) -> int:
-    """The points inside the grid, in their colours; returns how many."""
+    """The points inside the grid, in their colors; returns how many."""
     low, high = np.array(ORIGIN), np.array(ORIGIN) + np.array(GRID) * SIZE
     points = view.points.astype(float)
     inside = ((points >= low) & (points < high)).all(axis=1)
@@ -169,7 +169,7 @@ def draw_points(axes: Axes, view: Scene) -> int:
         plane[order, 0],
         plane[order, 1],
         s=2.4,
-        c=view.colours[inside][order],
+        c=view.colors[inside][order],
         linewidths=0,
         rasterized=True,
     )
@@ -177,10 +177,10 @@ def draw_points(axes: Axes, view: Scene) -> int:
 
 
 def draw_voxels(axes: Axes, cells: NDArray[np.int32], grid: NDArray[np.float32]) -> None:
-    """The faces of each that the eye sees and no neighbour covers; the farthest first."""
+    """The faces of each that the eye sees and no neighbor covers; the farthest first."""
     solid = np.zeros(np.array(GRID) + 2, dtype=bool)
     solid[tuple((cells + 1).T)] = True
-    colours = grid[:, cells[:, 0], cells[:, 1], cells[:, 2]].T  # [V,3]
+    colors = grid[:, cells[:, 0], cells[:, 1], cells[:, 2]].T  # [V,3]
     low = np.array(ORIGIN) + cells * SIZE
     faces, shades, distances = [], [], []
     for axis, shade in ((0, 0.80), (1, 0.66), (2, 1.0)):
@@ -196,14 +196,14 @@ def draw_voxels(axes: Axes, cells: NDArray[np.int32], grid: NDArray[np.float32])
         corners[:, (2, 3), across[1]] += SIZE
         plane, _ = project(corners)
         faces.append(plane)
-        shades.append(colours[bare] * shade)
+        shades.append(colors[bare] * shade)
         distances.append(np.linalg.norm(low[bare] + SIZE / 2 - EYE, axis=1))
     order = np.argsort(-np.concatenate(distances), kind="stable")
-    colour = np.clip(np.concatenate(shades)[order], 0, 1)
+    color = np.clip(np.concatenate(shades)[order], 0, 1)
     polygons = PolyCollection(
         list(np.concatenate(faces)[order]),
-        facecolors=colour,
-        edgecolors=colour * 0.72,
+        facecolors=color,
+        edgecolors=color * 0.72,
         linewidths=0.35,
     )
     axes.add_collection(polygons)

@@ -5,6 +5,6 @@ episode's streams, or of all episodes (:mod:`episodes`). :func:`examine` runs th
 """
 
 from robocache.doctor.examine import Diagnosis, check_episode, examine
-from robocache.doctor.finding import Facts, Finding, Series
+from robocache.doctor.finding import Finding, Metadata, Series
 
-__all__ = ["Diagnosis", "Facts", "Finding", "Series", "check_episode", "examine"]
+__all__ = ["Diagnosis", "Finding", "Metadata", "Series", "check_episode", "examine"]

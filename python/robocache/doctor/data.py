@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from robocache.doctor.finding import Facts, Series
-from robocache.matching import choose, stored_names
+from robocache.core.matching import choose, stored_names
+from robocache.doctor.finding import Metadata, Series
 from robocache.readers import (
     ReadOptions,
     RecordingError,
-    StreamFacts,
+    StreamMetadata,
     find_reader,
     find_recordings,
     open_recording,
@@ -161,14 +161,14 @@ class _StoredEpisode:
         for name in self.episode.streams:
             if name not in self.streams:
                 continue
-            rows, facts = self.episode[name], self.store.streams[name]
+            rows, metadata = self.episode[name], self.store.streams[name]
             values, is_image = flat(rows.values)
             found.append(
                 Series(
                     name,
                     rows.times,
                     values,
-                    facts,
+                    metadata,
                     rows.received,
                     rows.valid,
                     is_image,
@@ -216,7 +216,7 @@ class _RecordedEpisode:
 
     def _joined(self, parts: list[Rows], is_image: bool, shape: tuple[int, ...]) -> Series:
         name = parts[0].stream
-        facts: Facts = self.recording.streams.get(name, StreamFacts())
+        metadata: Metadata = self.recording.streams.get(name, StreamMetadata())
         received = valid = None
         if any(rows.received is not None for rows in parts):
             received = np.concatenate(
@@ -231,7 +231,7 @@ class _RecordedEpisode:
             )
         times = np.concatenate([rows.times for rows in parts])
         values = np.concatenate([rows.values for rows in parts])
-        return Series(name, times, values, facts, received, valid, is_image, shape)
+        return Series(name, times, values, metadata, received, valid, is_image, shape)
 
 
 def flat(values: NDArray[Any]) -> tuple[NDArray[Any], bool]:

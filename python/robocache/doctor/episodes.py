@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from robocache.display import listed
+from robocache.core.display import listed
 from robocache.doctor.clocks import two_clocks
 from robocache.doctor.finding import Finding, Floats, Series, duration, times_word, usual_ns
 from robocache.doctor.quaternions import quaternion_scalars
@@ -179,7 +179,7 @@ def clock_drift(streams: Sequence[Series]) -> list[Finding]:
                 "warning",
                 f"the clock {behind.format(duration(abs(drift)))} {against} in "
                 f"{duration(float(times[-1] - times[0]))}",
-                "synchronise the clocks (PTP, chrony), or stamp rows by when they were received "
+                "synchronize the clocks (PTP, chrony), or stamp rows by when they were received "
                 "(convert --stamp received); clock_offset cancels a constant difference only",
                 name,
                 int(times[0]),
@@ -267,7 +267,7 @@ def constant_channels(series: Series, least: Floats, most: Floats, rows: int) ->
     """Channels that have one value in all rows of all episodes.
 
     Args:
-        series: Of the stream, whose name and facts count.
+        series: Of the stream, whose name and metadata count.
         least: [D], the smallest finite value of each channel; NaN where there is none.
         most: [D], the largest.
         rows: How many there are.

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from robocache.display import ShortRepr
+from robocache.core.display import ShortRepr
 from robocache.doctor.data import Data, open_data
 from robocache.doctor.episodes import (
     EPISODE_CHECKS,

@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from robocache.display import ShortRepr, listed
+from robocache.core.display import ShortRepr, listed
 
 Times = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -17,8 +17,8 @@ Severity = Literal["error", "warning", "info"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
 
 
-class Facts(Protocol):
-    """What is known of a stream besides its rows: a store's stream and a reader's facts have it."""
+class Metadata(Protocol):
+    """What is known of a stream besides its rows: a store's stream and a reader's metadata have it."""
 
     @property
     def method(self) -> str | Sequence[tuple[str, int]] | None:
@@ -50,7 +50,7 @@ class Series:
     """[n] int64 ns, in the order of the recording."""
     values: NDArray[Any]
     """[n,D]; of images a few pixels."""
-    facts: Facts
+    metadata: Metadata
     received: Times | None = None
     """[n] int64 ns, when each row arrived."""
     valid: NDArray[np.bool_] | None = None
@@ -72,7 +72,7 @@ class Series:
 
     def channel(self, index: int) -> str:
         """The name of a channel, or its number."""
-        names = self.facts.channels
+        names = self.metadata.channels
         return names[index] if names is not None and index < len(names) else str(index)
 
     def channels(self, indices: Sequence[int]) -> str:
@@ -137,7 +137,7 @@ def usual_ns(times: Times) -> float:
 def runs_of(series: Series) -> list[tuple[str, int, int]]:
     """(method, first channel, end) of each run of channels; all of them without a method."""
     width = series.values.shape[1]
-    method = series.facts.method or "linear"
+    method = series.metadata.method or "linear"
     if isinstance(method, str):
         return [(method, 0, width)]
     runs, first = [], 0

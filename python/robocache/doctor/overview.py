@@ -109,7 +109,7 @@ def overview(
             if progress is not None:
                 progress(done + 1, len(chosen))
         for name, measured in gathered.items():
-            _summarise(streams[name], measured)
+            _summarize(streams[name], measured)
         whole = Overview(
             Path(path),
             data.format,
@@ -149,8 +149,8 @@ class _Measured:
 
 
 def _describe(series: Series) -> StreamOverview:
-    facts = series.facts
-    method = facts.method
+    metadata = series.metadata
+    method = metadata.method
     if method is not None and not isinstance(method, str):
         method = list(method)
     return StreamOverview(
@@ -158,10 +158,10 @@ def _describe(series: Series) -> StreamOverview:
         dtype=str(series.values.dtype),
         shape=series.values.shape[1:] if series.shape is None else series.shape,
         method=method,
-        units=facts.units,
-        channels=None if facts.channels is None else tuple(facts.channels),
-        timeline=facts.timeline,
-        nominal_hz=facts.rate,
+        units=metadata.units,
+        channels=None if metadata.channels is None else tuple(metadata.channels),
+        timeline=metadata.timeline,
+        nominal_hz=metadata.rate,
     )
 
 
@@ -181,7 +181,7 @@ def _measure(series: Series) -> _Measured:
     )
 
 
-def _summarise(stream: StreamOverview, measured: Sequence[_Measured]) -> None:
+def _summarize(stream: StreamOverview, measured: Sequence[_Measured]) -> None:
     rates = [one.hz for one in measured if one.hz is not None]
     jitters = [one.jitter_ns for one in measured if one.jitter_ns is not None]
     stream.measured_hz = float(np.median(rates)) if rates else None

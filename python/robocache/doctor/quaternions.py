@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from robocache.display import listed
+from robocache.core.display import listed
 from robocache.doctor.finding import (
     Finding,
     Floats,
@@ -145,7 +145,7 @@ def _likely(series: Series, values: NDArray[np.generic]) -> Iterator[int]:
     """The first channel of each four that are named or shaped like one, and have norm 1."""
     if series.is_image or values.dtype.kind != "f":
         return
-    names = [name.lower() for name in series.facts.channels or ()]
+    names = [name.lower() for name in series.metadata.channels or ()]
     for method, begin, end in runs_of(series):
         if method not in LINEAR:
             continue

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from robocache.display import listed
+from robocache.core.display import listed
 from robocache.doctor.finding import (
     Finding,
     Floats,

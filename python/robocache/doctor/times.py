@@ -59,7 +59,7 @@ def times_repeat(series: Series) -> Finding | None:
 
 
 def far_time(series: Series) -> Finding | None:
-    """Stamps that no recording has: days away from their neighbours, such as a stamp of zero."""
+    """Stamps that no recording has: days away from their neighbors, such as a stamp of zero."""
     jumps = np.flatnonzero(np.abs(series.steps) > DAY_NS)
     if len(jumps) == 0:
         return None
@@ -166,9 +166,9 @@ def made_from_rate(series: Series) -> bool:
 
     A recording may have both, as LeRobot's timestamps that are not frame_index / fps.
     """
-    if series.facts.timeline != "rows":
+    if series.metadata.timeline != "rows":
         return False
-    rate = series.facts.rate
+    rate = series.metadata.rate
     if not rate or len(series.times) == 0:
         return True
     made = row_times(0, len(series.times), rate)
@@ -177,14 +177,14 @@ def made_from_rate(series: Series) -> bool:
 
 def wrong_rate(series: Series) -> Finding | None:
     """The recording says another rate than its rows have."""
-    nominal, period = series.facts.rate, period_ns(series.times)
+    nominal, period = series.metadata.rate, period_ns(series.times)
     if nominal is None or not nominal > 0 or period <= 0 or len(series.times) < 20:
         return None
     measured = 1e9 / period
     if abs(measured / nominal - 1) <= RATE_OFF:
         return None
     advice = "trust the rows' times; where times were made from the rate, state the rate (--rate)"
-    if series.facts.timeline == "rows":
+    if series.metadata.timeline == "rows":
         advice = (
             f"windows that count rows take each for {duration(1e9 / nominal)}, and it is "
             f"{duration(period)}: timeline='time' goes by the timestamps"

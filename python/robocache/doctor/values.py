@@ -182,7 +182,7 @@ def angle_wrap(series: Series) -> Finding | None:
     times, values = real_rows(series)
     if series.is_image or values.dtype.kind != "f" or len(values) < 3 or not _narrow(series):
         return None
-    degrees = (series.facts.units or "").lower() in ("deg", "degree", "degrees", "°")
+    degrees = (series.metadata.units or "").lower() in ("deg", "degree", "degrees", "°")
     turn = 360.0 if degrees else 2 * np.pi
     count, first, channels = 0, len(values), []
     for method, begin, end in runs_of(series):
@@ -222,7 +222,7 @@ def angle_wrap(series: Series) -> Finding | None:
 
 def _is_speed(series: Series, channel: int) -> bool:
     """Whether a channel is something else than an angle, by its unit or its name."""
-    units = (series.facts.units or "").lower()
+    units = (series.metadata.units or "").lower()
     if units:
         return not units.startswith(("rad", "deg", "°")) or "/s" in units or "s^-1" in units
     return bool(SPEED.search(f"{series.name} {series.channel(channel)}".lower()))

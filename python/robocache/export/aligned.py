@@ -10,12 +10,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from robocache.align.fuse import Stream, fuse
+from robocache.core.matching import stored_names
+from robocache.core.names import Method
 from robocache.doctor.finding import Times, duration, usual_ns
 from robocache.doctor.times import DAY_NS, GAP_PERIODS
-from robocache.fusion import Stream, fuse
-from robocache.matching import stored_names
-from robocache.names import Method
-from robocache.readers.ros_topics import is_static
+from robocache.readers.ros.topics import is_static
 from robocache.store.episode_store import EpisodeStore
 from robocache.store.rows import Episode, StreamRows
 

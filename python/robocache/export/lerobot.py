@@ -22,6 +22,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from robocache.core.matching import choose, stored_names
+from robocache.core.progress import Update, progress_bar
 from robocache.export.aligned import (
     Column,
     align,
@@ -36,8 +38,6 @@ from robocache.export.aligned import (
 from robocache.export.report import Export
 from robocache.export.statistics import FeatureStatistics
 from robocache.export.video import VideoFile
-from robocache.matching import choose, stored_names
-from robocache.progress import Update, progress_bar
 from robocache.readers.images import is_image
 from robocache.readers.recording import require
 from robocache.store.episode_store import EpisodeStore

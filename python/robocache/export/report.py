@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from robocache.display import counted
+from robocache.core.display import counted
 
 log = logging.getLogger(__name__)
 

@@ -8,18 +8,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from robocache.core.progress import Update, progress_bar
 from robocache.loader.loader import Loader
-from robocache.loader.mixed_loader import MixedLoader
-from robocache.loader.order import check_integer
-from robocache.loader.outputs import AGE, DATASET, DIM_PAD, FACTS, PAD, Batch
+from robocache.loader.mixture.loader import MixedLoader
+from robocache.loader.outputs import AGE, DATASET, DIM_PAD, METADATA, PAD, Batch
+from robocache.loader.sampling.sampler import check_integer
 from robocache.loader.scales import scales_of_batches
 from robocache.loader.window_spec import TORCH_DTYPES, WindowSpec
-from robocache.normalizer.window_statistics import WindowStatistics
-from robocache.progress import Update, progress_bar
+from robocache.normalization.window_statistics import WindowStatistics
+from robocache.statistics.summary import StreamStatistics
 from robocache.store.dtypes import stored
-from robocache.store.statistics import StreamStatistics
-from robocache.store.stream_info import MAX_COLOURS, StatisticsSummary, summary_of
-from robocache.transforms import Transform
+from robocache.store.stream_info import MAX_COLORS, StatisticsSummary, summary_of
+from robocache.transform.transforms import Transform
 
 _NAMES = {dtype: name for name, dtype in TORCH_DTYPES.items()}
 
@@ -38,7 +38,7 @@ def compute_stats(
     where it was.
 
     Args:
-        loader: One of one store that does not normalise, and draws from all samples: of several
+        loader: One of one store that does not normalize, and draws from all samples: of several
             ranks each would find its own numbers.
         batches: How many, from the start of its epoch on. None: all of one.
         progress: Whether a terminal or a notebook shows a bar; or a function, called with the
@@ -48,12 +48,12 @@ def compute_stats(
         A summary by key of each stream of floats or bytes, also of those that stand side by side in
         the batch, unless a transform changed what is made of them: then of that key, padded where
         one of its streams is; and of each key of such that transforms added, padded as
-        ``<key>_is_pad`` says where there is one. Of C channels: those of a row, or the colours of
+        ``<key>_is_pad`` says where there is one. Of C channels: those of a row, or the colors of
         images, which are from 0 to 1.
 
     Raises:
         TypeError: It is no loader.
-        ValueError: It normalises, is a mixture, draws from a share, or has batches that are nested;
+        ValueError: It normalizes, is a mixture, draws from a share, or has batches that are nested;
             or a function gave streams that stand side by side another width.
 
     Example:
@@ -69,7 +69,7 @@ def compute_stats(
     if normalized := scales_of_batches(loader):
         raise ValueError(
             "loader: expected one without normalize (statistics are of what that takes), got one "
-            f"that normalises {', '.join(normalized)}"
+            f"that normalizes {', '.join(normalized)}"
         )
     order = loader._order
     if order.ranks > 1 or order.shares > 1:
@@ -122,12 +122,12 @@ class _Key:
             window is not None
             and values.dtype == torch.uint8
             and len(row) == 3
-            and row[2] <= MAX_COLOURS
+            and row[2] <= MAX_COLORS
         )
-        self._colours_first = is_first
+        self._colors_first = is_first
         self._is_bytes = is_last
         name = _NAMES[values.dtype]
-        if is_first or is_last:  # of colours, over all pixels
+        if is_first or is_last:  # of colors, over all pixels
             self._row: tuple[int, ...] = (row[0 if is_first else 2],)
             self.shape: tuple[int, ...] = (*self._row, 1, 1)
         else:
@@ -143,7 +143,7 @@ class _Key:
         values = values.detach()
         if is_pad is not None:
             values = values[~is_pad.reshape(values.shape[: self._leading])]
-        if self._colours_first:
+        if self._colors_first:
             values = values.movedim(-3, -1)
         _, rows = stored("values", values.reshape(-1, *self._row).cpu())
         self._statistics.update(rows)
@@ -184,7 +184,7 @@ def _split(
         if batch[group].size(-1) != sum(widths):
             raise ValueError(
                 f"loader: expected {group} of {sum(widths)} columns, those of {', '.join(keys)}, "
-                f"got {batch[group].size(-1)} (a transform that is not of robocache.transforms "
+                f"got {batch[group].size(-1)} (a transform that is not of robocache.transform.transforms "
                 "gives what it changes another key)"
             )
         for key, columns in zip(keys, batch[group].split(widths, -1), strict=True):
@@ -194,7 +194,7 @@ def _split(
 
 
 def _keys(batch: Batch, windows: dict[str, WindowSpec]) -> list[str]:
-    """Keys of values: of streams, or those that transforms made, but for facts and masks."""
+    """Keys of values: of streams, or those that transforms made, but for metadata and masks."""
     keys = []
     for key, values in batch.items():
         if isinstance(values, dict):
@@ -204,7 +204,7 @@ def _keys(batch: Batch, windows: dict[str, WindowSpec]) -> list[str]:
             )
         if not isinstance(values, Tensor) or values.dtype not in _COUNTED:
             continue
-        if key in windows or not (key in (*FACTS, DATASET) or key.endswith((PAD, AGE, DIM_PAD))):
+        if key in windows or not (key in (*METADATA, DATASET) or key.endswith((PAD, AGE, DIM_PAD))):
             keys.append(key)
     return keys
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from robocache import _library
+from robocache.core import library
 
 forks = 0
 """How often this process is the child of a fork."""
@@ -31,7 +31,7 @@ def find_device(device: torch.device | str | None) -> torch.device:
     """
     if device is None:
         usable = torch.cuda.is_available() and (
-            _library.cuda_problem(torch.cuda.current_device()) is None
+            library.cuda_problem(torch.cuda.current_device()) is None
         )
         device = "cuda" if usable else "cpu"
     if not isinstance(device, (str, torch.device)):
@@ -49,7 +49,7 @@ def find_device(device: torch.device | str | None) -> torch.device:
     index = torch.cuda.current_device() if found.index is None else found.index
     if index >= torch.cuda.device_count():
         raise ValueError(f"device: expected one of {torch.cuda.device_count()} GPUs, got {index}")
-    problem = _library.cuda_problem(index)
+    problem = library.cuda_problem(index)
     if problem is not None:
         raise ValueError(f"device: expected a usable CUDA build for 'cuda', got {problem}")
     return torch.device("cuda", index)

@@ -8,15 +8,15 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from robocache.loader._plan import BatchPlan
-from robocache.loader.ahead import Ahead
-from robocache.loader.disk import DiskWindows, disk_windows
 from robocache.loader.indices import check_indices
+from robocache.loader.memory.disk import DiskWindows, disk_windows
+from robocache.loader.memory.prefetch import Prefetcher
+from robocache.loader.memory.residency import FileRows
+from robocache.loader.memory.tiers import Wanted, parse_budget, place
 from robocache.loader.outputs import Batch, Outputs
-from robocache.loader.residency import FileRows
+from robocache.loader.plan import BatchPlan
 from robocache.loader.samples import Samples, load_streams, make_plan
 from robocache.loader.stats import Counters
-from robocache.loader.tiers import Wanted, parse_budget, place
 
 
 class Engine(NamedTuple):
@@ -25,7 +25,7 @@ class Engine(NamedTuple):
     plan: BatchPlan  # of the windows that are made where the batch is
     outputs: Outputs
     disk: DiskWindows | None = None  # the other windows
-    ahead: Ahead | None = None  # where some rows are not on the GPU
+    ahead: Prefetcher | None = None  # where some rows are not on the GPU
 
     def check_capture(self, transforms: Sequence[object]) -> None:
         """That a CUDA graph may be captured which makes batches.
@@ -91,7 +91,7 @@ def make_engine(
         torch.OutOfMemoryError: The memory can't be had; where it is known, before any is taken.
     """
     limits = parse_budget(budget, device)
-    # Beside streams: the tables, and two states of drawing.
+    # Beside streams: the tables, and two states of sampler_state.
     tables = (samples.anchors.nbytes, samples.episodes.nbytes, 32, 32)
     placed = place(wanted, rows, tables, limits, device)
     streams = load_streams(samples, rows, placed, wanted.with_age, device, limits is not None)
@@ -114,7 +114,7 @@ def make_engine(
     disk = disk_windows(samples._replace(windows=far), wanted, device) if far else None
     ahead = None
     if is_gpu and any(tier != "gpu" for tier in placed.values()):
-        ahead = Ahead(order, plan, outputs, disk, device, counters)
+        ahead = Prefetcher(order, plan, outputs, disk, device, counters)
     return Engine(plan, outputs, disk, ahead)
 
 

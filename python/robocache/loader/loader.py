@@ -13,41 +13,42 @@ import torch
 from torch import Tensor
 from torch.utils.data import IterableDataset, get_worker_info
 
-from robocache import _config, _metrics
-from robocache.display import ByName, listed
-from robocache.loader import anchors as _anchors
+from robocache.core import config
+from robocache.core.display import ByName, listed
+from robocache.core.names import Method, Outside
+from robocache.datasets.diffusion_policy import FromDiffusionPolicy
+from robocache.datasets.lerobot import FromLeRobot
+from robocache.datasets.robomimic import FromRobomimic
 from robocache.loader import device as _device
+from robocache.loader import metrics
 from robocache.loader import samples as _samples
 from robocache.loader import windows as _windows
-from robocache.loader.anchors import Ranges, Split
 from robocache.loader.dataset import Dataset
-from robocache.loader.diffusion_policy import FromDiffusionPolicy
-from robocache.loader.drawing import Drawing
 from robocache.loader.engine import Engine, make_engine
 from robocache.loader.foreign_options import refuse_data_loader, refuse_foreign
-from robocache.loader.lerobot import FromLeRobot
-from robocache.loader.mixture import FromLoaders
-from robocache.loader.order import Order, derived_seed, find_ranks, make_order
+from robocache.loader.memory.residency import find_rows
+from robocache.loader.memory.tiers import Budget, Wanted
+from robocache.loader.mixture.mixture import FromLoaders
 from robocache.loader.outputs import Batch, check_concat, check_names
 from robocache.loader.padding import examine
 from robocache.loader.relative import Relative, check_relative, check_statistics, make_relative
-from robocache.loader.residency import find_rows
-from robocache.loader.robomimic import FromRobomimic
 from robocache.loader.samples import Samples
+from robocache.loader.sampling import anchors as _anchors
+from robocache.loader.sampling.anchors import Ranges, Split
+from robocache.loader.sampling.rank_sharding import shard_episodes
+from robocache.loader.sampling.sampler import Order, derived_seed, find_ranks, make_order
+from robocache.loader.sampling.sampler_state import SamplerState
 from robocache.loader.scales import make_scales
-from robocache.loader.shares import take_share
 from robocache.loader.spec import WithSpec
 from robocache.loader.stats import Counters, LoaderStats, register
 from robocache.loader.summary import LoaderSummary
-from robocache.loader.tiers import Budget, Wanted
 from robocache.loader.windows import Images, Offsets, PerKey, Timeline, WindowOptions
-from robocache.names import Method, Outside
-from robocache.normalizer.given import Statistics
-from robocache.normalizer.normalizer import Normalizer
+from robocache.normalization.formulas import Normalization, NormalizationMode
+from robocache.normalization.normalizer import Normalizer
+from robocache.normalization.parse_statistics import Statistics
 from robocache.store.episode_store import EpisodeStore
-from robocache.store.normalization import Normalization, NormalizationMode
 from robocache.store.rows import Episode
-from robocache.transforms import check_order
+from robocache.transform.transforms import check_order
 
 
 class Loader(
@@ -57,7 +58,7 @@ class Loader(
 
     A sample stands at an *anchor*: a row of one stream, or a tick of a fixed rate. Of each stream
     it has K steps, at offsets from there. One launch makes a batch: it draws the anchors, finds
-    episodes and rows, aligns, normalises, casts and writes values, masks and facts. The meaning of
+    episodes and rows, aligns, normalizes, casts and writes values, masks and metadata. The meaning of
     alignment is that of :func:`robocache.fuse`; docs/loader.md has the rest.
 
     ``for batch in loader`` gives what is left of an epoch; iterating again, the next one. A batch
@@ -126,7 +127,7 @@ class Loader(
         images: By key: ``"stored"``, pictures as they are, uint8 [H,W,C]; ``"float"``, float32
             [C,H,W] from 0 to 1.
         relative: ``{"action": "state"}``: from each value of an action, that of the state at the
-            anchor is subtracted, before it is normalised; or a :class:`Relative`, which says of
+            anchor is subtracted, before it is normalized; or a :class:`Relative`, which says of
             which channels. Padded where either is. `statistics` are then those of the differences.
         concat: ``{"obs": ["joints", "gripper"]}``: these stand side by side under one key. Masks
             keep their own.
@@ -138,7 +139,7 @@ class Loader(
             keep and what transforms and :meth:`gather` make are not counted; docs/loader.md has
             the rest.
         rank: Which of several loaders this is, that share out an epoch. None: as torch.distributed
-            says, where it is initialised.
+            says, where it is initialized.
         world_size: How many they are.
         replicate: Whether each rank holds all episodes. False: each holds a share of them, by
             bytes, and draws from it alone, in an order of its own.
@@ -219,7 +220,9 @@ class Loader(
         _is_quiet: bool = False,
         **foreign: NoReturn,
     ) -> None:
-        arguments = kept({k: v for k, v in locals().items() if k not in ("self", "foreign")})
+        arguments = snapshot_arguments(
+            {k: v for k, v in locals().items() if k not in ("self", "foreign")}
+        )
         if foreign:
             refuse_foreign(Loader, foreign)
         if not isinstance(store, EpisodeStore):
@@ -229,8 +232,8 @@ class Loader(
             store = EpisodeStore(store)
         arguments["store"] = store
         for option in ("shuffle", "drop_last", "with_age", "replicate", "reuse_buffers"):
-            _config.check_bool(option, arguments[option])
-        _config.check_functions("transforms", transforms)
+            config.check_bool(option, arguments[option])
+        config.check_functions("transforms", transforms)
 
         steps = _windows.all_steps(store.streams, delta_timestamps, delta_ns)
         streams = {key: store.streams[key] for key in steps}
@@ -275,7 +278,7 @@ class Loader(
         count, whole = len(found), None
         if is_split := not replicate and world_size > 1:
             whole = derived_seed(_samples.samples_fingerprint(found, table, identity), world_size)
-            share = take_share(store, chosen, found, streams, rank, world_size)
+            share = shard_episodes(store, chosen, found, streams, rank, world_size)
             chosen, found, count = share
             table = _samples.episode_table(store, chosen)
             of_anchor = of_anchor and find_rows(store, of_anchor.info.name, chosen)
@@ -298,7 +301,7 @@ class Loader(
         self._summary = examine(
             windows, rows, found, table, not _is_quiet, not _is_quiet and rank == 0
         )
-        counters = Counters(_config.check_text("name", name) or Path(store.path).absolute().name)
+        counters = Counters(config.check_text("name", name) or Path(store.path).absolute().name)
         engine = make_engine(samples, rows, wanted, budget, where, counters)
         self.store = store
         """The store that it draws from."""
@@ -312,9 +315,9 @@ class Loader(
         self._anchor, self._rate = of_anchor and of_anchor.info.name, rate
         self._finish = _finish
         mark = samples.fingerprint
-        self._start(engine, order, mark, where, transforms, counters, arguments)
+        self._init_runtime(engine, order, mark, where, transforms, counters, arguments)
 
-    def _start(
+    def _init_runtime(
         self,
         engine: Engine,
         order: Order,
@@ -336,7 +339,7 @@ class Loader(
         self._engine = engine
         self._plan, self._outputs, self._disk, self._ahead = engine
         self._index = device.index if device.type == "cuda" else None
-        self._drawing = Drawing(order, identity, device)
+        self._sampler_state = SamplerState(order, identity, device)
         if self._index is not None:
             # Whatever stream batches are made on, all of this is there by then.
             torch.cuda.synchronize(self._index)
@@ -375,11 +378,11 @@ class Loader(
         return self._rest_of_epoch()
 
     def _rest_of_epoch(self) -> Iterator[Batch]:
-        drawing = self._drawing
-        if drawing.is_captured:
-            drawing.catch_up()
-        epoch = drawing.epoch
-        while drawing.epoch == epoch:
+        sampler_state = self._sampler_state
+        if sampler_state.is_captured:
+            sampler_state.catch_up()
+        epoch = sampler_state.epoch
+        while sampler_state.epoch == epoch:
             yield self.next()
 
     def __getitem__(self, index: object) -> NoReturn:
@@ -416,15 +419,20 @@ class Loader(
                     return self.next()
             if torch._C._cuda_isCurrentStreamCapturing():
                 self._engine.check_capture(self._transforms)
-                self._drawing.check_capture()
+                self._sampler_state.check_capture()
                 return self._draw(is_capturing=True)
-            if self._drawing.is_captured:
-                self._drawing.catch_up()
+            if self._sampler_state.is_captured:
+                self._sampler_state.catch_up()
         return self._draw(is_capturing=False)
 
     def _draw(self, is_capturing: bool) -> Batch:
-        order, outputs, drawing, index = self._order, self._outputs, self._drawing, self._index
-        epoch, position = drawing.epoch, drawing.position
+        order, outputs, sampler_state, index = (
+            self._order,
+            self._outputs,
+            self._sampler_state,
+            self._index,
+        )
+        epoch, position = sampler_state.epoch, sampler_state.position
         size = order.size(position)
         stream = 0
         if index is not None:
@@ -435,18 +443,20 @@ class Loader(
                 batch = self._ahead.next(epoch, position)
             else:
                 batch = outputs.take(size)
-                windows, facts = outputs.windows_address, outputs.facts_address
-                self._plan.next(drawing.state_address, size, windows, facts, stream)
+                windows, metadata = outputs.windows_address, outputs.facts_address
+                self._plan.next(sampler_state.state_address, size, windows, metadata, stream)
         finally:
             if index is not None:
                 torch._C._nvtx.rangePop()
         if is_capturing:
-            drawing.is_captured = True  # nothing has run: replays will move the device's state
+            sampler_state.is_captured = (
+                True  # nothing has run: replays will move the device's state
+            )
         else:
-            drawing.advance()
+            sampler_state.advance()
             self._counters.batches += 1
             self._counters.samples += size
-            _metrics.calls["Loader.next", self.device.type] += 1
+            metrics.calls["Loader.next", self.device.type] += 1
         if self._finish is not None:
             batch = self._finish(batch)
         if self._generator is not None:
@@ -480,7 +490,7 @@ class Loader(
         batch = self._engine.gather(indices, self.device, stream)
         size = batch["timestamp"].size(0)
         self._counters.gathered += size
-        _metrics.calls["Loader.gather", self.device.type] += 1
+        metrics.calls["Loader.gather", self.device.type] += 1
         return batch if self._finish is None else self._finish(batch)
 
     # ---- where it is -----------------------------------------------------------------------------
@@ -491,7 +501,7 @@ class Loader(
         They say nothing of ranks and batch size: a run may go on with others. Waits for the GPU
         where a CUDA graph may have moved it.
         """
-        return self._drawing.state()
+        return self._sampler_state.state()
 
     def load_state_dict(self, state: Mapping[str, int]) -> None:
         """Goes on where a loader of the same samples and seed was.
@@ -503,7 +513,7 @@ class Loader(
         Raises:
             TypeError, ValueError: It is the state of other samples, another seed or order, or none.
         """
-        self._drawing.load(state)
+        self._sampler_state.load(state)
 
     def set_epoch(self, epoch: int) -> None:
         """Goes to the start of an epoch; where it is in that epoch already, stays there.
@@ -513,7 +523,7 @@ class Loader(
         Raises:
             TypeError, ValueError: It is no int, or below 0.
         """
-        self._drawing.set_epoch(epoch)
+        self._sampler_state.set_epoch(epoch)
 
     def stats(self) -> LoaderStats:
         """What it has made so far, and what it holds."""
@@ -535,7 +545,7 @@ class Loader(
     def __reduce__(self) -> tuple[Any, ...]:
         # The store opens again where it is loaded.
         arguments = self._arguments | {"_is_quiet": True}  # it has warned here
-        return _opened_again, (type(self), arguments, self.state_dict())
+        return _rebuild_loader, (type(self), arguments, self.state_dict())
 
     def _after_fork(self) -> None:
         if self._index is not None:
@@ -558,7 +568,7 @@ class Loader(
         return self._summary.html(f"Loader: {self._words()}")
 
 
-def kept(arguments: dict[str, Any]) -> dict[str, Any]:
+def snapshot_arguments(arguments: dict[str, Any]) -> dict[str, Any]:
     """Arguments that stay what they are, whatever the caller does to lists and mappings later.
 
     What is the caller's own (stores, functions) is not copied.
@@ -570,7 +580,7 @@ def kept(arguments: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _opened_again(kind: type[Loader], arguments: dict[str, Any], state: dict[str, int]) -> Loader:
+def _rebuild_loader(kind: type[Loader], arguments: dict[str, Any], state: dict[str, int]) -> Loader:
     loader = kind(**arguments)
     loader.load_state_dict(state)
     return loader

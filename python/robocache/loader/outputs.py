@@ -11,14 +11,14 @@ from typing import Any, NamedTuple, TypeAlias
 import torch
 from torch import Tensor
 
-from robocache import _options
-from robocache.loader._plan import BatchFacts, WindowOutput
+from robocache.align import options
+from robocache.loader.plan import BatchMetadata, WindowOutput
 from robocache.loader.window_spec import WindowSpec
 
 Batch: TypeAlias = dict[str, Tensor]
 
-INTEGER_FACTS = ("index", "episode_index", "frame_index", "task_index", "timestamp_ns")
-FACTS = (*INTEGER_FACTS, "timestamp")
+INTEGER_METADATA = ("index", "episode_index", "frame_index", "task_index", "timestamp_ns")
+METADATA = (*INTEGER_METADATA, "timestamp")
 DATASET = "dataset_index"  # a fact of mixtures alone
 PAD, AGE, DIM_PAD = "_is_pad", "_age", "_dim_is_pad"
 
@@ -83,7 +83,7 @@ class Outputs:
     Attributes:
         is_kept: Whether batches of a size are the same tensors every time.
         windows_address: Of the plan's array of WindowOutput; the last batch's addresses are in it.
-        facts_address: Of its BatchFacts.
+        facts_address: Of its BatchMetadata.
         sample_bytes: Bytes of one sample.
         keys: Of values.
     """
@@ -103,9 +103,9 @@ class Outputs:
         writers = own if mixture is None else mixture.writers
         widths = () if mixture is None else mixture.widths
         self._array = (WindowOutput * (len(writers) + len(widths)))()
-        self._facts = BatchFacts()
+        self._metadata = BatchMetadata()
         self.windows_address = ctypes.addressof(self._array)
-        self.facts_address = ctypes.addressof(self._facts)
+        self.facts_address = ctypes.addressof(self._metadata)
         # What torch's own compiled code allocates by: half as long as torch.empty takes, which is
         # most of what a small batch costs.
         guards: Any = torch._C._dynamo.guards
@@ -126,7 +126,7 @@ class Outputs:
             members = [by_key[key] for key in concat.get(group, (group,))]
             self._values.append(_side_by_side(group, members, slots, group in concat))
         self.keys = [values.key for values in self._values]
-        self._integers = INTEGER_FACTS if mixture is None else (*INTEGER_FACTS, DATASET)
+        self._integers = INTEGER_METADATA if mixture is None else (*INTEGER_METADATA, DATASET)
         # A window of a stream that is named like a fact stands in its place.
         self._hidden = [name for name in (*self._integers, "timestamp") if name in self.keys]
         for i, key in enumerate(widths, len(writers)):
@@ -156,11 +156,11 @@ class Outputs:
                 self._kept = {own: b for own, b in self._kept.items() if own == self._full}
             with torch.inference_mode(False):  # others get it too
                 batch = self.allocate(size)
-            self._kept[size] = (batch, bytes(self._array), bytes(self._facts))
+            self._kept[size] = (batch, bytes(self._array), bytes(self._metadata))
             return dict(batch)
-        batch, array, facts = kept
+        batch, array, metadata = kept
         ctypes.memmove(self.windows_address, array, len(array))
-        ctypes.memmove(self.facts_address, facts, len(facts))
+        ctypes.memmove(self.facts_address, metadata, len(metadata))
         return dict(batch)
 
     def nbytes(self, size: int, take: Callable[[int], int]) -> int:
@@ -177,7 +177,7 @@ class Outputs:
         blanks = self._blanks.get(size)
         if blanks is None:
             blanks = self._blanks[size] = self._make_blanks(size)
-        empty, facts = self._empty, self._facts
+        empty, metadata = self._empty, self._metadata
         batch: Batch = {}
         for key, blank, members in blanks.values:
             batch[key] = tensor = empty(*blank)
@@ -204,21 +204,21 @@ class Outputs:
             batch["timestamp_ns"],
             *of_mixture,
         ) = integers.unbind(0)
-        facts.index = address = integers.data_ptr()
+        metadata.index = address = integers.data_ptr()
         step = 8 * size
-        facts.episode_index = address + step
-        facts.frame_index = address + 2 * step
-        facts.task_index = address + 3 * step
-        facts.timestamp_ns = address + 4 * step
+        metadata.episode_index = address + step
+        metadata.frame_index = address + 2 * step
+        metadata.task_index = address + 3 * step
+        metadata.timestamp_ns = address + 4 * step
         if of_mixture:
             batch[DATASET] = of_mixture[0]
-            facts.dataset_index = address + 5 * step
+            metadata.dataset_index = address + 5 * step
         batch["timestamp"] = tensor = empty(*blanks.timestamp)
-        facts.timestamp = tensor.data_ptr()
+        metadata.timestamp = tensor.data_ptr()
         if hiding:
             batch.update(hiding)
             for name in hiding:  # whose memory nothing may hold any more
-                setattr(facts, name, None)
+                setattr(metadata, name, None)
         return batch
 
     def _make_blanks(self, size: int) -> _Blanks:
@@ -280,7 +280,7 @@ def check_names(
 
 
 def check_concat(
-    concat: object, windows: Sequence[WindowSpec], facts: Sequence[str] = FACTS
+    concat: object, windows: Sequence[WindowSpec], metadata: Sequence[str] = METADATA
 ) -> dict[str, tuple[str, ...]]:
     """That windows can stand side by side: vectors of a type, at the same offsets.
 
@@ -319,7 +319,7 @@ def check_concat(
     names = [window.name for window in windows if window.name not in taken]
     reserved = {window.name + ending for window in windows for ending in (PAD, AGE)}
     for group in groups:
-        if group in names or group in facts or group in reserved:
+        if group in names or group in metadata or group in reserved:
             raise ValueError(f"concat: expected keys that the batch has not, got {group!r}")
     return groups
 
@@ -339,8 +339,8 @@ def check_group(name: str, windows: Sequence[WindowSpec]) -> None:
             )
         if window.out_dtype != first.out_dtype:
             raise ValueError(
-                f"{name}: expected {_options.dtype_name(first.torch_out_dtype)} like {first.name}, "
-                f"got {_options.dtype_name(window.torch_out_dtype)} of {window.name} (dtype= "
+                f"{name}: expected {options.dtype_name(first.torch_out_dtype)} like {first.name}, "
+                f"got {options.dtype_name(window.torch_out_dtype)} of {window.name} (dtype= "
                 "changes it)"
             )
         if (window.has_axis, window.timeline, window.offsets) != (

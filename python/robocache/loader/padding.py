@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from robocache.loader.looked_at import LookedAt, Seen, in_chunks, spread_evenly
-from robocache.loader.residency import FileRows
+from robocache.loader.memory.residency import FileRows
+from robocache.loader.padding_samples import LookedAt, Seen, in_chunks, spread_evenly
 from robocache.loader.summary import LoaderSummary, period_of, summarize
 from robocache.loader.window_spec import WindowSpec
 
@@ -324,6 +324,6 @@ def _limit(window: WindowSpec, rows: FileRows, looked_at: FileRows) -> int | Non
 
 def _longest(rows: FileRows, seen: Seen) -> float:
     """The longest time between neighbors, or from a row to a step that holds it, in ns."""
-    steps = np.diff(rows.times())[rows.neighbours(rows.rows)]
+    steps = np.diff(rows.times())[rows.neighbors(rows.rows)]
     held = 0 if seen.age_ns is None else int(seen.age_ns[~seen.is_pad].max(initial=0))
     return max(float(steps.max(initial=0)), float(held))

@@ -12,15 +12,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from robocache import _options
-from robocache.display import byte_count
-from robocache.loader import anchors as _anchors
-from robocache.loader import residency
-from robocache.loader._plan import BatchPlan, WindowData
+from robocache.align import options
+from robocache.core.display import byte_count
 from robocache.loader.device import on_device
-from robocache.loader.order import Order, check_integer, fingerprint
-from robocache.loader.residency import FileRows, ResidentStream
-from robocache.loader.tiers import Tier, own_tier
+from robocache.loader.memory import residency
+from robocache.loader.memory.residency import FileRows, ResidentStream
+from robocache.loader.memory.tiers import Tier, own_tier
+from robocache.loader.plan import BatchPlan, WindowData
+from robocache.loader.sampling import anchors as _anchors
+from robocache.loader.sampling.sampler import Order, check_integer, fingerprint
 from robocache.loader.window_spec import WindowSpec, reads_arrivals, reads_times
 from robocache.store.episode_store import EpisodeStore
 from robocache.store.stream_info import is_image
@@ -256,7 +256,7 @@ def window_data(spec: WindowSpec, stream: ResidentStream, device: torch.device) 
     """The tensors of a window, on a device; its rows lie where the stream's tier has them."""
     subtract = multiply = columns = None
     if spec.normalization is not None:
-        compute = _options.compute_dtype(spec.torch_dtype, spec.torch_out_dtype)
+        compute = options.compute_dtype(spec.torch_dtype, spec.torch_out_dtype)
         if spec.channels_first:
             compute = torch.float64  # x / 255, rounded once, as others divide
         subtract = _vector(spec.normalization.subtract, compute, device)

@@ -1,4 +1,4 @@
-"""How a loader normalises a stream: in LeRobot's words, or as a Normalizer does."""
+"""How a loader normalizes a stream: in LeRobot's words, or as a Normalizer does."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from robocache.normalizer.given import Statistics, of_statistics
-from robocache.normalizer.normalizer import Normalizer
-from robocache.normalizer.window_statistics import WindowStatistics, WindowSummary
-from robocache.store.normalization import Normalization, NormalizationMode, check_mode
+from robocache.normalization.formulas import Normalization, NormalizationMode, check_mode
+from robocache.normalization.normalizer import Normalizer
+from robocache.normalization.parse_statistics import Statistics, of_statistics
+from robocache.normalization.window_statistics import WindowStatistics, WindowSummary
 from robocache.store.stream_info import StreamInfo, is_image
 
 if TYPE_CHECKING:
@@ -24,16 +24,16 @@ def make_scales(
     normalize: Mapping[str, NormalizationMode] | Normalizer | None,
     statistics: Mapping[str, Statistics] | None,
 ) -> dict[str, Normalization]:
-    """Scale and offset of the streams that are normalised, of C channels each.
+    """Scale and offset of the streams that are normalized, of C channels each.
 
     Args:
         streams: Those of the batch.
-        normalize: A mode for each that is to be normalised; or a normalizer of such.
+        normalize: A mode for each that is to be normalized; or a normalizer of such.
         statistics: In place of the store's, by stream: a summary as a store has them, a mapping
             with LeRobot's names (mean, std, min, max, q01, q10, q50, q90, q99; count), or scale and
             offset themselves. A mapping has what the mode needs, finite; in a summary NaN is a
             channel without values, which stays as it is. What :func:`compute_stats` gives may have
-            streams that are not normalised.
+            streams that are not normalized.
 
     Raises:
         TypeError, ValueError: `normalize[<stream>]: expected ..., got ...`, and likewise
@@ -125,7 +125,7 @@ def spread(name: str, scale: Normalization, shape: tuple[int, ...]) -> Normaliza
 
 
 def scales_of_batches(loader: Loader) -> dict[str, Normalization]:
-    """What a loader does to the values of its batches, by their keys: those that it normalises."""
+    """What a loader does to the values of its batches, by their keys: those that it normalizes."""
     normalize = loader._arguments["normalize"] or {}
     named = normalize.normalization if isinstance(normalize, Normalizer) else normalize
     windows = {window.name: window for window in loader._windows}

@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 import robocache
-from robocache.loader.residency import FileRows, find_rows
+from robocache.loader.memory.residency import FileRows, find_rows
+from robocache.loader.policy_spec import PolicySpec
 from robocache.loader.window_spec import WindowSpec
-from robocache.policy_spec import PolicySpec
-from robocache.store._library import check_policy_spec
-from robocache.store.normalization import Normalization
+from robocache.normalization.formulas import Normalization
+from robocache.store.library import check_policy_spec
 
 _SECOND = 1_000_000_000
 
@@ -30,7 +30,7 @@ class WithSpec:
 
         Args:
             training_only: Those of its `transforms` that the robot goes without, such as noise. The
-                others need a `to_dict`, as those of :mod:`robocache.transforms` have.
+                others need a `to_dict`, as those of :mod:`robocache.transform.transforms` have.
 
         Raises:
             TypeError, ValueError: A transform that can't be written down, or reads another step
@@ -83,7 +83,7 @@ def _make_spec(
         rate: That rate, in Hz.
         concat: Streams of each key that has several.
         with_age: Whether batches have ages.
-        modes: By which mode streams are normalised, those of them that are by one.
+        modes: By which mode streams are normalized, those of them that are by one.
         transforms: What is done to a batch.
         training_only: Those of them that the robot goes without.
 
@@ -157,7 +157,7 @@ def _transforms(
         if to_dict is None:
             raise ValueError(
                 f"transforms[{i}]: expected one with to_dict, which the robot can do too "
-                "(robocache.transforms has them), or to be named in training_only, got "
+                "(robocache.transform.transforms has them), or to be named in training_only, got "
                 f"{transform!r}"
             )
         found.append(to_dict())

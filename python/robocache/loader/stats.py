@@ -27,7 +27,7 @@ class LoaderStats:
     gathered: int = 0
     """Samples of :meth:`Loader.gather`."""
     bytes: int = 0
-    """Bytes of all batches, masks and facts included."""
+    """Bytes of all batches, masks and metadata included."""
     read_bytes: Mapping[str, int] = field(default_factory=dict)
     """Bytes of rows that batches were made of, by the tier that they were read from; each step of
     a window counts as one row."""

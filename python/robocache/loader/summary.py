@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from robocache.display import cut, method_text
-from robocache.loader.looked_at import Seen
-from robocache.loader.residency import FileRows
+from robocache.core.display import cut, method_text
+from robocache.core.tables import html_table, offsets_text, text_table
+from robocache.loader.memory.residency import FileRows
+from robocache.loader.padding_samples import Seen
 from robocache.loader.window_spec import WindowSpec
-from robocache.tables import html_table, offsets_text, text_table
 
 _MOST_LINES = 20  # of `repr`
 _HEADER = ("key", "Hz", "offsets", "method", "padded", "age, ms: median", "largest")
@@ -138,7 +138,7 @@ def period_of(rows: FileRows, looked_at: FileRows) -> float:
     """
     if rows.typical_period != 0:  # NaN too
         return rows.typical_period
-    steps = np.diff(looked_at.times())[looked_at.neighbours(looked_at.rows)]
+    steps = np.diff(looked_at.times())[looked_at.neighbors(looked_at.rows)]
     return float(steps.mean()) if len(steps) else math.nan
 
 

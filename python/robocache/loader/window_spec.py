@@ -11,10 +11,10 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 import torch
 
-from robocache import _options
-from robocache.display import ShortRepr, short_repr
-from robocache.names import Outside
-from robocache.store.normalization import Normalization
+from robocache.align import options
+from robocache.core.display import ShortRepr, short_repr
+from robocache.core.names import Outside
+from robocache.normalization.formulas import Normalization
 
 Layout: TypeAlias = tuple[tuple[str, int], ...]
 
@@ -123,7 +123,7 @@ class WindowSpec(ShortRepr):
     @property
     def is_copied(self) -> bool:
         """Whether alignment copies its rows as bytes: it computes with five types alone."""
-        return self.torch_dtype not in _options.DTYPE_CODES
+        return self.torch_dtype not in options.DTYPE_CODES
 
     @property
     def reaches_ahead(self) -> bool:

@@ -10,12 +10,12 @@ from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 import torch
 
-from robocache import _options
+from robocache.align import options as _options
+from robocache.core.names import Method, Outside
 from robocache.loader.scales import spread
 from robocache.loader.window_spec import TORCH_DTYPES, TYPE_NAMES, Layout, WindowSpec
-from robocache.names import Method, Outside
-from robocache.store.normalization import Normalization
-from robocache.store.stream_info import MAX_COLOURS, StreamInfo, is_image
+from robocache.normalization.formulas import Normalization
+from robocache.store.stream_info import MAX_COLORS, StreamInfo, is_image
 
 T = TypeVar("T")
 PerKey: TypeAlias = T | Mapping[str, T]
@@ -111,7 +111,7 @@ def make_window(
         info: The stream.
         steps: Its offsets.
         options: Those of all streams.
-        scale: How it is normalised: [C] of its channels, or None.
+        scale: How it is normalized: [C] of its channels, or None.
         has_rows: Whether anchors are rows of a stream, and not ticks.
 
     Raises:
@@ -351,7 +351,7 @@ def _method(info: StreamInfo, method: Any) -> str | Layout:
 def _output(
     info: StreamInfo, dtype: torch.dtype, options: WindowOptions, scale: Normalization | None
 ) -> tuple[bool, torch.dtype, Normalization | None]:
-    """Whether colours come first, the type of the output, and the scale that it needs."""
+    """Whether colors come first, the type of the output, and the scale that it needs."""
     key = info.name
     images = _of(options, "images", key)
     if images not in ("stored", "float"):
@@ -360,7 +360,7 @@ def _output(
     named = isinstance(options.images, Mapping) and key in options.images
     if images == "float" and named and not is_float_image:
         raise ValueError(
-            f"images: {key}: expected uint8 rows [H,W,C] of at most {MAX_COLOURS} colours for "
+            f"images: {key}: expected uint8 rows [H,W,C] of at most {MAX_COLORS} colors for "
             f"'float', got {info}"
         )
     wanted = _of(options, "dtype", key)

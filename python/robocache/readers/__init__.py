@@ -9,16 +9,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from robocache.readers import (
-    calvin,
-    diffusion_policy,
-    hdf5,
-    lerobot,
-    npz,
-    rlds,
-    ros,
-    ulog,
-)
+from robocache.readers import calvin, diffusion_policy, hdf5, ulog
+from robocache.readers.lerobot import reader as lerobot
 from robocache.readers.recording import (
     EpisodeReader,
     MissingLibrary,
@@ -27,13 +19,15 @@ from robocache.readers.recording import (
     Recording,
     RecordingError,
     Rows,
-    StreamFacts,
+    StreamMetadata,
     describe,
     read_rows,
     reading,
     refuse_pointer,
 )
-from robocache.readers.tables import csv_table, parquet_table
+from robocache.readers.rlds import reader as rlds
+from robocache.readers.ros import reader as ros
+from robocache.readers.tables import csv_table, npz, parquet_table
 
 __all__ = [
     "READERS",
@@ -44,14 +38,14 @@ __all__ = [
     "Recording",
     "RecordingError",
     "Rows",
-    "StreamFacts",
+    "StreamMetadata",
     "find_reader",
     "find_recordings",
     "open_recording",
     "read_rows",
 ]
 
-# The first that recognises a path reads it.
+# The first that recognizes a path reads it.
 READERS: tuple[Reader, ...] = (
     lerobot.READER,
     calvin.READER,
@@ -69,7 +63,7 @@ READERS: tuple[Reader, ...] = (
 
 
 def find_reader(path: str | os.PathLike[str]) -> Reader | None:
-    """The reader that recognises a file or folder; None if none does.
+    """The reader that recognizes a file or folder; None if none does.
 
     Raises:
         RecordingError: If there is no such file, or it may not be read.
@@ -78,7 +72,7 @@ def find_reader(path: str | os.PathLike[str]) -> Reader | None:
     with reading(path, "a recording"):
         path.stat()
         for reader in READERS:
-            if reader.recognises(path):
+            if reader.recognizes(path):
                 return reader
     return None
 
@@ -91,7 +85,7 @@ def open_recording(path: str | os.PathLike[str], options: ReadOptions | None = N
         options: None: the defaults.
 
     Raises:
-        RecordingError: If no reader recognises it, its reader cannot read it, or the options ask
+        RecordingError: If no reader recognizes it, its reader cannot read it, or the options ask
             for what is not in it.
         MissingLibrary: If its reader's library is not installed.
     """
@@ -117,7 +111,7 @@ def find_recordings(path: str | os.PathLike[str]) -> list[Path]:
 
     Hidden files and folders, and links to folders, are not looked at. A file or folder below `path`
     that may not be read counts as a recording, and so does a file that is named as one, though no
-    reader recognises it (empty, say, since the recorder crashed): opening it says what is wrong.
+    reader recognizes it (empty, say, since the recorder crashed): opening it says what is wrong.
 
     Raises:
         RecordingError: If there is no such path, or it may not be read.

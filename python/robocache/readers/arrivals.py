@@ -16,7 +16,7 @@ from robocache.readers.recording import (
     CHUNK_BYTES,
     RecordingError,
     Rows,
-    StreamFacts,
+    StreamMetadata,
     rows_per_chunk,
 )
 
@@ -297,7 +297,7 @@ class Arrivals:
     def __init__(
         self,
         path: Path,
-        streams: dict[str, StreamFacts],
+        streams: dict[str, StreamMetadata],
         notes: Counter[str],
         wants: Callable[[str], bool] = bool,
         clocks: Clocks | None = None,
@@ -335,7 +335,7 @@ class Arrivals:
         self,
         stream: str,
         clock: Clock,
-        facts: StreamFacts,
+        metadata: StreamMetadata,
         dtype: np.dtype[Any] | None = None,
         shape: tuple[int, ...] | None = None,
     ) -> Collector:
@@ -353,7 +353,7 @@ class Arrivals:
                 f"{self._path}: expected streams of different names, got two named {stream} "
                 "(topics chooses some)"
             )
-        self._streams[stream] = facts
+        self._streams[stream] = metadata
         is_moved = self.clocks.receipt_shift != 0 or clock.shift != 0
         self._collectors[stream] = Collector(stream, clock, dtype, shape, is_moved)
         return self._collectors[stream]

@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robocache.readers import images
-from robocache.readers._zip import ARRAY_ERRORS
 from robocache.readers.recording import (
     EpisodeReader,
     Method,
@@ -25,7 +24,7 @@ from robocache.readers.recording import (
     Recording,
     RecordingError,
     Rows,
-    StreamFacts,
+    StreamMetadata,
     is_storable,
     native,
     reading,
@@ -33,6 +32,7 @@ from robocache.readers.recording import (
     row_times,
     rows_per_chunk,
 )
+from robocache.readers.zip_arrays import ARRAY_ERRORS
 
 FORMAT = "CALVIN"
 ENDS = "ep_start_end_ids.npy"
@@ -87,7 +87,7 @@ class Calvin(Recording):
             if values.shape != (len(channels),):
                 channels, method = (), None
             self.names.append(name)
-            self.streams[name] = StreamFacts(
+            self.streams[name] = StreamMetadata(
                 method="previous" if is_image else method,
                 channels=channels or None,
                 rate=self.rate,
@@ -172,9 +172,9 @@ def _count_digits(path: Path) -> int:
     raise RecordingError(f"{path}: expected steps (episode_0000000.npz), got none")
 
 
-def recognises(path: Path) -> bool:
+def recognizes(path: Path) -> bool:
     """Whether it is a folder with the list of first and last steps."""
     return (path / ENDS).is_file()
 
 
-READER = Reader(FORMAT, "images", f"a folder with {ENDS}", recognises, Calvin)
+READER = Reader(FORMAT, "images", f"a folder with {ENDS}", recognizes, Calvin)

@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robocache.readers import images
-from robocache.readers._zip import ARRAY_ERRORS, names_in
 from robocache.readers.recording import (
     EpisodeReader,
     Reader,
@@ -24,7 +23,7 @@ from robocache.readers.recording import (
     Recording,
     RecordingError,
     Rows,
-    StreamFacts,
+    StreamMetadata,
     is_storable,
     native,
     need_rate,
@@ -33,6 +32,7 @@ from robocache.readers.recording import (
     row_times,
     rows_per_chunk,
 )
+from robocache.readers.zip_arrays import ARRAY_ERRORS, names_in
 
 FORMAT = "diffusion-policy zarr"
 ENDS = "meta/episode_ends"
@@ -100,7 +100,7 @@ class ReplayBuffer(Recording):
         absent = array.nchunks - array.nchunks_initialized
         if absent:
             self.notes[f"chunks absent, read as the array's fill value ({name})"] = absent
-        self.streams[name] = StreamFacts(
+        self.streams[name] = StreamMetadata(
             method="previous" if is_image else None,
             rate=self.rate,
             timeline="rows",
@@ -202,7 +202,7 @@ def _is_image(array: Any) -> bool:
     return array.dtype.kind == "f" and len(shape) == 3 and images.is_image(shape, np.dtype("u1"))
 
 
-def recognises(path: Path) -> bool:
+def recognizes(path: Path) -> bool:
     """Whether it is a zarr group with ``meta/episode_ends``, in a folder or a zip file."""
     files = (f"{ENDS}/.zarray", f"{ENDS}/zarr.json")
     if path.is_dir():
@@ -210,4 +210,4 @@ def recognises(path: Path) -> bool:
     return any(name in files for name in names_in(path) or ())
 
 
-READER = Reader(FORMAT, "zarr", f"a zarr folder or zip file with {ENDS}", recognises, ReplayBuffer)
+READER = Reader(FORMAT, "zarr", f"a zarr folder or zip file with {ENDS}", recognizes, ReplayBuffer)

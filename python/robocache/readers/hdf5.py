@@ -27,7 +27,7 @@ from robocache.readers.recording import (
     Recording,
     RecordingError,
     Rows,
-    StreamFacts,
+    StreamMetadata,
     head,
     is_storable,
     native,
@@ -152,7 +152,7 @@ class Demonstrations(Recording):
         return None
 
     def _judge(self, name: str, item: Any, rows: int) -> bool:
-        """Whether something is a stream that is wanted; then its facts are there afterwards."""
+        """Whether something is a stream that is wanted; then its metadata are there afterward."""
         why_not = self._why_not(name, item, rows)
         if why_not is not None:
             if why_not:
@@ -165,7 +165,7 @@ class Demonstrations(Recording):
             return False
         if name in self._unwanted or not (name in self._known or self.options.wants(name)):
             return False
-        self.streams[name] = StreamFacts(
+        self.streams[name] = StreamMetadata(
             method="previous" if is_image else self._method(name, shape),
             rate=self.rate,
             timeline="rows",
@@ -292,9 +292,9 @@ def _by_number(name: str) -> tuple[bool, int, str]:
     return (number is None, int(number[1]) if number else 0, name)
 
 
-def recognises(path: Path) -> bool:
+def recognizes(path: Path) -> bool:
     """Whether it is HDF5."""
     return head(path, len(MAGIC)) == MAGIC
 
 
-READER = Reader(FORMAT, "hdf5", "an HDF5 file", recognises, Demonstrations, (".hdf5", ".h5"))
+READER = Reader(FORMAT, "hdf5", "an HDF5 file", recognizes, Demonstrations, (".hdf5", ".h5"))

@@ -29,7 +29,7 @@ from robocache.readers.recording import (
 )
 
 Pixels = NDArray[Any]
-"""[H,W,C]: uint8 of 1 (grey), 3 (RGB), 4 (RGBA) or more channels; or another type, as depth."""
+"""[H,W,C]: uint8 of 1 (gray), 3 (RGB), 4 (RGBA) or more channels; or another type, as depth."""
 
 SMALLEST = 8
 """Arrays [H,W,C] with fewer rows or columns are not taken for images."""
@@ -66,7 +66,7 @@ def leave_out(stream: str, notes: Counter[str]) -> None:
 
 
 def decode(data: bytes, name: str) -> Pixels:
-    """The pixels of an encoded image: uint8 [H,W,C], or uint16 [H,W,1] for 16 bits of grey.
+    """The pixels of an encoded image: uint8 [H,W,C], or uint16 [H,W,1] for 16 bits of gray.
 
     Args:
         data: A file of JPEG, PNG, or another format that Pillow knows.

@@ -25,8 +25,8 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from robocache.extras import install_hint
-from robocache.matching import choose, find
+from robocache.core.extras import install_hint
+from robocache.core.matching import choose, find
 
 CHUNK_BYTES = 32 << 20
 """How large a chunk of rows should be at most; a single row may be larger."""
@@ -64,7 +64,7 @@ class ReadOptions:
     fit: Literal["pad", "crop", "stretch"] = "pad"
     """How an image of another aspect fits `resize`: black borders, cut off, or distorted."""
     topics: tuple[str, ...] | None = None
-    """Streams or topics to read, as :mod:`robocache.matching` names them; None: all of them."""
+    """Streams or topics to read, as :mod:`robocache.core.matching` names them; None: all of them."""
     stamp: Literal["header", "received"] = "header"
     """What the time of a message is: the stamp in its header, or when it was received."""
     time_column: str | None = None
@@ -106,7 +106,7 @@ class ReadOptions:
 
 
 @dataclass(frozen=True)
-class StreamFacts:
+class StreamMetadata:
     """What a recording says of a stream; None where it says nothing."""
 
     method: Method | None = None
@@ -165,7 +165,7 @@ class EpisodeReader(Protocol):
     def read(self) -> Iterator[Rows]:
         """The rows, in chunks of about `CHUNK_BYTES` at most; streams may take turns.
 
-        Who reads may keep the arrays: they are not changed afterwards.
+        Who reads may keep the arrays: they are not changed afterward.
 
         Raises:
             RecordingError: For an episode that cannot be read. What came before it is not to be
@@ -182,8 +182,8 @@ class Recording(ABC):
     def __init__(self, path: Path, options: ReadOptions) -> None:
         self.path = path
         self.options = options
-        self.streams: dict[str, StreamFacts] = {}
-        """The facts of the streams, as far as they are known; reading an episode may add some."""
+        self.streams: dict[str, StreamMetadata] = {}
+        """The metadata of the streams, as far as they are known; reading an episode may add some."""
         self.notes: Counter[str] = Counter()
         """What is left out or changed, in words that end before the number, and how often.
 
@@ -199,7 +199,7 @@ class Recording(ABC):
         return None
 
     def close(self) -> None:  # noqa: B027 (most readers keep nothing open)
-        """Closes what is open. Episodes can't be read afterwards."""
+        """Closes what is open. Episodes can't be read afterward."""
 
     def __enter__(self) -> Recording:
         return self
@@ -238,15 +238,15 @@ def read_rows(recording: Recording, episode: EpisodeReader) -> Iterator[Rows]:
 
 @dataclass(frozen=True)
 class Reader:
-    """A format: how to recognise and how to open its recordings."""
+    """A format: how to recognize and how to open its recordings."""
 
     format: str
     """Its name, such as ``"LeRobot"``."""
     extra: str
-    """The extra that brings its library, a key of :data:`robocache.extras.EXTRAS`."""
+    """The extra that brings its library, a key of :data:`robocache.core.extras.EXTRAS`."""
     expects: str
     """What makes a file or folder one of these, for messages: ``a folder with meta/info.json``."""
-    recognises: Callable[[Path], bool]
+    recognizes: Callable[[Path], bool]
     """By content, without a library; may raise OSError."""
     open: Callable[[Path, ReadOptions], Recording]
     """Raises RecordingError and MissingLibrary."""

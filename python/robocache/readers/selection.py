@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from robocache.matching import Name, expected, find, is_match, may_name_below
+from robocache.core.matching import Name, expected, find, is_match, may_name_below
 from robocache.readers.recording import ReadOptions, RecordingError
 
 

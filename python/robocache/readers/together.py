@@ -125,8 +125,8 @@ class _Together(Recording):
         for name, names in renamed.items():
             self.notes[f"streams called {name}, named {', '.join(names)} here"] = len(names)
         for part in self._parts:
-            for name, facts in part.recording.streams.items():
-                self.streams[part.names.get(name, name)] = facts
+            for name, metadata in part.recording.streams.items():
+                self.streams[part.names.get(name, name)] = metadata
 
     def episodes(self) -> Sequence[EpisodeReader]:
         """The one that the recordings are together."""
@@ -146,9 +146,9 @@ class _Together(Recording):
                         f"{self.path}: expected image streams of different names, got {name} in "
                         f"{owners[name].name} and {recording.path.name} (topics chooses streams)"
                     )
-                facts = recording.streams.get(rows.stream)
-                if facts is not None:
-                    self.streams[name] = facts
+                metadata = recording.streams.get(rows.stream)
+                if metadata is not None:
+                    self.streams[name] = metadata
                 yield replace(rows, stream=name)
             self.notes.update(recording.notes - before)
 

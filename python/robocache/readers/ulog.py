@@ -29,7 +29,7 @@ from robocache.readers.recording import (
     Recording,
     RecordingError,
     Rows,
-    StreamFacts,
+    StreamMetadata,
     Times,
     WholeRecording,
     head,
@@ -328,8 +328,8 @@ class UlogRecording(Recording):
         if (steps < 0).any():
             order = np.argsort(times, kind="stable")
             kept, times = kept[order], times[order]
-        for stream, facts, columns, dtype in streams:
-            self.streams[stream] = facts
+        for stream, metadata, columns, dtype in streams:
+            self.streams[stream] = metadata
             step = rows_per_chunk(len(columns) * dtype.itemsize)
             for a in range(0, len(kept), step):
                 rows = kept[a : a + step]
@@ -338,8 +338,8 @@ class UlogRecording(Recording):
 
     def _streams(
         self, name: str, data: Any
-    ) -> Iterator[tuple[str, StreamFacts, list[NDArray[Any]], np.dtype[Any]]]:
-        """The streams of a topic: name, facts, a column for each channel, type."""
+    ) -> Iterator[tuple[str, StreamMetadata, list[NDArray[Any]], np.dtype[Any]]]:
+        """The streams of a topic: name, metadata, a column for each channel, type."""
         source = f"topic {data.name}, instance {data.multi_id}"
         levels: dict[str, list[tuple[str, np.dtype[Any]]]] = {}
         arrays: dict[str, list[NDArray[Any]]] = {}
@@ -364,14 +364,19 @@ class UlogRecording(Recording):
             prefix = f"{level}." if level else ""
             path = below(name, _path(level))
             for group in group_fields(fields):
-                facts = StreamFacts(group.method, None, group.fields, source=source)
+                metadata = StreamMetadata(group.method, None, group.fields, source=source)
                 found = [columns[prefix + key] for key in group.fields]
-                yield below(path, group.name), facts, found, group.dtype
+                yield below(path, group.name), metadata, found, group.dtype
         for field_name, found in arrays.items():
             dtype = found[0].dtype
             is_turn = field_name.rpartition(".")[2] in _QUATERNIONS and len(found) == 4
             method = "slerp_wxyz" if is_turn and dtype.kind == "f" else method_of(dtype)
-            yield below(name, _path(field_name)), StreamFacts(method, source=source), found, dtype
+            yield (
+                below(name, _path(field_name)),
+                StreamMetadata(method, source=source),
+                found,
+                dtype,
+            )
 
 
 def _path(name: str) -> str:
@@ -391,8 +396,8 @@ def stream_name(topic: str, instance: int) -> str:
     return topic if instance == 0 else f"{topic}.{instance}"
 
 
-def _recognises(path: Path) -> bool:
+def _recognizes(path: Path) -> bool:
     return head(path).startswith(MAGIC)
 
 
-READER = Reader("PX4 ULog", "ulog", "a .ulg file", _recognises, UlogRecording, (".ulg",))
+READER = Reader("PX4 ULog", "ulog", "a .ulg file", _recognizes, UlogRecording, (".ulg",))

@@ -43,7 +43,7 @@ def video_rows(
         times: [n] nanoseconds: the rows' times.
         shown: [n] nanoseconds, ascending: when each row's frame is shown, in the video's time.
         tolerance: Nanoseconds that a frame may be shown before or after. Under half of the time
-            from one frame to the next, so that no neighbour fits.
+            from one frame to the next, so that no neighbor fits.
         options: `resize` and `fit`.
 
     Raises:

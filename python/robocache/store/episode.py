@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from robocache.store.dtypes import stored, without_mask
-from robocache.store.recorded import RecordingState
+from robocache.store.source_state import RecordingState
 from robocache.store.spool import Bytes, Column, Kept, Spool
 from robocache.store.streams import StreamEntry, Streams, check_name, check_text
 
@@ -128,7 +128,7 @@ class EpisodeWriter:
 
         Args:
             stream: Its name; its first rows fix type and shape for the whole store.
-            times_ns: [n] integers: nanoseconds that ascend (equal neighbours allowed), also from
+            times_ns: [n] integers: nanoseconds that ascend (equal neighbors allowed), also from
                 one call to the next.
             values: [n, ...] bool, integers, or floats of 16 (also bfloat16), 32 or 64 bits. NumPy
                 arrays, torch tensors on the CPU, or lists. What is masked has no place in a store:

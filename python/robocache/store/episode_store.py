@@ -13,14 +13,14 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from robocache.display import ByName, byte_count, counted, cut, listed
-from robocache.store._library import OpenStore
+from robocache.core.display import ByName, byte_count, counted, cut, listed
+from robocache.core.tables import MOST_ROWS, html_table
 from robocache.store.dtypes import STORAGE
 from robocache.store.errors import StoreError
+from robocache.store.library import OpenStore
 from robocache.store.manifest import is_store, parse_manifest
 from robocache.store.rows import Episode, StreamRows, Tables, merged, rows_of, unknown_stream
 from robocache.store.stream_info import StatisticsSummary, StreamInfo, StreamTable, stream_infos
-from robocache.tables import MOST_ROWS, html_table
 
 
 class Episodes(Sequence[Episode]):

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from robocache.store._library import crc32
 from robocache.store.errors import StoreError
+from robocache.store.library import crc32
 
 TEMPORARY = ".tmp-"
 SHARD = re.compile(r"shard-\d{5,}\.safetensors")

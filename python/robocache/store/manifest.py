@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from robocache.store._library import OpenStore
-from robocache.store.streams import StreamEntry, StreamFacts
+from robocache.store.library import OpenStore
+from robocache.store.streams import StreamEntry, StreamMetadata
 
 NAME = "manifest.json"
 FORMAT = "robocache-store"
@@ -111,17 +111,17 @@ def _lines(items: Sequence[str], brackets: str = "[]") -> str:
 
 
 def _stream_json(stream: StreamEntry) -> dict[str, Any]:
-    facts = stream.facts
+    metadata = stream.metadata
     return {
         "name": stream.name,
         "dtype": stream.dtype,
         "shape": stream.shape,
-        "method": facts.method or stream.default_method,
-        "units": facts.units,
-        "channels": facts.channels,
-        "rate": facts.rate,
-        "timeline": facts.timeline or "time",
-        "source": facts.source,
+        "method": metadata.method or stream.default_method,
+        "units": metadata.units,
+        "channels": metadata.channels,
+        "rate": metadata.rate,
+        "timeline": metadata.timeline or "time",
+        "source": metadata.source,
     }
 
 
@@ -165,7 +165,7 @@ def parse_manifest(text: bytes) -> Manifest:
 
 def _stream(stream: dict[str, Any]) -> StreamEntry:
     method, channels, rate = stream["method"], stream.get("channels"), stream.get("rate")
-    facts = StreamFacts(
+    metadata = StreamMetadata(
         method if isinstance(method, str) else tuple((name, width) for name, width in method),
         stream.get("units"),
         None if channels is None else tuple(channels),
@@ -173,4 +173,4 @@ def _stream(stream: dict[str, Any]) -> StreamEntry:
         stream["timeline"],
         stream.get("source"),
     )
-    return StreamEntry(stream["name"], stream["dtype"], tuple(stream["shape"]), facts)
+    return StreamEntry(stream["name"], stream["dtype"], tuple(stream["shape"]), metadata)

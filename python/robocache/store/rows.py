@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from robocache.display import cut, listed, method_text, short
-from robocache.names import MethodName
-from robocache.store._library import EpisodeFacts, OpenStore, Rows
+from robocache.core.display import cut, listed, method_text, short
+from robocache.core.names import MethodName
+from robocache.core.tables import html_table
 from robocache.store.dtypes import STORAGE
+from robocache.store.library import EpisodeMetadata, OpenStore, Rows
 from robocache.store.stream_info import StreamInfo
-from robocache.tables import html_table
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -113,7 +113,7 @@ def rows_of(store: OpenStore, place: Rows, info: StreamInfo, dtype: Any = None) 
 
 
 def merged(places: Iterable[Rows], row_bytes: int) -> list[Rows]:
-    """The same places, neighbours in one file as one; places without rows are left out."""
+    """The same places, neighbors in one file as one; places without rows are left out."""
     found: list[Rows] = []
     for place in places:
         if place.rows == 0:
@@ -143,23 +143,23 @@ class Episode:
         """Its number in the store."""
 
     @cached_property
-    def _facts(self) -> EpisodeFacts:
+    def _metadata(self) -> EpisodeMetadata:
         return self._store.episode(self.index)
 
     @property
     def length(self) -> int:
         """Rows of its longest stream."""
-        return int(self._facts.length)
+        return int(self._metadata.length)
 
     @property
     def start_ns(self) -> int:
         """The earliest time of any stream."""
-        return int(self._facts.start_ns)
+        return int(self._metadata.start_ns)
 
     @property
     def end_ns(self) -> int:
         """The latest time of any stream."""
-        return int(self._facts.end_ns)
+        return int(self._metadata.end_ns)
 
     @property
     def duration_s(self) -> float:
@@ -169,19 +169,19 @@ class Episode:
     @property
     def task(self) -> str | None:
         """What the robot was to do."""
-        number = self._facts.task
+        number = self._metadata.task
         return None if number < 0 else self._tables.tasks[number]
 
     @property
     def subsets(self) -> tuple[str, ...]:
         """The named parts of the store that it belongs to: "train", "val"."""
-        facts = self._facts
-        return tuple(self._tables.subsets[n] for n in facts.subsets[: facts.subset_count])
+        metadata = self._metadata
+        return tuple(self._tables.subsets[n] for n in metadata.subsets[: metadata.subset_count])
 
     @property
     def source(self) -> str:
         """The recording that it is from, and its name there: "demo.hdf5#demo_3"."""
-        return ctypes.string_at(self._facts.source, self._facts.source_bytes).decode()
+        return ctypes.string_at(self._metadata.source, self._metadata.source_bytes).decode()
 
     @property
     def streams(self) -> tuple[str, ...]:
@@ -209,7 +209,7 @@ class Episode:
         """The streams on one timeline: :func:`robocache.align` with this episode.
 
         Returns:
-            A :class:`robocache.aligned.result.Aligned`.
+            A :class:`robocache.timeline.aligned.Aligned`.
         """
         import robocache
 

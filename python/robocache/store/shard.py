@@ -22,13 +22,13 @@ from typing import Any
 
 import numpy as np
 
+from robocache.statistics.summary import StreamStatistics
 from robocache.store.dtypes import STORAGE
 from robocache.store.episode import MAX_SUBSETS, EpisodeWriter, Rows
 from robocache.store.files import NewFile
-from robocache.store.recorded import KEY, RecordingState, to_text
+from robocache.store.source_state import KEY, RecordingState, to_text
 from robocache.store.spool import Bytes, Column, Kept, Memory, Reader, Spool
-from robocache.store.statistics import StreamStatistics
-from robocache.store.streams import StreamEntry, Streams, check_name, make_facts
+from robocache.store.streams import StreamEntry, Streams, check_name, make_metadata
 
 SPOOL_BYTES = 192 << 20
 _CHUNK_BYTES = 1 << 20  # in which finished columns are read again; it should stay in the cache
@@ -142,9 +142,9 @@ class ShardWriter:
             column.bytes for rows in self._streams.values() for column in rows.columns.values()
         )
 
-    def declare(self, stream: str, **facts: Any) -> None:
+    def declare(self, stream: str, **metadata: Any) -> None:
         """Says what is known of a stream; as :meth:`StoreWriter.declare`."""
-        self._known.declare(check_name(stream), make_facts(stream, **facts))
+        self._known.declare(check_name(stream), make_metadata(stream, **metadata))
 
     def episode(
         self, task: str | None = None, source: str = "", subsets: Iterable[str] = ()

@@ -10,20 +10,20 @@ from typing import Any, Literal, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from robocache.display import ByName, ShortRepr, cut, method_text, short
-from robocache.names import MethodName
+from robocache.core.display import ByName, ShortRepr, cut, method_text, short
+from robocache.core.names import MethodName
+from robocache.core.tables import html_table
 from robocache.store.dtypes import STORAGE
 from robocache.store.manifest import Manifest
-from robocache.tables import html_table
 
-MAX_COLOURS = 4
+MAX_COLORS = 4
 
 
 @dataclass(frozen=True, repr=False)
 class StatisticsSummary(ShortRepr):
     """Numbers of a stream's valid and finite elements, one for each channel.
 
-    An image stream has one for each colour, over all pixels. NaN stands for what is not finite, and
+    An image stream has one for each color, over all pixels. NaN stands for what is not finite, and
     for everything but the count where there are no elements.
     """
 
@@ -136,8 +136,8 @@ class StreamTable(ByName[StreamInfo]):
 
 
 def is_image(info: StreamInfo) -> bool:
-    """Whether its rows are pictures: bytes [H,W,C] of at most four colours."""
-    return info.type_name == "U8" and len(info.shape) == 3 and info.shape[2] <= MAX_COLOURS
+    """Whether its rows are pictures: bytes [H,W,C] of at most four colors."""
+    return info.type_name == "U8" and len(info.shape) == 3 and info.shape[2] <= MAX_COLORS
 
 
 def stream_infos(manifest: Manifest, rows: list[int]) -> dict[str, StreamInfo]:
@@ -145,17 +145,17 @@ def stream_infos(manifest: Manifest, rows: list[int]) -> dict[str, StreamInfo]:
     summaries = {} if manifest.statistics is None else manifest.statistics.streams
     infos = {}
     for stream, count in zip(manifest.streams, rows, strict=True):
-        facts = stream.facts
+        metadata = stream.metadata
         infos[stream.name] = StreamInfo(
             name=stream.name,
             type_name=stream.dtype,
             shape=stream.shape,
-            method=cast("MethodName | tuple[tuple[str, int], ...]", facts.method),
-            units=facts.units,
-            channels=facts.channels,
-            rate=facts.rate,
-            timeline=facts.timeline or "time",
-            source=facts.source,
+            method=cast("MethodName | tuple[tuple[str, int], ...]", metadata.method),
+            units=metadata.units,
+            channels=metadata.channels,
+            rate=metadata.rate,
+            timeline=metadata.timeline or "time",
+            source=metadata.source,
             rows=count,
             statistics=summary_of(summaries[stream.name]) if stream.name in summaries else None,
         )

@@ -31,7 +31,7 @@ _NAME = re.compile(r"[^\x00-\x1f]+")
 
 
 @dataclass(frozen=True)
-class StreamFacts:
+class StreamMetadata:
     """What a recording or a user says about a stream; None: nothing.
 
     Attributes:
@@ -59,13 +59,13 @@ class StreamEntry:
         name: Of the stream.
         dtype: safetensors' name of the element type.
         shape: Of one row: () for a scalar, (H, W, C) for an image.
-        facts: What is known beyond that.
+        metadata: What is known beyond that.
     """
 
     name: str
     dtype: str
     shape: tuple[int, ...]
-    facts: StreamFacts = StreamFacts()
+    metadata: StreamMetadata = StreamMetadata()
 
     @property
     def elements(self) -> int:
@@ -85,18 +85,18 @@ class StreamEntry:
     def __str__(self) -> str:
         return f"{self.dtype} rows of shape {list(self.shape)}"
 
-    def with_facts(self, facts: StreamFacts) -> StreamEntry:
-        """This stream with other facts.
+    def with_metadata(self, metadata: StreamMetadata) -> StreamEntry:
+        """This stream with other metadata.
 
         Raises:
             ValueError: They do not fit its shape.
         """
         width = self.elements
-        method = facts.method
-        if facts.channels is not None and len(facts.channels) != width:
+        method = metadata.method
+        if metadata.channels is not None and len(metadata.channels) != width:
             raise ValueError(
                 f"{self.name}.channels: expected {width} names for {self}, "
-                f"got {len(facts.channels)}"
+                f"got {len(metadata.channels)}"
             )
         runs = [] if method is None else [(method, width)] if isinstance(method, str) else method
         if runs and sum(run for _, run in runs) != width:
@@ -107,7 +107,7 @@ class StreamEntry:
         for name, run in runs:
             if name.startswith("slerp") and run != 4:
                 raise ValueError(f"{self.name}.method: expected {name} of 4 channels, got {run}")
-        return replace(self, facts=facts)
+        return replace(self, metadata=metadata)
 
 
 def check_name(name: object) -> str:
@@ -150,7 +150,7 @@ def check_text(name: str, text: object) -> str:
     return text
 
 
-def make_facts(
+def make_metadata(
     stream: str,
     *,
     method: object = None,
@@ -159,8 +159,8 @@ def make_facts(
     rate: object = None,
     timeline: object = None,
     source: object = None,
-) -> StreamFacts:
-    """Facts as a user gives them, checked.
+) -> StreamMetadata:
+    """Metadata as a user gives them, checked.
 
     Raises:
         TypeError, ValueError: `<stream>.<fact>: expected ..., got ...`.
@@ -183,7 +183,7 @@ def make_facts(
             raise ValueError(f"{stream}.rate: expected a finite number above 0 (Hz), got {rate}")
     if timeline is not None and timeline not in ("time", "rows"):
         raise ValueError(f"{stream}.timeline: expected time or rows, got {timeline!r}")
-    return StreamFacts(
+    return StreamMetadata(
         None if method is None else _check_method(f"{stream}.method", method),
         units,
         channels,
@@ -233,7 +233,7 @@ def joined(known: StreamEntry, new: StreamEntry, where: str) -> StreamEntry:
     """
     if (known.dtype, known.shape) != (new.dtype, new.shape):
         raise StoreError(f"{where}: stream {known.name!r}: expected {known}, got {new}")
-    a, b = known.facts, new.facts
+    a, b = known.metadata, new.metadata
     if a.method == known.default_method:
         a = replace(a, method=None)
     if b.method == known.default_method:
@@ -254,17 +254,17 @@ def joined(known: StreamEntry, new: StreamEntry, where: str) -> StreamEntry:
             )
         rate = b.rate if a.rate is None else a.rate
     source = b.source if a.source is None else a.source
-    return replace(known, facts=StreamFacts(**merged, rate=rate, source=source))
+    return replace(known, metadata=StreamMetadata(**merged, rate=rate, source=source))
 
 
-def declared(entry: StreamEntry, facts: StreamFacts) -> StreamEntry:
-    """A stream of which somebody says more: what `facts` has takes the place of what was known.
+def declared(entry: StreamEntry, metadata: StreamMetadata) -> StreamEntry:
+    """A stream of which somebody says more: what `metadata` has takes the place of what was known.
 
     Raises:
         ValueError: It does not fit the stream's shape.
     """
-    said = {name: value for name, value in vars(facts).items() if value is not None}
-    return entry.with_facts(replace(entry.facts, **said))
+    said = {name: value for name, value in vars(metadata).items() if value is not None}
+    return entry.with_metadata(replace(entry.metadata, **said))
 
 
 class Streams:
@@ -272,19 +272,19 @@ class Streams:
 
     def __init__(self) -> None:
         self.entries: dict[str, StreamEntry] = {}
-        self.declared: dict[str, StreamFacts] = {}
+        self.declared: dict[str, StreamMetadata] = {}
 
-    def declare(self, name: str, facts: StreamFacts) -> None:
+    def declare(self, name: str, metadata: StreamMetadata) -> None:
         """Adds to what was declared of a stream before; None leaves a fact as it is.
 
         Raises:
             ValueError: It does not fit the stream's shape.
         """
         if name in self.entries:
-            self.entries[name] = declared(self.entries[name], facts)
-        before = vars(self.declared.get(name, StreamFacts()))
-        said = {fact: value for fact, value in vars(facts).items() if value is not None}
-        self.declared[name] = StreamFacts(**{**before, **said})
+            self.entries[name] = declared(self.entries[name], metadata)
+        before = vars(self.declared.get(name, StreamMetadata()))
+        said = {fact: value for fact, value in vars(metadata).items() if value is not None}
+        self.declared[name] = StreamMetadata(**{**before, **said})
 
     def fit(self, name: str, dtype: str, shape: tuple[int, ...]) -> StreamEntry:
         """The stream that rows of this type and shape belong to, known or new.
@@ -304,7 +304,7 @@ class Streams:
             raise ValueError(
                 f"{name}.values: expected rows of at most {MAX_ROW_AXES} axes, got {new}"
             )
-        return declared(new, self.declared.get(name, StreamFacts()))
+        return declared(new, self.declared.get(name, StreamMetadata()))
 
     def keep(self, entry: StreamEntry) -> None:
         """Rows of it were taken."""

@@ -17,6 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 
+from robocache.statistics.summary import StreamStatistics, read_state, state_bytes
 from robocache.store.episode import MAX_SUBSETS, EpisodeWriter
 from robocache.store.errors import StoreError
 from robocache.store.files import (
@@ -31,7 +32,6 @@ from robocache.store.files import (
 from robocache.store.lock import StoreLock
 from robocache.store.manifest import NAME, Manifest, ShardEntry, StatisticsEntry, read_manifest
 from robocache.store.shard import Shard, ShardWriter
-from robocache.store.statistics import StreamStatistics, read_state, state_bytes
 from robocache.store.streams import (
     Method,
     StreamEntry,
@@ -40,7 +40,7 @@ from robocache.store.streams import (
     check_name,
     declared,
     joined,
-    make_facts,
+    make_metadata,
 )
 
 SHARD_BYTES = 128 << 20
@@ -216,7 +216,7 @@ class StoreWriter:
             TypeError, ValueError: `<stream>.<fact>: expected ..., got ...`.
         """
         self._check_open()
-        facts = make_facts(
+        metadata = make_metadata(
             check_name(stream),
             method=method,
             units=units,
@@ -225,7 +225,7 @@ class StoreWriter:
             timeline=timeline,
             source=source,
         )
-        self._known.declare(stream, facts)
+        self._known.declare(stream, metadata)
 
     def _open_shard(self) -> ShardWriter:
         if self._shard is None:

@@ -14,7 +14,7 @@ from robocache.doctor.finding import Floats, Series, Times, real_rows
 from robocache.view.figures import (
     COLORS,
     GAP,
-    GREY,
+    GRAY,
     MOST_CHANNELS,
     MOST_POINTS,
     draw_legend,
@@ -78,8 +78,8 @@ def _draw_panel(axis: Axes, aligned: Series, rows: Series, start: int) -> None:
     )
     inside = (aligned.times >= rows.times[0]) & (aligned.times <= rows.times[-1])
     _shade(axis, aligned.times, ~valid & inside, start, GAP, 0.18)
-    _shade(axis, aligned.times, ~valid & ~inside, start, GREY, 0.15)
-    method = aligned.facts.method
+    _shade(axis, aligned.times, ~valid & ~inside, start, GRAY, 0.15)
+    method = aligned.metadata.method
     steps = DRAW_STYLES.get(method, "default") if isinstance(method, str) else "default"
     row_times, row_values = real_rows(rows)
     row_step = max(1, len(row_times) // MOST_POINTS)

@@ -21,7 +21,7 @@ PICTURES = (".png", ".jpg", ".jpeg", ".svg", ".pdf")
 
 # Okabe and Ito's colors, told apart by color-blind eyes.
 COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#222222", "#B8A800")
-GAP, GREY = "#D55E00", "#777777"
+GAP, GRAY = "#D55E00", "#777777"
 MOST_CHANNELS = len(COLORS)  # drawn of a stream
 MOST_POINTS = 4000  # of a line
 

@@ -15,7 +15,7 @@ from robocache.doctor.times import gap_rows
 from robocache.view.figures import (
     COLORS,
     GAP,
-    GREY,
+    GRAY,
     MOST_CHANNELS,
     MOST_POINTS,
     draw_legend,
@@ -115,7 +115,7 @@ def _draw_lanes(
         )  # fmt: skip
         if len(t) < MOST_POINTS / 10:
             axis.plot(t, np.full(len(t), lane), "|", color="white", ms=6, mew=0.6)
-        rate = "by rows" if series.facts.timeline == "rows" else hertz(period_ns(series.times))
+        rate = "by rows" if series.metadata.timeline == "rows" else hertz(period_ns(series.times))
         words = f"{len(t):,} rows, {rate}"
         if len(gaps):
             words += f", {len(gaps):,} gap{'s' * (len(gaps) > 1)}"
@@ -129,7 +129,7 @@ def _draw_lanes(
     axis.set_ylim(len(streams) - 0.4, -0.7)
     axis.set_title(
         "rows of each stream; hatched: gaps; triangles: what `robocache check` warns of",
-        loc="left", fontsize=9, color=GREY,
+        loc="left", fontsize=9, color=GRAY,
     )  # fmt: skip
 
 
@@ -144,15 +144,15 @@ def _draw_values(
         _draw_frames(axis, episode, series, t)
         return
     step = max(1, len(t) // MOST_POINTS)
-    steps = "steps-post" if series.facts.method == "previous" else "default"
+    steps = "steps-post" if series.metadata.method == "previous" else "default"
     for number, channel in enumerate(channels):
         column = series.values[::step, channel].astype(np.float64)
         axis.plot(t[::step], column, lw=0.8, color=COLORS[number], drawstyle=steps,
                   marker="." if len(t) < 50 else None, label=series.channel(channel))  # fmt: skip
     if series.values.shape[1] > 1:
         draw_legend(axis)
-    if series.facts.units:
-        axis.set_ylabel(series.facts.units)
+    if series.metadata.units:
+        axis.set_ylabel(series.metadata.units)
 
 
 def _draw_frames(axis: Axes, episode: EpisodeData, series: Series, t: Floats) -> None:
@@ -172,13 +172,13 @@ def _draw_frames(axis: Axes, episode: EpisodeData, series: Series, t: Floats) ->
     axis.set_ylim(0, 1)
 
 
-def panel_title(series: Series, *facts: str) -> str:
-    """Name, type, shape and method of a stream, `facts`, and how many channels are left out."""
+def panel_title(series: Series, *metadata: str) -> str:
+    """Name, type, shape and method of a stream, `metadata`, and how many channels are left out."""
     shape = "x".join(map(str, series.shape if series.shape is not None else [len(series.values)]))
-    method = series.facts.method
+    method = series.metadata.method
     words = [f"{series.name}   {series.values.dtype} {shape}".rstrip()]
     words += [method] if isinstance(method, str) else []
-    words = [", ".join([*words, *facts])]
+    words = [", ".join([*words, *metadata])]
     count = series.values.shape[1]
     if not series.is_image and count > MOST_CHANNELS:
         words.append(

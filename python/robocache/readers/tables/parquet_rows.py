@@ -42,7 +42,7 @@ class _Span:
 
 
 class ParquetRows:
-    """Rows of an opened Parquet file; reading neighbours does not read their row groups again."""
+    """Rows of an opened Parquet file; reading neighbors does not read their row groups again."""
 
     def __init__(self, path: Path) -> None:
         """Opens a file.
@@ -126,7 +126,7 @@ class ParquetRows:
     def _span(self, columns: tuple[str, ...], first: int, stop: int) -> _Span:
         """Whole row groups with the rows from `first` to `stop` - 1.
 
-        Further ones are read along: Parquet is read faster so, and neighbours are asked for next.
+        Further ones are read along: Parquet is read faster so, and neighbors are asked for next.
         """
         kept = self._spans.get(columns)
         if kept is not None and kept.first <= first and stop <= kept.first + len(kept.table):

@@ -21,7 +21,7 @@ from robocache.readers.recording import (
     Recording,
     RecordingError,
     Rows,
-    StreamFacts,
+    StreamMetadata,
     Times,
     WholeRecording,
     chunks,
@@ -86,7 +86,7 @@ class Table(Recording):
         self.groups = [one for one in groups if one.stream in wanted]
         self.streams.clear()
         for one in self.groups:
-            self.streams[one.stream] = StreamFacts(
+            self.streams[one.stream] = StreamMetadata(
                 method=one.method,
                 units=one.units,
                 channels=one.channels,

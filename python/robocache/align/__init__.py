@@ -1,0 +1,1 @@
+"""Alignment: values with their own timestamps, on a requested timeline."""

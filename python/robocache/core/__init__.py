@@ -1,0 +1,1 @@
+"""What every package uses: the compiled library, settings, backends, errors, names of options."""

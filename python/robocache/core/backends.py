@@ -1,0 +1,118 @@
+"""Which backend a call takes."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd import forward_ad
+
+from robocache.core import config, library
+from robocache.loader import metrics
+
+# Looked up once: every call asks them.
+_is_compiling = torch.compiler.is_compiling
+_is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor
+_unpack_dual: Any = forward_ad.unpack_dual  # which has no types
+
+_TRANSFORMS = "torch.func's transforms and forward-mode derivatives"
+
+
+def is_native(operation: str, backend: str, first: Tensor, name: str, *more: Tensor | None) -> bool:
+    """Whether a call takes one of the library's own backends, cuda or cpu; else it takes pytorch.
+
+    Counts the call, unless it is being compiled.
+
+    Args:
+        operation: What is called, for `metrics`.
+        backend: As the caller gave it.
+        first: The tensor whose device decides, and to which derivatives may flow.
+        name: What the caller calls it.
+        more: Others to which derivatives flow.
+
+    Raises:
+        ValueError: For an unknown backend, and for one that does not fit the tensor or this build.
+    """
+    if backend == "auto":
+        backend = config.backend
+    if backend != "auto":
+        native = _is_named_native(backend, first, name)
+    elif first.is_cuda:
+        native = _cuda_is_usable(first.get_device())
+    else:
+        native = first.is_cpu
+    if _is_compiling():
+        return native
+    if not native:
+        metrics.calls[operation, "pytorch"] += 1
+        if backend == "auto" and first.is_cuda:
+            metrics.fallbacks[str(_cuda_problem(first.get_device()))] += 1
+        return False
+    wrapped = _is_wrapped(first)
+    for tensor in more:
+        wrapped = wrapped or (tensor is not None and _is_wrapped(tensor))
+    if (wrapped or forward_ad._current_level >= 0) and any(
+        tensor is not None and _is_transformed(tensor) for tensor in (first, *more)
+    ):
+        if backend != "auto":
+            raise ValueError(f"backend: expected 'pytorch' for {_TRANSFORMS}, got {backend!r}")
+        metrics.calls[operation, "pytorch"] += 1
+        metrics.fallbacks[_TRANSFORMS] += 1
+        return False
+    metrics.calls[operation, "cuda" if first.is_cuda else "cpu"] += 1
+    return True
+
+
+def _is_named_native(backend: str, first: Tensor, name: str) -> bool:
+    """The same for a backend asked for by name; checks that it fits."""
+    config.check_backend(backend)
+    if backend == "pytorch":
+        return False
+    if backend != first.device.type:
+        own = f"{first.device.type} or " if first.is_cpu or first.is_cuda else ""
+        raise ValueError(
+            f"backend: expected {own}pytorch for {name} on {first.device}, got {backend!r}"
+        )
+    if backend == "cuda":
+        problem = _cuda_problem(first.get_device())
+        if problem is not None:
+            raise ValueError(f"backend: expected a usable CUDA build for 'cuda', got {problem}")
+    return True
+
+
+def _is_transformed(tensor: Tensor) -> bool:
+    """Whether a derivative or a batch dimension hangs on `tensor` that an operator would lose."""
+    if _is_wrapped(tensor):
+        return True
+    return forward_ad._current_level >= 0 and _unpack_dual(tensor).tangent is not None
+
+
+_cuda_usable: dict[int, bool] = {}
+
+
+def _cuda_is_usable(device_index: int) -> bool:
+    """Whether "auto" is the cuda backend on a device; says once, in words, why it is not."""
+    usable = _cuda_usable.get(device_index)
+    if usable is None:
+        problem = _cuda_problem(device_index)
+        usable = problem is None
+        if not usable and False not in _cuda_usable.values():
+            warnings.warn(
+                f"robocache: backend 'auto' takes the pytorch backend for CUDA tensors: {problem}",
+                RuntimeWarning,
+                stacklevel=4,  # whoever called the public function
+            )
+        _cuda_usable[device_index] = usable
+    return usable
+
+
+def _cuda_problem(device_index: int) -> str | None:
+    return library.cuda_problem(device_index)
+
+
+# Neither changes while the process runs, and torch.compile cannot look into them. This is what
+# torch.compiler.assume_constant_result does, without importing Dynamo, which takes seconds.
+for _function in (_cuda_is_usable, _cuda_problem):
+    _function.__dict__["_dynamo_marked_constant"] = True

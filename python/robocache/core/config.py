@@ -1,0 +1,92 @@
+"""Settings of the process. Plain module variables: torch.compile guards on them."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+from robocache.core.names import Backend
+
+BACKENDS: tuple[str, ...] = get_args(Backend)
+
+backend = "auto"
+validate = False
+_changes = 0  # how often they were set
+
+
+class config:  # noqa: N801 - reads as a function, and is one when called plainly
+    """Sets the backend that ``"auto"`` stands for, and whether values are validated.
+
+    A plain call sets for the process; as a context manager the settings before it return at the
+    end. An option left out stays as it is. An object that is kept may be entered later, also more
+    than once: the settings found there return at the end.
+
+    Args:
+        backend: What calls with ``backend="auto"`` use: ``"cuda"``, ``"cpu"``, ``"pytorch"``, or
+            ``"auto"``, the best for the tensors' device.
+        validate: Whether the backends cuda and pytorch look at values that must fit, which costs a
+            pass over them and a synchronization: source times that descend or are NaN, target times
+            that descend where a run is a sum, lengths out of range, and offsets of clouds that do
+            not start at 0, descend, or do not end at P. The cpu backend always does.
+
+    Raises:
+        ValueError: For an unknown backend.
+        TypeError: If validate is not a bool.
+
+    Example:
+        >>> import robocache as rc
+        >>> with rc.config(validate=True):
+        ...     pass  # calls in here are checked
+    """
+
+    def __init__(self, *, backend: Backend | None = None, validate: bool | None = None) -> None:
+        if backend is not None:
+            check_backend(backend)
+        if validate is not None:
+            check_bool("validate", validate)
+        self._chosen = (backend, validate)
+        self._made_from = _set(backend, validate)
+        self._made_at = _changes
+        self._before: list[tuple[str, bool]] = []  # one for every time it is entered
+
+    def __enter__(self) -> config:
+        at_once = _changes == self._made_at
+        found = _set(*self._chosen)
+        self._before.append(self._made_from if at_once else found)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        _set(*self._before.pop())
+
+
+def check_backend(name: object) -> None:
+    if not isinstance(name, str) or name not in BACKENDS:
+        raise ValueError(f"backend: expected auto, cuda, cpu or pytorch, got {name!r}")
+
+
+def check_bool(name: str, value: object) -> None:
+    if not isinstance(value, bool):
+        kind = type(value)  # with its module: NumPy's is called bool too
+        where = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
+        raise TypeError(f"{name}: expected a bool, got {where}{kind.__qualname__}")
+
+
+def check_text(name: str, value: object) -> str | None:
+    if value is not None and not isinstance(value, str):
+        raise TypeError(f"{name}: expected a str, got {type(value).__name__}")
+    return value
+
+
+def check_functions(name: str, value: object) -> None:
+    if not isinstance(value, (list, tuple)) or not all(map(callable, value)):
+        raise TypeError(f"{name}: expected a list of functions (batch, generator), got {value!r}")
+
+
+def _set(new_backend: str | None, new_validate: bool | None) -> tuple[str, bool]:
+    global backend, validate, _changes
+    before = (backend, validate)
+    _changes += 1
+    if new_backend is not None:
+        backend = new_backend
+    if new_validate is not None:
+        validate = new_validate
+    return before

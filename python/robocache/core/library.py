@@ -1,0 +1,187 @@
+"""The compiled library: loading it, and its flat C API."""
+
+from __future__ import annotations
+
+import ctypes
+import enum
+import functools
+import json
+import re
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any, NoReturn
+
+FILE_NAME = "librobocache_torch.so"
+
+
+class Status(enum.IntEnum):
+    """What functions of the flat C APIs return: bindings/c_api.h."""
+
+    OK = 0
+    VALUE_ERROR = 1
+    TYPE_ERROR = 2
+    STORE_ERROR = 3
+    DEVICE_ERROR = 4
+    OUT_OF_MEMORY = 5
+    OTHER_ERROR = 6
+
+
+@dataclass(frozen=True)
+class BuildInfo:
+    """What the compiled library is made of."""
+
+    version: str
+    """The library's version."""
+    cuda: bool
+    """Whether the CUDA backend was built."""
+    cuda_version: str | None
+    """The CUDA release that it was built with."""
+    cuda_architectures: tuple[str, ...]
+    """The GPU architectures that it has code for."""
+    compiler: str
+    """The C++ compiler."""
+    cpu_targets: tuple[str, ...]
+    """The instruction sets that the CPU backend was compiled for."""
+    cpu_target: str
+    """The one of them chosen on this machine."""
+
+
+@functools.cache
+def load() -> ctypes.CDLL:
+    """Loads the library into torch, once.
+
+    Raises:
+        ImportError: If the library is missing, does not load, or is of another version.
+    """
+    import torch
+
+    path = find(FILE_NAME)
+    try:
+        torch.ops.load_library(str(path))
+        library = ctypes.CDLL(str(path))
+    except OSError as error:
+        raise ImportError(
+            f"robocache: {path} does not load with torch {torch.__version__} "
+            f"(it needs torch 2.10 or newer): {error}"
+        ) from None
+    library.robocache_build_info.argtypes = []
+    library.robocache_build_info.restype = ctypes.c_char_p
+    _check_version(path, json.loads(library.robocache_build_info())["version"])
+    library.robocache_cuda_problem.argtypes = [ctypes.c_int]
+    library.robocache_cuda_problem.restype = ctypes.c_char_p
+    return library
+
+
+def _check_version(path: Path, built: str) -> None:
+    # Options reach the library as bits of integers: one of another version may read others.
+    try:
+        package = metadata.version("robocache")
+    except metadata.PackageNotFoundError:  # a source tree that was never installed
+        return
+    if not re.match(re.escape(built) + r"(\D|$)", package):
+        raise ImportError(
+            f"robocache: {path} is of version {built}, the Python package of {package}; "
+            "`pip install .` in the source tree installs both anew"
+        )
+
+
+def find(file_name: str) -> Path:
+    """Where one of the package's libraries is.
+
+    Raises:
+        ImportError: It was not built.
+    """
+    import robocache
+
+    # An editable install keeps the Python files and the library in two folders of the package.
+    folders = [Path(folder) for folder in robocache.__path__]
+    for folder in folders:
+        if (folder / file_name).is_file():
+            return folder / file_name
+    raise ImportError(
+        f"robocache: {file_name} is not in {', '.join(map(str, folders))}: the package was not "
+        "built. `pip install .` in the source tree builds and installs it; Python started in a "
+        "source tree may import the sources instead of the installed package."
+    )
+
+
+def operator(name: str, fake: Callable[..., Any]) -> Any:
+    """The compiled operator of this name, with `fake` registered as its fake kernel.
+
+    Where the library is missing, a function that says so: the pytorch backend goes without.
+    """
+    import torch
+
+    try:
+        load()
+    except ImportError as error:
+        problem = str(error)
+
+        def missing(*arguments: Any) -> NoReturn:
+            raise ImportError(problem)
+
+        return missing
+    torch.library.register_fake(f"robocache::{name}", fake)
+    return getattr(torch.ops.robocache, name).default
+
+
+@functools.cache
+def build_info() -> BuildInfo:
+    """What the compiled library is made of: version, CUDA, compiler, instruction sets.
+
+    Raises:
+        ImportError: If the library is missing or does not load.
+
+    Example:
+        >>> import robocache as rc
+        >>> rc.build_info().cpu_target in rc.build_info().cpu_targets
+        True
+    """
+    metadata: dict[str, Any] = json.loads(load().robocache_build_info())
+    for name, value in metadata.items():
+        if isinstance(value, list):
+            metadata[name] = tuple(value)
+    return BuildInfo(**metadata)
+
+
+@functools.cache
+def cuda_problem(device_index: int) -> str | None:
+    """Why the CUDA backend cannot be used on a device, with the way out; None if it can."""
+    _warn_of_compilation(device_index)
+    text: bytes | None = load().robocache_cuda_problem(device_index)
+    return None if text is None else text.decode()
+
+
+def _warn_of_compilation(device_index: int) -> None:
+    """Says so where the driver has to compile PTX first: it takes long, and is silent."""
+    import torch
+
+    architectures = build_info().cuda_architectures
+    if not architectures or not torch.cuda.is_available():
+        return
+    major, minor = torch.cuda.get_device_capability(device_index)
+    if not has_machine_code(architectures, major, minor):
+        warnings.warn(
+            f"robocache: this build has no machine code for compute capability {major}.{minor}: "
+            "the driver compiles it at the first use of alignment and of the loader, about a "
+            "minute each, and keeps it for the next process "
+            f"(`CUDAARCHS={major}{minor} pip install .` builds it in)",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+
+
+def has_machine_code(architectures: Sequence[str], major: int, minor: int) -> bool:
+    """Whether a build for these has code that a GPU runs as it is: of its major version."""
+    for architecture in architectures:
+        digits = "".join(filter(str.isdigit, architecture))
+        if not digits:  # "native", "all": not known here
+            return True
+        if architecture.endswith("-virtual"):
+            continue
+        if int(digits[:-1]) == major and int(digits[-1]) <= minor:
+            return True
+    return False

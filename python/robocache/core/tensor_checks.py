@@ -1,0 +1,49 @@
+"""Checks that operations share, and the words of what they refuse."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NoReturn
+
+import torch
+from torch import Tensor
+
+from robocache.align.options import dtype_name
+
+FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+
+
+def check_type(name: str, argument: object) -> None:
+    if not isinstance(argument, Tensor):
+        raise TypeError(f"{name}: expected a torch.Tensor, got {type(argument).__name__}")
+
+
+def refuse_gradient(name: str, to: str = "data") -> NoReturn:
+    raise ValueError(
+        f"{name}: expected no requires_grad (gradients flow to {to} only), got requires_grad=True"
+    )
+
+
+def check_dense(name: str, tensor: Tensor) -> None:
+    if tensor.layout != torch.strided or tensor.is_nested:
+        kind = "nested" if tensor.is_nested else str(tensor.layout).removeprefix("torch.")
+        raise TypeError(f"{name}: expected a dense tensor, got a {kind} one")
+
+
+def check_device(name: str, tensor: Tensor, first: Tensor, first_name: str) -> None:
+    if tensor.device != first.device:
+        raise ValueError(
+            f"{name}: expected device {first.device} like {first_name}, got {tensor.device}"
+        )
+
+
+def refuse_dtype(name: str, expected: str, got: Tensor) -> NoReturn:
+    raise TypeError(f"{name}: expected {expected}, got {dtype_name(got.dtype)}")
+
+
+def refuse_shape(name: str, expected: str, got: Tensor) -> NoReturn:
+    raise ValueError(f"{name}: expected {expected}, got {shape_text(got.shape)}")
+
+
+def shape_text(numbers: Sequence[int]) -> str:
+    return "[" + ",".join(map(str, numbers)) + "]"

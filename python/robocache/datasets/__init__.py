@@ -1,0 +1,1 @@
+"""Loaders that give the batches of LeRobot, robomimic and diffusion-policy."""

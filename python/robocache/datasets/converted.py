@@ -1,0 +1,130 @@
+"""Data sets of other libraries as stores: converted once, then found again."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from robocache.conversion import convert
+from robocache.conversion.work import source_of
+from robocache.core.progress import Update
+from robocache.readers import Reader, ReadOptions, RecordingError
+from robocache.readers.recording import describe, hub_hint
+from robocache.store.episode_store import EpisodeStore
+from robocache.store.errors import StoreError
+from robocache.store.manifest import NAME, is_store
+from robocache.store.stream_info import is_image
+
+PathLike = str | os.PathLike[str]
+
+SUFFIX = ".robocache"
+
+
+def data_set(source: PathLike, reader: Reader) -> Path:
+    """The absolute path of a data set of a format.
+
+    Raises:
+        RecordingError: It is none.
+    """
+    path = Path(os.path.abspath(os.fspath(source)))  # noqa: PTH100 - resolve() follows links
+    if not path.exists() or not reader.recognizes(path):
+        got = describe(path) if path.exists() else "no such file or folder" + hub_hint(source)
+        raise RecordingError(f"{path}: expected {reader.expects} ({reader.format}), got {got}")
+    return path
+
+
+def converted(
+    path: Path,
+    store: PathLike | None,
+    reader: Reader,
+    options: ReadOptions,
+    progress: bool | Update = True,
+) -> EpisodeStore:
+    """The store that a data set was converted to; it is made, or gone on with, where it must be.
+
+    Args:
+        path: The data set, as :func:`data_set` gives it.
+        store: The store's folder; None: beside the data set, under its name with ``.robocache``,
+            with ``.no-images.robocache`` where `options` leave images out, or with
+            ``.96x96.robocache`` where they resize images.
+        reader: The data set's format.
+        options: Of reading; `rate`, `topics`, `images` and `resize` are looked at.
+        progress: Of the conversion, as :func:`robocache.convert` takes it.
+
+    Raises:
+        RecordingError: An episode can't be read.
+        StoreError: The store is damaged, has other episodes, lacks streams, has another writer, or
+            is older than the data set.
+        MissingLibrary: The format's library is not installed.
+        OSError: The store can't be written.
+    """
+    folder = path.with_name(path.name + _suffix(options)) if store is None else Path(store)
+    with reader.open(path, options) as recording:
+        wanted = {source_of(str(path), episode.key) for episode in recording.episodes()}
+        streams = set(recording.streams)
+    found = EpisodeStore(folder) if is_store(folder) else None
+    if found is not None:
+        _refuse_older(folder, path)
+    if found is None or not wanted <= {episode.source for episode in found.episodes}:
+        convert(
+            path,
+            folder,
+            strict=True,
+            progress=progress,
+            rate=options.rate,
+            topics=options.topics,
+            images=options.images,
+            resize=options.resize,
+        )
+        found = EpisodeStore(folder)
+    others = [episode.source for episode in found.episodes if episode.source not in wanted]
+    if others:
+        raise StoreError(
+            f"{folder}: expected a store of {path} alone, got one with {len(others)} other "
+            f"episodes, such as {others[0]!r} (remove it, and it is made again)"
+        )
+    missing = sorted(streams - set(found.streams))
+    if missing:
+        raise StoreError(
+            f"{folder}: expected a store of all streams of {path}, got one without "
+            f"{', '.join(missing)} (remove it, and it is made again)"
+        )
+    _refuse_sizes(folder, found, options)
+    return found
+
+
+def _suffix(options: ReadOptions) -> str:
+    """The end of a store's name beside its data set: each size, and none, is another store."""
+    if not options.images:
+        return f".no-images{SUFFIX}"
+    if options.resize is None:
+        return SUFFIX
+    width, height = options.resize
+    return f".{width}x{height}{SUFFIX}"
+
+
+def _refuse_sizes(folder: Path, store: EpisodeStore, options: ReadOptions) -> None:
+    """Refuses an existing store whose images have another size than `resize`."""
+    if options.resize is None or not options.images:
+        return
+    width, height = options.resize
+    for name, info in store.streams.items():
+        if is_image(info) and info.shape[:2] != (height, width):
+            raise StoreError(
+                f"{folder}: expected images of {width}x{height} in {name}, as resize says, got "
+                f"{info.shape[1]}x{info.shape[0]} (remove it, and it is made again)"
+            )
+
+
+def _refuse_older(folder: Path, source: Path) -> None:
+    """That no file of the data set was written after the store."""
+    made = (folder / NAME).stat().st_mtime_ns
+    for file in [source] if source.is_file() else source.rglob("*"):
+        # A folder like .cache is not the data set's: what downloads it keeps books there.
+        if any(part.startswith(".") for part in file.relative_to(source).parts[:-1]):
+            continue
+        if file.is_file() and file.stat().st_mtime_ns > made:
+            raise StoreError(
+                f"{folder}: expected a store that is newer than its data set, got one that is "
+                f"older than {file} (remove it, and it is made again)"
+            )

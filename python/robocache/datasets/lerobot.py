@@ -1,0 +1,281 @@
+"""LeRobot's data sets as it hands them out: ``Loader.from_lerobot``.
+
+The rules are those of ``LeRobotDataset`` (0.4 for v3.0 data sets, 0.3 for v2.1), proved index by
+index in tests/parity.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from robocache.core.progress import Update
+from robocache.datasets.converted import PathLike, converted, data_set
+from robocache.loader.foreign_options import refuse_foreign
+from robocache.loader.window_spec import WindowSpec
+from robocache.loader.windows import TOLERANCE_S
+from robocache.normalization.formulas import Normalization
+from robocache.normalization.parse_statistics import vector
+from robocache.readers import ReadOptions
+from robocache.readers.lerobot.index import read_info
+from robocache.readers.lerobot.reader import BOOKKEEPING, READER
+from robocache.readers.recording import reading, require
+from robocache.readers.tables.arrow import reading_arrow
+from robocache.store.episode_store import EpisodeStore
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+Offsets = Mapping[str, Sequence[float] | None]
+
+
+class _Feature(NamedTuple):
+    """What becomes of a window, to be what LeRobot has."""
+
+    is_scalar: bool  # a feature of shape (1,) is a number
+    drops_axis: bool  # a video key with one offset has no axis of steps
+    is_integer: bool  # of every width: int64
+    has_mask: bool
+
+
+@dataclass(frozen=True)
+class _Items:
+    """Makes a batch into one with LeRobot's keys, shapes and types."""
+
+    features: dict[str, _Feature]
+    tasks: list[str]
+
+    def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for key, feature in self.features.items():
+            values: Tensor = batch[key]
+            if feature.drops_axis:
+                values = values.squeeze(1)
+            if feature.is_scalar:
+                values = values.squeeze(-1)
+            found[key] = values.long() if feature.is_integer else values
+            if feature.has_mask:
+                found[f"{key}_is_pad"] = batch[f"{key}_is_pad"]
+        number: Tensor = found["task_index"]
+        if len(self.tasks) == 1:  # there is nothing to wait for
+            found["task"] = self.tasks * len(number)
+        else:
+            found["task"] = [self.tasks[i] for i in number.flatten().tolist()]
+        return found
+
+    def live_windows(self, windows: Sequence[WindowSpec]) -> list[WindowSpec]:
+        """The windows of such a batch that a robot can have.
+
+        Left out are LeRobot's own columns, and small integers, which only the batch has as int64.
+        """
+        found = []
+        for window in windows:
+            feature = self.features[window.name]
+            is_other = feature.is_integer and window.torch_out_dtype != torch.int64
+            if window.name in BOOKKEEPING or is_other:
+                continue
+            shape = () if feature.is_scalar else window.shape
+            has_axis = window.has_axis and not feature.drops_axis
+            found.append(replace(window, shape=shape, has_axis=has_axis))
+        return found
+
+
+class FromLeRobot:
+    """The part of :class:`Loader` that knows LeRobot's data sets."""
+
+    @classmethod
+    def from_lerobot(
+        cls,
+        source: Any,
+        delta_timestamps: Offsets | None = None,
+        *,
+        batch_size: int,
+        episodes: Sequence[int] | None = None,
+        tolerance_s: float | None = None,
+        images: bool = True,
+        resize: tuple[int, int] | None = None,
+        store: PathLike | None = None,
+        progress: bool | Update = True,
+        **options: Any,
+    ) -> Self:
+        """A loader of a LeRobot data set, with the items that ``LeRobotDataset`` has.
+
+        The data set (v2.0, v2.1 or v3.0) is converted to a store once. Then `loader.gather([i])` is
+        item i of ``LeRobotDataset(root=source, episodes=..., delta_timestamps=...)``, batched:
+
+        - An offset d means `round(d * fps)` rows from the current one (Python's round), clipped to
+          the episode; it must lie within `tolerance_s` of a multiple of 1 / fps.
+        - `<key>_is_pad` [B,K] is True where it was clipped, for the keys of `delta_timestamps`
+          alone. Every other feature is that of the current row, without an axis of steps.
+        - A feature of shape (1,) is a number. Floats are float32, integers int64, flags bool;
+          images and video float32 [C,H,W] from 0 to 1. A video key with one offset has no axis of
+          steps, an image key has.
+        - `task` is a list of B strings, by each row's `task_index`. On a GPU it is read back, which
+          waits for the batch, where the data set has several tasks.
+        - Samples are numbered in the order of the files, after `episodes`; `index` is the row's
+          number in the whole data set.
+
+        Text features are left out, and depth that is kept as video.
+
+        Args:
+            source: The data set's folder; or a LeRobotDataset, whose `root`, `episodes`,
+                `delta_timestamps` and `tolerance_s` hold where they are not given here.
+            delta_timestamps: Offsets in seconds for features.
+            batch_size: Samples of a batch.
+            episodes: LeRobot's numbers of the episodes to take, in any order; None: all that are
+                there.
+            tolerance_s: How far an offset may be from a multiple of 1 / fps; None: 1e-4.
+            images: Whether to take images and video. Without them the low-dimensional features of
+                a data set load whose videos are not there.
+            resize: Width and height of images, which are padded to their aspect as
+                :func:`convert` does it; None: as they are.
+            store: The folder of the store; None: beside the data set, named after it with
+                ``.robocache`` (``.no-images.robocache`` without images, ``.96x96.robocache`` for
+                that `resize`). It is made where it is not there, which takes the time and the room
+                that all decoded images need: a bar and the logger ``"robocache"`` say how much. Of
+                several processes that start together, let one make it first.
+            progress: Whether a terminal or a notebook shows a bar of the conversion; or a function,
+                called with how many episodes are done, and how many there are.
+            options: Of :class:`Loader`: `shuffle`, `seed`, `device`, `normalize` and so on.
+                `statistics` are LeRobot's, ``dataset.meta.stats``: images are from 0 to 1, and what
+                `normalize` does not name is left out.
+
+        Raises:
+            ValueError: An unknown key or episode, no offsets, or one that is out of tolerance.
+            RecordingError: It is no LeRobot data set, or can't be read.
+            StoreError: The store is damaged, of something else, or older than the data set.
+            MissingLibrary: pyarrow is not installed, or what decodes its images.
+
+        Example:
+            >>> loader = rc.Loader.from_lerobot(
+            ...     "pusht", {"observation.state": [-0.1, 0], "action": [0, 0.1]}, batch_size=64
+            ... )
+            >>> batch = next(iter(loader))
+            >>> batch["action"].shape, batch["action_is_pad"].shape
+            (torch.Size([64, 2, 2]), torch.Size([64, 2]))
+        """
+        make: Any = cls
+        refuse_foreign(make, options)
+        if hasattr(source, "root") and hasattr(source, "meta"):
+            if getattr(source, "image_transforms", None) is not None:
+                raise ValueError(
+                    "source: expected a LeRobotDataset without image_transforms (transforms= takes "
+                    "them), got one with them"
+                )
+            episodes = source.episodes if episodes is None else episodes
+            delta_timestamps = (
+                source.delta_timestamps if delta_timestamps is None else delta_timestamps
+            )
+            tolerance_s = source.tolerance_s if tolerance_s is None else tolerance_s
+            source = source.root
+        path = data_set(source, READER)
+        info = read_info(path)
+        own = tuple(name for name in BOOKKEEPING if name in info.features)
+        options_read = ReadOptions(topics=("*", *own), images=images, resize=resize)
+        found = converted(path, store, READER, options_read, progress)
+        kinds = {name: info.features[name]["dtype"] for name in found.streams}
+        if not images:  # which a store given by its folder may have all the same
+            kinds = {name: kind for name, kind in kinds.items() if kind not in ("image", "video")}
+        offsets: dict[str, Sequence[float] | None] = dict.fromkeys(kinds)
+        for key, given in (delta_timestamps or {}).items():
+            if key not in offsets:
+                raise ValueError(
+                    f"delta_timestamps: expected features of numbers or images "
+                    f"({', '.join(offsets)}), got {key!r}"
+                )
+            offsets[key] = given
+            if key == "task_index" and given is not None and len(given) > 1:
+                raise ValueError(
+                    "delta_timestamps['task_index']: expected 1 offset (`task` is that row's), "
+                    f"got {len(given)}"
+                )
+        features = {
+            name: _Feature(
+                is_scalar=list(info.features[name]["shape"]) == [1],
+                drops_axis=kinds[name] == "video" and given is not None and len(given) == 1,
+                is_integer=kinds[name].startswith(("int", "uint")),
+                has_mask=given is not None,
+            )
+            for name, given in offsets.items()
+        }
+        pictures = [name for name, kind in kinds.items() if kind in ("image", "video")]
+        statistics, modes = options.get("statistics"), options.get("normalize")
+        if isinstance(statistics, Mapping) and isinstance(modes, Mapping):
+            wanted = {key: given for key, given in statistics.items() if key in modes}
+            options["statistics"] = _of_bytes(wanted, pictures)
+        loader: Self = make(
+            found,
+            batch_size,
+            offsets,
+            timeline="rows",
+            episodes=_indices(found, episodes),
+            tolerance_s=TOLERANCE_S if tolerance_s is None else tolerance_s,
+            images=dict.fromkeys(pictures, "float"),
+            dtype={n: torch.float32 for n, k in kinds.items() if k.startswith("float")},
+            _finish=_Items(features, read_tasks(path)),
+            **options,
+        )
+        return loader
+
+
+def _of_bytes(statistics: Mapping[str, Any], pictures: Sequence[str]) -> dict[str, Any]:
+    """Statistics whose images are from 0 to 1, as those of the bytes that a store has."""
+    found = dict(statistics)
+    for key in pictures:
+        given = found.get(key)
+        if isinstance(given, Normalization):
+            name = f"statistics[{key!r}]"
+            subtract, multiply = (vector(f"{name}.{p}", x) for p, x in given._asdict().items())
+            found[key] = Normalization(subtract * 255, multiply / 255)
+        elif isinstance(given, Mapping):
+            found[key] = {
+                name: value
+                if name == "count"
+                else vector(f"statistics[{key!r}][{name!r}]", value) * 255
+                for name, value in given.items()
+            }
+    return found
+
+
+def _indices(store: EpisodeStore, numbers: Sequence[int] | None) -> list[int] | None:
+    """LeRobot's numbers of episodes as their indices in the store."""
+    if numbers is None:
+        return None
+    there = {number_of(episode.source): episode.index for episode in store.episodes}
+    for number in numbers:
+        if number not in there:
+            raise ValueError(
+                f"episodes: expected numbers of the {len(there)} episodes that are there "
+                f"({min(there)} to {max(there)}), got {number!r}"
+            )
+    return sorted({there[number] for number in numbers})
+
+
+def number_of(source: str) -> int:
+    """LeRobot's number of an episode, by where it comes from: ``set#episode_000029``."""
+    return int(source.rpartition("_")[2])
+
+
+def read_tasks(root: Path) -> list[str]:
+    """The data set's tasks, by their index.
+
+    Raises:
+        RecordingError: Their table is missing or not what LeRobot writes.
+    """
+    path = root / "meta" / "tasks.jsonl"
+    if path.is_file():
+        with reading(path, "LeRobot's list of tasks", ValueError, KeyError, TypeError):
+            lines = [json.loads(line) for line in path.read_text("utf-8").splitlines() if line]
+            tasks = {int(line["task_index"]): str(line["task"]) for line in lines}
+        return [tasks.get(index, "") for index in range(max(tasks, default=-1) + 1)]
+    path = root / "meta" / "tasks.parquet"
+    with reading_arrow(path, "LeRobot's table of tasks"):
+        table = require("pyarrow.parquet", "LeRobot", "lerobot").read_table(path)
+    names = [name for name in table.column_names if name != "task_index"]
+    return [str(task) for task in table[names[-1]].to_pylist()]

@@ -1,0 +1,1 @@
+"""Windows at control time: the LiveAligner, and recordings replayed through it."""

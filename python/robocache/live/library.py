@@ -1,0 +1,270 @@
+"""The C++ LiveAligner behind its flat C API, bindings/torch/live.cpp."""
+
+from __future__ import annotations
+
+import ctypes
+import enum
+import functools
+import weakref
+from collections.abc import Sequence
+from ctypes import POINTER, byref, c_char_p, c_int, c_int32, c_int64, c_void_p
+from typing import Any, NamedTuple
+
+import torch
+
+from robocache.core import library as _library
+from robocache.core.library import Status
+
+# By robocache::DataType's number.
+DTYPES = (
+    torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.uint8, torch.bool,
+    torch.int32, torch.int64, torch.int8, torch.int16, torch.uint16, torch.uint32, torch.uint64,
+)  # fmt: skip
+
+
+class LiveStatus(enum.IntEnum):
+    """What became of a call: robocache::LiveStatus."""
+
+    OK = 0
+    RING_IS_FULL = 1
+    UNKNOWN_STREAM = 2
+    UNKNOWN_KEY = 3
+    UNKNOWN_ROBOT = 4
+    TAKES_NO_ROWS = 5
+    WRONG_SIZE = 6
+    BAD_POINTER = 7
+    NO_ROWS = 8
+    NO_QUERY = 9
+    NOT_INVERTIBLE = 10
+    BUSY = 11
+    NO_DEVICE = 12
+    DEVICE_ERROR = 13
+
+
+class _Rows(ctypes.Structure):
+    _fields_ = (("buffer_rows", c_int64), ("ring_rows", c_int64))
+
+
+class _Options(ctypes.Structure):
+    _fields_ = (("robots", c_int64), ("max_future_ns", c_int64), ("cuda_slots", c_int64))
+
+
+class _Array(ctypes.Structure):
+    _fields_ = (
+        ("key", c_char_p),
+        ("dtype", c_int64),
+        ("rank", c_int64),
+        ("shape", POINTER(c_int64)),
+        ("offset", c_int64),
+    )
+
+
+class _Key(ctypes.Structure):
+    _fields_ = (
+        ("name", c_char_p),
+        ("rank", c_int64),
+        ("aligned_rank", c_int64),
+        ("shape", POINTER(c_int64)),
+        ("aligned", POINTER(c_int64)),
+    )
+
+
+STATS = (
+    "pushed", "dropped_full", "refused", "taken", "clock_back", "late", "too_late", "repeated",
+    "early", "future", "outdated", "forgotten", "held", "newest_ns", "short_windows",
+)  # fmt: skip
+
+
+class _Stats(ctypes.Structure):
+    _fields_ = tuple((name, c_int64) for name in STATS)
+
+
+class LiveArray(NamedTuple):
+    """An array in the output of a query."""
+
+    key: str
+    dtype: torch.dtype
+    shape: tuple[int, ...]
+    offset: int  # bytes from the output's begin
+
+
+class LiveKey(NamedTuple):
+    """What a batch has values under, of what lies ahead too."""
+
+    number: int
+    shape: tuple[int, ...]  # of a row, as batches have it
+    aligned: tuple[int, ...]  # and as undo gives it
+
+
+@functools.cache
+def _load() -> ctypes.CDLL:
+    library = _library.load()
+    functions: dict[str, tuple[Any, list[Any]]] = {
+        "error": (c_char_p, []),
+        "open": (
+            c_int,
+            [c_char_p, c_int64, c_char_p, POINTER(_Options), POINTER(_Rows), POINTER(c_void_p)],
+        ),
+        "close": (None, [c_void_p]),
+        "rows": (None, [c_void_p, c_int64, POINTER(_Rows)]),
+        "output_count": (c_int64, [c_void_p]),
+        "output_bytes": (c_int64, [c_void_p]),
+        "output": (None, [c_void_p, c_int64, POINTER(_Array)]),
+        "key_count": (c_int64, [c_void_p]),
+        "key": (None, [c_void_p, c_int64, POINTER(_Key)]),
+        "push": (c_int32, [c_void_p, c_int64, c_int64, c_void_p, c_int64, c_int64, c_int32]),
+        "push_many": (
+            c_int64,
+            [c_void_p, c_int64, c_int64, c_void_p, c_void_p, c_int64, c_int64, c_void_p, c_void_p],
+        ),
+        "query": (c_int32, [c_void_p, c_int64, c_void_p, c_int64, c_void_p]),
+        "query_on_cuda": (c_int32, [c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_void_p]),
+        "wait_on_cuda": (c_int32, [c_void_p]),
+        "now": (c_int64, [c_void_p, c_int64]),
+        "undo": (c_int32, [c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_int32]),
+        "reset": (None, [c_void_p, c_int64]),
+        "stats": (None, [c_void_p, c_int64, c_int64, POINTER(_Stats)]),
+    }
+    for name, (result, arguments) in functions.items():
+        function = getattr(library, f"robocache_live_{name}")
+        function.restype, function.argtypes = result, arguments
+    return library
+
+
+class Aligner:
+    """A robocache::LiveAligner. Addresses are plain integers; it looks at none of them.
+
+    Args:
+        text: A policy spec.
+        name: What errors call it.
+        robots: How many there are.
+        max_future_ns: A row stamped later than a query by more than this is given up.
+        rows: Of each stream of the spec, what buffer and ring hold; 0: as the aligner reckons.
+        cuda_slots: Copies to the current GPU that may be under way at once; 0: none are wanted.
+
+    Raises:
+        ValueError, TypeError, RuntimeError: What does not fit, in the library's words.
+    """
+
+    def __init__(
+        self,
+        text: bytes,
+        name: str,
+        robots: int,
+        max_future_ns: int,
+        rows: Sequence[tuple[int, int]],
+        cuda_slots: int,
+    ) -> None:
+        library = _load()
+        pointer = c_void_p()
+        status = library.robocache_live_open(
+            text,
+            len(text),
+            name.encode(errors="replace"),
+            byref(_Options(robots, max_future_ns, cuda_slots)),
+            (_Rows * len(rows))(*(_Rows(*of_stream) for of_stream in rows)),
+            byref(pointer),
+        )
+        if status:
+            _raise(status)
+        self._pointer = pointer
+        self._push = library.robocache_live_push
+        self._query = library.robocache_live_query
+        self._query_on_cuda = library.robocache_live_query_on_cuda
+        self.output_bytes: int = library.robocache_live_output_bytes(pointer)
+        self.outputs = tuple(map(self._output, range(library.robocache_live_output_count(pointer))))
+        self.keys = dict(map(self._key, range(library.robocache_live_key_count(pointer))))
+        # Of each stream, (buffer, ring).
+        self.rows = [self._rows(stream) for stream in range(len(rows))]
+        weakref.finalize(self, library.robocache_live_close, pointer).atexit = False
+
+    def _output(self, index: int) -> LiveArray:
+        found = _Array()
+        _load().robocache_live_output(self._pointer, index, byref(found))
+        shape = tuple(found.shape[axis] for axis in range(found.rank))
+        return LiveArray(found.key.decode(), DTYPES[found.dtype], shape, found.offset)
+
+    def _key(self, index: int) -> tuple[str, LiveKey]:
+        found = _Key()
+        _load().robocache_live_key(self._pointer, index, byref(found))
+        shape = tuple(found.shape[axis] for axis in range(found.rank))
+        aligned = tuple(found.aligned[axis] for axis in range(found.aligned_rank))
+        return found.name.decode(), LiveKey(index, shape, aligned)
+
+    def _rows(self, stream: int) -> tuple[int, int]:
+        found = _Rows()
+        _load().robocache_live_rows(self._pointer, stream, byref(found))
+        return found.buffer_rows, found.ring_rows
+
+    def push(
+        self, stream: int, time_ns: int, values: int, size: int, robot: int, is_valid: bool
+    ) -> int:
+        """Takes the row at an address, of so many bytes; a LiveStatus."""
+        status: int = self._push(self._pointer, stream, time_ns, values, size, robot, is_valid)
+        return status
+
+    def push_many(
+        self,
+        stream: int,
+        count: int,
+        times: int,
+        values: int,
+        row_size: int,
+        robot: int,
+        robots: int | None,
+        valid: int | None,
+    ) -> int:
+        """Takes rows; how many there was room for."""
+        taken: int = _load().robocache_live_push_many(
+            self._pointer, stream, count, times, values, row_size, robot, robots, valid
+        )
+        return taken
+
+    def query(self, stream: int, times: int | None, time_ns: int, out: int) -> int:
+        """Writes all windows; a LiveStatus."""
+        status: int = self._query(self._pointer, stream, times, time_ns, out)
+        return status
+
+    def query_on_cuda(
+        self, stream: int, times: int | None, time_ns: int, out: int, cuda_stream: int
+    ) -> int:
+        """The same into memory of a GPU."""
+        status: int = self._query_on_cuda(self._pointer, stream, times, time_ns, out, cuda_stream)
+        return status
+
+    def wait_on_cuda(self) -> int:
+        """Waits for the copy that such a query waits for; a LiveStatus."""
+        status: int = _load().robocache_live_wait_on_cuda(self._pointer)
+        return status
+
+    def now_ns(self, robot: int) -> int:
+        """When a robot's last query was."""
+        now: int = _load().robocache_live_now(self._pointer, robot)
+        return now
+
+    def undo(self, key: int, values: int, rows: int, out: int, is_float64: bool) -> int:
+        """Takes back what was done to values; a LiveStatus."""
+        status: int = _load().robocache_live_undo(self._pointer, key, values, rows, out, is_float64)
+        return status
+
+    def reset(self, robot: int) -> None:
+        """Forgets the rows of a robot, -1: of all."""
+        _load().robocache_live_reset(self._pointer, robot)
+
+    def stats(self, stream: int, robot: int) -> dict[str, int]:
+        """What a robot's stream has gone through, by the names of STATS."""
+        found = _Stats()
+        _load().robocache_live_stats(self._pointer, stream, robot, byref(found))
+        return {name: getattr(found, name) for name in STATS}
+
+
+def _raise(status: int) -> None:
+    message = _load().robocache_live_error().decode(errors="replace")
+    if status == Status.OUT_OF_MEMORY:
+        message = "robots, buffer_rows: expected memory for all rows that are kept, got none left"
+    kinds = {
+        Status.VALUE_ERROR: ValueError,
+        Status.TYPE_ERROR: TypeError,
+        Status.OUT_OF_MEMORY: MemoryError,
+    }
+    raise kinds.get(Status(status), RuntimeError)(message)

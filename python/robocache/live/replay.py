@@ -1,0 +1,435 @@
+"""Recordings replayed through the LiveAligner, and compared with the loader bit by bit."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from robocache.core import config
+from robocache.core.display import ShortRepr
+from robocache.core.progress import Update, progress_bar
+from robocache.live.aligner import LiveAligner
+from robocache.loader.loader import Loader
+from robocache.loader.memory.residency import find_rows
+from robocache.loader.policy_spec import PolicySpec
+from robocache.loader.relative import Relative
+from robocache.loader.window_spec import TORCH_DTYPES, WindowSpec
+from robocache.store.episode_store import EpisodeStore
+from robocache.store.rows import StreamRows
+from robocache.transform import transforms
+
+_BUDGET = {"ram": "4GiB"}  # of rows; the others are read from the store's files
+_BLOCK = 256  # anchors that are compared at once
+_BITS = np.array([bin(byte).count("1") for byte in range(256)], np.uint8)
+_NO_ROWS = StreamRows(np.empty(0), np.empty(0, np.int64), None, None)
+_FEW_ROWS = 16  # kept of a stream of which the spec knows no rate
+
+
+@dataclass(frozen=True)
+class Quantiles:
+    """Of some numbers."""
+
+    p50: float | None
+    """The median; None: there are none."""
+    p99: float | None
+    """What one in a hundred is above."""
+
+
+@dataclass(frozen=True)
+class StreamReplay:
+    """What became of a stream."""
+
+    windows: int
+    """Windows that were compared."""
+    differing_bits: int
+    """Bits of values, masks and ages that differ. Values of a group that transforms change count
+    for its first stream."""
+    steps: int
+    """Steps of these windows."""
+    padded: int
+    """Steps that are padded, as the aligner has them."""
+    age_ms: Quantiles
+    """Of the last step of each window: from the newest row that it is made from to the step, below
+    0 where that row is later; by rows, from the row to the anchor."""
+    latency_ms: Quantiles
+    """How long rows took to arrive, as recorded."""
+    by_arrival: bool
+    """Whether rows were pushed when they arrived. Windows by rows are made in training as if each
+    had arrived at its time, and theirs are pushed then."""
+    rows: int
+    """Rows that were pushed."""
+    given_up: int
+    """Rows that the aligner dropped, or gave up as too late or from the future."""
+    short_windows: int
+    """Windows that reached before the oldest row that was kept."""
+
+
+@dataclass(frozen=True, repr=False)
+class Replay(ShortRepr):
+    """What a replay came to."""
+
+    streams: Mapping[str, StreamReplay]
+    """By stream; windows that reach into the future are not made, and not here."""
+    episodes: int
+    """How many were replayed."""
+    anchors: int
+    """How many queries there were."""
+    query_us: Quantiles
+    """How long a query took, in Python."""
+
+    @property
+    def differing_bits(self) -> int:
+        """Of all streams."""
+        return sum(stream.differing_bits for stream in self.streams.values())
+
+    def as_json(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {**asdict(self), "differing_bits": self.differing_bits}
+
+
+def replay_store(
+    store: EpisodeStore | str | os.PathLike[str],
+    spec: PolicySpec | str | os.PathLike[str],
+    *,
+    episodes: Sequence[int] | slice | None = None,
+    progress: bool | Update = True,
+) -> Replay:
+    """Replays a store's recordings through a LiveAligner, and compares it with the loader.
+
+    Each episode's rows are pushed in the order in which they arrived: at ``received``, where it was
+    recorded, and no earlier than the stream's latency after their time. At each anchor the aligner
+    is queried, once all rows are there that had arrived by then. What it gives is compared with the
+    loader's causal windows on a CPU, bit by bit: values, masks and ages, padded or not; and after
+    the spec's transforms.
+
+    One thing is not covered: windows by rows look at no arrivals in training. Their rows are pushed
+    at their times (``by_arrival``), so what a robot sees of a stream that is late (``latency_ms``)
+    is older.
+
+    Args:
+        store: The recordings.
+        spec: What the policy was trained on, or its file.
+        episodes: Indices of episodes, or a slice; None: all.
+        progress: Whether a terminal or a notebook shows a bar; or a function, called with the
+            number of anchors done, and of all.
+
+    Raises:
+        ValueError: The store lacks a stream of the spec, or has it otherwise; or it does not fit
+            what the loader asks of a store.
+        StoreError: It is no store.
+
+    Example:
+        >>> rc.replay_store("robot.store", "policy_spec.json").differing_bits
+        0
+    """
+    if not isinstance(spec, PolicySpec):
+        spec = PolicySpec.load(spec)
+    if not isinstance(store, EpisodeStore):
+        store = EpisodeStore(store)
+    spec = _live_part(spec)
+    _check_streams(store, spec)
+    loader = _make_loader(store, spec, episodes)
+    with progress_bar("replaying", progress) as update:
+        return _Run(store, spec, loader).replay(update)
+
+
+def _live_part(spec: PolicySpec) -> PolicySpec:
+    """The spec of what is made at control time, with ages.
+
+    A stream that reaches past the anchor is here with its value at the anchor, if one that is made
+    is relative to it.
+    """
+    made = [stream for stream in spec.streams if not stream.reaches_ahead]
+    references = {stream.relative_to.stream for stream in made if stream.relative_to is not None}
+    streams = tuple(
+        replace(stream, offsets=(0,), causal=stream.timeline == "time")
+        if stream.reaches_ahead
+        else stream
+        for stream in spec.streams
+        if not stream.reaches_ahead or stream.name in references
+    )
+    if not streams:
+        raise ValueError("spec: expected a stream without steps past the anchor, got none")
+    names = {stream.name for stream in streams}
+    # Streams side by side have the same steps: a group is here whole, or not at all.
+    concat = {key: members for key, members in spec.concat.items() if names.issuperset(members)}
+    keys = names.difference(*concat.values()) | set(concat)
+    kept = [f for f in spec.transforms if not keys.isdisjoint(transforms.from_dict(f).keys)]
+    return replace(spec, streams=streams, concat=concat, transforms=kept, with_age=True)
+
+
+def _check_streams(store: EpisodeStore, spec: PolicySpec) -> None:
+    for i, stream in enumerate(spec.streams):
+        info = store.streams.get(stream.name)
+        if info is None:
+            raise ValueError(
+                f"spec: streams[{i}].name: expected a stream of {store.path} "
+                f"({', '.join(store.streams)}), got {stream.name!r}"
+            )
+        is_number = stream.shape == () and info.shape == (1,)  # as LeRobot's batches have them
+        if info.type_name != stream.dtype or (info.shape != stream.shape and not is_number):
+            raise ValueError(
+                f"spec: streams[{i}]: expected {stream.name} of {info.type_name} "
+                f"{list(info.shape)}, as {store.path} has it, got {stream.dtype} "
+                f"{list(stream.shape)}"
+            )
+
+
+def _make_loader(
+    store: EpisodeStore, spec: PolicySpec, episodes: Sequence[int] | slice | None
+) -> Loader:
+    """The loader that a spec is of, on a CPU, with samples in the store's order."""
+    by_time = [stream for stream in spec.streams if stream.timeline == "time"]
+    by_rows = [stream for stream in spec.streams if stream.timeline == "rows"]
+
+    def offsets(stream: WindowSpec, unit: float) -> list[Any] | None:
+        return [step / unit for step in stream.offsets] if stream.has_axis else None
+
+    methods: dict[str, Any] = {stream.name: stream.method for stream in by_time}
+    scales = {s.name: s.normalization for s in spec.streams if s.normalization is not None}
+    return Loader(
+        store,
+        batch_size=1,
+        delta_ns={s.name: list(s.offsets) if s.has_axis else None for s in by_time},
+        delta_timestamps={s.name: offsets(s, store.streams[s.name].rate or 1.0) for s in by_rows},
+        anchor=spec.anchor,
+        rate=spec.rate,
+        timeline={stream.name: stream.timeline for stream in spec.streams},
+        method=methods,
+        outside={stream.name: stream.outside for stream in by_time},
+        max_gap_s={s.name: _seconds(s.max_gap_ns) for s in by_time},
+        tolerance_s={stream.name: stream.tolerance_ns / 1e9 for stream in by_time},
+        mean_window_s={
+            s.name: _seconds(s.mean_window_ns) for s in by_time if s.mean_window_ns is not None
+        },
+        latency_s={stream.name: stream.latency_ns / 1e9 for stream in by_time},
+        episodes=episodes,
+        shuffle=False,
+        normalize=dict.fromkeys(scales, "mean_std"),
+        statistics=scales,
+        dtype={s.name: TORCH_DTYPES[s.out_dtype] for s in spec.streams if s.dtype != s.out_dtype},
+        images={s.name: "float" for s in spec.streams if s.channels_first},
+        relative={
+            s.name: Relative(
+                s.relative_to.stream,
+                channels=[c if c >= 0 else None for c in s.relative_to.columns],
+            )
+            for s in spec.streams
+            if s.relative_to is not None
+        },
+        concat=spec.concat,
+        with_age=True,
+        device="cpu",
+        budget=_BUDGET,
+        rank=0,
+        world_size=1,
+        _is_quiet=True,
+    )
+
+
+def _has_sum(stream: WindowSpec) -> bool:
+    runs = [(stream.method, 0)] if isinstance(stream.method, str) else stream.method
+    return stream.timeline == "time" and any(method == "sum" for method, _ in runs)
+
+
+def _seconds(nanoseconds: int | None) -> float | None:
+    return None if nanoseconds is None else nanoseconds / 1e9
+
+
+class _Arrivals:
+    """The rows of a stream in an episode, in the order in which they arrived.
+
+    Those of windows by rows, of which training looks at no arrivals, in their own.
+    """
+
+    def __init__(self, stream: WindowSpec, rows: StreamRows = _NO_ROWS) -> None:
+        self.name = stream.name
+        arrivals = rows.times
+        if rows.received is not None:
+            arrivals = np.maximum(arrivals, rows.received)
+        arrivals = np.maximum(arrivals, rows.times + stream.latency_ns)
+        self.latencies = arrivals - rows.times
+        if stream.timeline == "rows":
+            arrivals = rows.times
+        times, values, valid = rows.times, rows.values, rows.valid
+        if (np.diff(arrivals) < 0).any():  # else they stay in their files
+            order = np.argsort(arrivals, kind="stable")
+            arrivals, times, values = arrivals[order], times[order], values[order]
+            valid = None if valid is None else valid[order]
+        self.arrivals, self.times, self.valid = arrivals, times, valid
+        self.values: Any = values.reshape(-1, *stream.shape)
+        if stream.dtype == "BF16":  # whose bits these are
+            self.values = torch.from_numpy(np.array(self.values)).view(torch.bfloat16)
+        self.done = 0
+
+    def arrived_by(self, now_ns: int) -> int:
+        """How many rows had arrived by a time."""
+        return int(np.searchsorted(self.arrivals, now_ns, side="right"))
+
+    def push_until(self, aligner: LiveAligner, end: int) -> None:
+        """Pushes the rows before `end` that have not been pushed."""
+        if self.done >= end:
+            return
+        rows = slice(self.done, end)
+        valid = None if self.valid is None else self.valid[rows]
+        aligner.push_many(self.name, self.times[rows], self.values[rows], valid=valid)
+        self.done = end
+
+
+def _push_all(
+    aligner: LiveAligner, streams: Sequence[_Arrivals], room: Mapping[str, int], now_ns: int
+) -> None:
+    """Pushes the rows of all streams that had arrived by a time, merged by arrival.
+
+    Where more rows arrive than a ring has room for, a query at the arrival of the last row that
+    fits empties all rings. Queries never go back in time.
+
+    Args:
+        aligner: Takes the rows.
+        streams: The rows of an episode.
+        room: Rows that each stream's ring has room for.
+        now_ns: The time.
+    """
+    while True:
+        full = [s for s in streams if s.arrived_by(now_ns) - s.done > room[s.name]]
+        until = min((int(s.arrivals[s.done + room[s.name] - 1]) for s in full), default=now_ns)
+        for stream in streams:
+            end = min(stream.arrived_by(until), stream.done + room[stream.name])
+            stream.push_until(aligner, end)
+        if not full:
+            return
+        aligner.query(until)
+
+
+class _Run:
+    """A replay under way."""
+
+    def __init__(self, store: EpisodeStore, spec: PolicySpec, loader: Loader) -> None:
+        self.store, self.spec, self.loader = store, spec, loader
+        plan = loader._plan
+        anchors = plan.anchors.numpy().view([("episode", "<i4"), ("frame", "<i4"), ("time", "<i8")])
+        self.anchors = anchors.reshape(-1)
+        self.episodes = plan.episodes[:, 0].numpy()
+        names = [stream.name for stream in spec.streams]
+        self.bits = dict.fromkeys(names, 0)
+        self.padded = dict.fromkeys(names, 0)
+        self.ages: dict[str, list[NDArray[np.int64]]] = {name: [] for name in names}
+        self.latencies: dict[str, list[NDArray[np.int64]]] = {name: [] for name in names}
+        self.took: list[int] = []
+        self.transforms = list(map(transforms.from_dict, spec.transforms))
+        # Whose values each key has, side by side; of one that transforms change the first alone.
+        changed = {key for transform in self.transforms for key in transform.keys}
+        alone = {n: [n] for n in names if not any(n in of for of in spec.concat.values())}
+        groups = {key: list(of)[: 1 if key in changed else None] for key, of in spec.concat.items()}
+        self.parts: dict[str, list[str]] = alone | groups
+
+    def replay(self, update: Update) -> Replay:
+        """All episodes."""
+        aligner = self._make_aligner()
+        bounds = np.searchsorted(self.anchors["episode"], np.arange(len(self.episodes) + 1))
+        for episode, index in enumerate(self.episodes):
+            aligner.reset()
+            streams = [
+                _Arrivals(stream, *find_rows(self.store, stream.name, np.array([index])).pieces)
+                for stream in self.spec.streams
+            ]
+            for stream in streams:
+                self.latencies[stream.name].append(stream.latencies)
+            for begin in range(bounds[episode], bounds[episode + 1], _BLOCK):
+                end = min(begin + _BLOCK, int(bounds[episode + 1]))
+                live = self._query(aligner, streams, begin, end)
+                batch = self.loader.gather(range(begin, end))
+                with config.config(backend="cpu"):
+                    for transform in self.transforms:
+                        batch = transform(batch)
+                self._compare(live, batch)
+                update(end, len(self.anchors))
+        return self._result(aligner)
+
+    def _make_aligner(self) -> LiveAligner:
+        unknown = {stream.name: _FEW_ROWS for stream in self.spec.streams if stream.rate is None}
+        # The first step of a sum adds up all of an episode's rows.
+        sums = {s.name: self.store.streams[s.name].rows for s in self.spec.streams if _has_sum(s)}
+        return LiveAligner(self.spec, buffer_rows=unknown | sums, ring_rows=unknown)
+
+    def _query(
+        self, aligner: LiveAligner, streams: Sequence[_Arrivals], begin: int, end: int
+    ) -> dict[str, Tensor]:
+        """What the aligner gives at the anchors from `begin` to `end`."""
+        room = {name: ring for name, (_, ring) in aligner.rows.items()}
+        batches = []
+        for now in self.anchors["time"][begin:end].tolist():
+            _push_all(aligner, streams, room, now)
+            start = time.perf_counter_ns()
+            batches.append(aligner.query(now))
+            self.took.append(time.perf_counter_ns() - start)
+        return {key: torch.cat([batch[key] for batch in batches]) for key in batches[0]}
+
+    def _compare(self, live: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> None:
+        for key, names in self.parts.items():
+            values, expected = live[key], batch[key].reshape(live[key].shape)
+            if len(names) == 1:
+                self.bits[names[0]] += differing_bits(values, expected)
+                continue
+            widths = [self.spec.stream(name).elements for name in names]
+            parts = zip(values.split(widths, -1), expected.split(widths, -1), strict=True)
+            for name, (part, of_batch) in zip(names, parts, strict=True):
+                self.bits[name] += differing_bits(part, of_batch)
+        for stream in self.spec.streams:
+            name = stream.name
+            mask, ages = live[f"{name}_is_pad"], live[f"{name}_age"]
+            self.bits[name] += differing_bits(mask, batch[f"{name}_is_pad"])
+            self.bits[name] += differing_bits(ages, batch[f"{name}_age"])
+            self.padded[name] += int(mask.sum())
+            last, is_pad = (x.reshape(len(mask), -1)[:, -1] for x in (ages, mask))
+            self.ages[name].append(last[~is_pad | (last != 0)].numpy())  # before rows it is 0
+
+    def _result(self, aligner: LiveAligner) -> Replay:
+        stats = aligner.stats()
+        count = len(self.took)
+        streams = {}
+        for stream in self.spec.streams:
+            name = stream.name
+            of_stream = stats[name]
+            streams[name] = StreamReplay(
+                windows=count,
+                differing_bits=self.bits[name],
+                steps=count * len(stream.offsets),
+                padded=self.padded[name],
+                age_ms=_quantiles(self.ages[name], 1e-6),
+                latency_ms=_quantiles(self.latencies[name], 1e-6),
+                by_arrival=stream.timeline == "time",
+                rows=of_stream.pushed,
+                given_up=of_stream.dropped_full + of_stream.too_late + of_stream.future,
+                short_windows=of_stream.short_windows,
+            )
+        took = _quantiles([np.array(self.took, np.int64)], 1e-3)
+        return Replay(streams, len(self.episodes), count, took)
+
+
+def differing_bits(a: Tensor, b: Tensor) -> int:
+    """In how many bits tensors of one type and shape differ.
+
+    Raises:
+        ValueError: They are of others.
+    """
+    if (a.dtype, a.shape) != (b.dtype, b.shape):
+        raise ValueError(f"b: expected {a.dtype} {list(a.shape)}, got {b.dtype} {list(b.shape)}")
+    x, y = (t.contiguous().reshape(-1).view(torch.uint8).numpy() for t in (a, b))
+    return int(_BITS[x ^ y].sum(dtype=np.int64))
+
+
+def _quantiles(parts: Sequence[NDArray[np.int64]], unit: float) -> Quantiles:
+    numbers = np.concatenate(parts) if parts else np.empty(0, np.int64)
+    if not len(numbers):
+        return Quantiles(None, None)
+    p50, p99 = np.quantile(numbers, (0.5, 0.99)) * unit
+    return Quantiles(float(p50), float(p99))

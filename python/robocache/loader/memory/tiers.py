@@ -1,0 +1,373 @@
+"""Where rows live: the budget of each tier, and which streams go to which."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+
+import torch
+
+from robocache.loader.outputs import Outputs
+from robocache.loader.sampling.sampler import Order
+from robocache.loader.window_spec import WindowSpec, reads_arrivals, reads_times
+
+if TYPE_CHECKING:
+    from robocache.loader.memory.residency import FileRows
+
+Tier: TypeAlias = Literal["gpu", "pinned", "ram", "disk"]
+"""GPU memory; host memory that a GPU reads over the link; a CPU's memory; the store's files."""
+Budget: TypeAlias = Mapping[str, int | str]
+
+PREFETCH_DEPTH = 3
+"""Batches that are made ahead where rows are outside the GPU: enough for one to be handed out, one
+on its way and one being made."""
+BATCHES_HELD_BY_USER = 1
+"""Batches that users hold while they ask for the next one, as ``for batch in loader`` does."""
+
+_TIERS: Mapping[str, tuple[Tier, ...]] = {"cuda": ("gpu", "pinned"), "cpu": ("ram",)}
+_UNITS: Mapping[str, int] = {"B": 1, "kB": 1000} | {
+    prefix + suffix: base**power
+    for suffix, base in (("B", 1000), ("iB", 1024))
+    for power, prefix in enumerate("KMGT", 1)
+}
+_SIZE = re.compile(r"(\d+(?:\.\d+)?) ?([A-Za-z]+)")
+_PAGE = 4096
+_SMALL = 1 << 20
+
+
+# ---- budgets -------------------------------------------------------------------------------------
+
+
+def own_tier(device: torch.device) -> Tier:
+    """The tier that is a device's own memory."""
+    return _TIERS[device.type][0]
+
+
+def parse_budget(budget: object, device: torch.device) -> dict[Tier, int] | None:
+    """Bytes that a loader may take, by tier; None: what is free.
+
+    A tier that the budget leaves out has none; the device's own must be there.
+
+    Raises:
+        TypeError, ValueError: `budget: expected ..., got ...`.
+    """
+    if budget is None:
+        return None
+    known, own = _TIERS[device.type], own_tier(device)
+    if not isinstance(budget, Mapping):
+        example = {"cuda": "{'gpu': '20GB', 'pinned': '64GB'}", "cpu": "{'ram': '8GB'}"}
+        raise TypeError(
+            f"budget: expected bytes by tier, as in {example[device.type]}, got "
+            f"{type(budget).__name__}"
+        )
+    for tier in budget:
+        if tier not in known:
+            names = " and ".join(map(repr, known))
+            raise ValueError(f"budget: expected {names} of a loader on {device.type}, got {tier!r}")
+    if own not in budget:
+        raise ValueError(
+            f"budget: expected {own!r}, of which a loader on {device.type} always takes some, "
+            f"got {', '.join(map(repr, budget)) or 'none'}"
+        )
+    return {tier: parse_bytes(f"budget[{tier!r}]", budget.get(tier, 0)) for tier in known}
+
+
+def parse_bytes(name: str, size: object) -> int:
+    """An int, or a text: "20GB" is 20 * 10^9 bytes, "20GiB" 20 * 2^30.
+
+    Raises:
+        TypeError, ValueError: `<name>: expected ..., got ...`.
+    """
+    expected = "an int of bytes, or a text such as '20GB' or '20GiB'"
+    if isinstance(size, str):
+        match = _SIZE.fullmatch(size.strip())
+        if match is None or match[2] not in _UNITS:
+            raise ValueError(f"{name}: expected {expected}, got {size!r}")
+        return int(Fraction(match[1]) * _UNITS[match[2]])
+    if isinstance(size, bool) or not hasattr(size, "__index__"):
+        raise TypeError(f"{name}: expected {expected}, got {size!r}")
+    count: int = size.__index__()
+    if count < 0:
+        raise ValueError(f"{name}: expected 0 bytes or more, got {count}")
+    return count
+
+
+# ---- what allocations take -----------------------------------------------------------------------
+
+
+def gpu_bytes(count: int) -> int:
+    """What torch's allocator takes for a tensor of so many bytes, at most.
+
+    It counts in 512 bytes, and leaves up to 1 MiB behind a tensor of more than that.
+    """
+    return -(-count // 512) * 512 + (_SMALL if count > _SMALL else 0)
+
+
+def pinned_bytes(count: int) -> int:
+    """What pinning takes: whole pages."""
+    return max(-(-count // _PAGE), 1) * _PAGE
+
+
+def slot_bytes(count: int) -> int:
+    """What a tensor takes of pinned memory that several share: whole cache lines."""
+    return -(-count // 64) * 64
+
+
+def plain_bytes(count: int) -> int:
+    """What a CPU takes."""
+    return count
+
+
+# ---- placing -------------------------------------------------------------------------------------
+
+
+class Need(NamedTuple):
+    """What streams need that are placed together: bytes of each tensor."""
+
+    keys: tuple[str, ...]
+    values: tuple[int, ...]
+    sides: tuple[int, ...]  # times, masks, offsets, steps and scales
+    reads: int  # bytes of values that a sample is made of
+
+    @property
+    def use(self) -> float:
+        """Bytes that are read for each byte that is held."""
+        return self.reads / max(sum(self.values), 1)
+
+
+class Batches(NamedTuple):
+    """What batches of a loader take, in bytes."""
+
+    size: int  # samples of a full one
+    one: int  # on the loader's device
+    kept: int  # on the loader's device, of those that are used again, which users then hold
+    staged: int  # in pinned memory, on the way from the disk
+
+    @property
+    def held(self) -> int:
+        """Bytes of all, where none are made ahead."""
+        return self.kept or (1 + BATCHES_HELD_BY_USER) * self.one
+
+    @property
+    def held_ahead(self) -> int:
+        """Bytes of all, where some are made ahead."""
+        return (PREFETCH_DEPTH + 1) * self.one + (self.kept or BATCHES_HELD_BY_USER * self.one)
+
+    def text(self, count: int) -> str:
+        """So many, as messages say it."""
+        return f"{count} batch{'es' if count > 1 else ''} of {self.size} samples"
+
+    @property
+    def held_text(self) -> str:
+        """Those of `held`."""
+        return self.text(1 if self.kept else 1 + BATCHES_HELD_BY_USER)
+
+
+class Wanted(NamedTuple):
+    """What is wanted of batches."""
+
+    windows: Sequence[WindowSpec]
+    groups: Mapping[str, Sequence[str]]  # keys of windows that stand side by side under another
+    with_age: bool
+    order: Order  # which samples come when, and so how large batches are
+    reuse: bool  # whether batches of a size are the same tensors every time
+
+
+def place(
+    wanted: Wanted,
+    rows: Mapping[str, FileRows],
+    tables: Sequence[int],
+    limits: Mapping[Tier, int] | None,
+    device: torch.device,
+) -> dict[str, Tier]:
+    """The tier of each window's stream, by key.
+
+    Args:
+        wanted: What is wanted of batches.
+        rows: Of each window, by key.
+        tables: Bytes of each tensor that all streams share.
+        limits: Of :func:`parse_budget`; None: all are on the device.
+        device: Where batches are to be.
+
+    Raises:
+        ValueError: `budget[<tier>]: expected at least ..., got ...`.
+    """
+    if limits is None:
+        return dict.fromkeys(rows, own_tier(device))
+    windows, groups, with_age, order, reuse = wanted
+    by_key = {window.name: window for window in windows}
+    needs = [
+        _need([by_key[key] for key in keys], rows, with_age) for keys in together(windows, groups)
+    ]
+    take = gpu_bytes if device.type == "cuda" else plain_bytes
+    outputs = Outputs(windows, groups, with_age, device)
+    size = order.size(0)
+    one, kept = outputs.nbytes(size, take), 0
+    if reuse:  # and a smaller one, of any size where a state of other batches is gone on with
+        kept = one + (0 if order.drop_last else outputs.nbytes(size - 1, take))
+    batches = Batches(size, one, kept, outputs.nbytes(size, slot_bytes))
+    if device.type == "cuda":
+        return place_on_gpu(needs, tables, batches, limits)
+    begins = 8 * (len(next(iter(rows.values())).offsets) - 1)
+    return place_on_cpu(needs, tables, batches, begins, limits)
+
+
+def place_on_gpu(
+    needs: Sequence[Need],
+    tables: Sequence[int],
+    batches: Batches,
+    limits: Mapping[Tier, int],
+) -> dict[str, Tier]:
+    """The tier of each stream's values, by key, of a loader on a GPU.
+
+    Most used first, on the GPU as far as there is room, then in pinned memory; what is left stays
+    on disk. Where values are on the GPU or pinned, all else is on the GPU, and goes first. Where
+    anything is outside the GPU, batches are made ahead, and take room too.
+
+    Args:
+        needs: Of streams that are placed together.
+        tables: Bytes of each tensor that all streams share.
+        batches: What they take.
+        limits: Bytes of "gpu" and "pinned".
+
+    Raises:
+        ValueError: `budget[<tier>]: expected at least ..., got ...`.
+    """
+    shared = _sum(gpu_bytes, tables)
+    whole = shared + batches.held
+    whole += sum(_sum(gpu_bytes, need.values + need.sides) for need in needs)
+    if whole <= limits["gpu"]:
+        return {key: "gpu" for need in needs for key in need.keys}
+    least = shared + batches.held_ahead
+    if limits["gpu"] < least:
+        of_batches = batches.text(PREFETCH_DEPTH + 1 + BATCHES_HELD_BY_USER)
+        if whole < least:
+            least, of_batches = whole, batches.held_text
+        raise ValueError(
+            f"budget['gpu']: expected at least {least} bytes, for what tells samples apart and "
+            f"{of_batches}, got {limits['gpu']} (a smaller batch_size, shorter "
+            "windows or fewer episodes need less)"
+        )
+    room, pinned = limits["gpu"] - least, limits["pinned"]
+    placed = _place_by_use(needs, room, pinned)
+    if "disk" in placed.values():
+        staged = pinned_bytes((PREFETCH_DEPTH + 1) * batches.staged)
+        if pinned < staged:
+            raise ValueError(
+                f"budget['pinned']: expected at least {staged} bytes, through which "
+                f"{batches.text(PREFETCH_DEPTH + 1)} come from the disk, where "
+                f"{_names(placed, 'disk')} would stay, got {pinned}"
+            )
+        placed = _place_by_use(needs, room, pinned - staged)
+    return placed
+
+
+def _place_by_use(needs: Sequence[Need], room: int, pinned: int) -> dict[str, Tier]:
+    """Tiers by key, for so many bytes of the GPU's and of pinned memory."""
+    order = sorted(needs, key=lambda need: -need.use)
+    placed: dict[str, Tier] = {}
+    near: list[Need] = []
+    for need in order:
+        sides = _sum(gpu_bytes, need.sides)
+        if sides <= room:
+            room -= sides
+            near.append(need)
+        else:
+            placed |= dict.fromkeys(need.keys, "disk")
+    for need in near:
+        on_gpu, in_pinned = _sum(gpu_bytes, need.values), _sum(pinned_bytes, need.values)
+        if on_gpu <= room:
+            room -= on_gpu
+            placed |= dict.fromkeys(need.keys, "gpu")
+        elif in_pinned <= pinned:
+            pinned -= in_pinned
+            placed |= dict.fromkeys(need.keys, "pinned")
+        else:
+            room += _sum(gpu_bytes, need.sides)
+            placed |= dict.fromkeys(need.keys, "disk")
+    return placed
+
+
+def place_on_cpu(
+    needs: Sequence[Need],
+    tables: Sequence[int],
+    batches: Batches,
+    begins: int,
+    limits: Mapping[Tier, int],
+) -> dict[str, Tier]:
+    """The same of a loader on a CPU, whose tiers are "ram" and "disk".
+
+    Args:
+        needs: Of streams that are placed together.
+        tables: Bytes of each tensor that all streams share.
+        batches: What they take.
+        begins: Bytes that say where a stream's episodes are, if its values stay on disk.
+        limits: Bytes of "ram".
+
+    Raises:
+        ValueError: `budget['ram']: expected at least ..., got ...`.
+    """
+    least = sum(tables) + batches.held + sum(sum(n.sides) for n in needs)
+    whole = least + sum(sum(need.values) for need in needs)
+    if whole <= limits["ram"]:
+        return {key: "ram" for need in needs for key in need.keys}
+    least = min(least + begins * sum(len(need.keys) for need in needs), whole)
+    room = limits["ram"] - least
+    if room < 0:
+        raise ValueError(
+            f"budget['ram']: expected at least {least} bytes, for what tells samples apart, times "
+            f"and {batches.held_text}, got {limits['ram']} (a smaller batch_size, shorter "
+            "windows or fewer episodes need less)"
+        )
+    placed: dict[str, Tier] = {}
+    for need in sorted(needs, key=lambda need: -need.use):
+        values = sum(need.values)
+        is_near = values <= room
+        room -= values if is_near else 0
+        placed |= dict.fromkeys(need.keys, "ram" if is_near else "disk")
+    return placed
+
+
+def together(
+    windows: Sequence[WindowSpec], groups: Mapping[str, Sequence[str]]
+) -> list[tuple[str, ...]]:
+    """Keys of windows that are of one plan: those of a group, and what they are relative to."""
+    sets = {window.name: {window.name} for window in windows}
+    links = [(keys[0], key) for keys in groups.values() for key in keys]
+    links += [(w.name, w.relative_to.stream) for w in windows if w.relative_to is not None]
+    for a, b in links:
+        joint = sets[a] | sets[b]
+        for key in joint:
+            sets[key] = joint
+    found = dict.fromkeys(
+        tuple(w.name for w in windows if w.name in sets[window.name]) for window in windows
+    )
+    return list(found)
+
+
+def _need(windows: Sequence[WindowSpec], rows: Mapping[str, FileRows], with_age: bool) -> Need:
+    sides: list[int] = []
+    for window in windows:
+        times, arrivals = reads_times(window, with_age), reads_arrivals(window, windows)
+        sides += rows[window.name].side_bytes(times, arrivals)
+        sides.append(8 * len(window.offsets))
+        if window.normalization is not None:  # at most
+            sides += [8 * len(window.normalization.subtract)] * 2
+        if window.relative_to is not None:
+            sides.append(4 * len(window.relative_to.columns))
+    return Need(
+        tuple(window.name for window in windows),
+        tuple(max(rows[window.name].value_bytes, 8) for window in windows),
+        tuple(sides),
+        sum(window.sample_bytes for window in windows),
+    )
+
+
+def _sum(take: Callable[[int], int], sizes: Iterable[int]) -> int:
+    return sum(map(take, sizes))
+
+
+def _names(placed: Mapping[str, Tier], tier: Tier) -> str:
+    return ", ".join(key for key, where in placed.items() if where == tier)

@@ -1,0 +1,1 @@
+"""Several loaders as one."""

@@ -1,0 +1,329 @@
+"""The parts of a mixture: which keys they have, whether these fit each other, and their streams."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from robocache.align import options
+from robocache.loader.outputs import DIM_PAD, MixtureOutputs, Writer, check_group
+from robocache.loader.plan import WindowData
+from robocache.loader.window_spec import TYPE_NAMES, WindowSpec
+from robocache.normalization.formulas import Normalization
+
+_MOST_STREAMS = 64  # of a plan
+_ANOTHER_NAME = "a name of its own in keys= keeps it apart"
+
+
+class Stream(NamedTuple):
+    """A window of a plan."""
+
+    spec: WindowSpec
+    data: WindowData
+
+
+class Part(NamedTuple):
+    """What a mixture takes over of a loader."""
+
+    name: str  # what errors call it
+    windows: Mapping[str, WindowSpec]  # by the mixture's key
+    streams: Mapping[str, Stream]
+    first_episode: int  # of the mixture's
+    episodes: int
+
+    @property
+    def scales(self) -> dict[str, Normalization]:
+        """Scale and offset of the windows that have some, by the mixture's key."""
+        found = {key: window.normalization for key, window in self.windows.items()}
+        return {key: scale for key, scale in found.items() if scale is not None}
+
+
+# ---- weights -------------------------------------------------------------------------------------
+
+
+def check_weights(weights: Any, count: int) -> list[Fraction]:
+    """The share of each part, exactly; they sum to 1.
+
+    Raises:
+        TypeError, ValueError: `weights: expected ..., got ...`.
+    """
+    if hasattr(weights, "tolist"):  # an array or a tensor
+        weights = weights.tolist()
+    if isinstance(weights, (str, bytes)) or not isinstance(weights, Sequence):
+        raise TypeError(f"weights: expected a list of numbers, got {weights!r}")
+    if len(weights) != count:
+        raise ValueError(f"weights: expected {count}, one for each loader, got {len(weights)}")
+    found = []
+    for i, weight in enumerate(weights):
+        if not isinstance(weight, numbers.Real) or isinstance(weight, bool):
+            raise TypeError(f"weights[{i}]: expected a number, got {type(weight).__name__}")
+        number: Any = weight
+        if not 0 <= number < math.inf:  # nor NaN
+            raise ValueError(f"weights[{i}]: expected a finite number, 0 or more, got {weight}")
+        found.append(_exact(weight))
+    total = sum(found)
+    if total == 0:
+        raise ValueError("weights: expected one above 0, got zeros alone")
+    return [weight / total for weight in found]
+
+
+def _exact(weight: numbers.Real) -> Fraction:
+    if isinstance(weight, numbers.Rational):  # NumPy's integers are some
+        return Fraction(int(weight.numerator), int(weight.denominator))
+    number: Any = weight
+    if hasattr(number, "as_integer_ratio"):  # exact of a long double too
+        return Fraction(*number.as_integer_ratio())
+    return Fraction(float(number))
+
+
+def make_thresholds(shares: Sequence[Fraction]) -> list[int]:
+    """2^64 times the share of all parts up to each, rounded down, up to the last one above 0.
+
+    A draw of 64 bits is of the part that has so many thresholds at or below it. So a share of 0 is
+    never drawn: the threshold of its part is that of the part before it, and of the last parts,
+    which would have none, nobody asks.
+    """
+    found, total = [], Fraction(0)
+    for share in shares:
+        total += share
+        found.append(math.floor(total * 2**64))
+        if total == 1:
+            break
+    return found
+
+
+# ---- keys ----------------------------------------------------------------------------------------
+
+
+def check_keys(keys: Any, own: Sequence[Sequence[str]]) -> list[dict[str, str]]:
+    """The mixture's key of each key of each part.
+
+    Args:
+        keys: For each part, the names that some of its keys have in the mixture; or None.
+        own: The keys of each part.
+
+    Raises:
+        TypeError, ValueError: `keys: expected ..., got ...`.
+    """
+    if keys is None:
+        keys = [{}] * len(own)
+    if isinstance(keys, (str, bytes, Mapping)) or not isinstance(keys, Sequence):
+        raise TypeError(
+            "keys: expected a mapping for each loader, as in [{'qpos': 'state'}, {}], got "
+            f"{type(keys).__name__}"
+        )
+    if len(keys) != len(own):
+        raise ValueError(f"keys: expected {len(own)}, one for each loader, got {len(keys)}")
+    found = []
+    for i, (renamed, there) in enumerate(zip(keys, own, strict=True)):
+        if not isinstance(renamed, Mapping):
+            raise TypeError(
+                f"keys[{i}]: expected a mapping, as in {{'qpos': 'state'}}, got {renamed!r}"
+            )
+        for key, name in renamed.items():
+            if key not in there:
+                raise ValueError(f"keys[{i}]: expected {', '.join(there)}, got {key!r}")
+            if not isinstance(name, str):
+                raise TypeError(f"keys[{i}][{key!r}]: expected a key, got {name!r}")
+        names = {key: renamed.get(key, key) for key in there}
+        for key, name in names.items():
+            first = next(k for k in names if names[k] == name)
+            if first != key:
+                raise ValueError(
+                    f"keys[{i}]: expected a key for each stream, got {name!r} of {first!r} and of "
+                    f"{key!r}"
+                )
+        found.append(names)
+    return found
+
+
+# ---- windows -------------------------------------------------------------------------------------
+
+
+class Agreed(NamedTuple):
+    """The windows of a mixture's batch, each wide enough for those of all parts."""
+
+    windows: Sequence[WindowSpec]  # whose steps say how many there are, and no more
+    widths: Sequence[str]  # keys whose parts differ in width
+
+
+def agree(parts: Sequence[Part]) -> Agreed:
+    """The windows of the batch, by key in the order in which parts have them.
+
+    Raises:
+        ValueError: Windows of a key differ otherwise than in the width of vectors.
+    """
+    windows, widths = [], []
+    for key in dict.fromkeys(key for part in parts for key in part.windows):
+        those = [(part.name, part.windows[key]) for part in parts if key in part.windows]
+        for name, window in those[1:]:
+            _check_alike(key, those[0], (name, window))
+        first = those[0][1]
+        elements = {window.elements for _, window in those}
+        shape = (max(elements),) if len(first.shape) == 1 else first.shape
+        windows.append(
+            replace(
+                first,
+                name=key,
+                shape=shape,
+                offsets=(0,) * len(first.offsets),
+                timeline="rows",
+                causal=False,
+                normalization=None,
+            )
+        )
+        if len(elements) > 1:
+            widths.append(key)
+    return Agreed(windows, widths)
+
+
+def _check_alike(key: str, first: tuple[str, WindowSpec], other: tuple[str, WindowSpec]) -> None:
+    (of, a), (name, b) = first, other
+
+    def refuse(expected: object, got: object, way_out: str = _ANOTHER_NAME) -> None:
+        raise ValueError(f"{name}: {key}: expected {expected} like {of}, got {got} ({way_out})")
+
+    def axis(window: WindowSpec) -> str:
+        return f"{len(window.offsets)} steps" if window.has_axis else "no axis of steps"
+
+    if a.has_axis != b.has_axis:
+        refuse(axis(a), axis(b))
+    if len(a.offsets) != len(b.offsets):
+        refuse(f"{len(a.offsets)} steps", len(b.offsets))
+    if a.out_dtype != b.out_dtype:
+        names = options.dtype_name(a.torch_out_dtype), options.dtype_name(b.torch_out_dtype)
+        is_copied = a.is_copied or b.is_copied
+        refuse(*names, _ANOTHER_NAME if is_copied else "dtype= of the loader changes it")
+    expected, got = (w.out_shape[1:] if w.has_axis else w.out_shape for w in (a, b))
+    if expected != got and not len(expected) == len(got) == 1:
+        way_out = "rc.convert(resize=) makes pictures of a size; " if len(a.shape) == 3 else ""
+        refuse(f"rows of shape {list(expected)}", list(got), way_out + _ANOTHER_NAME)
+
+
+def check_groups(groups: Mapping[str, Sequence[str]], parts: Sequence[Part]) -> None:
+    """That windows which stand side by side have the same offsets in every part.
+
+    Raises:
+        ValueError: `<part>: concat[<key>]: expected ..., got ...`.
+    """
+    for group, keys in groups.items():
+        for part in parts:
+            windows = [replace(part.windows[key], name=key) for key in keys if key in part.windows]
+            if windows:
+                check_group(f"{part.name}: concat[{group!r}]", windows)
+
+
+# ---- streams -------------------------------------------------------------------------------------
+
+
+def make_streams(
+    agreed: Agreed, parts: Sequence[Part], device: torch.device
+) -> tuple[list[Stream], MixtureOutputs]:
+    """The streams of a plan, and where each of them writes.
+
+    Every element of a batch is written by one stream: what a part has not, by one without rows,
+    which so writes zeros, all padded. The masks of dimensions are streams of one row an episode.
+
+    Raises:
+        ValueError: They are more than a plan takes.
+    """
+    streams: list[Stream] = []
+    writers: list[Writer] = []
+    for window in agreed.windows:
+        gaps = []
+        for part in parts:
+            there = part.windows.get(window.name)
+            elements = 0 if there is None else there.elements
+            if there is not None:
+                streams.append(part.streams[window.name])
+                writers.append(Writer(window.name))
+            if there is None or elements < window.elements:
+                gaps.append((part, elements, there is None))
+        for first, episodes, column, has_mask in _joined(gaps):
+            streams.append(_zeros(window, first, episodes, window.elements - column, device))
+            writers.append(Writer(window.name, column, has_mask))
+    masks = [_dimensions(w, parts, device) for w in agreed.windows if w.name in agreed.widths]
+    count = len(streams) + len(masks) + sum(s.spec.relative_to is not None for s in streams)
+    if count > _MOST_STREAMS:
+        raise ValueError(
+            f"loaders: expected at most {_MOST_STREAMS} windows in all, got {count}: one of each "
+            f"key of each of {len(parts)} loaders, one for what a loader lacks or has narrower, "
+            f"one for each that is relative, and one for each {DIM_PAD[1:]} (fewer keys need "
+            "fewer; rc.merge_stores makes one store of several with the same streams)"
+        )
+    return streams + masks, MixtureOutputs(writers, agreed.widths)
+
+
+def _joined(gaps: Sequence[tuple[Part, int, bool]]) -> Iterator[tuple[int, int, int, bool]]:
+    """Gaps as (first episode, episodes, column, has mask), those that go on as one."""
+    begin = end = column = 0
+    has_mask = False
+    for part, of_part, is_missing in gaps:
+        if (part.first_episode, of_part, is_missing) != (end, column, has_mask):
+            if end > begin:
+                yield begin, end - begin, column, has_mask
+            begin, column, has_mask = part.first_episode, of_part, is_missing
+        end = part.first_episode + part.episodes
+    if end > begin:
+        yield begin, end - begin, column, has_mask
+
+
+def _zeros(
+    window: WindowSpec, first: int, episodes: int, elements: int, device: torch.device
+) -> Stream:
+    """A stream without rows, of these episodes and the last `elements` of a window."""
+    return _rows(
+        f"{window.name} (zeros from episode {first} on)",
+        torch.zeros(1, elements, dtype=window.torch_out_dtype, device=device)[:0],
+        torch.zeros(episodes + 1, dtype=torch.int64, device=device),
+        len(window.offsets),
+        first,
+    )
+
+
+def _dimensions(window: WindowSpec, parts: Sequence[Part], device: torch.device) -> Stream:
+    """Which elements of a window's rows are none of an episode's part: a row of each episode."""
+    there = [part.windows.get(window.name) for part in parts]
+    real = np.array([0 if own is None else own.elements for own in there])
+    limits = real.repeat([part.episodes for part in parts])
+    is_pad = torch.from_numpy(np.arange(window.elements) >= limits[:, None])
+    row_offsets = torch.arange(len(limits) + 1, device=device)
+    return _rows(window.name + DIM_PAD, is_pad.to(device), row_offsets, 1, 0)
+
+
+def _rows(
+    name: str, values: torch.Tensor, row_offsets: torch.Tensor, count: int, first: int
+) -> Stream:
+    """A stream whose rows are copied, `count` times at the anchor's row."""
+    dtype = TYPE_NAMES[values.dtype]
+    spec = WindowSpec(
+        name=name,
+        dtype=dtype,
+        shape=(values.size(1),),
+        timeline="rows",
+        offsets=(0,) * count,
+        causal=False,
+        method="previous",
+        out_dtype=dtype,
+    )
+    data = WindowData(
+        values=values,
+        times=None,
+        row_offsets=row_offsets,
+        value_begins=None,
+        received=None,
+        valid=None,
+        window_offsets=torch.zeros(count, dtype=torch.int64, device=values.device),
+        subtract=None,
+        multiply=None,
+        reference_columns=None,
+        first_episode=first,
+    )
+    return Stream(spec, data)

@@ -1,0 +1,220 @@
+"""`PolicySpec`: what a policy was trained on, and what the robot needs to give it the same."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from robocache.core.display import cut, listed, method_text
+from robocache.core.tables import html_table, offsets_text
+from robocache.loader.window_spec import WindowSpec
+from robocache.store.files import new_file, sync_folder
+from robocache.store.library import check_policy_spec
+
+VERSION = 1
+
+# How messages word why a file can't be read; the system's words for the rest.
+_PROBLEMS = {FileNotFoundError: "no such file", IsADirectoryError: "a folder"}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PolicySpec:
+    """Everything that a policy's batches were made by; ``loader.spec()`` gives it.
+
+    ``spec.save(path)`` writes a file of JSON, which ``PolicySpec.load`` and C++'s
+    ``robocache::read_policy_spec`` read: the robot needs that alone, and no store.
+    docs/policy_spec.schema.json is its schema.
+
+    Example:
+        >>> loader.spec().save("policy_spec.json")
+        >>> aligner = rc.LiveAligner("policy_spec.json")
+    """
+
+    streams: Sequence[WindowSpec]
+    """In the order of the batch."""
+    anchor: str | None = None
+    """The stream whose rows were anchors; None: they had a rate."""
+    rate: float | None = None
+    """That rate, in Hz."""
+    concat: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Keys of a batch that have several streams side by side."""
+    with_age: bool = False
+    """Whether batches have ages."""
+    transforms: Sequence[Mapping[str, Any]] = ()
+    """What was done to batches after they were made, in order, as `to_dict` of each says it."""
+    library: str = ""
+    """The version of the library that wrote it."""
+
+    def takes_rows(self, stream: WindowSpec) -> bool:
+        """Whether the robot pushes rows of one of its streams.
+
+        It does of windows that do not reach past the anchor, and of streams that others are
+        relative to.
+        """
+        return not stream.reaches_ahead or any(
+            other.relative_to is not None and other.relative_to.stream == stream.name
+            for other in self.streams
+        )
+
+    def stream(self, name: str) -> WindowSpec:
+        """One of its streams.
+
+        Raises:
+            ValueError: It has none of that name.
+        """
+        for stream in self.streams:
+            if stream.name == name:
+                return stream
+        names = ", ".join(stream.name for stream in self.streams)
+        raise ValueError(f"stream: expected one of the spec's ({names}), got {name!r}")
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes it to a file, whole or not at all.
+
+        Raises:
+            ValueError: A field is not what it may be.
+            OSError: The file can't be written.
+        """
+        data, path = self.to_json().encode(), Path(path)
+        self.from_json(data, str(path))
+        file = new_file(path.parent, data)
+        try:
+            file.path.replace(path)
+        except BaseException:
+            file.discard()
+            raise
+        sync_folder(path.parent)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> PolicySpec:
+        """Reads a file.
+
+        Raises:
+            ValueError: `<path>: <field>: expected ..., got ...`: a field is missing, unknown, of
+                another type or of another version.
+            OSError: `<path>: expected a policy spec, ... got ...`: the file can't be read.
+        """
+        name = os.fspath(path)
+        try:
+            text = Path(path).read_bytes()
+        except OSError as error:
+            got = _PROBLEMS.get(type(error)) or error.strerror or type(error).__name__
+            raise type(error)(
+                f"{name}: expected a policy spec, as loader.spec().save(...) writes it, got {got}"
+            ) from None
+        return cls.from_json(text, name)
+
+    def to_json(self) -> str:
+        """The text of its file. Numbers come back from it exactly."""
+        return f"{json.dumps(self._fields(), indent=1)}\n"
+
+    @classmethod
+    def from_json(cls, text: str | bytes, name: str = "policy spec") -> PolicySpec:
+        """The spec in a text.
+
+        Args:
+            text: JSON, as :meth:`to_json` gives it.
+            name: What errors call it.
+
+        Raises:
+            ValueError: `<name>: <field>: expected ..., got ...`.
+        """
+        data = text.encode(errors="replace") if isinstance(text, str) else text
+        check_policy_spec(data, name)
+        fields = json.loads(data)
+        spec = cls(
+            streams=tuple(map(_stream, fields["streams"])),
+            anchor=fields["anchor"],
+            rate=fields["rate"],
+            concat={key: tuple(names) for key, names in fields["concat"].items()},
+            with_age=fields["with_age"],
+            transforms=tuple(fields["transforms"]),
+            library=fields["library"],
+        )
+        return spec
+
+    def _fields(self) -> dict[str, Any]:
+        return {
+            "robocache_policy_spec": VERSION,
+            "library": self.library,
+            "anchor": self.anchor,
+            "rate": self.rate,
+            "with_age": self.with_age,
+            "streams": [_stream_fields(stream) for stream in self.streams],
+            "concat": {key: list(names) for key, names in self.concat.items()},
+            "transforms": [dict(transform) for transform in self.transforms],
+        }
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PolicySpec) and self._fields() == other._fields()
+
+    def __hash__(self) -> int:
+        return hash(self.to_json())
+
+    def _anchor_text(self) -> str:
+        return f"{self.rate:g} Hz" if self.anchor is None else f"rows of {cut(self.anchor)}"
+
+    def __repr__(self) -> str:
+        names = listed([stream.name for stream in self.streams])
+        return f"PolicySpec({len(self.streams)} streams at {self._anchor_text()}: {names})"
+
+    def _repr_html_(self) -> str:
+        header = ("stream", "row", "Hz", "offsets", "method", "normalize", "relative to", "output")
+        rows = [
+            [
+                cut(stream.name),
+                f"{stream.dtype}{list(stream.shape) or ''}".replace(" ", ""),
+                "" if stream.rate is None else f"{stream.rate:.4g}",
+                offsets_text(stream.offsets, stream.timeline == "rows", stream.has_axis),
+                "rows" if stream.timeline == "rows" else method_text(stream.method),
+                "" if stream.normalization is None else stream.normalize or "yes",
+                "" if stream.relative_to is None else cut(stream.relative_to.stream),
+                stream.out_dtype,
+            ]
+            for stream in self.streams
+        ]
+        transforms = [str(transform["type"]) for transform in self.transforms]
+        then = f"; then {listed(transforms)}" if transforms else ""
+        caption = f"Policy spec, anchors: {self._anchor_text()}{then}"
+        return html_table(header, rows, (0, 1, 3, 4, 5, 6, 7), caption)
+
+
+def relative_to(spec: PolicySpec, key: str) -> str:
+    """The names of what a key's values are relative to, for messages."""
+    names = [
+        stream.relative_to.stream
+        for stream in spec.streams
+        if stream.name in spec.concat.get(key, (key,)) and stream.relative_to is not None
+    ]
+    for fields in spec.transforms:
+        if fields["type"] != "normalize" and fields["key"] == key:
+            names += [fields[name] for name in ("to", "start") if name in fields]
+    return " and ".join(dict.fromkeys(names))
+
+
+# What version 1 calls fields, until the library writes version 2.
+_VERSION_1 = {"offsets": "steps", "channels_first": "colors_first", "relative_to": "relative"}
+
+
+def _stream_fields(stream: WindowSpec) -> dict[str, Any]:
+    found = {_VERSION_1.get(name, name): value for name, value in stream.to_fields().items()}
+    mode, scale, relative = found.pop("normalize"), found["normalization"], found["relative"]
+    found["normalization"] = scale and {"mode": mode, **scale}
+    found["relative"] = relative and {"to": relative["stream"], "columns": relative["columns"]}
+    return found
+
+
+def _stream(fields: Mapping[str, Any]) -> WindowSpec:
+    """The record of fields that were checked."""
+    scale, relative = fields["normalization"], fields["relative"]
+    names = {old: new for new, old in _VERSION_1.items()}
+    found = {names.get(name, name): value for name, value in fields.items()}
+    found["normalize"] = scale and scale["mode"]
+    found["relative_to"] = relative and {
+        "stream": relative["to"], "columns": relative["columns"], "causal": True
+    }  # fmt: skip
+    return WindowSpec.from_fields(found)

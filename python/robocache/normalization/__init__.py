@@ -1,0 +1,1 @@
+"""Normalization outside of the loader: forward, back, and where its numbers come from."""

@@ -1,1 +1,0 @@
-"""Normalisation outside of the loader: forward, back, and where its numbers come from."""

@@ -1,0 +1,1 @@
+"""RLDS data sets, without TensorFlow."""

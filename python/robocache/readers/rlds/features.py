@@ -1,0 +1,151 @@
+"""What a TFDS data set says of its features (features.json), as streams of an episode's steps."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robocache.readers.channels import method_of
+from robocache.readers.recording import RecordingError, refuse_twice
+from robocache.readers.rlds.tfrecord import Feature
+
+STEPS = "steps"
+
+_BYTE: np.dtype[Any] = np.dtype(np.uint8)
+
+
+@dataclass(frozen=True)
+class Step:
+    """A feature of every step of an episode."""
+
+    name: str
+    """Of the stream: the path below ``steps``."""
+    kind: Literal["tensor", "image", "text"]
+    shape: tuple[int, ...] = ()
+    dtype: np.dtype[Any] = _BYTE
+    encoding: str = "none"
+    """Of a tensor: ``none``, or ``bytes`` or ``zlib``, whose every step is a byte string."""
+
+    @property
+    def key(self) -> str:
+        """The feature's name in an Example."""
+        return f"{STEPS}/{self.name}"
+
+    @property
+    def method(self) -> str:
+        """How alignment combines the stream."""
+        return "previous" if self.kind == "image" else method_of(self.dtype)
+
+
+def read_features(path: Path, notes: Counter[str]) -> list[Step]:
+    """The features of a data set's steps; notes say which are left out.
+
+    Args:
+        path: features.json.
+        notes: Of the recording.
+
+    Raises:
+        RecordingError: For a file that TFDS did not write, or a data set without steps.
+    """
+    expected = "features.json as TFDS writes it, with steps of episodes (RLDS)"
+
+    def as_dict(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        refuse_twice(path, "entries", [name for name, _ in pairs])
+        return dict(pairs)
+
+    try:
+        text = path.read_text(encoding="utf-8")
+        features = json.loads(text, object_pairs_hook=as_dict)["featuresDict"]["features"]
+        steps = features[STEPS]["sequence"]["feature"]["featuresDict"]["features"]
+    except KeyError as error:
+        raise RecordingError(f"{path}: expected {expected}, got none named {error}") from error
+    except RecordingError:
+        raise
+    except (ValueError, TypeError) as error:
+        raise RecordingError(f"{path}: expected {expected}, got {error}") from error
+    others = len(features) - 1
+    if others:
+        notes["features of whole episodes, left out"] += others
+    found = list(_walk(steps, "", notes))
+    refuse_twice(path, "features", [step.name for step in found])  # a/b, and b within a
+    return found
+
+
+def _walk(features: dict[str, Any], path: str, notes: Counter[str]) -> Iterator[Step]:
+    for key, feature in features.items():
+        name = f"{path}/{key}" if path else key
+        if "featuresDict" in feature:
+            yield from _walk(feature["featuresDict"]["features"], name, notes)
+            continue
+        step = _step(name, feature)
+        if isinstance(step, str):
+            notes[f"features left out: {name} ({step})"] += 1
+        else:
+            yield step
+
+
+def _step(name: str, feature: dict[str, Any]) -> Step | str:
+    """A feature that is not a dictionary; why not, in words, if it is not read."""
+    if "text" in feature:
+        return Step(name, "text")
+    if "image" in feature:
+        return Step(name, "image")
+    if "classLabel" in feature:
+        return Step(name, "tensor", (), np.dtype(np.int64))
+    if "tensor" not in feature:
+        kind = str(feature.get("pythonClassName", "of no class")).rpartition(".")[2]
+        return f"{kind} is not read"
+    tensor = feature["tensor"]
+    if tensor.get("dtype") in ("string", "object"):
+        return Step(name, "text")
+    shape = tuple(int(size) for size in tensor.get("shape", {}).get("dimensions", ()))
+    if min(shape, default=1) < 1:
+        return f"its shape {list(shape)} is open"
+    try:
+        dtype = np.dtype(str(tensor.get("dtype")).replace("bfloat16", "float32"))
+    except TypeError:
+        return f"its type is {tensor.get('dtype')}"
+    if dtype.kind not in "biuf":
+        return f"its type is {dtype}"
+    encoding = str(tensor.get("encoding") or "none").lower()
+    if encoding not in ("none", "bytes", "zlib"):
+        return f"its encoding is {encoding}"
+    return Step(name, "tensor", shape, dtype, encoding)
+
+
+def count_of(step: Step, feature: Feature) -> int:
+    """How many steps a feature has values for.
+
+    Raises:
+        ValueError: If the values are not whole steps.
+    """
+    if isinstance(feature, list):
+        return len(feature)
+    size = int(np.prod(step.shape))
+    if len(feature) % size:
+        raise ValueError(f"{len(feature)} numbers, where a step has {size}")
+    return len(feature) // size
+
+
+def tensor_of(step: Step, feature: Feature) -> NDArray[Any]:
+    """The values of a tensor, [steps, ...].
+
+    Raises:
+        ValueError: For values that do not fit the feature.
+    """
+    if isinstance(feature, list):
+        if step.encoding == "none":
+            raise ValueError("byte strings, where numbers are expected")
+        raw = [zlib.decompress(data) if step.encoding == "zlib" else data for data in feature]
+        values = np.frombuffer(b"".join(raw), step.dtype.newbyteorder("<"))
+    else:
+        values = feature
+    return values.astype(step.dtype, copy=False).reshape(-1, *step.shape)

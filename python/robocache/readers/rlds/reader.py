@@ -1,0 +1,245 @@
+"""RLDS data sets as TFDS writes them (Open X-Embodiment): TFRecord files, without TensorFlow."""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from robocache.readers import images
+from robocache.readers.recording import (
+    EpisodeReader,
+    Reader,
+    ReadOptions,
+    Recording,
+    RecordingError,
+    Rows,
+    StreamMetadata,
+    chunks,
+    need_rate,
+    reading,
+    row_times,
+)
+from robocache.readers.rlds.features import Step, count_of, read_features, tensor_of
+from robocache.readers.rlds.tfrecord import Feature, parse_example, read_record, record_offsets
+
+WHAT = "an RLDS data set"
+
+_SHARD = re.compile(r"(?P<set>.+)-(?P<split>[^-]+)\.tfrecord-(?P<index>\d{5,})-of-(?P<of>\d{5,})")
+
+# In the names of texts by which data sets of Open X-Embodiment say the task.
+_TASKS = ("instruction", "language", "task")
+
+
+@dataclass
+class Shard:
+    """A file of episodes."""
+
+    path: Path
+    split: str
+    index: int
+    episodes: int | None
+    """How many the data set says that it has."""
+    offsets: list[int] | None = None
+
+    def offset(self, number: int) -> int:
+        """Where an episode begins in the file."""
+        return self.load()[number]
+
+    def load(self) -> list[int]:
+        """Where each episode begins; reads the lengths of the records when first asked.
+
+        Raises:
+            RecordingError: If the file is cut short, or has another number of episodes.
+        """
+        if self.offsets is None:
+            with reading(self.path, "a TFRecord file"):
+                found = record_offsets(self.path)
+            if self.episodes is not None and len(found) != self.episodes:
+                raise RecordingError(
+                    f"{self.path}: expected {self.episodes} episodes, as dataset_info.json says, "
+                    f"got {len(found)}"
+                )
+            self.offsets = found
+        return self.offsets
+
+
+class RldsRecording(Recording):
+    """A version of an RLDS data set, opened."""
+
+    format = "RLDS"
+
+    def __init__(self, path: Path, options: ReadOptions) -> None:
+        super().__init__(path, options)
+        folder = path if path.is_dir() else path.parent
+        self.rate = need_rate(path, None, options)
+        with reading(folder, WHAT):
+            self.steps = self._choose(read_features(folder / "features.json", self.notes))
+            self.shards = self._find_shards(folder, path)
+        for step in self.steps:
+            if step.kind != "text":
+                self.streams[step.name] = StreamMetadata(
+                    step.method, rate=self.rate, timeline="rows", source=step.key
+                )
+
+    def _choose(self, steps: list[Step]) -> list[Step]:
+        """The features to read."""
+        names = [step.name for step in steps if step.kind != "text"]
+        chosen = set(self.options.select(names))
+        kept = []
+        for step in steps:
+            if step.kind == "text":
+                kept.append(step)
+                if not is_task(step.name):
+                    self.notes[f"text left out: {step.name}"] += 1
+            elif step.name not in chosen:
+                continue
+            elif step.kind == "image" and not self.options.images:
+                images.leave_out(step.name, self.notes)
+            else:
+                kept.append(step)
+        return kept
+
+    def _find_shards(self, folder: Path, path: Path) -> list[Shard]:
+        """The files of the data set that are here, in the order of splits and of their numbers."""
+        splits = self._splits(folder)
+        shards = []
+        for file in sorted(folder.iterdir()):
+            match = _SHARD.fullmatch(file.name)
+            if match and file.is_file() and path in (folder, file):
+                lengths = splits.get(match["split"])
+                index = int(match["index"])
+                count = lengths[index] if lengths and index < len(lengths) else None
+                shards.append(Shard(file, match["split"], index, count))
+        if not shards:
+            raise RecordingError(f"{folder}: expected {WHAT} with .tfrecord files, got none")
+        if path == folder:
+            here = {(shard.split, shard.index) for shard in shards}
+            absent = sum(
+                (split, index) not in here
+                for split, lengths in splits.items()
+                for index in range(len(lengths))
+            )
+            if absent:
+                self.notes["files of the data set that are not here"] += absent
+        return shards
+
+    def _splits(self, folder: Path) -> dict[str, list[int]]:
+        """How many episodes each file of each split has, as far as the data set says."""
+        path = folder / "dataset_info.json"
+        try:
+            info = json.loads(path.read_text(encoding="utf-8"))
+            return {
+                str(split["name"]): [int(length) for length in split.get("shardLengths", ())]
+                for split in info.get("splits", ())
+            }
+        except FileNotFoundError:
+            return {}
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise RecordingError(
+                f"{path}: expected dataset_info.json as TFDS writes it, got {error}"
+            ) from error
+
+    def episodes(self) -> Sequence[EpisodeReader]:
+        """Those of all splits that are here."""
+        found: list[EpisodeReader] = []
+        for shard in self.shards:
+            count = shard.episodes if shard.episodes is not None else len(shard.load())
+            found += [RldsEpisode(self, shard, number) for number in range(count)]
+        return found
+
+
+class RldsEpisode:
+    """One episode: one record of a file.
+
+    The record is held whole while it is read; images are decoded in chunks.
+    """
+
+    def __init__(self, recording: RldsRecording, shard: Shard, number: int) -> None:
+        self._recording = recording
+        self._shard = shard
+        self._number = number
+        self.key = f"{shard.split}/{shard.index:05d}/{number}"
+        self.subsets = (shard.split,)
+
+    @functools.cached_property
+    def task(self) -> str | None:
+        """What the first step says. Reads the record."""
+        features = self._load()
+        texts = [step for step in self._recording.steps if step.kind == "text"]
+        for step in sorted(texts, key=lambda step: step.name):
+            feature = features.get(step.key)
+            if is_task(step.name) and isinstance(feature, list) and feature and feature[0]:
+                return feature[0].decode("utf-8", "replace")
+        return None
+
+    def read(self) -> Iterator[Rows]:
+        """The rows, a stream after the other."""
+        features = self._load()
+        steps = [step for step in self._recording.steps if step.kind != "text"]
+        where = f"{self._shard.path}, episode {self._number}"
+        length: int | None = None
+        for step in steps:
+            feature = features.get(step.key)
+            if feature is None:
+                if f"{step.key}/ragged_flat_values" in features:
+                    note = f"features left out: {step.name} (its length varies)"
+                    self._recording.notes[note] += 1
+                    self._recording.streams.pop(step.name, None)
+                    continue
+                raise RecordingError(f"{where}: expected the feature {step.key}, got none")
+            with reading(
+                self._shard.path, f"steps of {step.name} in episode {self._number}", ValueError
+            ):
+                count = count_of(step, feature)
+            if length not in (None, count):
+                raise RecordingError(
+                    f"{where}: expected {length} steps of {step.name}, got {count}"
+                )
+            length = count
+            yield from self._rows(step, feature, count)
+
+    def _rows(self, step: Step, feature: Feature, count: int) -> Iterator[Rows]:
+        times = row_times(0, count, self._recording.rate)
+        what = f"{step.name} in episode {self._number}"
+        if step.kind == "image":
+            if not isinstance(feature, list):
+                raise RecordingError(f"{self._shard.path}: expected images of {what}, got numbers")
+            encoded = feature
+
+            def load(row: int) -> images.Pixels:
+                return images.decode(encoded[row], f"{self._shard.path}, step {row} of {what}")
+
+            options = self._recording.options
+            yield from images.image_rows(step.name, times, load, options, self._shard.path)
+            return
+        with reading(self._shard.path, f"numbers of {what}", ValueError, zlib.error):
+            values = tensor_of(step, feature)
+        yield from chunks(Rows(step.name, times, values))
+
+    def _load(self) -> dict[str, Feature]:
+        path = self._shard.path
+        with reading(path, "a TFRecord file of tf.train.Example", ValueError):
+            return parse_example(read_record(path, self._shard.offset(self._number)))
+
+
+def is_task(name: str) -> bool:
+    """Whether a text says what the robot was to do, by its name."""
+    base = name.rpartition("/")[2]
+    return any(word in base for word in _TASKS)
+
+
+def _recognizes(path: Path) -> bool:
+    if path.is_dir():
+        return all((path / name).is_file() for name in ("features.json", "dataset_info.json"))
+    is_shard = _SHARD.fullmatch(path.name) is not None
+    return is_shard and path.is_file() and (path.parent / "features.json").is_file()
+
+
+READER = Reader(
+    "RLDS", "rlds", "a folder of TFRecord files with features.json", _recognizes, RldsRecording
+)

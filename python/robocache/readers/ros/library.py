@@ -1,0 +1,102 @@
+"""The definitions of a recording's message types, and messages decoded by them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from robocache.readers.recording import require
+from robocache.readers.ros.bag_source import Channel
+from robocache.readers.ros.message_types import Message, Types
+
+Decoder = Callable[[bytes], Message]
+
+_SEPARATOR = "=" * 80 + "\n"
+
+
+class TypeLibrary:
+    """The message types of a recording's channels.
+
+    A type has the definitions that were recorded with it: what a bag calls ``std_msgs/Header`` may
+    differ from one topic to another. Where none were recorded (older ROS 2 bags), those of a
+    current ROS 2 count.
+    """
+
+    def __init__(self, channels: Sequence[Channel]) -> None:
+        self._typesys: Any = require("rosbags.typesys", "ROS messages", "ros")
+        self._shared = self._typesys.get_typestore(self._typesys.Stores.EMPTY)
+        self._stores: dict[str, Any] = {}
+        self._problems: dict[str, str] = {}
+        for channel in channels:
+            kind = channel.kind
+            if channel.encoding in ("ros1", "cdr") and kind not in {
+                **self._stores,
+                **self._problems,
+            }:
+                try:
+                    self._stores[kind] = self._type_store(channel)
+                except Exception as error:  # rosbags: errors of its own, of parsers, of lookups
+                    text = " ".join(str(error).split())
+                    self._problems[kind] = f"its definition of {kind} is not understood: {text}"
+
+    def problem(self, channel: Channel) -> str | None:
+        """Why a channel's messages cannot be read; None if they can."""
+        if channel.encoding == "json":
+            return None
+        if channel.encoding not in ("ros1", "cdr"):
+            return f"messages in {channel.encoding or 'no encoding'} are not read"
+        if channel.kind in self._problems:
+            return self._problems[channel.kind]
+        if channel.kind not in self._stores[channel.kind].fielddefs:
+            return f"its type {channel.kind} is not known, and no definition was recorded"
+        return None
+
+    def types(self, channel: Channel) -> Types:
+        """The fields of a type as a channel has them."""
+        store = self._stores[channel.kind]
+        return lambda kind: list(store.get_msgdef(kind).fields)
+
+    def decoder(self, channel: Channel) -> Decoder:
+        """What decodes a channel's messages.
+
+        It raises a ValueError for bytes that are none.
+        """
+        kind = channel.kind
+        if channel.encoding == "json":
+            return json.loads
+        store = self._stores[kind]
+        deserialize = store.deserialize_cdr if channel.encoding == "cdr" else store.deserialize_ros1
+
+        def decode(data: bytes) -> Message:
+            try:
+                return deserialize(data, kind)
+            except Exception as error:  # rosbags: SerdeError, and what its generated code meets
+                raise ValueError(f"{type(error).__name__}: {error}") from error
+
+        return decode
+
+    def _type_store(self, channel: Channel) -> Any:
+        """The definitions of a channel's type and of those that it uses."""
+        typesys = self._typesys
+        if not channel.schema_encoding:
+            return typesys.get_typestore(typesys.Stores.LATEST)
+        if channel.schema_encoding in ("ros1msg", "ros2msg"):
+            found = typesys.get_types_from_msg(channel.schema, channel.kind)
+        elif channel.schema_encoding in ("ros2idl", "omgidl"):
+            found = {}
+            sections = [channel.schema]
+            if channel.schema.startswith(_SEPARATOR + "IDL: "):
+                sections = [s.split("\n", 1)[1] for s in channel.schema.split(_SEPARATOR)[1:]]
+            for section in sections:
+                found.update(typesys.get_types_from_idl(section))
+        else:
+            raise ValueError(f"{channel.schema_encoding} is not read")
+        store = self._shared
+        try:
+            store.register(found)
+        except typesys.TypesysError:  # they differ from those of another topic
+            store = typesys.get_typestore(typesys.Stores.EMPTY)
+            store.register(found)
+        store.get_msgdef(channel.kind)  # now, if something that it uses is missing
+        return store

@@ -1,0 +1,90 @@
+"""Where recorded messages come from: MCAP files, read by the mcap library."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from robocache.readers.mcap_method import read_method
+from robocache.readers.recording import head, reading, require
+from robocache.readers.ros.bag_source import Channel, Source
+
+MAGIC = b"\x89MCAP0\r\n"
+MCAP = "an MCAP file"
+
+
+class McapSource(Source):
+    """The messages of an MCAP file."""
+
+    knows_sending = True
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._library = require("mcap.reader", "MCAP", "ros")
+        with reading(path, MCAP):
+            self._file = path.open("rb")
+        try:
+            with reading(path, MCAP, Exception):
+                self._reader = self._library.make_reader(self._file, validate_crcs=True)
+                summary = self._reader.get_summary()
+                self._is_indexed = bool(summary and summary.chunk_indexes and summary.channels)
+                found = (
+                    [(summary.schemas.get(c.schema_id), c) for c in summary.channels.values()]
+                    if self._is_indexed
+                    else self._look_for_channels()
+                )
+            self.channels = [_channel(schema, channel) for schema, channel in found]
+        except BaseException:
+            self._file.close()
+            raise
+
+    def _look_for_channels(self) -> list[tuple[Any, Any]]:
+        """The channels with messages, of a file that has no index: reads all of it."""
+        found: dict[int, tuple[Any, Any]] = {}
+        for schema, channel, _ in self._from_start().iter_messages(log_time_order=False):
+            found.setdefault(channel.id, (schema, channel))
+        return list(found.values())
+
+    def _from_start(self) -> Any:
+        self._file.seek(0)
+        return self._library.NonSeekingReader(self._file, validate_crcs=True)
+
+    def messages(self, channels: Sequence[Channel]) -> Iterator[tuple[Channel, int, int, bytes]]:
+        """As `Source.messages`."""
+        of = {channel.handle: channel for channel in channels}
+        topics = {channel.topic for channel in channels}
+        reader = self._reader if self._is_indexed else self._from_start()
+        with reading(self.path, MCAP, Exception):
+            # By an index, chunks are read as their time comes; in order of the file, the library
+            # would read all of them first. Without an index it is the other way round.
+            found_messages = reader.iter_messages(topics, log_time_order=self._is_indexed)
+            for _, found, message in found_messages:
+                channel = of.get(found.id)
+                if channel is not None:
+                    sent = message.publish_time or message.log_time
+                    yield channel, message.log_time, sent, message.data
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._file.close()
+
+
+def _channel(schema: Any, channel: Any) -> Channel:
+    kind = schema.name if schema else ""
+    if channel.message_encoding in ("ros1", "cdr"):
+        kind = require("rosbags.typesys.msg", "ROS messages", "ros").normalize_msgtype(kind)
+    return Channel(
+        channel.topic,
+        kind,
+        channel.message_encoding,
+        schema.encoding if schema else "",
+        schema.data.decode("utf-8", "replace") if schema else "",
+        channel.id,
+        read_method(channel.metadata),
+    )
+
+
+def is_mcap(path: Path) -> bool:
+    """Whether a file is an MCAP file."""
+    return head(path).startswith(MAGIC)

@@ -1,0 +1,330 @@
+"""Recordings of messages: ROS 1 bags, ROS 2 bags and MCAP files.
+
+A recording is one episode. What messages become is in `ros_types` (by the definition of their type)
+and `ros_topics` (joints, transforms, images); `clocks` brings their times onto one clock, and
+`arrivals` puts rows in order of time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from robocache.core.matching import is_match
+from robocache.readers import images
+from robocache.readers.arrivals import Arrivals
+from robocache.readers.channels import COVARIANCE, below
+from robocache.readers.clocks import Clocks, Survey
+from robocache.readers.recording import (
+    EpisodeReader,
+    Reader,
+    ReadOptions,
+    Recording,
+    RecordingError,
+    Rows,
+    WholeRecording,
+)
+from robocache.readers.ros import images as ros_images
+from robocache.readers.ros.bag_source import (
+    ROS1,
+    ROS2,
+    Channel,
+    Source,
+    is_ros1,
+    is_ros2,
+    open_ros1,
+    open_ros2,
+)
+from robocache.readers.ros.json_topic import JsonTopic, json_stamp
+from robocache.readers.ros.library import TypeLibrary
+from robocache.readers.ros.mcap_source import MCAP, McapSource, is_mcap
+from robocache.readers.ros.message_types import Message, Plan, find_stamp, plan_message, stamp_of
+from robocache.readers.ros.topics import (
+    JOINT_STATE,
+    TRANSFORMS,
+    ImagesTopic,
+    JointsTopic,
+    NumbersTopic,
+    Topic,
+    TransformsTopic,
+    is_static,
+    pair_path,
+)
+from robocache.readers.selection import Selection
+
+HIDDEN = ("/rosout", "/rosout_agg", "/parameter_events", "*/_service_event")
+"""Topics about the programs, not the robot: left out unless asked for."""
+
+POINT_CLOUDS = ("sensor_msgs/msg/PointCloud2", "sensor_msgs/msg/PointCloud")
+
+_IMAGES = (ros_images.RAW, ros_images.COMPRESSED)
+
+Stamper = Callable[[Message], Sequence[tuple[str, int | None]]]
+"""A message's stamps, ns, each with the path of what it stamps; None: it holds none, and the file
+says when it was sent."""
+
+PROBED_MESSAGES, PROBED_BYTES = 10_000, 256 << 20
+"""The first messages, whose stamps are compared with their times of receipt. Only where they differ
+by more than latency are all messages read for it, before they are read for their values."""
+
+
+class MessageRecording(Recording):
+    """A file or folder of messages, opened."""
+
+    def __init__(self, path: Path, options: ReadOptions, name: str, what: str, source: Source):
+        super().__init__(path, options)
+        self.format = name
+        self._what = what
+        self._source = source
+        try:
+            if not source.channels:
+                raise RecordingError(f"{path}: expected {what} with messages, got one with none")
+            self._library = TypeLibrary(source.channels)
+            self._channels = self._choose()
+            self._plans = {c.topic: self._plan(c) for c in self._channels if self._is_numbers(c)}
+            self._clocks: Clocks | None = None
+            self._prepare(self._arrivals())  # for the metadata of the streams
+            for topic, plan in self._plans.items():
+                for note, count in plan.left_out.items():
+                    self.notes[note.format(topic)] += count
+        except BaseException:
+            source.close()
+            raise
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._source.close()
+
+    def episodes(self) -> Sequence[EpisodeReader]:
+        """The one episode."""
+        return [WholeRecording(self.read)]
+
+    # ---- what is read
+
+    def _choose(self) -> list[Channel]:
+        """The channels to read: those that are asked for and can be read; notes say what is not."""
+        readable: list[Channel] = []
+        kinds: dict[str, str] = {}
+        for channel in self._source.channels:
+            why = self._library.problem(channel)
+            if channel.kind in POINT_CLOUDS:
+                why = "point clouds are not read"
+            elif kinds.setdefault(channel.topic, channel.kind) != channel.kind:
+                why = (
+                    f"messages of two types: {kinds[channel.topic]} is read, {channel.kind} is not"
+                )
+            elif not self.options.images and channel.kind in _IMAGES:
+                images.leave_out(channel.topic, self.notes)
+                continue
+            if why is None:
+                readable.append(channel)
+            elif self.options.wants(channel.topic):
+                self.notes[f"topics left out: {channel.topic}: {why}"] += 1
+        names = [
+            (name, channel.topic)
+            for channel in readable
+            for name in self._stream_names(channel) or [channel.topic]
+        ]
+        lazy = [channel.topic for channel in readable if not self._is_numbers(channel)]
+        hidden = {c.topic for c in readable if any(is_match(p, c.topic) for p in HIDDEN)}
+        self._selection = Selection(self.options, names, lazy, hidden)
+        chosen = [channel for channel in readable if self._selection.reads(channel.topic)]
+        for topic in sorted(hidden - {channel.topic for channel in chosen}):
+            if self.options.topics is None:
+                self.notes[f"topics left out unless --topic names them: {topic}"] += 1
+        if not chosen:
+            raise RecordingError(
+                f"{self.path}: expected {self._what} with topics that can be read, got "
+                + ("; ".join(sorted(self.notes)) or "none")
+            )
+        return chosen
+
+    def _is_numbers(self, channel: Channel) -> bool:
+        return channel.encoding != "json" and channel.kind not in (
+            JOINT_STATE,
+            *TRANSFORMS,
+            *_IMAGES,
+        )
+
+    def _stream_names(self, channel: Channel) -> list[str]:
+        """The streams of a channel that its type alone tells."""
+        if not self._is_numbers(channel):
+            return []
+        plan = plan_message(channel.kind, self._library.types(channel), lambda path: True)
+        return [below(channel.topic, part.name) for part in plan.parts]
+
+    def _plan(self, channel: Channel) -> Plan:
+        """How a channel's messages are taken apart: the streams that are asked for."""
+        patterns = [p for p in self.options.topics or () if COVARIANCE in p]
+        plan = plan_message(
+            channel.kind,
+            self._library.types(channel),
+            lambda path: any(is_match(p, below(channel.topic, path)) for p in patterns),
+        )
+        plan.parts = [
+            part
+            for part in plan.parts
+            if self._selection.wants(below(channel.topic, part.name), channel.topic)
+        ]
+        return plan
+
+    # ---- reading
+
+    def _arrivals(self) -> Arrivals:
+        return Arrivals(
+            self.path, self.streams, self.notes, self._selection.wants_late, self._clocks
+        )
+
+    def _prepare(self, arrivals: Arrivals) -> dict[str, Topic]:
+        """The topics, ready for messages."""
+        topics: dict[str, Topic] = {}
+        for channel in self._channels:
+            if channel.topic not in topics:
+                topics[channel.topic] = self._topic(channel, arrivals)
+        return topics
+
+    def _topic(self, channel: Channel, arrivals: Arrivals) -> Topic:
+        name, kind = channel.topic, channel.kind
+        source = f"topic {name} ({kind})" if kind else f"topic {name}"
+        by_stamp = self.options.stamp == "header"
+        if channel.encoding == "json":
+            clock = arrivals.clock(name, by_stamp)
+            return JsonTopic(name, source, clock, channel.method, arrivals, self.notes)
+        if kind == JOINT_STATE:
+            return JointsTopic(name, source, by_stamp, arrivals, self.notes)
+        if kind in TRANSFORMS:
+            return TransformsTopic(name, source, by_stamp, arrivals, self.notes)
+        stamp = find_stamp(kind, self._library.types(channel)) if by_stamp else None
+        # An MCAP file says when a message was sent, too: better than when it was received.
+        has_stamps = stamp is not None or (by_stamp and self._source.knows_sending)
+        clock = arrivals.clock(name, has_stamps)
+        if kind in _IMAGES:
+            decode = functools.partial(self._decode_image, channel)
+            # The pixels of a raw image that keeps its size are there at once.
+            ahead = kind != ros_images.RAW or self.options.resize is not None
+            return ImagesTopic(name, source, decode, clock, stamp, ahead, arrivals, self.notes)
+        return NumbersTopic(name, source, self._plans[name], stamp, clock, arrivals)
+
+    def read(self) -> Iterator[Rows]:
+        """The rows of the one episode."""
+        if self._clocks is None:
+            self._clocks = self._compare_clocks()
+        self._clocks.note(self.notes)
+        shift = self._clocks.receipt_shift
+        arrivals = self._arrivals()
+        topics = self._prepare(arrivals)
+        routes = {
+            id(channel): (topics[channel.topic], self._library.decoder(channel))
+            for channel in self._channels
+        }
+        silent = set(topics)
+        for channel, received, sent, data in self._source.messages(self._channels):
+            silent.discard(channel.topic)
+            topic, decode = routes[id(channel)]
+            with self._understanding(channel):
+                arrivals.held_bytes += topic.add(decode(data), sent, received + shift)
+            if arrivals.is_full:
+                yield from arrivals.overflow()
+        for topic in topics.values():
+            arrivals.held_bytes += topic.finish()
+        yield from arrivals.finish()
+        self._selection.check()
+        for name in sorted(silent):
+            self.notes[f"topics without messages: {name}"] += 1
+
+    @contextlib.contextmanager
+    def _understanding(self, channel: Channel) -> Iterator[None]:
+        """Turns what is wrong with a message into a RecordingError that names its topic."""
+        try:
+            yield
+        except RecordingError:
+            raise
+        except (ValueError, OverflowError) as error:
+            text = " ".join(str(error).split())
+            raise RecordingError(
+                f"{self.path}: expected {channel.kind or channel.encoding} in topic "
+                f"{channel.topic}, got {text}"
+            ) from error
+
+    # ---- clocks
+
+    def _compare_clocks(self) -> Clocks:
+        """The shifts that map all times onto one clock."""
+        if not (any(is_static(c.topic) for c in self._channels) or self.options.stamp == "header"):
+            return Clocks()
+        survey, is_all = self._survey(PROBED_MESSAGES, PROBED_BYTES)
+        if not survey.has_two_clocks:
+            return Clocks(start=survey.clocks().start)
+        return (survey if is_all else self._survey(None, None)[0]).clocks()
+
+    def _survey(self, messages: int | None, size: int | None) -> tuple[Survey, bool]:
+        """The stamps of the first messages, or of all of them; whether those are all."""
+        survey = Survey()
+        stampers = {id(channel): self._stamper(channel) for channel in self._channels}
+        decoders = {id(channel): self._library.decoder(channel) for channel in self._channels}
+        found = self._source.messages(self._channels)
+        read = 0
+        for number, (channel, received, sent, data) in enumerate(found):
+            read += len(data)
+            if (messages and number >= messages) or (size and read > size):
+                return survey, False
+            stamps = stampers[id(channel)]
+            if stamps is None:
+                if not is_static(channel.topic):
+                    survey.add_unstamped(received)
+                continue
+            with self._understanding(channel):
+                for path, stamp in stamps(decoders[id(channel)](data)):
+                    survey.add(path, sent if stamp is None else stamp, received, stamp is not None)
+        return survey, True
+
+    def _stamper(self, channel: Channel) -> Stamper | None:
+        """The function that reads the stamps of a channel's messages; None if they have none."""
+        name, kind = channel.topic, channel.kind
+        if self.options.stamp != "header":
+            return None
+        if channel.encoding == "json":
+            return lambda message: [(name, json_stamp(message))]
+        if kind in TRANSFORMS:
+            if is_static(name):
+                return None
+            return lambda message: [(pair_path(name, t), stamp_of(t)) for t in message.transforms]
+        stamp = find_stamp(kind, self._library.types(channel))
+        if stamp is not None:
+            return lambda message: [(name, stamp(message))]
+        return (lambda message: [(name, None)]) if self._source.knows_sending else None
+
+    def _decode_image(self, channel: Channel, message: Message) -> Any:
+        """The pixels of an image message at the size that is asked for; why not, in words."""
+        if channel.kind == ros_images.RAW:
+            image = ros_images.decode_raw(message)
+        elif "compressedDepth" in str(message.format):
+            image = "their format is compressedDepth"
+        else:
+            name = f"{self.path}, an image of {channel.topic}"
+            image = images.decode(bytes(message.data), name)
+        return image if isinstance(image, str) else images.fit(image, self.options)
+
+
+def _reader(
+    name: str,
+    expects: str,
+    what: str,
+    recognizes: Callable[[Path], bool],
+    opens: Callable[[Path], Source],
+    suffix: str,
+) -> Reader:
+    def open_recording(path: Path, options: ReadOptions) -> Recording:
+        return MessageRecording(path, options, name, what, opens(path))
+
+    return Reader(name, "ros", expects, recognizes, open_recording, (suffix,))
+
+
+ROS1_READER = _reader("ROS 1 bag", "a .bag file of version 2.0", ROS1, is_ros1, open_ros1, ".bag")
+ROS2_READER = _reader(
+    "ROS 2 bag", "a folder with metadata.yaml, or a .db3 file", ROS2, is_ros2, open_ros2, ".db3"
+)
+MCAP_READER = _reader("MCAP", "a .mcap file", MCAP, is_mcap, McapSource, ".mcap")

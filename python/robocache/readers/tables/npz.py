@@ -1,0 +1,232 @@
+"""NPZ files of one recording: arrays of one row a time, and the times beside them.
+
+The times of an array ``imu`` are ``imu_times`` (or ``imu/times``, ``imu_t``, ``imu_timestamps``, a
+unit behind it or not); those of arrays without any are ``times``, ``timestamps`` or ``t`` where
+there is one. Arrays are read row by row out of the file, not at once.
+"""
+
+from __future__ import annotations
+
+import math
+import zipfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robocache.readers import images
+from robocache.readers.recording import (
+    EpisodeReader,
+    Reader,
+    ReadOptions,
+    Recording,
+    RecordingError,
+    Rows,
+    StreamMetadata,
+    Times,
+    WholeRecording,
+    chunks,
+    head,
+    in_order,
+    is_storable,
+    native,
+    need_rate,
+    reading,
+    refuse_twice,
+    row_times,
+    rows_per_chunk,
+)
+from robocache.readers.tables.names import is_time_name
+from robocache.readers.tables.times import scale_times, unit_of_times
+from robocache.readers.zip_arrays import ARRAY_ERRORS, names_in
+
+FORMAT = "NPZ"
+
+
+@dataclass(frozen=True)
+class _Array:
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    in_rows: bool
+    """Whether a row's bytes lie together in the file."""
+
+
+class Npz(Recording):
+    """A file of one episode."""
+
+    format = FORMAT
+
+    def __init__(self, path: Path, options: ReadOptions) -> None:
+        super().__init__(path, options)
+        self._arrays = _read_headers(path)
+        if options.time_column is not None and options.time_column not in self._arrays:
+            raise RecordingError(
+                f"{path}: expected an array of times {options.time_column}, "
+                f"got {', '.join(self._arrays) or 'none'}"
+            )
+        own = {name: self._find_own_clock(name) for name in self._arrays}
+        taken = {clock[0] for clock in own.values() if clock}
+        shared = options.time_column or next(
+            (n for n in self._arrays if n not in taken and is_time_name(n)), None
+        )
+        # The array of each array's times, and the part of its name that may say its unit.
+        self._clocks: dict[str, tuple[str, str] | None] = {
+            name: own[name] or (None if shared is None else (shared, shared))
+            for name in self._arrays
+            if name not in taken and name != shared
+        }
+        if shared is not None and all(own[name] for name in self._clocks):
+            self.notes[f"arrays of times that no other array has left out ({shared})"] = 1
+        for name in options.select(self._clocks):
+            self._add_stream(name)
+
+    def _find_own_clock(self, name: str) -> tuple[str, str] | None:
+        for other in self._arrays:  # imu_times, imu/t_ns
+            rest = other.removeprefix(name)
+            if rest[:1] in ("_", "/", ".") and is_time_name(rest[1:]):
+                return other, rest[1:]
+        return None
+
+    def _add_stream(self, name: str) -> None:
+        array = self._arrays[name]
+        clock = (self._clocks[name] or (None,))[0]
+        if not is_storable(array.dtype):
+            self.notes[f"arrays of type {array.dtype} left out ({name})"] = 1
+            return
+        if not array.shape:
+            self.notes[f"arrays of a single number left out ({name})"] = 1
+            return
+        if clock is not None and self._arrays[clock].shape != array.shape[:1]:
+            raise RecordingError(
+                f"{self.path}: expected {array.shape[0]} times in {clock}, as {name} has rows, "
+                f"got {list(self._arrays[clock].shape)}"
+            )
+        is_image = images.is_image(array.shape[1:], array.dtype)
+        if is_image and not self.options.images:
+            images.leave_out(name, self.notes)
+            return
+        self.streams[name] = StreamMetadata(
+            method="previous" if is_image else None,
+            rate=None if clock else need_rate(self.path, None, self.options),
+            timeline="time" if clock else "rows",
+            source=f"array {name}" + (f", times in {clock}" if clock else ""),
+        )
+
+    def episodes(self) -> Sequence[EpisodeReader]:
+        """The one episode of the file, if it has rows."""
+        if any(self._arrays[name].shape[0] for name in self.streams):
+            return [WholeRecording(self.read)]
+        self.notes["episodes without rows, skipped"] = 1
+        return []
+
+    def read(self) -> Iterator[Rows]:
+        """The rows of the one episode, an array after the other."""
+        path = self.path
+        with reading(path, "an NPZ file", *ARRAY_ERRORS), zipfile.ZipFile(path) as file:
+            for name in self.streams:
+                times = self._times(file, name)
+                parts = self._parts(file, name)
+                if (np.diff(times) < 0).any():  # in order only as a whole
+                    values = np.concatenate([part for _, part in parts])
+                    rows = in_order(Rows(name, times, values), self.notes)
+                    times, parts = rows.times, iter([(0, rows.values)])
+                for a, part in parts:
+                    if images.is_image(part.shape[1:], part.dtype):
+                        part = images.fit_all(part, self.options)
+                    yield from chunks(Rows(name, times[a : a + len(part)], part))
+
+    def _times(self, file: zipfile.ZipFile, name: str) -> Times:
+        """[n] nanoseconds of an array's rows."""
+        found = self._clocks[name]
+        if found is None:
+            rate = need_rate(self.path, None, self.options)
+            return row_times(0, self._arrays[name].shape[0], rate)
+        clock, called = found
+        values = np.concatenate([part for _, part in self._parts(file, clock)] or [np.empty(0)])
+        if values.dtype.kind == "M":
+            return _dates(values, f"{self.path}, {clock}")
+        if values.dtype.kind not in "iuf":
+            raise RecordingError(f"{self.path}: expected numbers in {clock}, got {values.dtype}")
+        are_whole = values.dtype.kind != "f"
+        largest = abs(int(values[0])) if are_whole and len(values) else 0
+        unit = unit_of_times(called, self.options, largest, are_whole)
+        if unit is None:
+            raise RecordingError(
+                f"{self.path}: expected the unit of the integers in {clock}, got none "
+                "(--time-unit says it, or a name such as times_ns)"
+            )
+        return scale_times(values, unit, f"{self.path}, {clock}")
+
+    def _parts(self, file: zipfile.ZipFile, name: str) -> Iterator[tuple[int, NDArray[Any]]]:
+        """An array in parts of bounded size: the number of a row, and rows from there on."""
+        array = self._arrays[name]
+        with file.open(f"{name}.npy") as stream:
+            _read_header(stream)
+            row_bytes = math.prod(array.shape[1:]) * array.dtype.itemsize
+            step = rows_per_chunk(row_bytes) if array.in_rows else array.shape[0]
+            for a in range(0, array.shape[0], max(1, step)):
+                count = min(step, array.shape[0] - a)
+                data = stream.read(count * row_bytes)
+                shape = (count, *array.shape[1:])
+                order: Any = "C" if array.in_rows else "F"
+                yield a, native(np.frombuffer(data, array.dtype).reshape(shape, order=order))
+
+
+def _dates(values: NDArray[Any], where: str) -> Times:
+    """[n] nanoseconds of an array of dates."""
+    if np.isnat(values).any():
+        row = int(np.flatnonzero(np.isnat(values))[0])
+        raise RecordingError(f"{where}: expected a time in every row, got none in row {row}")
+    seconds = values.astype("datetime64[s]").astype(np.int64)
+    if seconds.size and max(-int(seconds.min()), int(seconds.max())) >= 2**63 // 10**9:
+        raise RecordingError(
+            f"{where}: expected times within 292 years of 1970, got "
+            f"{values.min()} to {values.max()}"
+        )
+    return values.astype("datetime64[ns]").astype(np.int64)
+
+
+def _read_headers(path: Path) -> dict[str, _Array]:
+    """The arrays of a file, each as long as its header says."""
+    arrays: dict[str, _Array] = {}
+    with reading(path, "an NPZ file", *ARRAY_ERRORS), zipfile.ZipFile(path) as file:
+        members = [n for n in file.namelist() if n.endswith(".npy")]
+        refuse_twice(path, "arrays", members)
+        for member in members:
+            with file.open(member) as stream:
+                array = _read_header(stream)
+                found = file.getinfo(member).file_size - stream.tell()
+            expected = math.prod(array.shape) * array.dtype.itemsize
+            if found != expected and not array.dtype.hasobject:
+                raise RecordingError(
+                    f"{path}: expected {array.dtype} {list(array.shape)} in {member}, "
+                    f"got {found:,} bytes"
+                )
+            arrays[member.removesuffix(".npy")] = array
+    return arrays
+
+
+def _read_header(stream: IO[bytes]) -> _Array:
+    version = np.lib.format.read_magic(stream)
+    read = {
+        (1, 0): np.lib.format.read_array_header_1_0,
+        (2, 0): np.lib.format.read_array_header_2_0,
+    }.get(version)
+    if read is None:
+        raise ValueError(f"an array of version {version}")
+    shape, fortran, dtype = read(stream)
+    return _Array(shape, dtype, not fortran or len(shape) < 2)
+
+
+def recognizes(path: Path) -> bool:
+    """Whether it is a zip file of NumPy arrays; a damaged or empty one by its name."""
+    names = names_in(path)
+    if not names:
+        return head(path, 2) == b"PK" and path.suffix.lower() == ".npz"
+    return all(name.endswith(".npy") for name in names)
+
+
+READER = Reader(FORMAT, "images", "an .npz file of arrays", recognizes, Npz, (".npz",))

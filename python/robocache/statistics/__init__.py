@@ -1,0 +1,1 @@
+"""Statistics of rows in one pass, mergeable: moments, extremes and quantiles."""

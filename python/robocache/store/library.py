@@ -1,0 +1,262 @@
+"""The C++ store behind its flat C API, bindings/c/store.cpp: without torch."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import weakref
+from ctypes import POINTER, byref, c_char_p, c_int, c_int64, c_uint32, c_void_p
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robocache.core import library as _library
+from robocache.core.library import Status
+from robocache.store.errors import StoreError
+
+FILE_NAME = "librobocache_store.so"
+MAX_SUBSETS = 64
+
+
+class Shard(ctypes.Structure):
+    """A mapped file."""
+
+    _fields_ = (
+        ("data", c_void_p),
+        ("bytes", c_int64),
+        ("first_episode", c_int64),
+        ("episodes", c_int64),
+    )
+
+
+class EpisodeMetadata(ctypes.Structure):
+    """What the store says of an episode; `task` and `subsets` are the manifest's numbers."""
+
+    _fields_ = (
+        ("start_ns", c_int64),
+        ("end_ns", c_int64),
+        ("length", c_int64),
+        ("task", c_int64),
+        ("source", c_void_p),
+        ("source_bytes", c_int64),
+        ("subset_count", c_int64),
+        ("subsets", c_int64 * MAX_SUBSETS),
+    )
+
+
+class Rows(ctypes.Structure):
+    """Where rows of a stream are: offsets in a shard's file, -1 for what is absent."""
+
+    _fields_ = (
+        ("shard", c_int64),
+        ("rows", c_int64),
+        ("values", c_int64),
+        ("times", c_int64),
+        ("received", c_int64),
+        ("valid", c_int64),
+    )
+
+
+@functools.cache
+def load() -> ctypes.CDLL:
+    """Loads the library, once.
+
+    Raises:
+        ImportError: If it is missing or does not load.
+    """
+    path = _library.find(FILE_NAME)
+    try:
+        library = ctypes.CDLL(str(path))
+    except OSError as error:
+        raise ImportError(f"robocache: {path} does not load: {error}") from None
+    library.robocache_store_error.argtypes = []
+    library.robocache_store_error.restype = c_char_p
+    library.robocache_store_close.argtypes = [c_void_p]
+    library.robocache_store_close.restype = None
+    library.robocache_store_manifest.argtypes = [c_void_p, POINTER(c_int64)]
+    library.robocache_store_manifest.restype = c_void_p
+    library.robocache_store_episodes.argtypes = [c_void_p]
+    library.robocache_store_episodes.restype = c_int64
+    library.robocache_store_count_bytes.argtypes = [c_void_p, c_int64, c_int64, c_void_p]
+    library.robocache_store_count_bytes.restype = None
+    library.robocache_store_crc32.argtypes = [c_void_p, c_int64, c_uint32]
+    library.robocache_store_crc32.restype = c_uint32
+    moments = [c_void_p, c_int64, c_int64, *5 * [c_void_p]]
+    with_status: dict[str, list[Any]] = {
+        "moments_f32": moments,
+        "moments_f64": moments,
+        "open": [c_char_p, POINTER(c_void_p)],
+        "shard": [c_void_p, c_int64, POINTER(Shard)],
+        "stream_rows": [c_void_p, c_int64, POINTER(c_int64)],
+        "episode": [c_void_p, c_int64, POINTER(EpisodeMetadata)],
+        "columns": [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p],
+        "rows": [c_void_p, c_int64, c_int64, POINTER(Rows)],
+        "shard_rows": [c_void_p, c_int64, c_int64, POINTER(Rows)],
+        "verify_shard": [c_void_p, c_int64],
+        "verify_statistics": [c_void_p],
+    }
+    functions = {f"robocache_store_{name}": arguments for name, arguments in with_status.items()}
+    functions["robocache_policy_spec_check"] = [c_char_p, c_int64, c_char_p]
+    for name, arguments in functions.items():
+        function = getattr(library, name)
+        function.argtypes = arguments
+        function.restype = c_int
+        function.errcheck = _check
+    return library
+
+
+def count_bytes(rows: NDArray[np.uint8]) -> NDArray[np.int64]:
+    """How often each value occurs in each channel of rows [n, C]: [C, 256]."""
+    rows = np.ascontiguousarray(rows)
+    histogram = np.zeros((rows.shape[1], 256), np.int64)
+    count = load().robocache_store_count_bytes
+    count(rows.ctypes.data, *rows.shape, histogram.ctypes.data)
+    return histogram
+
+
+def check_policy_spec(text: bytes, name: str) -> None:
+    """That a text is a policy spec of the library's version.
+
+    Raises:
+        ValueError: `<name>: <field>: expected ..., got ...`.
+    """
+    load().robocache_policy_spec_check(text, len(text), os.fsencode(name))
+
+
+def moments(rows: NDArray[Any]) -> tuple[NDArray[Any], ...]:
+    """Count, mean, sum of squared differences from it, least and greatest of finite elements.
+
+    Args:
+        rows: [n, C], n of 1 or more; float32, or a type that float64 holds.
+
+    Returns:
+        Five arrays [C]: int64, and four of float64; infinities for a channel without such elements.
+    """
+    kind = np.float32 if rows.dtype == np.float32 else np.float64
+    rows = np.ascontiguousarray(rows, kind)
+    count = np.empty(rows.shape[1], np.int64)
+    others = tuple(np.empty(rows.shape[1]) for _ in range(4))
+    library = load()
+    function = (
+        library.robocache_store_moments_f32
+        if kind is np.float32
+        else library.robocache_store_moments_f64
+    )
+    results = (each.ctypes.data for each in (count, *others))
+    function(rows.ctypes.data, *rows.shape, *results)
+    return count, *others
+
+
+def crc32(data: bytes | bytearray | memoryview, before: int = 0) -> int:
+    """As `zlib.crc32`, by the library, which is faster."""
+    view = np.frombuffer(data, np.uint8)
+    value: int = load().robocache_store_crc32(view.ctypes.data, len(view), before)
+    return value
+
+
+def _check(status: int, function: object, arguments: object) -> None:
+    """Raises what a status stands for, with the library's message."""
+    if status == Status.OK:
+        return
+    kinds = {
+        Status.VALUE_ERROR: ValueError,
+        Status.STORE_ERROR: StoreError,
+        Status.OUT_OF_MEMORY: MemoryError,
+    }
+    message = os.fsdecode(load().robocache_store_error())
+    raise kinds.get(Status(status), RuntimeError)(message)
+
+
+class _Handle:
+    """An open store; closed when nothing refers to this any more."""
+
+    def __init__(self, path: str) -> None:
+        pointer = c_void_p()
+        library = load()
+        library.robocache_store_open(os.fsencode(path), byref(pointer))
+        self.pointer = pointer
+        # Not at exit: somebody may still look at the data then.
+        weakref.finalize(self, library.robocache_store_close, pointer).atexit = False
+
+
+class _Map:
+    """A mapped file as NumPy takes it, read-only. The arrays made of it keep the store open."""
+
+    def __init__(self, handle: _Handle, shard: Shard) -> None:
+        self.handle = handle
+        self.__array_interface__ = {
+            "version": 3,
+            "typestr": "|u1",
+            "shape": (shard.bytes,),
+            "data": (shard.data, True),
+        }
+
+
+class OpenStore:
+    """An episode store, opened; what its C API gives, as Python takes it."""
+
+    def __init__(self, path: str) -> None:
+        if "\0" in path:  # the system would cut it there
+            raise StoreError(f"path: expected the folder of an episode store, got {path!r}")
+        self._library = load()
+        self._handle = _Handle(path)
+        self._maps: dict[int, NDArray[np.uint8]] = {}
+        self.episodes: int = self._library.robocache_store_episodes(self._handle.pointer)
+
+    def manifest(self) -> bytes:
+        """Its text."""
+        size = c_int64()
+        text = self._library.robocache_store_manifest(self._handle.pointer, byref(size))
+        return ctypes.string_at(text, size.value)
+
+    def count_rows(self, stream: int) -> int:
+        """Rows of a stream in all episodes."""
+        rows = c_int64()
+        self._library.robocache_store_stream_rows(self._handle.pointer, stream, byref(rows))
+        return rows.value
+
+    def episode(self, index: int) -> EpisodeMetadata:
+        """What the store says of an episode."""
+        metadata = EpisodeMetadata()
+        self._library.robocache_store_episode(self._handle.pointer, index, byref(metadata))
+        return metadata
+
+    def columns(self) -> tuple[NDArray[np.int64], ...]:
+        """Lengths, starts, ends and tasks of all episodes."""
+        columns = tuple(np.empty(self.episodes, np.int64) for _ in range(4))
+        pointers = (column.ctypes.data for column in columns)
+        self._library.robocache_store_columns(self._handle.pointer, *pointers)
+        for column in columns:
+            column.flags.writeable = False
+        return columns
+
+    def rows(self, episode: int, stream: int) -> Rows:
+        """Where an episode's rows of a stream are."""
+        rows = Rows()
+        self._library.robocache_store_rows(self._handle.pointer, episode, stream, byref(rows))
+        return rows
+
+    def shard_rows(self, shard: int, stream: int) -> Rows:
+        """Where all rows are that a shard has of a stream."""
+        rows = Rows()
+        self._library.robocache_store_shard_rows(self._handle.pointer, shard, stream, byref(rows))
+        return rows
+
+    def file(self, shard: int) -> NDArray[np.uint8]:
+        """The bytes of a shard, mapped."""
+        file = self._maps.get(shard)
+        if file is None:
+            found = Shard()
+            self._library.robocache_store_shard(self._handle.pointer, shard, byref(found))
+            file = self._maps.setdefault(shard, np.asarray(_Map(self._handle, found)))
+        return file
+
+    def verify_shard(self, shard: int) -> None:
+        """Reads a shard and checks all of it."""
+        self._library.robocache_store_verify_shard(self._handle.pointer, shard)
+
+    def verify_statistics(self) -> None:
+        """Reads the statistics' file, if there is one, and compares its checksum."""
+        self._library.robocache_store_verify_statistics(self._handle.pointer)

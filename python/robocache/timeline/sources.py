@@ -1,0 +1,158 @@
+"""Streams to align: of arrays, of an episode of a store, of recordings."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robocache.doctor.finding import Times
+from robocache.readers import (
+    ReadOptions,
+    Recording,
+    RecordingError,
+    Rows,
+    find_reader,
+    find_recordings,
+    open_recording,
+    read_rows,
+)
+from robocache.readers.together import open_together
+from robocache.store.episode_store import EpisodeStore
+from robocache.store.manifest import is_store
+from robocache.store.rows import Episode
+
+Method = str | Sequence[tuple[str, int]]
+
+
+@dataclass(frozen=True)
+class Source:
+    """Rows of one stream, and what is known of it."""
+
+    times: Times
+    """[S] ns, ascending."""
+    values: NDArray[Any]
+    """[S, the row's shape...]"""
+    valid: NDArray[np.bool_] | None = None
+    method: Method | None = None
+    channels: tuple[str, ...] | None = None
+
+    @property
+    def is_image(self) -> bool:
+        """Whether its rows are pictures."""
+        return self.values.dtype == np.uint8 and self.values.ndim == 4
+
+
+def sources_of(source: Any, episode: int, options: ReadOptions) -> dict[str, Source]:
+    """The streams of whatever :func:`robocache.align` takes.
+
+    Raises:
+        ValueError: For an episode that is not there; as readers and stores raise it.
+        TypeError: For something else.
+    """
+    if isinstance(source, Mapping):
+        return {str(name): _of_arrays(str(name), rows) for name, rows in source.items()}
+    if isinstance(source, Episode):
+        return _of_episode(source)
+    if isinstance(source, Recording):
+        return _of_recording(source, episode)
+    if isinstance(source, (str, os.PathLike)):
+        source = [source]
+    if not isinstance(source, Sequence) or not all(
+        isinstance(path, (str, os.PathLike)) for path in source
+    ):
+        raise TypeError(
+            "source: expected a path, several, an episode of a store, a recording or a dict of "
+            f"(values, times), got {type(source).__name__}"
+        )
+    if len(source) == 1 and is_store(source[0]):
+        store = EpisodeStore(source[0])
+        return _of_episode(store[_index(store.path, episode, len(store))])
+    for path in source:
+        if is_store(path):
+            raise ValueError(f"{path}: expected recordings of one take, got an episode store")
+    paths = [_one(path) for path in source]
+    opened = open_recording(paths[0], options) if len(paths) == 1 else open_together(paths, options)
+    with opened as recording:
+        return _of_recording(recording, episode)
+
+
+def _one(path: str | os.PathLike[str]) -> Path:
+    if find_reader(path) is None:
+        found = find_recordings(path)
+        if len(found) > 1:
+            raise RecordingError(
+                f"{path}: expected one recording, got a folder with {len(found):,}, such as "
+                f"{found[0]} (name the files of one take)"
+            )
+        return found[0] if found else Path(path)
+    return Path(path)
+
+
+def _index(path: object, episode: int, count: int) -> int:
+    if not -count <= episode < count:
+        raise ValueError(f"episode: expected one of the {count:,} of {path}, got {episode}")
+    return episode
+
+
+def _of_arrays(name: str, rows: Any) -> Source:
+    if isinstance(rows, (tuple, list)) and len(rows) == 2:
+        values, times, valid, method = np.asarray(rows[0]), np.asarray(rows[1]), None, None
+    elif all(hasattr(rows, part) for part in ("values", "times", "valid", "method")):
+        values, times = np.asarray(rows.values), np.asarray(rows.times)
+        valid = None if rows.valid is None else np.asarray(rows.valid)
+        method = rows.method
+    else:
+        raise TypeError(
+            f"source[{name}]: expected (values, times) or rows, got {type(rows).__name__}"
+        )
+    if times.dtype.kind == "f":
+        times = np.rint(times.astype(np.float64) * 1e9).astype(np.int64)
+    elif times.dtype.kind not in "iu":
+        raise TypeError(f"source[{name}].times: expected ns or seconds, got {times.dtype}")
+    if times.ndim != 1 or len(times) != len(np.atleast_1d(values)):
+        raise ValueError(
+            f"source[{name}].times: expected [S] times for values {list(values.shape)}, "
+            f"got {list(times.shape)}"
+        )
+    times = times.astype(np.int64)
+    if (times[1:] < times[:-1]).any():
+        raise ValueError(f"source[{name}].times: expected ascending times, got earlier ones later")
+    return Source(times, values, valid, method)
+
+
+def _of_episode(episode: Episode) -> dict[str, Source]:
+    found = {}
+    for name in episode.streams:
+        rows, info = episode[name], episode.stream_info(name)
+        found[name] = Source(rows.times, rows.values, rows.valid, rows.method, info.channels)
+    return found
+
+
+def _of_recording(recording: Recording, episode: int) -> dict[str, Source]:
+    episodes = recording.episodes()
+    chosen = episodes[_index(recording.path, episode, len(episodes))]
+    parts: dict[str, list[Rows]] = {}
+    for rows in read_rows(recording, chosen):
+        parts.setdefault(rows.stream, []).append(rows)
+    found = {}
+    for name, chunks in parts.items():
+        valid = None
+        if any(rows.valid is not None for rows in chunks):
+            valid = np.concatenate(
+                [np.ones(len(r.times), bool) if r.valid is None else r.valid for r in chunks]
+            )
+        metadata = recording.streams.get(name)
+        found[name] = Source(
+            np.concatenate([rows.times for rows in chunks]),
+            np.concatenate([rows.values for rows in chunks]),
+            valid,
+            None if metadata is None else metadata.method,
+            None if metadata is None else metadata.channels,
+        )
+    return found

@@ -1,0 +1,61 @@
+"""A stream of an aligned table. A file of its own, since the files that write tables share it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robocache.core.display import ShortRepr
+from robocache.doctor.finding import Series, Times
+from robocache.readers.recording import StreamMetadata
+from robocache.timeline.sources import Source
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class AlignedStream(ShortRepr):
+    """A stream at T targets."""
+
+    values: NDArray[Any]
+    """[T, the row's shape...]: floats are NaN where they are not valid, others hold a row there."""
+    valid: NDArray[np.bool_]
+    """[T]: which are real."""
+    age: Times
+    """[T] ns: the target's time less that of the newest row that the value is made from."""
+    method: str | Sequence[tuple[str, int]]
+    """How it was aligned."""
+    channels: tuple[str, ...] | None
+    """A name for each element of a row, where these are known."""
+    rows: Source
+    """The rows that it is made from."""
+
+    @property
+    def is_image(self) -> bool:
+        """Whether its values are pictures."""
+        return self.values.dtype == np.uint8 and self.values.ndim == 4
+
+    def columns(self, name: str) -> list[str]:
+        """The names of its columns: ``name.channel``, ``name.0``, or ``name`` of one number."""
+        shape = self.values.shape[1:]
+        if self.channels is not None:
+            return [f"{name}.{channel}" for channel in self.channels]
+        if math.prod(shape) == 1:
+            return [name]
+        return [f"{name}.{'.'.join(map(str, index))}" for index in np.ndindex(*shape)]
+
+    def series(self, name: str, times: Times) -> tuple[Series, Series]:
+        """The stream at its targets, and its rows, as :mod:`robocache.view` draws them."""
+        method = self.method if isinstance(self.method, str) else tuple(self.method)
+        metadata = StreamMetadata(method, channels=self.channels)
+        shape = self.values.shape
+        rows = self.rows
+        aligned = Series(
+            name, times, self.values.reshape(len(times), -1), metadata, None, self.valid,
+            self.is_image, shape,
+        )  # fmt: skip
+        values = rows.values.reshape(len(rows.times), -1)
+        return aligned, Series(name, rows.times, values, metadata, None, rows.valid, self.is_image)

@@ -1,0 +1,205 @@
+"""Values as steps from one row to the next, and relative to a reference: the public functions."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from robocache.core import backends
+from robocache.core.arrays import ArrayT, of_arrays
+from robocache.core.names import Backend
+from robocache.transform import ops, pytorch
+from robocache.transform.checks import (
+    IS_BACK,
+    as_before,
+    as_rows,
+    as_windows,
+    check_mask,
+    check_shared,
+    check_steps,
+    check_timing,
+)
+
+
+def delta_to_absolute(
+    deltas: ArrayT,
+    start: ArrayT,
+    *,
+    time_step: float | None = None,
+    times: ArrayT | None = None,
+    backend: Backend = "auto",
+) -> ArrayT:
+    """Deltas, or velocities, added up from a start on.
+
+    Row k is row k - 1 + delta k, with the start for row -1, added in this order. With `time_step`
+    or `times` the deltas are velocities: delta k times the duration of its step, in seconds.
+
+    NumPy arrays in, NumPy arrays out: all arrays of a call are tensors, or all are NumPy's.
+
+    Args:
+        deltas: [...,K,D], K steps of D channels of some windows; float16, bfloat16, float32 or
+            float64. Any strides. Gradients flow to it.
+        start: [...,D], what each window starts from, or [D], one for all; of the dtype of `deltas`.
+            Gradients flow to it.
+        time_step: How long each step takes, in seconds.
+        times: In place of it: the time of the start, then that of each row, [...,K+1] or [K+1];
+            int64 nanoseconds, or float32 or float64 seconds. Differences are taken in this dtype.
+        backend: ``"cuda"`` or ``"cpu"``, the library's own for tensors there; ``"pytorch"``, plain
+            torch on any device; ``"auto"``, as :class:`robocache.config` says, and without that the
+            library's own where it can be used.
+
+    Returns:
+        [...,K,D], of the dtype of `deltas`; computed in float64 for float64, else in float32, and
+        rounded once. cuda and cpu give the same bits; pytorch adds in whatever order torch does.
+
+    Raises:
+        ValueError: For a shape, device, number or backend that does not fit; for times that require
+            grad.
+        TypeError: For an argument of a wrong type, and a dtype that does not fit.
+
+    Example:
+        >>> import torch, robocache as rc
+        >>> deltas = torch.tensor([[1.0], [2.0], [-4.0]])
+        >>> rc.delta_to_absolute(deltas, torch.tensor([10.0])).flatten()
+        tensor([11., 13.,  9.])
+        >>> rc.delta_to_absolute(deltas, torch.tensor([10.0]), time_step=0.5).flatten()
+        tensor([10.5000, 11.5000,  9.5000])
+    """
+    if isinstance(deltas, np.ndarray):
+        return of_arrays(delta_to_absolute, locals())  # type: ignore[no-any-return]
+    return _convert("delta_to_absolute", "deltas", deltas, start, time_step, times, 0, backend)
+
+
+def absolute_to_delta(
+    values: ArrayT,
+    start: ArrayT,
+    *,
+    time_step: float | None = None,
+    times: ArrayT | None = None,
+    backend: Backend = "auto",
+) -> ArrayT:
+    """The step from each row to the next, or the velocity; it undoes :func:`delta_to_absolute`.
+
+    Delta k is row k less row k - 1, with the start for row -1; with `time_step` or `times` over the
+    duration of its step, so that equal times give infinity or NaN.
+
+    NumPy arrays in, NumPy arrays out: all arrays of a call are tensors, or all are NumPy's.
+
+    Args:
+        values: [...,K,D], as the result of :func:`delta_to_absolute`. Gradients flow to it.
+        start: [...,D] or [D], of the dtype of `values`. Gradients flow to it.
+        time_step: How long each step takes, in seconds.
+        times: In place of it: the time of the start, then that of each row, [...,K+1] or [K+1].
+        backend: As in :func:`delta_to_absolute`.
+
+    Returns:
+        [...,K,D], of the dtype of `values`. All backends give the same bits.
+
+    Raises:
+        ValueError: For a shape, device, number or backend that does not fit; for times that require
+            grad.
+        TypeError: For an argument of a wrong type, and a dtype that does not fit.
+
+    Example:
+        >>> import torch, robocache as rc
+        >>> rc.absolute_to_delta(torch.tensor([[11.0], [13.0]]), torch.tensor([10.0])).flatten()
+        tensor([1., 2.])
+    """
+    if isinstance(values, np.ndarray):
+        return of_arrays(absolute_to_delta, locals())  # type: ignore[no-any-return]
+    return _convert(
+        "absolute_to_delta", "values", values, start, time_step, times, IS_BACK, backend
+    )
+
+
+def relative_to(x: ArrayT, reference: ArrayT, mask: ArrayT | None = None) -> ArrayT:
+    """Values less those of a reference: ``Loader(relative=...)`` does it within its one launch.
+
+    Plain torch, and the same bits everywhere.
+
+    NumPy arrays in, NumPy arrays out: all arrays of a call are tensors, or all are NumPy's.
+
+    Args:
+        x: [...,K,D], K steps of D channels; float16, bfloat16, float32 or float64. Gradients flow
+            to it.
+        reference: [...,D], that of each window, or [D], one for all; of the dtype of `x`. Gradients
+            flow to it.
+        mask: [D] bool: which channels are made relative; the others stay. None: all.
+
+    Returns:
+        [...,K,D], of the dtype of `x`.
+
+    Raises:
+        ValueError: For a shape or a device that does not fit.
+        TypeError: For an argument of a wrong type, and a dtype that does not fit.
+
+    Example:
+        >>> import torch, robocache as rc
+        >>> actions, state = torch.tensor([[1.0, 5.0], [2.0, 6.0]]), torch.tensor([1.0, 4.0])
+        >>> rc.relative_to(actions, state, torch.tensor([True, False]))
+        tensor([[0., 5.],
+                [1., 6.]])
+    """
+    if isinstance(x, np.ndarray):
+        return of_arrays(relative_to, locals())  # type: ignore[no-any-return]
+    return x - _subtrahend(x, reference, mask)
+
+
+def absolute_from(x: ArrayT, reference: ArrayT, mask: ArrayT | None = None) -> ArrayT:
+    """Values and those of a reference: it undoes :func:`relative_to`, whose arguments it has.
+
+    NumPy arrays in, NumPy arrays out: all arrays of a call are tensors, or all are NumPy's.
+
+    Args:
+        x: [...,K,D], relative to the reference where the mask says so.
+        reference: [...,D] or [D], of the dtype of `x`.
+        mask: [D] bool: which channels are relative. None: all.
+
+    Returns:
+        [...,K,D], of the dtype of `x`.
+
+    Raises:
+        ValueError: For a shape or a device that does not fit.
+        TypeError: For an argument of a wrong type, and a dtype that does not fit.
+
+    Example:
+        >>> import torch, robocache as rc
+        >>> rc.absolute_from(torch.tensor([[0.0], [1.0]]), torch.tensor([4.0])).flatten()
+        tensor([4., 5.])
+    """
+    if isinstance(x, np.ndarray):
+        return of_arrays(absolute_from, locals())  # type: ignore[no-any-return]
+    return x + _subtrahend(x, reference, mask)
+
+
+def _subtrahend(x: Tensor, reference: Tensor, mask: Tensor | None) -> Tensor:
+    """[...,1,D]: the reference, or 0 where a channel is not relative, whatever it is there."""
+    check_steps("x", x)
+    check_shared("reference", reference, x, "x", f"D={x.size(-1)}")
+    check_mask(mask, x, "x")
+    if mask is not None:
+        reference = torch.where(mask, reference, 0.0)
+    return reference.unsqueeze(-2)
+
+
+def _convert(
+    operation: str,
+    name: str,
+    x: Tensor,
+    start: Tensor,
+    time_step: float | None,
+    times: Tensor | None,
+    options: int,
+    backend: Backend,
+) -> Tensor:
+    check_steps(name, x)
+    check_shared("start", start, x, name, f"D={x.size(-1)}")
+    duration = check_timing(time_step, times, x, name)
+    windows = as_windows(x)
+    starts = as_rows(start, windows.size(0))
+    if times is not None and times.dim() > 1:
+        times = as_rows(times, windows.size(0))
+    is_native = backends.is_native(operation, backend, x, name, start)
+    call = ops.convert_delta if is_native else pytorch.convert_delta
+    return as_before(call(windows, starts, times, duration, options), x.shape[:-2])

@@ -1,0 +1,1 @@
+"""Voxelization: points in, dense grids or sparse voxels out."""

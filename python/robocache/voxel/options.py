@@ -1,0 +1,214 @@
+"""Options of voxelization as users write them, and as what the operators take.
+
+options    bits 0-3 mode, 8-11 output dtype, 12-15 features dtype (backward only); see align/options.py
+geometry   the three sizes of a voxel, then the three numbers of the origin
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import numbers
+import os
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import torch
+
+from robocache.align import options as _options
+from robocache.align.options import MAX_INT64, OUT_DTYPE_SHIFT, number_text, to_float
+from robocache.core.tensor_checks import check_dense, refuse_gradient, shape_text
+
+OCCUPANCY, COUNT, MEAN, SUM, MAX, MIN = range(6)
+MODES = {
+    "occupancy": OCCUPANCY,
+    "count": COUNT,
+    "mean": MEAN,
+    "sum": SUM,
+    "max": MAX,
+    "min": MIN,
+}
+MODE_NAMES = tuple(MODES)
+REDUCTIONS = MODE_NAMES[MEAN:]
+
+# The output's dtypes by mode, the default first; without a default it is that of the features.
+_FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+_OUT_DTYPES = (
+    (*_FLOATS, torch.uint8, torch.int32, torch.bool),
+    (torch.int32, torch.int64, torch.float32, torch.float64),
+    *[_options.DTYPES] * 4,
+)
+_CODES = {dtype: code for code, dtype in enumerate(_options.GRID_DTYPES, 1)}
+_DEFAULTS = (
+    OCCUPANCY | _CODES[torch.float32] << OUT_DTYPE_SHIFT,
+    COUNT | _CODES[torch.int32] << OUT_DTYPE_SHIFT,
+    MEAN,
+    SUM,
+    MAX,
+    MIN,
+)
+
+# A grid of fewer bytes than this is not compared with the memory that there is.
+SMALL_GRID = 2**28
+
+
+# ---- packing ---------------------------------------------------------------------------------
+
+
+class Array(Protocol):
+    """What NumPy's arrays and tensors have in common, for numbers that come in one."""
+
+    def tolist(self) -> Any: ...
+
+
+def pack_mode(mode: object, out_dtype: object) -> int:
+    """`options` of a dense voxelization."""
+    code = MODES.get(mode) if isinstance(mode, str) else None
+    if code is None:
+        raise ValueError(f"mode: expected {_one_of(MODE_NAMES)}, got {mode!r}")
+    if out_dtype is None:
+        return _DEFAULTS[code]
+    if not isinstance(out_dtype, torch.dtype) or out_dtype not in _OUT_DTYPES[code]:
+        expected = _one_of([_options.dtype_name(dtype) for dtype in _OUT_DTYPES[code]])
+        raise TypeError(f"out_dtype: expected {expected}, got {_options.dtype_text(out_dtype)}")
+    return code | _CODES[out_dtype] << OUT_DTYPE_SHIFT
+
+
+def pack_reduce(reduce: object) -> int:
+    """`options` of a sparse voxelization."""
+    if not isinstance(reduce, str) or reduce not in REDUCTIONS:
+        raise ValueError(f"reduce: expected {_one_of(REDUCTIONS)}, got {reduce!r}")
+    return MODES[reduce]
+
+
+def pack_grid_size(grid_size: object) -> list[int]:
+    sizes = _three("grid_size", "three integers", grid_size, numbers.Integral)
+    if min(sizes) < 1:
+        raise ValueError(f"grid_size: expected sizes of at least 1, got {_text(sizes)}")
+    return [int(size) for size in sizes]
+
+
+def pack_geometry(voxel_size: object, origin: object, grid_size: Sequence[int]) -> list[float]:
+    """Without an origin, the corner from which a grid of `grid_size` has its center at zero."""
+    given = _three("voxel_size", "a number or three", voxel_size, numbers.Real, or_one=True)
+    sizes = [to_float(size) for size in given]
+    for size in sizes:
+        if not 0 < size < math.inf:  # NaN neither
+            raise ValueError(f"voxel_size: expected positive finite sizes, got {_text(given)}")
+    if origin is None:
+        corner = [-to_float(n) * size / 2 for n, size in zip(grid_size, sizes, strict=True)]
+        if -math.inf in corner:
+            raise ValueError(
+                "grid_size: expected a grid that ends at finite numbers, "
+                f"got {_text(grid_size)} cells of {_text(given)}"
+            )
+    else:
+        given = _three("origin", "three numbers", origin, numbers.Real)
+        corner = [to_float(x) for x in given]
+        for x in corner:
+            if not -math.inf < x < math.inf:
+                raise ValueError(f"origin: expected finite numbers, got {_text(given)}")
+    return [*sizes, *corner]
+
+
+def check_features(options: int, has_features: bool) -> None:
+    """That a mode has features if it needs them, and none if it does not."""
+    mode = mode_of(options)
+    if has_features != (mode >= MEAN):
+        expected, got = ("some", "none") if mode >= MEAN else ("none", "some")
+        raise ValueError(f"features: expected {expected} for mode {MODE_NAMES[mode]!r}, got {got}")
+
+
+def _three(name: str, expected: str, given: Any, kind: type, or_one: bool = False) -> list[Any]:
+    """Three numbers of a kind, or one for all three, from any sequence, array or CPU tensor."""
+    plain = _plain(name, given)
+    try:
+        found = [x if type(x) in (int, float) else _plain(name, x) for x in plain]
+    except TypeError:  # not a sequence
+        found = [plain] * 3 if or_one else []
+    if [isinstance(x, kind) and not isinstance(x, bool) for x in found] == [True] * 3:
+        return found
+    shape = getattr(given, "shape", (3,))
+    got = repr(plain) if len(shape) < 2 and math.prod(shape) <= 3 else f"shape {shape_text(shape)}"
+    raise TypeError(f"{name}: expected {expected}, got {got}")
+
+
+def _plain(name: str, given: Any) -> Any:
+    """Tensors and NumPy's numbers and arrays as Python's own numbers and lists."""
+    if isinstance(given, torch.Tensor):
+        check_dense(name, given)
+        if given.requires_grad:
+            refuse_gradient(name, "features")
+        if not given.is_cpu:
+            raise ValueError(
+                f"{name}: expected numbers or a CPU tensor (.tolist() makes them, and waits for "
+                f"the device), got a tensor on {given.device}"
+            )
+    return given.tolist() if hasattr(given, "tolist") else given
+
+
+def _one_of(names: Sequence[str]) -> str:
+    return f"{', '.join(names[:-1])} or {names[-1]}"
+
+
+def _text(three: Sequence[float]) -> str:
+    is_integer = [isinstance(x, numbers.Integral) for x in three]
+    texts = [
+        number_text(x) if whole else f"{x:.9g}" for x, whole in zip(three, is_integer, strict=True)
+    ]
+    return "[" + ",".join(texts) + "]"
+
+
+# ---- memory ----------------------------------------------------------------------------------
+
+
+def check_room(
+    grid_size: Sequence[int],
+    batch: int,
+    channels: int | None,
+    dtype: torch.dtype,
+    device: torch.device,
+) -> None:
+    """That a grid can be numbered, and is not larger than all the memory of its device.
+
+    Said before anything is allocated: on a CPU an allocation that can never be used often succeeds,
+    and the process is killed later.
+    """
+    size = math.prod(grid_size) * batch * (1 if channels is None else channels) * dtype.itemsize
+    shape = f"{_text(grid_size)} for B={batch}" + (f" and C={channels}" if channels else "")
+    if size > MAX_INT64:
+        raise ValueError(
+            f"grid_size: expected a grid of less than 2^63 bytes, got {shape} "
+            f"of {_options.dtype_name(dtype)}"
+        )
+    memory = _memory(device)
+    if memory is not None and size > memory:
+        raise torch.OutOfMemoryError(
+            f"grid_size: expected a grid within the {memory} bytes of memory of {device}, "
+            f"got {size} bytes for {shape} of {_options.dtype_name(dtype)}"
+        )
+
+
+@functools.cache
+def _memory(device: torch.device) -> int | None:
+    if device.type == "cuda":
+        memory: int = torch.cuda.get_device_properties(device).total_memory
+        return memory
+    if device.type == "cpu":
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return None
+
+
+# ---- unpacking -------------------------------------------------------------------------------
+
+
+def mode_of(options: int) -> int:
+    return options & 15
+
+
+def out_dtype_of(options: int, features: torch.Tensor | None) -> torch.dtype:
+    code = (options >> OUT_DTYPE_SHIFT) & 15
+    if code:
+        return _options.GRID_DTYPES[code - 1]
+    assert features is not None
+    return features.dtype

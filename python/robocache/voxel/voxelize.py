@@ -1,0 +1,324 @@
+"""Voxelization of point clouds: the public functions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple, overload
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from robocache.core import backends, config, tensor_checks
+from robocache.core.arrays import ArrayT, of_arrays
+from robocache.core.display import short_repr
+from robocache.core.names import Backend, Reduction, VoxelMode
+from robocache.voxel import checks, ops, pytorch
+from robocache.voxel import options as _voxel_options
+from robocache.voxel.options import Array
+
+# Looked up once: every call asks it.
+_is_compiling = torch.compiler.is_compiling
+
+
+class SparseVoxels(NamedTuple):
+    """The voxels that hold points: what :func:`voxelize_sparse` returns.
+
+    V voxels in order of (cloud, x, y, z), of B clouds and P points. All tensors are contiguous and
+    on the device of the points. Before :func:`torch.load` reads them from a file, it must be told
+    of them: ``torch.serialization.add_safe_globals([robocache.SparseVoxels])``.
+    """
+
+    coordinates: Tensor
+    """[V,3] int32: the cell (x, y, z) of each voxel, counted from the origin; may be negative."""
+    counts: Tensor
+    """[V] int32: how many points each voxel has, 1 or more."""
+    features: Tensor | None
+    """[V,C], of the features' dtype: each voxel's points' features, reduced; None without any."""
+    point_to_voxel: Tensor
+    """[B,N] or [P] int64: the voxel of each point, -1 if it was dropped."""
+    offsets: Tensor
+    """[B+1] int64, [2] for a single cloud: cloud b's voxels are offsets[b] to offsets[b+1] - 1."""
+    dropped: Tensor
+    """[B] int64, [] for a single cloud: how many points were dropped."""
+
+    def __repr__(self) -> str:
+        return short_repr(self)
+
+
+@overload
+def voxelize_point_cloud(
+    points: ArrayT,
+    grid_size: Sequence[int] | Array = ...,
+    voxel_size: float | Sequence[float] | Array = ...,
+    *,
+    origin: Sequence[float] | Array | None = ...,
+    mode: VoxelMode = ...,
+    features: ArrayT | None = ...,
+    offsets: ArrayT | None = ...,
+    out_dtype: torch.dtype | None = ...,
+    return_dropped: Literal[False] = ...,
+    backend: Backend = ...,
+) -> ArrayT: ...
+@overload
+def voxelize_point_cloud(
+    points: ArrayT,
+    grid_size: Sequence[int] | Array = ...,
+    voxel_size: float | Sequence[float] | Array = ...,
+    *,
+    origin: Sequence[float] | Array | None = ...,
+    mode: VoxelMode = ...,
+    features: ArrayT | None = ...,
+    offsets: ArrayT | None = ...,
+    out_dtype: torch.dtype | None = ...,
+    return_dropped: Literal[True],
+    backend: Backend = ...,
+) -> tuple[ArrayT, ArrayT]: ...
+@overload
+def voxelize_point_cloud(
+    points: ArrayT,
+    grid_size: Sequence[int] | Array = ...,
+    voxel_size: float | Sequence[float] | Array = ...,
+    *,
+    origin: Sequence[float] | Array | None = ...,
+    mode: VoxelMode = ...,
+    features: ArrayT | None = ...,
+    offsets: ArrayT | None = ...,
+    out_dtype: torch.dtype | None = ...,
+    return_dropped: bool,
+    backend: Backend = ...,
+) -> ArrayT | tuple[ArrayT, ArrayT]: ...
+def voxelize_point_cloud(
+    points: ArrayT,
+    grid_size: Sequence[int] | Array = (128, 128, 128),
+    voxel_size: float | Sequence[float] | Array = 0.1,
+    *,
+    origin: Sequence[float] | Array | None = None,
+    mode: VoxelMode = "occupancy",
+    features: ArrayT | None = None,
+    offsets: ArrayT | None = None,
+    out_dtype: torch.dtype | None = None,
+    return_dropped: bool = False,
+    backend: Backend = "auto",
+) -> ArrayT | tuple[ArrayT, ArrayT]:
+    """Points in, a dense grid out.
+
+    B clouds, N points of each or P points of all, C channels of features, X × Y × Z cells. All
+    tensors are on the device of `points`.
+
+    The cell of a point is, along each axis, ``floor((p - origin) / voxel_size)``, worked in float64
+    whatever the dtype of the points: a cell has its lower faces, not its upper ones. This formula
+    decides on every backend, also far from the origin. Points that are NaN, infinite or outside the
+    grid are dropped and counted.
+
+    NumPy arrays in, NumPy arrays out: all arrays of a call are tensors, or all are NumPy's.
+
+    Args:
+        points: x, y, z: [B,N,3], clouds of equal size; or [P,3], one cloud, or with `offsets`
+            several. float16, bfloat16, float32 or float64. Any strides.
+        grid_size: X, Y and Z, each at least 1. These, sizes and origin are numbers, NumPy arrays or
+            tensors on the CPU.
+        voxel_size: The size of a cell, in the unit of the points: one number or three.
+        origin: The lowest corner of the grid. None: the one that centers the grid on zero,
+            ``-(grid_size * voxel_size) / 2``.
+        mode: What a cell holds; 0 where it has no point.
+
+            - ``"occupancy"``: 1 if it has a point.
+            - ``"count"``: how many points it has.
+            - ``"mean"``, ``"sum"``, ``"max"``, ``"min"``: of their features, channel by channel.
+              Max and min are NaN where a point is.
+        features: [B,N,C] or [P,C] like the points; float16, bfloat16, float32, float64 or uint8,
+            any strides. The last four modes need them, the others take none. Gradients flow to
+            them: for max and min to the first of the points that attain it.
+        offsets: [B+1], int64 or int32, with points [P,3]: cloud b has the points offsets[b] to
+            offsets[b+1] - 1. They start at 0, do not descend, and end at P.
+        out_dtype: The dtype of the grid. Occupancy: float32 by default, float16, bfloat16, float64,
+            uint8, int32 or bool. Count: int32 by default, int64, float32 or float64. Otherwise that
+            of the features by default, float16, bfloat16, float32, float64 or uint8 (rounded to
+            nearest even, saturating).
+        return_dropped: Whether to return how many points of each cloud were dropped as well.
+        backend: ``"cuda"`` or ``"cpu"``, the library's own for tensors there; ``"pytorch"``, plain
+            torch on any device; ``"auto"``, as :class:`robocache.config` says, and without that the
+            library's own where it can be used.
+
+    Returns:
+        The grid, [B,X,Y,Z], or [B,C,X,Y,Z] in a mode with features; without the B for a single
+        cloud (points [P,3] without offsets). Contiguous. With `return_dropped` a tuple of it and
+        the numbers of dropped points, [B] int64, or [].
+
+        The backends cuda and cpu give the same bits, on every run: they add the features of a cell
+        in the order of the points, in float64 if features or output are float64, else in float32.
+        pytorch adds in whatever order torch does.
+
+    Raises:
+        ValueError: For a shape, device, name or number that does not fit; for features that are
+            missing or not wanted; for points that require grad; for a backend that does not fit the
+            device. On the cpu backend, and on the others under ``config(validate=True)``, for
+            offsets that do not start at 0, descend, or do not end at P; otherwise points that no
+            cloud has are left out.
+        TypeError: For an argument of a wrong type, and a dtype that is not listed above.
+        torch.OutOfMemoryError: If the grid is larger than the memory of the device, before anything
+            is allocated, or does not fit beside what is there.
+        RuntimeError: If the GPU refuses a launch, as after a fault in another kernel.
+
+    Example:
+        >>> import torch, robocache as rc
+        >>> points = torch.tensor([[0.05, 0.05, 0.05], [0.07, 0.01, 0.02], [-0.01, 0.0, 0.9]])
+        >>> grid, dropped = rc.voxelize_point_cloud(
+        ...     points, (2, 2, 2), 0.1, mode="count", return_dropped=True
+        ... )
+        >>> grid[1, 1, 1], dropped
+        (tensor(2, dtype=torch.int32), tensor(1))
+        >>> height = points[:, 2:]  # [P,C=1]
+        >>> rc.voxelize_point_cloud(points, (1, 1, 2), 0.5, mode="mean", features=height)
+        tensor([[[[0.0000, 0.0350]]]])
+    """
+    if isinstance(points, np.ndarray):
+        return of_arrays(voxelize_point_cloud, locals())  # type: ignore[no-any-return]
+    _check_tensors(points, features, offsets)
+    if type(return_dropped) is not bool:
+        config.check_bool("return_dropped", return_dropped)
+    options = _voxel_options.pack_mode(mode, out_dtype)
+    sizes = _voxel_options.pack_grid_size(grid_size)
+    geometry = _voxel_options.pack_geometry(voxel_size, origin, sizes)
+    _voxel_options.check_features(options, features is not None)
+    operation = "voxelize_point_cloud"
+    is_native = backends.is_native(operation, backend, points, "points", features)
+    if not _is_compiling():
+        _check_room(points, features, offsets, sizes, options)
+    if offsets is not None and config.validate and not (is_native and points.is_cpu):
+        checks.check_grid(points, features, offsets, options)
+        offsets = checks.validated(offsets, points)  # the cpu backend always does
+    arguments = (points, features, offsets, sizes, geometry, options)
+    result: Tensor | tuple[Tensor, Tensor]
+    if is_native:
+        operator = ops.voxelize_dropped if return_dropped else ops.voxelize
+        result = ops.dense(operator, *arguments)
+    elif return_dropped:
+        result = pytorch.voxelize_dropped(*arguments)
+    else:
+        result = pytorch.voxelize(*arguments)
+    return result
+
+
+def voxelize_sparse(
+    points: ArrayT,
+    voxel_size: float | Sequence[float] | Array,
+    *,
+    origin: Sequence[float] | Array = (0, 0, 0),
+    features: ArrayT | None = None,
+    reduce: Reduction = "mean",
+    offsets: ArrayT | None = None,
+    backend: Backend = "auto",
+) -> SparseVoxels:
+    """Points in, a list of the voxels that hold points out.
+
+    B clouds, N points of each or P points of all, C channels of features, V voxels. Cells are those
+    of :func:`voxelize_point_cloud`, without a grid that would bound them: only points that are NaN
+    or infinite are dropped.
+
+    A call waits for the device, once: how many voxels there are is in the data. For the same reason
+    it cannot be captured in a CUDA graph, and ``torch.compile(fullgraph=True)`` traces it with
+    ``torch._dynamo.config.capture_dynamic_output_shape_ops = True``.
+
+    NumPy arrays in, NumPy arrays out: all arrays of a call are tensors, or all are NumPy's.
+
+    Args:
+        points: x, y, z: [B,N,3], clouds of equal size; or [P,3], one cloud, or with `offsets`
+            several. float16, bfloat16, float32 or float64. Any strides. At most 2^31 - 1 points.
+        voxel_size: The size of a voxel, in the unit of the points: one number or three.
+        origin: The lowest corner of voxel (0, 0, 0).
+        features: [B,N,C] or [P,C] like the points; float16, bfloat16, float32, float64 or uint8,
+            any strides. Gradients flow to them.
+        reduce: What a voxel makes of its points' features, channel by channel: ``"mean"``,
+            ``"sum"``, ``"max"`` or ``"min"``.
+        offsets: [B+1], int64 or int32, with points [P,3]: cloud b has the points offsets[b] to
+            offsets[b+1] - 1. They start at 0, do not descend, and end at P.
+        backend: As in :func:`voxelize_point_cloud`.
+
+    Returns:
+        The voxels, their order and numbers the same on every backend and every run. The features'
+        bits are too on cuda and cpu; see :func:`voxelize_point_cloud`.
+
+    Raises:
+        ValueError: As :func:`voxelize_point_cloud`; and for a voxel whose coordinates do not fit
+            int32, and where the number of clouds times the cells of the box around all points does
+            not fit 63 bits.
+        TypeError: For an argument of a wrong type, and a dtype that is not listed above.
+        torch.OutOfMemoryError: If the voxels do not fit into the memory of the device.
+        RuntimeError: If the GPU refuses a launch, as after a fault in another kernel.
+
+    Example:
+        >>> import torch, robocache as rc
+        >>> points = torch.tensor([[0.25, 0.0, 0.0], [-0.1, 0.0, 0.0], [0.3, 0.05, 0.0]])
+        >>> voxels = rc.voxelize_sparse(points, 0.2, features=points)
+        >>> voxels.coordinates
+        tensor([[-1,  0,  0],
+                [ 1,  0,  0]], dtype=torch.int32)
+        >>> voxels.counts, voxels.point_to_voxel
+        (tensor([1, 2], dtype=torch.int32), tensor([1, 0, 1]))
+        >>> voxels.features
+        tensor([[-0.1000,  0.0000,  0.0000],
+                [ 0.2750,  0.0250,  0.0000]])
+    """
+    if isinstance(points, np.ndarray):
+        return of_arrays(voxelize_sparse, locals())  # type: ignore[no-any-return]
+    _check_tensors(points, features, offsets)
+    options = _voxel_options.pack_reduce(reduce)
+    if origin is None:
+        raise TypeError("origin: expected three numbers, got None")
+    geometry = _voxel_options.pack_geometry(voxel_size, origin, ())
+    is_native = backends.is_native("voxelize_sparse", backend, points, "points", features)
+    if offsets is not None and config.validate and not (is_native and points.is_cpu):
+        checks.check_voxels(points, features, offsets)
+        offsets = checks.validated(offsets, points)  # the cpu backend always does
+    arguments = (points, features, offsets, geometry, options)
+    if is_native:
+        found = ops.sparse(*arguments)
+    else:
+        found = pytorch.voxelize_sparse(*arguments)
+    coordinates, counts, reduced, point_to_voxel, voxel_offsets, dropped = found
+    return SparseVoxels(
+        coordinates,
+        counts,
+        None if features is None else reduced,
+        point_to_voxel,
+        voxel_offsets,
+        dropped,
+    )
+
+
+# ---- checks ----------------------------------------------------------------------------------
+
+
+def _check_tensors(points: Tensor, features: Tensor | None, offsets: Tensor | None) -> None:
+    """Types, and that only features ask for gradients; shapes are checked by the operators."""
+    if not isinstance(points, Tensor):
+        tensor_checks.check_type("points", points)
+    if features is not None:
+        tensor_checks.check_type("features", features)
+    if offsets is not None:
+        tensor_checks.check_type("offsets", offsets)
+    if points.requires_grad:
+        tensor_checks.refuse_gradient("points", "features")
+
+
+def _check_room(
+    points: Tensor,
+    features: Tensor | None,
+    offsets: Tensor | None,
+    grid_size: list[int],
+    options: int,
+) -> None:
+    """That a large grid fits into the memory of its device; shapes come first then."""
+    dtype = _voxel_options.out_dtype_of(options, features)
+    cells = grid_size[0] * grid_size[1] * grid_size[2]
+    channels = 1 if features is None or features.dim() == 0 else features.size(-1)
+    clouds = points.size(0) if points.dim() == 3 else 1
+    if offsets is not None:
+        clouds = offsets.numel() - 1
+    if cells * channels * clouds * dtype.itemsize > _voxel_options.SMALL_GRID:
+        checks.check_grid(points, features, offsets, options)
+        _voxel_options.check_room(
+            grid_size, clouds, None if features is None else channels, dtype, points.device
+        )

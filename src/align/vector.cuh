@@ -1,0 +1,134 @@
+// Vectors of kWidth elements, moved in one instruction, and what is done to each of their elements.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include "align/plan.h"
+#include "core/number.h"
+
+namespace robocache::cuda {
+
+template <int kBytes>
+struct Word;
+template <>
+struct Word<16> {
+  using type = uint4;
+};
+template <>
+struct Word<8> {
+  using type = uint2;
+};
+template <>
+struct Word<4> {
+  using type = unsigned int;
+};
+template <>
+struct Word<2> {
+  using type = unsigned short;
+};
+template <>
+struct Word<1> {
+  using type = unsigned char;
+};
+
+template <typename T, int kWidth>
+struct Vector {
+  using Bits = typename Word<sizeof(T) * kWidth>::type;
+  union {
+    Bits bits;
+    T elements[kWidth];
+  };
+  __device__ Vector() {}
+};
+
+template <typename T, int kWidth>
+__device__ Vector<T, kWidth> load_vector(const T* from) {
+  Vector<T, kWidth> vector;
+  vector.bits = __ldg(reinterpret_cast<const typename Vector<T, kWidth>::Bits*>(from));
+  return vector;
+}
+
+template <typename T, int kWidth>
+__device__ void store_vector(T* to, const Vector<T, kWidth>& vector) {
+  *reinterpret_cast<typename Vector<T, kWidth>::Bits*>(to) = vector.bits;
+}
+
+/// The same of what is not read again soon: it leaves the cache first.
+template <typename T, int kWidth>
+__device__ void stream_vector(T* to, const Vector<T, kWidth>& vector) {
+  __stcs(reinterpret_cast<typename Vector<T, kWidth>::Bits*>(to), vector.bits);
+}
+
+// Two neighbors of a half type are rounded by one instruction.
+__device__ inline unsigned int round_pair(float low, float high, BFloat16) {
+  return bit_cast<unsigned int>(__floats2bfloat162_rn(low, high));
+}
+__device__ inline unsigned int round_pair(float low, float high, Float16) {
+  return bit_cast<unsigned int>(__floats2half2_rn(low, high));
+}
+
+template <typename Out, typename Compute, int kWidth>
+__device__ Vector<Out, kWidth> round_vector(const Compute (&x)[kWidth]) {
+  Vector<Out, kWidth> vector;
+  if constexpr (sizeof(Out) == 2 && kWidth % 2 == 0) {
+    unsigned int pairs[kWidth / 2];
+#pragma unroll
+    for (int i = 0; i < kWidth / 2; ++i) {
+      pairs[i] = round_pair(static_cast<float>(x[2 * i]), static_cast<float>(x[2 * i + 1]), Out{});
+    }
+    vector.bits = bit_cast<typename Vector<Out, kWidth>::Bits>(pairs);
+  } else {
+#pragma unroll
+    for (int e = 0; e < kWidth; ++e) vector.elements[e] = Round<Out>::from(x[e]);
+  }
+  return vector;
+}
+
+/// `from` element `channel` of a strided array on, combined into x by `combine`.
+template <typename Compute, typename Index, int kWidth, typename Combine>
+__device__ void combine_with(Compute (&x)[kWidth], const void* array, Index stride, Index channel,
+                             const Combine& combine) {
+  if (array == nullptr) return;
+  const Compute* at = static_cast<const Compute*>(array) + offset(channel, stride);
+#pragma unroll
+  for (int e = 0; e < kWidth; ++e) {
+    x[e] = combine(x[e], __ldg(at));
+    at += stride;
+  }
+}
+
+/// (x - subtract) * multiply, each where given, of the channels from `channel` on.
+template <typename Compute, typename Index, int kWidth>
+__device__ void scale(const BasicStreamPlan<Index>& plan, Index channel, Compute (&x)[kWidth]) {
+  // The compiler may not know these ahead of the branch that leads here: it would work out every
+  // address, and hold them in registers, where nothing is scaled.
+  Index subtract_stride = plan.subtract_stride;
+  Index multiply_stride = plan.multiply_stride;
+  if constexpr (sizeof(Index) == 4) {
+    asm volatile("" : "+r"(subtract_stride), "+r"(multiply_stride), "+r"(channel));
+  }
+  combine_with(x, plan.subtract, subtract_stride, channel,
+               [](Compute value, Compute by) { return value - by; });
+  combine_with(x, plan.multiply, multiply_stride, channel,
+               [](Compute value, Compute by) { return value * by; });
+}
+
+/// The type that values and output are combined in.
+template <typename Value, typename Out>
+struct ComputeOf {
+  using type = float;
+};
+template <typename Out>
+struct ComputeOf<double, Out> {
+  using type = double;
+};
+template <typename Value>
+struct ComputeOf<Value, double> {
+  using type = double;
+};
+template <>
+struct ComputeOf<double, double> {
+  using type = double;
+};
+
+}  // namespace robocache::cuda

@@ -1,0 +1,125 @@
+// Queries into device memory: the same bytes as on the host, one copy at a time for each slot.
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "support/error_of.h"
+#include "live/reference.h"
+#include "robocache/build_info.h"
+
+#if defined(ROBOCACHE_HAS_CUDA)
+#include <atomic>
+
+#include "support/device.h"
+#endif
+
+namespace robocache::testing {
+namespace {
+
+#if defined(ROBOCACHE_HAS_CUDA)
+
+Bytes from_device(const void* memory, std::size_t bytes) {
+  Bytes host(bytes);
+  expect_success(cudaMemcpy(host.data(), memory, bytes, cudaMemcpyDeviceToHost));
+  return host;
+}
+
+TEST(LiveCuda, WritesWhatTheHostGets) {
+  if (!cuda_problem(0).empty()) GTEST_SKIP() << "there is " << cuda_problem(0);
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    LiveProblem problem = random_live_problem(seed);
+    problem.options.max_future_ns = INT64_MAX;
+    LiveAligner on_host(problem.streams, problem.options);
+    problem.options.cuda_slots = 2;
+    LiveAligner on_device(problem.streams, problem.options);
+    const std::size_t bytes = on_device.output_bytes();
+    const DeviceMemory memory = device_memory(bytes);
+    cudaStream_t stream = nullptr;
+    expect_success(cudaStreamCreate(&stream));
+    std::size_t pushed = 0;
+    for (const LiveQuery& query : problem.queries) {
+      for (; pushed < query.rows; ++pushed) {
+        const LiveRow& row = problem.rows[pushed];
+        for (LiveAligner* aligner : {&on_host, &on_device}) {
+          aligner->push(row.stream, row.time_ns, row.values.data(), row.values.size(), row.robot,
+                        row.is_valid);
+        }
+      }
+      const LiveNow now = LiveNow::each(query.now_ns.data());
+      const Bytes expected = answer(on_host, now);
+      ASSERT_EQ(on_device.query_on_cuda(now, memory.get(), stream), LiveStatus::kOk);
+      expect_success(cudaStreamSynchronize(stream));
+      Bytes got = from_device(memory.get(), bytes);
+      // What belongs to no array is not the same on both.
+      for (std::size_t i = 0; i < got.size(); ++i) {
+        if (expected[i] == LiveReference::kGap && got[i] == 0) got[i] = LiveReference::kGap;
+      }
+      ASSERT_EQ(difference_of(on_device, got, expected), "") << "seed " << seed;
+    }
+    expect_success(cudaStreamDestroy(stream));
+  }
+}
+
+TEST(LiveCuda, IsBusyWhileEverySlotIsCopied) {
+  if (!cuda_problem(0).empty()) GTEST_SKIP() << "there is " << cuda_problem(0);
+  LiveStream force;
+  force.name = "force";
+  force.rate = 1000;
+  force.steps = {0};
+  LiveOptions options;
+  options.cuda_slots = 2;
+  LiveAligner aligner({force}, options);
+  const DeviceMemory memory = device_memory(aligner.output_bytes());
+  cudaStream_t stream = nullptr;
+  expect_success(cudaStreamCreate(&stream));
+  std::atomic<bool> may_go_on{false};
+  expect_success(cudaLaunchHostFunc(
+      stream,
+      [](void* flag) {
+        while (!static_cast<std::atomic<bool>*>(flag)->load()) std::this_thread::yield();
+      },
+      &may_go_on));
+  const float rows[] = {1, 2, 3};
+  const auto query = [&](std::int64_t n) {
+    aligner.push(0, n, &rows[n], sizeof(float));
+    return aligner.query_on_cuda(LiveNow::at(n), memory.get(), stream);
+  };
+  EXPECT_EQ(query(0), LiveStatus::kOk);
+  EXPECT_EQ(query(1), LiveStatus::kOk);
+  EXPECT_EQ(query(2), LiveStatus::kBusy);
+  EXPECT_EQ(aligner.stats(0).taken, 2);
+  may_go_on = true;
+  EXPECT_EQ(aligner.wait_on_cuda(), LiveStatus::kOk);
+  expect_success(cudaStreamSynchronize(stream));
+  float value = 0;
+  expect_success(cudaMemcpy(&value, memory.get(), sizeof value, cudaMemcpyDeviceToHost));
+  EXPECT_EQ(value, 2);
+  EXPECT_EQ(aligner.query_on_cuda(LiveNow::at(2), memory.get(), stream), LiveStatus::kOk);
+  expect_success(cudaStreamSynchronize(stream));
+  expect_success(cudaMemcpy(&value, memory.get(), sizeof value, cudaMemcpyDeviceToHost));
+  EXPECT_EQ(value, 3);
+  // Nothing is left behind by what was refused.
+  EXPECT_EQ(aligner.query_on_cuda(LiveNow::at(2), nullptr, stream), LiveStatus::kBadPointer);
+  EXPECT_EQ(cudaGetLastError(), cudaSuccess);
+  expect_success(cudaStreamDestroy(stream));
+}
+
+#endif
+
+TEST(LiveCuda, SlotsWithoutAGpuAreAnError) {
+  if (cuda_problem(0).empty()) GTEST_SKIP() << "there is a GPU";
+  LiveStream force;
+  force.name = "force";
+  force.rate = 1000;
+  force.steps = {0};
+  LiveOptions options;
+  options.cuda_slots = 3;
+  EXPECT_EQ(error_of([&] { LiveAligner({force}, options); }),
+            "DeviceError cuda_slots: expected 0, got 3 with " + cuda_problem(0));
+}
+
+}  // namespace
+}  // namespace robocache::testing

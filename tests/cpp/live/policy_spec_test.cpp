@@ -1,0 +1,147 @@
+// Policy specs, read by the C++ interface. tests/python has the errors, each by its message.
+#include "robocache/policy_spec.h"
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <fstream>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "support/error_of.h"
+
+namespace robocache::testing {
+namespace {
+
+/// A stream of two floats; `more` are fields that differ from these.
+std::string stream_text(const std::string& name, const std::string& steps,
+                        const std::string& causal, const std::string& more) {
+  return R"({"name": ")" + name + R"(", "dtype": "F32", "shape": [2], "rate": 100.5,
+    "timeline": "time", "steps": )" +
+         steps + R"(, "has_axis": true, "causal": )" + causal + R"(, "outside": "hold",
+    "max_gap_ns": 20000000, "tolerance_ns": 100000, "mean_window_ns": null, "latency_ns": 3000000,
+    "out_dtype": "F64", "colors_first": false, )" +
+         more + "}";
+}
+
+std::string spec_text() {
+  const std::string joints =
+      stream_text("joints", "[-20000000, 0]", "true",
+                  R"("method": [["linear", 1], ["angle", 1]], "relative": null,
+                  "normalization": {"mode": "mean_std", "subtract": [0.1], "multiply": [3.5]})");
+  const std::string action =
+      stream_text("action", "[0, 20000000]", "false",
+                  R"("method": "linear", "relative": {"to": "joints", "columns": [1, -1]},
+      "normalization": {"mode": null, "subtract": [1, 2], "multiply": [0.5, 0.25]})");
+  return R"({"robocache_policy_spec": 1, "library": "0.1.0", "anchor": "joints", "rate": null,
+    "with_age": true, "streams": [)" +
+         joints + ", " + action +
+         R"(], "concat": {"obs": ["joints"]}, "transforms": [
+    {"type": "absolute_to_delta", "key": "action", "start": "obs", "time_step": 0.5, "step": 1},
+    {"type": "normalize", "normalization": {"action": {"subtract": [1, 2], "multiply": [4, 8]}}}]})";
+}
+
+TEST(PolicySpec, SaysWhatTheFileSays) {
+  const PolicySpec spec = parse_policy_spec(spec_text(), "spec");
+  EXPECT_EQ(spec.library, "0.1.0");
+  EXPECT_EQ(spec.anchor, "joints");
+  EXPECT_FALSE(spec.rate.has_value());
+  EXPECT_TRUE(spec.with_age);
+  ASSERT_EQ(spec.streams.size(), 2U);
+  const LiveStream& joints = spec.streams[0];
+  EXPECT_EQ(joints.name, "joints");
+  EXPECT_EQ(joints.dtype, DataType::kFloat32);
+  EXPECT_EQ(joints.out_type, DataType::kFloat64);
+  EXPECT_EQ(joints.shape, std::vector<std::int64_t>{2});
+  EXPECT_EQ(joints.rate, 100.5);
+  EXPECT_EQ(joints.steps, (std::vector<std::int64_t>{-20000000, 0}));
+  ASSERT_EQ(joints.layout.size(), 2U);
+  EXPECT_EQ(joints.layout[1].method, Method::kAngle);
+  EXPECT_EQ(joints.max_gap_ns, 20000000);
+  EXPECT_EQ(joints.tolerance_ns, 100000);
+  EXPECT_FALSE(joints.mean_window_ns.has_value());
+  EXPECT_EQ(joints.latency_ns, 3000000);
+  EXPECT_EQ(joints.subtract, (std::vector<double>{0.1}));  // one number for all
+  EXPECT_EQ(joints.multiply, (std::vector<double>{3.5}));
+  EXPECT_EQ(spec.streams[1].relative_to, "joints");
+  EXPECT_EQ(spec.streams[1].reference_columns, (std::vector<std::int32_t>{1, -1}));
+  ASSERT_EQ(spec.concat.size(), 1U);
+  EXPECT_EQ(spec.concat[0].key, "obs");
+  EXPECT_EQ(spec.concat[0].streams, std::vector<std::string>{"joints"});
+  ASSERT_EQ(spec.transforms.size(), 2U);
+  const auto* const delta = std::get_if<DeltaTransform>(&spec.transforms[0]);
+  ASSERT_NE(delta, nullptr);
+  EXPECT_EQ(delta->key, "action");
+  EXPECT_EQ(delta->start, "obs");
+  EXPECT_EQ(delta->direction, DeltaDirection::kToDelta);
+  EXPECT_EQ(delta->time_step, 0.5);
+  EXPECT_EQ(delta->step, 1);
+  const auto* const scale = std::get_if<NormalizeTransform>(&spec.transforms[1]);
+  ASSERT_NE(scale, nullptr);
+  EXPECT_EQ(scale->normalization.at("action").shape, (std::vector<std::int64_t>{2}));
+  EXPECT_EQ(scale->normalization.at("action").multiply, (std::vector<double>{4, 8}));
+}
+
+TEST(PolicySpec, MakesAnAligner) {
+  const PolicySpec spec = parse_policy_spec(spec_text(), "spec");
+  LiveAligner aligner(spec);
+  const float row[2] = {1, 2};
+  ASSERT_EQ(aligner.push(0, 0, row, sizeof row), LiveStatus::kOk);
+  std::vector<double> out(aligner.output_bytes() / sizeof(double) + 1);
+  ASSERT_EQ(aligner.query(LiveNow::at(3000000), out.data()), LiveStatus::kOk);
+  EXPECT_EQ(aligner.outputs()[0].key, "obs");
+  const double first = (1 - 0.1) * 3.5, second = (2 - 0.1) * 3.5;
+  EXPECT_EQ(out[2], first);
+  EXPECT_EQ(out[3], second);
+  const double answer[4] = {4, 8, 4, 8};
+  double action[4];
+  const LiveKey* const key = aligner.find_key("action");
+  ASSERT_NE(key, nullptr);
+  EXPECT_EQ(aligner.find_key("joints"), nullptr);  // it stands in a group
+  ASSERT_EQ(aligner.undo(*key, answer, 2, action), LiveStatus::kOk);
+  // Normalized values, deltas over half a second, the scale of the stream, and what it is relative
+  // to: the second joint, and nothing.
+  const double deltas[2] = {4 / 4.0 + 1, 8 / 8.0 + 2};
+  EXPECT_EQ(action[0], (first + deltas[0] * 0.5) / 0.5 + 1 + 2);
+  EXPECT_EQ(action[1], (second + deltas[1] * 0.5) / 0.25 + 2);
+  EXPECT_EQ(action[2], (first + deltas[0] * 0.5 + deltas[0] * 0.5) / 0.5 + 1 + 2);
+}
+
+TEST(PolicySpec, OptionsHaveNeitherGroupsNorTransforms) {
+  const PolicySpec spec = parse_policy_spec(spec_text(), "spec");
+  LiveOptions options;
+  options.transforms = spec.transforms;
+  EXPECT_EQ(error_of([&] { LiveAligner aligner(spec, options); }),
+            "ValueError transforms: expected none beside the spec's, got 2 more");
+  options.concat = spec.concat;
+  EXPECT_EQ(error_of([&] { LiveAligner aligner(spec, options); }),
+            "ValueError concat: expected none beside the spec's, got 1 more");
+}
+
+TEST(PolicySpec, FilesAreRead) {
+  const std::string path = ::testing::TempDir() + "policy_spec_test.json";
+  std::ofstream(path) << spec_text();
+  EXPECT_EQ(read_policy_spec(path).streams.size(), 2U);
+  std::string text = spec_text();
+  text.replace(text.find("\"F32\""), 5, "\"F31\"");
+  std::ofstream(path) << text;
+  EXPECT_EQ(error_of([&] { read_policy_spec(path); }),
+            "ValueError " + path +
+                ": streams[0].dtype: expected BOOL, U8, I8, U16, I16, U32, I32, U64, I64, F16, "
+                "BF16, F32 or F64, got \"F31\"");
+  std::ofstream(path) << "";
+  EXPECT_EQ(error_of([&] { read_policy_spec(path); }),
+            "ValueError " + path + ": expected JSON, got something else at byte 1");
+  ASSERT_EQ(std::remove(path.c_str()), 0);
+  EXPECT_EQ(
+      error_of([&] { read_policy_spec(path); }),
+      "ValueError " + path + ": expected a file that can be read, got No such file or directory");
+  EXPECT_EQ(error_of([] { read_policy_spec("/"); }),
+            "ValueError /: expected a file that can be read, got Is a directory");
+}
+
+}  // namespace
+}  // namespace robocache::testing

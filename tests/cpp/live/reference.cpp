@@ -1,0 +1,332 @@
+#include "live/reference.h"
+
+#include <algorithm>
+#include <cstring>
+#include <sstream>
+
+#include "align/problem.h"
+#include "robocache/loader.h"
+#include "support/tensor.h"
+
+namespace robocache::testing {
+
+namespace {
+
+bool reaches_ahead(const LiveStream& stream) {
+  return *std::max_element(stream.steps.begin(), stream.steps.end()) > 0;
+}
+
+}  // namespace
+
+LiveReference::LiveReference(const std::vector<LiveStream>& streams, const LiveOptions& options)
+    : streams_(streams), options_(options) {
+  held_.resize(streams.size() * static_cast<std::size_t>(options.robots));
+}
+
+LiveReference::Held& LiveReference::held(std::int64_t stream, std::int64_t robot) {
+  return held_[static_cast<std::size_t>(stream * options_.robots + robot)];
+}
+
+const LiveStats& LiveReference::stats(std::int64_t stream, std::int64_t robot) const {
+  return held_[static_cast<std::size_t>(stream * options_.robots + robot)].stats;
+}
+
+void LiveReference::push(const LiveRow& row) {
+  Held& to = held(row.stream, row.robot);
+  const LiveStream& stream = streams_[static_cast<std::size_t>(row.stream)];
+  if (static_cast<std::int64_t>(to.pending.size()) == stream.ring_rows) {
+    ++to.stats.dropped_full;
+    return;
+  }
+  ++to.stats.pushed;
+  to.pending.push_back(row);
+}
+
+void LiveReference::take(std::int64_t stream, std::int64_t robot, std::int64_t now_ns) {
+  Held& to = held(stream, robot);
+  LiveStats& stats = to.stats;
+  const LiveStream& options = streams_[static_cast<std::size_t>(stream)];
+  const std::int64_t capacity = options.buffer_rows;
+  const bool is_by_row = options.timeline == Timeline::kRows;
+  const std::int64_t kept =  // streams of random problems have no rate
+      is_by_row ? 1 - std::min<std::int64_t>(
+                          0, *std::min_element(options.steps.begin(), options.steps.end()))
+                : (capacity + 1) / 2;
+  for (const LiveRow& row : to.pending) {
+    ++stats.taken;
+    if (row.time_ns < to.last_arrived) ++stats.clock_back;
+    to.last_arrived = row.time_ns;
+    if (row.time_ns > now_ns) {
+      if (__int128{row.time_ns} - now_ns > options_.max_future_ns) {
+        ++stats.future;
+        continue;
+      }
+      ++stats.early;
+    }
+    auto is_full = static_cast<std::int64_t>(to.rows.size()) == capacity;
+    if (is_full && std::max(row.time_ns, to.rows.back().time_ns) > now_ns) {
+      const auto seen = std::count_if(to.rows.begin(), to.rows.end(), [&](const LiveRow& other) {
+        return other.time_ns <= now_ns;
+      });
+      if (seen + (row.time_ns <= now_ns ? 1 : 0) <= kept) {
+        ++stats.future;
+        if (row.time_ns >= to.rows.back().time_ns) continue;
+        to.rows.pop_back();
+        is_full = false;
+      }
+    }
+    if (is_full && row.time_ns < to.rows.front().time_ns) {
+      ++stats.too_late;
+      continue;
+    }
+    if (!to.rows.empty() && row.time_ns < to.rows.back().time_ns) ++stats.late;
+    if (std::any_of(to.rows.begin(), to.rows.end(),
+                    [&](const LiveRow& other) { return other.time_ns == row.time_ns; })) {
+      ++stats.repeated;
+    }
+    to.rows.push_back(row);
+    std::stable_sort(to.rows.begin(), to.rows.end(),
+                     [](const LiveRow& a, const LiveRow& b) { return a.time_ns < b.time_ns; });
+    if (is_full) {
+      to.rows.erase(to.rows.begin());
+      ++stats.outdated;
+      to.has_given_up = true;
+    }
+  }
+  to.pending.clear();
+  stats.held = static_cast<std::int64_t>(to.rows.size());
+  stats.newest_ns = to.rows.empty() ? INT64_MIN : to.rows.back().time_ns;
+}
+
+void LiveReference::count_short(std::int64_t stream, std::int64_t robot, std::int64_t now_ns) {
+  Held& of = held(stream, robot);
+  const LiveStream& options = streams_[static_cast<std::size_t>(stream)];
+  if (!of.has_given_up || reaches_ahead(options)) return;
+  const __int128 step = *std::min_element(options.steps.begin(), options.steps.end());
+  if (options.timeline == Timeline::kRows) {
+    const auto seen = std::count_if(of.rows.begin(), of.rows.end(),
+                                    [&](const LiveRow& row) { return row.time_ns <= now_ns; });
+    if (seen - 1 + step < 0) ++of.stats.short_windows;
+    return;
+  }
+  const __int128 from = std::min<__int128>(now_ns + step - options.mean_window_ns.value_or(0) / 2,
+                                           __int128{now_ns} - options.latency_ns);
+  if (has_method(options, Method::kSum) || of.rows.front().time_ns > from) {
+    ++of.stats.short_windows;
+  }
+}
+
+namespace {
+
+/// One robot's rows of a stream as the loader takes them: an episode that ends now.
+struct Recording {
+  WindowStream window;
+  Tensor values, times, valid, offsets, steps, subtract, multiply;
+  std::vector<std::int32_t> columns;
+
+  Recording(const LiveStream& stream, const std::vector<LiveRow>& rows) {
+    const bool computed = is_computed(stream.dtype);
+    const std::int64_t wide = computed ? 1 : size_of(stream.dtype);
+    const std::int64_t channels = elements_of(stream) * wide;
+    const auto count = static_cast<std::int64_t>(rows.size());
+    values = Tensor(computed ? stream.dtype : DataType::kUInt8, {count, channels});
+    times = Tensor(DataType::kInt64, {count});
+    valid = Tensor(DataType::kBool, {count});
+    offsets = Tensor(DataType::kInt64, {2});
+    offsets.set_int(1, count);
+    for (std::int64_t i = 0; i < count; ++i) {
+      const LiveRow& row = rows[static_cast<std::size_t>(i)];
+      std::memcpy(static_cast<unsigned char*>(values.view().data) +
+                      static_cast<std::size_t>(i) * row.values.size(),
+                  row.values.data(), row.values.size());
+      times.set_int(i, row.time_ns);
+      valid.set(i, row.is_valid ? 1 : 0);
+    }
+    steps = Tensor(DataType::kInt64, {static_cast<std::int64_t>(stream.steps.size())});
+    for (std::int64_t k = 0; k < steps.size(); ++k) {
+      steps.set_int(k, stream.steps[static_cast<std::size_t>(k)]);
+    }
+    const DataType compute =
+        stream.channels_first ? DataType::kFloat64 : compute_type(stream.dtype, stream.out_type);
+    for (const auto& [tensor, numbers] :
+         {std::pair{&subtract, &stream.subtract}, std::pair{&multiply, &stream.multiply}}) {
+      if (numbers->empty()) continue;
+      *tensor = Tensor(compute, {static_cast<std::int64_t>(numbers->size())});
+      for (std::size_t i = 0; i < numbers->size(); ++i) {
+        tensor->set(static_cast<std::int64_t>(i), (*numbers)[i]);
+      }
+    }
+    columns = stream.reference_columns;
+    window.name = stream.name;
+    window.timeline = stream.timeline;
+    window.is_causal = true;
+    window.latency_ns = stream.latency_ns;
+    window.method = stream.method;
+    window.layout = stream.layout;
+    window.outside = stream.outside;
+    const auto duration = [](const std::optional<std::int64_t>& ns) {
+      return ns ? std::optional(Duration::nanoseconds(*ns)) : std::nullopt;
+    };
+    window.max_gap = duration(stream.max_gap_ns);
+    window.tolerance = duration(stream.tolerance_ns);
+    window.mean_window = duration(stream.mean_window_ns);
+    window.out_type = computed ? stream.out_type : DataType::kUInt8;
+    if (stream.channels_first) {
+      window.channels_first = true;
+      window.colors = stream.shape[2];
+      window.pixels = stream.shape[0] * stream.shape[1];
+    }
+  }
+
+  WindowStream view() const {
+    WindowStream made = window;
+    made.values = values.view();
+    made.times = times.view();
+    made.valid = valid.view();
+    made.offsets = offsets.view();
+    made.steps = steps.view();
+    made.subtract = subtract.view();
+    made.multiply = multiply.view();
+    if (!columns.empty()) {
+      made.relative_to = 1;
+      made.reference_columns = array(columns.data(), {static_cast<std::int64_t>(columns.size())});
+    }
+    return made;
+  }
+};
+
+const LiveArray& array_of(const LiveAligner& aligner, const std::string& key) {
+  return *std::find_if(aligner.outputs().begin(), aligner.outputs().end(),
+                       [&](const LiveArray& array) { return array.key == key; });
+}
+
+}  // namespace
+
+/// The rows that a window at `now` may see: by row, none that is later.
+std::vector<LiveRow> LiveReference::seen(std::size_t stream, std::int64_t robot,
+                                         std::int64_t now_ns) {
+  std::vector<LiveRow> rows = held(static_cast<std::int64_t>(stream), robot).rows;
+  if (streams_[stream].timeline == Timeline::kTime) return rows;
+  while (!rows.empty() && rows.back().time_ns > now_ns) rows.pop_back();
+  return rows;
+}
+
+Bytes LiveReference::query(const LiveAligner& aligner, const std::vector<std::int64_t>& now_ns) {
+  Bytes out(aligner.output_bytes(), kGap);
+  for (std::size_t i = 0; i < streams_.size(); ++i) {
+    for (std::int64_t r = 0; r < options_.robots; ++r) {
+      const std::int64_t now = now_ns[static_cast<std::size_t>(r)];
+      take(static_cast<std::int64_t>(i), r, now);
+      count_short(static_cast<std::int64_t>(i), r, now);
+    }
+  }
+  for (std::size_t i = 0; i < streams_.size(); ++i) {
+    const LiveStream& stream = streams_[i];
+    if (reaches_ahead(stream)) continue;
+    // Where its columns are.
+    std::string key = stream.name;
+    std::int64_t before = 0;
+    std::int64_t columns = elements_of(stream);
+    for (const LiveGroup& group : options_.concat) {
+      const auto member = std::find(group.streams.begin(), group.streams.end(), stream.name);
+      if (member == group.streams.end()) continue;
+      key = group.key;
+      columns = 0;
+      for (auto each = group.streams.begin(); each != group.streams.end(); ++each) {
+        if (each == member) before = columns;
+        columns +=
+            elements_of(*std::find_if(streams_.begin(), streams_.end(),
+                                      [&](const auto& other) { return other.name == *each; }));
+      }
+    }
+    const auto steps = static_cast<std::int64_t>(stream.steps.size());
+    const std::int64_t bytes = size_of(stream.out_type);
+    for (std::int64_t r = 0; r < options_.robots; ++r) {
+      const std::int64_t now = now_ns[static_cast<std::size_t>(r)];
+      const std::vector<LiveRow> rows = seen(i, r, now);
+      const Recording recording(stream, rows);
+      const auto frame = rows.empty() ? 0 : static_cast<std::int64_t>(rows.size()) - 1;
+      const std::int64_t anchor[] = {frame << 32, now};
+      const std::int64_t episode[] = {0, 0, 0, 0};
+      const std::int64_t index = 0;
+      std::vector<Recording> recordings{recording};
+      for (std::size_t to = 0; to < streams_.size(); ++to) {
+        if (streams_[to].name != stream.relative_to) continue;
+        std::vector<LiveRow> reference = seen(to, r, now);
+        if (streams_[to].timeline == Timeline::kRows && !reference.empty()) {
+          // So that its newest row is the anchor's, however many it has.
+          reference.assign(static_cast<std::size_t>(frame) + 1, LiveRow(reference.back()));
+        }
+        recordings.emplace_back(streams_[to], reference);
+      }
+      std::vector<WindowStream> windows;
+      for (const Recording& each : recordings) windows.push_back(each.view());
+      const BatchPlan plan(windows, array(anchor, {1, 2}), array(episode, {1, 4}), {}, on_cpu());
+      unsigned char* const values =
+          out.data() + array_of(aligner, key).offset + (r * steps * columns + before) * bytes;
+      const std::int64_t wide = is_computed(stream.dtype) ? 1 : bytes;
+      const WindowOutput output{
+          values, columns * wide,
+          reinterpret_cast<bool*>(out.data() + array_of(aligner, stream.name + "_is_pad").offset) +
+              r * steps,
+          reinterpret_cast<std::int64_t*>(out.data() +
+                                          array_of(aligner, stream.name + "_age").offset) +
+              r * steps};
+      const WindowStream& last = windows.back();
+      Bytes elsewhere(static_cast<std::size_t>(last.steps.shape[0] * last.values.shape[1] * 8));
+      const WindowOutput outputs[] = {output,
+                                      {elsewhere.data(), last.values.shape[1], nullptr, nullptr}};
+      plan.gather(&index, 1, outputs, {}, on_cpu());
+    }
+  }
+  return out;
+}
+
+Bytes answer(LiveAligner& aligner, const LiveNow& now) {
+  Bytes out(aligner.output_bytes(), LiveReference::kGap);
+  const LiveStatus status = aligner.query(now, out.data());
+  if (status != LiveStatus::kOk) return {};
+  return out;
+}
+
+std::string difference_of(const LiveAligner& aligner, const Bytes& got, const Bytes& expected) {
+  if (got.size() != expected.size()) return "the query failed";
+  for (std::size_t i = 0; i < aligner.outputs().size(); ++i) {
+    const LiveArray& array = aligner.outputs()[i];
+    const std::int64_t end = i + 1 < aligner.outputs().size()
+                                 ? aligner.outputs()[i + 1].offset
+                                 : static_cast<std::int64_t>(got.size());
+    for (std::int64_t byte = array.offset; byte < end; ++byte) {
+      const auto at = static_cast<std::size_t>(byte);
+      if (got[at] == expected[at]) continue;
+      return array.key + " differs at byte " + std::to_string(byte - array.offset);
+    }
+  }
+  return "";
+}
+
+std::string difference_of(const LiveStats& got, const LiveStats& expected) {
+  std::ostringstream text;
+  const auto compare = [&](const char* name, std::int64_t LiveStats::* count) {
+    if (got.*count == expected.*count) return;
+    text << name << ": expected " << expected.*count << ", got " << got.*count << "; ";
+  };
+  compare("pushed", &LiveStats::pushed);
+  compare("dropped_full", &LiveStats::dropped_full);
+  compare("refused", &LiveStats::refused);
+  compare("taken", &LiveStats::taken);
+  compare("clock_back", &LiveStats::clock_back);
+  compare("late", &LiveStats::late);
+  compare("too_late", &LiveStats::too_late);
+  compare("repeated", &LiveStats::repeated);
+  compare("early", &LiveStats::early);
+  compare("future", &LiveStats::future);
+  compare("outdated", &LiveStats::outdated);
+  compare("forgotten", &LiveStats::forgotten);
+  compare("held", &LiveStats::held);
+  compare("newest_ns", &LiveStats::newest_ns);
+  compare("short_windows", &LiveStats::short_windows);
+  return text.str();
+}
+
+}  // namespace robocache::testing

@@ -1,0 +1,238 @@
+"""Policy specs that are wrong: what is done to a spec's fields, and what is said of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+
+def put(*path: str | int, value: Any) -> Callable[[Any], None]:
+    def spoil(fields: Any) -> None:
+        for step in path[:-1]:
+            fields = fields[step]
+        fields[path[-1]] = value
+
+    return spoil
+
+
+def drop(*path: str | int) -> Callable[[Any], None]:
+    def spoil(fields: Any) -> None:
+        for step in path[:-1]:
+            fields = fields[step]
+        del fields[path[-1]]
+
+    return spoil
+
+
+# joints 0, pose 1, force 2, camera 3, gripper 4, state 5, action 6
+def normalized(subtract: Any, multiply: Any) -> dict[str, Any]:
+    scale = {"subtract": subtract, "multiply": multiply}
+    return {"type": "normalize", "normalization": {"action": scale}}
+
+
+SPOILED: list[tuple[Callable[[Any], None], str]] = [
+    (
+        put("robocache_policy_spec", value=2),
+        "robocache_policy_spec: expected version 1, which this library reads (it may be of a newer "
+        "one), got 2",
+    ),
+    (
+        drop("robocache_policy_spec"),
+        "robocache_policy_spec: expected a whole number from 0 to 9223372036854775807, got none",
+    ),
+    (put("more", value=1), '"more": expected no such field in version 1, got 1'),
+    (
+        put("streams", 0, "color", value="red"),
+        'streams[0]."color": expected no such field in version 1, got "red"',
+    ),
+    (drop("streams", 0, "steps"), "streams[0].steps: expected a list, got none"),
+    *(
+        (drop(*path), f"{name}: expected a value, or null, got none")
+        for path, name in (
+            (("rate",), "rate"),
+            (("anchor",), "anchor"),
+            (("streams", 0, "rate"), "streams[0].rate"),
+            (("streams", 0, "max_gap_ns"), "streams[0].max_gap_ns"),
+            (("streams", 0, "mean_window_ns"), "streams[0].mean_window_ns"),
+            (("streams", 0, "normalization"), "streams[0].normalization"),
+            (("streams", 0, "normalization", "mode"), "streams[0].normalization.mode"),
+            (("streams", 0, "relative"), "streams[0].relative"),
+        )
+    ),
+    (put("library", value=1), "library: expected a text, got 1"),
+    (put("anchor", value=None), "anchor: expected a stream, or null with a rate, got null"),
+    (put("rate", value=-1.0), "rate: expected null or a rate above 0, got -1.0"),
+    (put("with_age", value=0), "with_age: expected true or false, got 0"),
+    (put("streams", value=[]), "streams: expected 1 to 64 streams, got []"),
+    (
+        put("streams", 1, "name", value="joints"),
+        'streams[1].name: expected each name once, got "joints"',
+    ),
+    (
+        put("streams", 0, "dtype", value="F31"),
+        "streams[0].dtype: expected BOOL, U8, I8, U16, I16, U32, I32, U64, I64, F16, BF16, F32 or "
+        'F64, got "F31"',
+    ),
+    (
+        put("streams", 0, "shape", value=[8]),
+        "streams[0].normalization.subtract: expected 1 or 8 numbers, got [0.3333333333333333,",
+    ),
+    (
+        put("streams", 4, "shape", value=[2**31, 2**31]),
+        "streams[4].shape: expected a row of at most 2^26 elements, got [2147483648,2147483648]",
+    ),
+    (put("streams", 0, "steps", value=[]), "streams[0].steps: expected 1 step or more, got []"),
+    (
+        put("streams", 0, "steps", 1, value=0.5),
+        "streams[0].steps[1]: expected a whole number of 64 bits, got 0.5",
+    ),
+    (
+        put("streams", 5, "steps", 0, value=-(2**31)),
+        "streams[5].steps[0]: expected rows below 2^31, got -2147483648",
+    ),
+    (
+        put("streams", 0, "has_axis", value=False),
+        "streams[0].has_axis: expected true with several steps, got false",
+    ),
+    (
+        put("streams", 0, "causal", value=False),
+        "streams[0].causal: expected true without steps past the anchor (no robot has the rows "
+        "that others saw), got false",
+    ),
+    (
+        put("streams", 5, "causal", value=True),
+        'streams[5].causal: expected false with timeline "rows", got true',
+    ),
+    (
+        put("streams", 0, "steps", 2, value=5),
+        "streams[0].causal: expected false with steps past the anchor, got true",
+    ),
+    (
+        put("streams", 0, "method", value=[["linear", 6]]),
+        'streams[0].method: expected runs that sum to the row\'s 7 elements, got [["linear",6]]',
+    ),
+    (
+        put("streams", 4, "method", value="linear"),
+        'streams[4].method: expected "previous" or "nearest" for rows that are copied, got '
+        '"linear"',
+    ),
+    (
+        put("streams", 0, "outside", value="wrap"),
+        'streams[0].outside: expected hold, zero, nan or extrapolate, got "wrap"',
+    ),
+    (
+        put("streams", 0, "latency_ns", value=-1),
+        "streams[0].latency_ns: expected a whole number from 0 to 9223372036854775807, got -1",
+    ),
+    (
+        put("streams", 2, "mean_window_ns", value=None),
+        'streams[2].mean_window_ns: expected nanoseconds for method "mean", got null',
+    ),
+    (
+        put("streams", 0, "mean_window_ns", value=1),
+        'streams[0].mean_window_ns: expected null without method "mean", got 1',
+    ),
+    (
+        put("streams", 0, "normalization", "multiply", 3, value=math.inf),
+        "expected JSON, got something else at byte",
+    ),
+    (
+        put("streams", 0, "normalization", "subtract", value=[1.0, 2.0]),
+        "streams[0].normalization.subtract: expected 1 or 7 numbers, got [1.0,2.0]",
+    ),
+    (
+        put("streams", 4, "out_dtype", value="F32"),
+        'streams[4].out_dtype: expected BOOL, since such rows are copied, got "F32"',
+    ),
+    (
+        put("streams", 0, "out_dtype", value="I32"),
+        'streams[0].out_dtype: expected U8, F16, BF16, F32 or F64, got "I32"',
+    ),
+    (
+        put("streams", 0, "colors_first", value=True),
+        "streams[0].colors_first: expected false for rows that are no images [H,W,C] of U8, or "
+        "not written as floats, got true",
+    ),
+    (
+        put("streams", 3, "normalization", value=None),
+        "streams[3].normalization: expected a normalization with colors_first, got null",
+    ),
+    (
+        put("streams", 6, "relative", value={"to": "nobody", "columns": [0] * 5}),
+        "streams[6].relative.to: expected the name of a stream, got 'nobody'",
+    ),
+    (
+        put("streams", 6, "relative", value={"to": "", "columns": [0] * 5}),
+        'streams[6].relative.to: expected a name without control characters, other than "episode"',
+    ),
+    (
+        put("streams", 6, "relative", value={"to": "action", "columns": [0] * 5}),
+        "streams[6].relative.to: expected a stream that is not relative itself, got 'action'",
+    ),
+    (
+        put("streams", 5, "relative", value={"to": "state", "columns": [0] * 3}),
+        "streams[5].relative.to: expected a stream that is not relative itself, got 'state'",
+    ),
+    (
+        put("streams", 6, "relative", value={"to": "gripper", "columns": [0] * 5}),
+        "streams[6].relative.to: expected a stream of float16, bfloat16, float32, float64 or "
+        "uint8, got bool",
+    ),
+    (
+        put("streams", 6, "relative", value={"to": "state", "columns": [0, 1, 2, 3, -1]}),
+        "streams[6].relative.columns: expected -1 to 2, the channels of 'state', got 3",
+    ),
+    (
+        put("streams", 6, "relative", value={"to": "state", "columns": [0]}),
+        "streams[6].relative.columns: expected [D=5], got [1]",
+    ),
+    (
+        put("concat", "obs", 1, value="nobody"),
+        "concat['obs']: expected names of streams, got 'nobody'",
+    ),
+    (
+        put("concat", "obs", 1, value="force"),
+        "concat['obs']: expected float32 like 'joints', got float64 of 'force'",
+    ),
+    (
+        put("concat", value={"action": ["joints"]}),
+        "streams: expected keys of the output that differ, got 'action' twice",
+    ),
+    (put("transforms", value=["a"]), 'transforms[0]: expected an object, got "a"'),
+    (
+        put("transforms", value=[normalized([[1, 2], [3]], [1])]),
+        'transforms[0].normalization."action".subtract[1]: expected lists of one length, got [3]',
+    ),
+    (
+        put("transforms", value=[normalized([1, [2]], [1, 2])]),
+        'transforms[0].normalization."action".subtract[1]: expected lists of one length, got [2]',
+    ),
+    (
+        put("transforms", value=[normalized([[1], 2], [1, 2])]),
+        'transforms[0].normalization."action".subtract[1]: expected a list, as beside it, got 2',
+    ),
+    (
+        put("transforms", value=[normalized([1, 2], [1])]),
+        'transforms[0].normalization."action".multiply: expected as many numbers as to subtract, ',
+    ),
+    (
+        put("transforms", value=[normalized([1, 2], [1, 2])]),
+        "transforms[0].normalization['action']: expected a shape that fits the end of rows [5], "
+        "got [2]",
+    ),
+]
+# What fields ask of each other.
+BEYOND_A_SCHEMA = [
+    spoil
+    for spoil, message in SPOILED
+    if any(
+        words in message
+        for words in (
+            "null with a rate", "each name once", "1 or ", "2^31", "several steps", "the anchor",
+            '"rows"', "that sum", "are copied", '"mean"', "got something", "or F64, got "
+            '"I32"', "colors_first", "relative", "concat[", "2^26",
+            "lists of one length", "that differ", "as beside it", "as to subtract", "fits the end",
+        )
+    )
+]  # fmt: skip

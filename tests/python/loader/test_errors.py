@@ -1,0 +1,482 @@
+"""What the loader refuses: every message, whole."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from loader_stores import MS, write_store
+
+import robocache as rc
+from robocache.loader.memory import residency
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> rc.EpisodeStore:
+    return write_store(tmp_path_factory.mktemp("errors") / "store", episodes=3)
+
+
+STREAMS = "joints, pose, force, camera, gripper, counter, action, state, step"
+JOINTS: dict[str, Any] = {"delta_timestamps": {"joints": [0.0]}}
+ACTION: dict[str, Any] = {"delta_timestamps": {"action": [0.0]}}
+
+CASES: list[tuple[dict[str, Any], type[Exception], str]] = [
+    # ---- offsets
+    ({"delta_timestamps": {"joint": [0]}}, ValueError,
+     f"delta_timestamps: expected streams of the store ({STREAMS}), got 'joint'"),
+    ({"delta_timestamps": [0.0]}, TypeError,
+     "delta_timestamps: expected offsets for each stream, as in {'action': [0.0, 0.1]}, got list"),
+    ({"delta_timestamps": {}}, ValueError,
+     "delta_timestamps: expected at least 1 stream, got none"),
+    ({"delta_timestamps": {"joints": []}}, ValueError,
+     "delta_timestamps['joints']: expected at least 1 offset, got none"),
+    ({"delta_timestamps": {"joints": 0.1}}, TypeError,
+     "delta_timestamps['joints']: expected a list of numbers, got 0.1"),
+    ({"delta_timestamps": {"joints": ["0"]}}, TypeError,
+     "delta_timestamps['joints']: expected numbers (seconds), got '0'"),
+    ({"delta_timestamps": {"joints": [float("nan")]}}, ValueError,
+     "delta_timestamps['joints']: expected finite numbers, got nan"),
+    ({"delta_timestamps": {"joints": [1e10]}}, ValueError,
+     "delta_timestamps['joints']: expected offsets within 2^63 ns, got 10000000000.0"),
+    ({"delta_timestamps": {"joints": [1e300]}}, ValueError,
+     "delta_timestamps['joints']: expected offsets within 2^63 ns, got 1e+300"),
+    *(({option: {"joints": [-(10**400)]}}, ValueError,
+       f"{option}['joints']: expected offsets within 2^63 ns, got a negative number of 401 digits")
+      for option in ("delta_timestamps", "delta_ns")),
+    ({"delta_ns": {"joints": [0.5]}}, TypeError,
+     "delta_ns['joints']: expected ints (nanoseconds), got 0.5"),
+    ({"delta_timestamps": {"joints": [0]}, "delta_ns": {"joints": [0]}}, ValueError,
+     "delta_ns: expected keys that delta_timestamps has not, got 'joints'"),
+    ({"delta_timestamps": {"action": [0.013]}}, ValueError,
+     "delta_timestamps['action']: expected multiples of 0.02 s (rows of 50 Hz) within "
+     "tolerance_s=0.0001, got 0.013"),
+    *(({"delta_timestamps": {"action": [offset]}}, ValueError,
+       f"delta_timestamps['action']: expected offsets within 2^31 rows, got {offset}")
+      for offset in (1e9, -1e20, 1e308)),
+    ({"delta_timestamps": {"action": [10**400]}}, ValueError,
+     "delta_timestamps['action']: expected offsets within 2^31 rows, got a number of 401 digits"),
+    # ---- timelines and methods
+    ({**JOINTS, "timeline": "ticks"}, ValueError,
+     "timeline: joints: expected time or rows, got 'ticks'"),
+    ({**JOINTS, "timeline": "rows"}, ValueError,
+     "timeline: joints: expected a stream with a nominal rate for 'rows', got one without "
+     "(StoreWriter.declare gives it one; timeline='time' needs none)"),
+    ({**ACTION, "timeline": {"action": "rows"}, "rate": 10}, ValueError,
+     "timeline: action: expected time where anchors have a rate (rows are counted from an "
+     "anchor's row), got 'rows'"),
+    ({**ACTION, "outside": "zero"}, ValueError,
+     "outside: action: expected hold with timeline 'rows', got 'zero'"),
+    ({**JOINTS, "outside": "clamp"}, ValueError,
+     "outside: expected hold, zero, nan or extrapolate, got 'clamp'"),
+    ({"delta_timestamps": {"counter": [0]}, "outside": "nan"}, ValueError,
+     "outside: counter: expected hold, zero or extrapolate for int64 output, got 'nan'"),
+    ({**JOINTS, "method": "cubic"}, ValueError,
+     "method: joints: expected linear, previous, nearest, slerp_xyzw, slerp_wxyz, angle, mean or "
+     "sum, got 'cubic'"),
+    ({**JOINTS, "method": [("linear", 6)]}, ValueError,
+     "method: joints: expected runs that sum to 7 for rows of shape [7], got 6"),
+    ({**JOINTS, "method": "slerp_xyzw"}, ValueError,
+     "method: joints: expected slerp_xyzw of 4 channels, got 7"),
+    ({"delta_timestamps": {"counter": [0]}, "method": "linear"}, ValueError,
+     "method: counter: expected previous or nearest for int64 values, got 'linear'"),
+    ({**JOINTS, "method": "mean"}, ValueError,
+     "mean_window_s: joints: expected one for method mean, got None"),
+    ({"delta_timestamps": {"joints": [0.1, 0.0]}, "method": "sum"}, ValueError,
+     "delta_timestamps['joints']: expected ascending offsets for method sum"),
+    ({**JOINTS, "max_gap_s": "1"}, TypeError, "max_gap_s: joints: expected a number (s), got str"),
+    ({**JOINTS, "max_gap_s": -1}, ValueError, "max_gap_s: joints: expected 0 or more, got -1"),
+    ({**JOINTS, "max_gap_s": float("inf")}, ValueError,
+     "max_gap_s: joints: expected less than 2^33 s (None: no limit), got inf"),
+    ({**JOINTS, "latency_s": 1e10}, ValueError,
+     "latency_s: joints: expected less than 2^33 s, got 10000000000.0"),
+    ({**JOINTS, "latency_s": 10**400}, ValueError,
+     "latency_s: joints: expected less than 2^33 s, got a number of 401 digits"),
+    ({**JOINTS, "causal": 1}, TypeError, "causal: joints: expected a bool, got int"),
+    ({**JOINTS, "causal": {"camera": False}}, ValueError,
+     "causal: expected streams of the batch (joints), got 'camera'"),
+    # ---- options that would say nothing
+    *(({**ACTION, name: value}, ValueError,
+       f"{name}: expected none where all streams have the timeline 'rows', got {value!r}")
+      for name, value in (("method", "nearest"), ("max_gap_s", 0.1), ("mean_window_s", 0.1),
+                          ("latency_s", 0.1), ("causal", False))),
+    *(({**ACTION, name: {"action": value}}, ValueError,
+       f"{name}: action: expected none with timeline 'rows', got one")
+      for name, value in (("method", "nearest"), ("latency_s", 0.0), ("causal", True))),
+    ({**JOINTS, "mean_window_s": 0.1}, ValueError,
+     "mean_window_s: expected none without method mean, got 0.1"),
+    ({"delta_timestamps": {"joints": [0], "force": [0]}, "method": {"force": "mean"},
+      "mean_window_s": {"joints": 0.1, "force": 0.1}}, ValueError,
+     "mean_window_s: joints: expected none without method mean, got one"),
+    ({**JOINTS, "statistics": {"joints": {"min": [0] * 7, "max": [1] * 7}}}, ValueError,
+     "statistics: expected streams that normalize has a mode for, got 'joints'"),
+    ({**JOINTS, "normalize": {"joints": "min-max"},
+      "statistics": {"joints": rc.Normalization(np.zeros(7), np.ones(7))}}, ValueError,
+     "normalize['joints']: mode: expected mean_std, min_max, quantiles, quantile10 or identity, "
+     "got 'min-max'"),
+    # ---- types and scales
+    ({"delta_timestamps": {"camera": [0]}, "images": "float", "dtype": torch.float64}, ValueError,
+     "dtype: camera: expected float32, float16 or bfloat16 with images='float', whose division by "
+     "255 is exact for them, got float64"),
+    ({**JOINTS, "statistics": [1]}, TypeError,
+     "statistics: expected those of each stream, as in {'action': {'min': ..., 'max': ...}}, got "
+     "list"),
+    ({**JOINTS, "normalize": {"joints": "min_max"}, "statistics": {"joints": 3}}, TypeError,
+     "statistics['joints']: expected a mapping of mean, std, min, max and so on, or a "
+     "Normalization, got int"),
+    ({**JOINTS, "dtype": torch.int32}, TypeError,
+     "dtype: joints: expected float16, bfloat16, float32, float64 or uint8, got int32"),
+    ({"delta_timestamps": {"counter": [0]}, "dtype": {"counter": torch.float32}}, ValueError,
+     "dtype: counter: expected none for counter I64[2], which is copied as it is"),
+    ({"delta_timestamps": {"camera": [0]}, "normalize": {"camera": "mean_std"}}, ValueError,
+     "dtype: camera: expected one with normalize of uint8 values, got None"),
+    ({"delta_timestamps": {"counter": [0]}, "normalize": {"counter": "min_max"}}, ValueError,
+     "normalize['counter']: expected floats or uint8, got counter I64[2]"),
+    ({**JOINTS, "normalize": "min_max"}, TypeError,
+     "normalize: expected a mode for each stream, as in {'action': 'min_max'}, got 'min_max'"),
+    ({**JOINTS, "normalize": {"pose": "min_max"}}, ValueError,
+     "normalize: expected joints, got 'pose'"),
+    ({**JOINTS, "normalize": {"joints": "max"}}, ValueError,
+     "normalize['joints']: mode: expected mean_std, min_max, quantiles, quantile10 or identity, "
+     "got 'max'"),
+    ({**JOINTS, "normalize": {"joints": "mean_std"},
+      "statistics": {"joints": {"mean": [0.0] * 3, "std": [1.0] * 3}}}, ValueError,
+     "normalize['joints']: expected 7 channels for rows of shape [7], got 3"),
+    ({**JOINTS, "normalize": {"joints": "mean_std"}, "statistics": {"joints": {"mean": "x"}}},
+     TypeError, "statistics['joints']['mean']: expected numbers, got 'x'"),
+    *(({**JOINTS, "normalize": {"joints": mode}, "statistics": {"joints": given}}, kind,
+       f"statistics['joints']{message}")
+      for mode, given, kind, message in (
+          ("mean_std", {"mean": [0.0] * 7}, ValueError,
+           ": expected mean and std for mode mean_std, got mean"),
+          ("min_max", {}, ValueError, ": expected min and max for mode min_max, got none"),
+          ("quantiles", {"q10": [0] * 7, "q90": [1] * 7}, ValueError,
+           ": expected q01 and q99 for mode quantiles, got q10, q90"),
+          ("mean_std", {"mean": [0.0] * 7, "sd": [1.0] * 7}, ValueError,
+           ": expected mean, std, min, max, q01, q10, q50, q90, q99 or count, got 'sd'"),
+          ("mean_std", {"mean": [0.0] * 7, "std": [1.0]}, ValueError,
+           ": expected a number of each channel in all, got 7 of mean, 1 of std"),
+          ("mean_std", {"mean": [0.0] * 6 + [np.nan], "std": [1.0] * 7}, ValueError,
+           "['mean']: expected finite numbers, got nan of channel 6"),
+          ("mean_std", {"mean": [0.0] * 7, "std": [1.0, -1.0] + [1.0] * 5}, ValueError,
+           ": expected a std of 0 or more, got -1.0 of channel 1"),
+          ("min_max", {"min": [2] + [0] * 6, "max": [1] * 7}, ValueError,
+           ": expected min at or below max, got 2.0 and 1.0 of channel 0"),
+          ("quantile10", {"q10": [2] * 7, "q90": [1] * 7}, ValueError,
+           ": expected q10 at or below q90, got 2.0 and 1.0 of channel 0"),
+          ("mean_std", {"mean": ["0"] * 7, "std": [1.0] * 7}, TypeError,
+           f"['mean']: expected numbers, got {['0'] * 7}"),
+          ("mean_std", {"mean": torch.zeros(1, requires_grad=True)}, TypeError,
+           "['mean']: expected numbers, got tensor([0.], requires_grad=True)"),
+          ("min_max", rc.Normalization(np.zeros(7), np.full(7, np.nan)), ValueError,
+           ".multiply: expected finite numbers, got nan of channel 0"))),
+    ({**JOINTS, "normalize": {"joints": "mean_std"},
+      "statistics": {"joints": rc.Normalization(np.zeros(7), np.ones(2))}}, ValueError,
+     "normalize['joints']: expected as many numbers to multiply with as to subtract, got 2 and 7"),
+    ({**JOINTS, "images": "torch"}, ValueError,
+     "images: joints: expected stored or float, got 'torch'"),
+    ({**JOINTS, "images": {"joints": "float"}}, ValueError,
+     "images: joints: expected uint8 rows [H,W,C] of at most 4 colors for 'float', got joints "
+     "F32[7]"),
+    ({"delta_timestamps": {"camera": [0]}, "images": "float", "method": "mean",
+      "mean_window_s": 0.1}, ValueError,
+     "method: camera: expected linear, previous or nearest with images='float', got 'mean'"),
+    # ---- side by side
+    ({**JOINTS, "concat": {"obs": ["pose"]}}, ValueError,
+     "concat['obs']: expected streams of the batch (joints), got 'pose'"),
+    ({"delta_timestamps": {"joints": [0], "force": [0]}, "concat": {"obs": ["joints", "force"]}},
+     ValueError, "concat['obs']: expected float32 like joints, got float64 of force (dtype= "
+     "changes it)"),
+    ({"delta_timestamps": {"joints": [0], "pose": [0.1]}, "concat": {"obs": ["joints", "pose"]}},
+     ValueError, "concat['obs']: expected the offsets of joints for pose too"),
+    ({"delta_timestamps": {"camera": [0]}, "concat": {"obs": ["camera"]}}, ValueError,
+     "concat['obs']: expected rows that are vectors, got camera of shape [4, 6, 3]"),
+    ({**JOINTS, "concat": {"index": ["joints"]}}, ValueError,
+     "concat: expected keys that the batch has not, got 'index'"),
+    ({**JOINTS, "concat": {"a": ["joints"], "b": ["joints"]}}, ValueError,
+     "concat['b']: expected each stream once, got 'joints', which concat['a'] has"),
+    ({**JOINTS, "concat": {3: ["joints"]}}, TypeError,
+     "concat: expected names of keys, got 3"),
+    ({**JOINTS, "concat": {"obs": [["joints"]]}}, ValueError,
+     "concat['obs']: expected streams of the batch (joints), got ['joints']"),
+    # ---- anchors
+    ({**JOINTS, "anchor": "joint"}, ValueError,
+     f"anchor: expected a stream of the store ({STREAMS}), got 'joint'"),
+    ({**JOINTS, "anchor": "joints", "rate": 10}, ValueError,
+     "anchor: expected None with a rate, got 'joints'"),
+    ({**JOINTS, "rate": 0}, ValueError, "rate: expected a finite number above 0 (Hz), got 0"),
+    ({**JOINTS, "rate": 10**400}, ValueError,
+     "rate: expected a finite number above 0 (Hz), got a number of 401 digits"),
+    ({**JOINTS, "rate": 1e300}, ValueError,
+     "anchor: expected at most 2^31 in an episode, got COUNT"),
+    ({**JOINTS, "drop_n_first_frames": -1}, ValueError,
+     "drop_n_first_frames: expected 0 or more, got -1"),
+    ({**JOINTS, "drop_n_last_frames": 10**6}, ValueError,
+     "anchor: expected at least 1 anchor, got none: rows of joints in 3 episodes, less what "
+     "drop_n_first_frames, drop_n_last_frames and time_ranges leave out"),
+    ({"delta_timestamps": {"camera": [0]}, "episodes": [2]}, ValueError,
+     "anchor: expected at least 1 anchor, got none: rows of camera in 1 episodes, less what "
+     "drop_n_first_frames, drop_n_last_frames and time_ranges leave out"),
+    ({**JOINTS, "time_ranges": [(2.0, 1.0)]}, ValueError,
+     "time_ranges: expected an end that is not before its begin, got (2.0, 1.0)"),
+    ({**JOINTS, "time_ranges": [1.0]}, TypeError,
+     "time_ranges: expected (begin, end) in seconds, got 1.0"),
+    ({**JOINTS, "time_ranges": [("0", 1)]}, TypeError,
+     "time_ranges: expected (begin, end) in seconds, got ('0', 1)"),
+    ({**JOINTS, "time_ranges": [(1e300, 1e305)]}, ValueError,
+     "anchor: expected at least 1 anchor, got none: rows of joints in 3 episodes, less what "
+     "drop_n_first_frames, drop_n_last_frames and time_ranges leave out"),
+    ({**JOINTS, "time_ranges": {3: [(0, 1)]}}, ValueError, "time_ranges: expected 0 to 2, got 3"),
+    # ---- episodes
+    ({**JOINTS, "episodes": [0, 3]}, ValueError, "episodes[1]: expected an index below 3, got 3"),
+    ({**JOINTS, "episodes": [0, 0]}, ValueError,
+     "episodes[1]: expected each episode once, got 0 again"),
+    ({**JOINTS, "episodes": ["0"]}, TypeError,
+     "episodes: expected a list of int or a slice, got ['0']"),
+    ({**JOINTS, "episodes": []}, ValueError,
+     "episodes: expected at least 1 that episodes, tasks, subset, predicate and split choose, got "
+     "none of the 3 of STORE"),
+    ({**JOINTS, "episodes": slice("a", None)}, TypeError,
+     "episodes: expected a slice of ints, got slice('a', None, None)"),
+    ({**JOINTS, "predicate": "lift"}, TypeError,
+     "predicate: expected a function of an Episode, got 'lift'"),
+    ({**JOINTS, "tasks": 3}, TypeError, "tasks: expected a name or a list of names, got 3"),
+    ({**JOINTS, "tasks": [3]}, TypeError, "tasks: expected a name or a list of names, got [3]"),
+    ({**JOINTS, "tasks": ["lift"]}, ValueError,
+     "tasks: expected 'task 0' or 'task 1', got 'lift'"),
+    ({**JOINTS, "subset": "test"}, ValueError, "subset: expected 'val' or 'train', got 'test'"),
+    ({**JOINTS, "split": "train"}, TypeError,
+     "split: expected ('train' or 'validation', fraction), got 'train'"),
+    ({**JOINTS, "split": ("test", 0.1)}, ValueError,
+     "split: expected train or validation, got 'test'"),
+    ({**JOINTS, "split": ("train", 1.0)}, ValueError,
+     "split: expected the fraction of episodes to validate with, above 0 and below 1, got 1.0"),
+    # ---- order
+    ({**JOINTS, "batch_size": 0}, ValueError, "batch_size: expected 1 to 536870911, got 0"),
+    ({**JOINTS, "batch_size": 2**64 + 5}, ValueError,
+     f"batch_size: expected 1 to 536870911, got {2**64 + 5}"),
+    ({**JOINTS, "batch_size": 2.0}, TypeError, "batch_size: expected an int, got float"),
+    ({**JOINTS, "seed": -1}, ValueError,
+     f"seed: expected 0 to {2**64 - 1}, got -1"),
+    ({**JOINTS, "shuffle": 1}, TypeError, "shuffle: expected a bool, got int"),
+    ({**JOINTS, "rank": 0}, ValueError,
+     "rank: expected rank and world_size together, got rank=0, world_size=None"),
+    ({**JOINTS, "rank": 2, "world_size": 2}, ValueError, "rank: expected 0 to 1, got 2"),
+    ({**ACTION, "rank": 0, "world_size": 10**6}, ValueError,
+     "world_size: expected at most the 97 samples, got 1000000"),
+    ({**ACTION, "batch_size": 98, "drop_last": True}, ValueError,
+     "batch_size: expected at most 97 with drop_last=True, 97 samples and 1 ranks, got 98"),
+    ({**JOINTS, "transforms": abs}, TypeError,
+     "transforms: expected a list of functions (batch, generator), got <built-in function abs>"),
+    ({**JOINTS, "transforms": "x"}, TypeError,
+     "transforms: expected a list of functions (batch, generator), got 'x'"),
+    # ---- where
+    ({**JOINTS, "device": "meta"}, ValueError, "device: expected cpu or cuda, got 'meta'"),
+    ({**JOINTS, "device": 3}, TypeError,
+     "device: expected a torch.device or its name, got int"),
+    ({**JOINTS, "tolerance_s": 0.5}, ValueError,
+     "tolerance_s: joints: expected less than half of the PERIOD s between its rows, got 0.5 (a "
+     "row so near to a target is the answer alone; max_gap_s is what limits gaps)"),
+    ({"delta_timestamps": {"joints": None, "action": None}, "timeline": "rows"}, ValueError,
+     "timeline: action: expected as many rows in every episode as the anchor joints has, got 25 "
+     "in place of 45 in episode 0; timeline='time' finds rows by their times"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("options", "kind", "message"), CASES, ids=[c[2][:60] for c in CASES])
+def test_messages(
+    store: rc.EpisodeStore, options: dict[str, Any], kind: type[Exception], message: str
+) -> None:
+    pattern = re.escape(message).replace("STORE", re.escape(store.path))
+    arguments: dict[str, Any] = {"batch_size": 4, "device": "cpu"} | options
+    pattern = pattern.replace("PERIOD", "[0-9.]+").replace("COUNT", "[0-9.e+]+")
+    with pytest.raises(kind, match=f"^{pattern}$"):
+        rc.Loader(store, **arguments)
+
+
+def test_messages_of_gather(store: rc.EpisodeStore) -> None:
+    loader = rc.Loader(store, 4, {"action": [0.0]}, device="cpu")
+    count = len(loader.dataset)
+    for indices, kind, message in (
+        ([0, count], ValueError, f"indices[1]: expected 0 to {count - 1}, got {count}"),
+        ([-1], ValueError, f"indices[0]: expected 0 to {count - 1}, got -1"),
+        (torch.tensor([1, 2, -5]), ValueError, f"indices[2]: expected 0 to {count - 1}, got -5"),
+        ([0.5], TypeError, "indices: expected integers, got float64"),
+        (torch.tensor([True]), TypeError, "indices: expected integers, got bool"),
+        (torch.tensor(3), ValueError, "indices: expected [B], got []"),
+        (np.zeros((2, 2), np.int64), ValueError, "indices: expected [B], got [2, 2]"),
+        ([2**64 - 1], ValueError, f"indices[0]: expected 0 to {count - 1}, got {2**64 - 1}"),
+    ):
+        with pytest.raises(kind, match=f"^{re.escape(message)}$"):
+            loader.gather(indices)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("wrong", [3, None, b"store"])
+def test_no_store(wrong: Any) -> None:
+    kind = type(wrong).__name__
+    with pytest.raises(
+        TypeError, match=f"^store: expected an EpisodeStore or its folder, got {kind}$"
+    ):
+        rc.Loader(wrong, 4)
+
+
+def test_messages_of_the_data_set(store: rc.EpisodeStore) -> None:
+    dataset = rc.Loader(store, 4, {"action": [0.0]}, device="cpu").dataset
+    with pytest.raises(TypeError, match=r"^sample: expected an int, got str$"):
+        dataset["3"]  # type: ignore[index]
+    with pytest.raises(TypeError, match=r"^sample: expected an int, got slice$"):
+        dataset[0:2]  # type: ignore[index]
+    with pytest.raises(IndexError, match=r"^sample: expected below \d+, got 10000$"):
+        dataset[10000]
+
+
+class LoadingError(Exception):
+    """In place of loading."""
+
+
+@pytest.fixture
+def no_loading(monkeypatch: pytest.MonkeyPatch) -> None:
+    def load(*arguments: Any) -> None:
+        raise LoadingError
+
+    monkeypatch.setattr(residency, "load", load)
+
+
+@pytest.mark.usefixtures("no_loading")
+def test_too_many_streams_are_refused_before_loading(tmp_path: Path) -> None:
+    with rc.StoreWriter(tmp_path / "store") as writer, writer.episode() as episode:
+        for i in range(65):
+            episode.add(f"s{i}", [0, MS], np.zeros(2, np.float32))
+    with pytest.raises(
+        ValueError, match=r"^delta_timestamps: expected at most 64 streams, got 65 \(all of the .*"
+    ):
+        rc.Loader(tmp_path / "store", 2, device="cpu")
+    with pytest.raises(LoadingError):
+        rc.Loader(tmp_path / "store", 2, {f"s{i}": None for i in range(64)}, device="cpu")
+
+
+@pytest.mark.usefixtures("no_loading")
+def test_unordered_times_are_refused_before_loading(tmp_path: Path) -> None:
+    rewritten = write_unordered(tmp_path / "store")
+    with pytest.raises(
+        ValueError,
+        match=r"^times: x: expected times that ascend in each episode, got row 2 of episode 1 \(of "
+        r"those chosen\) with an earlier time than the row before it$",
+    ):
+        rc.Loader(rewritten, 2, {"x": [0.0]}, timeline="time", device="cpu")
+    with pytest.raises(LoadingError):
+        rc.Loader(rewritten, 2, {"x": [0.0]}, timeline="time", episodes=[0], device="cpu")
+    with pytest.raises(LoadingError):  # where nobody looks at times
+        rc.Loader(rewritten, 2, {"x": [0.0]}, timeline="rows", device="cpu")
+
+
+@pytest.mark.parametrize("period_us", [1000, 200, 50])
+def test_the_default_tolerance_gives_way_to_rows_that_are_close(
+    tmp_path: Path, period_us: int
+) -> None:
+    """At 5 kHz it would span rows; means and sums know none."""
+    with rc.StoreWriter(tmp_path / "store") as writer, writer.episode() as episode:
+        times = np.arange(100) * period_us * 1000
+        episode.add("force", times, np.arange(100, dtype=np.float32))
+    period = period_us * 1e-6
+    options: dict[str, Any] = {"device": "cpu"}
+
+    def value(offset: float, **more: Any) -> float:
+        steps = {"force": [0.0, offset]}
+        loader = rc.Loader(tmp_path / "store", 2, steps, **options, **more)
+        return float(loader.dataset[10]["force"][1])
+
+    is_near = period_us > 200  # a row answers for what lies within 1e-4 s of it
+    assert value(0.09e-3) == pytest.approx(10 if is_near else 10 + 0.09e-3 / period, abs=1e-4)
+    for method in ("mean", "sum"):
+        window = {"mean_window_s": 2.2 * period} if method == "mean" else {}
+        expected = {"mean": 12.0, "sum": 11.0 + 12.0}[method]
+        for tolerance in ({}, {"tolerance_s": 1e-4}):
+            assert value(2 * period, method=method, **window, **tolerance) == expected
+    if not is_near:
+        with pytest.raises(ValueError, match=r"^tolerance_s: force: expected less than half of"):
+            value(0.0, tolerance_s=1e-4)
+
+
+def test_means_of_a_stream_by_rows_need_no_window(tmp_path: Path) -> None:
+    """A method that the store says is not looked at where rows are counted."""
+    with rc.StoreWriter(tmp_path / "store") as writer:
+        writer.declare("force", rate=50, method="mean")
+        with writer.episode() as episode:
+            episode.add("force", np.arange(4) * 20 * MS, np.arange(4, dtype=np.float32))
+    loader = rc.Loader(tmp_path / "store", 4, {"force": [0.02]}, timeline="rows", device="cpu")
+    assert loader.gather(range(4))["force"][:, 0].tolist() == [1, 2, 3, 3]
+
+
+def write_unordered(folder: Path) -> Path:
+    """Two episodes of 4 rows; row 2 of the second is early, as only a broken writer leaves it."""
+    with rc.StoreWriter(folder) as writer:
+        writer.declare("x", rate=100)
+        for _ in range(2):
+            with writer.episode() as episode:
+                times = np.arange(4) * 10 * MS
+                episode.add("x", times, np.zeros((4, 1), np.float32))
+    (shard,) = folder.glob("shard-*.safetensors")
+    data = bytearray(shard.read_bytes())
+    row = np.int64(20 * MS).tobytes()
+    at = data.rindex(row)
+    data[at : at + 8] = np.int64(5 * MS).tobytes()
+    shard.write_bytes(bytes(data))
+    return folder
+
+
+def test_rows_that_arrived_out_of_order(tmp_path: Path) -> None:
+    with rc.StoreWriter(tmp_path / "store") as writer:
+        for e in range(2):
+            with writer.episode() as episode:
+                times = np.arange(4) * 10 * MS
+                received = times + 5 * MS
+                received[2] += 20 * MS * e
+                episode.add("x", times, np.zeros((4, 1), np.float32), received=received)
+    with pytest.raises(
+        ValueError,
+        match=r"^causal: x: expected rows that were received in the .*"
+        r"got row 3 of episode 1 .* before the row before it; causal=False ",
+    ):
+        rc.Loader(tmp_path / "store", 2, {"x": [-0.01, 0.0]}, device="cpu")
+    assert rc.Loader(tmp_path / "store", 2, {"x": [0.0]}, causal=False, device="cpu").next()
+    assert rc.Loader(tmp_path / "store", 2, {"x": [0.0, 0.01]}, device="cpu").next()
+
+
+def test_a_stream_named_like_a_mask_or_an_age(tmp_path: Path) -> None:
+    with rc.StoreWriter(tmp_path / "store") as writer, writer.episode() as episode:
+        for name in ("x", "x_is_pad", "x_age"):
+            episode.add(name, [0, MS], np.zeros((2, 3), np.float32))
+    expected = "^delta_timestamps: expected keys that are no stream's mask or age, got 'x_{}' "
+    with pytest.raises(ValueError, match=expected.format("is_pad") + "beside 'x'$"):
+        rc.Loader(tmp_path / "store", 2, device="cpu")
+    ages = {"x": [0.0], "x_age": [0.0]}
+    with pytest.raises(ValueError, match=expected.format("age") + "beside 'x'$"):
+        rc.Loader(tmp_path / "store", 2, ages, with_age=True, device="cpu")
+    assert rc.Loader(tmp_path / "store", 2, ages, device="cpu").next()["x_age"].shape == (2, 1, 3)
+
+
+def test_a_store_that_does_not_fit(store: rc.EpisodeStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(residency, "free_bytes", lambda device: 1000)
+    with pytest.raises(
+        torch.OutOfMemoryError,
+        match=r"^store: expected streams within the 1000 bytes of memory that are free on cpu, got "
+        r"\d+ bytes \(joints \d+, anchors \d+\); fewer streams or episodes need less, and a "
+        r"budget leaves some elsewhere$",
+    ):
+        rc.Loader(store, 4, {"joints": [0.0]}, device="cpu")
+
+
+def test_no_gpu(store: rc.EpisodeStore) -> None:
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    with pytest.raises(ValueError, match=r"^device: expected 'cpu' where torch finds no GPU, got"):
+        rc.Loader(store, 4, {"joints": [0.0]}, device="cuda")
+
+
+def test_a_folder_that_is_no_store(tmp_path: Path) -> None:
+    with pytest.raises(rc.StoreError):
+        rc.Loader(tmp_path, 4)
