@@ -5,7 +5,7 @@ channels at 50 Hz, from a store of several times the size of a GPU's cache. *row
 row. *jittered, interpolated*: rows are up to 30 % of a period early or late, and steps are evenly
 spaced in time. *images*: 2 frames of 96 x 96 x 3 bytes.
 
-A call gathers a batch of random samples, by indices that are on the device. The metadata of samples,
+A call gathers a batch of random samples, by indices that are on the device. The samples' metadata,
 such as their episodes, only robocache writes.
 """
 

@@ -7,6 +7,8 @@ needs them.
 from __future__ import annotations
 
 import logging
+import sys
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -156,15 +158,40 @@ _HOME = {
 }
 
 
+class _Package(ModuleType):
+    """This module, some of whose public functions are named like its packages.
+
+    Importing ``robocache.normalization.formulas`` binds the name `normalization` of this module to
+    the package. Here that name stays the function: users call ``rc.normalization(...)``, and an
+    import finds a package by its full name. `align` likewise.
+    """
+
+    @property
+    def align(self) -> object:
+        return __getattr__("align")
+
+    @align.setter
+    def align(self, package: ModuleType) -> None:
+        pass
+
+    @property
+    def normalization(self) -> object:
+        return __getattr__("normalization")
+
+    @normalization.setter
+    def normalization(self, package: ModuleType) -> None:
+        pass
+
+
+sys.modules[__name__].__class__ = _Package
+
+
 def __getattr__(name: str) -> object:
     value: object
     if name == "__version__":
-        from importlib import metadata
+        from robocache.core.version import UNKNOWN, package_version
 
-        try:
-            value = metadata.version("robocache")
-        except metadata.PackageNotFoundError:  # a source tree that was never installed
-            value = "0+unknown"
+        value = package_version() or UNKNOWN
     elif name in _HOME:
         from importlib import import_module
 
@@ -172,7 +199,8 @@ def __getattr__(name: str) -> object:
         value = home if name == "transforms" else getattr(home, name)  # a module itself
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    globals()[name] = value  # the next access does not come here
+    if name not in vars(_Package):
+        globals()[name] = value  # the next access does not come here
     return value
 
 

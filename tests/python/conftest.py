@@ -10,7 +10,7 @@ import hypothesis
 import pytest
 import torch
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parent / "helpers"))
 
 from support import find_backends
 

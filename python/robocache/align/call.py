@@ -2,8 +2,8 @@
 
 The operator takes (tensors, target_times, streams, options). `tensors` are each stream's values,
 times, and those of lengths, valid, subtract and multiply that it has; `streams` and `options` are
-the integers of align/options.py. `pack_stream` makes them of what users give; `unpack` gives the parts
-their names again, for the checks, the fake kernels and the pytorch backend.
+the integers of align/options.py. `pack_stream` makes them of the user's options; `unpack` gives
+the parts their names again, for the checks, the fake kernels and the pytorch backend.
 """
 
 from __future__ import annotations

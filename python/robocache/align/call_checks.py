@@ -12,7 +12,8 @@ from torch import Tensor
 
 from robocache.align import options
 from robocache.align.call import Call, StreamArguments, name_of, runs_of
-from robocache.align.options import dtype_name
+from robocache.core import dtypes
+from robocache.core.dtypes import dtype_name
 from robocache.core.tensor_checks import (
     FLOATS,
     check_dense,
@@ -57,7 +58,7 @@ def _check_stream(
 
     name, values = name_of(stream, "values"), stream.values
     check_dense(name, values)
-    if values.dtype not in options.RESULT_CODES:
+    if values.dtype not in dtypes.RESULT_CODES:
         refuse_dtype(name, VALUES, values)
     if values.dim() not in (2, 3):
         refuse_shape(name, "[B,S,D] or [S,D]", values)
@@ -108,7 +109,7 @@ def _check_stream(
             check_dense(name, scale)
             if scale.dtype not in FLOATS:
                 refuse_dtype(name, "float16, bfloat16, float32 or float64", scale)
-            if values.dtype in options.COPIED_DTYPES:
+            if values.dtype in dtypes.COPIED_DTYPES:
                 raise ValueError(
                     f"{name}: expected None for {dtype_name(values.dtype)} values, which are "
                     "copied, got a tensor (pass floating values)"
@@ -156,7 +157,7 @@ def _check_runs(stream: StreamArguments) -> int:
     name, channels = name_of(stream, "method"), stream.values.size(-1)
     runs = runs_of(stream)
     for method, width in runs:
-        if stream.values.dtype in options.COPIED_DTYPES and method not in options.COPIES:
+        if stream.values.dtype in dtypes.COPIED_DTYPES and method not in options.COPIES:
             raise ValueError(
                 f"{name}: expected previous or nearest for {dtype_name(stream.values.dtype)} "
                 f"values, got {options.METHOD_NAMES[method]!r}"

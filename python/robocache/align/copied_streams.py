@@ -19,6 +19,7 @@ from robocache.align.call import StreamArguments, optional_tensors, runs_of, unp
 from robocache.align.call_checks import check_call
 from robocache.align.pytorch.combine import round_to
 from robocache.align.pytorch.locate import take
+from robocache.core import dtypes
 
 # Torch has few operations on unsigned integers, but the signed ones move the same bits.
 _SIGNED = {torch.uint16: torch.int16, torch.uint32: torch.int32, torch.uint64: torch.int64}
@@ -33,7 +34,7 @@ def align(
     streams: Sequence[int],
     options: int,
 ) -> list[Tensor]:
-    """A call as :func:`robocache.align.ops.align` takes it, with at least one stream that is copied."""
+    """Aligns a call of :func:`robocache.align.ops.align` with at least one copied stream."""
     call = unpack(tensors, target_times, streams, options)
     batch = check_call(call)
     dtype = _options.out_dtype_of(options, call.streams[0].values.dtype)
@@ -42,10 +43,10 @@ def align(
         target_times = target_times.to(torch.promote_types(target_times.dtype, stream.times.dtype))
 
     columns: dict[int, list[Tensor]] = {}  # of each stream: values, and mask and age where wanted
-    computed = [i for i, s in enumerate(call.streams) if s.values.dtype in _options.DTYPE_CODES]
+    computed = [i for i, s in enumerate(call.streams) if s.values.dtype in dtypes.DTYPE_CODES]
     if computed:
         # Beside integers these are floats, or uint8 throughout.
-        out_dtype = dtype if dtype in _options.DTYPE_CODES else torch.uint8
+        out_dtype = dtype if dtype in dtypes.DTYPE_CODES else torch.uint8
         parts = [call.streams[i] for i in computed]
         results = _align(native, needs_grad, computed, parts, target_times, options, out_dtype)
         widths = [part.values.size(-1) for part in parts]
@@ -83,7 +84,7 @@ def _align(
     ]
     integers = [integer for stream in streams for integer in stream.packed]
     options &= ~(15 << _options.OUT_DTYPE_SHIFT)
-    options |= _options.DTYPE_CODES[out_dtype] << _options.OUT_DTYPE_SHIFT
+    options |= dtypes.DTYPE_CODES[out_dtype] << _options.OUT_DTYPE_SHIFT
     try:
         return ops.align(native, needs_grad, tensors, target_times, integers, options)
     except (TypeError, ValueError) as error:

@@ -16,7 +16,7 @@ from torch import Tensor
 from robocache.align import copied_streams, ops
 from robocache.align import options as _options
 from robocache.align.call import pack_call, pack_stream
-from robocache.core import backends, config
+from robocache.core import backends, config, dtypes
 from robocache.core.arrays import ArrayT, of_arrays
 from robocache.core.display import ShortRepr
 from robocache.core.names import Backend, Method, Outside
@@ -300,7 +300,7 @@ def fuse(
         values = stream.values
         needs_grad = needs_grad or values.requires_grad
         if values.dtype != dtype:
-            has_copied = has_copied or values.dtype not in _options.DTYPE_CODES
+            has_copied = has_copied or values.dtype not in dtypes.DTYPE_CODES
             dtype = _promoted(dtype, values.dtype)
     if out_dtype is not None:
         options |= _options.out_dtype_code(out_dtype) << _options.OUT_DTYPE_SHIFT
@@ -310,7 +310,7 @@ def fuse(
                 "out_dtype: expected a dtype with subtract or multiply of uint8 values, got None"
             )
         # The checks refuse a dtype that has no code.
-        options |= _options.RESULT_CODES.get(dtype, 0) << _options.OUT_DTYPE_SHIFT
+        options |= dtypes.RESULT_CODES.get(dtype, 0) << _options.OUT_DTYPE_SHIFT
     native = backends.is_native(
         "fuse",
         backend,
@@ -338,10 +338,10 @@ def _promoted(one: torch.dtype | None, other: torch.dtype) -> torch.dtype:
     try:
         return torch.promote_types(one, other)
     except RuntimeError:
-        if one not in _options.RESULT_CODES or other not in _options.RESULT_CODES:
+        if one not in dtypes.RESULT_CODES or other not in dtypes.RESULT_CODES:
             return other  # which the checks refuse
         # Torch promotes no uint16, uint32 or uint64 with another integer dtype.
-        common = np.promote_types(_options.dtype_name(one), _options.dtype_name(other))
+        common = np.promote_types(dtypes.dtype_name(one), dtypes.dtype_name(other))
         promoted: torch.dtype = getattr(torch, common.name)
         return promoted
 

@@ -25,7 +25,7 @@ from robocache.align.call import (
 )
 from robocache.align.call_checks import check_call
 from robocache.align.pytorch import align as _pytorch
-from robocache.core import config, errors, library
+from robocache.core import config, dtypes, errors, library
 
 # ---- fake kernels: shapes and dtypes, for torch.compile and torch.export -----------------------
 
@@ -156,7 +156,7 @@ class _Differentiable(torch.autograd.Function):
         ctx.values_are_batched = [stream.values.dim() == 3 for stream in call.streams]
         ctx.widths = [stream.values.size(-1) for stream in call.streams]
         ctx.options = [
-            options & 3 | _options.DTYPE_CODES[stream.values.dtype] << _options.VALUES_DTYPE_SHIFT
+            options & 3 | dtypes.DTYPE_CODES[stream.values.dtype] << _options.VALUES_DTYPE_SHIFT
             for stream in call.streams
         ]
         results = tuple(_align(list(tensors), target_times, streams, options))

@@ -16,6 +16,7 @@ from typing import Any, NoReturn, TypeGuard
 
 import torch
 
+from robocache.core.dtypes import DTYPE_CODES, DTYPES, RESULT_DTYPES, dtype_text
 from robocache.core.names import Outside
 
 LINEAR, PREVIOUS, NEAREST, SLERP_XYZW, SLERP_WXYZ, ANGLE, MEAN, SUM = range(8)
@@ -37,19 +38,6 @@ HOLD, ZERO, NAN, EXTRAPOLATE = range(4)
 OUTSIDE_NAMES: tuple[Outside, ...] = ("hold", "zero", "nan", "extrapolate")
 OUTSIDES: dict[str, int] = {name: code for code, name in enumerate(OUTSIDE_NAMES)}
 
-# A dtype's code is its place in DTYPES plus one: 0 stands for the dtype of the values.
-DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.uint8)
-DTYPE_CODES = {dtype: code for code, dtype in enumerate(DTYPES, 1)}
-# Values that alignment copies and does not compute with; the codes of results go on with these.
-COPIED_DTYPES = (
-    torch.bool, torch.int8, torch.int16, torch.int32, torch.int64,
-    torch.uint16, torch.uint32, torch.uint64,
-)  # fmt: skip
-RESULT_DTYPES = (*DTYPES, *COPIED_DTYPES)
-RESULT_CODES = {dtype: code for code, dtype in enumerate(RESULT_DTYPES, 1)}
-# The codes of voxelization's grids go on with others.
-GRID_DTYPES = (*DTYPES, torch.bool, torch.int32, torch.int64)
-
 # Of a call
 WANTS_VALID, WANTS_AGE, IS_FUSION = 1 << 2, 1 << 3, 1 << 4
 OUT_DTYPE_SHIFT, VALUES_DTYPE_SHIFT = 8, 12
@@ -67,6 +55,7 @@ MAX_WIDTH = 2**50  # of a run, so that those of a call fit an int64 also when su
 
 
 def refuse_name(name: str, got: str) -> NoReturn:
+    """Raises ValueError for a method name that does not exist."""
     raise ValueError(
         f"{name}: expected linear, previous, nearest, slerp_xyzw, slerp_wxyz, angle, mean or sum, "
         f"got {got!r}"
@@ -107,6 +96,7 @@ def _refuse_runs(name: str, got: object) -> NoReturn:
 
 
 def outside_code(outside: str) -> int:
+    """The code of an `outside` option."""
     code = OUTSIDES.get(outside) if isinstance(outside, str) else None
     if code is None:
         raise ValueError(f"outside: expected hold, zero, nan or extrapolate, got {outside!r}")
@@ -114,6 +104,7 @@ def outside_code(outside: str) -> int:
 
 
 def out_dtype_code(dtype: torch.dtype) -> int:
+    """The code of an output dtype."""
     code = DTYPE_CODES.get(dtype) if isinstance(dtype, torch.dtype) else None
     if code is None:
         raise TypeError(
@@ -191,6 +182,7 @@ def bits_of_seconds(seconds: float) -> int:
 
 
 def seconds_of_bits(bits: int) -> float:
+    """The float64 seconds whose bits an integer holds."""
     if bits < 0:
         return -seconds_of_bits(bits - MIN_INT64)
     biased, mantissa = bits >> 52, bits & ((1 << 52) - 1)
@@ -212,27 +204,16 @@ def _is_integer(value: object) -> TypeGuard[int]:
 
 
 def outside_of(options: int) -> int:
+    """The code of `outside` in a packed call."""
     return options & 3
 
 
 def out_dtype_of(options: int, values_dtype: torch.dtype) -> torch.dtype:
+    """The output dtype in a packed call; that of the values where it names none."""
     code = (options >> OUT_DTYPE_SHIFT) & 15
     return RESULT_DTYPES[code - 1] if code else values_dtype
 
 
 def values_dtype_of(options: int) -> torch.dtype:
+    """The dtype of the values in the packed call of a gradient."""
     return DTYPES[((options >> VALUES_DTYPE_SHIFT) & 15) - 1]
-
-
-def compute_dtype(values_dtype: torch.dtype, out_dtype: torch.dtype) -> torch.dtype:
-    is_wide = torch.float64 in (values_dtype, out_dtype)
-    return torch.float64 if is_wide else torch.float32
-
-
-def dtype_name(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")
-
-
-def dtype_text(value: object) -> str:
-    """The name of a dtype; of what is none, that of its type."""
-    return dtype_name(value) if isinstance(value, torch.dtype) else type(value).__name__

@@ -11,7 +11,7 @@ from torch import Tensor
 from robocache.align import copied_streams, ops
 from robocache.align import options as _options
 from robocache.align.call import pack_call, pack_stream
-from robocache.core import backends
+from robocache.core import backends, dtypes
 from robocache.core.arrays import ArrayT, of_arrays
 from robocache.core.names import Backend, Method, Outside
 
@@ -210,6 +210,6 @@ def resample_trajectories(
             "out_dtype: expected a dtype with subtract or multiply of uint8 data, got None"
         )
     native = backends.is_native("resample_trajectories", backend, data, "data")
-    align = ops.align if data.dtype in _options.DTYPE_CODES else copied_streams.align
+    align = ops.align if data.dtype in dtypes.DTYPE_CODES else copied_streams.align
     results = align(native, data.requires_grad, tensors, target_times, streams, options)
     return (results[0], results[1]) if return_valid else results[0]

@@ -18,7 +18,7 @@ from robocache.core.tensor_checks import shape_text
 def validated(
     tensors: Sequence[Tensor], target_times: Tensor, streams: Sequence[int], options: int
 ) -> Tensor:
-    """`target_times` of a call (see align/call.py) whose lengths lie in [0,S] and whose times ascend.
+    """`target_times` of a call (align/call.py) whose lengths lie in [0,S] and whose times ascend.
 
     Target times must ascend where a stream has a sum, source times always. Synchronizes once.
     """

@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from robocache.core import config, library
-from robocache.loader import metrics
+from robocache.core import call_counts, config, library
 
 # Looked up once: every call asks them.
 _is_compiling = torch.compiler.is_compiling
@@ -46,9 +45,9 @@ def is_native(operation: str, backend: str, first: Tensor, name: str, *more: Ten
     if _is_compiling():
         return native
     if not native:
-        metrics.calls[operation, "pytorch"] += 1
+        call_counts.calls[operation, "pytorch"] += 1
         if backend == "auto" and first.is_cuda:
-            metrics.fallbacks[str(_cuda_problem(first.get_device()))] += 1
+            call_counts.fallbacks[str(_cuda_problem(first.get_device()))] += 1
         return False
     wrapped = _is_wrapped(first)
     for tensor in more:
@@ -58,10 +57,10 @@ def is_native(operation: str, backend: str, first: Tensor, name: str, *more: Ten
     ):
         if backend != "auto":
             raise ValueError(f"backend: expected 'pytorch' for {_TRANSFORMS}, got {backend!r}")
-        metrics.calls[operation, "pytorch"] += 1
-        metrics.fallbacks[_TRANSFORMS] += 1
+        call_counts.calls[operation, "pytorch"] += 1
+        call_counts.fallbacks[_TRANSFORMS] += 1
         return False
-    metrics.calls[operation, "cuda" if first.is_cuda else "cpu"] += 1
+    call_counts.calls[operation, "cuda" if first.is_cuda else "cpu"] += 1
     return True
 
 

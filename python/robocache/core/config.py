@@ -59,11 +59,13 @@ class config:  # noqa: N801 - reads as a function, and is one when called plainl
 
 
 def check_backend(name: object) -> None:
+    """Raises ValueError for a name that is no backend."""
     if not isinstance(name, str) or name not in BACKENDS:
         raise ValueError(f"backend: expected auto, cuda, cpu or pytorch, got {name!r}")
 
 
 def check_bool(name: str, value: object) -> None:
+    """Raises TypeError for a value that is no bool."""
     if not isinstance(value, bool):
         kind = type(value)  # with its module: NumPy's is called bool too
         where = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
@@ -71,12 +73,14 @@ def check_bool(name: str, value: object) -> None:
 
 
 def check_text(name: str, value: object) -> str | None:
+    """The value, if it is a string or None; raises TypeError otherwise."""
     if value is not None and not isinstance(value, str):
         raise TypeError(f"{name}: expected a str, got {type(value).__name__}")
     return value
 
 
 def check_functions(name: str, value: object) -> None:
+    """Raises TypeError for a value that is no sequence of callables."""
     if not isinstance(value, (list, tuple)) or not all(map(callable, value)):
         raise TypeError(f"{name}: expected a list of functions (batch, generator), got {value!r}")
 

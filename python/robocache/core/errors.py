@@ -43,6 +43,7 @@ def translated(
 def raise_translated(
     error: Exception, operator: Any, arguments: tuple[Any, ...], sizes: Mapping[str, int]
 ) -> NoReturn:
+    """Raises the exception that :func:`translated` names, or `error` itself."""
     better = translated(error, operator, arguments, sizes)
     if better is None:
         raise error
@@ -50,6 +51,7 @@ def raise_translated(
 
 
 def refuse_second_derivatives(grad: torch.Tensor) -> NoReturn:
+    """Raises ValueError for a second derivative of a native operator."""
     raise ValueError(
         "backend: expected 'pytorch' for second derivatives (create_graph=True), "
         f"got {grad.device.type!r}"

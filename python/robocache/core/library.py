@@ -7,12 +7,14 @@ import enum
 import functools
 import json
 import re
+import sys
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 from typing import Any, NoReturn
+
+from robocache.core.version import package_version
 
 FILE_NAME = "librobocache_torch.so"
 
@@ -77,9 +79,8 @@ def load() -> ctypes.CDLL:
 
 def _check_version(path: Path, built: str) -> None:
     # Options reach the library as bits of integers: one of another version may read others.
-    try:
-        package = metadata.version("robocache")
-    except metadata.PackageNotFoundError:  # a source tree that was never installed
+    package = package_version()
+    if package is None:
         return
     if not re.match(re.escape(built) + r"(\D|$)", package):
         raise ImportError(
@@ -94,10 +95,8 @@ def find(file_name: str) -> Path:
     Raises:
         ImportError: It was not built.
     """
-    import robocache
-
     # An editable install keeps the Python files and the library in two folders of the package.
-    folders = [Path(folder) for folder in robocache.__path__]
+    folders = [Path(folder) for folder in sys.modules["robocache"].__path__]
     for folder in folders:
         if (folder / file_name).is_file():
             return folder / file_name

@@ -18,7 +18,7 @@ SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
 
 
 class Metadata(Protocol):
-    """What is known of a stream besides its rows: a store's stream and a reader's metadata have it."""
+    """Metadata of a stream, as a store's stream and a reader provide it."""
 
     @property
     def method(self) -> str | Sequence[tuple[str, int]] | None:

@@ -312,8 +312,8 @@ class LiveAligner:
         Returns:
             What a batch of the loader has, with R samples: each stream's values, or those of its
             `concat` key, ``<key>_is_pad`` and, where the loader has them, ``<key>_age``; without
-            the metadata of samples, and without windows that reach into the future. Before a stream's
-            first row its window is zeros, as transforms leave them, all padded.
+            the metadata of samples, and without windows that reach into the future. Before a
+            stream's first row its window is zeros, as transforms leave them, all padded.
 
         Raises:
             ValueError, TypeError: An unknown stream, or a time that is none.

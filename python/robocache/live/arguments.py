@@ -57,6 +57,7 @@ def floats(name: str, array: NDArray[Any]) -> Tensor:
 
 
 def as_array(given: NDArray[Any] | Tensor) -> NDArray[Any]:
+    """An array or tensor as a NumPy array on the host."""
     return given.detach().cpu().numpy() if isinstance(given, Tensor) else np.asarray(given)
 
 
@@ -79,6 +80,7 @@ def _may_be_cast(array: NDArray[Any], to: np.dtype[Any]) -> bool:
 
 
 def parse_time(time_ns: Any, name: str = "time_ns") -> int:
+    """A time in nanoseconds; raises TypeError or ValueError for others."""
     try:
         number = operator.index(time_ns)
     except TypeError:
@@ -90,6 +92,7 @@ def parse_time(time_ns: Any, name: str = "time_ns") -> int:
 
 
 def nanoseconds(name: str, seconds: Any) -> int:
+    """Seconds as nanoseconds; raises TypeError or ValueError for what is no duration."""
     if isinstance(seconds, bool) or not isinstance(seconds, (int, float, np.floating)):
         raise TypeError(f"{name}: expected a number (s), got {type(seconds).__name__}")
     if not 0 <= seconds < 2**33:  # NaN is refused too

@@ -184,7 +184,7 @@ def _split(
         if batch[group].size(-1) != sum(widths):
             raise ValueError(
                 f"loader: expected {group} of {sum(widths)} columns, those of {', '.join(keys)}, "
-                f"got {batch[group].size(-1)} (a transform that is not of robocache.transform.transforms "
+                f"got {batch[group].size(-1)} (a transform that is not one of rc.transforms "
                 "gives what it changes another key)"
             )
         for key, columns in zip(keys, batch[group].split(widths, -1), strict=True):

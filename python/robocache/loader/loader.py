@@ -13,14 +13,13 @@ import torch
 from torch import Tensor
 from torch.utils.data import IterableDataset, get_worker_info
 
-from robocache.core import config
+from robocache.core import call_counts, config
 from robocache.core.display import ByName, listed
 from robocache.core.names import Method, Outside
 from robocache.datasets.diffusion_policy import FromDiffusionPolicy
 from robocache.datasets.lerobot import FromLeRobot
 from robocache.datasets.robomimic import FromRobomimic
 from robocache.loader import device as _device
-from robocache.loader import metrics
 from robocache.loader import samples as _samples
 from robocache.loader import windows as _windows
 from robocache.loader.dataset import Dataset
@@ -58,8 +57,8 @@ class Loader(
 
     A sample stands at an *anchor*: a row of one stream, or a tick of a fixed rate. Of each stream
     it has K steps, at offsets from there. One launch makes a batch: it draws the anchors, finds
-    episodes and rows, aligns, normalizes, casts and writes values, masks and metadata. The meaning of
-    alignment is that of :func:`robocache.fuse`; docs/loader.md has the rest.
+    episodes and rows, aligns, normalizes, casts and writes values, masks and metadata. The meaning
+    of alignment is that of :func:`robocache.fuse`; docs/loader.md has the rest.
 
     ``for batch in loader`` gives what is left of an epoch; iterating again, the next one. A batch
     is a dict of tensors on the device, B samples:
@@ -456,7 +455,7 @@ class Loader(
             sampler_state.advance()
             self._counters.batches += 1
             self._counters.samples += size
-            metrics.calls["Loader.next", self.device.type] += 1
+            call_counts.calls["Loader.next", self.device.type] += 1
         if self._finish is not None:
             batch = self._finish(batch)
         if self._generator is not None:
@@ -490,7 +489,7 @@ class Loader(
         batch = self._engine.gather(indices, self.device, stream)
         size = batch["timestamp"].size(0)
         self._counters.gathered += size
-        metrics.calls["Loader.gather", self.device.type] += 1
+        call_counts.calls["Loader.gather", self.device.type] += 1
         return batch if self._finish is None else self._finish(batch)
 
     # ---- where it is -----------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 import torch
 from torch import Tensor
 
-from robocache.align import options
+from robocache.core import dtypes
 from robocache.loader.plan import BatchMetadata, WindowOutput
 from robocache.loader.window_spec import WindowSpec
 
@@ -339,8 +339,8 @@ def check_group(name: str, windows: Sequence[WindowSpec]) -> None:
             )
         if window.out_dtype != first.out_dtype:
             raise ValueError(
-                f"{name}: expected {options.dtype_name(first.torch_out_dtype)} like {first.name}, "
-                f"got {options.dtype_name(window.torch_out_dtype)} of {window.name} (dtype= "
+                f"{name}: expected {dtypes.dtype_name(first.torch_out_dtype)} like {first.name}, "
+                f"got {dtypes.dtype_name(window.torch_out_dtype)} of {window.name} (dtype= "
                 "changes it)"
             )
         if (window.has_axis, window.timeline, window.offsets) != (

@@ -96,7 +96,7 @@ class WindowOutput(ctypes.Structure):
 
 
 class BatchMetadata(ctypes.Structure):
-    """Where the metadata of each sample are written, [B] each; timestamp is float32, others int64."""
+    """Addresses of the samples' metadata, [B] each; timestamp is float32, the others int64."""
 
     _fields_ = (
         ("index", c_void_p),

@@ -197,7 +197,7 @@ def relative_to(spec: PolicySpec, key: str) -> str:
 
 
 # What version 1 calls fields, until the library writes version 2.
-_VERSION_1 = {"offsets": "steps", "channels_first": "colors_first", "relative_to": "relative"}
+_VERSION_1 = {"offsets": "steps", "channels_first": "colours_first", "relative_to": "relative"}
 
 
 def _stream_fields(stream: WindowSpec) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
-from robocache.align import options
+from robocache.core import dtypes
 from robocache.core.display import ShortRepr
 from robocache.loader.window_spec import RelativeTo, WindowSpec
 from robocache.loader.windows import MAX_WINDOWS, SLERPS
@@ -140,13 +140,13 @@ def _refuse(key: str, expected: str, got: object) -> NoReturn:
 def _check_types(window: WindowSpec, of: WindowSpec) -> None:
     key = window.name
     for one in (window, of):
-        name = options.dtype_name(one.torch_dtype)
+        name = dtypes.dtype_name(one.torch_dtype)
         if one.is_copied:
             _refuse(key, "streams of floats or uint8", f"{name} of {one.name!r}")
         if one.channels_first:
             _refuse(key, "streams without images='float'", repr(one.name))
     if not window.torch_out_dtype.is_floating_point:
-        name = options.dtype_name(window.torch_out_dtype)
+        name = dtypes.dtype_name(window.torch_out_dtype)
         raise TypeError(f"dtype: {key}: expected floats of a relative stream, got {name}")
     if of.elements > _MAX_CHANNELS:
         _refuse(

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from robocache.align import options
+from robocache.core import dtypes
 from robocache.core.display import byte_count
 from robocache.loader.device import on_device
 from robocache.loader.memory import residency
@@ -256,7 +256,7 @@ def window_data(spec: WindowSpec, stream: ResidentStream, device: torch.device) 
     """The tensors of a window, on a device; its rows lie where the stream's tier has them."""
     subtract = multiply = columns = None
     if spec.normalization is not None:
-        compute = options.compute_dtype(spec.torch_dtype, spec.torch_out_dtype)
+        compute = dtypes.compute_dtype(spec.torch_dtype, spec.torch_out_dtype)
         if spec.channels_first:
             compute = torch.float64  # x / 255, rounded once, as others divide
         subtract = _vector(spec.normalization.subtract, compute, device)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-import robocache
+from robocache.core.version import UNKNOWN, package_version
 from robocache.loader.memory.residency import FileRows, find_rows
 from robocache.loader.policy_spec import PolicySpec
 from robocache.loader.window_spec import WindowSpec
@@ -30,7 +30,7 @@ class WithSpec:
 
         Args:
             training_only: Those of its `transforms` that the robot goes without, such as noise. The
-                others need a `to_dict`, as those of :mod:`robocache.transform.transforms` have.
+                others need a `to_dict`, as those of ``rc.transforms`` have.
 
         Raises:
             TypeError, ValueError: A transform that can't be written down, or reads another step
@@ -116,7 +116,7 @@ def _make_spec(
         concat={key: tuple(streams) for key, streams in concat.items()},
         with_age=with_age,
         transforms=_transforms(transforms, training_only),
-        library=robocache.__version__,
+        library=package_version() or UNKNOWN,
     )
     check_policy_spec(spec.to_json().encode(), "spec")
     return spec
@@ -157,7 +157,7 @@ def _transforms(
         if to_dict is None:
             raise ValueError(
                 f"transforms[{i}]: expected one with to_dict, which the robot can do too "
-                "(robocache.transform.transforms has them), or to be named in training_only, got "
+                "(rc.transforms has them), or to be named in training_only, got "
                 f"{transform!r}"
             )
         found.append(to_dict())

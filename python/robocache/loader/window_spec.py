@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 import torch
 
-from robocache.align import options
+from robocache.core import dtypes
 from robocache.core.display import ShortRepr, short_repr
 from robocache.core.names import Outside
 from robocache.normalization.formulas import Normalization
@@ -123,7 +123,7 @@ class WindowSpec(ShortRepr):
     @property
     def is_copied(self) -> bool:
         """Whether alignment copies its rows as bytes: it computes with five types alone."""
-        return self.torch_dtype not in options.DTYPE_CODES
+        return self.torch_dtype not in dtypes.DTYPE_CODES
 
     @property
     def reaches_ahead(self) -> bool:

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from robocache.align import options as _options
+from robocache.core import dtypes
 from robocache.core.names import Method, Outside
 from robocache.loader.scales import spread
 from robocache.loader.window_spec import TORCH_DTYPES, TYPE_NAMES, Layout, WindowSpec
@@ -364,12 +365,12 @@ def _output(
             f"'float', got {info}"
         )
     wanted = _of(options, "dtype", key)
-    if wanted is not None and wanted not in _options.DTYPE_CODES:
+    if wanted is not None and wanted not in dtypes.DTYPE_CODES:
         raise TypeError(
             f"dtype: {key}: expected float16, bfloat16, float32, float64 or uint8, "
-            f"got {_options.dtype_text(wanted)}"
+            f"got {dtypes.dtype_text(wanted)}"
         )
-    if dtype not in _options.DTYPE_CODES:
+    if dtype not in dtypes.DTYPE_CODES:
         named = isinstance(options.dtype, Mapping) and key in options.dtype
         if wanted is not None and named:
             raise ValueError(f"dtype: {key}: expected none for {info}, which is copied as it is")
@@ -406,7 +407,7 @@ def _check(window: WindowSpec) -> None:
         if window.is_copied and method not in COPIES:
             raise ValueError(
                 f"method: {key}: expected previous or nearest for "
-                f"{_options.dtype_name(window.torch_dtype)} values, got {method!r}"
+                f"{dtypes.dtype_name(window.torch_dtype)} values, got {method!r}"
             )
         if window.channels_first and (method not in ("linear", *COPIES) or len(window.runs) > 1):
             raise ValueError(
@@ -418,7 +419,7 @@ def _check(window: WindowSpec) -> None:
     if window.outside == "nan" and not window.torch_out_dtype.is_floating_point:
         raise ValueError(
             f"outside: {key}: expected hold, zero or extrapolate for "
-            f"{_options.dtype_name(window.torch_out_dtype)} output, got 'nan'"
+            f"{dtypes.dtype_name(window.torch_out_dtype)} output, got 'nan'"
         )
     if "sum" in window.methods and list(window.offsets) != sorted(window.offsets):
         raise ValueError(f"delta_timestamps[{key!r}]: expected ascending offsets for method sum")

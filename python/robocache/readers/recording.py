@@ -64,7 +64,7 @@ class ReadOptions:
     fit: Literal["pad", "crop", "stretch"] = "pad"
     """How an image of another aspect fits `resize`: black borders, cut off, or distorted."""
     topics: tuple[str, ...] | None = None
-    """Streams or topics to read, as :mod:`robocache.core.matching` names them; None: all of them."""
+    """Streams or topics to read, as :mod:`robocache.core.matching` names them; None: all."""
     stamp: Literal["header", "received"] = "header"
     """What the time of a message is: the stamp in its header, or when it was received."""
     time_column: str | None = None
@@ -183,7 +183,7 @@ class Recording(ABC):
         self.path = path
         self.options = options
         self.streams: dict[str, StreamMetadata] = {}
-        """The metadata of the streams, as far as they are known; reading an episode may add some."""
+        """Metadata of the streams, as far as it is known; reading an episode may add some."""
         self.notes: Counter[str] = Counter()
         """What is left out or changed, in words that end before the number, and how often.
 

@@ -2,8 +2,8 @@
 
 Moments are those of chunks, joined by Chan's formula (Chan, Golub, LeVeque: Updating Formulae and
 a Pairwise Algorithm for Computing Sample Variances, 1979). Where a type has few values (images),
-their histogram holds everything, exactly. :mod:`robocache.statistics.quantiles` does the quantiles of
-others.
+their histogram holds everything, exactly. :mod:`robocache.statistics.quantiles` has the quantiles
+of the others.
 """
 
 from __future__ import annotations

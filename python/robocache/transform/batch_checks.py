@@ -15,6 +15,7 @@ from robocache.transform.checks import WIDTHS, form_code
 
 
 def values_of(batch: Mapping[str, Any], key: str) -> Tensor:
+    """The tensor of a key of a batch."""
     if not isinstance(batch, Mapping):
         raise TypeError(f"batch: expected a mapping of tensors, got {type(batch).__name__}")
     if key not in batch:
@@ -57,6 +58,7 @@ def with_steps(key: str, function: Any, x: Tensor, row_key: str, row: Tensor) ->
 
 
 def columns_of(key: str, x: Tensor, at: int, width: int) -> Tensor:
+    """A view of `width` columns of the last axis."""
     if x.size(-1) < at + width:
         raise ValueError(f"{key}: expected [...,{at + width}] or wider, got {list(x.shape)}")
     return x.narrow(-1, at, width)
@@ -88,6 +90,7 @@ def also_padded(batch: Mapping[str, Any], key: str, to: str, step: int) -> dict[
 
 
 def width_of(form: RotationForm) -> int:
+    """How many numbers a rotation has in a form."""
     return WIDTHS[form_code("form", form)]
 
 
@@ -95,16 +98,19 @@ def width_of(form: RotationForm) -> int:
 
 
 def check_key(name: str, key: object) -> None:
+    """Raises TypeError for a key that is no string."""
     if not isinstance(key, str) or not key:
         raise TypeError(f"{name}: expected the name of a key, got {key!r}")
 
 
 def check_int(name: str, value: object) -> None:
+    """Raises TypeError for a value that is no int."""
     if not isinstance(value, int) or isinstance(value, bool):
         raise TypeError(f"{name}: expected an int, got {value!r}")
 
 
 def check_column(name: str, value: int) -> None:
+    """Raises ValueError for a column below 0."""
     check_int(name, value)
     if value < 0:
         raise ValueError(f"{name}: expected a column, 0 or more, got {value}")

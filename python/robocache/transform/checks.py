@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from robocache.align.options import dtype_name
+from robocache.core.dtypes import dtype_name
 from robocache.core.tensor_checks import (
     FLOATS,
     check_dense,

@@ -67,7 +67,7 @@ _convert_delta = library.operator("convert_delta", _fake_convert_delta)
 _convert_delta_backward = library.operator("convert_delta_backward", _fake_convert_delta_backward)
 
 
-# ---- autograd: Functions that are applied only where a gradient is wanted, as in align/ops.py ---------
+# ---- autograd: applied only where a gradient is wanted, as in align/ops.py -----------------------
 
 
 class _Rotation(torch.autograd.Function):

@@ -1,7 +1,7 @@
 """Checks of point clouds.
 
-`check_grid` and `check_voxels` are asked when `check_call` of align/call_checks.py is. For each tensor:
-that it is dense, dtype, shape, device. `validated` looks at the values of offsets.
+`check_grid` and `check_voxels` are called where `check_call` of align/call_checks.py is. For each
+tensor they check layout, dtype, shape and device. `validated` checks the values of offsets.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import NoReturn
 import torch
 from torch import Tensor
 
-from robocache.align import options as _options
 from robocache.align import validation
+from robocache.core import dtypes
 from robocache.core.tensor_checks import (
     FLOATS,
     check_dense,
@@ -64,7 +64,7 @@ def _check_cloud(points: Tensor, features: Tensor | None, offsets: Tensor | None
         refuse_shape("points", "[B,N,3] or [P,3]", points)
     if features is not None:
         check_dense("features", features)
-        if features.dtype not in _options.DTYPES:
+        if features.dtype not in dtypes.DTYPES:
             refuse_dtype("features", "float16, bfloat16, float32, float64 or uint8", features)
         if features.dim() != points.dim() or features.shape[:-1] != points.shape[:-1]:
             of_points = f"P={points.size(0)}"
@@ -95,7 +95,8 @@ def validated(offsets: Tensor, points: Tensor) -> Tensor:
     return offsets
 
 
-# As in align/validation.py: compiled code cannot branch on values, but can call an operator that does.
+# As in align/validation.py: compiled code cannot branch on values, but can call an operator that
+# does.
 @torch.library.custom_op("robocache::validated_offsets", mutates_args=())
 def _validated_copy(offsets: Tensor, points: int) -> Tensor:
     _check_offsets(offsets, points)

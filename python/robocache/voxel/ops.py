@@ -11,7 +11,7 @@ from torch.autograd.function import once_differentiable
 
 from robocache.align import options as _options
 from robocache.align.options import VALUES_DTYPE_SHIFT
-from robocache.core import errors, library
+from robocache.core import dtypes, errors, library
 from robocache.voxel import checks, pytorch
 from robocache.voxel import options as _voxel_options
 from robocache.voxel.options import MAX, MEAN, MIN
@@ -162,7 +162,7 @@ def _values_for_backward(features: Tensor, options: int) -> Tensor | None:
 
 
 def _backward_options(features: Tensor, options: int) -> int:
-    return options | _options.DTYPE_CODES[features.dtype] << VALUES_DTYPE_SHIFT
+    return options | dtypes.DTYPE_CODES[features.dtype] << VALUES_DTYPE_SHIFT
 
 
 def _refuse_second_order(grad: Tensor) -> None:

@@ -1,6 +1,7 @@
 """Options of voxelization as users write them, and as what the operators take.
 
-options    bits 0-3 mode, 8-11 output dtype, 12-15 features dtype (backward only); see align/options.py
+options    bits 0-3 mode, 8-11 output dtype, 12-15 features dtype (backward only), as
+           align/options.py has them
 geometry   the three sizes of a voxel, then the three numbers of the origin
 """
 
@@ -15,8 +16,8 @@ from typing import Any, Protocol
 
 import torch
 
-from robocache.align import options as _options
 from robocache.align.options import MAX_INT64, OUT_DTYPE_SHIFT, number_text, to_float
+from robocache.core import dtypes
 from robocache.core.tensor_checks import check_dense, refuse_gradient, shape_text
 
 OCCUPANCY, COUNT, MEAN, SUM, MAX, MIN = range(6)
@@ -36,9 +37,9 @@ _FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 _OUT_DTYPES = (
     (*_FLOATS, torch.uint8, torch.int32, torch.bool),
     (torch.int32, torch.int64, torch.float32, torch.float64),
-    *[_options.DTYPES] * 4,
+    *[dtypes.DTYPES] * 4,
 )
-_CODES = {dtype: code for code, dtype in enumerate(_options.GRID_DTYPES, 1)}
+_CODES = {dtype: code for code, dtype in enumerate(dtypes.GRID_DTYPES, 1)}
 _DEFAULTS = (
     OCCUPANCY | _CODES[torch.float32] << OUT_DTYPE_SHIFT,
     COUNT | _CODES[torch.int32] << OUT_DTYPE_SHIFT,
@@ -58,7 +59,8 @@ SMALL_GRID = 2**28
 class Array(Protocol):
     """What NumPy's arrays and tensors have in common, for numbers that come in one."""
 
-    def tolist(self) -> Any: ...
+    def tolist(self) -> Any:
+        """The elements as Python numbers."""
 
 
 def pack_mode(mode: object, out_dtype: object) -> int:
@@ -69,8 +71,8 @@ def pack_mode(mode: object, out_dtype: object) -> int:
     if out_dtype is None:
         return _DEFAULTS[code]
     if not isinstance(out_dtype, torch.dtype) or out_dtype not in _OUT_DTYPES[code]:
-        expected = _one_of([_options.dtype_name(dtype) for dtype in _OUT_DTYPES[code]])
-        raise TypeError(f"out_dtype: expected {expected}, got {_options.dtype_text(out_dtype)}")
+        expected = _one_of([dtypes.dtype_name(dtype) for dtype in _OUT_DTYPES[code]])
+        raise TypeError(f"out_dtype: expected {expected}, got {dtypes.dtype_text(out_dtype)}")
     return code | _CODES[out_dtype] << OUT_DTYPE_SHIFT
 
 
@@ -82,6 +84,7 @@ def pack_reduce(reduce: object) -> int:
 
 
 def pack_grid_size(grid_size: object) -> list[int]:
+    """A grid size as three integers."""
     sizes = _three("grid_size", "three integers", grid_size, numbers.Integral)
     if min(sizes) < 1:
         raise ValueError(f"grid_size: expected sizes of at least 1, got {_text(sizes)}")
@@ -179,13 +182,13 @@ def check_room(
     if size > MAX_INT64:
         raise ValueError(
             f"grid_size: expected a grid of less than 2^63 bytes, got {shape} "
-            f"of {_options.dtype_name(dtype)}"
+            f"of {dtypes.dtype_name(dtype)}"
         )
     memory = _memory(device)
     if memory is not None and size > memory:
         raise torch.OutOfMemoryError(
             f"grid_size: expected a grid within the {memory} bytes of memory of {device}, "
-            f"got {size} bytes for {shape} of {_options.dtype_name(dtype)}"
+            f"got {size} bytes for {shape} of {dtypes.dtype_name(dtype)}"
         )
 
 
@@ -203,12 +206,14 @@ def _memory(device: torch.device) -> int | None:
 
 
 def mode_of(options: int) -> int:
+    """The code of the mode in packed options."""
     return options & 15
 
 
 def out_dtype_of(options: int, features: torch.Tensor | None) -> torch.dtype:
+    """The dtype of the grid in packed options."""
     code = (options >> OUT_DTYPE_SHIFT) & 15
     if code:
-        return _options.GRID_DTYPES[code - 1]
+        return dtypes.GRID_DTYPES[code - 1]
     assert features is not None
     return features.dtype

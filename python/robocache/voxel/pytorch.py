@@ -15,6 +15,7 @@ from torch import Tensor
 
 from robocache.align import options as _options
 from robocache.align.pytorch.combine import round_to
+from robocache.core import dtypes
 from robocache.core.tensor_checks import shape_text
 from robocache.voxel import checks
 from robocache.voxel import options as _voxel_options
@@ -256,7 +257,7 @@ def _reduced(
     out_dtype: torch.dtype,
 ) -> Tensor:
     """The features of each slot, [slots,C]; zeros where it has no point."""
-    compute = _options.compute_dtype(features.dtype, out_dtype)
+    compute = dtypes.compute_dtype(features.dtype, out_dtype)
     rows = features.flatten(0, -2).to(compute)
     if mode in (MEAN, SUM):
         zeros = rows.new_zeros(slots + 1, rows.size(-1))

@@ -273,10 +273,7 @@ def voxelize_sparse(
         checks.check_voxels(points, features, offsets)
         offsets = checks.validated(offsets, points)  # the cpu backend always does
     arguments = (points, features, offsets, geometry, options)
-    if is_native:
-        found = ops.sparse(*arguments)
-    else:
-        found = pytorch.voxelize_sparse(*arguments)
+    found = ops.sparse(*arguments) if is_native else pytorch.voxelize_sparse(*arguments)
     coordinates, counts, reduced, point_to_voxel, voxel_offsets, dropped = found
     return SparseVoxels(
         coordinates,

@@ -23,7 +23,7 @@ std::string stream_text(const std::string& name, const std::string& steps,
     "timeline": "time", "steps": )" +
          steps + R"(, "has_axis": true, "causal": )" + causal + R"(, "outside": "hold",
     "max_gap_ns": 20000000, "tolerance_ns": 100000, "mean_window_ns": null, "latency_ns": 3000000,
-    "out_dtype": "F64", "colors_first": false, )" +
+    "out_dtype": "F64", "colours_first": false, )" +
          more + "}";
 }
 

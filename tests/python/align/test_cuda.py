@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from cuda_calls import capture, peak
 from support import Backend, assert_near, assert_same_bits
 
 import robocache as rc
@@ -50,26 +51,6 @@ def test_graph(cuda_backend: Backend) -> None:
         want, want_mask = call()
         assert_same_bits(mask, want_mask)
         assert_same_bits(out, want)
-
-
-class Captured(tuple[Any, ...]):
-    """What a captured call returned, and the graph that computes it again."""
-
-    graph: torch.cuda.CUDAGraph
-
-
-def capture(call: Any) -> Captured:
-    stream = torch.cuda.Stream()
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
-        call()  # outside of the graph first, as torch's documentation asks
-    torch.cuda.current_stream().wait_stream(stream)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        result = call()
-    captured = Captured(result if isinstance(result, tuple) else (result,))
-    captured.graph = graph
-    return captured
 
 
 @pytest.mark.parametrize("method", ["linear", "slerp_wxyz"])
@@ -185,17 +166,6 @@ def test_other_device(cuda_backend: Backend) -> None:
         ValueError, match=re.escape("source_times: expected device cuda:1 like data, got cuda:0")
     ):
         cuda_backend.resample(on_other[0], source, on_other[2])
-
-
-def peak(call: Any) -> int:
-    """Bytes that a call takes at its peak beyond what is there already."""
-    torch.cuda.synchronize()
-    torch.cuda.reset_peak_memory_stats()
-    before = torch.cuda.memory_allocated()
-    result = call()
-    torch.cuda.synchronize()
-    del result
-    return torch.cuda.max_memory_allocated() - before
 
 
 def test_memory(native: Backend) -> None:

@@ -5,36 +5,21 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 import reference
 import torch
+from golden_cases import FOLDER, tensor
 from strategies import FuseCall, StreamCall, expected_fusion
 from support import Backend, assert_near, assert_same_bits
 
 import robocache as rc
 
-FOLDER = Path(__file__).parents[2] / "golden"
 CASES = json.loads((FOLDER / "cases.json").read_text())["cases"]
 FUSIONS = json.loads((FOLDER / "fuse.json").read_text())["cases"]
 by_name = pytest.mark.parametrize("case", CASES, ids=[c["name"] for c in CASES])
 by_fusion = pytest.mark.parametrize("case", FUSIONS, ids=[c["name"] for c in FUSIONS])
-
-
-def tensor(encoded: dict[str, Any] | None) -> torch.Tensor | None:
-    if encoded is None:
-        return None
-    dtype = getattr(torch, encoded["dtype"])
-    data = encoded["data"]
-    if dtype.is_floating_point:
-        return (
-            torch.tensor([float(x) for x in data], dtype=torch.float64)
-            .to(dtype)
-            .reshape(encoded["shape"])
-        )
-    return torch.tensor(data, dtype=dtype).reshape(encoded["shape"])
 
 
 def arguments(case: dict[str, Any]) -> tuple[list[torch.Tensor | None], dict[str, Any]]:

@@ -20,14 +20,9 @@ STREAMS = ("joints", "force", "vision", "gripper", "hand")
 MS = 1_000_000  # ns
 
 
-def load(name: str) -> Any:
-    """A module of the demo."""
-    return importlib.import_module(f"robocache.demo.{name}")
-
-
 @pytest.fixture(scope="module")
 def recording() -> Any:
-    return load("recording")
+    return importlib.import_module("robocache.demo.recording")
 
 
 @pytest.fixture(scope="module", params=[(0, 10.0), (1, 10.0), (2, 23.5)], ids=str)
@@ -233,7 +228,7 @@ def test_demo_names_a_wrong_argument(
 
 def test_the_store_gives_the_recording_back(recording: Any, tmp_path: Path) -> None:
     """The same bits, so that the demo shows what it showed without a store."""
-    storing = load("storing")
+    storing = importlib.import_module("robocache.demo.storing")
     made = recording.make_recording(np.random.default_rng(0))
     for _ in range(2):  # the second run takes the place of the first
         path = storing.write_store(made, tmp_path)
@@ -250,7 +245,7 @@ def test_the_store_gives_the_recording_back(recording: Any, tmp_path: Path) -> N
 
 @pytest.fixture(scope="module")
 def take() -> Any:
-    return load("takes").make_take(np.random.default_rng(4))
+    return importlib.import_module("robocache.demo.takes").make_take(np.random.default_rng(4))
 
 
 def test_a_take_has_four_clocks(recording: Any, take: Any) -> None:
@@ -283,7 +278,7 @@ def test_the_camera_sees_block_and_hand(take: Any) -> None:
 
 def test_a_cut_takes_rows_away(take: Any) -> None:
     begin, end = take.force.times[[1000, 1200]].tolist()
-    rest = load("takes").cut(take.force, begin, end)
+    rest = importlib.import_module("robocache.demo.takes").cut(take.force, begin, end)
     assert len(rest.times) == len(rest.values) == len(rest.received) == 3800
     assert not ((rest.times >= begin) & (rest.times < end)).any()
 
@@ -293,5 +288,7 @@ def test_the_demo_leaves_a_store_of_others_alone(recording: Any, tmp_path: Path)
     with rc.StoreWriter(path) as writer, writer.episode(source="mine") as episode:
         episode.add("a", [0], [[1.0]])
     with pytest.raises(ValueError, match="expected the store of an earlier demo, got another one"):
-        load("storing").write_store(recording.make_recording(np.random.default_rng(0)), tmp_path)
+        importlib.import_module("robocache.demo.storing").write_store(
+            recording.make_recording(np.random.default_rng(0)), tmp_path
+        )
     assert rc.EpisodeStore(path)[0].source == "mine"

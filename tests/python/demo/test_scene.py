@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from support import Backend
-from test_demo import load
 
 
 @pytest.fixture(scope="module")
 def scene() -> Any:
-    return load("scene")
+    return importlib.import_module("robocache.demo.scene")
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +65,7 @@ def test_the_seed_decides(scene: Any, view: Any) -> None:
 
 def test_voxels_of_the_scene(backend: Backend, view: Any) -> None:
     """The demo's numbers do not depend on the backend."""
-    voxels = load("voxels")
+    voxels = importlib.import_module("robocache.demo.voxels")
     points = torch.from_numpy(view.points)
     grid, dropped = backend.voxelize(
         points, voxels.GRID, voxels.SIZE, origin=voxels.ORIGIN, mode="count", return_dropped=True

@@ -150,13 +150,13 @@ SPOILED: list[tuple[Callable[[Any], None], str]] = [
         'streams[0].out_dtype: expected U8, F16, BF16, F32 or F64, got "I32"',
     ),
     (
-        put("streams", 0, "colors_first", value=True),
-        "streams[0].colors_first: expected false for rows that are no images [H,W,C] of U8, or "
+        put("streams", 0, "colours_first", value=True),
+        "streams[0].colours_first: expected false for rows that are no images [H,W,C] of U8, or "
         "not written as floats, got true",
     ),
     (
         put("streams", 3, "normalization", value=None),
-        "streams[3].normalization: expected a normalization with colors_first, got null",
+        "streams[3].normalization: expected a normalization with colours_first, got null",
     ),
     (
         put("streams", 6, "relative", value={"to": "nobody", "columns": [0] * 5}),
@@ -231,7 +231,7 @@ BEYOND_A_SCHEMA = [
         for words in (
             "null with a rate", "each name once", "1 or ", "2^31", "several steps", "the anchor",
             '"rows"', "that sum", "are copied", '"mean"', "got something", "or F64, got "
-            '"I32"', "colors_first", "relative", "concat[", "2^26",
+            '"I32"', "colours_first", "relative", "concat[", "2^26",
             "lists of one length", "that differ", "as beside it", "as to subtract", "fits the end",
         )
     )

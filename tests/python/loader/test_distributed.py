@@ -16,7 +16,7 @@ from loader_stores import write_store
 
 import robocache as rc
 
-TESTS = Path(__file__).parent
+TESTS = Path(__file__).parents[1]
 EXAMPLES = TESTS.parents[1] / "examples"
 
 sys.path.insert(0, str(EXAMPLES))
@@ -34,7 +34,7 @@ def run_job(store: rc.EpisodeStore, folder: Path) -> Path:
         [
             *(sys.executable, "-m", "torch.distributed.run", "--standalone"),
             *("--nproc-per-node", "2", "--max-restarts", "1", "--monitor-interval", "0.1"),
-            *(str(TESTS / "distributed_job.py"), store.path, str(folder)),
+            *(str(TESTS / "helpers/distributed_job.py"), store.path, str(folder)),
         ],
         env=os.environ | {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"},  # as docs/training.md says
         check=True,

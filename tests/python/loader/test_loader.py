@@ -78,7 +78,7 @@ def test_metadata(store: rc.EpisodeStore, device: str) -> None:
 
 
 def test_streams_in_the_place_of_metadata(tmp_path: Path, device: str) -> None:
-    """All of them, so that no tensor of the batch has the memory that metadata would be written to."""
+    """All of them: no tensor of the batch has the memory that metadata would be written to."""
     names = ("index", "episode_index", "frame_index", "task_index", "timestamp_ns", "timestamp")
     with rc.StoreWriter(tmp_path / "store") as writer, writer.episode() as episode:
         for number, name in enumerate(names):

@@ -29,7 +29,7 @@ def run_script(script: str, *arguments: object) -> str:
 
 
 def test_kill_at_random_instants_and_at_every_file_operation(tmp_path: Path) -> None:
-    script = Path(__file__).parent / "store_crash.py"
+    script = Path(__file__).parents[1] / "helpers/store_crash.py"
     run = subprocess.run(
         [sys.executable, script, str(tmp_path), str(SEED)], capture_output=True, text=True
     )

@@ -310,7 +310,7 @@ def test_more_subsets_than_a_shard_has_bits(tmp_path: Path) -> None:
         assert set(episode.subsets) == {f"subset {i}", "all"}
 
 
-# ---- metadata -------------------------------------------------------------------------------------
+# ---- metadata ------------------------------------------------------------------------------------
 
 
 def test_declared_metadata(tmp_path: Path) -> None:

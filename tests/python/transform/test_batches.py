@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from rotations import matrices, poses
 from support import assert_near, assert_same_bits
-from test_transforms import matrices, poses
 
 import robocache as rc
 from robocache.transform.transforms import (

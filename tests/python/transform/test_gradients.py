@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 import torch
+from rotations import FORMS, WIDTHS, poses, rotations
 from support import FLOATS, Backend, assert_near, assert_same_bits
-from test_transforms import FORMS, WIDTHS, poses, rotations
 
 import robocache as rc
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 import torch
+from rotations import poses
 from support import Backend, assert_near, assert_same_bits
-from test_transforms import poses
 from torch._dynamo.testing import CompileCounterWithBackend
 
 import robocache as rc
@@ -97,7 +97,7 @@ def test_transforms_of_torch_func(backend: Backend) -> None:
 
 def test_graph(cuda_backend: Backend) -> None:
     """Captured once with its gradient, replayed with other numbers in the same memory."""
-    from test_cuda import capture
+    from cuda_calls import capture
 
     x, anchor = (t.requires_grad_() for t in inputs(cuda_backend, 5, 9))
 
@@ -130,7 +130,7 @@ def test_bits_of_cpu_and_cuda(native: Backend) -> None:
     """Every form and type, many rows."""
     if native.device != "cuda":
         pytest.skip("needs a GPU beside the CPU")
-    from test_transforms import FORMS, rotations
+    from rotations import FORMS, rotations
 
     for dtype in (torch.float32, torch.float64):
         for source in FORMS:

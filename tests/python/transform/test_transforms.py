@@ -9,22 +9,15 @@ from typing import Any
 
 import pytest
 import torch
+from golden_cases import FOLDER, tensor
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rotations import FORMS, WIDTHS, matrices, poses, rotations
 from support import FLOATS, Backend, assert_near, assert_same_bits, find_backends
-from test_golden import FOLDER, tensor
 
 import robocache as rc
 
 CASES = json.loads((FOLDER / "transforms.json").read_text())["cases"]
-WIDTHS = {
-    "quaternion_xyzw": 4,
-    "quaternion_wxyz": 4,
-    "rotation_vector": 3,
-    "matrix": 9,
-    "rotation_6d": 6,
-}
-FORMS = tuple(WIDTHS)
 
 
 @pytest.fixture(autouse=True)
@@ -35,23 +28,6 @@ def seed() -> None:
 def ulps(dtype: torch.dtype, count: float) -> float:
     """Units in the last place of 1."""
     return count * torch.finfo(dtype).eps
-
-
-def rotations(form: str, *shape: int, dtype: torch.dtype = torch.float64) -> torch.Tensor:
-    """Any rotations, exact up to rounding."""
-    q = torch.randn(*shape, 4, dtype=torch.float64)
-    return rc.convert_rotation(q, "quaternion_xyzw", form, backend="pytorch").to(dtype)  # type: ignore[arg-type]
-
-
-def poses(form: str, *shape: int, dtype: torch.dtype = torch.float64) -> torch.Tensor:
-    position = torch.randn(*shape, 3, dtype=dtype)
-    return torch.cat([position, rotations(form, *shape, dtype=dtype)], -1)
-
-
-def matrices(x: torch.Tensor, form: str) -> torch.Tensor:
-    """[...,9], for comparing rotations whatever the signs of their quaternions."""
-    made: torch.Tensor = rc.convert_rotation(x.double(), form, "matrix", backend="pytorch")  # type: ignore[arg-type]
-    return made
 
 
 # ---- golden cases ------------------------------------------------------------------------------

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 import torch
+from cuda_calls import capture, peak
 from support import CUDA, Backend, assert_near, assert_same_bits, find_backends
-from test_cuda import capture, peak
 
 import robocache as rc
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import torch
 import voxel_reference
+from golden_cases import FOLDER, tensor
 from support import Backend, assert_same_bits
-from test_golden import FOLDER, tensor
 
 CASES = json.loads((FOLDER / "voxels.json").read_text())["cases"]
 DENSE = [case for case in CASES if case["form"] == "dense"]

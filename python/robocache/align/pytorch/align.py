@@ -44,6 +44,7 @@ from robocache.align.pytorch.locate import (
     window_around,
     window_since,
 )
+from robocache.core import dtypes
 
 
 class _Located(NamedTuple):
@@ -103,7 +104,7 @@ def _align_stream(
 ) -> tuple[Tensor, Tensor, Tensor | None]:
     """Values [*shape,D], mask, and age if it is wanted; `shape` is [B,T]."""
     outside = options.outside_of(call.options)
-    compute = options.compute_dtype(stream.values.dtype, out_dtype)
+    compute = dtypes.compute_dtype(stream.values.dtype, out_dtype)
     values, source_valid = stream.values, stream.valid
     source_times, lengths = stream.times, stream.lengths
     if values.size(-2) == 0:  # a row for the gathers to point at; it does not exist either

@@ -70,6 +70,7 @@ def episodes(
     clock_offset: int,
     dtype: torch.dtype,
 ) -> Episodes:
+    """The rows of each batch row of a stream, as far as time goes."""
     times, targets = times.to(dtype), targets.to(dtype)
     if clock_offset != 0:
         if dtype == torch.int64:
@@ -93,6 +94,7 @@ def episodes(
 
 
 def find(episode: Episodes, tolerance: int) -> Rows:
+    """The rows before and after each target."""
     times, targets, lengths = episode
     # The number of rows at or before the target; of equal times the last row becomes lo.
     count = torch.searchsorted(times, targets, right=True)
@@ -126,6 +128,7 @@ def find(episode: Episodes, tolerance: int) -> Rows:
 
 
 def interpolation(rows: Rows, compute: torch.dtype) -> Pair:
+    """Rows and weight of linear interpolation."""
     alone = rows.hit | rows.before | rows.after | rows.nan
     a = torch.where(rows.hit, rows.nearest, rows.lo)
     b = torch.where(alone, a, rows.hi)
@@ -234,6 +237,7 @@ def take(x: Tensor, rows: Tensor, channel_dims: int) -> Tensor:
 
 
 def all_valid(source_valid: Tensor | None, *rows: Tensor) -> Tensor | None:
+    """Whether all of some rows are real; None where every row is."""
     if source_valid is None:
         return None
     valid = take(source_valid, rows[0], 0)

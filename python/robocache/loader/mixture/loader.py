@@ -14,7 +14,7 @@ from robocache.core import config
 from robocache.core.display import ShortRepr, listed
 from robocache.loader.device import on_device
 from robocache.loader.engine import Engine
-from robocache.loader.loader import Loader
+from robocache.loader.loader import Loader, snapshot_arguments
 from robocache.loader.memory.tiers import own_tier
 from robocache.loader.mixture import parts as _parts
 from robocache.loader.mixture.parts import Part, Stream

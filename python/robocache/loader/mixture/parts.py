@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from robocache.align import options
+from robocache.core import dtypes
 from robocache.loader.outputs import DIM_PAD, MixtureOutputs, Writer, check_group
 from robocache.loader.plan import WindowData
 from robocache.loader.window_spec import TYPE_NAMES, WindowSpec
@@ -198,7 +198,7 @@ def _check_alike(key: str, first: tuple[str, WindowSpec], other: tuple[str, Wind
     if len(a.offsets) != len(b.offsets):
         refuse(f"{len(a.offsets)} steps", len(b.offsets))
     if a.out_dtype != b.out_dtype:
-        names = options.dtype_name(a.torch_out_dtype), options.dtype_name(b.torch_out_dtype)
+        names = dtypes.dtype_name(a.torch_out_dtype), dtypes.dtype_name(b.torch_out_dtype)
         is_copied = a.is_copied or b.is_copied
         refuse(*names, _ANOTHER_NAME if is_copied else "dtype= of the loader changes it")
     expected, got = (w.out_shape[1:] if w.has_axis else w.out_shape for w in (a, b))
