@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conversions import robocache
-from test_cli_terminal import on_terminal
+from terminals import on_terminal
 
 import robocache as rc
 from robocache.doctor import Finding
