@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "align/layout_tile.cuh"
 #include "align/lerp_tile.cuh"
 #include "align/plan.h"
-#include "align/layout_tile.cuh"
 #include "align/tiling.cuh"
 #include "core/early_launch.cuh"
 

@@ -9,8 +9,8 @@
 
 #include "fuzz.h"
 #include "robocache/error.h"
-#include "store/manifest.h"
 #include "store/builder.h"
+#include "store/manifest.h"
 
 namespace robocache::testing {
 namespace {

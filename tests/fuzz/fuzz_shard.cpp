@@ -8,9 +8,9 @@
 
 #include "fuzz.h"
 #include "robocache/error.h"
+#include "store/builder.h"
 #include "store/manifest.h"
 #include "store/shard.h"
-#include "store/builder.h"
 
 namespace robocache::testing {
 namespace {

@@ -6,10 +6,10 @@
 #include <limits>
 #include <string>
 
-#include "support/check.h"
 #include "align/engine_test.h"
 #include "align/problem.h"
 #include "align/random_problem.h"
+#include "support/check.h"
 
 namespace robocache::testing {
 namespace {

@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "support/check.h"
 #include "align/engine_test.h"
 #include "align/problem.h"
 #include "align/random_problem.h"
+#include "support/check.h"
 
 namespace robocache::testing {
 namespace {

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "support/error_of.h"
 #include "align/problem.h"
 #include "robocache/align.h"
+#include "support/error_of.h"
 #include "support/tensor.h"
 
 namespace robocache::testing {

@@ -3,11 +3,11 @@
 
 #include <string>
 
-#include "support/check.h"
 #include "align/engine.h"
 #include "align/errors_call.h"
 #include "align/random_problem.h"
 #include "robocache/build_info.h"
+#include "support/check.h"
 #if defined(ROBOCACHE_HAS_CUDA)
 #include <cuda_runtime_api.h>
 #endif

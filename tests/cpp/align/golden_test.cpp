@@ -9,11 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "support/check.h"
 #include "align/engine_test.h"
+#include "align/problem.h"
+#include "support/check.h"
 #include "support/golden.h"
 #include "support/numbers.h"
-#include "align/problem.h"
 
 namespace robocache::testing {
 namespace {

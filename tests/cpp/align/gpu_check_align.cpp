@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "align/engine.h"
-#include "support/gpu_check.h"
-#include "support/numbers.h"
 #include "align/problem.h"
 #include "align/random_problem.h"
+#include "support/gpu_check.h"
+#include "support/numbers.h"
 
 namespace robocache::testing {
 namespace {

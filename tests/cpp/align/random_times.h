@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "support/random.h"
 #include "robocache/align.h"
+#include "support/random.h"
 #include "support/tensor.h"
 
 namespace robocache::testing {

@@ -5,9 +5,9 @@
 #include <cmath>
 #include <limits>
 
-#include "support/numbers.h"
 #include "align/reference_quaternion.h"
 #include "align/reference_rows.h"
+#include "support/numbers.h"
 
 namespace robocache::testing {
 namespace {

@@ -4,10 +4,10 @@
 #include <cstdint>
 #include <vector>
 
-#include "support/numbers.h"
 #include "align/reference.h"
 #include "align/reference_quaternion.h"
 #include "align/reference_rows.h"
+#include "support/numbers.h"
 
 namespace robocache::testing {
 namespace {

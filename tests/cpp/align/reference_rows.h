@@ -10,8 +10,8 @@
 #include <optional>
 #include <vector>
 
-#include "support/numbers.h"
 #include "robocache/align.h"
+#include "support/numbers.h"
 
 namespace robocache::testing::reference {
 

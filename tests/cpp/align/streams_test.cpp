@@ -5,11 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "support/check.h"
 #include "align/engine_test.h"
-#include "support/numbers.h"
 #include "align/problem.h"
 #include "align/random_problem.h"
+#include "support/check.h"
+#include "support/numbers.h"
 
 namespace robocache::testing {
 namespace {

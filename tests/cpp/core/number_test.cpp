@@ -12,8 +12,8 @@
 #endif
 
 #include "align/engine_test.h"
-#include "support/numbers.h"
 #include "align/problem.h"
+#include "support/numbers.h"
 #include "support/random.h"
 
 namespace robocache::testing {

@@ -11,12 +11,12 @@
 #include <utility>
 #include <vector>
 
-#include "support/check.h"
 #include "align/engine.h"
 #include "align/problem.h"
 #include "align/random_problem.h"
 #include "robocache/error.h"
 #include "robocache/execution.h"
+#include "support/check.h"
 #include "support/scratch.h"
 
 namespace robocache::testing {

@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
-#include "store/crc32.h"
 #include "store/builder.h"
+#include "store/crc32.h"
 
 namespace robocache::testing {
 namespace {

@@ -5,9 +5,9 @@
 #include <sstream>
 #include <vector>
 
-#include "support/numbers.h"
 #include "align/random_problem.h"
 #include "align/reference.h"
+#include "support/numbers.h"
 
 namespace robocache::testing {
 namespace {

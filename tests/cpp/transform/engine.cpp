@@ -5,8 +5,8 @@
 #include <stdexcept>
 #include <vector>
 
-#include "support/random.h"
 #include "robocache/build_info.h"
+#include "support/random.h"
 #if defined(ROBOCACHE_HAS_CUDA)
 #include "support/device.h"
 #endif

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "support/error_of.h"
 #include "robocache/build_info.h"
 #include "robocache/voxel.h"
+#include "support/error_of.h"
 #include "support/tensor.h"
 
 namespace robocache::testing {

@@ -4,9 +4,9 @@
 #include <limits>
 #include <string>
 
+#include "align/random_problem.h"
 #include "support/gpu_check.h"
 #include "support/random.h"
-#include "align/random_problem.h"
 #include "voxel/engine.h"
 
 namespace robocache::testing {

@@ -11,8 +11,8 @@
 
 #include "core/cpu_target.h"
 #include "voxel/checks.h"
-#include "voxel/voxelize_cpu_kernels.h"
 #include "voxel/problem.h"
+#include "voxel/voxelize_cpu_kernels.h"
 
 namespace robocache::testing {
 namespace {

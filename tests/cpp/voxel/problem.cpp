@@ -5,9 +5,9 @@
 #include <limits>
 #include <sstream>
 
+#include "align/random_problem.h"
 #include "support/numbers.h"
 #include "support/random.h"
-#include "align/random_problem.h"
 
 namespace robocache::testing {
 namespace {

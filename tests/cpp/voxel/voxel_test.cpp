@@ -9,10 +9,10 @@
 #include <string>
 
 #include "align/engine_test.h"
-#include "support/environment.h"
-#include "support/random.h"
 #include "align/random_problem.h"
 #include "robocache/error.h"
+#include "support/environment.h"
+#include "support/random.h"
 
 namespace robocache::testing {
 namespace {
