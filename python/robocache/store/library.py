@@ -181,6 +181,26 @@ class _Handle:
         weakref.finalize(self, library.robocache_store_close, pointer).atexit = False
 
 
+def _open(path: str) -> _Handle:
+    """Opens a store; once more where a writer has replaced its manifest and files meanwhile."""
+    while True:
+        before = _manifest_state(path)
+        try:
+            return _Handle(path)
+        except StoreError:
+            if _manifest_state(path) == before:
+                raise
+
+
+def _manifest_state(path: str) -> tuple[int, ...] | None:
+    """What tells a manifest from the one that replaces it; None where there is none."""
+    try:
+        found = os.stat(os.path.join(path, "manifest.json"))  # noqa: PTH116, PTH118
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size
+
+
 class _Map:
     """A mapped file as NumPy takes it, read-only. The arrays made of it keep the store open."""
 
@@ -201,7 +221,7 @@ class OpenStore:
         if "\0" in path:  # the system would cut it there
             raise StoreError(f"path: expected the folder of an episode store, got {path!r}")
         self._library = load()
-        self._handle = _Handle(path)
+        self._handle = _open(path)
         self._maps: dict[int, NDArray[np.uint8]] = {}
         self.episodes: int = self._library.robocache_store_episodes(self._handle.pointer)
 

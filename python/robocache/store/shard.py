@@ -14,7 +14,7 @@ import json
 import math
 import struct
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -35,14 +35,33 @@ _CHUNK_BYTES = 1 << 20  # in which finished columns are read again; it should st
 
 
 @dataclass(frozen=True)
-class Shard:
-    """A finished shard that no store has yet. Small, and can be pickled.
+class ShardFile:
+    """A finished file of a shard that is no part of the store yet.
 
     Attributes:
         file: Its temporary name in the store's folder.
         bytes: Its size.
         header_crc32: CRC-32 of its header, with the 8 bytes before it.
         crc32: Of the whole file.
+    """
+
+    file: str
+    bytes: int
+    header_crc32: int
+    crc32: int
+
+    @property
+    def manifest_fields(self) -> dict[str, Any]:
+        """Size and checksums as the manifest has them."""
+        checksums = {"header_crc32": self.header_crc32, "crc32": self.crc32}
+        return {"bytes": self.bytes, **{name: f"{x:08x}" for name, x in checksums.items()}}
+
+
+@dataclass(frozen=True)
+class Shard(ShardFile):
+    """A finished shard that no store has yet. Small, and can be pickled.
+
+    Attributes:
         episodes: How many it holds.
         streams: What it holds of each stream.
         tasks: The names behind the numbers in it.
@@ -51,10 +70,6 @@ class Shard:
         sources: Of each episode, where it comes from; none for a shard of another store.
     """
 
-    file: str
-    bytes: int
-    header_crc32: int
-    crc32: int
     episodes: int
     streams: tuple[StreamEntry, ...]
     tasks: tuple[str, ...]
@@ -341,6 +356,16 @@ def _header(tensors: Iterable[_Tensor], recordings: Sequence[RecordingState | No
             "data_offsets": [end, end + tensor.bytes],
         }
         end += tensor.bytes
+    return header_bytes(entries)
+
+
+def header_bytes(entries: Mapping[str, object], begin: int = 0) -> bytes:
+    """A shard's header and, before it, its length.
+
+    Args:
+        entries: Its JSON: tensors by name.
+        begin: Data begin at a byte that differs from this one by a multiple of 64.
+    """
     text = json.dumps(entries, ensure_ascii=False, separators=(",", ":")).encode()
-    text += b" " * (-(8 + len(text)) % 64)
+    text += b" " * ((begin - 8 - len(text)) % 64)
     return struct.pack("<Q", len(text)) + text

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -31,7 +31,7 @@ from robocache.store.files import (
 )
 from robocache.store.lock import StoreLock
 from robocache.store.manifest import NAME, Manifest, ShardEntry, StatisticsEntry, read_manifest
-from robocache.store.shard import Shard, ShardWriter
+from robocache.store.shard import Shard, ShardFile, ShardWriter
 from robocache.store.streams import (
     Method,
     StreamEntry,
@@ -297,15 +297,57 @@ class StoreWriter:
             for name, new in shard.statistics.items():
                 known = statistics.get(name)
                 statistics[name] = new if known is None else known.merged(new)
+        self._replace(
+            manifest, files, statistics, {n for shard in shards for n in shard.statistics}
+        )
+
+    def replace_shards(
+        self, shards: Mapping[str, ShardFile], statistics: Mapping[str, StreamStatistics]
+    ) -> None:
+        """Puts shards in the place of others with the same episodes, in one step: all or none.
+
+        Args:
+            shards: The new files, in this folder, by the names of those that they replace.
+            statistics: Of the streams whose statistics change with them.
+
+        Raises:
+            StoreError: A file is not there as it was written. The store is as it was.
+            OSError: The disk is full, or the like; the same.
+        """
+        self._check_open()
+        if not shards:
+            return
+        number = _next_number(entry.file for entry in self._manifest.shards)
+        files: dict[Path, str] = {}
+        entries = []
+        for entry in self._manifest.shards:
+            shard = shards.get(entry.file)
+            if shard is not None:
+                path = self._check_file(shard)
+                files[path] = f"shard-{number + len(files):05d}.safetensors"
+                entry = replace(entry, file=files[path], **shard.manifest_fields)
+            entries.append(entry)
+        manifest = replace(self._manifest, shards=tuple(entries))
+        self._replace(manifest, files, {**self._statistics, **statistics}, statistics)
+        for name in shards:
+            (self.path / name).unlink(missing_ok=True)
+
+    def _replace(
+        self,
+        manifest: Manifest,
+        files: dict[Path, str],
+        statistics: dict[str, StreamStatistics],
+        changed: Collection[str],
+    ) -> None:
+        """Puts a manifest, its new files and its statistics, of which some changed, in place."""
         old = manifest.statistics
-        changed = {name for shard in shards for name in shard.statistics}
         summaries = dict(old.streams) if old else {}
         summaries.update(
             (name, statistics[name].summary()) for name in statistics if name in changed
         )
         state = new_file(self.path, state_bytes(statistics))
         # As the newest shard, so that a store does not tell in how many commits it was made.
-        name = manifest.shards[-1].file.replace("shard", "statistics")
+        name = f"statistics-{_next_number(e.file for e in manifest.shards) - 1:05d}.safetensors"
         entry = StatisticsEntry(name, state.bytes, f"{state.crc32:08x}", summaries)
         manifest = replace(manifest, statistics=entry)
         try:
@@ -315,7 +357,7 @@ class StoreWriter:
         if old is not None:
             (self.path / old.file).unlink(missing_ok=True)
 
-    def _check_file(self, shard: Shard) -> Path:
+    def _check_file(self, shard: ShardFile) -> Path:
         path = self.path / shard.file
         if not shard.file.startswith(TEMPORARY) or path.name != shard.file:
             raise StoreError(f"shard: expected a file of {self.path}, got {shard.file!r}")
@@ -341,13 +383,11 @@ class StoreWriter:
             raise StoreError(f"{where}: expected at most {MAX_SUBSETS} subsets in a shard")
         number = _next_number([entry.file for entry in manifest.shards])
         entry = ShardEntry(
-            f"shard-{number:05d}.safetensors",
-            shard.bytes,
-            f"{shard.header_crc32:08x}",
-            f"{shard.crc32:08x}",
-            shard.episodes,
-            tuple(tasks[task] for task in shard.tasks),
-            tuple(subsets[subset] for subset in shard.subsets),
+            file=f"shard-{number:05d}.safetensors",
+            **shard.manifest_fields,
+            episodes=shard.episodes,
+            tasks=tuple(tasks[task] for task in shard.tasks),
+            subsets=tuple(subsets[subset] for subset in shard.subsets),
         )
         return replace(
             manifest,

@@ -68,6 +68,8 @@ def read_header(data: bytes, shard: dict[str, Any]) -> tuple[dict[str, Any], int
     assert f"{zlib.crc32(data[:header_end]):08x}" == shard["header_crc32"]
     assert header_end % 64 == 0
     header = json.loads(data[8:header_end])
+    notes = header.pop("__metadata__", {})
+    assert all(isinstance(text, str) for text in notes.values())
     end = 0
     sizes = {"BOOL": 1, "BF16": 2}
     for name, entry in sorted(header.items(), key=lambda item: item[1]["data_offsets"]):
