@@ -1,4 +1,4 @@
-"""Examples in the README and in docs/ run as they stand; HACKING.md names files that exist."""
+"""Examples in the README and in docs/ run as they stand; links and named files exist."""
 
 from __future__ import annotations
 
@@ -15,10 +15,14 @@ import robocache as rc
 
 ROOT = Path(__file__).parents[3]
 README = ROOT / "README.md"
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
 SESSIONS = [page for page in sorted((ROOT / "docs").glob("*.md")) if "\n>>> " in page.read_text()]
 
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.M | re.S)
-SOURCE = re.compile(r"[\w*./-]+\.(?:py|h|cpp|cu|sh)\b")
+SOURCE = re.compile(r"[\w*./-]+\.(?:py|h|cpp|cuh?|sh)\b")
+FENCED = re.compile(r"^```.*?^```$", re.M | re.S)
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+HEADING = re.compile(r"^#+ (.*)$", re.M)
 PRINTED = re.compile(r"^print\(.*\)  # (.*)$", re.M)
 
 
@@ -52,6 +56,37 @@ def test_files_that_are_named() -> None:
     named = set(SOURCE.findall((ROOT / "HACKING.md").read_text())) - {"Python.h"}
     assert len(named) > 100
     assert {name for name in named if not fnmatch.filter(files, f"*/{name}")} == set()
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors that GitHub makes of a page's headings."""
+    headings = HEADING.findall(FENCED.sub("", page.read_text()))
+    return {re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", "-") for text in headings}
+
+
+def broken_links(page: Path) -> list[str]:
+    """Links of a page to files, and to headings of pages, that do not exist."""
+    broken = []
+    for link in LINK.findall(FENCED.sub("", page.read_text())):
+        path, _, anchor = link.partition("#")
+        target = page.parent / path if path else page
+        if link.startswith("https://"):
+            continue
+        if not target.exists() or (anchor and anchor not in anchors(target)):
+            broken.append(link)
+    return broken
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links(page: Path) -> None:
+    """Each link within the repository leads to a file, and to a heading of it."""
+    assert broken_links(page) == []
+
+
+def test_broken_links_are_reported(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("# A heading: `x`\n[a](#a-heading-x) [b](#gone) [c](gone.md) [d](page.md)\n")
+    assert broken_links(page) == ["#gone", "gone.md"]
 
 
 def test_voxels_in_a_file(tmp_path: Path) -> None:
