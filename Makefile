@@ -191,6 +191,7 @@ lint: $(BUILD)/.tests $(VENV)/.test-packages ## formatters and linters, changing
 	$(BIN)/ruff format --quiet --check $(python_files) || failed=1; \
 	$(BIN)/mypy || failed=1; \
 	$(BIN)/clang-format --dry-run -Werror $(cpp_files) 2>&1 | sed -n 's/:.*error:.*/: make format would change it/p' | uniq || failed=1; \
+	$(BIN)/python tools/style.py || failed=1; \
 	$(BIN)/python tools/tidy.py $(BUILD) $(JOBS) || failed=1; \
 	[[ -z $$failed ]]
 

@@ -11,7 +11,7 @@
 
 namespace robocache::c_api {
 
-/// What a function that can fail returns. `Status` in python/robocache/core/library.py has the same.
+/// Status codes of functions that can fail, as `Status` in python/robocache/core/library.py.
 enum Status : int {
   kOk,
   kValueError,

@@ -1,4 +1,5 @@
-# Decides whether the CUDA backend is built, and enables the language. Sets robocache_has_cuda and robocache_summary.
+# Decides whether to build the CUDA backend, and enables the language. Sets robocache_has_cuda and
+# robocache_summary.
 
 set(robocache_has_cuda FALSE)
 set(robocache_cuda_minimum 13.0)
@@ -11,10 +12,14 @@ if(ROBOCACHE_CUDA)
   if(NOT CMAKE_CUDA_COMPILER)
     set(problem "there is no nvcc that works here (on PATH, in CUDACXX or CMAKE_CUDA_COMPILER)")
   else()
-    execute_process(COMMAND "${CMAKE_CUDA_COMPILER}" --version OUTPUT_VARIABLE nvcc_says ERROR_QUIET)
+    execute_process(
+      COMMAND "${CMAKE_CUDA_COMPILER}" --version
+      OUTPUT_VARIABLE nvcc_says
+      ERROR_QUIET)
     string(REGEX MATCH "release ([0-9]+\\.[0-9]+)" ignored "${nvcc_says}")
     if(CMAKE_MATCH_1 VERSION_LESS robocache_cuda_minimum)
-      set(problem "${CMAKE_CUDA_COMPILER} is CUDA '${CMAKE_MATCH_1}', older than ${robocache_cuda_minimum}")
+      set(problem "${CMAKE_CUDA_COMPILER} is CUDA '${CMAKE_MATCH_1}', older than \
+${robocache_cuda_minimum}")
     else()
       set(robocache_has_cuda TRUE)
     endif()
@@ -27,7 +32,8 @@ if(ROBOCACHE_CUDA)
   endif()
   if(NOT robocache_has_cuda AND NOT ROBOCACHE_CUDA STREQUAL "AUTO")
     message(FATAL_ERROR "ROBOCACHE_CUDA=${ROBOCACHE_CUDA}, but ${problem}. "
-                        "Install CUDA ${robocache_cuda_minimum} or newer, or build the CPU part alone with ROBOCACHE_CUDA=OFF.")
+                        "Install CUDA ${robocache_cuda_minimum} or newer, or build the CPU part "
+                        "alone with ROBOCACHE_CUDA=OFF.")
   endif()
 endif()
 

@@ -7,7 +7,8 @@ set(CMAKE_CUDA_STANDARD 20)
 set(CMAKE_CUDA_STANDARD_REQUIRED ON)
 set(CMAKE_CUDA_EXTENSIONS OFF)
 if(robocache_has_cuda AND NOT DEFINED CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
-  set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20") # CMake before 3.26 does not know that nvcc has it
+  # CMake before 3.26 does not know that nvcc has it.
+  set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
 endif()
 set(CMAKE_CXX_VISIBILITY_PRESET hidden)
 set(CMAKE_CUDA_VISIBILITY_PRESET hidden)
@@ -17,8 +18,8 @@ set(CMAKE_CUDA_SEPARABLE_COMPILATION OFF)
 set(CMAKE_CUDA_RUNTIME_LIBRARY Static)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 
-# Every backend gives the same bits: no contraction into fused multiply-add, on either side. errno is
-# never read; without it the compiler can use the machine's own square root.
+# Every backend gives the same bits: no contraction into fused multiply-add, on either side. errno
+# is never read; without it the compiler can use the machine's own square root.
 set(robocache_host_flags -ffp-contract=off -fno-math-errno)
 set(robocache_warnings -Wall -Wextra)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
@@ -33,7 +34,8 @@ if(robocache_has_cuda)
   list(JOIN robocache_host_flags "," host_flags)
   target_compile_options(
     robocache_flags
-    INTERFACE $<$<COMPILE_LANGUAGE:CUDA>:--fmad=false;--threads=2;-Xfatbin=-compress-all;-Xcompiler=${host_flags},-Wall,-Wextra>
+    INTERFACE
+      $<$<COMPILE_LANGUAGE:CUDA>:--fmad=false;--threads=2;-Xfatbin=-compress-all;-Xcompiler=${host_flags},-Wall,-Wextra>
   )
 endif()
 

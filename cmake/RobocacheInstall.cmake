@@ -20,11 +20,13 @@ install(
   COMPONENT cpp)
 
 configure_package_config_file(
-  "${CMAKE_CURRENT_LIST_DIR}/robocache-config.cmake.in" "${PROJECT_BINARY_DIR}/robocache-config.cmake"
+  "${CMAKE_CURRENT_LIST_DIR}/robocache-config.cmake.in"
+  "${PROJECT_BINARY_DIR}/robocache-config.cmake"
   INSTALL_DESTINATION "${robocache_cmake_dir}")
 write_basic_package_version_file("${PROJECT_BINARY_DIR}/robocache-config-version.cmake"
                                  COMPATIBILITY SameMinorVersion)
 install(
-  FILES "${PROJECT_BINARY_DIR}/robocache-config.cmake" "${PROJECT_BINARY_DIR}/robocache-config-version.cmake"
+  FILES "${PROJECT_BINARY_DIR}/robocache-config.cmake"
+        "${PROJECT_BINARY_DIR}/robocache-config-version.cmake"
   DESTINATION "${robocache_cmake_dir}"
   COMPONENT cpp)

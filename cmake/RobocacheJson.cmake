@@ -1,5 +1,5 @@
 # nlohmann_json, which the store's parser and the tests include: the system's where it is installed
-# (`make` sees to that), else its release is fetched, so that `pip install .` needs nothing beside a compiler.
+# (`make` sees to that), else its release is fetched, so that `pip install .` needs only a compiler.
 
 find_package(nlohmann_json 3.9 QUIET)
 if(NOT nlohmann_json_FOUND)

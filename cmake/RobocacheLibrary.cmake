@@ -1,6 +1,7 @@
 # librobocache: the core, its CPU backend once per instruction set, and the CUDA backend.
 
-configure_file("${CMAKE_CURRENT_LIST_DIR}/version.h.in" "${PROJECT_BINARY_DIR}/include/robocache/version.h" @ONLY)
+configure_file("${CMAKE_CURRENT_LIST_DIR}/version.h.in"
+               "${PROJECT_BINARY_DIR}/include/robocache/version.h" @ONLY)
 
 # First, and the longest before the others: on few cores nothing then waits for them at the end.
 set(robocache_cuda_sources
@@ -65,7 +66,7 @@ add_library(
   src/voxel/voxelize_sparse.cpp
   src/voxel/voxelize_sparse_cpu.cpp)
 add_library(robocache::robocache ALIAS robocache)
-# While the major version is 0, a minor version may break programs that were built on the one before.
+# While the major version is 0, a minor version may break programs built with the previous one.
 set_target_properties(
   robocache
   PROPERTIES VERSION ${PROJECT_VERSION}
@@ -73,7 +74,8 @@ set_target_properties(
              EXPORT_NAME robocache)
 target_include_directories(
   robocache
-  PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/include>
+  PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+         $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/include>
          $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>
   PRIVATE ${PROJECT_SOURCE_DIR}/src)
 # The public headers ask for C++17; the library itself is C++20.
@@ -87,8 +89,8 @@ if(BUILD_SHARED_LIBS)
   target_compile_definitions(robocache PUBLIC ROBOCACHE_SHARED)
 endif()
 
-# One source, once per instruction set: each copy is an object library in a namespace of its own, and
-# the library chooses one when it is loaded.
+# One source, once per instruction set: each copy is an object library in a namespace of its own,
+# and the library chooses one when it is loaded.
 set(robocache_cpu_targets baseline)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
   list(APPEND robocache_cpu_targets avx2 avx512)
@@ -97,9 +99,10 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
       ${robocache_flags_avx2} -mavx512f -mavx512bw -mavx512dq -mavx512vl -mprefer-vector-width=512)
   target_compile_definitions(robocache PRIVATE ROBOCACHE_X86_TARGETS)
 endif()
-# Loops that choose between floating numbers vectorize in GCC only where no one asks which exceptions
-# they raise. Results are the same.
-set_source_files_properties(src/voxel/voxelize_cpu_kernels.cpp PROPERTIES COMPILE_OPTIONS -fno-trapping-math)
+# Loops that choose between floating numbers vectorize in GCC only where no one asks which
+# exceptions they raise. Results are the same.
+set_source_files_properties(src/voxel/voxelize_cpu_kernels.cpp
+                            PROPERTIES COMPILE_OPTIONS -fno-trapping-math)
 # What gains nothing by other instruction sets is compiled for one.
 set_source_files_properties(
   src/live/row_transform.cpp src/live/transform_chain.cpp src/transform/transform_cpu_kernels.cpp
@@ -126,10 +129,10 @@ endif()
 # What build_info() says.
 list(JOIN robocache_cpu_targets " " cpu_targets)
 list(JOIN CMAKE_CUDA_ARCHITECTURES " " cuda_architectures)
-set_source_files_properties(
-  src/core/build_info.cpp
-  src/core/cpu_target.cpp
-  PROPERTIES
-    COMPILE_DEFINITIONS
-    "ROBOCACHE_COMPILER=\"${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}\";ROBOCACHE_CPU_TARGETS=\"${cpu_targets}\";ROBOCACHE_CUDA_VERSION=\"${CMAKE_CUDA_COMPILER_VERSION}\";ROBOCACHE_CUDA_ARCHITECTURES=\"${cuda_architectures}\""
-)
+set(build_info
+    "ROBOCACHE_COMPILER=\"${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}\""
+    "ROBOCACHE_CPU_TARGETS=\"${cpu_targets}\""
+    "ROBOCACHE_CUDA_VERSION=\"${CMAKE_CUDA_COMPILER_VERSION}\""
+    "ROBOCACHE_CUDA_ARCHITECTURES=\"${cuda_architectures}\"")
+set_source_files_properties(src/core/build_info.cpp src/core/cpu_target.cpp
+                            PROPERTIES COMPILE_DEFINITIONS "${build_info}")

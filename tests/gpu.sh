@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# The whole suite on a machine with a GPU, and the GPU's own code under compute-sanitizer. Nothing is
-# installed: PYTHON needs torch, pytest, hypothesis, scipy, pandas and jsonschema, and BUILD is what `make build` and
-# `make cpp-test` left, here or on another machine (its `wheel` and `tests/cpp`).
+# The whole suite on a machine with a GPU, and the GPU's own code under compute-sanitizer. Nothing
+# is installed: PYTHON needs torch, pytest, hypothesis, scipy, pandas and jsonschema, and BUILD is
+# what `make build` and `make cpp-test` left, here or on another machine (its `wheel` and
+# `tests/cpp`).
 #   PYTHON=python3 tests/gpu.sh [BUILD] [-- PYTEST ARGUMENT...]
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -43,18 +44,20 @@ step "Python tests" "$python" -m pytest -p no:cacheprovider tests/python "$@"
 
 packages=$("$python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
 sanitizer=""
-for candidate in "$(command -v compute-sanitizer || true)" {/usr/local/cuda,"$packages/nvidia/cu13"}/bin/compute-sanitizer; do
+for candidate in "$(command -v compute-sanitizer || true)" \
+  {/usr/local/cuda,"$packages/nvidia/cu13"}/bin/compute-sanitizer; do
   if [[ -x $candidate ]]; then
     sanitizer=$candidate
     break
   fi
 done
 if [[ -z $sanitizer ]]; then
-  echo "compute-sanitizer is not here: it is in the CUDA toolkit, and in cuda-toolkit[sanitizer] on PyPI"
+  echo "expected compute-sanitizer: install the CUDA toolkit, or cuda-toolkit[sanitizer] from PyPI"
   failed+=("compute-sanitizer")
 else
   for tool in memcheck racecheck initcheck synccheck; do
-    step "$tool" "$sanitizer" --tool "$tool" --error-exitcode 1 "$build/tests/cpp/robocache_gpu_check"
+    step "$tool" "$sanitizer" --tool "$tool" --error-exitcode 1 \
+      "$build/tests/cpp/robocache_gpu_check"
   done
 fi
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What the Makefile's build is to do about CUDA on this machine: prints CMake definitions, one a line,
-# and says on standard error what it found.
+# What the Makefile's build is to do about CUDA on this machine: prints CMake definitions, one a
+# line, and says on standard error what it found.
 #   detect_cuda.sh AUTO|OFF PYTHON UV
 # AUTO takes an nvcc that is there; where there is a GPU and no nvcc, it installs one from PyPI into
 # PYTHON's environment, which is about 120 MB to fetch.
@@ -19,14 +19,16 @@ cpu_only() {
 [[ $wanted != OFF ]] || cpu_only "CUDA=OFF"
 
 driver="" capabilities=""
-if gpus=$(nvidia-smi --query-gpu=driver_version,compute_cap --format=csv,noheader 2>/dev/null) && [[ $gpus == [0-9]* ]]; then
+if gpus=$(nvidia-smi --query-gpu=driver_version,compute_cap --format=csv,noheader 2>/dev/null) &&
+  [[ $gpus == [0-9]* ]]; then
   driver=$(head -n 1 <<<"$gpus" | cut -d, -f1)
   capabilities=$(cut -d, -f2 <<<"$gpus" | tr -d ' .' | sort -un | paste -sd ';')
   if ((${driver%%.*} < minimum_driver)); then
     cpu_only "the NVIDIA driver is $driver, and CUDA $minimum_cuda needs $minimum_driver or newer"
   fi
   if ((${capabilities%%;*} < oldest_gpu)); then
-    cpu_only "the GPU has compute capability ${capabilities%%;*}, and CUDA $minimum_cuda needs $oldest_gpu (Turing) or newer"
+    cpu_only "the GPU has compute capability ${capabilities%%;*}, and CUDA $minimum_cuda needs" \
+      "$oldest_gpu (Turing) or newer"
   fi
 fi
 
@@ -47,14 +49,16 @@ if [[ -z $nvcc ]]; then
   say "a GPU but no nvcc: taking nvcc $minimum_cuda from PyPI"
   "$uv" pip install -q --python "$python" \
     "cuda-toolkit[nvcc,cudart,cccl]>=$minimum_cuda,<$((minimum_cuda + 1))" >&2
-  nvcc=$("$python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/nvidia/cu$minimum_cuda/bin/nvcc
+  packages=$("$python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+  nvcc=$packages/nvidia/cu$minimum_cuda/bin/nvcc
   [[ -x $nvcc ]] || cpu_only "the nvcc from PyPI is not where it should be ($nvcc)"
 fi
 
 if [[ -n $capabilities ]]; then
   say "building with $nvcc for GPU architecture $capabilities, which is here"
 else
-  say "building with $nvcc for GPU architecture 90, as no GPU is here (make CUDA_ARCHITECTURES=80 names another)"
+  say "building with $nvcc for GPU architecture 90, as no GPU is here" \
+    "(make CUDA_ARCHITECTURES=80 names another)"
 fi
 echo ROBOCACHE_CUDA=ON
 echo "CMAKE_CUDA_COMPILER=$nvcc"

@@ -23,14 +23,15 @@ has() {
     venv) "$python" -c 'import ensurepip, venv' ;;
     gtest) compiles gtest/gtest.h ;;
     json) compiles nlohmann/json.hpp ;;
-    python-headers) "$python" -c 'import os, sysconfig; os.stat(sysconfig.get_path("include") + "/Python.h")' ;;
+    python-headers)
+      "$python" -c 'import os, sysconfig as s; os.stat(s.get_path("include") + "/Python.h")' ;;
     libusb) "$python" -c 'import ctypes; ctypes.CDLL("libusb-1.0.so.0")' ;;
   esac &>/dev/null
 }
 compiles() { c++ -std=c++20 -fsyntax-only -x c++ - <<<"#include <$1>"; }
 
 "$python" -c 'import sys; sys.exit(sys.version_info < (3, 10))' || {
-  echo "robocache: Python 3.10 or newer is needed, and $python is not; make PYTHON=... names another"
+  echo "robocache: expected Python 3.10 or newer, got $python (make PYTHON=... names another)"
   exit 1
 }
 
@@ -51,7 +52,8 @@ apt-get update -qq
 apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 for what in "$@"; do
   has "$what" || {
-    echo "robocache: $(package "$what") is installed and does not help (is $python, or c++, another one than the system's?)"
+    echo "robocache: $(package "$what") is installed and does not help" \
+      "(is $python, or c++, another one than the system's?)"
     exit 1
   }
 done

@@ -1,5 +1,5 @@
-// Moments of channels of floats, of rows that are in the cache: the statistics of all other streams.
-// Part of the C API that python/robocache/store/library.py declares.
+// Moments of channels of floats, of rows that are in the cache: the statistics of all other
+// streams. Part of the C API that python/robocache/store/library.py declares.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -117,8 +117,8 @@ int moments_of(const T* rows, std::int64_t count, std::int64_t channels, const M
 
 extern "C" {
 
-/// Of the finite elements of each of C channels of `count` rows, 1 or more: how many, their mean, the
-/// sum of their squared differences from it, the least and the greatest, each [C].
+/// Of the finite elements of each of C channels of `count` rows, 1 or more: how many, their mean,
+/// the sum of their squared differences from it, the least and the greatest, each [C].
 ROBOCACHE_C_API int robocache_store_moments_f32(const float* rows, std::int64_t count,
                                                 std::int64_t channels, std::int64_t* finite,
                                                 double* mean, double* squares, double* lowest,

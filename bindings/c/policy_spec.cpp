@@ -1,5 +1,5 @@
-// Whether a policy spec is one, as a flat C API, which python/robocache/loader/policy_spec.py declares to
-// ctypes; robocache_store_error() has the message.
+// Whether a policy spec is one, as a flat C API, which python/robocache/loader/policy_spec.py
+// declares to ctypes; robocache_store_error() has the message.
 #include "robocache/policy_spec.h"
 
 #include <cstddef>

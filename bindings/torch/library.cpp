@@ -20,8 +20,8 @@ using robocache::torch_binding::voxelize_dropped;
 using robocache::torch_binding::voxelize_sparse;
 using robocache::torch_binding::voxelize_sparse_backward;
 
-// python/robocache/align/options.py, voxel/options.py and transform/ops.py pack `options`. A string argument leaks in
-// torch 2.11, so names travel as integers.
+// python/robocache/align/options.py, voxel/options.py and transform/ops.py pack `options`. A string
+// argument leaks in torch 2.11, so names travel as integers.
 STABLE_TORCH_LIBRARY(robocache, library) {
   // Optional tensors of streams are in `tensors` where they are there.
   library.def(

@@ -1,8 +1,8 @@
 // The LiveAligner as a flat C API, which python/robocache/live/library.py declares to ctypes.
 //
 // What builds an aligner returns a Status; robocache_live_error() has the message. Everything else
-// that can fail returns a LiveStatus's number. On CUDA the caller makes the device current and gives
-// the stream. Whoever opens an aligner closes it.
+// that can fail returns a LiveStatus's number. On CUDA the caller makes the device current and
+// gives the stream. Whoever opens an aligner closes it.
 #include "robocache/live.h"
 
 #include <cstddef>

@@ -159,8 +159,9 @@ int make_batch(const OpenPlan& open, const RobocacheWindowOutput* outputs,
     }
     robocache::BatchMetadata wanted;
     if (metadata != nullptr) {
-      wanted = {metadata->index,        metadata->episode_index, metadata->frame_index,  metadata->task_index,
-                metadata->timestamp_ns, metadata->timestamp,     metadata->dataset_index};
+      wanted = {metadata->index,        metadata->episode_index, metadata->frame_index,
+                metadata->task_index,   metadata->timestamp_ns,  metadata->timestamp,
+                metadata->dataset_index};
     }
     make(windows.data(), wanted, open.context(cuda_stream));
   });
@@ -218,7 +219,8 @@ ROBOCACHE_C_API int robocache_batch_plan_gather(void* plan, const std::int64_t* 
 
 ROBOCACHE_C_API int robocache_batch_plan_next(void* plan, std::int64_t* state, std::int64_t size,
                                               const RobocacheWindowOutput* outputs,
-                                              const RobocacheBatchMetadata* metadata, void* cuda_stream) {
+                                              const RobocacheBatchMetadata* metadata,
+                                              void* cuda_stream) {
   const OpenPlan& open = *static_cast<OpenPlan*>(plan);
   return make_batch(open, outputs, metadata, cuda_stream,
                     [&](const auto* windows, const auto& wanted, const auto& context) {

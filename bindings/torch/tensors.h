@@ -24,8 +24,8 @@ ConstTensorView view_of(const char* name, const Tensor& tensor);
 /// The same, absent where the tensor is.
 ConstTensorView view_of(const char* name, const std::optional<Tensor>& tensor);
 
-/// The type that a number in an operator's `options` stands for, as python/robocache/align/options.py
-/// counts them; absent for 0.
+/// The type that a number in an operator's `options` stands for, as
+/// python/robocache/align/options.py counts them; absent for 0.
 std::optional<DataType> data_type_of_code(std::int64_t code);
 
 /// On the CPU, on torch's own thread pool.

@@ -1,7 +1,7 @@
-// Plays a recording as a robot would live it: replay_bag STORE [options]; --help lists them.
+// Replays a recording in real time, as on a robot: replay_bag STORE [options]; --help lists them.
 //
-// One thread for each stream pushes its rows at the moment at which they arrived in the recording,
-// and this one asks for windows at the rate of a controller. A second passes in a second, or faster.
+// One thread per stream pushes its rows at their recorded times of arrival, and the main thread
+// queries windows at the rate of a controller, in real time or faster.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -34,8 +34,8 @@ using robocache::LiveStream;
 constexpr std::string_view kUsage =
     R"(usage: replay_bag STORE [--spec FILE] [--episode N] [--rate HZ] [--speed X]
 
-Pushes an episode's rows through producer threads when they arrived, asks for windows at the rate of
-a controller, and prints the newest values, how old they are, what queries cost and what was dropped.
+Pushes an episode's rows through producer threads at their times of arrival, queries windows at the
+rate of a controller, and prints the newest values, their ages, query times and dropped rows.
 
   --spec FILE   the windows of a policy, as loader.spec().save(FILE) wrote them; without it,
                 three steps of every stream

@@ -194,9 +194,9 @@ class ROBOCACHE_API BatchPlan {
   /// Writes the samples `indices` ([size] int64, in the context's memory), in that order.
   /// `outputs`: one for each stream.
   ///
-  /// An index outside [0,A) is an error on the CPU; on CUDA it gives zeros, all padding, and metadata
-  /// of 0 with index -1. Throws ValueError before anything is written, and DeviceError where the
-  /// launch fails. On CUDA this is one launch.
+  /// An index outside [0,A) is an error on the CPU; on CUDA it gives zeros, all padding, and
+  /// metadata of 0 with index -1. Throws ValueError before anything is written, and DeviceError
+  /// where the launch fails. On CUDA this is one launch.
   void gather(const std::int64_t* indices, std::int64_t size, const WindowOutput* outputs,
               const BatchMetadata& metadata, const ExecutionContext& context) const;
 

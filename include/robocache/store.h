@@ -133,8 +133,8 @@ class ROBOCACHE_API EpisodeStore {
   void check_offsets(std::int64_t shard, std::int64_t stream) const;
 
   /// Reads every byte of a shard's file again, and compares with the manifest's checksum; then
-  /// checks all that opening leaves out: offsets, the order of times, flags that are 0 or 1, metadata
-  /// of the episodes. Throws as `check_offsets` does.
+  /// checks all that opening leaves out: offsets, the order of times, flags that are 0 or 1,
+  /// metadata of the episodes. Throws as `check_offsets` does.
   void verify_shard(std::int64_t shard) const;
 
   /// Compares the statistics' file with its checksum, if there is one. A file that a writer has

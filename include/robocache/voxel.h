@@ -136,20 +136,21 @@ ROBOCACHE_API std::size_t voxelize_sparse_workspace_bytes(const PointCloud& clou
 ///     PointCloud cloud;
 ///     cloud.points = array(points, {3, 3});
 ///     const VoxelGeometry geometry{{0.2, 0.2, 0.2}, {0, 0, 0}};
-///     std::vector<double> scratch(voxelize_sparse_workspace_bytes(cloud, geometry, on_cpu()) / 8 + 1);
+///     const std::size_t bytes = voxelize_sparse_workspace_bytes(cloud, geometry, on_cpu());
+///     std::vector<double> scratch(bytes / 8 + 1);
 ///     const Workspace workspace{scratch.data(), scratch.size() * 8};
 ///     std::int64_t voxel_of_point[3], offsets[2];
 ///     const std::int64_t voxels =
-///         voxelize_sparse_index(cloud, geometry, array(voxel_of_point, {3}), array(offsets, {2}), {},
-///                               workspace, on_cpu());
+///         voxelize_sparse_index(cloud, geometry, array(voxel_of_point, {3}), array(offsets, {2}),
+///                               {}, workspace, on_cpu());
 ///     std::vector<std::int32_t> coordinates(voxels * 3), counts(voxels);
 ///     voxelize_sparse_write(cloud, geometry, VoxelMode::kMean, voxels,
-///                           array(coordinates.data(), {voxels, 3}), array(counts.data(), {voxels}), {},
-///                           workspace, on_cpu());
+///                           array(coordinates.data(), {voxels, 3}),
+///                           array(counts.data(), {voxels}), {}, workspace, on_cpu());
 ///     // voxels: (-1,0,0) with 1 point, (1,0,0) with 2
 ///
-/// Finds the voxels that hold points, numbers them in
-/// order of (cloud, x, y, z), and returns how many there are, V.
+/// Finds the voxels that hold points, numbers them in order of (cloud, x, y, z), and returns their
+/// number V.
 ///
 /// `point_to_voxel_out`: int64 [B,N] or [P], contiguous: the voxel of each point, -1 if it was
 /// dropped.

@@ -4,7 +4,8 @@
 //
 //   targets      t0   t1   t2   t3          each has a first row, `record.row`
 //   sorted by row
-//   |--- r-1 ---|--- r ---|--- r+1 ---|     a pair helps two rows; so row r gathers from r - 1 and its own
+//   |--- r-1 ---|--- r ---|--- r+1 ---|     a pair helps two rows; so row r gathers from r - 1
+//                                         and its own
 //
 // A mean or a sum helps any number of rows. There, row r gathers from the first target of the order
 // that reaches it (`begins`) up to the last of its own. What lies between reaches it too, where

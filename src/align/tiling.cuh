@@ -2,12 +2,12 @@
 //
 // A block makes a tile of targets for one stream, in two steps:
 //
-//   1. locate   each thread searches the stream's times for a target, and leaves its rows and weight in
-//               shared memory; so each target is searched for once
+//   1. locate   each thread searches the stream's times for a target, and stores its rows and
+//               weight in shared memory; so each target is searched for once
 //   2. combine  an output row is cut into pieces of 16 bytes; a thread keeps to one column of them,
 //               and walks down the tile
 //
-//                           column 0    column 1    column 2      (a row of 3 pieces: 42 rows at a time)
+//                           column 0    column 1    column 2    (3 pieces a row: 42 rows at once)
 //               target 0    thread 0    thread 1    thread 2
 //               target 1    thread 3    thread 4    thread 5
 //               ...

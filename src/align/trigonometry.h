@@ -1,6 +1,6 @@
-// Sine, cosine and arcsine from +, -, *, / and square roots alone. All of these are rounded alike on
-// every IEEE machine, so that slerp and rotations have the same bits on the CPU and the GPU, which
-// their own libraries do not promise.
+// Sine, cosine and arcsine from +, -, *, / and square roots alone. All of these are rounded alike
+// on every IEEE machine, so that slerp and rotations have the same bits on the CPU and the GPU,
+// which their own libraries do not promise.
 //
 // All are Taylor series about 0, summed by Horner's rule, on ranges on which the terms left out are
 // below half a unit in the last place of 1.

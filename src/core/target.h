@@ -1,8 +1,8 @@
 // Code that several compilers or instruction sets share lives in `namespace robocache::<target>`,
 // where <target> is `cuda` or the name of a CPU instruction set (ROBOCACHE_CPU_TARGET, given by the
-// build). The same source compiled twice thus defines different symbols, and the linker cannot
-// hand an AVX-512 copy of a function to a CPU that lacks it. Code that is compiled several times uses
-// no templates of the standard library, for the same reason.
+// build). The same source compiled twice thus defines different symbols, and the linker cannot hand
+// an AVX-512 copy of a function to a CPU that lacks it. Code that is compiled several times uses no
+// templates of the standard library, for the same reason.
 #pragma once
 
 #if defined(__CUDACC__)

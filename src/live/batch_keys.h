@@ -26,8 +26,8 @@ struct BatchKey {
 /// The keys, in the order of their first streams; `shape` is as `row`. `prefix`: what errors begin
 /// with.
 ///
-/// Throws ValueError for groups of streams that can't stand side by side, and for names that batches
-/// would have twice.
+/// Throws ValueError for groups of streams that can't stand side by side, and for names that
+/// batches would have twice.
 std::vector<BatchKey> batch_keys(const std::vector<LiveStream>& streams,
                                  const std::vector<LiveGroup>& groups,
                                  const std::string& prefix = "");

@@ -48,9 +48,9 @@ class RowBuffer {
   /// The stamp of the row that was taken last; INT64_MIN: none since the last `forget`.
   std::int64_t last_arrived(std::int64_t robot) const { return at(robot).last_arrived; }
 
-  /// Puts a row in its place. If there are as many as the buffer has, it gives up the oldest; or the
-  /// row itself, if it is older than that; or the newest of all, if it is later than now and the
-  /// oldest is one of those that are kept.
+  /// Puts a row in its place. If there are as many as the buffer has, it gives up the oldest; or
+  /// the row itself, if it is older than that; or the newest of all, if it is later than now and
+  /// the oldest is one of those that are kept.
   void insert(std::int64_t robot, std::int64_t time_ns, std::int64_t now_ns, bool is_valid,
               const std::byte* values);
 

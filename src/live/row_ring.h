@@ -42,7 +42,7 @@ class RowRing {
 
   std::size_t row_bytes() const { return row_bytes_; }
 
-  /// The producer's: takes a row of `row_bytes` bytes; false, and nothing done, if there is no room.
+  /// Called by the producer: takes a row of `row_bytes` bytes; false, with no effect, if full.
   bool push(std::int64_t time_ns, const void* values, bool is_valid) {
     const std::uint64_t tail = producer_.tail.load(std::memory_order_relaxed);
     if (tail - producer_.seen_head == rows_) {

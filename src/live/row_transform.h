@@ -12,13 +12,13 @@
 namespace robocache {
 
 /// A transform of one key's rows. Numbers are float64, which holds those of every type; they are
-/// computed in float32 where neither they nor the reference are of float64, and rounded to their type.
+/// computed in float32 if neither they nor the reference are float64, and rounded to their type.
 class RowTransform {
  public:
   virtual ~RowTransform() = default;
 
-  /// A window begins. `type`: of its numbers, and of those of the row that it is relative to, which is
-  /// null for transforms that have none and else outlives the window.
+  /// A window begins. `type`: of its numbers, and of those of the row that it is relative to, which
+  /// is null for transforms that have none and else outlives the window.
   virtual void begin(DataType type, DataType reference_type, const double* reference) = 0;
   /// The next row; `out` is apart from `x`.
   virtual void apply(const double* x, double* out) = 0;

@@ -26,7 +26,7 @@ namespace {
 using store::Value;
 
 constexpr std::int64_t kMostRows = std::int64_t{1} << 31;  // that a step by rows reaches
-constexpr std::int64_t kMostColours = 4;
+constexpr std::int64_t kMaxColors = 4;
 constexpr std::int64_t kMostElements = std::int64_t{1}
                                        << 26;  // of a row: they may have a scale each
 
@@ -120,7 +120,7 @@ void read_output(const Value& stream, LiveStream* read) {
   const Value colours_first = stream.member("colours_first");
   read->channels_first = colours_first.boolean();
   const bool is_image = read->dtype == DataType::kUInt8 && read->shape.size() == 3 &&
-                        read->shape[2] <= kMostColours && is_floating_type(read->out_type);
+                        read->shape[2] <= kMaxColors && is_floating_type(read->out_type);
   if (read->channels_first && !is_image) {
     colours_first.refuse(
         "false for rows that are no images [H,W,C] of U8, or not written as floats");

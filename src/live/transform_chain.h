@@ -41,7 +41,7 @@ class TransformChain {
 
   /// Begins to take back a robot's rows of a key that transforms change, which are of a type.
   void begin_undo(std::size_t key, std::int64_t robot, DataType type);
-  /// The next row, as it was when it was aligned; it is good until the next call. `x`: `shape` numbers.
+  /// The next row as aligned, valid until the next call. `x`: `shape` numbers.
   template <typename Number>
   const double* undo(std::size_t key, const Number* x) {
     const std::int64_t count = keys_[key].shape_elements();

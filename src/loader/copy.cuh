@@ -24,7 +24,8 @@
 namespace robocache::cuda {
 
 constexpr int kCopyBlocksPerSm = 12;
-// Pieces of 16 bytes that a thread sends for at once: of a run, whose addresses are simple, and else.
+// Pieces of 16 bytes that a thread loads at once: of a run, whose addresses are simple, and of
+// other copies.
 constexpr int kRunPiecesAtOnce = 6;
 constexpr int kPartedPiecesAtOnce = 4;
 // What a block makes of a wide row: of one of more than half as many pieces.
@@ -135,8 +136,8 @@ __device__ void copy_rows(const Columns& columns, const CopiedRow* rows, int cou
   }
 }
 
-/// Step 2 of a run: pieces [begin, end) of what lies together in the source as in the output. `from`
-/// is aligned to a part.
+/// Step 2 of a run: pieces [begin, end) of what lies together in the source as in the output.
+/// `from` is aligned to a part.
 template <int kPartBytes>
 __device__ void copy_run(const std::uint8_t* from, int begin, int end, std::uint8_t* out) {
   using Piece = CopiedPiece<kPartBytes>;

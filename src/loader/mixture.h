@@ -1,10 +1,10 @@
-// Drawing from several sets of samples by weight, evaluated at one place at a time, on every backend.
+// Draws samples from several sets by weight, evaluated per position, on every backend.
 //
-// The numbers that decide are splitmix64's: a counter's multiples of kGolden, mixed (Steele, Lea and
-// Flood, "Fast splittable pseudorandom number generators", 2014). The counter is the place in the
-// epoch, so a draw needs no other draw. An anchor is scaled from 64 bits by multiplication (Lemire,
-// "Fast random integer generation in an interval", 2019): of a part of n anchors, one comes more
-// often than another by at most one in 2^64 / n.
+// The numbers that decide are splitmix64's: a counter's multiples of kGolden, mixed (Steele, Lea
+// and Flood, "Fast splittable pseudorandom number generators", 2014). The counter is the place in
+// the epoch, so a draw needs no other draw. An anchor is scaled from 64 bits by multiplication
+// (Lemire, "Fast random integer generation in an interval", 2019): of a part of n anchors, one
+// comes more often than another by at most one in 2^64 / n.
 #pragma once
 
 #include <cstdint>

@@ -109,7 +109,7 @@ Stream aligned_stream(const WindowStream& stream) {
   return aligned;
 }
 
-/// Leaves out what nobody needs where nobody asks for a mask: `valid` says which rows are added, too.
+/// Drops inputs that only a mask needs, for calls without one; means and sums always need `valid`.
 void forget_mask(StreamPlan& align) {
   align.has_max_gap = false;
   if (!(align.row_kinds & (kReadsWindow | kReadsInterval))) align.valid = nullptr;

@@ -1,6 +1,6 @@
 // Windows that are relative to another stream, on the GPU. A tile locates, for each of its samples,
-// the reference beside the targets, and a thread makes the reference's value of its column anew only
-// where its targets come to another sample.
+// the reference beside the targets, and a thread makes the reference's value of its column anew
+// only where its targets come to another sample.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// How a value is made relative to another stream's at the anchor: on every backend, and on the robot,
-// which sees what training saw.
+// How a value is made relative to another stream's at the anchor: on every backend, and on the
+// robot, which sees what training saw.
 #pragma once
 
 #include <cstdint>

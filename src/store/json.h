@@ -66,7 +66,7 @@ class Value {
     const std::string* entry = nullptr;
     std::size_t index = 0;
   };
-  // The longest way is a policy spec's transforms[0].normalization.NAME.subtract, and 8 lists there.
+  // The deepest path is a policy spec's transforms[0].normalization.NAME.subtract[8 times].
   static constexpr std::size_t kMaxSteps = 13;
 
   Value step(const Json* json, const Step& step) const;

@@ -1,6 +1,6 @@
 // Rotations, as quaternions and as matrices, and what they make of poses: for every type of number,
-// dual ones included, on CPU and CUDA. All of it is made of +, -, *, / and square roots, which every
-// IEEE machine rounds alike.
+// dual ones included, on CPU and CUDA. All of it is made of +, -, *, / and square roots, which
+// every IEEE machine rounds alike.
 //
 // Quaternions and rotation vectors compute as unit quaternions, matrices and 6D as matrices. All
 // zeros stand for no rotation in both, and stay that.
@@ -85,9 +85,9 @@ ROBOCACHE_HOST_DEVICE RotationMatrix<Number> matrix_of(const RotationQuaternion<
            two * (xz - yw), two * (yz + xw), ((ww - xx) - yy) + zz}};
 }
 
-/// Upright. Each of the four formulas is good where its own part of the quaternion is large: that of
-/// the largest is taken.
-/// Source: Shepperd, "Quaternion from rotation matrix", Journal of Guidance and Control 1(3), 1978.
+/// Upright. Each of the four formulas is good where its own part of the quaternion is large: that
+/// of the largest is taken. Source: Shepperd, "Quaternion from rotation matrix", Journal of
+/// Guidance and Control 1(3), 1978.
 template <typename Number>
 ROBOCACHE_HOST_DEVICE_CALLED RotationQuaternion<Number> quaternion_of(
     const RotationMatrix<Number>& matrix) {

@@ -44,7 +44,7 @@ ROBOCACHE_HOST_DEVICE Compute slope_of_loss(const ArrayPlan& grad_out, std::int6
   return sum;
 }
 
-// ---- rotations: a piece is one of them -----------------------------------------------------------
+// ---- rotations: a piece is one of them ----------------------------------------------------------
 
 template <typename Compute>
 struct ConvertRotation {
@@ -80,7 +80,7 @@ struct ConvertRotationBackward {
   }
 };
 
-// ---- poses: a piece is one of them ---------------------------------------------------------------
+// ---- poses: a piece is one of them --------------------------------------------------------------
 
 template <typename Compute>
 struct ConvertPose {
@@ -142,7 +142,7 @@ struct ConvertPoseBackward {
   }
 };
 
-// ---- deltas: a piece is one channel of a window, step after step ---------------------------------
+// ---- deltas: a piece is one channel of a window, step after step --------------------------------
 
 /// In seconds, of the step that ends at row `step`.
 template <typename Compute>

@@ -1,8 +1,10 @@
 // What a fuzzer of one parser is made of, and what runs it.
 //
 // LLVMFuzzerTestOneInput is libFuzzer's interface, so that clang's fuzzer runs these files too:
-//   clang++ -std=c++20 -g -O1 -fsanitize=fuzzer,address,undefined -Iinclude -Isrc -Itests/cpp -Ibuild/asan-ubsan/include
-//     tests/fuzz/fuzz_shard.cpp tests/cpp/store/builder.cpp src/store/*.cpp src/core/error.cpp src/core/tensor_view.cpp
+//   clang++ -std=c++20 -g -O1 -fsanitize=fuzzer,address,undefined
+//     -Iinclude -Isrc -Itests/cpp -Ibuild/asan-ubsan/include
+//     tests/fuzz/fuzz_shard.cpp tests/cpp/store/builder.cpp src/store/*.cpp
+//     src/core/error.cpp src/core/tensor_view.cpp
 #pragma once
 
 #include <cstddef>

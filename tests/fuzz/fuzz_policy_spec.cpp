@@ -64,7 +64,8 @@ std::vector<Parts> fuzz_seeds() {
   const std::string of_joints =
       R"({"type": "convert_rotation", "key": "camera", "source": "rotation_vector",
           "target": "quaternion_wxyz", "at": 0},
-         {"type": "normalize", "normalization": {"joints": {"subtract": [1, 2], "multiply": [2, 3]}}},
+         {"type": "normalize",
+          "normalization": {"joints": {"subtract": [1, 2], "multiply": [2, 3]}}},
          {"type": "absolute_to_delta", "key": "joints", "start": "joints", "time_step": 0.5,
           "step": -1},
          {"type": "delta_to_absolute", "key": "joints", "start": "joints", "time_step": null,

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the library, builds examples/cpp against the installed copy and runs it.
-#   test_install.sh CMAKE GENERATOR CXX SOURCE WORK static BUILD [CUDA BIN]   what BUILD has built
-#   test_install.sh CMAKE GENERATOR CXX SOURCE WORK shared                    a shared library, built here
+#   test_install.sh CMAKE GENERATOR CXX SOURCE WORK static BUILD [CUDA BIN]   the library of BUILD
+#   test_install.sh CMAKE GENERATOR CXX SOURCE WORK shared                    builds a shared one
 set -euo pipefail
 
 cmake=$1 generator=$2 cxx=$3 source=$4 work=$5/$6 kind=$6
@@ -15,7 +15,8 @@ fail() {
 }
 # Debug, which compiles fast; that it works is worth knowing too.
 configure() {
-  "$cmake" -G "$generator" -DCMAKE_CXX_COMPILER="$cxx" -DCMAKE_BUILD_TYPE=Debug "$@" >"$work/configure.log" ||
+  "$cmake" -G "$generator" -DCMAKE_CXX_COMPILER="$cxx" -DCMAKE_BUILD_TYPE=Debug "$@" \
+    >"$work/configure.log" ||
     fail "$(cat "$work/configure.log")"
 }
 
@@ -70,7 +71,8 @@ time,a,b,valid
 3,4,50,1
 CSV
 "$program" --help | grep -q -- --rate || fail "--help does not name its options"
-"$example/replay_bag" --help | grep -q -- --speed || fail "replay_bag --help does not name its options"
+"$example/replay_bag" --help | grep -q -- --speed ||
+  fail "replay_bag --help does not name its options"
 
 # expect MESSAGE ARGUMENT...: the program fails, and says so.
 expect() {
@@ -96,7 +98,8 @@ expect "there is no option --hz; --help lists them" "$work/in.csv" "$work/out.cs
 expect "--rate: expected a value after it" "$work/in.csv" "$work/out.csv" --rate
 expect "--rate: expected a number, got '4Hz'" "$work/in.csv" "$work/out.csv" --rate 4Hz
 expect "--rate: expected a number above 0" "$work/in.csv" "$work/out.csv" --rate inf
-expect "--rate: expected less than 1e8 rows of output, got 3e+09" "$work/in.csv" "$work/out.csv" --rate 1e9
+expect "--rate: expected less than 1e8 rows of output, got 3e+09" \
+  "$work/in.csv" "$work/out.csv" --rate 1e9
 expect "expected an input and an output file; --help says more" "$work/in.csv" --rate 4
 expect "max_gap: expected 0 or more, got -1" "$work/in.csv" "$work/out.csv" --rate 4 --max-gap -1
 # Of the files:
@@ -106,12 +109,16 @@ printf 'seconds,a\n0,1\ninf,2\n' >"$work/infinite.csv"
 cp "$work/in.csv" "$work/same.csv"
 expect "$work: expected a file, got a directory" "$work" "$work/out.csv" --rate 4
 expect "$work: expected a file, got a directory" "$work/in.csv" "$work" --rate 4
-expect "same.csv: expected another file than the input, got the same" "$work/same.csv" "$work/./same.csv" --rate 4
+expect "same.csv: expected another file than the input, got the same" \
+  "$work/same.csv" "$work/./same.csv" --rate 4
 cmp "$work/in.csv" "$work/same.csv" || fail "the input was written to"
 expect "nowhere/out.csv: can't be written" "$work/in.csv" "$work/nowhere/out.csv" --rate 4
-expect "alone.csv: expected a time column and at least one more" "$work/alone.csv" "$work/out.csv" --rate 4
-expect "nan.csv:3: seconds: expected a finite time, got 'nan'" "$work/nan.csv" "$work/out.csv" --rate 4
-expect "infinite.csv:3: seconds: expected a finite time, got 'inf'" "$work/infinite.csv" "$work/out.csv" --rate 4
+expect "alone.csv: expected a time column and at least one more" \
+  "$work/alone.csv" "$work/out.csv" --rate 4
+expect "nan.csv:3: seconds: expected a finite time, got 'nan'" \
+  "$work/nan.csv" "$work/out.csv" --rate 4
+expect "infinite.csv:3: seconds: expected a finite time, got 'inf'" \
+  "$work/infinite.csv" "$work/out.csv" --rate 4
 
 # Spaces, empty lines and the line ends of Windows are no errors.
 printf 'time, a\r\n 0 , 1\r\n\r\n1,3\r\n' >"$work/windows.csv"
@@ -134,7 +141,8 @@ add_executable(app main.cpp)
 target_link_libraries(app PRIVATE robocache::robocache)
 CMAKE
 configure -S "$work/readme" -B "$work/readme/build" -DCMAKE_PREFIX_PATH="$prefix.moved"
-"$cmake" --build "$work/readme/build" >"$work/readme/build.log" || fail "$(cat "$work/readme/build.log")"
+"$cmake" --build "$work/readme/build" >"$work/readme/build.log" ||
+  fail "$(cat "$work/readme/build.log")"
 expected=$(sed -n 's|.*std::printf.*;  // ||p' "$work/readme/main.cpp" | sed 's/, /\n/g')
 [[ $("$work/readme/build/app") == "$expected" ]] ||
   fail "README.md: expected '$expected', got '$("$work/readme/build/app")'"

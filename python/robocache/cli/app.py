@@ -1,4 +1,4 @@
-"""What commands there are, and their options.
+"""The commands and their options.
 
 Only this file and `options.py` are loaded for `--help`: what a command needs, its function imports.
 """
@@ -75,7 +75,7 @@ def info(
     ] = 100,
     json: Json = False,
 ) -> None:
-    """What is in a store or a recording: streams, rates, jitter, rows, gaps, size.
+    """Describes a store or a recording: streams, rates, jitter, rows, gaps, size.
 
     Rates, jitter and gaps are measured on at most --episodes episodes, evenly spread.
     """

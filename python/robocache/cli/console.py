@@ -1,4 +1,4 @@
-"""What commands print with: tables and notes on stdout."""
+"""Output of commands: tables and notes on stdout."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ def parse_size(text: str) -> tuple[int, int]:
 
 
 def print_report(report: Conversion) -> None:
-    """What was done, what readers noted, what was skipped."""
+    """Prints the added episodes, the notes of readers, and the skipped sources."""
     console = out()
     formats = ", ".join(f"{count:,} {name}" for name, count in sorted(report.formats.items()))
     source = f"{counted(report.recordings, 'recording')}" + (f" ({formats})" if formats else "")

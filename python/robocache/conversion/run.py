@@ -52,7 +52,7 @@ DIED = "its worker died twice (out of memory? a script that does not guard its s
 
 @dataclass(frozen=True, repr=False)
 class Skipped(ShortRepr):
-    """What was not converted."""
+    """A recording or an episode that was not converted, with the reason."""
 
     source: str
     """A recording, or an episode of one: ``demo.hdf5#demo_3``."""
@@ -61,7 +61,7 @@ class Skipped(ShortRepr):
 
 @dataclass(repr=False)
 class Conversion(ShortRepr):
-    """What :func:`convert` did."""
+    """The report of :func:`convert`."""
 
     destination: Path
     recordings: int = 0
@@ -70,12 +70,12 @@ class Conversion(ShortRepr):
     rows: dict[str, int] = field(default_factory=dict)
     """How many each stream has in these, by its name."""
     bytes: int = 0
-    """Of the shards that were added."""
+    """Bytes of the added shards."""
     already_there: int = 0
     """Episodes that the store had before."""
     skipped: list[Skipped] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    """What readers left out or changed, and how often."""
+    """Notes of readers on what they left out or changed, with counts."""
     proposals: list[str] = field(default_factory=list)
     """Files that overlap in time and may be one take, each with the command that joins them."""
     formats: dict[str, int] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""What a worker of a conversion does: listing a recording, and making shards of its episodes.
+"""Work of a conversion's workers: listing a recording, and writing shards of its episodes.
 
 Both functions run in other processes, on other machines too: what they take and return is small and
 can be pickled. They change nothing but files with temporary names in the store's folder.
@@ -37,7 +37,7 @@ class Listing:
     keys: tuple[str, ...] = ()
     format: str = ""
     notes: Counter[str] = field(default_factory=Counter)
-    """Of opening it."""
+    """Notes of the reader on opening the recording."""
     image_bytes: int | None = None
     """Bytes of its decoded images, where the reader knows them."""
     problem: str | None = None
@@ -58,7 +58,7 @@ class Span:
 
 @dataclass
 class Made:
-    """What became of a group of spans."""
+    """The result of converting a group of spans."""
 
     shards: list[Shard] = field(default_factory=list)
     skipped: list[tuple[str, str]] = field(default_factory=list)
@@ -69,7 +69,7 @@ class Made:
 
 
 def source_of(path: str, key: str) -> str:
-    """What a store says about where an episode comes from."""
+    """The source of an episode, as a store records it."""
     return f"{path}#{key}"
 
 
@@ -174,7 +174,7 @@ class _Opened:
     state: RecordingState
     episodes: dict[str, EpisodeReader]
     notes: Counter[str]
-    """Of opening it."""
+    """Notes of the reader on opening the recording."""
 
 
 _opened: dict[tuple[str, str], _Opened] = {}
@@ -284,7 +284,7 @@ class _Maker:
 
 
 def _reason(error: Exception, *names: str) -> str:
-    """What an error says, without the name that is printed before it."""
+    """The text of an error, without the name that is printed before it."""
     text = " ".join(str(error).split()) or type(error).__name__
     if isinstance(error, MemoryError):
         return "out of memory" + f": {text}" * (text != type(error).__name__)

@@ -1,1 +1,1 @@
-"""What every package uses: the compiled library, settings, backends, errors, names of options."""
+"""Shared by every package: the compiled library, settings, backends, errors, names of options."""

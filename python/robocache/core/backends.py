@@ -65,7 +65,7 @@ def is_native(operation: str, backend: str, first: Tensor, name: str, *more: Ten
 
 
 def _is_named_native(backend: str, first: Tensor, name: str) -> bool:
-    """The same for a backend asked for by name; checks that it fits."""
+    """Whether a backend that is asked for by name is native; checks that it fits."""
     config.check_backend(backend)
     if backend == "pytorch":
         return False

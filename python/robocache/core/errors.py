@@ -1,4 +1,4 @@
-"""What the operators throw, as the exceptions that Python users expect."""
+"""Converts errors of the operators to the exceptions that Python users expect."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CLASSES = {"ValueError": ValueError, "TypeError": TypeError, "RuntimeError": Ru
 def translated(
     error: Exception, operator: Any, arguments: tuple[Any, ...], sizes: Mapping[str, int]
 ) -> Exception | None:
-    """What to raise in place of `error`, which `operator(*arguments)` raised; None: the same.
+    """The exception to raise in place of `error` of `operator(*arguments)`; None: `error` itself.
 
     `sizes` says which of the arguments decide how large the output is.
     """

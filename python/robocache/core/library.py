@@ -20,7 +20,7 @@ FILE_NAME = "librobocache_torch.so"
 
 
 class Status(enum.IntEnum):
-    """What functions of the flat C APIs return: bindings/c_api.h."""
+    """Status codes that functions of the flat C APIs return: bindings/c_api.h."""
 
     OK = 0
     VALUE_ERROR = 1
@@ -33,7 +33,7 @@ class Status(enum.IntEnum):
 
 @dataclass(frozen=True)
 class BuildInfo:
-    """What the compiled library is made of."""
+    """Version and build configuration of the compiled library."""
 
     version: str
     """The library's version."""
@@ -129,7 +129,7 @@ def operator(name: str, fake: Callable[..., Any]) -> Any:
 
 @functools.cache
 def build_info() -> BuildInfo:
-    """What the compiled library is made of: version, CUDA, compiler, instruction sets.
+    """The compiled library's version, CUDA version, compiler and instruction sets.
 
     Raises:
         ImportError: If the library is missing or does not load.

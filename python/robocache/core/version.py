@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import metadata
 
 UNKNOWN = "0+unknown"
-"""What a source tree that was never installed has for a version."""
+"""The version of a source tree that was never installed."""
 
 
 def package_version() -> str | None:

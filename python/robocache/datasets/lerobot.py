@@ -36,7 +36,7 @@ Offsets = Mapping[str, Sequence[float] | None]
 
 
 class _Feature(NamedTuple):
-    """What becomes of a window, to be what LeRobot has."""
+    """The conversion of a window to LeRobot's format."""
 
     is_scalar: bool  # a feature of shape (1,) is a number
     drops_axis: bool  # a video key with one offset has no axis of steps

@@ -1,1 +1,1 @@
-"""What `robocache demo` runs. It reads as an example of the library: start at run.py."""
+"""The program behind `robocache demo`, an example of the library: start at run.py."""

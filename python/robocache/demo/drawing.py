@@ -37,7 +37,7 @@ class Panel:
 
 
 def choose_panels(episode: Recording, aligned: Sequence[Aligned], targets: Times) -> list[Panel]:
-    """What to show of each stream, and the moment worth a closer look. In the order of PLANS."""
+    """The channel to draw of each stream, and the span to enlarge, in the order of PLANS."""
 
     def seconds(times: Times) -> Floats:
         return (times - episode.start_ns) / 1e9
@@ -45,7 +45,7 @@ def choose_panels(episode: Recording, aligned: Sequence[Aligned], targets: Times
     t = seconds(targets)
 
     def jump(item: Aligned, channel: int) -> float:
-        """Of the largest jumps between two rows, the one where plain linear does most harm."""
+        """Time, in s, of the large jump at which plain linear interpolation errs most."""
         source_t, values = seconds(item.source.times), item.source.values[:, channel]
         sizes = np.abs(np.diff(values))
         rows = np.flatnonzero(sizes > 0.7 * sizes.max())

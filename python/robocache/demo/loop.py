@@ -49,7 +49,7 @@ EVERY = 10  # rows of joints: the policy is asked at 50 Hz
 
 @dataclass(frozen=True)
 class Driven:
-    """What the robot saw of a take, and did, each time that its policy was asked: Q times."""
+    """Observations and actions of the robot at each of the Q queries of its policy in a take."""
 
     times: Times  # [Q] ns
     live: Mapping[str, Tensor]  # what the aligner gave
@@ -61,7 +61,7 @@ class Driven:
 
 @dataclass(frozen=True)
 class Result:
-    """What there is to draw."""
+    """The data of the figure."""
 
     losses: list[float]
     takes: list[Take]

@@ -81,7 +81,7 @@ def _draw_masks(axis: Axes, result: Result, start: int) -> None:
 
 
 def _draw_commands(axis: Axes, result: Result, start: int) -> None:
-    """What the policy commands, undone to angles, over what was recorded."""
+    """Draws the policy's commands, converted back to angles, over the recorded ones."""
     driven = result.driven
     t = (driven.times - start) / 1e9 + WINDOWS["action"][_AHEAD]
     shown = driven.is_recorded[:, _AHEAD]

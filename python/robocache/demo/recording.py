@@ -40,7 +40,7 @@ VISION_CHANNELS = 64
 
 @dataclass(frozen=True)
 class Stream:
-    """What one sensor wrote: `values[i]` belongs to the instant `times[i]`."""
+    """The rows of one sensor: `values[i]` was measured at `times[i]`."""
 
     values: NDArray[np.floating]  # [N,D], in the unit that Recording names
     times: Times  # [N] ns, ascending
@@ -163,7 +163,7 @@ def hand_pose(angles: Floats) -> tuple[Floats, Floats]:
 
 
 def force_on_hand(t: Floats, angles_at: Callable[[Floats], Floats] = joint_angles) -> Floats:
-    """What a perfect sensor reads, tared with the empty hand: [N] s -> [N,3] N, hand's frame.
+    """Force at a perfect sensor, tared with the empty hand: [N] s -> [N,3] N, hand's frame.
 
     `angles_at`: the arm's true angles at these times.
     """
@@ -192,7 +192,7 @@ def force_on_hand(t: Floats, angles_at: Callable[[Floats], Floats] = joint_angle
 
 
 def wrap(angle: Floats) -> Floats:
-    """The same angle in (-pi, pi]."""
+    """Wraps an angle into (-pi, pi]."""
     wrapped: Floats = -(np.mod(-angle + np.pi, 2 * np.pi) - np.pi)
     return wrapped
 

@@ -1,4 +1,4 @@
-"""What the parts of the demo print with, and time with."""
+"""Printing and timing for the parts of the demo."""
 
 import math
 import time
@@ -41,7 +41,7 @@ def problem_with(backend: Backend, device: torch.device) -> str | None:
 
 
 def backends_for(device: torch.device) -> list[Backend]:
-    """Those that work on a device: plain torch, and the library's own."""
+    """The backends that work on a device: plain torch, and the library's own."""
     native: Backend = "cuda" if device.type == "cuda" else "cpu"
     both: tuple[Backend, ...] = ("pytorch", native)
     return [backend for backend in both if problem_with(backend, device) is None]

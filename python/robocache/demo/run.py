@@ -144,7 +144,7 @@ def usual_torch_code(
 
 
 def describe_backends(device: torch.device) -> str:
-    """What this build has and this machine can use, in one line."""
+    """The backends of this build that this machine can use, in one line."""
     info = rc.build_info()
     if not info.cuda:
         cuda = "no cuda (built without it)"

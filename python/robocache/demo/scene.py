@@ -79,7 +79,7 @@ THINGS: list[Box | Ball | Cylinder] = [
 
 @dataclass(frozen=True)
 class Scene:
-    """What the camera gives: a point and a color for each of P pixels."""
+    """The camera's output: a point and a color for each of P pixels."""
 
     points: NDArray[np.float32]  # [P,3]; NaN where a pixel has no depth
     colors: NDArray[np.float32]  # [P,3], red, green and blue in [0,1]

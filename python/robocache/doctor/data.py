@@ -43,7 +43,7 @@ class EpisodeData(Protocol):
 
     @property
     def task(self) -> str | None:
-        """What the robot was to do."""
+        """The task of the robot, in words."""
 
     def load(self) -> list[Series]:
         """Its streams that have rows."""
@@ -61,7 +61,7 @@ class Data:
     """``"episode store"``, or the name of the recording's format."""
     episodes: Sequence[EpisodeData]
     notes: Counter[str]
-    """What a reader left out or changed; reading episodes adds to it."""
+    """Notes of the reader on what it left out or changed; reading episodes adds to them."""
     store: EpisodeStore | None
 
 

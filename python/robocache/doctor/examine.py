@@ -32,7 +32,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(repr=False)
 class Diagnosis(ShortRepr):
-    """What the doctor found."""
+    """The findings of the data doctor."""
 
     path: Path
     format: str
@@ -154,7 +154,7 @@ def _unreadable(index: int, error: ValueError) -> Finding:
 
 
 class _Together:
-    """What is known of all episodes so far."""
+    """Data of all episodes examined so far."""
 
     def __init__(self) -> None:
         self.lengths: list[int | None] = []

@@ -1,4 +1,4 @@
-"""What the data doctor looks at, and what it says: a stream of an episode, and a finding."""
+"""The data doctor's input and output: a stream of an episode, and a finding."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Metadata(Protocol):
 
     @property
     def units(self) -> str | None:
-        """Of the values."""
+        """Units of the values."""
 
     @property
     def channels(self) -> Sequence[str] | None:
@@ -57,7 +57,7 @@ class Series:
     """[n], which rows are real."""
     is_image: bool = False
     shape: tuple[int, ...] | None = None
-    """Of one row as it was recorded; None: [D]."""
+    """Shape of one row as it was recorded; None: [D]."""
 
     @property
     def steps(self) -> Times:
@@ -90,9 +90,9 @@ class Finding(ShortRepr):
     severity: Severity
     """``"error"``: wrong as it is; ``"warning"``: likely to hurt; ``"info"``: good to know."""
     text: str
-    """What was found."""
+    """The finding in words."""
     advice: str
-    """What to do about it."""
+    """The remedy."""
     stream: str | None = None
     time_ns: int | None = None
     """Where it was first seen."""

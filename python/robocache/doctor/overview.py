@@ -1,4 +1,4 @@
-"""What is in a store or a recording: streams, rates, rows, gaps."""
+"""Describes a store or a recording: streams, rates, rows, gaps."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ class StreamOverview:
     name: str
     dtype: str
     shape: tuple[int, ...]
-    """Of one row."""
+    """Shape of one row."""
     method: str | list[tuple[str, int]] | None
-    """What alignment uses by default."""
+    """The default method of alignment."""
     units: str | None
     channels: tuple[str, ...] | None
     timeline: str
     """``"rows"``: the times were made from the rate."""
     nominal_hz: float | None
-    """What the recording says."""
+    """The rate that the recording states."""
     measured_hz: float | None = None
     """The median of the episodes'."""
     jitter_ms: float | None = None
     """The standard deviation of the intervals between rows, gaps left out."""
     rows: int = 0
-    """Of a store: in all episodes. Else: in those that were measured."""
+    """Rows in all episodes of a store; else in the measured episodes."""
     episodes: int = 0
-    """Of those measured, how many have rows of it."""
+    """The number of measured episodes with rows of this stream."""
     gaps: int = 0
     """Intervals of more than 3 usual ones."""
     longest_gap_s: float | None = None
@@ -55,7 +55,7 @@ class StreamOverview:
 
 @dataclass
 class Overview:
-    """What `robocache info` prints."""
+    """The data that `robocache info` prints."""
 
     path: Path
     format: str
@@ -64,7 +64,7 @@ class Overview:
     measured: int
     """How many episodes were read for this."""
     duration_s: float
-    """Of a store: of all episodes. Else: of those that were measured."""
+    """Duration of all episodes of a store; else of the measured episodes."""
     tasks: dict[str, int]
     """Each task, and in how many episodes it is."""
     streams: list[StreamOverview] = field(default_factory=list)

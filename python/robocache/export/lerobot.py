@@ -435,7 +435,7 @@ def _write_json(path: Path, value: Any) -> None:
 
 
 def _finite(value: Any) -> Any:
-    """The same with 0 for each number that is not finite."""
+    """A copy with 0 in place of each number that is not finite."""
     if isinstance(value, dict):
         return {key: _finite(item) for key, item in value.items()}
     if isinstance(value, list):

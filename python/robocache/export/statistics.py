@@ -17,7 +17,7 @@ WHITE = 255.0  # pixels are shares of it in LeRobot's statistics
 
 
 class FeatureStatistics:
-    """Of the frames of a feature, added in pieces."""
+    """Statistics of the frames of a feature, added in pieces."""
 
     def __init__(self, is_image: bool) -> None:
         self._is_image = is_image

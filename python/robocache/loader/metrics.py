@@ -11,14 +11,14 @@ from robocache.loader import stats
 
 @dataclass(frozen=True, repr=False)
 class Metrics(ShortRepr):
-    """What this process has called so far."""
+    """Counters of this process: operator calls, fallbacks and loaders."""
 
     calls: dict[str, dict[str, int]]
     """How often each operation was called, by the backend that it took."""
     fallbacks: dict[str, int]
     """How often ``"auto"`` took the pytorch backend in place of the library's own, by reason."""
     loaders: dict[str, stats.LoaderStats]
-    """What loaders made and hold, by name: those of one name together. Their counts stay when
+    """Statistics of loaders, by name, summed over loaders of one name. Their counts stay when
     they are gone."""
 
 

@@ -1,4 +1,4 @@
-"""What :func:`robocache.metrics` counts, for Prometheus."""
+"""The counters of :func:`robocache.metrics`, for Prometheus."""
 
 from __future__ import annotations
 

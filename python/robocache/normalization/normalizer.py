@@ -150,7 +150,7 @@ class Normalizer:
 
     @staticmethod
     def from_loader(loader: Loader) -> Normalizer:
-        """What a loader does to its batches: :meth:`inverse` of it gives them without.
+        """The normalizer that a loader applies to its batches, so that :meth:`inverse` undoes it.
 
         Streams that stand side by side (`concat`) are one key, as in the batch.
 
@@ -379,7 +379,7 @@ def _widest(given: object) -> tuple[int, ...]:
 
 
 def _of_ones(scale: Normalization) -> Normalization:
-    """Of pictures from 0 to 1, from that of their bytes."""
+    """The scale of pictures from 0 to 1, from that of their bytes."""
     return Normalization(scale.subtract / 255, scale.multiply * 255)
 
 

@@ -153,7 +153,7 @@ def vector(name: str, value: Any) -> NDArray[np.float64]:
 
 
 def array(name: str, value: Any) -> NDArray[np.float64]:
-    """The same with the axes that they have."""
+    """Numbers as a float64 array with all of their axes."""
     try:
         numbers = np.asarray(value)
     except (RuntimeError, TypeError, ValueError):  # ragged, or a tensor that NumPy can't see

@@ -149,7 +149,7 @@ class Quantiles:
     def from_tensors(
         channels: int, dtype: np.dtype[Any], tensors: Mapping[str, Array]
     ) -> Quantiles:
-        """The same from its state."""
+        """Restores quantiles from their state."""
         result = Quantiles(channels, dtype)
         if "rows" in tensors:
             rows = tensors["rows"]

@@ -26,7 +26,7 @@ _TOP_VALUES, _LEAST_VALUES = 2048, 16  # of a level at most, which is a rank err
 
 
 class Sketch:
-    """Of channels that have equally many values.
+    """A sketch of channels with the same number of values.
 
     Args:
         levels: [C, n] each, in which a value of `levels[l]` stands for 2**l. The arrays are never

@@ -180,7 +180,7 @@ class StreamStatistics:
     def from_tensors(
         dtype: str, shape: tuple[int, ...], tensors: Mapping[str, Array]
     ) -> StreamStatistics:
-        """The same from its state.
+        """Restores statistics from their state.
 
         Raises:
             ValueError: `<tensor>: expected ..., got ...`: they are not the state of such a stream.

@@ -14,7 +14,7 @@
 namespace robocache::testing {
 namespace {
 
-/// Arguments that are right until something is changed: a state, images, and actions relative to it.
+/// Valid arguments for tests to spoil: a state, images, and actions relative to the state.
 struct Call {
   std::vector<LiveStream> streams = std::vector<LiveStream>(3);
   LiveOptions options;

@@ -1,6 +1,6 @@
 // The LiveAligner against the loader on a recording of the same rows, bit for bit, and every count
-// of what went wrong on the way. A failure names its seed; `random_live_problem(seed)` makes the same
-// problem again.
+// of what went wrong on the way. A failure names its seed; `random_live_problem(seed)` makes the
+// same problem again.
 #include <gtest/gtest.h>
 
 #include <cstdint>

@@ -41,7 +41,8 @@ std::string spec_text() {
          joints + ", " + action +
          R"(], "concat": {"obs": ["joints"]}, "transforms": [
     {"type": "absolute_to_delta", "key": "action", "start": "obs", "time_step": 0.5, "step": 1},
-    {"type": "normalize", "normalization": {"action": {"subtract": [1, 2], "multiply": [4, 8]}}}]})";
+    {"type": "normalize",
+     "normalization": {"action": {"subtract": [1, 2], "multiply": [4, 8]}}}]})";
 }
 
 TEST(PolicySpec, SaysWhatTheFileSays) {

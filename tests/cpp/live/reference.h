@@ -1,5 +1,5 @@
-// What a LiveAligner is to answer: what the loader makes of a recording of the rows that have come by
-// then.
+// What a LiveAligner is to answer: what the loader makes of a recording of the rows that have come
+// by then.
 #pragma once
 
 #include <cstdint>

@@ -95,7 +95,8 @@ Json example_manifest(const std::vector<std::string>& shards) {
       {"name": "flag", "dtype": "BOOL", "shape": [], "method": "previous",
        "units": null, "channels": null, "rate": null, "timeline": "time", "source": null}],
     "tasks": ["pick", "place"], "subsets": ["train"], "shards": [],
-    "statistics": {"file": "statistics-00003.safetensors", "bytes": 9, "crc32": "cbf43926", "streams": {
+    "statistics": {"file": "statistics-00003.safetensors", "bytes": 9, "crc32": "cbf43926",
+     "streams": {
       "action": {"count": [3, 3], "mean": [2, null], "std": [1.5, 1], "min": [0, 1], "max": [4, 5],
                  "quantiles": {"0.5": [2, 3], "0.99": [4, 5]}, "exact_quantiles": true}}}})");
   for (const std::string& bytes : shards) {

@@ -1,7 +1,7 @@
-// Every CUDA kernel on small data, compared with the CPU backend or the reference: a program of a few seconds for
-// compute-sanitizer, which tests/gpu.sh runs it under. Bad input that CUDA does not look at,
-// lengths out of range, times and offsets in any order, must stay within bounds; what it gives is
-// not compared.
+// Every CUDA kernel on small data, compared with the CPU backend or the reference: a program of a
+// few seconds for compute-sanitizer, which tests/gpu.sh runs it under. Bad input that CUDA does not
+// look at, lengths out of range, times and offsets in any order, must stay within bounds; what it
+// gives is not compared.
 #include "support/gpu_check.h"
 
 #include <cmath>
