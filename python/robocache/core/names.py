@@ -6,11 +6,12 @@ Functions check them again as they run.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 MethodName: TypeAlias = Literal[
     "linear", "previous", "nearest", "slerp_xyzw", "slerp_wxyz", "angle", "mean", "sum"
 ]
+METHODS: tuple[MethodName, ...] = get_args(MethodName)
 # The pairs of a layout hold any string: a list that is made before the call is inferred so.
 Method: TypeAlias = MethodName | Sequence[tuple[str, int]]
 Outside: TypeAlias = Literal["hold", "zero", "nan", "extrapolate"]

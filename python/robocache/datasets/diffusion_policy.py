@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from robocache.core.progress import Update
 from robocache.datasets.converted import PathLike, converted, data_set
 from robocache.loader.foreign_options import refuse_foreign
-from robocache.loader.memory.residency import FileRows
+from robocache.loader.memory.file_rows import FileRows
 from robocache.loader.sampling.anchors import ANCHOR
 from robocache.loader.sampling.sampler import check_integer
 from robocache.readers import ReadOptions

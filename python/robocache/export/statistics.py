@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from robocache.statistics.summary import StreamStatistics
 from robocache.store.dtypes import stored
+from robocache.store.statistics import StreamStatistics
 
 # LeRobot's names of quantiles.
 QUANTILES = {"0.01": "q01", "0.1": "q10", "0.5": "q50", "0.9": "q90", "0.99": "q99"}

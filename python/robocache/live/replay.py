@@ -18,7 +18,7 @@ from robocache.core.display import ShortRepr
 from robocache.core.progress import Update, progress_bar
 from robocache.live.aligner import LiveAligner
 from robocache.loader.loader import Loader
-from robocache.loader.memory.residency import find_rows
+from robocache.loader.memory.file_rows import find_rows
 from robocache.loader.policy_spec import PolicySpec
 from robocache.loader.relative import Relative
 from robocache.loader.window_spec import TORCH_DTYPES, WindowSpec

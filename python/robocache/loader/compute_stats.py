@@ -16,8 +16,8 @@ from robocache.loader.sampling.sampler import check_integer
 from robocache.loader.scales import scales_of_batches
 from robocache.loader.window_spec import TORCH_DTYPES, WindowSpec
 from robocache.normalization.window_statistics import WindowStatistics
-from robocache.statistics.summary import StreamStatistics
 from robocache.store.dtypes import stored
+from robocache.store.statistics import StreamStatistics
 from robocache.store.stream_info import MAX_COLORS, StatisticsSummary, summary_of
 from robocache.transform.transforms import Transform
 

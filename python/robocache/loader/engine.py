@@ -10,8 +10,8 @@ from torch import Tensor
 
 from robocache.loader.indices import check_indices
 from robocache.loader.memory.disk import DiskWindows, disk_windows
+from robocache.loader.memory.file_rows import FileRows
 from robocache.loader.memory.prefetch import Prefetcher
-from robocache.loader.memory.residency import FileRows
 from robocache.loader.memory.tiers import Wanted, parse_budget, place
 from robocache.loader.outputs import Batch, Outputs
 from robocache.loader.plan import BatchPlan

@@ -25,7 +25,7 @@ from robocache.loader import windows as _windows
 from robocache.loader.dataset import Dataset
 from robocache.loader.engine import Engine, make_engine
 from robocache.loader.foreign_options import refuse_data_loader, refuse_foreign
-from robocache.loader.memory.residency import find_rows
+from robocache.loader.memory.file_rows import find_rows
 from robocache.loader.memory.tiers import Budget, Wanted
 from robocache.loader.mixture.mixture import FromLoaders
 from robocache.loader.outputs import Batch, check_concat, check_names

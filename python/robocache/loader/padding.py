@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from robocache.loader.memory.residency import FileRows
+from robocache.loader.memory.file_rows import FileRows
 from robocache.loader.padding_samples import LookedAt, Seen, in_chunks, spread_evenly
 from robocache.loader.summary import LoaderSummary, period_of, summarize
 from robocache.loader.window_spec import WindowSpec

@@ -12,7 +12,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from robocache.loader.memory.residency import FileRows, ResidentStream
+from robocache.loader.memory.file_rows import FileRows
+from robocache.loader.memory.residency import ResidentStream
 from robocache.loader.plan import BatchPlan, WindowData, WindowOutput
 from robocache.loader.samples import window_data
 from robocache.loader.sampling.sampler import Order

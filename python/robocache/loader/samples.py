@@ -15,8 +15,9 @@ from torch import Tensor
 from robocache.core import dtypes
 from robocache.core.display import byte_count
 from robocache.loader.device import on_device
-from robocache.loader.memory import residency
-from robocache.loader.memory.residency import FileRows, ResidentStream
+from robocache.loader.memory import residency, row_checks
+from robocache.loader.memory.file_rows import FileRows, find_rows
+from robocache.loader.memory.residency import ResidentStream
 from robocache.loader.memory.tiers import Tier, own_tier
 from robocache.loader.plan import BatchPlan, WindowData
 from robocache.loader.sampling import anchors as _anchors
@@ -139,16 +140,16 @@ def find_streams(
     fitted: list[WindowSpec] = []
     found: dict[str, FileRows] = {}
     for window in windows:
-        rows = found[window.name] = residency.find_rows(store, window.name, episodes)
+        rows = found[window.name] = find_rows(store, window.name, episodes)
         if with_age or not window.by_rows:
-            residency.check_times(rows)
+            row_checks.check_times(rows)
         if window.by_rows:
             assert anchor is not None
-            residency.check_rows(rows, anchor, episodes)
+            row_checks.check_rows(rows, anchor, episodes)
         else:
-            window = residency.with_tolerance(window, rows, window.name in default_tolerances)
+            window = row_checks.with_tolerance(window, rows, window.name in default_tolerances)
             if reads_arrivals(window, windows):
-                residency.check_arrivals(rows)
+                row_checks.check_arrivals(rows)
         fitted.append(window)
     return fitted, found
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robocache.core.version import UNKNOWN, package_version
-from robocache.loader.memory.residency import FileRows, find_rows
+from robocache.loader.memory.file_rows import FileRows, find_rows
 from robocache.loader.policy_spec import PolicySpec
 from robocache.loader.window_spec import WindowSpec
 from robocache.normalization.formulas import Normalization

@@ -10,7 +10,7 @@ import numpy as np
 
 from robocache.core.display import cut, method_text
 from robocache.core.tables import html_table, offsets_text, text_table
-from robocache.loader.memory.residency import FileRows
+from robocache.loader.memory.file_rows import FileRows
 from robocache.loader.padding_samples import Seen
 from robocache.loader.window_spec import WindowSpec
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+from robocache.core.names import METHODS
 from robocache.readers.recording import Method
-from robocache.store.streams import METHODS
 
 METHOD_KEY = "method"
 """The key of a channel's metadata that holds the method."""

@@ -20,8 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from robocache.statistics.sketch import Sketch, hashed
-from robocache.store.dtypes import Array
+from robocache.statistics.sketch import Array, Sketch, hashed
 
 QUANTILES = (0.01, 0.1, 0.5, 0.9, 0.99)
 

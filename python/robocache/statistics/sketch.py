@@ -17,10 +17,12 @@ give the same quantiles.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
-from robocache.store.dtypes import Array
+Array: TypeAlias = NDArray[Any]
 
 _TOP_VALUES, _LEAST_VALUES = 2048, 16  # of a level at most, which is a rank error of 0.0014
 

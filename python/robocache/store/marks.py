@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from robocache.statistics.summary import StreamStatistics
 from robocache.store.dtypes import STORAGE
 from robocache.store.episode_store import EpisodeStore
 from robocache.store.history import Marking
@@ -19,6 +18,7 @@ from robocache.store.manifest import read_manifest
 from robocache.store.rewrite import rewrite_shard
 from robocache.store.rows import rows_of
 from robocache.store.shard import ShardFile
+from robocache.store.statistics import StreamStatistics
 from robocache.store.stream_info import StreamInfo
 from robocache.store.writer import StoreWriter
 

@@ -6,11 +6,11 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from robocache.statistics.summary import StreamStatistics, read_state
 from robocache.store.errors import StoreError
 from robocache.store.files import NewFile, expect_regular, read_chunks, temporary_path
 from robocache.store.manifest import NAME, Manifest, ShardEntry, read_manifest
 from robocache.store.shard import Shard
+from robocache.store.statistics import StreamStatistics, read_state
 from robocache.store.streams import StreamEntry, joined
 from robocache.store.writer import StoreWriter
 

@@ -22,12 +22,12 @@ from typing import Any
 
 import numpy as np
 
-from robocache.statistics.summary import StreamStatistics
 from robocache.store.dtypes import STORAGE
 from robocache.store.episode import MAX_SUBSETS, EpisodeWriter, Rows
 from robocache.store.files import NewFile
 from robocache.store.source_state import KEY, RecordingState, to_text
 from robocache.store.spool import Bytes, Column, Kept, Memory, Reader, Spool
+from robocache.store.statistics import StreamStatistics
 from robocache.store.streams import StreamEntry, Streams, check_name, make_metadata
 
 SPOOL_BYTES = 192 << 20

@@ -9,22 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
+from robocache.core.names import METHODS
 from robocache.store.dtypes import FLOATS, STORAGE
 from robocache.store.errors import StoreError
 
 Method: TypeAlias = str | Sequence[tuple[str, int]]
 Timeline: TypeAlias = Literal["time", "rows"]
 
-METHODS = (
-    "linear",
-    "previous",
-    "nearest",
-    "slerp_xyzw",
-    "slerp_wxyz",
-    "angle",
-    "mean",
-    "sum",
-)
 # A row and the axis of rows are one view of the C++ library.
 MAX_ROW_AXES = 7
 _NAME = re.compile(r"[^\x00-\x1f]+")

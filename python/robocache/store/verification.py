@@ -12,11 +12,11 @@ from pathlib import Path
 
 import numpy as np
 
-from robocache.statistics.summary import channels_of
 from robocache.store.dtypes import FLOATS, Array, widened
 from robocache.store.errors import StoreError
 from robocache.store.manifest import NAME
 from robocache.store.rows import StreamRows
+from robocache.store.statistics import channels_of
 from robocache.store.stream_info import StreamInfo
 
 _CHUNK_BYTES = 4 << 20  # that are looked at together

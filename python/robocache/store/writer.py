@@ -17,7 +17,6 @@ from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 
-from robocache.statistics.summary import StreamStatistics, read_state, state_bytes
 from robocache.store.episode import MAX_SUBSETS, EpisodeWriter
 from robocache.store.errors import StoreError
 from robocache.store.files import (
@@ -32,6 +31,7 @@ from robocache.store.files import (
 from robocache.store.lock import StoreLock
 from robocache.store.manifest import NAME, Manifest, ShardEntry, StatisticsEntry, read_manifest
 from robocache.store.shard import Shard, ShardFile, ShardWriter
+from robocache.store.statistics import StreamStatistics, read_state, state_bytes
 from robocache.store.streams import (
     Method,
     StreamEntry,

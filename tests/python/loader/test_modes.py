@@ -11,7 +11,8 @@ from loader_stores import write_store
 from support import assert_same_batch
 
 import robocache as rc
-from robocache.loader.memory import residency
+from robocache.loader.memory.file_rows import FileRows, find_rows
+from robocache.store.rows import StreamRows
 
 OFFSETS = {"joints": [-0.05, 0.0], "camera": [0.0], "gripper": None}
 
@@ -70,14 +71,12 @@ def test_a_default_device_changes_nothing(
 
 
 def test_values_between_elements_are_refused(store: rc.EpisodeStore) -> None:
-    rows = residency.find_rows(store, "joints", np.arange(len(store)))
+    rows = find_rows(store, "joints", np.arange(len(store)))
     assert rows.begins()[0] == 0
     piece = rows.pieces[0]
     moved = np.zeros(piece.values.nbytes + 1, np.uint8)[1:].view(piece.values.dtype)
-    torn = residency.StreamRows(
-        moved.reshape(piece.values.shape), piece.times, piece.received, piece.valid
-    )
-    rows = residency.FileRows(rows.info, rows.offsets, [torn])
+    torn = StreamRows(moved.reshape(piece.values.shape), piece.times, piece.received, piece.valid)
+    rows = FileRows(rows.info, rows.offsets, [torn])
     with pytest.raises(
         rc.StoreError, match=r"^joints: expected values at multiples of 4 bytes in the store's"
     ):

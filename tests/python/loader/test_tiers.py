@@ -20,6 +20,7 @@ from loader_tiers import OPTIONS, least
 from support import assert_same_batch
 
 import robocache as rc
+from robocache.loader.memory.pinned import pinned_bytes
 from robocache.loader.memory.tiers import (
     BATCHES_HELD_BY_USER,
     PREFETCH_DEPTH,
@@ -27,7 +28,6 @@ from robocache.loader.memory.tiers import (
     Need,
     gpu_bytes,
     parse_bytes,
-    pinned_bytes,
     place_on_cpu,
     place_on_gpu,
 )

@@ -16,10 +16,9 @@ from support import assert_same_batch, needs_gpu
 import robocache as rc
 from robocache.loader.memory import deferred_cuda as finalizers
 from robocache.loader.memory import disk, residency
-from robocache.loader.memory.pinned import pinned_empty
+from robocache.loader.memory.pinned import pinned_bytes, pinned_empty
 from robocache.loader.memory.tiers import (
     PREFETCH_DEPTH,
-    pinned_bytes,
 )
 
 ON_GPU: dict[str, Any] = OPTIONS | {"batch_size": 4, "device": "cuda"}

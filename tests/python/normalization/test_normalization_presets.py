@@ -14,7 +14,7 @@ import pytest
 import torch
 
 import robocache as rc
-from robocache.statistics.summary import StreamStatistics
+from robocache.store.statistics import StreamStatistics
 from robocache.store.stream_info import StatisticsSummary, summary_of
 
 Formula = Callable[[np.ndarray, np.ndarray], np.ndarray]

@@ -16,7 +16,7 @@ from stores import HandStore
 import robocache as rc
 from robocache.doctor import examine
 from robocache.statistics.quantiles import EXACT_ROWS, QUANTILES, RANK_ERROR, exact_rows
-from robocache.statistics.summary import StreamStatistics, channels_of
+from robocache.store.statistics import StreamStatistics, channels_of
 
 FUNCTIONS = {"mean": np.mean, "std": np.std, "min": np.min, "max": np.max}
 

@@ -15,11 +15,11 @@ from store_files import read_manifest, read_store
 from stores import HandEpisode, HandStore
 
 import robocache as rc
-from robocache.statistics.summary import StreamStatistics
 from robocache.store import marks as marks_module
 from robocache.store import rewrite
 from robocache.store.history import Marking, read_markings
 from robocache.store.marks import Mark, mark_rows, new_marks
+from robocache.store.statistics import StreamStatistics
 from robocache.store.writer import StoreWriter
 
 EPISODES = 6

@@ -13,9 +13,16 @@ import torch
 from torch import Tensor
 
 from robocache.loader.memory.deferred_cuda import defer_until_cuda_allowed, run_deferred
-from robocache.loader.memory.tiers import pinned_bytes
 
 _still_pinned: list[mmap.mmap] = []  # what CUDA did not take back: pages that must stay
+
+
+_PAGE = 4096
+
+
+def pinned_bytes(count: int) -> int:
+    """What pinning takes: whole pages."""
+    return max(-(-count // _PAGE), 1) * _PAGE
 
 
 def pinned_empty(count: int) -> Tensor:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,18 +14,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from robocache.loader.memory.file_rows import FileRows
 from robocache.loader.memory.pinned import pinned_empty
 from robocache.loader.memory.tiers import Tier
-from robocache.loader.window_spec import TORCH_DTYPES, WindowSpec
-from robocache.loader.windows import SUMMED
-from robocache.store.dtypes import STORAGE
-from robocache.store.episode_store import EpisodeStore
-from robocache.store.errors import StoreError
-from robocache.store.rows import StreamRows
-from robocache.store.stream_info import StreamInfo
+from robocache.loader.window_spec import TORCH_DTYPES
 
 _STAGING_BYTES = 1 << 26  # of pinned memory, on the way to a GPU
-_SAMPLED_ROWS = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -51,128 +44,6 @@ class ResidentStream:
         found = Counter[Tier]({"gpu" if self.offsets.is_cuda else "ram": sides})
         found[self.tier] += rows * math.prod(self.values.shape[1:]) * self.values.itemsize
         return found
-
-
-@dataclass(frozen=True)
-class FileRows:
-    """The same rows where they are: in pieces of the store's files."""
-
-    info: StreamInfo
-    offsets: NDArray[np.int64]  # [E+1]
-    pieces: Sequence[StreamRows]  # values of bfloat16 as uint16
-
-    @property
-    def rows(self) -> int:
-        """N."""
-        return int(self.offsets[-1])
-
-    @property
-    def has_received(self) -> bool:
-        """Whether any piece says when rows arrived."""
-        return any(piece.received is not None for piece in self.pieces)
-
-    @property
-    def has_valid(self) -> bool:
-        """Whether any piece says which rows are real."""
-        return any(piece.valid is not None for piece in self.pieces)
-
-    @property
-    def value_bytes(self) -> int:
-        """Of the values of all rows."""
-        return self.info.row_bytes * self.rows
-
-    def side_bytes(self, with_times: bool, with_received: bool) -> tuple[int, ...]:
-        """Of each other tensor of a :class:`ResidentStream`, but for `begins`."""
-        times = with_times + (with_received and self.has_received)
-        return (self.offsets.nbytes, *[8 * self.rows] * times, *[self.rows] * self.has_valid)
-
-    def begins(self) -> NDArray[np.int64]:
-        """Where the values of each episode's first row are: [E], in elements from the first piece.
-
-        They may lie before it; where an episode has no rows, the number means nothing.
-
-        Raises:
-            StoreError: They lie between elements.
-        """
-        if not self.pieces:
-            return np.zeros(len(self.offsets) - 1, np.int64)
-        firsts = np.cumsum([0, *(len(piece) for piece in self.pieces[:-1])])
-        addresses = np.array([piece.values.ctypes.data for piece in self.pieces], np.int64)
-        size = TORCH_DTYPES[self.info.type_name].itemsize
-        if (addresses % size).any():
-            raise StoreError(
-                f"{self.info.name}: expected values at multiples of {size} bytes in the store's "
-                f"files, got some {(addresses % size).max()} bytes behind one"
-            )
-        rows = self.offsets[:-1]
-        piece = np.searchsorted(firsts, rows, side="right") - 1
-        found: NDArray[np.int64] = addresses[piece] - addresses[0]
-        found += (rows - firsts[piece]) * self.info.row_bytes
-        return found // size
-
-    def times(self) -> NDArray[np.int64]:
-        """Of all rows, [N]."""
-        return _joined((piece.times for piece in self.pieces), np.int64)
-
-    def received(self) -> NDArray[np.int64]:
-        """When all rows arrived, [N]; at their times where a piece does not say."""
-        parts = (p.times if p.received is None else p.received for p in self.pieces)
-        return _joined(parts, np.int64)
-
-    def masks(self) -> Iterator[NDArray[np.bool_]]:
-        """Which rows of each piece are real."""
-        return (np.ones(len(p), np.bool_) if p.valid is None else p.valid for p in self.pieces)
-
-    def valid(self) -> NDArray[np.bool_]:
-        """Which rows are real, [N]."""
-        return _joined(self.masks(), np.bool_)
-
-    def of_episodes(self, episodes: NDArray[np.int64]) -> FileRows:
-        """The rows of some of the episodes, which are counted as in `offsets` and ascend."""
-        ends = np.cumsum([len(piece) for piece in self.pieces], dtype=np.int64)
-        begins = self.offsets[episodes]
-        lengths = self.offsets[episodes + 1] - begins
-        place = np.searchsorted(ends, begins, side="right")
-        pieces = []
-        for begin, length, number in zip(
-            begins.tolist(), lengths.tolist(), place.tolist(), strict=True
-        ):
-            if length > 0:
-                piece = self.pieces[number]
-                first = begin - int(ends[number]) + len(piece)
-                pieces.append(piece[first : first + length])
-        return FileRows(self.info, np.concatenate([[0], np.cumsum(lengths)]), pieces)
-
-    @cached_property
-    def typical_period(self) -> float:
-        """The median of the times between neighbors of an episode, in ns; NaN without any.
-
-        Of the first million rows, which is enough to tell.
-        """
-        parts, count = [], 0
-        for piece in self.pieces:
-            parts.append(piece.times[: _SAMPLED_ROWS - count])
-            count += len(parts[-1])
-        steps = np.diff(_joined(parts, np.int64))[self.neighbors(count)]
-        return float(np.median(steps)) if len(steps) else math.nan
-
-    def neighbors(self, count: int) -> NDArray[np.bool_]:
-        """Which of the first `count` rows but the first are of the episode of the row before."""
-        is_within = np.ones(max(count - 1, 0), np.bool_)
-        starts = self.offsets[1:-1]
-        is_within[starts[(starts > 0) & (starts < count)] - 1] = False
-        return is_within
-
-
-def find_rows(store: EpisodeStore, name: str, episodes: NDArray[np.int64]) -> FileRows:
-    """Where the rows of a stream are that some episodes have; reads nothing.
-
-    Raises:
-        StoreError: A shard contradicts itself.
-    """
-    info = store.streams[name]
-    lengths, pieces = store.pieces(name, episodes, STORAGE[info.type_name])
-    return FileRows(info, np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64), pieces)
 
 
 def load(
@@ -279,11 +150,6 @@ def _mapped(rows: FileRows) -> Tensor:
     return torch.from_numpy(np.asarray(_Bytes(rows.pieces[0].values, rows.pieces)))
 
 
-def _joined(parts: Iterable[NDArray[Any]], dtype: Any) -> NDArray[Any]:
-    arrays = list(parts)
-    return np.concatenate(arrays) if arrays else np.empty(0, dtype)
-
-
 # ---- checks --------------------------------------------------------------------------------------
 
 
@@ -321,91 +187,3 @@ def free_bytes(device: torch.device) -> int | None:
     except OSError:
         pass
     return None
-
-
-def check_times(rows: FileRows) -> None:
-    """That times ascend within each episode, as a search for rows needs it.
-
-    Raises:
-        ValueError: A row is earlier than the one before it.
-    """
-    early = _first_early(rows, lambda piece: piece.times)
-    if early is not None:
-        raise ValueError(
-            f"times: {rows.info.name}: expected times that ascend in each episode, got "
-            f"{_place(rows, early)} with an earlier time than the row before it"
-        )
-
-
-def check_arrivals(rows: FileRows) -> None:
-    """That rows arrived in the order of their times, as a causal window needs it.
-
-    Raises:
-        ValueError: A row came before the one before it.
-    """
-    if not rows.has_received:
-        return
-    early = _first_early(rows, lambda p: p.times if p.received is None else p.received)
-    if early is not None:
-        raise ValueError(
-            f"causal: {rows.info.name}: expected rows that were received in the order of their "
-            f"times, got {_place(rows, early)} before the row before it; causal=False looks at "
-            f"times alone, and a store without `received` can have a latency_s"
-        )
-
-
-def _first_early(rows: FileRows, times_of: Callable[[StreamRows], NDArray[np.int64]]) -> int | None:
-    """The first row whose time is below that of the row before it in its episode."""
-    before = 0
-    for piece in rows.pieces:  # of whole episodes, so that no pair is cut in two
-        times = times_of(piece)
-        early = np.flatnonzero(times[1:] < times[:-1]) + before + 1
-        early = early[~np.isin(early, rows.offsets)]  # the first row of an episode follows none
-        if len(early):
-            return int(early[0])
-        before += len(times)
-    return None
-
-
-def _place(rows: FileRows, row: int) -> str:
-    episode = int(np.searchsorted(rows.offsets, row, side="right")) - 1
-    return f"row {row - int(rows.offsets[episode])} of episode {episode} (of those chosen)"
-
-
-def with_tolerance(window: WindowSpec, rows: FileRows, is_default: bool) -> WindowSpec:
-    """A window by time, with the default tolerance where the user gave none, if rows allow it.
-
-    Raises:
-        ValueError: The user's is half the time between rows or more: any target would lie within
-            it of some row.
-    """
-    is_summed = all(method in SUMMED for method in window.methods)
-    if is_summed or window.tolerance_ns == 0:  # sums and means know none
-        return window
-    period = rows.typical_period
-    if not 2 * window.tolerance_ns >= period > 0:
-        return window
-    if is_default:
-        return replace(window, tolerance_ns=0)
-    raise ValueError(
-        f"tolerance_s: {rows.info.name}: expected less than half of the {period * 1e-9:g} s "
-        f"between its rows, got {window.tolerance_ns * 1e-9:g} (a row so near to a target is the "
-        "answer alone; max_gap_s is what limits gaps)"
-    )
-
-
-def check_rows(rows: FileRows, anchor: FileRows, episodes: NDArray[np.int64]) -> None:
-    """That rows can be counted from those of the anchor: each episode has as many, or none.
-
-    Raises:
-        ValueError: Some episode has others.
-    """
-    ours, theirs = np.diff(rows.offsets), np.diff(anchor.offsets)
-    differs = (ours != theirs) & (ours != 0)
-    if differs.any():
-        e = int(np.flatnonzero(differs)[0])
-        raise ValueError(
-            f"timeline: {rows.info.name}: expected as many rows in every episode as the anchor "
-            f"{anchor.info.name} has, got {ours[e]} in place of {theirs[e]} in episode "
-            f"{episodes[e]}; timeline='time' finds rows by their times"
-        )

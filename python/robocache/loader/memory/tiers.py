@@ -5,16 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import torch
 
+from robocache.loader.memory.file_rows import FileRows
+from robocache.loader.memory.pinned import pinned_bytes
 from robocache.loader.outputs import Outputs
 from robocache.loader.sampling.sampler import Order
 from robocache.loader.window_spec import WindowSpec, reads_arrivals, reads_times
-
-if TYPE_CHECKING:
-    from robocache.loader.memory.residency import FileRows
 
 Tier: TypeAlias = Literal["gpu", "pinned", "ram", "disk"]
 """GPU memory; host memory that a GPU reads over the link; a CPU's memory; the store's files."""
@@ -33,7 +32,6 @@ _UNITS: Mapping[str, int] = {"B": 1, "kB": 1000} | {
     for power, prefix in enumerate("KMGT", 1)
 }
 _SIZE = re.compile(r"(\d+(?:\.\d+)?) ?([A-Za-z]+)")
-_PAGE = 4096
 _SMALL = 1 << 20
 
 
@@ -103,11 +101,6 @@ def gpu_bytes(count: int) -> int:
     It counts in 512 bytes, and leaves up to 1 MiB behind a tensor of more than that.
     """
     return -(-count // 512) * 512 + (_SMALL if count > _SMALL else 0)
-
-
-def pinned_bytes(count: int) -> int:
-    """What pinning takes: whole pages."""
-    return max(-(-count // _PAGE), 1) * _PAGE
 
 
 def slot_bytes(count: int) -> int:

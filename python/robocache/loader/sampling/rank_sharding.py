@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from robocache.loader.memory import residency
+from robocache.loader.memory.file_rows import find_rows
 from robocache.store.episode_store import EpisodeStore
 
 
@@ -44,7 +44,7 @@ def shard_episodes(
     """
     sizes = np.zeros(len(episodes), np.int64)
     for name in streams:
-        rows = residency.find_rows(store, name, episodes)
+        rows = find_rows(store, name, episodes)
         sizes += np.diff(rows.offsets) * (rows.info.row_bytes + 8)
     holders = deal(sizes, ranks)
     samples = np.bincount(holders[anchors["episode"]], minlength=ranks)

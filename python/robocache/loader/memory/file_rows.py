@@ -1,0 +1,148 @@
+"""Rows of a stream in the files of a store, which are mapped and not read."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robocache.loader.window_spec import TORCH_DTYPES
+from robocache.store.dtypes import STORAGE
+from robocache.store.episode_store import EpisodeStore
+from robocache.store.errors import StoreError
+from robocache.store.rows import StreamRows
+from robocache.store.stream_info import StreamInfo
+
+_SAMPLED_ROWS = 1 << 20
+
+
+@dataclass(frozen=True)
+class FileRows:
+    """The same rows where they are: in pieces of the store's files."""
+
+    info: StreamInfo
+    offsets: NDArray[np.int64]  # [E+1]
+    pieces: Sequence[StreamRows]  # values of bfloat16 as uint16
+
+    @property
+    def rows(self) -> int:
+        """N."""
+        return int(self.offsets[-1])
+
+    @property
+    def has_received(self) -> bool:
+        """Whether any piece says when rows arrived."""
+        return any(piece.received is not None for piece in self.pieces)
+
+    @property
+    def has_valid(self) -> bool:
+        """Whether any piece says which rows are real."""
+        return any(piece.valid is not None for piece in self.pieces)
+
+    @property
+    def value_bytes(self) -> int:
+        """Of the values of all rows."""
+        return self.info.row_bytes * self.rows
+
+    def side_bytes(self, with_times: bool, with_received: bool) -> tuple[int, ...]:
+        """Of each other tensor of a :class:`ResidentStream`, but for `begins`."""
+        times = with_times + (with_received and self.has_received)
+        return (self.offsets.nbytes, *[8 * self.rows] * times, *[self.rows] * self.has_valid)
+
+    def begins(self) -> NDArray[np.int64]:
+        """Where the values of each episode's first row are: [E], in elements from the first piece.
+
+        They may lie before it; where an episode has no rows, the number means nothing.
+
+        Raises:
+            StoreError: They lie between elements.
+        """
+        if not self.pieces:
+            return np.zeros(len(self.offsets) - 1, np.int64)
+        firsts = np.cumsum([0, *(len(piece) for piece in self.pieces[:-1])])
+        addresses = np.array([piece.values.ctypes.data for piece in self.pieces], np.int64)
+        size = TORCH_DTYPES[self.info.type_name].itemsize
+        if (addresses % size).any():
+            raise StoreError(
+                f"{self.info.name}: expected values at multiples of {size} bytes in the store's "
+                f"files, got some {(addresses % size).max()} bytes behind one"
+            )
+        rows = self.offsets[:-1]
+        piece = np.searchsorted(firsts, rows, side="right") - 1
+        found: NDArray[np.int64] = addresses[piece] - addresses[0]
+        found += (rows - firsts[piece]) * self.info.row_bytes
+        return found // size
+
+    def times(self) -> NDArray[np.int64]:
+        """Of all rows, [N]."""
+        return _joined((piece.times for piece in self.pieces), np.int64)
+
+    def received(self) -> NDArray[np.int64]:
+        """When all rows arrived, [N]; at their times where a piece does not say."""
+        parts = (p.times if p.received is None else p.received for p in self.pieces)
+        return _joined(parts, np.int64)
+
+    def masks(self) -> Iterator[NDArray[np.bool_]]:
+        """Which rows of each piece are real."""
+        return (np.ones(len(p), np.bool_) if p.valid is None else p.valid for p in self.pieces)
+
+    def valid(self) -> NDArray[np.bool_]:
+        """Which rows are real, [N]."""
+        return _joined(self.masks(), np.bool_)
+
+    def of_episodes(self, episodes: NDArray[np.int64]) -> FileRows:
+        """The rows of some of the episodes, which are counted as in `offsets` and ascend."""
+        ends = np.cumsum([len(piece) for piece in self.pieces], dtype=np.int64)
+        begins = self.offsets[episodes]
+        lengths = self.offsets[episodes + 1] - begins
+        place = np.searchsorted(ends, begins, side="right")
+        pieces = []
+        for begin, length, number in zip(
+            begins.tolist(), lengths.tolist(), place.tolist(), strict=True
+        ):
+            if length > 0:
+                piece = self.pieces[number]
+                first = begin - int(ends[number]) + len(piece)
+                pieces.append(piece[first : first + length])
+        return FileRows(self.info, np.concatenate([[0], np.cumsum(lengths)]), pieces)
+
+    @cached_property
+    def typical_period(self) -> float:
+        """The median of the times between neighbors of an episode, in ns; NaN without any.
+
+        Of the first million rows, which is enough to tell.
+        """
+        parts, count = [], 0
+        for piece in self.pieces:
+            parts.append(piece.times[: _SAMPLED_ROWS - count])
+            count += len(parts[-1])
+        steps = np.diff(_joined(parts, np.int64))[self.neighbors(count)]
+        return float(np.median(steps)) if len(steps) else math.nan
+
+    def neighbors(self, count: int) -> NDArray[np.bool_]:
+        """Which of the first `count` rows but the first are of the episode of the row before."""
+        is_within = np.ones(max(count - 1, 0), np.bool_)
+        starts = self.offsets[1:-1]
+        is_within[starts[(starts > 0) & (starts < count)] - 1] = False
+        return is_within
+
+
+def find_rows(store: EpisodeStore, name: str, episodes: NDArray[np.int64]) -> FileRows:
+    """Where the rows of a stream are that some episodes have; reads nothing.
+
+    Raises:
+        StoreError: A shard contradicts itself.
+    """
+    info = store.streams[name]
+    lengths, pieces = store.pieces(name, episodes, STORAGE[info.type_name])
+    return FileRows(info, np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64), pieces)
+
+
+def _joined(parts: Iterable[NDArray[Any]], dtype: Any) -> NDArray[Any]:
+    arrays = list(parts)
+    return np.concatenate(arrays) if arrays else np.empty(0, dtype)
