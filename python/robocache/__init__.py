@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from robocache import datasets as datasets
     from robocache.align.fuse import Stream as Stream
     from robocache.align.fuse import fuse as fuse
     from robocache.align.fuse import fuse_multimodal as fuse_multimodal
@@ -90,6 +91,7 @@ __all__ = [
     "config",
     "convert",
     "convert_rotation",
+    "datasets",
     "delta_to_absolute",
     "export_lerobot",
     "fuse",
@@ -140,6 +142,7 @@ _HOME = {
     "config": "robocache.core.config",
     "convert": "robocache.conversion",
     "convert_rotation": "robocache.transform.rotation",
+    "datasets": "robocache.datasets",
     "delta_to_absolute": "robocache.transform.delta",
     "export_lerobot": "robocache.export",
     "fuse": "robocache.align.fuse",
@@ -196,7 +199,7 @@ def __getattr__(name: str) -> object:
         from importlib import import_module
 
         home = import_module(_HOME[name])
-        value = home if name == "transforms" else getattr(home, name)  # a module itself
+        value = home if name in ("datasets", "transforms") else getattr(home, name)
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if name not in vars(_Package):

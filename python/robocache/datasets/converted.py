@@ -33,6 +33,11 @@ def data_set(source: PathLike, reader: Reader) -> Path:
     return path
 
 
+def episode_number(source: str) -> int:
+    """The number of an episode in its data set, from its source: ``set#episode_000029``."""
+    return int(source.rpartition("_")[2])
+
+
 def converted(
     path: Path,
     store: PathLike | None,

@@ -9,24 +9,22 @@ import contextlib
 import numbers
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from robocache.core.progress import Update
-from robocache.datasets.converted import PathLike, converted, data_set
+from robocache.datasets.converted import PathLike, converted, data_set, episode_number
 from robocache.loader.foreign_options import refuse_foreign
+from robocache.loader.loader import Loader
 from robocache.loader.memory.file_rows import FileRows
 from robocache.loader.sampling.anchors import ANCHOR
 from robocache.loader.sampling.sampler import check_integer
 from robocache.readers import ReadOptions
 from robocache.readers.diffusion_policy import READER, ReplayBuffer
 from robocache.store.episode_store import EpisodeStore
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 OPTIONS = ReadOptions(rate=1.0)  # a replay buffer has no rate: a step is a second then
 STEP_NS = 1_000_000_000
@@ -72,103 +70,96 @@ class _Anchors:
         return found
 
 
-class FromDiffusionPolicy:
-    """The part of :class:`Loader` that knows diffusion-policy's replay buffers."""
+def from_diffusion_policy(
+    path: PathLike,
+    horizon: int,
+    *,
+    batch_size: int,
+    pad_before: int = 0,
+    pad_after: int = 0,
+    keys: Sequence[str] | None = None,
+    validation: bool = False,
+    val_ratio: float = 0.0,
+    val_seed: int = 0,
+    max_train_episodes: int | None = None,
+    store: PathLike | None = None,
+    progress: bool | Update = True,
+    **options: Any,
+) -> Loader:
+    """A loader of a diffusion-policy replay buffer, with the items of its ``SequenceSampler``.
 
-    @classmethod
-    def from_diffusion_policy(
-        cls,
-        path: PathLike,
-        horizon: int,
-        *,
-        batch_size: int,
-        pad_before: int = 0,
-        pad_after: int = 0,
-        keys: Sequence[str] | None = None,
-        validation: bool = False,
-        val_ratio: float = 0.0,
-        val_seed: int = 0,
-        max_train_episodes: int | None = None,
-        store: PathLike | None = None,
-        progress: bool | Update = True,
-        **options: Any,
-    ) -> Self:
-        """A loader of a diffusion-policy replay buffer, with the items of its ``SequenceSampler``.
+    The buffer is converted to a store once. Then `loader.gather([i])` is item i, batched: each
+    key is [B,horizon,...]. In an episode of L rows windows begin at every row from
+    `-pad_before` to `L - horizon + pad_after`; steps before the first row repeat it, those
+    after the last that. `<key>_is_pad` says which. The anchor is step `pad_before`: with
+    `n_obs_steps - 1` there, the row of the newest observation.
 
-        The buffer is converted to a store once. Then `loader.gather([i])` is item i, batched: each
-        key is [B,horizon,...]. In an episode of L rows windows begin at every row from
-        `-pad_before` to `L - horizon + pad_after`; steps before the first row repeat it, those
-        after the last that. `<key>_is_pad` says which. The anchor is step `pad_before`: with
-        `n_obs_steps - 1` there, the row of the newest observation.
+    Args:
+        path: The zarr folder, or zip file.
+        horizon: Steps of a window.
+        batch_size: Samples of a batch.
+        pad_before: How far windows reach before the first row; clipped to 0 and `horizon - 1`.
+        pad_after: How far they reach past the last row; clipped likewise.
+        keys: Names of arrays; None: all.
+        validation: Whether the episodes to validate with are wanted, and not those to train
+            with.
+        val_ratio: The share of episodes to validate with: `round(val_ratio * episodes)`, at
+            least one and not all, drawn by ``numpy.random.default_rng(val_seed).choice``. 0:
+            none.
+        val_seed: Of that choice.
+        max_train_episodes: At most so many episodes to train with, chosen likewise.
+        store: The folder of the store; None: beside the buffer, named after it with
+            ``.robocache``. It is made where it is not there; of several processes that start
+            together, let one make it first.
+        progress: Whether a terminal or a notebook shows a bar of the conversion; or a function,
+            called with how many episodes are done, and how many there are.
+        options: Of :class:`Loader`: `shuffle`, `seed`, `device`, `normalize` and so on.
 
-        Args:
-            path: The zarr folder, or zip file.
-            horizon: Steps of a window.
-            batch_size: Samples of a batch.
-            pad_before: How far windows reach before the first row; clipped to 0 and `horizon - 1`.
-            pad_after: How far they reach past the last row; clipped likewise.
-            keys: Names of arrays; None: all.
-            validation: Whether the episodes to validate with are wanted, and not those to train
-                with.
-            val_ratio: The share of episodes to validate with: `round(val_ratio * episodes)`, at
-                least one and not all, drawn by ``numpy.random.default_rng(val_seed).choice``. 0:
-                none.
-            val_seed: Of that choice.
-            max_train_episodes: At most so many episodes to train with, chosen likewise.
-            store: The folder of the store; None: beside the buffer, named after it with
-                ``.robocache``. It is made where it is not there; of several processes that start
-                together, let one make it first.
-            progress: Whether a terminal or a notebook shows a bar of the conversion; or a function,
-                called with how many episodes are done, and how many there are.
-            options: Of :class:`Loader`: `shuffle`, `seed`, `device`, `normalize` and so on.
+    Raises:
+        ValueError: An unknown key, a length below 1, or no window at all.
+        RecordingError: It is no replay buffer, or can't be read.
+        StoreError: The store is damaged, of something else, or older than the buffer.
+        MissingLibrary: zarr is not installed.
 
-        Raises:
-            ValueError: An unknown key, a length below 1, or no window at all.
-            RecordingError: It is no replay buffer, or can't be read.
-            StoreError: The store is damaged, of something else, or older than the buffer.
-            MissingLibrary: zarr is not installed.
-
-        Example:
-            >>> loader = rc.Loader.from_diffusion_policy(
-            ...     "pusht.zarr", 16, pad_before=1, pad_after=7, batch_size=256, val_ratio=0.02
-            ... )
-            >>> next(iter(loader))["action"].shape
-            torch.Size([256, 16, 2])
-        """
-        make: Any = cls
-        refuse_foreign(make, options)
-        steps = check_integer("horizon", horizon, 1)
-        before, after = (
-            min(max(check_integer(name, pad, -(2**31)), 0), steps - 1)
-            for name, pad in (("pad_before", pad_before), ("pad_after", pad_after))
-        )
-        found = data_set(path, READER)
-        with contextlib.closing(ReplayBuffer(found, OPTIONS)) as buffer:
-            count, dtypes = len(buffer.ends), buffer.dtypes
-        chosen = validating(count, val_ratio, val_seed)
-        if not validation:
-            chosen = training(chosen, val_seed, max_train_episodes)
-        made = converted(found, store, READER, OPTIONS, progress)
-        wanted = list(made.streams) if keys is None else list(keys)
-        for key in wanted:
-            if key not in made.streams:
-                raise ValueError(f"keys: expected some of {', '.join(made.streams)}; got {key!r}")
-        loader: Self = make(
-            made,
-            batch_size,
-            {key: [float(step) for step in range(-before, steps - before)] for key in wanted},
-            timeline="rows",
-            episodes=[e.index for e in made.episodes if chosen[number_of(e.source)]],
-            # Images of floats are kept as bytes.
-            dtype={
-                key: torch.float32
-                for key in wanted
-                if dtypes[key].kind == "f" and made.streams[key].dtype == np.uint8
-            },
-            _find_anchors=_Anchors(before + after - (steps - 1)),
-            **options,
-        )
-        return loader
+    Example:
+        >>> loader = rc.Loader.from_diffusion_policy(
+        ...     "pusht.zarr", 16, pad_before=1, pad_after=7, batch_size=256, val_ratio=0.02
+        ... )
+        >>> next(iter(loader))["action"].shape
+        torch.Size([256, 16, 2])
+    """
+    refuse_foreign(Loader, options)
+    steps = check_integer("horizon", horizon, 1)
+    before, after = (
+        min(max(check_integer(name, pad, -(2**31)), 0), steps - 1)
+        for name, pad in (("pad_before", pad_before), ("pad_after", pad_after))
+    )
+    found = data_set(path, READER)
+    with contextlib.closing(ReplayBuffer(found, OPTIONS)) as buffer:
+        count, dtypes = len(buffer.ends), buffer.dtypes
+    chosen = validating(count, val_ratio, val_seed)
+    if not validation:
+        chosen = training(chosen, val_seed, max_train_episodes)
+    made = converted(found, store, READER, OPTIONS, progress)
+    wanted = list(made.streams) if keys is None else list(keys)
+    for key in wanted:
+        if key not in made.streams:
+            raise ValueError(f"keys: expected some of {', '.join(made.streams)}; got {key!r}")
+    return Loader(
+        made,
+        batch_size,
+        {key: [float(step) for step in range(-before, steps - before)] for key in wanted},
+        timeline="rows",
+        episodes=[e.index for e in made.episodes if chosen[episode_number(e.source)]],
+        # Images of floats are kept as bytes.
+        dtype={
+            key: torch.float32
+            for key in wanted
+            if dtypes[key].kind == "f" and made.streams[key].dtype == np.uint8
+        },
+        _find_anchors=_Anchors(before + after - (steps - 1)),
+        **options,
+    )
 
 
 def validating(count: int, ratio: float, seed: int) -> NDArray[np.bool_]:
@@ -196,8 +187,3 @@ def training(held_out: NDArray[np.bool_], seed: int, most: int | None) -> NDArra
     chosen = np.zeros_like(held_out)
     chosen[there[drawn]] = True
     return chosen
-
-
-def number_of(source: str) -> int:
-    """The number of an episode in the buffer, by where it comes from: ``buffer#episode_7``."""
-    return int(source.rpartition("_")[2])

@@ -10,14 +10,15 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from robocache.core.progress import Update
-from robocache.datasets.converted import PathLike, converted, data_set
+from robocache.datasets.converted import PathLike, converted, data_set, episode_number
 from robocache.loader.foreign_options import refuse_foreign
+from robocache.loader.loader import Loader
 from robocache.loader.window_spec import WindowSpec
 from robocache.loader.windows import TOLERANCE_S
 from robocache.normalization.formulas import Normalization
@@ -28,9 +29,6 @@ from robocache.readers.lerobot.reader import BOOKKEEPING, READER
 from robocache.readers.recording import reading, require
 from robocache.readers.tables.arrow import reading_arrow
 from robocache.store.episode_store import EpisodeStore
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 Offsets = Mapping[str, Sequence[float] | None]
 
@@ -86,142 +84,133 @@ class _Items:
         return found
 
 
-class FromLeRobot:
-    """The part of :class:`Loader` that knows LeRobot's data sets."""
+def from_lerobot(
+    source: Any,
+    delta_timestamps: Offsets | None = None,
+    *,
+    batch_size: int,
+    episodes: Sequence[int] | None = None,
+    tolerance_s: float | None = None,
+    images: bool = True,
+    resize: tuple[int, int] | None = None,
+    store: PathLike | None = None,
+    progress: bool | Update = True,
+    **options: Any,
+) -> Loader:
+    """A loader of a LeRobot data set, with the items that ``LeRobotDataset`` has.
 
-    @classmethod
-    def from_lerobot(
-        cls,
-        source: Any,
-        delta_timestamps: Offsets | None = None,
-        *,
-        batch_size: int,
-        episodes: Sequence[int] | None = None,
-        tolerance_s: float | None = None,
-        images: bool = True,
-        resize: tuple[int, int] | None = None,
-        store: PathLike | None = None,
-        progress: bool | Update = True,
-        **options: Any,
-    ) -> Self:
-        """A loader of a LeRobot data set, with the items that ``LeRobotDataset`` has.
+    The data set (v2.0, v2.1 or v3.0) is converted to a store once. Then `loader.gather([i])` is
+    item i of ``LeRobotDataset(root=source, episodes=..., delta_timestamps=...)``, batched:
 
-        The data set (v2.0, v2.1 or v3.0) is converted to a store once. Then `loader.gather([i])` is
-        item i of ``LeRobotDataset(root=source, episodes=..., delta_timestamps=...)``, batched:
+    - An offset d means `round(d * fps)` rows from the current one (Python's round), clipped to
+      the episode; it must lie within `tolerance_s` of a multiple of 1 / fps.
+    - `<key>_is_pad` [B,K] is True where it was clipped, for the keys of `delta_timestamps`
+      alone. Every other feature is that of the current row, without an axis of steps.
+    - A feature of shape (1,) is a number. Floats are float32, integers int64, flags bool;
+      images and video float32 [C,H,W] from 0 to 1. A video key with one offset has no axis of
+      steps, an image key has.
+    - `task` is a list of B strings, by each row's `task_index`. On a GPU it is read back, which
+      waits for the batch, where the data set has several tasks.
+    - Samples are numbered in the order of the files, after `episodes`; `index` is the row's
+      number in the whole data set.
 
-        - An offset d means `round(d * fps)` rows from the current one (Python's round), clipped to
-          the episode; it must lie within `tolerance_s` of a multiple of 1 / fps.
-        - `<key>_is_pad` [B,K] is True where it was clipped, for the keys of `delta_timestamps`
-          alone. Every other feature is that of the current row, without an axis of steps.
-        - A feature of shape (1,) is a number. Floats are float32, integers int64, flags bool;
-          images and video float32 [C,H,W] from 0 to 1. A video key with one offset has no axis of
-          steps, an image key has.
-        - `task` is a list of B strings, by each row's `task_index`. On a GPU it is read back, which
-          waits for the batch, where the data set has several tasks.
-        - Samples are numbered in the order of the files, after `episodes`; `index` is the row's
-          number in the whole data set.
+    Text features are left out, and depth that is kept as video.
 
-        Text features are left out, and depth that is kept as video.
+    Args:
+        source: The data set's folder; or a LeRobotDataset, whose `root`, `episodes`,
+            `delta_timestamps` and `tolerance_s` hold where they are not given here.
+        delta_timestamps: Offsets in seconds for features.
+        batch_size: Samples of a batch.
+        episodes: LeRobot's numbers of the episodes to take, in any order; None: all that are
+            there.
+        tolerance_s: How far an offset may be from a multiple of 1 / fps; None: 1e-4.
+        images: Whether to take images and video. Without them the low-dimensional features of
+            a data set load whose videos are not there.
+        resize: Width and height of images, which are padded to their aspect as
+            :func:`convert` does it; None: as they are.
+        store: The folder of the store; None: beside the data set, named after it with
+            ``.robocache`` (``.no-images.robocache`` without images, ``.96x96.robocache`` for
+            that `resize`). It is made where it is not there, which takes the time and the room
+            that all decoded images need: a bar and the logger ``"robocache"`` say how much. Of
+            several processes that start together, let one make it first.
+        progress: Whether a terminal or a notebook shows a bar of the conversion; or a function,
+            called with how many episodes are done, and how many there are.
+        options: Of :class:`Loader`: `shuffle`, `seed`, `device`, `normalize` and so on.
+            `statistics` are LeRobot's, ``dataset.meta.stats``: images are from 0 to 1, and what
+            `normalize` does not name is left out.
 
-        Args:
-            source: The data set's folder; or a LeRobotDataset, whose `root`, `episodes`,
-                `delta_timestamps` and `tolerance_s` hold where they are not given here.
-            delta_timestamps: Offsets in seconds for features.
-            batch_size: Samples of a batch.
-            episodes: LeRobot's numbers of the episodes to take, in any order; None: all that are
-                there.
-            tolerance_s: How far an offset may be from a multiple of 1 / fps; None: 1e-4.
-            images: Whether to take images and video. Without them the low-dimensional features of
-                a data set load whose videos are not there.
-            resize: Width and height of images, which are padded to their aspect as
-                :func:`convert` does it; None: as they are.
-            store: The folder of the store; None: beside the data set, named after it with
-                ``.robocache`` (``.no-images.robocache`` without images, ``.96x96.robocache`` for
-                that `resize`). It is made where it is not there, which takes the time and the room
-                that all decoded images need: a bar and the logger ``"robocache"`` say how much. Of
-                several processes that start together, let one make it first.
-            progress: Whether a terminal or a notebook shows a bar of the conversion; or a function,
-                called with how many episodes are done, and how many there are.
-            options: Of :class:`Loader`: `shuffle`, `seed`, `device`, `normalize` and so on.
-                `statistics` are LeRobot's, ``dataset.meta.stats``: images are from 0 to 1, and what
-                `normalize` does not name is left out.
+    Raises:
+        ValueError: An unknown key or episode, no offsets, or one that is out of tolerance.
+        RecordingError: It is no LeRobot data set, or can't be read.
+        StoreError: The store is damaged, of something else, or older than the data set.
+        MissingLibrary: pyarrow is not installed, or what decodes its images.
 
-        Raises:
-            ValueError: An unknown key or episode, no offsets, or one that is out of tolerance.
-            RecordingError: It is no LeRobot data set, or can't be read.
-            StoreError: The store is damaged, of something else, or older than the data set.
-            MissingLibrary: pyarrow is not installed, or what decodes its images.
-
-        Example:
-            >>> loader = rc.Loader.from_lerobot(
-            ...     "pusht", {"observation.state": [-0.1, 0], "action": [0, 0.1]}, batch_size=64
-            ... )
-            >>> batch = next(iter(loader))
-            >>> batch["action"].shape, batch["action_is_pad"].shape
-            (torch.Size([64, 2, 2]), torch.Size([64, 2]))
-        """
-        make: Any = cls
-        refuse_foreign(make, options)
-        if hasattr(source, "root") and hasattr(source, "meta"):
-            if getattr(source, "image_transforms", None) is not None:
-                raise ValueError(
-                    "source: expected a LeRobotDataset without image_transforms (transforms= takes "
-                    "them), got one with them"
-                )
-            episodes = source.episodes if episodes is None else episodes
-            delta_timestamps = (
-                source.delta_timestamps if delta_timestamps is None else delta_timestamps
+    Example:
+        >>> loader = rc.Loader.from_lerobot(
+        ...     "pusht", {"observation.state": [-0.1, 0], "action": [0, 0.1]}, batch_size=64
+        ... )
+        >>> batch = next(iter(loader))
+        >>> batch["action"].shape, batch["action_is_pad"].shape
+        (torch.Size([64, 2, 2]), torch.Size([64, 2]))
+    """
+    refuse_foreign(Loader, options)
+    if hasattr(source, "root") and hasattr(source, "meta"):
+        if getattr(source, "image_transforms", None) is not None:
+            raise ValueError(
+                "source: expected a LeRobotDataset without image_transforms (transforms= takes "
+                "them), got one with them"
             )
-            tolerance_s = source.tolerance_s if tolerance_s is None else tolerance_s
-            source = source.root
-        path = data_set(source, READER)
-        info = read_info(path)
-        own = tuple(name for name in BOOKKEEPING if name in info.features)
-        options_read = ReadOptions(topics=("*", *own), images=images, resize=resize)
-        found = converted(path, store, READER, options_read, progress)
-        kinds = {name: info.features[name]["dtype"] for name in found.streams}
-        if not images:  # which a store given by its folder may have all the same
-            kinds = {name: kind for name, kind in kinds.items() if kind not in ("image", "video")}
-        offsets: dict[str, Sequence[float] | None] = dict.fromkeys(kinds)
-        for key, given in (delta_timestamps or {}).items():
-            if key not in offsets:
-                raise ValueError(
-                    f"delta_timestamps: expected features of numbers or images "
-                    f"({', '.join(offsets)}), got {key!r}"
-                )
-            offsets[key] = given
-            if key == "task_index" and given is not None and len(given) > 1:
-                raise ValueError(
-                    "delta_timestamps['task_index']: expected 1 offset (`task` is that row's), "
-                    f"got {len(given)}"
-                )
-        features = {
-            name: _Feature(
-                is_scalar=list(info.features[name]["shape"]) == [1],
-                drops_axis=kinds[name] == "video" and given is not None and len(given) == 1,
-                is_integer=kinds[name].startswith(("int", "uint")),
-                has_mask=given is not None,
+        episodes = source.episodes if episodes is None else episodes
+        delta_timestamps = source.delta_timestamps if delta_timestamps is None else delta_timestamps
+        tolerance_s = source.tolerance_s if tolerance_s is None else tolerance_s
+        source = source.root
+    path = data_set(source, READER)
+    info = read_info(path)
+    own = tuple(name for name in BOOKKEEPING if name in info.features)
+    options_read = ReadOptions(topics=("*", *own), images=images, resize=resize)
+    found = converted(path, store, READER, options_read, progress)
+    kinds = {name: info.features[name]["dtype"] for name in found.streams}
+    if not images:  # which a store given by its folder may have all the same
+        kinds = {name: kind for name, kind in kinds.items() if kind not in ("image", "video")}
+    offsets: dict[str, Sequence[float] | None] = dict.fromkeys(kinds)
+    for key, given in (delta_timestamps or {}).items():
+        if key not in offsets:
+            raise ValueError(
+                f"delta_timestamps: expected features of numbers or images "
+                f"({', '.join(offsets)}), got {key!r}"
             )
-            for name, given in offsets.items()
-        }
-        pictures = [name for name, kind in kinds.items() if kind in ("image", "video")]
-        statistics, modes = options.get("statistics"), options.get("normalize")
-        if isinstance(statistics, Mapping) and isinstance(modes, Mapping):
-            wanted = {key: given for key, given in statistics.items() if key in modes}
-            options["statistics"] = _of_bytes(wanted, pictures)
-        loader: Self = make(
-            found,
-            batch_size,
-            offsets,
-            timeline="rows",
-            episodes=_indices(found, episodes),
-            tolerance_s=TOLERANCE_S if tolerance_s is None else tolerance_s,
-            images=dict.fromkeys(pictures, "float"),
-            dtype={n: torch.float32 for n, k in kinds.items() if k.startswith("float")},
-            _finish=_Items(features, read_tasks(path)),
-            **options,
+        offsets[key] = given
+        if key == "task_index" and given is not None and len(given) > 1:
+            raise ValueError(
+                "delta_timestamps['task_index']: expected 1 offset (`task` is that row's), "
+                f"got {len(given)}"
+            )
+    features = {
+        name: _Feature(
+            is_scalar=list(info.features[name]["shape"]) == [1],
+            drops_axis=kinds[name] == "video" and given is not None and len(given) == 1,
+            is_integer=kinds[name].startswith(("int", "uint")),
+            has_mask=given is not None,
         )
-        return loader
+        for name, given in offsets.items()
+    }
+    pictures = [name for name, kind in kinds.items() if kind in ("image", "video")]
+    statistics, modes = options.get("statistics"), options.get("normalize")
+    if isinstance(statistics, Mapping) and isinstance(modes, Mapping):
+        wanted = {key: given for key, given in statistics.items() if key in modes}
+        options["statistics"] = _of_bytes(wanted, pictures)
+    return Loader(
+        found,
+        batch_size,
+        offsets,
+        timeline="rows",
+        episodes=_indices(found, episodes),
+        tolerance_s=TOLERANCE_S if tolerance_s is None else tolerance_s,
+        images=dict.fromkeys(pictures, "float"),
+        dtype={n: torch.float32 for n, k in kinds.items() if k.startswith("float")},
+        _finish=_Items(features, read_tasks(path)),
+        **options,
+    )
 
 
 def _of_bytes(statistics: Mapping[str, Any], pictures: Sequence[str]) -> dict[str, Any]:
@@ -247,7 +236,7 @@ def _indices(store: EpisodeStore, numbers: Sequence[int] | None) -> list[int] | 
     """LeRobot's numbers of episodes as their indices in the store."""
     if numbers is None:
         return None
-    there = {number_of(episode.source): episode.index for episode in store.episodes}
+    there = {episode_number(episode.source): episode.index for episode in store.episodes}
     for number in numbers:
         if number not in there:
             raise ValueError(
@@ -255,11 +244,6 @@ def _indices(store: EpisodeStore, numbers: Sequence[int] | None) -> list[int] | 
                 f"({min(there)} to {max(there)}), got {number!r}"
             )
     return sorted({there[number] for number in numbers})
-
-
-def number_of(source: str) -> int:
-    """LeRobot's number of an episode, by where it comes from: ``set#episode_000029``."""
-    return int(source.rpartition("_")[2])
 
 
 def read_tasks(root: Path) -> list[str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,14 +16,12 @@ from torch import Tensor
 from robocache.core.progress import Update
 from robocache.datasets.converted import PathLike, converted, data_set
 from robocache.loader.foreign_options import refuse_foreign
+from robocache.loader.loader import Loader
 from robocache.loader.sampling.sampler import check_integer
 from robocache.readers import ReadOptions
 from robocache.readers.hdf5 import READER
 from robocache.readers.recording import require
 from robocache.store.episode_store import EpisodeStore
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 OBS, NEXT = "obs/", "next_obs/"
 
@@ -60,112 +58,103 @@ class _Items:
         return found
 
 
-class FromRobomimic:
-    """The part of :class:`Loader` that knows robomimic's files."""
+def from_robomimic(
+    path: PathLike,
+    seq_length: int = 1,
+    frame_stack: int = 1,
+    *,
+    batch_size: int,
+    obs_keys: Sequence[str] | None = None,
+    dataset_keys: Sequence[str] | None = None,
+    pad_seq_length: bool = True,
+    pad_frame_stack: bool = True,
+    get_pad_mask: bool = False,
+    goal_mode: str | None = None,
+    load_next_obs: bool = True,
+    filter_by_attribute: str | None = None,
+    store: PathLike | None = None,
+    progress: bool | Update = True,
+    **options: Any,
+) -> Loader:
+    """A loader of robomimic's HDF5, with the items that its ``SequenceDataset`` has.
 
-    @classmethod
-    def from_robomimic(
-        cls,
-        path: PathLike,
-        seq_length: int = 1,
-        frame_stack: int = 1,
-        *,
-        batch_size: int,
-        obs_keys: Sequence[str] | None = None,
-        dataset_keys: Sequence[str] | None = None,
-        pad_seq_length: bool = True,
-        pad_frame_stack: bool = True,
-        get_pad_mask: bool = False,
-        goal_mode: str | None = None,
-        load_next_obs: bool = True,
-        filter_by_attribute: str | None = None,
-        store: PathLike | None = None,
-        progress: bool | Update = True,
-        **options: Any,
-    ) -> Self:
-        """A loader of robomimic's HDF5, with the items that its ``SequenceDataset`` has.
+    The file is converted to a store once. Then `loader.gather([i])` is item i, batched: `obs`
+    and `next_obs` are dicts of [B,T,...], each of `dataset_keys` is [B,T,...]; T is
+    `frame_stack - 1 + seq_length`, and step `frame_stack - 1` is the current row. Steps before
+    the first row of a demonstration repeat it, those after the last repeat that.
 
-        The file is converted to a store once. Then `loader.gather([i])` is item i, batched: `obs`
-        and `next_obs` are dicts of [B,T,...], each of `dataset_keys` is [B,T,...]; T is
-        `frame_stack - 1 + seq_length`, and step `frame_stack - 1` is the current row. Steps before
-        the first row of a demonstration repeat it, those after the last repeat that.
+    Floats are float32, the type that robomimic trains on, and so are all of `dataset_keys`;
+    other observations keep their type (images: uint8 [H,W,C]).
 
-        Floats are float32, the type that robomimic trains on, and so are all of `dataset_keys`;
-        other observations keep their type (images: uint8 [H,W,C]).
+    Args:
+        path: The file.
+        seq_length: Steps from the current row on.
+        frame_stack: Steps up to the current row.
+        batch_size: Samples of a batch.
+        obs_keys: Names within `obs`; None: all.
+        dataset_keys: Names of other datasets; None: all that have a row a step.
+        pad_seq_length: Whether windows may reach past the last row.
+        pad_frame_stack: Whether windows may reach before the first row.
+        get_pad_mask: Adds `pad_mask` [B,T,1], True where a step is real: to the batch and to
+            its `obs` and `next_obs`.
+        goal_mode: ``"last"`` adds `goal_obs`, a dict of [B,...]: `next_obs` of the last row
+            that a window of the demonstration begins at.
+        load_next_obs: Whether there are `next_obs`.
+        filter_by_attribute: The name of a subset in the file's `mask`.
+        store: The folder of the store; None: beside the file, named after it with
+            ``.robocache``. It is made where it is not there; of several processes that start
+            together, let one make it first.
+        progress: Whether a terminal or a notebook shows a bar of the conversion; or a function,
+            called with how many episodes are done, and how many there are.
+        options: Of :class:`Loader`: `shuffle`, `seed`, `device` and so on. Keys are named as in
+            the file there: ``obs/eef_pos``.
 
-        Args:
-            path: The file.
-            seq_length: Steps from the current row on.
-            frame_stack: Steps up to the current row.
-            batch_size: Samples of a batch.
-            obs_keys: Names within `obs`; None: all.
-            dataset_keys: Names of other datasets; None: all that have a row a step.
-            pad_seq_length: Whether windows may reach past the last row.
-            pad_frame_stack: Whether windows may reach before the first row.
-            get_pad_mask: Adds `pad_mask` [B,T,1], True where a step is real: to the batch and to
-                its `obs` and `next_obs`.
-            goal_mode: ``"last"`` adds `goal_obs`, a dict of [B,...]: `next_obs` of the last row
-                that a window of the demonstration begins at.
-            load_next_obs: Whether there are `next_obs`.
-            filter_by_attribute: The name of a subset in the file's `mask`.
-            store: The folder of the store; None: beside the file, named after it with
-                ``.robocache``. It is made where it is not there; of several processes that start
-                together, let one make it first.
-            progress: Whether a terminal or a notebook shows a bar of the conversion; or a function,
-                called with how many episodes are done, and how many there are.
-            options: Of :class:`Loader`: `shuffle`, `seed`, `device` and so on. Keys are named as in
-                the file there: ``obs/eef_pos``.
+    Raises:
+        ValueError: An unknown key or subset, lengths below 1, or a demonstration that is
+            shorter than windows without padding.
+        RecordingError: It is no such file, or can't be read.
+        StoreError: The store is damaged, of something else, or older than the file.
+        MissingLibrary: h5py is not installed.
 
-        Raises:
-            ValueError: An unknown key or subset, lengths below 1, or a demonstration that is
-                shorter than windows without padding.
-            RecordingError: It is no such file, or can't be read.
-            StoreError: The store is damaged, of something else, or older than the file.
-            MissingLibrary: h5py is not installed.
-
-        Example:
-            >>> loader = rc.Loader.from_robomimic("lift.hdf5", 10, frame_stack=2, batch_size=64)
-            >>> batch = next(iter(loader))
-            >>> batch["actions"].shape
-            torch.Size([64, 11, 7])
-        """
-        make: Any = cls
-        refuse_foreign(make, options)
-        stacked = check_integer("frame_stack", frame_stack, 1) - 1
-        ahead = check_integer("seq_length", seq_length, 1) - 1
-        if goal_mode not in (None, "last"):
-            raise ValueError(f"goal_mode: expected last or None, got {goal_mode!r}")
-        if goal_mode is not None and not load_next_obs:
-            raise ValueError("load_next_obs: expected True for goal_mode='last', got False")
-        found = _store(data_set(path, READER), store, load_next_obs, progress)
-        own = [name for name in found.streams if not name.startswith((OBS, NEXT))]
-        observed = [name.removeprefix(OBS) for name in found.streams if name.startswith(OBS)]
-        dataset_keys = _known("dataset_keys", dataset_keys, own)
-        obs_keys = _known("obs_keys", obs_keys, observed)
-        groups = (OBS, NEXT) if load_next_obs else (OBS,)
-        keys = [*dataset_keys, *(group + key for group in groups for key in obs_keys)]
-        if not keys:
-            raise ValueError(
-                "obs_keys: expected at least 1 key, there or in dataset_keys, got none"
-            )
-        dropped = (0 if pad_frame_stack else stacked, 0 if pad_seq_length else ahead)
-        _refuse_short(found, filter_by_attribute, 1 + sum(dropped))
-        goals = obs_keys if goal_mode == "last" else ()
-        loader: Self = make(
-            found,
-            batch_size,
-            {key: _seconds(found, key, range(-stacked, ahead + 1)) for key in keys},
-            timeline="rows",
-            subset=filter_by_attribute,
-            drop_n_first_frames=dropped[0],
-            drop_n_last_frames=dropped[1],
-            dtype={key: torch.float32 for key in keys if found.streams[key].dtype.kind == "f"},
-            _finish=_Items(
-                get_pad_mask, {key: _last_rows(found, NEXT + key, dropped[1]) for key in goals}
-            ),
-            **options,
-        )
-        return loader
+    Example:
+        >>> loader = rc.Loader.from_robomimic("lift.hdf5", 10, frame_stack=2, batch_size=64)
+        >>> batch = next(iter(loader))
+        >>> batch["actions"].shape
+        torch.Size([64, 11, 7])
+    """
+    refuse_foreign(Loader, options)
+    stacked = check_integer("frame_stack", frame_stack, 1) - 1
+    ahead = check_integer("seq_length", seq_length, 1) - 1
+    if goal_mode not in (None, "last"):
+        raise ValueError(f"goal_mode: expected last or None, got {goal_mode!r}")
+    if goal_mode is not None and not load_next_obs:
+        raise ValueError("load_next_obs: expected True for goal_mode='last', got False")
+    found = _store(data_set(path, READER), store, load_next_obs, progress)
+    own = [name for name in found.streams if not name.startswith((OBS, NEXT))]
+    observed = [name.removeprefix(OBS) for name in found.streams if name.startswith(OBS)]
+    dataset_keys = _known("dataset_keys", dataset_keys, own)
+    obs_keys = _known("obs_keys", obs_keys, observed)
+    groups = (OBS, NEXT) if load_next_obs else (OBS,)
+    keys = [*dataset_keys, *(group + key for group in groups for key in obs_keys)]
+    if not keys:
+        raise ValueError("obs_keys: expected at least 1 key, there or in dataset_keys, got none")
+    dropped = (0 if pad_frame_stack else stacked, 0 if pad_seq_length else ahead)
+    _refuse_short(found, filter_by_attribute, 1 + sum(dropped))
+    goals = obs_keys if goal_mode == "last" else ()
+    return Loader(
+        found,
+        batch_size,
+        {key: _seconds(found, key, range(-stacked, ahead + 1)) for key in keys},
+        timeline="rows",
+        subset=filter_by_attribute,
+        drop_n_first_frames=dropped[0],
+        drop_n_last_frames=dropped[1],
+        dtype={key: torch.float32 for key in keys if found.streams[key].dtype.kind == "f"},
+        _finish=_Items(
+            get_pad_mask, {key: _last_rows(found, NEXT + key, dropped[1]) for key in goals}
+        ),
+        **options,
+    )
 
 
 def _store(

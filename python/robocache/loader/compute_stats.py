@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 
 from robocache.core.progress import Update, progress_bar
+from robocache.loader.batch_source import BatchSource
 from robocache.loader.loader import Loader
-from robocache.loader.mixture.loader import MixedLoader
 from robocache.loader.outputs import AGE, DATASET, DIM_PAD, METADATA, PAD, Batch
 from robocache.loader.sampling.sampler import check_integer
-from robocache.loader.scales import scales_of_batches
+from robocache.loader.scales import batch_scales
 from robocache.loader.window_spec import TORCH_DTYPES, WindowSpec
 from robocache.normalization.window_statistics import WindowStatistics
 from robocache.store.dtypes import stored
@@ -62,26 +62,27 @@ def compute_stats(
         ...     store, 256, windows, normalize={"action": "min_max"}, statistics=stats
         ... )
     """
-    if not isinstance(loader, Loader):
+    if not isinstance(loader, BatchSource):
         raise TypeError(f"loader: expected a rc.Loader, got {type(loader).__name__}")
-    if isinstance(loader, MixedLoader):
+    contents = loader._contents
+    if contents is None:
         raise ValueError("loader: expected one of one store (each of a mixture's), got a mixture")
-    if normalized := scales_of_batches(loader):
+    if normalized := batch_scales(contents.windows, contents.concat, contents.normalize):
         raise ValueError(
             "loader: expected one without normalize (statistics are of what that takes), got one "
             f"that normalizes {', '.join(normalized)}"
         )
-    order = loader._order
+    order = contents.order
     if order.ranks > 1 or order.shares > 1:
         raise ValueError(
             "loader: expected one of all samples (rank=0, world_size=1), got one of "
             f"{order.ranks * order.shares} ranks"
         )
     count = len(loader) if batches is None else check_integer("batches", batches, 1)
-    windows = {window.name: window for window in loader._windows}
-    groups = loader._arguments["concat"] or {}
+    windows = {window.name: window for window in contents.windows}
+    groups = contents.concat
     changed = {
-        key for made in loader._transforms if isinstance(made, Transform) for key in made.keys
+        key for made in contents.transforms if isinstance(made, Transform) for key in made.keys
     }
     found: dict[str, _Key] = {}
     before = loader.state_dict()

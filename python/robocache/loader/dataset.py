@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
 
 from torch import Tensor
 
-if TYPE_CHECKING:
-    from robocache.loader.loader import Loader
+from robocache.loader.outputs import Batch
+
+
+class _Source(Protocol):
+    def gather(self, indices: Sequence[int]) -> Batch: ...
 
 
 class Dataset:
@@ -17,7 +20,7 @@ class Dataset:
     Meant for looking: a batch of :meth:`Loader.gather` costs as much as one sample of these.
     """
 
-    def __init__(self, loader: Loader, count: int) -> None:
+    def __init__(self, loader: _Source, count: int) -> None:
         self._loader = loader
         self._count = count
 

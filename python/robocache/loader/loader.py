@@ -2,45 +2,39 @@
 
 from __future__ import annotations
 
-import copy
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-import numpy as np
 import torch
-from torch import Tensor
-from torch.utils.data import IterableDataset, get_worker_info
 
-from robocache.core import call_counts, config
-from robocache.core.display import ByName, listed
+from robocache.core import config
+from robocache.core.display import ByName
 from robocache.core.names import Method, Outside
-from robocache.datasets.diffusion_policy import FromDiffusionPolicy
-from robocache.datasets.lerobot import FromLeRobot
-from robocache.datasets.robomimic import FromRobomimic
 from robocache.loader import device as _device
 from robocache.loader import samples as _samples
 from robocache.loader import windows as _windows
-from robocache.loader.dataset import Dataset
-from robocache.loader.engine import Engine, make_engine
-from robocache.loader.foreign_options import refuse_data_loader, refuse_foreign
+from robocache.loader.batch_source import BatchSource
+from robocache.loader.contents import Contents
+from robocache.loader.engine import make_engine
+from robocache.loader.foreign_options import refuse_foreign
 from robocache.loader.memory.file_rows import find_rows
 from robocache.loader.memory.tiers import Budget, Wanted
-from robocache.loader.mixture.mixture import FromLoaders
+from robocache.loader.mixture.mixture import mix_loaders
 from robocache.loader.outputs import Batch, check_concat, check_names
 from robocache.loader.padding import examine
+from robocache.loader.policy_spec import PolicySpec
+from robocache.loader.recipe import Recipe, snapshot_arguments
 from robocache.loader.relative import Relative, check_relative, check_statistics, make_relative
 from robocache.loader.samples import Samples
 from robocache.loader.sampling import anchors as _anchors
 from robocache.loader.sampling.anchors import Ranges, Split
 from robocache.loader.sampling.rank_sharding import shard_episodes
-from robocache.loader.sampling.sampler import Order, derived_seed, find_ranks, make_order
-from robocache.loader.sampling.sampler_state import SamplerState
-from robocache.loader.scales import make_scales
-from robocache.loader.spec import WithSpec
-from robocache.loader.stats import Counters, LoaderStats, register
-from robocache.loader.summary import LoaderSummary
+from robocache.loader.sampling.sampler import derived_seed, find_ranks, make_order
+from robocache.loader.scales import batch_scales, make_scales
+from robocache.loader.spec import make_spec
+from robocache.loader.stats import Counters
 from robocache.loader.windows import Images, Offsets, PerKey, Timeline, WindowOptions
 from robocache.normalization.formulas import Normalization, NormalizationMode
 from robocache.normalization.normalizer import Normalizer
@@ -50,9 +44,7 @@ from robocache.store.rows import Episode
 from robocache.transform.transforms import check_order
 
 
-class Loader(
-    FromLeRobot, FromRobomimic, FromDiffusionPolicy, FromLoaders, WithSpec, IterableDataset[Batch]
-):
+class Loader(BatchSource):
     """Whole training batches of windows of recordings, from a store that lives on the device.
 
     A sample stands at an *anchor*: a row of one stream, or a tick of a fixed rate. Of each stream
@@ -219,9 +211,7 @@ class Loader(
         _is_quiet: bool = False,
         **foreign: NoReturn,
     ) -> None:
-        arguments = snapshot_arguments(
-            {k: v for k, v in locals().items() if k not in ("self", "foreign")}
-        )
+        arguments = snapshot_arguments({k: v for k, v in locals().items() if k != "foreign"})
         if foreign:
             refuse_foreign(Loader, foreign)
         if not isinstance(store, EpisodeStore):
@@ -297,11 +287,41 @@ class Loader(
         )
         samples = Samples(windows, {}, found, table, identity, whole)
         wanted = Wanted(windows, groups, with_age, order, reuse_buffers)
-        self._summary = examine(
-            windows, rows, found, table, not _is_quiet, not _is_quiet and rank == 0
-        )
+        summary = examine(windows, rows, found, table, not _is_quiet, not _is_quiet and rank == 0)
         counters = Counters(config.check_text("name", name) or Path(store.path).absolute().name)
         engine = make_engine(samples, rows, wanted, budget, where, counters)
+        recipe = Recipe(type(self), arguments | {"_is_quiet": True})  # it has warned here
+        contents = Contents(
+            store=store,
+            windows=windows,
+            anchor=None if of_anchor is None else of_anchor.info.name,
+            rate=rate,
+            relative=relations,
+            normalize=arguments["normalize"] or {},
+            concat=arguments["concat"] or {},
+            with_age=with_age,
+            has_budget=budget is not None,
+            transforms=tuple(transforms),
+            finish=_finish,
+            plan=engine.plan,
+            order=order,
+            fingerprint=samples.fingerprint,
+            counters=counters,
+            summary=summary,
+            recipe=recipe,
+        )
+        super().__init__(
+            engine,
+            order,
+            samples.fingerprint,
+            where,
+            transforms,
+            counters,
+            summary,
+            recipe,
+            _finish,
+            contents,
+        )
         self.store = store
         """The store that it draws from."""
         self.normalization: Mapping[str, Normalization] = ByName(
@@ -310,276 +330,76 @@ class Loader(
         """Scale and offset of the streams that have some: ``x = y / multiply + subtract``."""
         self.relative: Mapping[str, Relative] = ByName(relations)
         """What streams are relative to, by key."""
-        self._windows = windows
-        self._anchor, self._rate = of_anchor and of_anchor.info.name, rate
-        self._finish = _finish
-        mark = samples.fingerprint
-        self._init_runtime(engine, order, mark, where, transforms, counters, arguments)
 
-    def _init_runtime(
-        self,
-        engine: Engine,
-        order: Order,
-        identity: int,
-        device: torch.device,
-        transforms: Sequence[Callable[[Batch, torch.Generator], Batch]],
-        counters: Counters,
-        arguments: dict[str, Any],
-    ) -> None:
-        """What is left to do when it is known what batches are made of, and which come when."""
-        self.device = device
-        """Where batches are."""
-        self.name = counters.name
-        """What :func:`robocache.metrics` calls it."""
-        self._arguments = arguments
-        self._order = order
-        self._transforms = tuple(transforms)
-        self._generator = torch.Generator(device) if self._transforms else None
-        self._engine = engine
-        self._plan, self._outputs, self._disk, self._ahead = engine
-        self._index = device.index if device.type == "cuda" else None
-        self._sampler_state = SamplerState(order, identity, device)
-        if self._index is not None:
-            # Whatever stream batches are made on, all of this is there by then.
-            torch.cuda.synchronize(self._index)
-        self._counters = counters
-        counters.sample_bytes = engine.outputs.sample_bytes
-        register(self, counters)
-        self._forks = _device.forks
+    def normalizer(self) -> Normalizer:
+        """The normalization of its batches: :meth:`Normalizer.inverse` gives them without.
 
-    @property
-    def dataset(self) -> Dataset:
-        """Its samples one by one, to look at: ``loader.dataset[7]``."""
-        # Not kept: a loader that refers to itself holds its memory until Python looks for cycles.
-        return Dataset(self, len(self._plan.anchors))
-
-    # ---- batches ---------------------------------------------------------------------------------
-
-    def __len__(self) -> int:
-        """Batches of an epoch."""
-        return self._order.batches
-
-    def __iter__(self) -> Iterator[Batch]:
-        """The batches that are left of the epoch.
-
-        Raises:
-            RuntimeError: In a worker of a torch DataLoader, each of which would give all samples.
-            ValueError: In a torch DataLoader with a batch size, which would join whole batches.
+        Streams that are concatenated (`concat`) are one key, as in the batch.
         """
-        refuse_data_loader()
-        worker = get_worker_info()
-        if worker is not None:
-            raise RuntimeError(
-                "Loader: expected no worker processes (it makes whole batches by itself: iterate "
-                "over it, or give a DataLoader batch_size=None and num_workers=0), got worker "
-                f"{worker.id} of {worker.num_workers}"
-            )
-        return self._rest_of_epoch()
+        return Normalizer(batch_scales(self._own.windows, self._own.concat, self._own.normalize))
 
-    def _rest_of_epoch(self) -> Iterator[Batch]:
-        sampler_state = self._sampler_state
-        if sampler_state.is_captured:
-            sampler_state.catch_up()
-        epoch = sampler_state.epoch
-        while sampler_state.epoch == epoch:
-            yield self.next()
+    def spec(self, *, training_only: Sequence[Callable[..., Any]] = ()) -> PolicySpec:
+        """What its batches are made by: all that a robot needs to give a policy the same.
 
-    def __getitem__(self, index: object) -> NoReturn:
-        """Refuses: samples are in :attr:`dataset`, batches of them are made by :meth:`gather`.
-
-        Raises:
-            TypeError: Always.
-        """
-        raise TypeError(
-            "Loader: expected no index (loader.dataset[0] is sample 0, loader.gather([0, 7]) a "
-            "batch of samples, loader.next() the next batch, loader.store[0] an episode), got "
-            f"{index!r}"
-        )
-
-    def next(self) -> Batch:
-        """The next batch; after an epoch's last, the first of the next epoch.
-
-        Does not wait for the GPU, nor make it wait. With rows on disk the host waits for a batch
-        that is not there yet, and for the GPU once it is a few batches ahead of it: :meth:`stats`
-        counts both.
-
-        Raises:
-            RuntimeError: If the GPU refuses the launch; in the child of a fork, on CUDA; and while
-                a CUDA graph is captured, with transforms, batches of several sizes, or a budget
-                that leaves rows outside the GPU.
-            torch.OutOfMemoryError: If the batch does not fit.
-        """
-        if self._forks != _device.forks:
-            self._after_fork()
-        index = self._index
-        if index is not None:
-            if torch._C._cuda_getDevice() != index:
-                with torch.cuda.device(index):
-                    return self.next()
-            if torch._C._cuda_isCurrentStreamCapturing():
-                self._engine.check_capture(self._transforms)
-                self._sampler_state.check_capture()
-                return self._draw(is_capturing=True)
-            if self._sampler_state.is_captured:
-                self._sampler_state.catch_up()
-        return self._draw(is_capturing=False)
-
-    def _draw(self, is_capturing: bool) -> Batch:
-        order, outputs, sampler_state, index = (
-            self._order,
-            self._outputs,
-            self._sampler_state,
-            self._index,
-        )
-        epoch, position = sampler_state.epoch, sampler_state.position
-        size = order.size(position)
-        stream = 0
-        if index is not None:
-            stream = torch._C._cuda_getCurrentRawStream(index)
-            torch._C._nvtx.rangePushA("robocache.Loader.next")
-        try:
-            if self._ahead is not None:
-                batch = self._ahead.next(epoch, position)
-            else:
-                batch = outputs.take(size)
-                windows, metadata = outputs.windows_address, outputs.facts_address
-                self._plan.next(sampler_state.state_address, size, windows, metadata, stream)
-        finally:
-            if index is not None:
-                torch._C._nvtx.rangePop()
-        if is_capturing:
-            sampler_state.is_captured = (
-                True  # nothing has run: replays will move the device's state
-            )
-        else:
-            sampler_state.advance()
-            self._counters.batches += 1
-            self._counters.samples += size
-            call_counts.calls["Loader.next", self.device.type] += 1
-        if self._finish is not None:
-            batch = self._finish(batch)
-        if self._generator is not None:
-            self._generator.manual_seed(derived_seed(order.key, epoch, position + order.rank))
-            for transform in self._transforms:
-                batch = transform(batch, self._generator)
-        return batch
-
-    def gather(self, indices: Sequence[int] | np.ndarray[Any, Any] | Tensor) -> Batch:
-        """The samples of these indices, in this order, without transforms.
+        Looks at the times of the store's rows, for their rates.
 
         Args:
-            indices: [B] integers from 0 to the number of samples less 1, in any order, also twice.
-                A tensor on the loader's GPU is taken as it is: an index out of range gives a sample
-                of zeros there, all padded, with index -1, since looking would mean waiting. With
-                rows on disk it is looked at.
+            training_only: Those of its `transforms` that the robot goes without, such as noise. The
+                others need a `to_dict`, as those of ``rc.transforms`` have.
 
         Raises:
-            TypeError: They are no integers.
-            ValueError: They are out of range (not so on a GPU), or have more than one axis.
-        """
-        if self._forks != _device.forks:
-            self._after_fork()
-        index = self._index
-        stream = 0
-        if index is not None:
-            if torch._C._cuda_getDevice() != index:
-                with torch.cuda.device(index):
-                    return self.gather(indices)
-            stream = torch._C._cuda_getCurrentRawStream(index)
-        batch = self._engine.gather(indices, self.device, stream)
-        size = batch["timestamp"].size(0)
-        self._counters.gathered += size
-        call_counts.calls["Loader.gather", self.device.type] += 1
-        return batch if self._finish is None else self._finish(batch)
-
-    # ---- where it is -----------------------------------------------------------------------------
-
-    def state_dict(self) -> dict[str, int]:
-        """Where it is: a few integers, of which :meth:`load_state_dict` goes on.
-
-        They say nothing of ranks and batch size: a run may go on with others. Waits for the GPU
-        where a CUDA graph may have moved it.
-        """
-        return self._sampler_state.state()
-
-    def load_state_dict(self, state: Mapping[str, int]) -> None:
-        """Goes on where a loader of the same samples and seed was.
-
-        The samples that follow are those that would have followed there, in the same order. Where
-        too few are left in the epoch for this number of ranks, or a whole batch under `drop_last`,
-        the next epoch begins.
-
-        Raises:
-            TypeError, ValueError: It is the state of other samples, another seed or order, or none.
-        """
-        self._sampler_state.load(state)
-
-    def set_epoch(self, epoch: int) -> None:
-        """Goes to the start of an epoch; where it is in that epoch already, stays there.
-
-        Trainers that call this before each epoch may so resume in the middle of one.
-
-        Raises:
-            TypeError, ValueError: It is no int, or below 0.
-        """
-        self._sampler_state.set_epoch(epoch)
-
-    def stats(self) -> LoaderStats:
-        """What it has made so far, and what it holds."""
-        return self._counters.stats()
-
-    def summary(self) -> LoaderSummary:
-        """A table of the batch's streams: rate, offsets, method, share padded, ages.
-
-        Shares and ages are of up to 1,000 samples, which the loader looks at when it is made.
-        Print it, or let a notebook show it.
+            TypeError, ValueError: A transform that can't be written down, or reads another step
+                than the anchor's; a window of the past, or one that others are relative to, with
+                ``causal=False``; or a loader with batches of another library.
 
         Example:
-            >>> print(loader.summary())
+            >>> loader.spec().save("policy_spec.json")
         """
-        return self._summary
+        return make_spec(self._own, training_only)
 
-    # ---- other processes -------------------------------------------------------------------------
+    @property
+    def _own(self) -> Contents:
+        assert self._contents is not None
+        return self._contents
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        # The store opens again where it is loaded.
-        arguments = self._arguments | {"_is_quiet": True}  # it has warned here
-        return _rebuild_loader, (type(self), arguments, self.state_dict())
+    # ---- other ways to make one ------------------------------------------------------------------
 
-    def _after_fork(self) -> None:
-        if self._index is not None:
-            raise RuntimeError(
-                "Loader: expected the process that made it, or one that was spawned, got the child "
-                "of a fork: CUDA does not survive that"
-            )
-        # The threads of the parent are gone, and OpenMP would wait for them.
-        torch.set_num_threads(1)
-        self._forks = _device.forks
+    mixture = staticmethod(mix_loaders)
 
-    def __repr__(self) -> str:
-        return f"Loader({self._words()}: {listed(self._outputs.keys)})"
+    @staticmethod
+    def from_lerobot(
+        source: Any, delta_timestamps: Any = None, *, batch_size: int, **options: Any
+    ) -> Loader:
+        """A loader of a LeRobot data set: see :func:`robocache.datasets.from_lerobot`."""
+        import robocache
 
-    def _words(self) -> str:
-        batches = f"{len(self)} batches of {self._order.batch_size} on {self.device}"
-        return f"{len(self.dataset)} samples, {batches}"
+        return robocache.datasets.from_lerobot(
+            source, delta_timestamps, batch_size=batch_size, **options
+        )
 
-    def _repr_html_(self) -> str:
-        return self._summary.html(f"Loader: {self._words()}")
+    @staticmethod
+    def from_robomimic(
+        path: str | os.PathLike[str],
+        seq_length: int = 1,
+        frame_stack: int = 1,
+        *,
+        batch_size: int,
+        **options: Any,
+    ) -> Loader:
+        """A loader of a robomimic file: see :func:`robocache.datasets.from_robomimic`."""
+        import robocache
 
+        return robocache.datasets.from_robomimic(
+            path, seq_length, frame_stack, batch_size=batch_size, **options
+        )
 
-def snapshot_arguments(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Arguments that stay what they are, whatever the caller does to lists and mappings later.
+    @staticmethod
+    def from_diffusion_policy(
+        path: str | os.PathLike[str], horizon: int, *, batch_size: int, **options: Any
+    ) -> Loader:
+        """A loader of a replay buffer: see :func:`robocache.datasets.from_diffusion_policy`."""
+        import robocache
 
-    What is the caller's own (stores, functions) is not copied.
-    """
-    own = ("store", "predicate", "transforms")
-    return {
-        name: value if name in own or name.startswith("_") else copy.deepcopy(value)
-        for name, value in arguments.items()
-    }
-
-
-def _rebuild_loader(kind: type[Loader], arguments: dict[str, Any], state: dict[str, int]) -> Loader:
-    loader = kind(**arguments)
-    loader.load_state_dict(state)
-    return loader
+        return robocache.datasets.from_diffusion_policy(
+            path, horizon, batch_size=batch_size, **options
+        )

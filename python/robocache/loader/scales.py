@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from robocache.loader.window_spec import WindowSpec
 from robocache.normalization.formulas import Normalization, NormalizationMode, check_mode
 from robocache.normalization.normalizer import Normalizer
 from robocache.normalization.parse_statistics import Statistics, of_statistics
 from robocache.normalization.window_statistics import WindowStatistics, WindowSummary
 from robocache.store.stream_info import StreamInfo, is_image
-
-if TYPE_CHECKING:
-    from robocache.loader.loader import Loader
-    from robocache.loader.window_spec import WindowSpec
 
 
 def make_scales(
@@ -124,21 +120,29 @@ def spread(name: str, scale: Normalization, shape: tuple[int, ...]) -> Normaliza
     return Normalization(np.tile(scale.subtract, repeats), np.tile(scale.multiply, repeats))
 
 
-def scales_of_batches(loader: Loader) -> dict[str, Normalization]:
-    """What a loader does to the values of its batches, by their keys: those that it normalizes."""
-    normalize = loader._arguments["normalize"] or {}
+def batch_scales(
+    windows: Sequence[WindowSpec],
+    concat: Mapping[str, Sequence[str]],
+    normalize: Mapping[str, NormalizationMode] | Normalizer,
+) -> dict[str, Normalization]:
+    """Scale and offset of a loader's batches, by key: of each key that is normalized.
+
+    Args:
+        windows: Those of the loader.
+        concat: Streams of each concatenated key.
+        normalize: The loader's argument.
+    """
     named = normalize.normalization if isinstance(normalize, Normalizer) else normalize
-    windows = {window.name: window for window in loader._windows}
-    groups: Mapping[str, list[str]] = loader._arguments["concat"] or {}
-    grouped = {key for keys in groups.values() for key in keys}
+    by_key = {window.name: window for window in windows}
+    grouped = {key for keys in concat.values() for key in keys}
     found = {
-        key: _of_batches(windows[key])
+        key: _of_batches(by_key[key])
         for key in named
-        if windows[key].normalization is not None and key not in grouped
+        if by_key[key].normalization is not None and key not in grouped
     }
-    for group, keys in groups.items():
+    for group, keys in concat.items():
         if any(key in named for key in keys):
-            parts = [_of_batches(windows[key]) for key in keys]
+            parts = [_of_batches(by_key[key]) for key in keys]
             found[group] = Normalization(
                 *(np.concatenate([np.atleast_1d(x) for x in p]) for p in zip(*parts, strict=True))
             )

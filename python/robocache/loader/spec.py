@@ -1,4 +1,4 @@
-"""What a loader's batches are made by, as a policy spec."""
+"""The policy spec of a loader."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robocache.core.version import UNKNOWN, package_version
+from robocache.loader.contents import Contents
 from robocache.loader.memory.file_rows import FileRows, find_rows
 from robocache.loader.policy_spec import PolicySpec
 from robocache.loader.window_spec import WindowSpec
@@ -20,47 +21,33 @@ from robocache.store.library import check_policy_spec
 _SECOND = 1_000_000_000
 
 
-class WithSpec:
-    """The part of :class:`Loader` that tells what its batches are made by."""
+def make_spec(contents: Contents, training_only: Sequence[Callable[..., Any]]) -> PolicySpec:
+    """The policy spec of a loader, as :meth:`Loader.spec` describes it.
 
-    def spec(self: Any, *, training_only: Sequence[Callable[..., Any]] = ()) -> PolicySpec:
-        """What its batches are made by: all that a robot needs to give a policy the same.
-
-        Looks at the times of the store's rows, for their rates.
-
-        Args:
-            training_only: Those of its `transforms` that the robot goes without, such as noise. The
-                others need a `to_dict`, as those of ``rc.transforms`` have.
-
-        Raises:
-            TypeError, ValueError: A transform that can't be written down, or reads another step
-                than the anchor's; a window of the past, or one that others are relative to, with
-                ``causal=False``; or a loader with batches of another library.
-
-        Example:
-            >>> loader.spec().save("policy_spec.json")
-        """
-        windows = self._windows
-        if hasattr(self._finish, "live_windows"):
-            windows = self._finish.live_windows(windows)
-        elif self._finish is not None:
-            raise ValueError(
-                "spec: expected a loader with batches of its own, got one whose batches are as "
-                "another library has them (rc.Loader(loader.store, ...) makes one of the same data)"
-            )
-        chosen = self._plan.episodes[:, 0].cpu().numpy()
-        given = self._arguments
-        return _make_spec(
-            windows,
-            {w.name: _busiest_rate(find_rows(self.store, w.name, chosen)) for w in windows},
-            self._anchor,
-            self._rate,
-            given["concat"] or {},
-            given["with_age"],
-            given["normalize"] if isinstance(given["normalize"], Mapping) else {},
-            self._transforms,
-            training_only,
+    Raises:
+        TypeError, ValueError: Something that the robot could not do.
+    """
+    windows: Sequence[WindowSpec] = contents.windows
+    finish: Any = contents.finish
+    if hasattr(finish, "live_windows"):
+        windows = finish.live_windows(windows)
+    elif finish is not None:
+        raise ValueError(
+            "spec: expected a loader with batches of its own, got one whose batches are as "
+            "another library has them (rc.Loader(loader.store, ...) makes one of the same data)"
         )
+    chosen = contents.plan.episodes[:, 0].cpu().numpy()
+    return _make_spec(
+        windows,
+        {w.name: _busiest_rate(find_rows(contents.store, w.name, chosen)) for w in windows},
+        contents.anchor,
+        contents.rate,
+        contents.concat,
+        contents.with_age,
+        contents.normalize if isinstance(contents.normalize, Mapping) else {},
+        contents.transforms,
+        training_only,
+    )
 
 
 def _make_spec(

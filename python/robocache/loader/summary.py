@@ -119,7 +119,7 @@ def summarize(window: WindowSpec, rows: FileRows, looked_at: FileRows, seen: See
     )
 
 
-def of_mixture(
+def mixture_summary(
     parts: Sequence[LoaderSummary], names: Sequence[dict[str, str]], samples: int
 ) -> LoaderSummary:
     """The summary of a mixture: those of its loaders, with the mixture's names of their keys."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 import numpy as np
 
@@ -22,11 +22,16 @@ from robocache.normalization.window_statistics import WindowStatistics, shape_of
 from robocache.store.stream_info import is_image
 
 if TYPE_CHECKING:
-    from robocache.loader.loader import Loader
     from robocache.store.episode_store import EpisodeStore
 
 Values = TypeVar("Values")  # a tensor or an array
 _PARTS = Normalization._fields
+
+
+class _Normalizing(Protocol):
+    """A loader."""
+
+    def normalizer(self) -> Normalizer: ...
 
 
 class Normalizer:
@@ -149,23 +154,13 @@ class Normalizer:
         return Normalizer.from_statistics(statistics, modes, preset=preset or library)
 
     @staticmethod
-    def from_loader(loader: Loader) -> Normalizer:
-        """The normalizer that a loader applies to its batches, so that :meth:`inverse` undoes it.
-
-        Streams that stand side by side (`concat`) are one key, as in the batch.
+    def from_loader(loader: _Normalizing) -> Normalizer:
+        """The normalization of a loader's batches: ``loader.normalizer()``.
 
         Raises:
             ValueError: It is a mixture, whose parts have a normalization each.
         """
-        from robocache.loader.mixture.loader import MixedLoader
-        from robocache.loader.scales import scales_of_batches
-
-        if isinstance(loader, MixedLoader):
-            raise ValueError(
-                "loader: expected one of one store (those of a mixture have a normalization each), "
-                "got a mixture"
-            )
-        return Normalizer(scales_of_batches(loader))
+        return loader.normalizer()
 
     # ---- forward and back ------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ import robocache as rc
 from robocache.core.display import cut, listed, short
 from robocache.doctor.examine import Diagnosis
 from robocache.doctor.finding import Finding
-from robocache.loader.mixture.loader import MixturePart
+from robocache.loader.mixture.mixture import MixturePart
 
 MS = 1_000_000
 START = 1_700_000_000_000_000_000

@@ -266,7 +266,7 @@ def test_what_is_placed_together(store: rc.EpisodeStore) -> None:
         device="cpu",
     )
     groups = {"obs": ["pose", "joints"]}
-    assert together(loader._windows, groups) == [
+    assert together(loader._contents.windows, groups) == [
         ("gripper",),
         ("pose", "joints", "force"),
         ("state", "action"),

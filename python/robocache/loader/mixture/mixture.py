@@ -2,101 +2,417 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import Any, NoReturn
 
 import torch
+from torch import Tensor
 
-from robocache.loader.outputs import Batch
+from robocache.core import config
+from robocache.core.display import ShortRepr, listed
+from robocache.loader.batch_source import BatchSource
+from robocache.loader.contents import Contents
+from robocache.loader.device import on_device
+from robocache.loader.engine import Engine
+from robocache.loader.memory.tiers import own_tier
+from robocache.loader.mixture import parts as _parts
+from robocache.loader.mixture.parts import Part, Stream
+from robocache.loader.outputs import (
+    DATASET,
+    DIM_PAD,
+    METADATA,
+    Batch,
+    Outputs,
+    check_concat,
+    check_names,
+)
+from robocache.loader.plan import BatchPlan
+from robocache.loader.plan import Mixture as Mixing
+from robocache.loader.recipe import Recipe, snapshot_arguments
+from robocache.loader.relative import Relative
+from robocache.loader.sampling.sampler import check_integer, find_ranks, fingerprint, make_order
+from robocache.loader.stats import Counters
+from robocache.loader.summary import mixture_summary
+from robocache.normalization.formulas import Normalization
+from robocache.store.episode_store import EpisodeStore
+from robocache.transform.transforms import check_order
 
-if TYPE_CHECKING:
-    from robocache.loader.loader import Loader
-    from robocache.loader.mixture.loader import MixedLoader
+_MOST_SAMPLES = 2**62
 
 
-class FromLoaders:
-    """The part of :class:`Loader` that mixes others."""
+@dataclass(frozen=True, repr=False)
+class MixturePart(ShortRepr):
+    """One of the loaders that a mixture draws from, as it is in the mixture."""
 
-    @staticmethod
-    def mixture(
-        loaders: Sequence[Loader],
+    store: EpisodeStore
+    """Its store."""
+    share: float
+    """Of the samples that are drawn."""
+    indices: range
+    """Its samples, as :meth:`Loader.gather` of the mixture takes them."""
+    normalization: Mapping[str, Normalization]
+    """Scale and offset of the keys that have some, by their names in the mixture."""
+    relative: Mapping[str, Relative]
+    """What keys are relative to, likewise."""
+
+
+class Mixture(BatchSource):
+    """A loader of several loaders: :meth:`Loader.mixture` makes it and describes its batches.
+
+    It has no store, normalization and relative of its own: its `parts` have.
+    """
+
+    def __init__(
+        self,
+        loaders: Sequence[BatchSource],
         weights: Sequence[float],
         samples: int,
         batch_size: int,
         *,
-        keys: Sequence[Mapping[str, str]] | None = None,
-        seed: int = 0,
-        drop_last: bool = False,
-        concat: Mapping[str, Sequence[str]] | None = None,
-        rank: int | None = None,
-        world_size: int | None = None,
-        reuse_buffers: bool = False,
-        transforms: Sequence[Callable[[Batch, torch.Generator], Batch]] = (),
-        name: str | None = None,
-    ) -> MixedLoader:
-        """A loader whose batches mix the samples of several, still one launch each.
+        keys: Sequence[Mapping[str, str]] | None,
+        seed: int,
+        drop_last: bool,
+        concat: Mapping[str, Sequence[str]] | None,
+        rank: int | None,
+        world_size: int | None,
+        reuse_buffers: bool,
+        transforms: Sequence[Callable[[Batch, torch.Generator], Batch]],
+        name: str | None,
+    ) -> None:
+        arguments = snapshot_arguments(
+            {
+                key: value
+                for key, value in locals().items()
+                if key not in ("self", "loaders", "__class__")
+            }
+        )
+        for option in ("drop_last", "reuse_buffers"):
+            config.check_bool(option, arguments[option])
+        config.check_functions("transforms", transforms)
+        contents = _check_loaders(loaders)
+        device, with_age = loaders[0].device, contents[0].with_age
+        shares = _parts.check_weights(weights, len(contents))
+        samples = arguments["samples"] = check_integer("samples", samples, 1, _MOST_SAMPLES)
+        rank, world_size = find_ranks(rank, world_size)
+        arguments |= {"rank": rank, "world_size": world_size}  # a pickled mixture keeps its rank
+        _check_shares(contents, rank, world_size)
+        order = make_order(samples, batch_size, seed, True, drop_last, rank, world_size)
+        names_of = _parts.check_keys(keys, [[w.name for w in of.windows] for of in contents])
+        parts = _make_parts(contents, names_of)
+        agreed = _parts.agree(parts)
+        check_names(agreed.windows, with_age, "keys", agreed.widths)
+        widths = [key + DIM_PAD for key in agreed.widths]
+        groups = check_concat(concat, agreed.windows, (*METADATA, DATASET, *widths))
+        _parts.check_groups(groups, parts)
+        scaled = {key for part in parts for key in part.scales}
+        check_order(transforms, scaled, groups)
+        begins = [0]
+        for of in contents:
+            begins.append(begins[-1] + len(of.plan.anchors))
+        thresholds = _parts.make_thresholds(shares)
+        with on_device(device):
+            streams, mixed = _parts.make_streams(agreed, parts, device)
+            plan = BatchPlan(
+                [stream.spec for stream in streams],
+                [stream.data for stream in streams],
+                _join_anchors([of.plan.anchors for of in contents], parts),
+                _join_episodes([of.plan.episodes for of in contents]),
+                order,
+                Mixing(
+                    torch.tensor(begins[: len(thresholds) + 1], device=device),
+                    # The bits of 64 without a sign; the last is not looked at.
+                    torch.tensor([_signed(t) for t in thresholds[:-1]] + [0], device=device),
+                ),
+            )
+        full = order.size(0) if reuse_buffers else None
+        outputs = Outputs(agreed.windows, groups, with_age, device, full, mixed)
+        names = [of.counters.name for of in contents]
+        counters = Counters(config.check_text("name", name) or "+".join(dict.fromkeys(names)))
+        counters.sample_reads = _mean_reads(contents, [float(share) for share in shares])
+        counters.resident = _resident_bytes(contents, parts, streams, device)
+        identity = ([of.fingerprint for of in contents], thresholds, samples)
+        super().__init__(
+            Engine(plan, outputs),
+            order,
+            fingerprint(repr(identity).encode()),
+            device,
+            transforms,
+            counters,
+            mixture_summary([of.summary for of in contents], names_of, samples),
+            # Recipes and not the loaders, whose anchors would stay in memory beside these.
+            Recipe(_mix_rebuilt, {"recipes": [of.recipe for of in contents]} | arguments),
+        )
+        self.parts = [
+            MixturePart(
+                of.store,
+                float(share),
+                range(begin, end),
+                part.scales,
+                {new[key]: replace(to, to=new[to.to]) for key, to in of.relative.items()},
+            )
+            for of, share, begin, end, part, new in zip(
+                contents, shares, begins[:-1], begins[1:], parts, names_of, strict=True
+            )
+        ]
+        """What it draws from; ``dataset_index`` counts in them."""
 
-        Each sample is drawn by itself: its loader by weight, then any of that loader's samples,
-        each as likely. So an epoch of `samples` may have a sample twice, and leave others out.
-
-        Each loader keeps its store, anchors, windows and statistics; of its own batch size, order,
-        ranks and buffers nothing is left. Its streams are taken over and not copied. A batch has
-        the keys of all, as :class:`Loader` describes them, and
-
-        - ``dataset_index``: [B] int64, which of `loaders` a sample is of. ``episode_index`` and
-          ``task_index`` count in that one's store.
-        - ``<key>_dim_is_pad``: [B,D] bool, of a key whose vectors are not as wide in every loader:
-          True where an element is none of the sample's. It is 0 there, after normalization.
-
-        Where a loader has not a key, its samples have zeros there, all padded, in every dimension.
-
-        ``index`` and :meth:`Loader.gather` count the samples of the first loader, then those of the
-        second, and so on. A state goes on with the same loaders, weights and `samples`.
-
-        Args:
-            loaders: One of each data set, all on one device and with the same `with_age`; without
-                transforms and concat, which the mixture has, and a budget.
-            weights: How often each is drawn, against their sum: numbers of 0 or more. Taken
-                exactly: shares are the same on every machine. 0: it is in `gather` alone.
-            samples: Of an epoch.
-            batch_size: B, of each rank.
-            keys: For each loader, names that some of its keys have in the mixture:
-                ``[{"qpos": "state"}, {}]``. What has one name must have as many steps in all of
-                them, an axis of them or not, one type, and rows of one shape; vectors may differ
-                in width.
-            seed: Decides what is drawn, with the epoch's number.
-            drop_last: As of :class:`Loader`, and so are the others.
-            concat: By the mixture's keys.
-            rank: Which of several loaders this is.
-            world_size: How many they are.
-            reuse_buffers: Whether a batch is overwritten by the next one of its size.
-            transforms: Functions of a batch and a generator.
-            name: None: the names of the loaders, with + between them.
+    def normalizer(self) -> NoReturn:
+        """Refuses: each part has a normalization of its own.
 
         Raises:
-            ValueError: Loaders, keys or weights that do not fit each other; more than 64 windows.
-            TypeError: For an argument of a wrong type.
-
-        Example:
-            >>> loader = rc.Loader.mixture([aloha, droid], [0.3, 0.7], 10**6, batch_size=256)
-            >>> for batch in loader:
-            ...     is_pad = batch["action_is_pad"][..., None] | batch["action_dim_is_pad"][:, None]
-            ...     loss = (policy(batch) - batch["action"]).square()[~is_pad].mean()
+            ValueError: Always.
         """
-        from robocache.loader.mixture.loader import MixedLoader
-
-        return MixedLoader(
-            loaders,
-            weights,
-            samples,
-            batch_size,
-            keys=keys,
-            seed=seed,
-            drop_last=drop_last,
-            concat=concat,
-            rank=rank,
-            world_size=world_size,
-            reuse_buffers=reuse_buffers,
-            transforms=transforms,
-            name=name,
+        raise ValueError(
+            "loader: expected one of one store (those of a mixture have a normalization each), "
+            "got a mixture"
         )
+
+    def spec(self, *, training_only: Sequence[Callable[..., Any]] = ()) -> NoReturn:
+        """Refuses: a robot is like one of the loaders, which has a spec.
+
+        Raises:
+            ValueError: Always.
+        """
+        raise ValueError(
+            "spec: expected a loader of one store (each of a mixture's has a spec), got a mixture"
+        )
+
+    def __repr__(self) -> str:
+        return f"Loader.mixture({self._words()}: {listed(self._outputs.keys)})"
+
+    def _words(self) -> str:
+        return (
+            f"{len(self.parts)} loaders, {self._order.samples} samples an epoch of "
+            f"{len(self.dataset)}, {len(self)} batches of {self._order.batch_size} on {self.device}"
+        )
+
+
+def mix_loaders(
+    loaders: Sequence[BatchSource],
+    weights: Sequence[float],
+    samples: int,
+    batch_size: int,
+    *,
+    keys: Sequence[Mapping[str, str]] | None = None,
+    seed: int = 0,
+    drop_last: bool = False,
+    concat: Mapping[str, Sequence[str]] | None = None,
+    rank: int | None = None,
+    world_size: int | None = None,
+    reuse_buffers: bool = False,
+    transforms: Sequence[Callable[[Batch, torch.Generator], Batch]] = (),
+    name: str | None = None,
+) -> Mixture:
+    """A loader whose batches mix the samples of several, still one launch each.
+
+    Each sample is drawn by itself: its loader by weight, then any of that loader's samples,
+    each as likely. So an epoch of `samples` may have a sample twice, and leave others out.
+
+    Each loader keeps its store, anchors, windows and statistics; of its own batch size, order,
+    ranks and buffers nothing is left. Its streams are taken over and not copied. A batch has
+    the keys of all, as :class:`Loader` describes them, and
+
+    - ``dataset_index``: [B] int64, which of `loaders` a sample is of. ``episode_index`` and
+      ``task_index`` count in that one's store.
+    - ``<key>_dim_is_pad``: [B,D] bool, of a key whose vectors are not as wide in every loader:
+      True where an element is none of the sample's. It is 0 there, after normalization.
+
+    Where a loader has not a key, its samples have zeros there, all padded, in every dimension.
+
+    ``index`` and :meth:`Loader.gather` count the samples of the first loader, then those of the
+    second, and so on. A state goes on with the same loaders, weights and `samples`.
+
+    Args:
+        loaders: One of each data set, all on one device and with the same `with_age`; without
+            transforms and concat, which the mixture has, and a budget.
+        weights: How often each is drawn, against their sum: numbers of 0 or more. Taken
+            exactly: shares are the same on every machine. 0: it is in `gather` alone.
+        samples: Of an epoch.
+        batch_size: B, of each rank.
+        keys: For each loader, names that some of its keys have in the mixture:
+            ``[{"qpos": "state"}, {}]``. What has one name must have as many steps in all of
+            them, an axis of them or not, one type, and rows of one shape; vectors may differ
+            in width.
+        seed: Decides what is drawn, with the epoch's number.
+        drop_last: As of :class:`Loader`, and so are the others.
+        concat: By the mixture's keys.
+        rank: Which of several loaders this is.
+        world_size: How many they are.
+        reuse_buffers: Whether a batch is overwritten by the next one of its size.
+        transforms: Functions of a batch and a generator.
+        name: None: the names of the loaders, with + between them.
+
+    Raises:
+        ValueError: Loaders, keys or weights that do not fit each other; more than 64 windows.
+        TypeError: For an argument of a wrong type.
+
+    Example:
+        >>> loader = rc.Loader.mixture([aloha, droid], [0.3, 0.7], 10**6, batch_size=256)
+        >>> for batch in loader:
+        ...     is_pad = batch["action_is_pad"][..., None] | batch["action_dim_is_pad"][:, None]
+        ...     loss = (policy(batch) - batch["action"]).square()[~is_pad].mean()
+    """
+    return Mixture(
+        loaders,
+        weights,
+        samples,
+        batch_size,
+        keys=keys,
+        seed=seed,
+        drop_last=drop_last,
+        concat=concat,
+        rank=rank,
+        world_size=world_size,
+        reuse_buffers=reuse_buffers,
+        transforms=transforms,
+        name=name,
+    )
+
+
+def _mix_rebuilt(recipes: Sequence[Recipe], **arguments: Any) -> Mixture:
+    """A mixture of loaders that are built again, from a pickle."""
+    return Mixture([recipe.build() for recipe in recipes], **arguments)
+
+
+def _check_loaders(loaders: Any) -> list[Contents]:
+    """Checks that loaders can be mixed, and returns what they are made of.
+
+    Raises:
+        TypeError, ValueError: `loaders[<i>]: expected ..., got ...`.
+    """
+    if not isinstance(loaders, Sequence):
+        raise TypeError(f"loaders: expected a list of rc.Loader, got {type(loaders).__name__}")
+    if not loaders:
+        raise ValueError("loaders: expected at least 1, got none")
+    found: list[Contents] = []
+    for i, loader in enumerate(loaders):
+        if not isinstance(loader, BatchSource):
+            raise TypeError(f"loaders[{i}]: expected a rc.Loader, got {type(loader).__name__}")
+
+        def refuse(expected: str, got: object, i: int = i) -> NoReturn:
+            raise ValueError(f"loaders[{i}]: expected {expected}, got {got}")
+
+        contents = loader._contents
+        if contents is None:
+            refuse("a loader of one store (those of a mixture can be mixed with it)", "a mixture")
+        if contents.finish is not None:
+            refuse(
+                "a loader with batches of its own (rc.Loader(loader.store, ...) makes one of the "
+                "same data set)",
+                "one with those of another library",
+            )
+        for option in ("transforms", "concat"):
+            if getattr(contents, option):
+                refuse(f"no {option} (the mixture takes some)", "one with them")
+        if contents.has_budget:
+            refuse("no budget (all streams of a mixture live on its device)", "one with it")
+        if loader.device != loaders[0].device:
+            refuse(f"device {loaders[0].device} like loaders[0]", loader.device)
+        found.append(contents)
+        if contents.with_age != found[0].with_age:
+            refuse(f"with_age={found[0].with_age} like loaders[0]", contents.with_age)
+    return found
+
+
+def _check_shares(contents: Sequence[Contents], rank: int, ranks: int) -> None:
+    """Checks that stores which are split over ranks are split over those of the mixture.
+
+    Raises:
+        ValueError: `loaders[<i>]: expected ..., got ...`.
+    """
+    for i, order in enumerate(of.order for of in contents):
+        if order.shares > 1 and (order.share, order.shares) != (rank, ranks):
+            raise ValueError(
+                f"loaders[{i}]: expected a store that is split like the mixture's rank {rank} of "
+                f"{ranks}, got one of rank {order.share} of {order.shares}"
+            )
+
+
+def _make_parts(contents: Sequence[Contents], names: Sequence[Mapping[str, str]]) -> list[Part]:
+    """The loaders as a mixture takes them, their keys under its own names."""
+    parts = []
+    first = 0
+    for i, (loader, new) in enumerate(zip(contents, names, strict=True)):
+        streams = zip(loader.windows, loader.plan.data, strict=True)
+        episodes = len(loader.plan.episodes)
+        parts.append(
+            Part(
+                f"loaders[{i}]",
+                {new[window.name]: window for window in loader.windows},
+                {
+                    new[w.name]: Stream(
+                        replace(
+                            w,
+                            name=f"loaders[{i}].{w.name}",
+                            relative_to=w.relative_to
+                            and w.relative_to._replace(
+                                stream=f"loaders[{i}].{w.relative_to.stream}"
+                            ),
+                        ),
+                        of._replace(first_episode=first),
+                    )
+                    for w, of in streams
+                },
+                first,
+                episodes,
+            )
+        )
+        first += episodes
+    return parts
+
+
+def _join_anchors(anchors: Sequence[Tensor], parts: Sequence[Part]) -> Tensor:
+    """All anchors [A,2], their episodes counted through all parts."""
+    joint = torch.cat(list(anchors))
+    episodes = joint.view(torch.int32)[:, 0]
+    end = 0
+    for own, part in zip(anchors, parts, strict=True):
+        begin, end = end, end + len(own)
+        episodes[begin:end] += part.first_episode
+    return joint
+
+
+def _join_episodes(tables: Sequence[Tensor]) -> Tensor:
+    """The rows of all tables [E,4], with the number of their part."""
+    joint = torch.cat(list(tables))
+    end = 0
+    for part, own in enumerate(tables):
+        begin, end = end, end + len(own)
+        joint[begin:end, 3] = part
+    return joint
+
+
+def _resident_bytes(
+    contents: Sequence[Contents],
+    parts: Sequence[Part],
+    streams: Sequence[Stream],
+    device: torch.device,
+) -> dict[str, int]:
+    """Resident bytes by tier: those of the loaders, and of streams that the mixture adds.
+
+    Its anchors replace those of the loaders, and are as many.
+    """
+    resident: Counter[str] = Counter()
+    for of in contents:
+        resident.update(of.counters.resident)
+    taken = {id(stream) for part in parts for stream in part.streams.values()}
+    added = [stream for stream in streams if id(stream) not in taken]
+    resident[own_tier(device)] += sum(
+        stream.data.values.nbytes + stream.data.row_offsets.nbytes for stream in added
+    )
+    return dict(resident)
+
+
+def _signed(number: int) -> int:
+    return number - 2**64 if number >= 2**63 else number
+
+
+def _mean_reads(contents: Sequence[Contents], shares: Sequence[float]) -> dict[str, int]:
+    """Bytes of rows that a drawn sample is made of, by tier: the mean over the parts."""
+    found: dict[str, float] = {}
+    for of, share in zip(contents, shares, strict=True):
+        for tier, count in of.counters.sample_reads.items():
+            found[tier] = found.get(tier, 0.0) + share * count
+    return {tier: round(count) for tier, count in found.items()}

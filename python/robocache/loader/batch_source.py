@@ -1,0 +1,301 @@
+"""`BatchSource`: iteration, random access, state and pickling of loaders and mixtures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import IterableDataset, get_worker_info
+
+from robocache.core import call_counts
+from robocache.core.display import listed
+from robocache.loader import device as _device
+from robocache.loader.contents import Contents
+from robocache.loader.dataset import Dataset
+from robocache.loader.engine import Engine
+from robocache.loader.foreign_options import refuse_data_loader
+from robocache.loader.outputs import Batch
+from robocache.loader.recipe import Recipe
+from robocache.loader.sampling.sampler import Order, derived_seed
+from robocache.loader.sampling.sampler_state import SamplerState
+from robocache.loader.stats import Counters, LoaderStats, register
+from robocache.loader.summary import LoaderSummary
+
+
+class BatchSource(IterableDataset[Batch]):
+    """Batches of an engine, in the order of a sampler: what :class:`Loader` and mixtures share.
+
+    Args:
+        engine: Makes the batches.
+        order: The order of samples, and the sizes of batches.
+        fingerprint: Identifies the samples; state dicts carry it.
+        device: Where batches are.
+        transforms: Functions of a batch and a generator, applied to each batch of :meth:`next`.
+        counters: Count batches and bytes; their name is the source's.
+        summary: The result of :meth:`summary`.
+        recipe: Builds the source again, from a pickle.
+        finish: Converts batches to the keys and shapes of another library.
+        contents: The parts of a loader of one store; None: a mixture.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        order: Order,
+        fingerprint: int,
+        device: torch.device,
+        transforms: Sequence[Callable[[Batch, torch.Generator], Batch]],
+        counters: Counters,
+        summary: LoaderSummary,
+        recipe: Recipe,
+        finish: Callable[[Batch], Batch] | None = None,
+        contents: Contents | None = None,
+    ) -> None:
+        self.device = device
+        """Where batches are."""
+        self.name = counters.name
+        """What :func:`robocache.metrics` calls it."""
+        self._recipe = recipe
+        self._contents = contents
+        self._summary = summary
+        self._finish = finish
+        self._order = order
+        self._transforms = tuple(transforms)
+        self._generator = torch.Generator(device) if self._transforms else None
+        self._engine = engine
+        self._plan, self._outputs, self._disk, self._ahead = engine
+        self._index = device.index if device.type == "cuda" else None
+        self._sampler_state = SamplerState(order, fingerprint, device)
+        if self._index is not None:
+            # Batches may be made on any stream: the tables are complete before the first.
+            torch.cuda.synchronize(self._index)
+        self._counters = counters
+        counters.sample_bytes = engine.outputs.sample_bytes
+        register(self, counters)
+        self._forks = _device.forks
+
+    @property
+    def dataset(self) -> Dataset:
+        """Its samples one by one, to look at: ``loader.dataset[7]``."""
+        # Not kept: a loader that refers to itself holds its memory until Python looks for cycles.
+        return Dataset(self, len(self._plan.anchors))
+
+    # ---- batches ---------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        """Batches of an epoch."""
+        return self._order.batches
+
+    def __iter__(self) -> Iterator[Batch]:
+        """The batches that are left of the epoch.
+
+        Raises:
+            RuntimeError: In a worker of a torch DataLoader, each of which would give all samples.
+            ValueError: In a torch DataLoader with a batch size, which would join whole batches.
+        """
+        refuse_data_loader()
+        worker = get_worker_info()
+        if worker is not None:
+            raise RuntimeError(
+                "Loader: expected no worker processes (it makes whole batches by itself: iterate "
+                "over it, or give a DataLoader batch_size=None and num_workers=0), got worker "
+                f"{worker.id} of {worker.num_workers}"
+            )
+        return self._rest_of_epoch()
+
+    def _rest_of_epoch(self) -> Iterator[Batch]:
+        sampler_state = self._sampler_state
+        if sampler_state.is_captured:
+            sampler_state.catch_up()
+        epoch = sampler_state.epoch
+        while sampler_state.epoch == epoch:
+            yield self.next()
+
+    def __getitem__(self, index: object) -> NoReturn:
+        """Refuses: samples are in :attr:`dataset`, batches of them are made by :meth:`gather`.
+
+        Raises:
+            TypeError: Always.
+        """
+        raise TypeError(
+            "Loader: expected no index (loader.dataset[0] is sample 0, loader.gather([0, 7]) a "
+            "batch of samples, loader.next() the next batch, loader.store[0] an episode), got "
+            f"{index!r}"
+        )
+
+    def next(self) -> Batch:
+        """The next batch; after an epoch's last, the first of the next epoch.
+
+        Does not wait for the GPU, nor make it wait. With rows on disk the host waits for a batch
+        that is not there yet, and for the GPU once it is a few batches ahead of it: :meth:`stats`
+        counts both.
+
+        Raises:
+            RuntimeError: If the GPU refuses the launch; in the child of a fork, on CUDA; and while
+                a CUDA graph is captured, with transforms, batches of several sizes, or a budget
+                that leaves rows outside the GPU.
+            torch.OutOfMemoryError: If the batch does not fit.
+        """
+        if self._forks != _device.forks:
+            self._after_fork()
+        index = self._index
+        if index is not None:
+            if torch._C._cuda_getDevice() != index:
+                with torch.cuda.device(index):
+                    return self.next()
+            if torch._C._cuda_isCurrentStreamCapturing():
+                self._engine.check_capture(self._transforms)
+                self._sampler_state.check_capture()
+                return self._draw(is_capturing=True)
+            if self._sampler_state.is_captured:
+                self._sampler_state.catch_up()
+        return self._draw(is_capturing=False)
+
+    def _draw(self, is_capturing: bool) -> Batch:
+        order, outputs, sampler_state, index = (
+            self._order,
+            self._outputs,
+            self._sampler_state,
+            self._index,
+        )
+        epoch, position = sampler_state.epoch, sampler_state.position
+        size = order.size(position)
+        stream = 0
+        if index is not None:
+            stream = torch._C._cuda_getCurrentRawStream(index)
+            torch._C._nvtx.rangePushA("robocache.Loader.next")
+        try:
+            if self._ahead is not None:
+                batch = self._ahead.next(epoch, position)
+            else:
+                batch = outputs.take(size)
+                windows, metadata = outputs.windows_address, outputs.facts_address
+                self._plan.next(sampler_state.state_address, size, windows, metadata, stream)
+        finally:
+            if index is not None:
+                torch._C._nvtx.rangePop()
+        if is_capturing:
+            sampler_state.is_captured = (
+                True  # nothing has run: replays will move the device's state
+            )
+        else:
+            sampler_state.advance()
+            self._counters.batches += 1
+            self._counters.samples += size
+            call_counts.calls["Loader.next", self.device.type] += 1
+        if self._finish is not None:
+            batch = self._finish(batch)
+        if self._generator is not None:
+            self._generator.manual_seed(derived_seed(order.key, epoch, position + order.rank))
+            for transform in self._transforms:
+                batch = transform(batch, self._generator)
+        return batch
+
+    def gather(self, indices: Sequence[int] | np.ndarray[Any, Any] | Tensor) -> Batch:
+        """The samples of these indices, in this order, without transforms.
+
+        Args:
+            indices: [B] integers from 0 to the number of samples less 1, in any order, also twice.
+                A tensor on the loader's GPU is taken as it is: an index out of range gives a sample
+                of zeros there, all padded, with index -1, since looking would mean waiting. With
+                rows on disk it is looked at.
+
+        Raises:
+            TypeError: They are no integers.
+            ValueError: They are out of range (not so on a GPU), or have more than one axis.
+        """
+        if self._forks != _device.forks:
+            self._after_fork()
+        index = self._index
+        stream = 0
+        if index is not None:
+            if torch._C._cuda_getDevice() != index:
+                with torch.cuda.device(index):
+                    return self.gather(indices)
+            stream = torch._C._cuda_getCurrentRawStream(index)
+        batch = self._engine.gather(indices, self.device, stream)
+        size = batch["timestamp"].size(0)
+        self._counters.gathered += size
+        call_counts.calls["Loader.gather", self.device.type] += 1
+        return batch if self._finish is None else self._finish(batch)
+
+    # ---- where it is -----------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, int]:
+        """Where it is: a few integers, of which :meth:`load_state_dict` goes on.
+
+        They say nothing of ranks and batch size: a run may go on with others. Waits for the GPU
+        where a CUDA graph may have moved it.
+        """
+        return self._sampler_state.state()
+
+    def load_state_dict(self, state: Mapping[str, int]) -> None:
+        """Goes on where a loader of the same samples and seed was.
+
+        The samples that follow are those that would have followed there, in the same order. Where
+        too few are left in the epoch for this number of ranks, or a whole batch under `drop_last`,
+        the next epoch begins.
+
+        Raises:
+            TypeError, ValueError: It is the state of other samples, another seed or order, or none.
+        """
+        self._sampler_state.load(state)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Goes to the start of an epoch; where it is in that epoch already, stays there.
+
+        Trainers that call this before each epoch may so resume in the middle of one.
+
+        Raises:
+            TypeError, ValueError: It is no int, or below 0.
+        """
+        self._sampler_state.set_epoch(epoch)
+
+    def stats(self) -> LoaderStats:
+        """What it has made so far, and what it holds."""
+        return self._counters.stats()
+
+    def summary(self) -> LoaderSummary:
+        """A table of the batch's streams: rate, offsets, method, share padded, ages.
+
+        Shares and ages are of up to 1,000 samples, which the loader looks at when it is made.
+        Print it, or let a notebook show it.
+
+        Example:
+            >>> print(loader.summary())
+        """
+        return self._summary
+
+    # ---- other processes -------------------------------------------------------------------------
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (self._recipe, self.state_dict())
+
+    def _after_fork(self) -> None:
+        if self._index is not None:
+            raise RuntimeError(
+                "Loader: expected the process that made it, or one that was spawned, got the child "
+                "of a fork: CUDA does not survive that"
+            )
+        # The threads of the parent are gone, and OpenMP would wait for them.
+        torch.set_num_threads(1)
+        self._forks = _device.forks
+
+    def __repr__(self) -> str:
+        return f"Loader({self._words()}: {listed(self._outputs.keys)})"
+
+    def _words(self) -> str:
+        batches = f"{len(self)} batches of {self._order.batch_size} on {self.device}"
+        return f"{len(self.dataset)} samples, {batches}"
+
+    def _repr_html_(self) -> str:
+        return self._summary.html(f"Loader: {self._words()}")
+
+
+def _rebuild(recipe: Recipe, state: Mapping[str, int]) -> BatchSource:
+    source: BatchSource = recipe.build()
+    source.load_state_dict(state)
+    return source

@@ -1,0 +1,51 @@
+"""`Contents`: what a loader of one store is made of, for functions that take a loader."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from robocache.loader.outputs import Batch
+from robocache.loader.plan import BatchPlan
+from robocache.loader.recipe import Recipe
+from robocache.loader.relative import Relative
+from robocache.loader.sampling.sampler import Order
+from robocache.loader.stats import Counters
+from robocache.loader.summary import LoaderSummary
+from robocache.loader.window_spec import WindowSpec
+from robocache.normalization.formulas import NormalizationMode
+from robocache.normalization.normalizer import Normalizer
+from robocache.store.episode_store import EpisodeStore
+
+
+@dataclass(frozen=True)
+class Contents:
+    """The windows, tables and options of a loader of one store.
+
+    Mixtures, policy specs and :func:`robocache.compute_stats` read a loader through this record
+    alone. A mixture has no such record: its loaders have one each.
+    """
+
+    store: EpisodeStore
+    windows: Sequence[WindowSpec]
+    anchor: str | None
+    """The stream whose rows are the anchors; None: they are ticks of a rate."""
+    rate: float | None
+    """That rate in Hz."""
+    relative: Mapping[str, Relative]
+    normalize: Mapping[str, NormalizationMode] | Normalizer
+    concat: Mapping[str, Sequence[str]]
+    """Streams of each concatenated key."""
+    with_age: bool
+    has_budget: bool
+    transforms: Sequence[Callable[..., Any]]
+    finish: Callable[[Batch], Batch] | None
+    """Converts batches to the keys and shapes of another library."""
+    plan: BatchPlan
+    order: Order
+    fingerprint: int
+    """Identifies the samples."""
+    counters: Counters
+    summary: LoaderSummary
+    recipe: Recipe

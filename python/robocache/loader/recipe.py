@@ -1,0 +1,35 @@
+"""`Recipe`: the constructor and the arguments that build a loader again, in another process."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+
+class Recipe(NamedTuple):
+    """A constructor and its arguments; a pickled loader is its recipe and its state dict.
+
+    A loader keeps its tensors out of pickles: the store opens again where the pickle is loaded.
+    """
+
+    constructor: Callable[..., Any]
+    arguments: Mapping[str, Any]
+
+    def build(self) -> Any:
+        """A new loader of the same arguments."""
+        return self.constructor(**self.arguments)
+
+
+def snapshot_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Copies of arguments, which later changes of the caller's lists and mappings do not reach.
+
+    Stores and functions are referred to and not copied. `arguments` may be the ``locals()`` of a
+    constructor.
+    """
+    shared = ("store", "predicate", "transforms")
+    return {
+        name: value if name in shared or name.startswith("_") else copy.deepcopy(value)
+        for name, value in arguments.items()
+        if name not in ("self", "__class__")
+    }
