@@ -172,14 +172,16 @@ def check_room(
     dtype: torch.dtype,
     device: torch.device,
 ) -> None:
-    """That a grid can be numbered, and is not larger than all the memory of its device.
+    """Checks that the cells of a grid can be numbered, and fit the memory of its device.
 
-    Said before anything is allocated: on a CPU an allocation that can never be used often succeeds,
-    and the process is killed later.
+    Both count 1 channel where there is none, since backends count the points of each cell too; the
+    numbering also counts 1 cloud. Checked before anything is allocated: on a CPU an allocation that
+    can never be used often succeeds, and the process is killed later.
     """
-    size = math.prod(grid_size) * batch * (1 if channels is None else channels) * dtype.itemsize
-    shape = f"{_text(grid_size)} for B={batch}" + (f" and C={channels}" if channels else "")
-    if size > MAX_INT64:
+    cells = math.prod(grid_size) * (1 if channels is None else max(1, channels))
+    size = cells * batch * dtype.itemsize
+    shape = f"{_text(grid_size)} for B={batch}" + ("" if channels is None else f" and C={channels}")
+    if max(size, cells * dtype.itemsize) >= MAX_INT64:
         raise ValueError(
             f"grid_size: expected a grid of less than 2^63 bytes, got {shape} "
             f"of {dtypes.dtype_name(dtype)}"

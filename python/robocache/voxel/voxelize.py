@@ -307,14 +307,14 @@ def _check_room(
     grid_size: list[int],
     options: int,
 ) -> None:
-    """That a large grid fits into the memory of its device; shapes come first then."""
+    """Checks that a large grid fits into the memory of its device, after the shapes of a call."""
     dtype = _voxel_options.out_dtype_of(options, features)
     cells = grid_size[0] * grid_size[1] * grid_size[2]
     channels = 1 if features is None or features.dim() == 0 else features.size(-1)
     clouds = points.size(0) if points.dim() == 3 else 1
     if offsets is not None:
         clouds = offsets.numel() - 1
-    if cells * channels * clouds * dtype.itemsize > _voxel_options.SMALL_GRID:
+    if cells * max(1, channels) * max(1, clouds) * dtype.itemsize > _voxel_options.SMALL_GRID:
         checks.check_grid(points, features, offsets, options)
         _voxel_options.check_room(
             grid_size, clouds, None if features is None else channels, dtype, points.device

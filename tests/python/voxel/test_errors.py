@@ -173,6 +173,16 @@ DENSE: list[tuple[dict[str, Any], type[Exception], str]] = [
     (mean(grid_size=(2**70, 1, 1)), ValueError,
      "grid_size: expected a grid of less than 2^63 bytes, got [1180591620717411303424,1,1] "
      "for B=2 and C=4 of float32"),
+    # An empty output too has a grid whose cells can be numbered.
+    (mean(grid_size=(2**62, 2**33, 3), features=zeros(B, N, 0)), ValueError,
+     "grid_size: expected a grid of less than 2^63 bytes, got [4611686018427387904,8589934592,3] "
+     "for B=2 and C=0 of float32"),
+    (mean(grid_size=(2**63, 1, 1), features=zeros(B, N, 0)), ValueError,
+     "grid_size: expected a grid of less than 2^63 bytes, got [9223372036854775808,1,1] "
+     "for B=2 and C=0 of float32"),
+    (dense(grid_size=(2**31, 2**31, 1), points=zeros(0, N, 3)), ValueError,
+     "grid_size: expected a grid of less than 2^63 bytes, got [2147483648,2147483648,1] "
+     "for B=0 of float32"),
     # Which of two errors is told
     (dense(points=zeros(3), mode="average"), ValueError, f"mode: expected {MODES}, got 'average'"),
     (mean(features=zeros(B, 4, C), points=zeros(B, N, 3, dtype=INT64)), TypeError,
