@@ -310,6 +310,42 @@ def test_further_members_are_ignored(store: HandStore) -> None:
     assert len(rc.EpisodeStore(store.folder)) == 2
 
 
+@pytest.mark.parametrize("channel", range(4))
+@pytest.mark.parametrize("stream", ["action", "flag"])
+def test_statistics_of_other_rows(store: HandStore, stream: str, channel: int) -> None:
+    """Verification compares the count of every channel of every stream."""
+    counts = {"action": [6, 6, 6, 6], "flag": [2]}
+    if channel >= len(counts[stream]):
+        return
+    (store.folder / "statistics-00000.safetensors").write_bytes(b"123456789")
+    manifest = store.changed()
+    statistics()(manifest)
+    entry = manifest["statistics"] | {"bytes": 9, "crc32": "cbf43926"}
+    for more in (0, 1, -1):
+        numbers = {name: list(count) for name, count in counts.items()}
+        numbers[stream][channel] += more
+        entry["streams"] = {name: summary(count) for name, count in numbers.items()}
+        store.write_manifest(manifest | {"statistics": entry})
+        opened = rc.EpisodeStore(store.folder)
+        if not more:
+            opened.verify()
+            continue
+        expected = counts[stream][channel]
+        with pytest.raises(rc.StoreError) as caught:
+            opened.verify()
+        assert str(caught.value) == (
+            f'{store.folder}/manifest.json: statistics.streams."{stream}".count[{channel}]: '
+            f"expected {expected}, as the rows of the shards say, got {expected + more}"
+        )
+
+
+def summary(count: list[int]) -> dict[str, Any]:
+    """Statistics of so many elements."""
+    numbers = [0.0] * len(count)
+    moments = dict.fromkeys(("mean", "std", "min", "max"), numbers)
+    return {"count": count, **moments, "quantiles": {"0.5": numbers}, "exact_quantiles": True}
+
+
 def test_statistics_file(store: HandStore) -> None:
     file = store.folder / "statistics-00000.safetensors"
     manifest = store.changed()
