@@ -56,11 +56,13 @@ def load() -> ctypes.CDLL:
     """Loads the library into torch, once.
 
     Raises:
-        ImportError: If the library is missing, does not load, or is of another version.
+        ImportError: If the library is missing, does not load, or is of another version, or if this
+            process has loaded another copy of it.
     """
     import torch
 
     path = find(FILE_NAME)
+    _refuse_second_copy(path)
     try:
         torch.ops.load_library(str(path))
         library = ctypes.CDLL(str(path))
@@ -75,6 +77,22 @@ def load() -> ctypes.CDLL:
     library.robocache_cuda_problem.argtypes = [ctypes.c_int]
     library.robocache_cuda_problem.restype = ctypes.c_char_p
     return library
+
+
+def _refuse_second_copy(path: Path) -> None:
+    """Refuses a library beside another copy of itself: torch ends a process that has both.
+
+    Raises:
+        ImportError: Another file of the library's name is mapped into this process.
+    """
+    for line in Path("/proc/self/maps").read_text(errors="surrogateescape").splitlines():
+        mapped = line.partition("/")[2].removesuffix(" (deleted)")
+        if Path(mapped).name == path.name and Path(f"/{mapped}") != path.resolve():
+            raise ImportError(
+                f"robocache: expected one copy of the package in a process, got {path.parent} "
+                f"after /{Path(mapped).parent} (sys.path leads to both: remove one, and start "
+                "Python again)"
+            )
 
 
 def _check_version(path: Path, built: str) -> None:
