@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from robocache.loader.prometheus import MetricsCollector as MetricsCollector
     from robocache.loader.relative import Relative as Relative
     from robocache.loader.stats import LoaderStats as LoaderStats
+    from robocache.marking import Repair as Repair
+    from robocache.marking import repair as repair
     from robocache.normalization.formulas import Normalization as Normalization
     from robocache.normalization.formulas import normalization as normalization
     from robocache.normalization.normalizer import Normalizer as Normalizer
@@ -74,6 +76,7 @@ __all__ = [
     "Normalizer",
     "PolicySpec",
     "Relative",
+    "Repair",
     "Replay",
     "ShardWriter",
     "SparseVoxels",
@@ -102,6 +105,7 @@ __all__ = [
     "normalization",
     "relative_pose",
     "relative_to",
+    "repair",
     "replay_store",
     "resample_trajectories",
     "transforms",
@@ -126,6 +130,7 @@ _HOME = {
     "Normalizer": "robocache.normalization.normalizer",
     "PolicySpec": "robocache.loader.policy_spec",
     "Relative": "robocache.loader.relative",
+    "Repair": "robocache.marking",
     "Replay": "robocache.live.replay",
     "ShardWriter": "robocache.store.shard",
     "SparseVoxels": "robocache.voxel.voxelize",
@@ -154,6 +159,7 @@ _HOME = {
     "replay_store": "robocache.live.replay",
     "relative_pose": "robocache.transform.rotation",
     "relative_to": "robocache.transform.delta",
+    "repair": "robocache.marking",
     "resample_trajectories": "robocache.align.resample",
     "transforms": "robocache.transform.transforms",
     "voxelize_point_cloud": "robocache.voxel.voxelize",

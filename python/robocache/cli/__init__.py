@@ -1,5 +1,5 @@
 """The command line: `robocache`. Every command's work is a function of the package."""
 
-from robocache.cli.app import main
+from robocache.cli.program import main
 
 __all__ = ["main"]

@@ -4,17 +4,16 @@ Only this file and `options.py` are loaded for `--help`: what a command needs, i
 """
 
 import shlex
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from robocache.cli.options import (
-    EXIT_FAILED,
     EXIT_FOUND,
     AnyPath,
     Json,
+    Kinds,
     Rate,
     Stamp,
     StorePath,
@@ -23,7 +22,6 @@ from robocache.cli.options import (
     Topics,
     reads,
 )
-from robocache.cli.wrapping import width_of, wrap
 
 if TYPE_CHECKING:
     from robocache.readers import ReadOptions
@@ -252,6 +250,51 @@ def merge(
 
 
 @app.command(
+    epilog="Example: robocache repair store --finding stuck,spike --dry-run",
+    short_help="Mark rows of a store as not valid.",
+)
+def repair(
+    store: StorePath,
+    finding: Kinds = None,
+    stream: Annotated[
+        list[str] | None,
+        typer.Option("--stream", metavar="NAME", help="Only these; * and ? match. Repeatable."),
+    ] = None,
+    episode: Annotated[
+        list[int] | None,
+        typer.Option("--episode", metavar="N", help="Only these; -1 is the last. Repeatable."),
+    ] = None,
+    rows: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="A:B",
+            help="By hand: rows A to B - 1 of one stream in one episode. Repeatable.",
+        ),
+    ] = None,
+    time: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="A:B",
+            help="By hand: rows from A to before B, seconds since the episode's start. Repeatable.",
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print what would be marked, and change nothing.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Marks rows as not valid: those of the doctor's warnings, or some by hand.
+
+    Values stay as they are. Rows that are not valid are left out of windows, statistics and
+    check. The files with such rows are written anew; killed at any instant, the store is as it was
+    or as it is to be.
+    """
+    from robocache.cli.repair import run
+
+    run(store, finding, stream, episode, rows, time, dry_run, json)
+
+
+@app.command(
     epilog="Example: robocache stats store --json", short_help="Statistics of every channel."
 )
 def stats(store: StorePath, json: Json = False) -> None:
@@ -424,27 +467,3 @@ def demo(
     from robocache.cli.demo import run
 
     run(output, seed, duration)
-
-
-# ---- the program ---------------------------------------------------------------------------------
-
-
-def _fail(problem: str) -> NoReturn:
-    print("\n".join(wrap(f"robocache: {problem}", width_of(sys.stderr))), file=sys.stderr)
-    raise SystemExit(EXIT_FAILED) from None
-
-
-def main() -> NoReturn:
-    """Runs `robocache`: errors are one line on stderr, which a terminal wraps, and exit code 2."""
-    try:
-        app(prog_name="robocache", standalone_mode=True)
-    except OSError as error:
-        named = error.filename is not None and error.strerror is not None
-        _fail(f"{error.filename}: {error.strerror}" if named else str(error) or "OSError")
-    except (ValueError, ImportError) as error:
-        _fail(str(error) or type(error).__name__)
-    except MemoryError as error:
-        _fail(f"not enough memory: {error or 'the system has no more'}")
-    except KeyboardInterrupt:
-        raise SystemExit(130) from None
-    raise SystemExit(0)

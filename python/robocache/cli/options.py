@@ -37,6 +37,26 @@ Topics = Annotated[
         "Repeatable.",
     ),
 ]
+
+
+def complete_kinds(typed: str) -> list[str]:
+    """What a shell completes of kinds of findings with commas between."""
+    from robocache.marking.choice import KINDS
+
+    before, comma, last = typed.rpartition(",")
+    return [f"{before}{comma}{kind}" for kind in KINDS if kind.startswith(last)]
+
+
+Kinds = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--finding",
+        metavar="KIND",
+        help="Rows of these findings of check: not_finite, spike, stuck (the default), saturated, "
+        "not_unit. Commas between; repeatable.",
+        autocompletion=complete_kinds,
+    ),
+]
 Stamp = Annotated[
     Literal["header", "received"],
     typer.Option(help="The time of a message: the stamp in its header, or when it was received."),

@@ -19,7 +19,7 @@ from robocache.doctor.episodes import (
     missing_streams,
     short_episodes,
 )
-from robocache.doctor.finding import SEVERITIES, Finding, Floats, Series
+from robocache.doctor.finding import SEVERITIES, Finding, Floats, Series, name_episode, name_store
 from robocache.doctor.still import STILL_ROWS, never_moves, settle
 from robocache.doctor.times import TIME_CHECKS, made_from_rate
 from robocache.doctor.values import VALUE_CHECKS
@@ -96,6 +96,11 @@ def examine(
             Finding("reader", "info", note, "see docs/readers.md: what readers leave out or change")
             for note in note_lines(data.notes)
         ]
+        store = None if data.store is None else os.fspath(path)
+        diagnosis.findings = [
+            replace(finding, advice=name_store(finding.advice, store))
+            for finding in diagnosis.findings
+        ]
     diagnosis.findings.sort(key=lambda finding: SEVERITIES.index(finding.severity))
     return diagnosis
 
@@ -110,7 +115,8 @@ def check_episode(streams: Sequence[Series], index: int | None = None) -> list[F
     found: list[Finding] = []
     for series in streams:
         checks = VALUE_CHECKS if made_from_rate(series) else TIME_CHECKS + VALUE_CHECKS
-        found += [finding for check in checks if (finding := check(series)) is not None]
+        with np.errstate(invalid="ignore", over="ignore"):  # infinity less infinity
+            found += [finding for check in checks if (finding := check(series)) is not None]
     found = settle(found, streams)
     for together in EPISODE_CHECKS:
         found += together(streams)
@@ -119,6 +125,7 @@ def check_episode(streams: Sequence[Series], index: int | None = None) -> list[F
     return [
         replace(
             finding,
+            advice=name_episode(finding.advice, index),
             episode=index,
             time_s=None if finding.time_ns is None else (finding.time_ns - start) / 1e9,
         )

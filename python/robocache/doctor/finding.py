@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, Protocol
@@ -15,6 +16,7 @@ Times = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Severity = Literal["error", "warning", "info"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
+MOST = 4  # ranges of rows that a command in advice names
 
 
 class Metadata(Protocol):
@@ -105,7 +107,7 @@ class Finding(ShortRepr):
     streams: tuple[str, ...] = ()
     """All streams that it is about, where there are several."""
     rows: tuple[tuple[int, int], ...] = ()
-    """Rows of the stream, [begin, end), that are better marked as not valid."""
+    """Rows of the stream, [begin, end), that `robocache repair` marks as not valid."""
     spans: tuple[tuple[int, int], ...] = ()
     """Times in ns, from the row before to the row after, that it is about."""
     cause: str | None = None
@@ -164,6 +166,32 @@ def row_ranges(series: Series, rows: NDArray[np.intp]) -> tuple[tuple[int, int],
     begins = rows[np.concatenate([[0], edges + 1])]
     ends = rows[np.concatenate([edges, [len(rows) - 1]])] + 1
     return tuple(zip(begins.tolist(), ends.tolist(), strict=True))
+
+
+def repair_command(kind: str) -> str:
+    """The command that marks the rows of all findings of a kind, as advice names it."""
+    return f"`robocache repair STORE --finding {kind}`"
+
+
+def hand_command(series: Series, rows: NDArray[np.intp]) -> str:
+    """The command that marks some rows of `real_rows`, of many ranges the first, by hand."""
+    ranges = " ".join(f"--rows {begin}:{end}" for begin, end in row_ranges(series, rows)[:MOST])
+    return (
+        f"`robocache repair STORE --stream {shlex.quote(series.name)} --episode EPISODE {ranges}`"
+    )
+
+
+def name_store(advice: str, store: str | None) -> str:
+    """Advice whose commands name the store; None: a recording, which has to be converted first."""
+    if store is None:
+        first = "`robocache convert` and then `robocache repair"
+        return advice.replace("`robocache repair", first)
+    return advice.replace("robocache repair STORE", f"robocache repair {shlex.quote(store)}")
+
+
+def name_episode(advice: str, episode: int | None) -> str:
+    """Advice whose commands name the episode, where it has a number."""
+    return advice if episode is None else advice.replace("EPISODE", str(episode))
 
 
 def duration(ns: float) -> str:

@@ -16,6 +16,7 @@ from robocache.doctor.finding import Series, period_ns, usual_ns
 from robocache.doctor.times import GAP_PERIODS, gap_rows
 from robocache.readers import ReadOptions
 from robocache.readers.recording import note_lines
+from robocache.store.history import read_markings
 
 MOST_EPISODES = 100  # that are measured, evenly spread over all
 
@@ -126,6 +127,7 @@ def overview(
             whole.duration_s = float(np.sum((episodes.ends_ns - episodes.starts_ns) / 1e9))
             for stream in whole.streams:
                 stream.rows = data.store.streams[stream.name].rows
+            whole.notes += map(str, read_markings(data.path))
     return whole
 
 

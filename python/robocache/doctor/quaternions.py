@@ -13,6 +13,8 @@ from robocache.doctor.finding import (
     Floats,
     Series,
     real_rows,
+    repair_command,
+    row_ranges,
     runs_of,
     times_word,
 )
@@ -27,26 +29,28 @@ LINEAR = ("linear", "mean")
 def not_unit(series: Series) -> Finding | None:
     """Quaternions whose norm is not 1."""
     times, values = real_rows(series)
-    worst, first, count = 0.0, None, 0
+    worst, count = 0.0, 0
+    bad = np.zeros(len(values), bool)
     for start in _declared(series):
         norms = np.linalg.norm(values[:, start : start + 4].astype(np.float64), axis=1)
         off = np.where(np.isfinite(norms), np.abs(norms - 1), 0.0)
-        rows = np.flatnonzero(off > NORM_OFF)
-        if len(rows):
-            count += len(rows)
-            worst = max(worst, float(off.max()))
-            first = rows[0] if first is None else min(first, rows[0])
-    if first is None:
+        bad |= off > NORM_OFF
+        count += int(np.count_nonzero(off > NORM_OFF))
+        worst = max(worst, float(off.max()))
+    rows = np.flatnonzero(bad)
+    if len(rows) == 0:
         return None
     return Finding(
         "not_unit",
         "warning",
         f"{count:,} quaternions are off norm 1, by up to {worst:.2g}",
         "slerp normalizes its result, but a zero quaternion gives an invalid row; see whether the "
-        "channels are in the order of the method (x y z w or w x y z) and all belong to it",
+        "channels are in the order of the method (x y z w or w x y z) and all belong to it; "
+        f"{repair_command('not_unit')} marks these rows as not valid",
         series.name,
-        int(times[first]),
+        int(times[rows[0]]),
         count,
+        rows=row_ranges(series, rows),
     )
 
 

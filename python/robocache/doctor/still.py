@@ -15,7 +15,9 @@ from robocache.doctor.finding import (
     Floats,
     Series,
     duration,
+    hand_command,
     real_rows,
+    repair_command,
     row_ranges,
     times_word,
 )
@@ -74,11 +76,11 @@ def stuck(series: Series) -> Finding | None:
         "warning" if is_likely else "info",
         f"{what} {times_word(len(runs))}, longest for {lengths[longest]:,} rows ({length}), in a "
         f"stream that changes in {100 * share:.0f} % of its other rows",
-        "a sensor or driver that repeats its last reading: write the repeated rows with "
-        "valid=False, or leave the stream out"
+        f"a sensor or driver that repeats its last reading: {repair_command('stuck')} marks the "
+        "repeated rows as not valid; or leave the stream out"
         if is_likely
-        else "nothing for what is at rest; if it is a sensor that hangs, write those rows with "
-        "valid=False",
+        else "nothing for what is at rest; if it is a sensor that hangs, "
+        f"{hand_command(series, rows)} marks readings as not valid",
         series.name,
         int(times[edges[runs[0]]]),
         len(runs),

@@ -11,7 +11,9 @@ from robocache.doctor.finding import (
     Finding,
     Floats,
     Series,
+    hand_command,
     real_rows,
+    repair_command,
     row_ranges,
     runs_of,
     times_word,
@@ -53,8 +55,8 @@ def not_finite(series: Series) -> Finding | None:
         "not_finite",
         "warning",
         f"{len(rows):,} of {len(values):,} rows have {what}, in {series.channels(channels)}",
-        "alignment takes them as data, and they spread into what is made from them: write such "
-        "rows with valid=False, or leave the stream out",
+        "alignment takes them as data, and they spread into what is made from them: "
+        f"{repair_command('not_finite')} marks these rows as not valid; or leave the stream out",
         series.name,
         int(times[rows[0]]),
         len(rows),
@@ -74,7 +76,8 @@ def spike(series: Series) -> Finding | None:
     is_likely = False  # speeds and forces may well jump for one row
     for channel in range(values.shape[1]):
         column = values[:, channel].astype(np.float64)
-        rows = _spikes(column)
+        finite = np.flatnonzero(np.isfinite(column))  # the others are not_finite
+        rows = finite[_spikes(column[finite])]
         if len(rows):
             bad[rows] = True
             channels.append(channel)
@@ -87,9 +90,10 @@ def spike(series: Series) -> Finding | None:
         "warning" if is_likely else "info",
         f"{len(rows):,} of {len(values):,} rows stand alone, far outside of all others, in "
         f"{series.channels(channels)}",
-        "readings that were never measured: write those rows with valid=False"
+        f"readings that were never measured: {repair_command('spike')} marks them as not valid"
         if is_likely
-        else "nothing for an impact; if nothing was hit, write those rows with valid=False",
+        else f"nothing for an impact; if nothing was hit, {hand_command(series, rows)} marks "
+        "readings as not valid",
         series.name,
         int(times[rows[0]]),
         len(rows),
@@ -100,8 +104,7 @@ def spike(series: Series) -> Finding | None:
 def _spikes(column: Floats) -> NDArray[np.intp]:
     """The rows of a channel that leave the range of all others by its width, for one row."""
     nothing = np.empty(0, np.intp)
-    finite = np.isfinite(column)
-    if not finite.all() or len(np.unique(column)) <= SATURATED_LEVELS:
+    if len(np.unique(column)) <= SATURATED_LEVELS:
         return nothing
     steps = np.abs(np.diff(column))
     # A channel that is usually at rest may be pushed once.
@@ -145,13 +148,14 @@ def saturated(series: Series) -> Finding | None:
             if np.median(steps[entries]) > max(ABRUPT_SHARE * usual, NEAR_SHARE * np.ptp(finite)):
                 # Channels at rest at zero, and grippers, are expected at a limit.
                 meant = bool(is_gripper or limit == 0)
-                found.append((meant, channel, float(limit), float(at_end.mean()), at_end.argmax()))
+                found.append((meant, channel, float(limit), float(at_end.mean()), at_end))
     if not found:
         return None
     meant = all(one[0] for one in found)
     found = [one for one in found if one[0] == meant]
     _, channel, limit, share, _ = max(found, key=lambda one: one[3])
     channels = sorted({one[1] for one in found})
+    rows = np.flatnonzero(np.logical_or.reduce([one[4] for one in found]))
     return Finding(
         "saturated",
         "info" if meant else "warning",
@@ -160,10 +164,12 @@ def saturated(series: Series) -> Finding | None:
         "nothing for a gripper at its end or a command of zero; min_max scaling fits such channels"
         if meant
         else "the true values may be beyond the limit: widen the sensor's range or the command's "
-        "clip; quantile normalization suits such channels better than minimum and maximum",
+        "clip; quantile normalization suits such channels better than minimum and maximum, and "
+        f"{repair_command('saturated')} marks these rows as not valid",
         series.name,
-        int(times[min(int(one[4]) for one in found)]),
+        int(times[rows[0]]),
         len(found),
+        rows=() if meant else row_ranges(series, rows),
     )
 
 

@@ -89,7 +89,8 @@ def test_the_screen(bad: Path) -> None:
         f"warning not_finite  {names} and 8 more  episode 0 at 0.070 s, and 5 more episodes\n"
         "        1 of 300 rows have NaN, in channel 1\n"
         "        -> alignment takes them as data, and they spread into what is made from them: "
-        "write such rows with valid=False, or leave the stream out\n"
+        f"`robocache repair {bad} --finding not_finite` marks these rows as not valid; or leave "
+        "the stream out\n"
         f"info    lost_rows  {names} and 8 more  episode 0 at 0.990 s, and 5 more episodes\n"
         "        1 single row seems lost (0.33 %)\n"
         "        -> nothing where methods interpolate; a max_gap of 1.5 periods marks the results "
@@ -106,7 +107,8 @@ def test_it_fits_a_screen(bad: Path, width: int) -> None:
     assert code == 0 and 8 <= len(lines) <= 24, lines
     heads = [line.split()[1] for line in lines if line.startswith("warning ")]
     assert heads == ["dropout", "times_repeat", "not_finite"]
-    assert all(len(line) <= width for line in lines if not line.startswith(str(bad)))
+    whole = (str(bad), f"        `robocache repair {bad}")  # a command is never broken
+    assert all(len(line) <= width for line in lines if not line.startswith(whole))
 
 
 def test_all_lists_every_finding(bad: Path) -> None:
@@ -132,7 +134,8 @@ def test_a_single_finding_is_shown_whole(tmp_path: Path) -> None:
         "warning not_finite  arm  episode 0 at 0.070 s\n"
         "        1 of 300 rows have NaN, in channel 1\n"
         "        -> alignment takes them as data, and they spread into what is made from them: "
-        "write such rows with valid=False, or leave the stream out\n"
+        f"`robocache repair {tmp_path / 's'} --finding not_finite` marks these rows as not valid; "
+        "or leave the stream out\n"
         f"{tmp_path / 's'}: episode store, 1 episode: 0 errors, 1 warning\n"
     )
 

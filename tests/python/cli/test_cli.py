@@ -22,7 +22,8 @@ from robocache.cli import main
 MS = 1_000_000
 START = 1_700_000_000_000_000_000
 COMMANDS = (
-    "info", "check", "view", "convert", "merge", "stats", "align", "export", "replay", "demo"
+    "info", "check", "view", "convert", "merge", "repair", "stats", "align", "export", "replay",
+    "demo",
 )  # fmt: skip
 
 

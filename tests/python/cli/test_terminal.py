@@ -143,6 +143,8 @@ def test_shells_complete_commands_options_and_choices() -> None:
     assert complete("robocache co") == ["convert"]
     assert complete("robocache convert --fi") == ["--fit"]
     assert complete("robocache convert --fit ") == ["pad", "crop", "stretch"]
+    assert complete("robocache repair store --finding st") == ["stuck"]
+    assert complete("robocache repair store --finding stuck,sp") == ["stuck,spike"]
 
 
 def test_the_module_is_the_command() -> None:

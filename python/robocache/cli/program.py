@@ -1,0 +1,29 @@
+"""The program `robocache`: it runs a command, and says in a line what went wrong."""
+
+import sys
+from typing import NoReturn
+
+from robocache.cli.app import app
+from robocache.cli.options import EXIT_FAILED
+from robocache.cli.wrapping import width_of, wrap
+
+
+def _fail(problem: str) -> NoReturn:
+    print("\n".join(wrap(f"robocache: {problem}", width_of(sys.stderr))), file=sys.stderr)
+    raise SystemExit(EXIT_FAILED) from None
+
+
+def main() -> NoReturn:
+    """Runs `robocache`: errors are one line on stderr, which a terminal wraps, and exit code 2."""
+    try:
+        app(prog_name="robocache", standalone_mode=True)
+    except OSError as error:
+        named = error.filename is not None and error.strerror is not None
+        _fail(f"{error.filename}: {error.strerror}" if named else str(error) or "OSError")
+    except (ValueError, ImportError) as error:
+        _fail(str(error) or type(error).__name__)
+    except MemoryError as error:
+        _fail(f"not enough memory: {error or 'the system has no more'}")
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
+    raise SystemExit(0)
