@@ -14,6 +14,7 @@ from robocache.cli.options import (
     AnyPath,
     Json,
     Kinds,
+    MemoryLimit,
     Rate,
     Stamp,
     StorePath,
@@ -21,6 +22,7 @@ from robocache.cli.options import (
     TimeUnit,
     Topics,
     reads,
+    in_bytes,
 )
 
 if TYPE_CHECKING:
@@ -204,6 +206,7 @@ def convert(
     stamp: Stamp = "header",
     time_column: TimeColumn = None,
     time_unit: TimeUnit = None,
+    memory_limit: MemoryLimit = 4.0,
     json: Json = False,
 ) -> None:
     """Converts recordings of any known format to an episode store.
@@ -224,7 +227,7 @@ def convert(
         sources, destination, json, resize,
         append=append, one_episode=one_episode, strict=strict, workers=workers, ray=ray,
         rate=rate, images=not no_images, fit=fit, topics=topic, stamp=stamp,
-        time_column=time_column, time_unit=time_unit,
+        time_column=time_column, time_unit=time_unit, memory_limit=in_bytes(memory_limit),
     )  # fmt: skip
     if not converted:
         raise typer.Exit(EXIT_FOUND)
@@ -359,6 +362,7 @@ def align(
     stamp: Stamp = "header",
     time_column: TimeColumn = None,
     time_unit: TimeUnit = None,
+    memory_limit: MemoryLimit = 4.0,
 ) -> None:
     """Aligns all streams to one timeline and writes a table, with masks and ages, or a picture.
 
@@ -369,8 +373,9 @@ def align(
     from robocache.readers import ReadOptions
 
     options = ReadOptions(
-        recorded_rate, False, stamp=stamp, time_column=time_column, time_unit=time_unit
-    )
+        recorded_rate, False, stamp=stamp, time_column=time_column, time_unit=time_unit,
+        memory_limit=in_bytes(memory_limit),
+    )  # fmt: skip
     run(sources, output, plot, rate, method or [], max_gap, span, stream, episode, options)
 
 

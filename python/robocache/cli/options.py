@@ -1,6 +1,7 @@
 """Options that commands share, and their exit codes."""
 
 import inspect
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -67,6 +68,12 @@ TimeColumn = Annotated[
 TimeUnit = Annotated[
     Literal["ns", "us", "ms", "s"] | None, typer.Option(help="The unit of the time column.")
 ]
+MemoryLimit = Annotated[
+    float,
+    typer.Option(
+        metavar="GIB", help="Memory that a row or chunk of a recording may take, decompressed."
+    ),
+]
 
 
 def read_options(
@@ -76,14 +83,21 @@ def read_options(
     stamp: Stamp = "header",
     time_column: TimeColumn = None,
     time_unit: TimeUnit = None,
+    memory_limit: MemoryLimit = 4.0,
 ) -> "ReadOptions":
     """How a recording is looked at, as readers take it."""
     from robocache.readers import ReadOptions
 
     topics = tuple(topic) if topic else None
     return ReadOptions(
-        rate, images, topics=topics, stamp=stamp, time_column=time_column, time_unit=time_unit
-    )
+        rate, images, topics=topics, stamp=stamp, time_column=time_column, time_unit=time_unit,
+        memory_limit=in_bytes(memory_limit),
+    )  # fmt: skip
+
+
+def in_bytes(gib: float) -> int:
+    """Bytes of a memory limit in GiB; 0, which `ReadOptions` refuses, for one that is none."""
+    return int(gib * 2**30) if math.isfinite(gib) else 0
 
 
 def refuse_without_effect(path: Path, options: "ReadOptions") -> None:
@@ -103,6 +117,7 @@ def refuse_without_effect(path: Path, options: "ReadOptions") -> None:
         ("stamp", "its times are fixed; robocache convert takes --stamp"),
         ("time_column", "its times are fixed; robocache convert takes --time-column"),
         ("time_unit", "its times are fixed; robocache convert takes --time-unit"),
+        ("memory_limit", "its rows are read as they are"),
     ):
         if getattr(options, name) != getattr(default, name):
             option = f"--{name.replace('_', '-')}"

@@ -29,6 +29,7 @@ from robocache.conversion.work import (
 from robocache.core.display import ShortRepr, byte_count, counted
 from robocache.core.progress import Update, progress_bar
 from robocache.readers import ReadOptions, RecordingError
+from robocache.readers.limits import MEMORY_LIMIT
 from robocache.readers.recording import note_lines
 from robocache.store.errors import StoreError
 from robocache.store.files import TEMPORARY
@@ -108,6 +109,7 @@ def convert(
     stamp: Literal["header", "received"] = "header",
     time_column: str | None = None,
     time_unit: Literal["ns", "us", "ms", "s"] | None = None,
+    memory_limit: int = MEMORY_LIMIT,
 ) -> Conversion:
     """Converts recordings of any known format to an episode store.
 
@@ -143,6 +145,8 @@ def convert(
         stamp: The time of a message: that of its ``"header"``, or when it was ``"received"``.
         time_column: The column of times in a table.
         time_unit: The unit of the time column.
+        memory_limit: Bytes that a part of a recording (a row, a chunk) may take beyond its bytes on
+            disk.
 
     Returns:
         What was done, skipped and changed.
@@ -166,7 +170,7 @@ def convert(
     options = ReadOptions(
         rate=rate, images=images, resize=resize, fit=fit,
         topics=None if topics is None else tuple(topics), stamp=stamp,
-        time_column=time_column, time_unit=time_unit,
+        time_column=time_column, time_unit=time_unit, memory_limit=memory_limit,
     )  # fmt: skip
     given = [sources] if isinstance(sources, (str, os.PathLike)) else list(sources)
     found = find_takes(given) if one_episode else [(path, ()) for path in find_each(given)]

@@ -112,4 +112,6 @@ def _flags(options: ReadOptions) -> list[str]:
         value = getattr(options, name)
         if value != getattr(plain, name):
             flags += [f"--{name.replace('_', '-')}", f"{value:g}" if name == "rate" else value]
+    if options.memory_limit != plain.memory_limit:
+        flags += ["--memory-limit", f"{options.memory_limit / 2**30:g}"]
     return flags

@@ -20,7 +20,6 @@ from robocache.readers import (
     Rows,
     StreamMetadata,
     open_recording,
-    read_rows,
 )
 from robocache.readers.together import joint_name, open_together
 from robocache.store.dtypes import stored
@@ -226,7 +225,7 @@ class _Maker:
         with self._shard.new_episode(
             self._keep, reader.task, source, reader.subsets, opened.state
         ) as episode:
-            for rows in read_rows(recording, reader):
+            for rows in reader.read():
                 if 0 in rows.values.shape[1:]:
                     self.made.notes.setdefault(f"{rows.stream}: left out, rows of no elements", 1)
                     continue

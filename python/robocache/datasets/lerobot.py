@@ -23,7 +23,7 @@ from robocache.loader.window_spec import WindowSpec
 from robocache.loader.windows import TOLERANCE_S
 from robocache.normalization.formulas import Normalization
 from robocache.normalization.parse_statistics import vector
-from robocache.readers import ReadOptions
+from robocache.readers import ReadOptions, RecordingError
 from robocache.readers.lerobot.index import read_info
 from robocache.readers.lerobot.reader import BOOKKEEPING, READER
 from robocache.readers.recording import reading, require
@@ -254,9 +254,13 @@ def read_tasks(root: Path) -> list[str]:
     """
     path = root / "meta" / "tasks.jsonl"
     if path.is_file():
-        with reading(path, "LeRobot's list of tasks", ValueError, KeyError, TypeError):
+        with reading(path, "LeRobot's list of tasks"):
             lines = [json.loads(line) for line in path.read_text("utf-8").splitlines() if line]
             tasks = {int(line["task_index"]): str(line["task"]) for line in lines}
+            if max(tasks, default=0) > path.stat().st_size:
+                raise RecordingError(
+                    f"{path}: expected task_index counted from 0, got {max(tasks):,}"
+                )
         return [tasks.get(index, "") for index in range(max(tasks, default=-1) + 1)]
     path = root / "meta" / "tasks.parquet"
     with reading_arrow(path, "LeRobot's table of tasks"):

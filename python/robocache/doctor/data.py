@@ -22,7 +22,6 @@ from robocache.readers import (
     find_reader,
     find_recordings,
     open_recording,
-    read_rows,
 )
 from robocache.store.manifest import is_store
 
@@ -202,7 +201,7 @@ class _RecordedEpisode:
         chunks: dict[str, list[Rows]] = {}
         images: set[str] = set()
         shapes: dict[str, tuple[int, ...]] = {}
-        for rows in read_rows(self.recording, self.reader):
+        for rows in self.reader.read():
             shapes[rows.stream] = rows.values.shape[1:]
             rows.values, is_image = flat(rows.values)
             if is_image:

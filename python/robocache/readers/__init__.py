@@ -21,7 +21,6 @@ from robocache.readers.recording import (
     Rows,
     StreamMetadata,
     describe,
-    read_rows,
     reading,
     refuse_pointer,
 )
@@ -42,7 +41,6 @@ __all__ = [
     "find_reader",
     "find_recordings",
     "open_recording",
-    "read_rows",
 ]
 
 # The first that recognizes a path reads it.

@@ -7,6 +7,7 @@ A folder (``training``, ``validation``) has ``episode_0358482.npz`` and so on, a
 from __future__ import annotations
 
 import re
+import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robocache.readers import images
+from robocache.readers.numpy_arrays import array_headers, read_array, read_member
 from robocache.readers.recording import (
     EpisodeReader,
     Method,
@@ -28,15 +30,16 @@ from robocache.readers.recording import (
     is_storable,
     native,
     reading,
-    refuse_twice,
     row_times,
     rows_per_chunk,
 )
-from robocache.readers.zip_arrays import ARRAY_ERRORS
 
 FORMAT = "CALVIN"
 ENDS = "ep_start_end_ids.npy"
 RATE = 30.0
+
+MOST_STEPS = 4096
+"""Steps of a chunk: so many files are asked for before one that is absent ends the reading."""
 
 # What the numbers of a row are, as CALVIN documents them; orientations are Euler angles.
 _POSE = ("tcp_x", "tcp_y", "tcp_z", "tcp_roll", "tcp_pitch", "tcp_yaw")
@@ -59,8 +62,8 @@ class Calvin(Recording):
     def __init__(self, path: Path, options: ReadOptions) -> None:
         super().__init__(path, options)
         self.rate = options.rate or RATE
-        with reading(path / ENDS, "an array of steps", *ARRAY_ERRORS):
-            self._ends = np.load(path / ENDS)
+        with reading(path / ENDS, "an array of steps"):
+            self._ends = read_array(path / ENDS, options.memory_limit)
         if self._ends.ndim != 2 or self._ends.shape[1] != 2 or self._ends.dtype.kind not in "iu":
             raise RecordingError(
                 f"{path / ENDS}: expected integers [episodes, 2], "
@@ -102,12 +105,10 @@ class Calvin(Recording):
     def load(self, step: int) -> dict[str, NDArray[Any]]:
         """All arrays of a step, images fitted."""
         path = self.file(step)
-        with reading(path, "the arrays of a step", *ARRAY_ERRORS), np.load(path) as file:
-            refuse_twice(path, "arrays", file.files)
-            arrays = {name: file[name] for name in self.names or file.files}
-        for name, values in arrays.items():
-            if not isinstance(values, np.ndarray):  # bytes: its header is damaged
-                raise RecordingError(f"{path}: expected an array {name}, got other bytes")
+        limit = self.options.memory_limit
+        with reading(path, "the arrays of a step"), zipfile.ZipFile(path) as file:
+            headers = array_headers(path, file, limit)
+            arrays = {n: read_member(path, file, n, limit) for n in self.names or headers}
         found = {name: native(values) for name, values in arrays.items()}
         for name, values in found.items():
             if _is_image(name):
@@ -141,7 +142,8 @@ class _Episode:
         if not recording.names:
             return
         model = recording.load(self.first)
-        step = rows_per_chunk(sum(values.nbytes for values in model.values()))
+        row_bytes = sum(values.nbytes for values in model.values())
+        step = min(MOST_STEPS, rows_per_chunk(row_bytes))
         for a in range(self.first, self.last + 1, step):
             steps = range(a, min(a + step, self.last + 1))
             chunk = {n: np.empty((len(steps), *v.shape), v.dtype) for n, v in model.items()}

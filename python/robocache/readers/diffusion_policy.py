@@ -7,6 +7,9 @@ rate is not in the file.
 
 from __future__ import annotations
 
+import math
+import zipfile
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robocache.readers import images
+from robocache.readers.limits import check_held, check_in_all, check_streams
+from robocache.readers.numpy_arrays import names_in
 from robocache.readers.recording import (
     EpisodeReader,
     Reader,
@@ -32,7 +37,6 @@ from robocache.readers.recording import (
     row_times,
     rows_per_chunk,
 )
-from robocache.readers.zip_arrays import ARRAY_ERRORS, names_in
 
 FORMAT = "diffusion-policy zarr"
 ENDS = "meta/episode_ends"
@@ -51,9 +55,19 @@ class ReplayBuffer(Recording):
         zarr = require("zarr", "zarr", "zarr")
         self._store = None
         try:
-            with reading(path, "a zarr group", *ARRAY_ERRORS):
+            with reading(path, "a zarr group"):
                 if path.is_file():
                     self._store = zarr.storage.ZipStore(str(path), mode="r")
+                    with zipfile.ZipFile(path) as file:
+                        stored = {i.filename: i.compress_size for i in file.infolist()}
+                else:
+                    files = (file for file in path.rglob("*") if file.is_file())
+                    stored = {
+                        file.relative_to(path).as_posix(): file.stat().st_size for file in files
+                    }
+                self._stored = Counter[str]()
+                for name, size in stored.items():
+                    self._stored["/".join(name.split("/")[:2])] += size
                 group = zarr.open_group(self._store or str(path), mode="r")
                 self._open(group)
         except BaseException:
@@ -69,6 +83,7 @@ class ReplayBuffer(Recording):
         self.rate = need_rate(self.path, None, self.options)
         rows = int(self.ends[-1]) if len(self.ends) else 0
         names = sorted(name for name, _ in group["data"].arrays())
+        check_streams(self.path, len(names))
         for name, _ in group["data"].groups():
             self.notes[f"groups within data left out ({name})"] = 1
         self._arrays: dict[str, _Blocks] = {}
@@ -89,12 +104,34 @@ class ReplayBuffer(Recording):
                 self.notes[f"rows after the end of the last episode left out ({name})"] = more
             self._add_stream(name, array)
 
+    def _check(self, name: str, array: Any) -> None:
+        """Refuses an array whose codecs run programs, or whose sizes no stored bytes account for.
+
+        Args:
+            name: Of the array, below the group.
+            array: The array, not read yet.
+        """
+        where = f"{self.path}, array {name}"
+        for codec in _codecs(array):
+            if getattr(codec, "codec_id", None) == "pickle":
+                raise RecordingError(
+                    f"{where}: expected a codec of numbers, got pickle, which runs code"
+                )
+        stored, limit = self._stored[name], self.options.memory_limit
+        rows = array.shape[0] if array.shape else 1
+        check_in_all(where, array.nbytes + 8 * rows, stored, limit)
+        check_held(where, math.prod(array.chunks) * array.dtype.itemsize, stored, limit)
+
     def _add_stream(self, name: str, array: Any) -> None:
         is_image = _is_image(array)
         if is_image and not self.options.images:
             images.leave_out(name, self.notes)
             return
+        self._check(f"data/{name}", array)
         self._arrays[name] = _Blocks(array)
+        held = min(self._arrays[name].block_bytes, array.nbytes)
+        where = f"{self.path}, array data/{name}"
+        check_held(where, held, self._stored[f"data/{name}"], self.options.memory_limit)
         self.dtypes[name] = array.dtype
         # zarr leaves out chunks that hold nothing but the fill value, and a copy may lack others.
         absent = array.nchunks - array.nchunks_initialized
@@ -108,6 +145,7 @@ class ReplayBuffer(Recording):
         )
 
     def _read_ends(self, array: Any) -> NDArray[np.int64]:
+        self._check(ENDS, array)
         ends = np.asarray(array[...])
         if ends.ndim != 1 or ends.dtype.kind not in "iu":
             raise RecordingError(
@@ -148,7 +186,7 @@ class _Episode:
 
     def read(self) -> Iterator[Rows]:
         recording = self.recording
-        with reading(recording.path, f"{self.key} to be readable", *ARRAY_ERRORS):
+        with reading(recording.path, f"{self.key} to be readable"):
             for name, blocks in recording._arrays.items():
                 for row, values in blocks.read(self.first, self.end):
                     times = row_times(row - self.first, len(values), recording.rate)
@@ -179,6 +217,8 @@ class _Blocks:
         row_bytes = int(np.prod(array.shape[1:], dtype=np.int64)) * array.dtype.itemsize
         self._rows = max(self._chunk, BLOCK_BYTES // max(1, row_bytes))
         self._step = rows_per_chunk(row_bytes)
+        self.block_bytes = self._rows * row_bytes
+        """Bytes that are read at once."""
         self._first = 0
         self._block: NDArray[Any] = np.empty((0, *array.shape[1:]), array.dtype)
 
@@ -193,6 +233,13 @@ class _Blocks:
             part = self._block[a : a + min(end - first, self._step)]
             yield first, part
             first += len(part)
+
+
+def _codecs(array: Any) -> list[Any]:
+    """The codecs that decode an array's chunks, of zarr's formats 2 and 3."""
+    metadata = getattr(array, "metadata", array)
+    found = [getattr(metadata, "compressor", None), *(getattr(metadata, "filters", None) or ())]
+    return [codec for codec in (*found, *getattr(metadata, "codecs", ())) if codec is not None]
 
 
 def _is_image(array: Any) -> bool:

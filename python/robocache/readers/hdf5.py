@@ -17,7 +17,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from robocache.readers import images
+from robocache.readers import hdf5_checks, images
+from robocache.readers.limits import check_streams
 from robocache.readers.recording import (
     CHUNK_BYTES,
     EpisodeReader,
@@ -28,6 +29,7 @@ from robocache.readers.recording import (
     RecordingError,
     Rows,
     StreamMetadata,
+    as_float,
     head,
     is_storable,
     native,
@@ -39,15 +41,6 @@ from robocache.readers.recording import (
 )
 
 FORMAT = "robomimic HDF5"
-# What h5py raises for damaged files, besides OSError.
-_ERRORS = (
-    KeyError,
-    MemoryError,  # of a shape that promises too much
-    RuntimeError,
-    TypeError,
-    ValueError,
-)
-
 MAGIC = b"\x89HDF\r\n\x1a\n"
 
 
@@ -59,26 +52,30 @@ class Demonstrations(Recording):
     def __init__(self, path: Path, options: ReadOptions) -> None:
         super().__init__(path, options)
         h5py = require("h5py", "HDF5", "hdf5")
-        with reading(path, "HDF5", *_ERRORS):
+        with reading(path, "HDF5"):
             self._file = h5py.File(path, "r")
         self._dataset_type, self._group_type = h5py.Dataset, h5py.Group
         try:
-            with reading(path, "robomimic's layout", *_ERRORS):
+            with reading(path, "robomimic's layout"):
                 self._open()
         except BaseException:
             self.close()
             raise
 
     def _open(self) -> None:
-        data = self._file.get("data")
-        demos = [n for n in data or () if data.get(n, getclass=True) is self._group_type]
+        data = hdf5_checks.child(self._file, "data", self.path)
+        demos = [
+            name
+            for name in data or ()
+            if isinstance(hdf5_checks.child(data, name, self.path), self._group_type)
+        ]
         if not demos:
             found = ", ".join(self._file) or "nothing"
             raise RecordingError(
                 f"{self.path}: expected a group data with a group for each demonstration "
                 f"(data/demo_0), got {found}"
             )
-        self._about = _describe(data.attrs)
+        self._about = _describe(self.path, data)
         topics = self.options.topics or ()
         self._asks_for_next = any(pattern.startswith("next_obs") for pattern in topics)
         self.rate = need_rate(self.path, _find_rate(self._about), self.options)
@@ -89,7 +86,9 @@ class Demonstrations(Recording):
         # demonstration, since in one of a single row all that is not per step looks as if it were.
         model = data[max(demos, key=self._rows.__getitem__)]
         rows = self._rows[model.name.rpartition("/")[2]]
-        items = {name: model[name] for name in _names(model)}
+        names = _names(model)
+        check_streams(self.path, len(names))
+        items = {name: model[name] for name in names}
         known = [n for n in items if self._why_not(n, items[n], rows) is None]
         self._unwanted = {*known} - {*self.options.select(known)}
         self._known = {*known}
@@ -98,7 +97,7 @@ class Demonstrations(Recording):
     def episodes(self) -> Sequence[EpisodeReader]:
         """The demonstrations that have rows."""
         if self._episodes is None:
-            with reading(self.path, "robomimic's layout", *_ERRORS):
+            with reading(self.path, "robomimic's layout"):
                 self._episodes = list(self._list())
         return self._episodes
 
@@ -108,14 +107,18 @@ class Demonstrations(Recording):
 
     def _list(self) -> Iterator[_Episode]:
         subsets: dict[str, list[str]] = {}
-        for name, keys in (self._file.get("mask") or {}).items():
-            for key in keys[()]:
-                subsets.setdefault(_text(key), []).append(name)
+        mask = hdf5_checks.child(self._file, "mask", self.path)
+        for name in mask or ():
+            keys = hdf5_checks.child(mask, name, self.path)
+            if isinstance(keys, self._dataset_type) and keys.shape is not None:
+                hdf5_checks.check(keys, self.path, self.options.memory_limit)
+                for key in keys[()].reshape(-1):
+                    subsets.setdefault(_text(key), []).append(name)
         for demo, rows in self._rows.items():
             if rows == 0:
                 self.notes["episodes without rows, skipped"] += 1
                 continue
-            about = _describe(self._file["data"][demo].attrs)
+            about = _describe(self.path, self._file["data"][demo])
             task = _find_task(about) or _find_task(self._about)
             yield _Episode(self, demo, task, tuple(subsets.get(demo, ())), rows)
 
@@ -136,6 +139,7 @@ class Demonstrations(Recording):
             if _is_unwritten(dataset):
                 self.notes[f"datasets left out that were declared and never written ({name})"] += 1
                 continue
+            hdf5_checks.check(dataset, self.path, self.options.memory_limit)
             yield name, dataset
 
     def _why_not(self, name: str, item: Any, rows: int) -> str | None:
@@ -200,21 +204,20 @@ class _Episode:
     def read(self) -> Iterator[Rows]:
         recording = self.recording
         demo = recording._file["data"][self.key]
-        with reading(recording.path, f"{self.key} to be readable", *_ERRORS):
-            times = row_times(0, self.rows, recording.rate)
+        with reading(recording.path, f"{self.key} to be readable"):
             for name, dataset in recording._find(demo, self.rows):
                 for a, values in self._parts(dataset):
                     if images.is_image(values.shape[1:], values.dtype):
                         values = images.fit_all(values, recording.options)
-                    yield Rows(name, times[a : a + len(values)], values)
+                    yield Rows(name, row_times(a, len(values), recording.rate), values)
 
     def _parts(self, dataset: Any) -> Iterator[tuple[int, NDArray[Any]]]:
         """A dataset in parts of bounded size: the number of a row, and rows from there on."""
         size = dataset.nbytes
-        if size <= CHUNK_BYTES:
+        if size + self.rows <= CHUNK_BYTES:
             yield 0, native(dataset[()])
             return
-        step = rows_per_chunk(size // self.rows)
+        step = rows_per_chunk(max(1, size // self.rows))
         if dataset.chunks and step > dataset.chunks[0]:
             step -= step % dataset.chunks[0]  # each chunk of the file is decompressed once
         for a in range(0, self.rows, step):
@@ -228,13 +231,19 @@ def _text(value: Any) -> str:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 
-def _describe(attributes: Any) -> dict[str, Any]:
+def _describe(path: Path, group: Any) -> dict[str, Any]:
     """The attributes that are JSON objects, put together: descriptions of the environment."""
     about: dict[str, Any] = {}
+    attributes = group.attrs
     for name in ("env_info", "env_args", "problem_info", "ep_meta"):
         if name in attributes:
             try:
                 found = json.loads(_text(attributes[name]))
+            except RecursionError:
+                raise RecordingError(
+                    f"{path}: expected JSON in attribute {name} of {group.name}, got arrays or "
+                    "objects nested too deeply"
+                ) from None
             except ValueError:
                 continue
             if isinstance(found, dict):
@@ -251,9 +260,10 @@ def _find_rate(about: dict[str, Any]) -> float | None:
         rate = inner.get("control_freq", rate)
     if rate is None and isinstance(simulation, dict):
         step, every = simulation.get("dt"), simulation.get("decimation")
-        if isinstance(step, int | float) and isinstance(every, int | float) and step * every > 0:
-            rate = 1 / (step * every)
-    return float(rate) if isinstance(rate, int | float) and 0 < rate < float("inf") else None
+        period = (as_float(step) or 0.0) * (as_float(every) or 0.0)
+        rate = 1 / period if period > 0 else None
+    found = as_float(rate)
+    return found if found is not None and found > 0 else None
 
 
 def _find_task(about: dict[str, Any]) -> str | None:

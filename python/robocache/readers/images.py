@@ -1,6 +1,6 @@
 """Images of recordings: decoding stills, and fitting frames to one size.
 
-JPEG, PNG and the other still formats are decoded by Pillow: its wheels carry every codec, it is
+Stills are decoded by Pillow: its wheels carry every codec, it is
 released four times a year, it decodes and resizes without holding the interpreter, and its resizing
 filters grow with the reduction, so that nothing aliases. Video is in :mod:`.video`.
 """
@@ -30,6 +30,9 @@ from robocache.readers.recording import (
 
 Pixels = NDArray[Any]
 """[H,W,C]: uint8 of 1 (gray), 3 (RGB), 4 (RGBA) or more channels; or another type, as depth."""
+
+FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "TIFF")
+"""The formats that Pillow may decode. It knows others that run programs (Ghostscript, for EPS)."""
 
 SMALLEST = 8
 """Arrays [H,W,C] with fewer rows or columns are not taken for images."""
@@ -69,7 +72,7 @@ def decode(data: bytes, name: str) -> Pixels:
     """The pixels of an encoded image: uint8 [H,W,C], or uint16 [H,W,1] for 16 bits of gray.
 
     Args:
-        data: A file of JPEG, PNG, or another format that Pillow knows.
+        data: A file of one of `FORMATS`.
         name: What the image is, for errors: ``file.parquet, row 3 of observation.image``.
 
     Raises:
@@ -78,7 +81,7 @@ def decode(data: bytes, name: str) -> Pixels:
     """
     image_module = require("PIL.Image", "images", "images")
     try:
-        with image_module.open(io.BytesIO(data)) as image:
+        with image_module.open(io.BytesIO(data), formats=FORMATS) as image:
             if image.mode in ("I;16", "I;16B", "I;16L", "I"):
                 wide = np.asarray(image)
                 if wide.size and (wide.min() < 0 or wide.max() > np.iinfo(np.uint16).max):
@@ -92,11 +95,13 @@ def decode(data: bytes, name: str) -> Pixels:
                 pixels = np.asarray(image.convert("RGBA"))
             else:
                 pixels = np.asarray(image.convert("RGB"))
-    except (OSError, ValueError, SyntaxError, image_module.DecompressionBombError) as error:
+    except MemoryError:
+        raise
+    except Exception as error:  # Pillow raises anything for damaged bytes
         start = data[:8] if data else "nothing"
         raise RecordingError(
-            f"{name}: expected an image (JPEG, PNG), got {len(data):,} bytes that begin with "
-            f"{start!r}: {error}"
+            f"{name}: expected an image ({', '.join(FORMATS)}), got {len(data):,} bytes that begin "
+            f"with {start!r}: {error}"
         ) from error
     return pixels[:, :, None] if pixels.ndim == 2 else pixels
 

@@ -12,7 +12,9 @@ from __future__ import annotations
 import contextlib
 import importlib
 import itertools
+import json
 import math
+import os
 import re
 import sys
 from abc import ABC, abstractmethod
@@ -27,6 +29,8 @@ from numpy.typing import NDArray
 
 from robocache.core.extras import install_hint
 from robocache.core.matching import choose, find
+from robocache.readers.limits import MEMORY_LIMIT
+from robocache.readers.limits import RecordingError as RecordingError
 
 CHUNK_BYTES = 32 << 20
 """How large a chunk of rows should be at most; a single row may be larger."""
@@ -37,10 +41,6 @@ TIME_UNITS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 Times = NDArray[np.int64]
 Method = str | tuple[tuple[str, int], ...]
 """How alignment combines a stream's rows: a method, or a layout of (method, channels)."""
-
-
-class RecordingError(ValueError):
-    """A recording that cannot be read: ``path: expected X, got Y``."""
 
 
 class MissingLibrary(ImportError):  # noqa: N818 (it says what is missing)
@@ -71,8 +71,12 @@ class ReadOptions:
     """The column of times in a table; None: found by its name."""
     time_unit: Literal["ns", "us", "ms", "s"] | None = None
     """The unit of the time column; None: from its type or its name."""
+    memory_limit: int = MEMORY_LIMIT
+    """Bytes that a part of a recording may take beyond its bytes on disk; see `limits`."""
 
     def __post_init__(self) -> None:
+        if self.memory_limit < 1:
+            raise ValueError(f"memory_limit: expected bytes above 0, got {self.memory_limit}")
         if self.rate is not None and not (self.rate > 0 and math.isfinite(self.rate)):
             raise ValueError(f"rate: expected rows per second above 0, got {self.rate}")
         if self.resize is not None and not (len(self.resize) == 2 and min(self.resize) > 0):
@@ -218,22 +222,57 @@ class WholeRecording:
     subsets: tuple[str, ...] = ()
 
 
-def read_rows(recording: Recording, episode: EpisodeReader) -> Iterator[Rows]:
-    """The rows of an episode; what a library raises that nobody foresaw is a RecordingError, too.
+@dataclass(frozen=True)
+class _GuardedEpisode:
+    """An episode of a `GuardedRecording`."""
 
-    Raises:
-        RecordingError: For an episode that cannot be read.
-        MissingLibrary: If a library is not installed that it needs.
+    path: Path
+    episode: EpisodeReader
+
+    @property
+    def key(self) -> str:
+        return self.episode.key
+
+    @property
+    def task(self) -> str | None:
+        with reading(self.path, f"episode {self.key} to be readable"):
+            return self.episode.task
+
+    @property
+    def subsets(self) -> tuple[str, ...]:
+        return self.episode.subsets
+
+    def read(self) -> Iterator[Rows]:
+        with reading(self.path, f"episode {self.key} to be readable"):
+            yield from self.episode.read()
+
+
+class GuardedRecording(Recording):
+    """A recording as `open_recording` returns it: whatever its parsers raise is a RecordingError.
+
+    See :func:`reading` for the exceptions that pass.
     """
-    try:
-        yield from episode.read()
-    except (RecordingError, MissingLibrary, MemoryError):
-        raise
-    except Exception as error:
-        text = f"{type(error).__name__}: {' '.join(str(error).split())}"
-        raise RecordingError(
-            f"{recording.path}: expected episode {episode.key} to be readable, got {text}"
-        ) from error
+
+    def __init__(self, recording: Recording) -> None:
+        super().__init__(recording.path, recording.options)
+        self._recording = recording
+        self.format = recording.format
+        self.streams = recording.streams
+        self.notes = recording.notes
+
+    def episodes(self) -> Sequence[EpisodeReader]:
+        """All episodes, in the recording's order."""
+        with reading(self.path, f"episodes of {self.format}"):
+            return [_GuardedEpisode(self.path, one) for one in self._recording.episodes()]
+
+    def image_bytes(self) -> int | None:
+        """Bytes of the images of all episodes once they are decoded; None: unknown."""
+        with reading(self.path, f"episodes of {self.format}"):
+            return self._recording.image_bytes()
+
+    def close(self) -> None:
+        """Closes what is open."""
+        self._recording.close()
 
 
 @dataclass(frozen=True)
@@ -248,10 +287,20 @@ class Reader:
     """What makes a file or folder one of these, for messages: ``a folder with meta/info.json``."""
     recognizes: Callable[[Path], bool]
     """By content, without a library; may raise OSError."""
-    open: Callable[[Path, ReadOptions], Recording]
-    """Raises RecordingError and MissingLibrary."""
+    opens: Callable[[Path, ReadOptions], Recording]
+    """Opens a recording, without the guard of `open`."""
     suffixes: tuple[str, ...] = ()
     """Files that are named so, in small letters, are meant to be of this format."""
+
+    def open(self, path: Path, options: ReadOptions) -> Recording:
+        """Opens a recording.
+
+        Raises:
+            RecordingError: If it cannot be read.
+            MissingLibrary: If a library that the format needs is not installed.
+        """
+        with reading(path, self.format):
+            return GuardedRecording(self.opens(path, options))
 
 
 # ---- what readers share --------------------------------------------------------------------------
@@ -282,29 +331,54 @@ def require(module: str, what: str, extra: str, doing: str = "reading") -> Any:
 
 
 @contextlib.contextmanager
-def reading(path: Path, what: str, *errors: type[Exception]) -> Iterator[None]:
-    """Turns OSError and `errors` of a library into a RecordingError: ``path: expected {what}``.
+def reading(path: Path, what: str) -> Iterator[None]:
+    """Turns what a parser raises into a RecordingError: ``path: expected {what}, got ...``.
+
+    Libraries raise anything for damaged or hostile bytes, so every exception becomes one; the
+    message has its type, and its traceback is its cause. These pass as they are: MemoryError and
+    KeyboardInterrupt, a missing library, and failed assertions and unknown names in RoboCache's own
+    code, which no recording can cause.
 
     Where a Git LFS pointer is in the file's place, or in a folder's, that is what the error says.
     """
     try:
         yield
     except RecordingError as error:
-        refuse_pointer(path, what, error)
+        if _A_POINTER not in str(error):
+            refuse_pointer(path, what, error)
         raise
     except FileNotFoundError as error:
+        if error.filename is not None and Path(os.fsdecode(error.filename)) != path:
+            raise RecordingError(f"{path}: expected {what}, got no {error.filename}") from error
         raise RecordingError(
             f"{path}: expected {what}, got no such file{hub_hint(path)}"
         ) from error
     except PermissionError as error:
         raise RecordingError(f"{path}: expected {what}, got permission denied") from error
+    except (MemoryError, ImportError):
+        raise
     except Exception as error:
-        if not isinstance(error, (OSError, *errors)):
+        if isinstance(error, (AssertionError, NameError)) and _is_own(error):
             raise
         refuse_pointer(path, what, error)
         text = " ".join(str(error).split()) or "no reason"
+        if len(text) > _MOST_TEXT:
+            text = f"{text[:_MOST_TEXT]}..."
         kind = type(error).__name__
         raise RecordingError(f"{path}: expected {what}, got {kind}: {text}") from error
+
+
+_MOST_TEXT = 1000  # characters of a library's message: some have all of what they parse in them
+
+
+def _is_own(error: Exception) -> bool:
+    """Whether an exception was raised in RoboCache's code, not in a library."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace is not None and str(trace.tb_frame.f_globals.get("__name__")).startswith(
+        "robocache."
+    )
 
 
 def refuse_pointer(path: Path, what: str, cause: Exception | None = None) -> None:
@@ -349,7 +423,7 @@ def native(values: NDArray[Any]) -> NDArray[Any]:
     return values.astype(values.dtype.newbyteorder("="), copy=False)
 
 
-def refuse_twice(path: Path, what: str, names: Iterable[str]) -> None:
+def refuse_twice(path: object, what: str, names: Iterable[str]) -> None:
     """Refuses names that come more than once.
 
     Raises:
@@ -386,8 +460,55 @@ def head(path: Path, count: int = 16) -> bytes:
         return file.read(count)
 
 
+def as_float(value: object) -> float | None:
+    """A number that a recording states; None for anything else, and if float64 cannot hold it."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def shortened(value: object) -> str:
+    """A value for messages: its first 60 characters."""
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):  # an integer of more than 4,300 digits, or nested deeply
+        return f"{type(value).__name__} of great length"
+    return text if len(text) <= 60 else f"{text[:60]}..."
+
+
+def parse_json(path: Path, text: str | bytes) -> Any:
+    """What a JSON text of a file holds.
+
+    Raises:
+        RecordingError: For an object that has two entries of one name.
+        ValueError: For a text that is not JSON, or is nested too deeply for Python's parser.
+    """
+
+    def as_dict(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        refuse_twice(path, "entries", [name for name, _ in pairs])
+        return dict(pairs)
+
+    try:
+        return json.loads(text, object_pairs_hook=as_dict)
+    except RecursionError:
+        raise ValueError("JSON that is nested too deeply") from None
+
+
 def row_times(first: int, count: int, rate: float) -> Times:
-    """[count] nanoseconds of the rows from `first` on, at `rate` rows per second from 0."""
+    """[count] nanoseconds of the rows from `first` on, at `rate` rows per second from 0.
+
+    Raises:
+        RecordingError: If the last is beyond int64.
+    """
+    if count and (first + count) * 1e9 / rate >= 2.0**63:
+        raise RecordingError(
+            f"expected times within 292 years, got row {first + count - 1} at {rate:g} rows per "
+            "second"
+        )
     return np.rint(np.arange(first, first + count, dtype=np.float64) * 1e9 / rate).astype(np.int64)
 
 

@@ -17,7 +17,6 @@ from robocache.readers import (
     RecordingError,
     Rows,
     open_recording,
-    read_rows,
 )
 from robocache.readers.recording import WholeRecording
 
@@ -139,7 +138,7 @@ class _Together(Recording):
         for part in self._parts:
             recording = part.recording
             before = Counter(recording.notes)
-            for rows in read_rows(recording, part.episode):
+            for rows in part.episode.read():
                 name = part.names.get(rows.stream, rows.stream)
                 if owners.setdefault(name, recording.path) != recording.path:
                     raise RecordingError(
@@ -189,7 +188,7 @@ def _spans(path: Path, options: ReadOptions) -> dict[str, tuple[int, int]]:
     spans: dict[str, tuple[int, int]] = {}
     with open_recording(path, options) as recording:
         for episode in recording.episodes():
-            for rows in read_rows(recording, episode):
+            for rows in episode.read():
                 if len(rows.times):
                     first, last = int(rows.times[0]), int(rows.times[-1])
                     known = spans.get(rows.stream, (first, last))

@@ -117,6 +117,7 @@ def look_at(path: Path) -> Contents:
         raise RecordingError(f"{path}: expected {WHAT}, got one that begins with {head(path, 8)!r}")
     sizes: Counter[int] = Counter()
     begin_with_stamp: set[str] = set()
+    formats: dict[str, str] = {}
     keys, stamps = array.array("H"), array.array("Q")
     unpack = struct.Struct("<Q").unpack_from
     end = 16
@@ -135,9 +136,12 @@ def look_at(path: Path) -> Contents:
                 contents.topics[key] = (name, instance)
             elif kind == _FORMAT:
                 name, _, fields = log[at : at + size].decode("ascii", "replace").partition(":")
+                formats[name] = fields
                 if fields.startswith("uint64_t timestamp;"):
                     begin_with_stamp.add(name)
         contents.is_whole = end == len(log)
+    for name, _ in contents.topics.values():
+        _check_format(path, name, formats, ())
     for key, (name, _) in contents.topics.items():
         if key in sizes:
             contents.bytes[name] = contents.bytes.get(name, 0) + sizes[key]
@@ -148,6 +152,35 @@ def look_at(path: Path) -> Contents:
     contents.is_ahead = np.zeros(len(keys), np.bool_)
     contents.is_ahead[told] = ahead_of_the_log(contents.stamps[told], contents.start)
     return contents
+
+
+def _check_format(path: Path, name: str, formats: dict[str, str], within: tuple[str, ...]) -> int:
+    """The fields of a format, those of nested formats and the elements of arrays included.
+
+    pyulog makes a column of each, however many the definition states.
+
+    Raises:
+        RecordingError: If they are more than a message has bytes, or a format contains itself.
+    """
+    if name in within:
+        raise RecordingError(f"{path}: expected formats without themselves in them, got {name}")
+    fields = 0
+    for field_ in formats.get(name, "").split(";"):
+        kind, _, length = field_.strip().partition(" ")[0].partition("[")
+        digits = length.removesuffix("]")
+        count = int(digits) if digits.isdecimal() and len(digits) < 10 else 1 + 10 ** len(digits)
+        if not length:
+            count = 1
+        each = _check_format(path, kind, formats, (*within, name)) if kind in formats else 1
+        fields += count * max(1, each)
+        if fields > _MOST_FIELDS:
+            raise RecordingError(
+                f"{path}: expected formats of at most {_MOST_FIELDS:,} fields, got more in {name}"
+            )
+    return fields
+
+
+_MOST_FIELDS = 65_535  # bytes of a message, whose size is an uint16
 
 
 def _times_of(
@@ -223,7 +256,7 @@ class UlogRecording(Recording):
     def __init__(self, path: Path, options: ReadOptions) -> None:
         super().__init__(path, options)
         self._ulog: Any = require("pyulog", "ULog", "ulog").ULog
-        with reading(path, WHAT, ValueError):
+        with reading(path, WHAT):
             self._contents = look_at(path)
         names = {stream_name(*topic) for topic in self._contents.topics.values()}
         with_messages = {
@@ -272,8 +305,7 @@ class UlogRecording(Recording):
         return groups
 
     def _load(self, names: list[str]) -> Any:
-        errors = (Exception,)  # of pyulog, and what its parser meets in a damaged log
-        with reading(self.path, WHAT, *errors), contextlib.redirect_stdout(io.StringIO()):
+        with reading(self.path, WHAT), contextlib.redirect_stdout(io.StringIO()):
             return self._ulog(str(self.path), names)
 
     def _note_log(self, log: Any) -> None:
@@ -292,7 +324,7 @@ class UlogRecording(Recording):
         """The streams of one instance of a topic."""
         name = stream_name(data.name, data.multi_id)
         # A damaged definition may name fields that the messages do not have.
-        with reading(self.path, WHAT, LookupError, ValueError):
+        with reading(self.path, WHAT):
             stamps: NDArray[np.uint64] = data.data["timestamp"]
             streams = list(self._streams(name, data))
         streams = [one for one in streams if self._selection.wants(one[0], name)]

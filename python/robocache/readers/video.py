@@ -29,6 +29,12 @@ from robocache.readers.recording import (
     rows_per_chunk,
 )
 
+_ONLY_FILES = {
+    "protocol_whitelist": "file",
+    "format_whitelist": "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi",
+}
+"""FFmpeg's options against files that name others: playlists, and addresses on the network."""
+
 
 def video_rows(
     stream: str, path: Path, times: Times, shown: Times, tolerance: int, options: ReadOptions
@@ -110,9 +116,7 @@ def matched_by_number(shown: Times, frames: Times, tolerance: int) -> Times | No
 
 
 def _reading(path: Path) -> contextlib.AbstractContextManager[None]:
-    # A damaged header may lack times and sizes, or have texts that are none.
-    errors = (ArithmeticError, MemoryError, TypeError, ValueError)
-    return reading(path, "a video", require("av", "video", "video").FFmpegError, *errors)
+    return reading(path, "a video")
 
 
 def _fitted(frame: Any, options: ReadOptions, path: Path) -> Pixels:
@@ -159,7 +163,7 @@ def _matched(path: Path, shown: Times, tolerance: int) -> Iterator[tuple[int, An
 def _track(path: Path) -> Iterator[tuple[Any, Any]]:
     """An opened video and its first track."""
     av = require("av", "video", "video")
-    with _reading(path), av.open(str(path)) as container:
+    with _reading(path), av.open(str(path.absolute()), options=_ONLY_FILES) as container:
         if not container.streams.video:
             raise RecordingError(f"{path}: expected a video, got a file without a video track")
         yield container, container.streams.video[0]

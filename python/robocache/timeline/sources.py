@@ -20,7 +20,6 @@ from robocache.readers import (
     find_reader,
     find_recordings,
     open_recording,
-    read_rows,
 )
 from robocache.readers.together import open_together
 from robocache.store.episode_store import EpisodeStore
@@ -138,7 +137,7 @@ def _of_recording(recording: Recording, episode: int) -> dict[str, Source]:
     episodes = recording.episodes()
     chosen = episodes[_index(recording.path, episode, len(episodes))]
     parts: dict[str, list[Rows]] = {}
-    for rows in read_rows(recording, chosen):
+    for rows in chosen.read():
         parts.setdefault(rows.stream, []).append(rows)
     found = {}
     for name, chunks in parts.items():

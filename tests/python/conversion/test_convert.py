@@ -17,6 +17,7 @@ import robocache as rc
 from robocache.conversion import run as conversion
 from robocache.conversion import work
 from robocache.readers import RecordingError
+from robocache.readers.tables.npz import Npz
 from robocache.store import source_state as recorded
 from robocache.store.shard import ShardWriter
 
@@ -165,7 +166,7 @@ def test_no_memory_for_a_recording(
         return call
 
     if where == "reading":
-        monkeypatch.setattr(work, "read_rows", without_memory_for("r3.npz", work.read_rows))
+        monkeypatch.setattr(Npz, "read", without_memory_for("r3.npz", Npz.read))
     elif where == "listing":
         opening = without_memory_for("r3.npz", work.open_recording)
         monkeypatch.setattr(work, "open_recording", opening)

@@ -302,16 +302,35 @@ def test_a_description_of_another_kind(
     [
         ("../{episode_index}.parquet", "paths inside the data set, got '../0.parquet'"),
         ("/{episode_index}", "paths inside the data set, got '/0'"),
-        ("{video}", "a path made of episode_chunk, chunk_index, episode_index, got '{video}'"),
-        (
-            "{episode_index",
-            "a path made of episode_chunk, chunk_index, episode_index, got '{episode_index'",
-        ),
     ],
 )
 def test_paths_that_leave_the_data_set(tmp_path: Path, template: str, message: str) -> None:
     root = write_v2(tmp_path / "a", [2], data_path=template)
     assert message_of(root) == f"{root}: expected {message}"
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{video}",
+        "{episode_index",
+        "{}",
+        "{episode_index[0]}",
+        "{episode_index.real}",
+        "{episode_index!r}",
+        "{episode_index:{chunk_index}}",
+        "{episode_index:>9999999999}",
+        "{episode_index:021d}",
+        7,
+    ],
+)
+def test_templates_that_are_not_of_numbers(tmp_path: Path, template: Any) -> None:
+    root = write_v2(tmp_path / "a", [2], data_path=template)
+    assert message_of(root) == (
+        f"{root}/meta/info.json: expected a path made of {{episode_chunk}}, {{chunk_index}}, "
+        "{episode_index}, of at most 20 digits each ({episode_index:06d}), got "
+        f"{template!r}"
+    )
 
 
 def test_damaged_descriptions(tmp_path: Path) -> None:

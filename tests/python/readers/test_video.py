@@ -437,7 +437,10 @@ def test_damaged_pictures(kind: str) -> None:
     for size in (0, 4, 30, len(data) // 2):
         with pytest.raises(RecordingError) as error:
             images.decode(data[:size], "file, row 3 of camera")
-        expected = f"file, row 3 of camera: expected an image (JPEG, PNG), got {size:,} bytes "
+        expected = (
+            "file, row 3 of camera: expected an image (JPEG, PNG, WEBP, BMP, TIFF), got "
+            f"{size:,} bytes "
+        )
         assert str(error.value).startswith(expected)
 
 

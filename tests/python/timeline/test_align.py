@@ -16,7 +16,7 @@ from recordings import DATA, needs
 
 import robocache as rc
 from robocache.core.extras import install_hint
-from robocache.readers import MissingLibrary, open_recording, read_rows
+from robocache.readers import MissingLibrary, open_recording
 
 MS = 1_000_000
 START = 1_700_000_000_000_000_000
@@ -141,7 +141,7 @@ def test_files(
     np.testing.assert_array_equal(read["grip"].isna(), ~table["grip"].valid)
     with open_recording(path) as recording:  # by this project's reader: valid rows alone
         (episode,) = recording.episodes()
-        rows = [rows for rows in read_rows(recording, episode) if rows.stream == "force"]
+        rows = [rows for rows in episode.read() if rows.stream == "force"]
     valid = table["force"].valid
     np.testing.assert_array_equal(np.concatenate([r.times for r in rows]), table.times[valid])
     np.testing.assert_array_equal(
@@ -198,7 +198,7 @@ def test_mcap(streams: dict[str, tuple[np.ndarray, np.ndarray]], tmp_path: Path)
     assert schemas["joints"]["values"]["items"] == {"type": "number"}
     with open_recording(path) as recording:
         (episode,) = recording.episodes()
-        parts = list(read_rows(recording, episode))
+        parts = list(episode.read())
         assert recording.streams["force"].channels == ("x", "y", "z")
     for name in ("force", "grip", "closed", "joints"):
         stream = table[name]
@@ -232,7 +232,7 @@ def test_methods_in_mcap_are_read_again(tmp_path: Path) -> None:
     path = tmp_path / "take.mcap"
     rc.align(tmp_path / "s", 10).save(path)
     with open_recording(path) as recording:
-        parts = [rows for episode in recording.episodes() for rows in read_rows(recording, episode)]
+        parts = [rows for episode in recording.episodes() for rows in episode.read()]
         found = {n.removesuffix("/values"): metadata for n, metadata in recording.streams.items()}
     assert {name: found[name].method for name in methods} == methods
     assert found["quat/alignment"].method == "linear", "an age is no quaternion"
@@ -361,7 +361,7 @@ def test_a_ros_bag(tmp_path: Path) -> None:
     name = "/imu/data/linear_acceleration"
     with open_recording(BAG) as recording:
         (episode,) = recording.episodes()
-        parts = [rows for rows in read_rows(recording, episode) if rows.stream == name]
+        parts = [rows for rows in episode.read() if rows.stream == name]
     times = np.concatenate([rows.times for rows in parts])
     values = np.concatenate([rows.values for rows in parts])
     valid = table[name].valid

@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import itertools
 import json
-import math
+import re
+import string
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,10 +16,12 @@ import numpy as np
 
 from robocache.readers.recording import (
     RecordingError,
+    as_float,
+    parse_json,
     reading,
     refuse_pointer,
-    refuse_twice,
     require,
+    shortened,
 )
 from robocache.readers.tables.arrow import reading_arrow
 
@@ -100,10 +103,8 @@ def read_info(root: Path) -> Info:
         RecordingError: If it is not what LeRobot writes, or of a version that is not known.
     """
     path = root / "meta" / "info.json"
-    with reading(path, "LeRobot's description of a data set", ValueError):
-        found = json.loads(
-            path.read_text("utf-8"), object_pairs_hook=functools.partial(_as_dict, path)
-        )
+    with reading(path, "LeRobot's description of a data set"):
+        found = parse_json(path, path.read_text("utf-8"))
     if not isinstance(found, dict):
         raise RecordingError(f"{path}: expected a JSON object, got {type(found).__name__}")
     version = found.get("codebase_version")
@@ -111,9 +112,9 @@ def read_info(root: Path) -> Info:
         raise RecordingError(
             f"{path}: expected codebase_version {', '.join(VERSIONS)}, got {version!r}"
         )
-    fps = found.get("fps")
-    if not isinstance(fps, int | float) or not (fps > 0 and math.isfinite(fps)):
-        raise RecordingError(f"{path}: expected fps above 0, got {fps!r}")
+    fps = as_float(found.get("fps"))
+    if fps is None or fps <= 0:
+        raise RecordingError(f"{path}: expected fps above 0, got {shortened(found.get('fps'))}")
     features = found.get("features")
     if not isinstance(features, dict) or not all(_is_feature(f) for f in features.values()):
         raise RecordingError(f"{path}: expected features with dtype and shape, got others")
@@ -124,18 +125,13 @@ def read_info(root: Path) -> Info:
     return Info(
         root,
         version,
-        float(fps),
+        fps,
         features,
         _read_splits(path, found.get("splits") or {}),
         chunk_size,
         found.get("data_path") or (_DATA_V3 if is_v3 else _DATA_V2),
         found.get("video_path") or (_VIDEO_V3 if is_v3 else _VIDEO_V2),
     )
-
-
-def _as_dict(path: Path, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    refuse_twice(path, "entries", [name for name, _ in pairs])
-    return dict(pairs)
 
 
 def _is_feature(feature: Any) -> bool:
@@ -153,7 +149,7 @@ def _read_splits(path: Path, splits: Any) -> dict[str, tuple[int, int]]:
         return {name: (int(first), int(stop)) for name, (first, stop) in pairs.items()}
     except (AttributeError, ValueError):
         raise RecordingError(
-            f'{path}: expected splits such as {{"train": "0:100"}}, got {splits!r}'
+            f'{path}: expected splits such as {{"train": "0:100"}}, got {shortened(splits)}'
         ) from None
 
 
@@ -182,7 +178,7 @@ def read_entries(info: Info, cameras: Sequence[str]) -> Iterator[Entry]:
 
 def _read_v2(info: Info, cameras: Sequence[str]) -> Iterator[Entry]:
     path = info.root / "meta" / "episodes.jsonl"
-    with reading(path, "LeRobot's list of episodes", ValueError):
+    with reading(path, "LeRobot's list of episodes"):
         lines = path.read_text("utf-8").splitlines()
     for number, line in enumerate(lines, 1):
         if not line.strip():
@@ -191,7 +187,7 @@ def _read_v2(info: Info, cameras: Sequence[str]) -> Iterator[Entry]:
             found = json.loads(line)
             index, length = int(found["episode_index"]), int(found["length"])
             tasks = tuple(str(task) for task in found.get("tasks") or ())
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except Exception:
             refuse_pointer(path, "LeRobot's list of episodes")
             raise RecordingError(
                 f"{path}: expected an episode in line {number}, got {line[:60]!r}"
@@ -232,8 +228,10 @@ def _read_v3(info: Info, cameras: Sequence[str]) -> Iterator[Entry]:
         for row in rows:
             try:
                 yield _entry_v3(info, cameras, row)
+            except RecordingError:
+                raise
             except (TypeError, ValueError, OverflowError):
-                raise RecordingError(f"{path}: expected an episode, got {row}") from None
+                raise RecordingError(f"{path}: expected an episode, got {shortened(row)}") from None
 
 
 def _entry_v3(info: Info, cameras: Sequence[str], row: dict[str, Any]) -> Entry:
@@ -267,11 +265,24 @@ def _chunk(number: int) -> dict[str, Any]:
 
 
 def _locate(info: Info, template: str, values: dict[str, Any]) -> Path:
+    parts: list[str] = []
     try:
-        relative = template.format(**values)
-    except (KeyError, IndexError, ValueError, AttributeError):
-        names = ", ".join(values)
+        for text, name, width, conversion in string.Formatter().parse(template):
+            parts.append(text)
+            if name is None:
+                continue
+            digits = _DIGITS.fullmatch(width or "")
+            if name not in values or digits is None or conversion:
+                raise ValueError
+            value = values[name]
+            parts.append(f"{value:{width}}" if isinstance(value, int) else str(value))
+    except (TypeError, ValueError):
+        names = ", ".join(f"{{{name}}}" for name in values)
         raise RecordingError(
-            f"{info.root}: expected a path made of {names}, got {template!r}"
+            f"{info.root / 'meta' / 'info.json'}: expected a path made of {names}, of at most 20 "
+            f"digits each ({{episode_index:06d}}), got {shortened(template)}"
         ) from None
-    return inside(info.root, relative)
+    return inside(info.root, "".join(parts))
+
+
+_DIGITS = re.compile(r"(0?(1?\d|20)d?)?")

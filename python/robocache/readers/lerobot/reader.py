@@ -157,7 +157,7 @@ class LeRobot(Recording):
         """An opened table; the last one is kept, since neighbors share it in v3.0."""
         if self._file is None or self._file[0] != path:
             self.close()
-            self._file = (path, ParquetRows(path))
+            self._file = (path, ParquetRows(path, self.options.memory_limit))
         return self._file[1]
 
     def frames(self, camera: str, video: Segment, margin: int) -> Times:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import math
 import zlib
 from collections import Counter
 from collections.abc import Iterator
@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robocache.readers.channels import method_of
-from robocache.readers.recording import RecordingError, refuse_twice
+from robocache.readers.limits import check_held
+from robocache.readers.recording import RecordingError, parse_json, reading, refuse_twice
 from robocache.readers.rlds.tfrecord import Feature
 
 STEPS = "steps"
@@ -57,13 +58,9 @@ def read_features(path: Path, notes: Counter[str]) -> list[Step]:
     """
     expected = "features.json as TFDS writes it, with steps of episodes (RLDS)"
 
-    def as_dict(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        refuse_twice(path, "entries", [name for name, _ in pairs])
-        return dict(pairs)
-
     try:
         text = path.read_text(encoding="utf-8")
-        features = json.loads(text, object_pairs_hook=as_dict)["featuresDict"]["features"]
+        features = parse_json(path, text)["featuresDict"]["features"]
         steps = features[STEPS]["sequence"]["feature"]["featuresDict"]["features"]
     except KeyError as error:
         raise RecordingError(f"{path}: expected {expected}, got none named {error}") from error
@@ -74,7 +71,8 @@ def read_features(path: Path, notes: Counter[str]) -> list[Step]:
     others = len(features) - 1
     if others:
         notes["features of whole episodes, left out"] += others
-    found = list(_walk(steps, "", notes))
+    with reading(path, expected):
+        found = list(_walk(steps, "", notes))
     refuse_twice(path, "features", [step.name for step in found])  # a/b, and b within a
     return found
 
@@ -129,23 +127,45 @@ def count_of(step: Step, feature: Feature) -> int:
     """
     if isinstance(feature, list):
         return len(feature)
-    size = int(np.prod(step.shape))
+    size = math.prod(step.shape)
     if len(feature) % size:
         raise ValueError(f"{len(feature)} numbers, where a step has {size}")
     return len(feature) // size
 
 
-def tensor_of(step: Step, feature: Feature) -> NDArray[Any]:
+def tensor_of(step: Step, feature: Feature, where: str, limit: int) -> NDArray[Any]:
     """The values of a tensor, [steps, ...].
+
+    Args:
+        step: The feature's declaration.
+        feature: Its values of an episode.
+        where: For errors.
+        limit: `ReadOptions.memory_limit`.
 
     Raises:
         ValueError: For values that do not fit the feature.
+        RecordingError: For a tensor that is larger than `limits` allow.
     """
     if isinstance(feature, list):
         if step.encoding == "none":
             raise ValueError("byte strings, where numbers are expected")
-        raw = [zlib.decompress(data) if step.encoding == "zlib" else data for data in feature]
+        size = math.prod(step.shape) * step.dtype.itemsize
+        check_held(where, size * len(feature), sum(map(len, feature)), limit)
+        raw = [_inflated(data, size) if step.encoding == "zlib" else data for data in feature]
         values = np.frombuffer(b"".join(raw), step.dtype.newbyteorder("<"))
     else:
         values = feature
     return values.astype(step.dtype, copy=False).reshape(-1, *step.shape)
+
+
+def _inflated(data: bytes, size: int) -> bytes:
+    """The bytes of a compressed tensor, which are to be `size`.
+
+    Raises:
+        ValueError: If they are more, or not compressed by zlib.
+    """
+    stream = zlib.decompressobj()
+    found = stream.decompress(data, size + 1)
+    if len(found) != size:
+        raise ValueError(f"more or less than {size:,} bytes of a step, decompressed")
+    return found

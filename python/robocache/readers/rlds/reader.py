@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import functools
-import json
 import re
-import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,11 +19,18 @@ from robocache.readers.recording import (
     StreamMetadata,
     chunks,
     need_rate,
+    parse_json,
     reading,
     row_times,
 )
 from robocache.readers.rlds.features import Step, count_of, read_features, tensor_of
-from robocache.readers.rlds.tfrecord import Feature, parse_example, read_record, record_offsets
+from robocache.readers.rlds.tfrecord import (
+    LEAST_RECORD,
+    Feature,
+    parse_example,
+    read_record,
+    record_offsets,
+)
 
 WHAT = "an RLDS data set"
 
@@ -132,14 +137,16 @@ class RldsRecording(Recording):
         """How many episodes each file of each split has, as far as the data set says."""
         path = folder / "dataset_info.json"
         try:
-            info = json.loads(path.read_text(encoding="utf-8"))
+            info = parse_json(path, path.read_text(encoding="utf-8"))
             return {
                 str(split["name"]): [int(length) for length in split.get("shardLengths", ())]
                 for split in info.get("splits", ())
             }
         except FileNotFoundError:
             return {}
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+        except RecordingError:
+            raise
+        except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
             raise RecordingError(
                 f"{path}: expected dataset_info.json as TFDS writes it, got {error}"
             ) from error
@@ -148,7 +155,9 @@ class RldsRecording(Recording):
         """Those of all splits that are here."""
         found: list[EpisodeReader] = []
         for shard in self.shards:
-            count = shard.episodes if shard.episodes is not None else len(shard.load())
+            count = shard.episodes
+            if count is None or count > shard.path.stat().st_size // LEAST_RECORD:
+                count = len(shard.load())
             found += [RldsEpisode(self, shard, number) for number in range(count)]
         return found
 
@@ -192,9 +201,7 @@ class RldsEpisode:
                     self._recording.streams.pop(step.name, None)
                     continue
                 raise RecordingError(f"{where}: expected the feature {step.key}, got none")
-            with reading(
-                self._shard.path, f"steps of {step.name} in episode {self._number}", ValueError
-            ):
+            with reading(self._shard.path, f"steps of {step.name} in episode {self._number}"):
                 count = count_of(step, feature)
             if length not in (None, count):
                 raise RecordingError(
@@ -217,13 +224,14 @@ class RldsEpisode:
             options = self._recording.options
             yield from images.image_rows(step.name, times, load, options, self._shard.path)
             return
-        with reading(self._shard.path, f"numbers of {what}", ValueError, zlib.error):
-            values = tensor_of(step, feature)
+        with reading(self._shard.path, f"numbers of {what}"):
+            limit = self._recording.options.memory_limit
+            values = tensor_of(step, feature, f"{self._shard.path}, {what}", limit)
         yield from chunks(Rows(step.name, times, values))
 
     def _load(self) -> dict[str, Feature]:
         path = self._shard.path
-        with reading(path, "a TFRecord file of tf.train.Example", ValueError):
+        with reading(path, "a TFRecord file of tf.train.Example"):
             return parse_example(read_record(path, self._shard.offset(self._number)))
 
 

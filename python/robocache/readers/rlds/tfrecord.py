@@ -25,6 +25,9 @@ Feature = list[bytes] | NDArray[np.float32] | NDArray[np.int64]
 _LENGTH = struct.Struct("<QI")
 _CHECKSUM = struct.Struct("<I")
 
+LEAST_RECORD = 16
+"""Bytes of a record without data."""
+
 
 # ---- records -------------------------------------------------------------------------------------
 

@@ -9,7 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from robocache.readers.decompress import BOUNDED, zstd_bytes, zstd_parts
+from robocache.readers.limits import check_held, check_in_all, most_held
 from robocache.readers.recording import Method, RecordingError, head, reading, require
+from robocache.readers.ros.mcap_chunks import Chunk, check_chunks, chunks_of
 
 ROS1_MAGIC = b"#ROSBAG V"
 SQLITE_MAGIC = b"SQLite format 3\0"
@@ -62,13 +65,27 @@ class Source(ABC):
 class RosbagsSource(Source):
     """A bag that rosbags reads: ROS 1, a ROS 2 folder, or a single db3 file."""
 
-    def __init__(self, path: Path, what: str, reader: Any, encoding: str) -> None:
-        """`reader` is a reader of rosbags that is not open yet."""
+    def __init__(self, path: Path, what: str, reader: Any, encoding: str, limit: int) -> None:
+        """Opens a bag.
+
+        Args:
+            path: Its file or folder.
+            what: The kind of bag, for messages.
+            reader: A reader of rosbags that is not open yet.
+            encoding: Of its messages.
+            limit: `ReadOptions.memory_limit`.
+        """
         self.path = path
+        self._limit = limit
         self._what = what
         self._reader = reader
-        with reading(path, what, Exception):
+        with reading(path, what):
             reader.open()
+            try:
+                self._is_packed = _bound_storage(reader, limit)
+            except BaseException:
+                reader.close()
+                raise
             self.channels = [_channel(c, encoding) for c in reader.connections]
 
     def messages(self, channels: Sequence[Channel]) -> Iterator[tuple[Channel, int, int, bytes]]:
@@ -78,9 +95,11 @@ class RosbagsSource(Source):
         # By identity: a connection of rosbags holds lists, so that it has no hash.
         of = {id(channel.handle): channel for channel in channels}
         handles = [channel.handle for channel in channels]
-        with reading(self.path, self._what, Exception):
+        with reading(self.path, self._what):
             for handle, received, data in self._reader.messages(handles):
                 channel = of.get(id(handle)) or _same(channels, handle)
+                if self._is_packed:
+                    data = zstd_bytes(data, most_held(len(data), self._limit))
                 yield channel, received, received, data
 
     def close(self) -> None:
@@ -105,17 +124,89 @@ def _channel(connection: Any, encoding: str) -> Channel:
     )
 
 
-def open_ros1(path: Path) -> Source:
-    """A ROS 1 bag, version 2.0."""
-    module = require("rosbags.rosbag1", "ROS 1 bags", "ros")
-    return RosbagsSource(path, ROS1, module.Reader(path), "ros1")
+def _bound_storage(reader: Any, limit: int) -> bool:
+    """Checks what the files of an opened ROS 2 bag decompress to.
+
+    Returns:
+        Whether its messages are compressed one by one, which rosbags then leaves to its caller.
+    """
+    inner = getattr(reader, "storage", None)
+    for storage in getattr(inner, "storages", [inner]):
+        chunks = [
+            Chunk(
+                chunk.chunk_start_offset,
+                chunk.message_start_time,
+                chunk.message_end_time,
+                chunk.compression,
+                chunk.chunk_start_offset + _MCAP_CHUNK_HEAD + len(chunk.compression),
+                chunk.compressed_size,
+                chunk.uncompressed_size,
+            )
+            for chunk in getattr(storage, "chunks", ())
+        ]
+        if chunks:
+            check_chunks(Path(storage.path), chunks, limit)
+        elif str(getattr(storage, "path", "")).endswith(".mcap"):
+            with Path(storage.path).open("rb") as file:
+                check_chunks(Path(storage.path), chunks_of(file), limit)
+    is_packed = getattr(getattr(inner, "metadata", None), "compression_mode", None) == "message"
+    if is_packed:
+        assert inner is not None
+        inner.metadata = inner.metadata._replace(compression_mode=None)
+    return is_packed
 
 
-def open_ros2(path: Path) -> Source:
-    """A ROS 2 bag: its folder, or a db3 file of it alone."""
+_MCAP_CHUNK_HEAD = 9 + 40  # bytes before the compressed data, without the compression's name
+
+
+def _ros1_reader(path: Path, limit: int) -> Any:
+    """A reader of rosbags that decompresses a chunk up to its stated size, and reads each once."""
+    module = require("rosbags.rosbag1", "ROS 1 bags", "ros").reader
+    seen: set[int] = set()
+
+    class Reader(module.Reader):  # type: ignore[misc,name-defined]
+        """rosbags' reader, bounded."""
+
+        def read_chunk_info(self) -> Any:
+            info = super().read_chunk_info()
+            if info.pos in seen:
+                raise ValueError(f"chunk at byte {info.pos:,} twice in the index")
+            seen.add(info.pos)
+            return info
+
+        def read_chunk(self) -> Any:
+            begin = self.bio.tell()
+            header = module.Header.read(self.bio, module.RecordType.CHUNK)
+            size = header.get_uint32("size")
+            compression = header.get_string("compression")
+            self.bio.seek(begin)
+            chunk = super().read_chunk()
+            check_held(f"{path}, chunk at byte {begin:,}", size, chunk.datasize, limit)
+            if compression not in BOUNDED:
+                return chunk
+            unpack = BOUNDED[compression]
+            return chunk._replace(decompressor=lambda data: unpack(data, size))
+
+    return Reader(path)
+
+
+def open_ros1(path: Path, limit: int) -> Source:
+    """A ROS 1 bag, version 2.0; `limit` is `ReadOptions.memory_limit`."""
+    with reading(path, ROS1):
+        reader = _ros1_reader(path, limit)
+    return RosbagsSource(path, ROS1, reader, "ros1", limit)
+
+
+def open_ros2(path: Path, limit: int) -> Source:
+    """A ROS 2 bag: its folder, or a db3 file of it alone; `limit` is `ReadOptions.memory_limit`."""
     for file in [f for f in path.iterdir() if f.is_file()] if path.is_dir() else [path]:
-        with reading(file, ROS2):  # SQLite says less of a file that may not be read
-            file.open("rb").close()
+        # SQLite says less of a file that may not be read.
+        with reading(file, ROS2), file.open("rb") as stream:
+            if file.suffix == ".zstd":  # which rosbags decompresses to a temporary file
+                stored, grown = file.stat().st_size, 0
+                for part in zstd_parts(stream):
+                    grown += len(part)
+                    check_in_all(str(file), grown, stored, limit)
         log = file.with_name(f"{file.name}-wal")
         if log.is_file() and log.stat().st_size:
             # What it holds would be left out: databases are read as they stand.
@@ -127,7 +218,7 @@ def open_ros2(path: Path) -> Source:
         reader = require("rosbags.rosbag2", "ROS 2 bags", "ros").Reader(path)
     else:
         reader = require("rosbags.rosbag2.storage_sqlite3", "ROS 2 bags", "ros").Sqlite3Reader(path)
-    return RosbagsSource(path, ROS2, reader, "cdr")
+    return RosbagsSource(path, ROS2, reader, "cdr", limit)
 
 
 def is_ros1(path: Path) -> bool:

@@ -8,11 +8,15 @@ from typing import Any
 
 from robocache.readers.recording import require
 from robocache.readers.ros.bag_source import Channel
+from robocache.readers.ros.definitions import MOST_FIELDS, check_text, check_types
 from robocache.readers.ros.message_types import Message, Types
 
 Decoder = Callable[[bytes], Message]
 
 _SEPARATOR = "=" * 80 + "\n"
+
+MOST_LINES = 5 * MOST_FIELDS
+"""Fields of all types of a recording: rosbags takes half a millisecond for each."""
 
 
 class TypeLibrary:
@@ -28,6 +32,7 @@ class TypeLibrary:
         self._shared = self._typesys.get_typestore(self._typesys.Stores.EMPTY)
         self._stores: dict[str, Any] = {}
         self._problems: dict[str, str] = {}
+        self._lines = 0
         for channel in channels:
             kind = channel.kind
             if channel.encoding in ("ros1", "cdr") and kind not in {
@@ -64,7 +69,7 @@ class TypeLibrary:
         """
         kind = channel.kind
         if channel.encoding == "json":
-            return json.loads
+            return _parse_json
         store = self._stores[kind]
         deserialize = store.deserialize_cdr if channel.encoding == "cdr" else store.deserialize_ros1
 
@@ -81,6 +86,7 @@ class TypeLibrary:
         typesys = self._typesys
         if not channel.schema_encoding:
             return typesys.get_typestore(typesys.Stores.LATEST)
+        check_text(channel.schema, channel.schema_encoding in ("ros2idl", "omgidl"))
         if channel.schema_encoding in ("ros1msg", "ros2msg"):
             found = typesys.get_types_from_msg(channel.schema, channel.kind)
         elif channel.schema_encoding in ("ros2idl", "omgidl"):
@@ -93,6 +99,9 @@ class TypeLibrary:
         else:
             raise ValueError(f"{channel.schema_encoding} is not read")
         store = self._shared
+        self._lines += check_types(found, store.fielddefs, channel.kind)
+        if self._lines > MOST_LINES:
+            raise ValueError(f"the types of a recording have more than {MOST_LINES:,} fields")
         try:
             store.register(found)
         except typesys.TypesysError:  # they differ from those of another topic
@@ -100,3 +109,10 @@ class TypeLibrary:
             store.register(found)
         store.get_msgdef(channel.kind)  # now, if something that it uses is missing
         return store
+
+
+def _parse_json(data: bytes) -> Message:
+    try:
+        return json.loads(data)
+    except RecursionError:
+        raise ValueError("JSON that is nested too deeply") from None

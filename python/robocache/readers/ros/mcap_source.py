@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from robocache.readers.mcap_method import read_method
 from robocache.readers.recording import head, reading, require
 from robocache.readers.ros.bag_source import Channel, Source
+from robocache.readers.ros.mcap_chunks import Chunk, check_chunks, chunk_at, chunks_of
 
 MAGIC = b"\x89MCAP0\r\n"
 MCAP = "an MCAP file"
@@ -19,16 +21,18 @@ class McapSource(Source):
 
     knows_sending = True
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, limit: int) -> None:
+        """`limit` as `ReadOptions.memory_limit`."""
         self.path = path
         self._library = require("mcap.reader", "MCAP", "ros")
         with reading(path, MCAP):
             self._file = path.open("rb")
         try:
-            with reading(path, MCAP, Exception):
+            with reading(path, MCAP):
                 self._reader = self._library.make_reader(self._file, validate_crcs=True)
                 summary = self._reader.get_summary()
                 self._is_indexed = bool(summary and summary.chunk_indexes and summary.channels)
+                check_chunks(path, self._chunks(summary), limit)
                 found = (
                     [(summary.schemas.get(c.schema_id), c) for c in summary.channels.values()]
                     if self._is_indexed
@@ -38,6 +42,18 @@ class McapSource(Source):
         except BaseException:
             self._file.close()
             raise
+
+    def _chunks(self, summary: Any) -> Iterator[Chunk]:
+        """The chunks that will be read, by the index where it is used."""
+        if not self._is_indexed:
+            yield from chunks_of(self._file)
+            return
+        for index in summary.chunk_indexes:
+            chunk = chunk_at(self._file, index.chunk_start_offset)
+            if chunk is None:
+                raise ValueError(f"no chunk at byte {index.chunk_start_offset:,}, as indexed")
+            # The library goes by these times, whatever those of the chunk are.
+            yield replace(chunk, start=index.message_start_time, end=index.message_end_time)
 
     def _look_for_channels(self) -> list[tuple[Any, Any]]:
         """The channels with messages, of a file that has no index: reads all of it."""
@@ -55,7 +71,7 @@ class McapSource(Source):
         of = {channel.handle: channel for channel in channels}
         topics = {channel.topic for channel in channels}
         reader = self._reader if self._is_indexed else self._from_start()
-        with reading(self.path, MCAP, Exception):
+        with reading(self.path, MCAP):
             # By an index, chunks are read as their time comes; in order of the file, the library
             # would read all of them first. Without an index it is the other way round.
             found_messages = reader.iter_messages(topics, log_time_order=self._is_indexed)

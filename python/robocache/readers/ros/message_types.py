@@ -24,8 +24,8 @@ HEADER = "std_msgs/msg/Header"
 CLOCK = "rosgraph_msgs/msg/Clock"
 QUATERNION = "geometry_msgs/msg/Quaternion"
 
-# rosbags' Nodetype
-_BASE, _NAME, _ARRAY, _SEQUENCE = 1, 2, 3, 4
+BASE, NAME, ARRAY, SEQUENCE = 1, 2, 3, 4
+"""Kinds of fields: rosbags' Nodetype."""
 
 _DTYPES = {
     "bool": np.dtype(np.bool_),
@@ -137,7 +137,7 @@ def _add_level(
     numbers = [
         (field, _DTYPES[detail[0]])
         for field, (node, detail) in fields
-        if node == _BASE and detail[0] in _DTYPES
+        if node == BASE and detail[0] in _DTYPES
     ]
     for group in group_fields(numbers):
         is_quaternion = kind == QUATERNION and group.fields == ("x", "y", "z", "w")
@@ -153,10 +153,10 @@ def _add_level(
         )
     for field, (node, detail) in fields:
         inner = prefix + field
-        if node == _BASE:
+        if node == BASE:
             if detail[0] not in _DTYPES:
                 plan.leave_out(_ONLY_NUMBERS)
-        elif node == _NAME:
+        elif node == NAME:
             if detail == HEADER:
                 continue
             before = len(plan.parts)
@@ -181,8 +181,8 @@ def _add_array(
     """Adds the stream or streams of an array or sequence."""
     (element_node, element), length = detail
     name = path.replace(".", "/")
-    is_fixed = node == _ARRAY
-    if element_node == _BASE:
+    is_fixed = node == ARRAY
+    if element_node == BASE:
         if element[0] not in _DTYPES:
             plan.leave_out(_ONLY_NUMBERS)
         elif COVARIANCE in field and not takes_covariance(name):
@@ -249,7 +249,7 @@ def stamp_of(message: Message) -> int:
 
 def find_stamp(kind: str, types: Types) -> Stamp | None:
     """The function that reads the stamp of a message of this type; None if it has none."""
-    if any(name == "header" and desc == (_NAME, HEADER) for name, desc in types(kind)):
+    if any(name == "header" and desc == (NAME, HEADER) for name, desc in types(kind)):
         return stamp_of
     if kind == CLOCK:
         return lambda message: _nanoseconds(message.clock)

@@ -240,9 +240,9 @@ class MessageRecording(Recording):
         """Turns what is wrong with a message into a RecordingError that names its topic."""
         try:
             yield
-        except RecordingError:
+        except (RecordingError, ImportError, MemoryError):
             raise
-        except (ValueError, OverflowError) as error:
+        except Exception as error:  # numbers past int64 and float64, images of other libraries
             text = " ".join(str(error).split())
             raise RecordingError(
                 f"{self.path}: expected {channel.kind or channel.encoding} in topic "
@@ -314,11 +314,11 @@ def _reader(
     expects: str,
     what: str,
     recognizes: Callable[[Path], bool],
-    opens: Callable[[Path], Source],
+    opens: Callable[[Path, int], Source],
     suffix: str,
 ) -> Reader:
     def open_recording(path: Path, options: ReadOptions) -> Recording:
-        return MessageRecording(path, options, name, what, opens(path))
+        return MessageRecording(path, options, name, what, opens(path, options.memory_limit))
 
     return Reader(name, "ros", expects, recognizes, open_recording, (suffix,))
 

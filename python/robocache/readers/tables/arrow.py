@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from robocache.readers.limits import check_held, check_in_all, check_streams
 from robocache.readers.recording import RecordingError, reading, require
 
 EXACT = 2**53
@@ -16,9 +17,8 @@ EXACT = 2**53
 
 
 def reading_arrow(path: Path, what: str) -> contextlib.AbstractContextManager[None]:
-    """`reading` with what pyarrow raises, names that are not UTF-8 included."""
-    pa = require("pyarrow", what, "parquet")
-    return reading(path, what, pa.ArrowException, UnicodeDecodeError, OverflowError)
+    """`reading`."""
+    return reading(path, what)
 
 
 def array_of(column: Any, name: str) -> NDArray[Any] | None:
@@ -116,3 +116,34 @@ def is_beyond_float64(column: Any) -> bool:
     """Whether a column of integers has one that float64 may not hold."""
     numbers = numbers_of(one_array(column).drop_null())
     return len(numbers) > 0 and max(int(numbers.max()), -int(numbers.min())) > EXACT
+
+
+_WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8}
+"""Bytes of a value of Parquet's types of numbers. Those of others are in the column's size."""
+
+
+def check_row_groups(path: Path, metadata: Any, limit: int) -> None:
+    """Refuses a Parquet file whose numbers, repeated by its encodings, take too much memory.
+
+    Args:
+        path: For errors.
+        metadata: Of the file, a pyarrow.parquet.FileMetaData.
+        limit: `ReadOptions.memory_limit`.
+
+    Raises:
+        RecordingError: If a row group, or all of them, take more than `limits` allow.
+    """
+    check_streams(path, metadata.num_columns)
+    stored = path.stat().st_size
+    total = 0
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        size = packed = 0
+        for index in range(group.num_columns):
+            column = group.column(index)
+            width = _WIDTHS.get(column.physical_type, 0)
+            size += max(column.num_values * width, column.total_uncompressed_size)
+            packed += column.total_compressed_size
+        check_held(f"{path}, row group {number}", size, min(packed, stored), limit)
+        total += size
+    check_in_all(f"{path}, all row groups", total, stored, limit)

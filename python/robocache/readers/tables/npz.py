@@ -7,17 +7,18 @@ there is one. Arrays are read row by row out of the file, not at once.
 
 from __future__ import annotations
 
-import math
+import re
 import zipfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from robocache.readers import images
+from robocache.readers.limits import check_held
+from robocache.readers.numpy_arrays import SUFFIX, array_headers, names_in, read_header
 from robocache.readers.recording import (
     EpisodeReader,
     Reader,
@@ -35,23 +36,13 @@ from robocache.readers.recording import (
     native,
     need_rate,
     reading,
-    refuse_twice,
     row_times,
     rows_per_chunk,
 )
 from robocache.readers.tables.names import is_time_name
 from robocache.readers.tables.times import scale_times, unit_of_times
-from robocache.readers.zip_arrays import ARRAY_ERRORS, names_in
 
 FORMAT = "NPZ"
-
-
-@dataclass(frozen=True)
-class _Array:
-    shape: tuple[int, ...]
-    dtype: np.dtype[Any]
-    in_rows: bool
-    """Whether a row's bytes lie together in the file."""
 
 
 class Npz(Recording):
@@ -61,13 +52,14 @@ class Npz(Recording):
 
     def __init__(self, path: Path, options: ReadOptions) -> None:
         super().__init__(path, options)
-        self._arrays = _read_headers(path)
+        with reading(path, "an NPZ file"), zipfile.ZipFile(path) as file:
+            self._arrays = array_headers(path, file, options.memory_limit)
         if options.time_column is not None and options.time_column not in self._arrays:
             raise RecordingError(
                 f"{path}: expected an array of times {options.time_column}, "
                 f"got {', '.join(self._arrays) or 'none'}"
             )
-        own = {name: self._find_own_clock(name) for name in self._arrays}
+        own = self._find_own_clocks()
         taken = {clock[0] for clock in own.values() if clock}
         shared = options.time_column or next(
             (n for n in self._arrays if n not in taken and is_time_name(n)), None
@@ -83,12 +75,15 @@ class Npz(Recording):
         for name in options.select(self._clocks):
             self._add_stream(name)
 
-    def _find_own_clock(self, name: str) -> tuple[str, str] | None:
+    def _find_own_clocks(self) -> dict[str, tuple[str, str] | None]:
+        """Of each array the first array of its times, and the part of that one's name after its."""
+        found: dict[str, tuple[str, str] | None] = dict.fromkeys(self._arrays)
         for other in self._arrays:  # imu_times, imu/t_ns
-            rest = other.removeprefix(name)
-            if rest[:1] in ("_", "/", ".") and is_time_name(rest[1:]):
-                return other, rest[1:]
-        return None
+            for mark in re.finditer(r"[_/.]", other):
+                name, rest = other[: mark.start()], other[mark.end() :]
+                if name in found and found[name] is None and is_time_name(rest):
+                    found[name] = other, rest
+        return found
 
     def _add_stream(self, name: str) -> None:
         array = self._arrays[name]
@@ -125,11 +120,12 @@ class Npz(Recording):
     def read(self) -> Iterator[Rows]:
         """The rows of the one episode, an array after the other."""
         path = self.path
-        with reading(path, "an NPZ file", *ARRAY_ERRORS), zipfile.ZipFile(path) as file:
+        with reading(path, "an NPZ file"), zipfile.ZipFile(path) as file:
             for name in self.streams:
                 times = self._times(file, name)
                 parts = self._parts(file, name)
-                if (np.diff(times) < 0).any():  # in order only as a whole
+                if (times[1:] < times[:-1]).any():  # in order only as a whole
+                    self._check_held(name, self._arrays[name].bytes)
                     values = np.concatenate([part for _, part in parts])
                     rows = in_order(Rows(name, times, values), self.notes)
                     times, parts = rows.times, iter([(0, rows.values)])
@@ -143,8 +139,11 @@ class Npz(Recording):
         found = self._clocks[name]
         if found is None:
             rate = need_rate(self.path, None, self.options)
-            return row_times(0, self._arrays[name].shape[0], rate)
+            rows = self._arrays[name].shape[0]
+            self._check_held(name, 8 * rows)
+            return row_times(0, rows, rate)
         clock, called = found
+        self._check_held(clock, self._arrays[clock].bytes)
         values = np.concatenate([part for _, part in self._parts(file, clock)] or [np.empty(0)])
         if values.dtype.kind == "M":
             return _dates(values, f"{self.path}, {clock}")
@@ -160,13 +159,19 @@ class Npz(Recording):
             )
         return scale_times(values, unit, f"{self.path}, {clock}")
 
+    def _check_held(self, name: str, size: int) -> None:
+        """Refuses to hold so much of an array at once that `limits` do not allow it."""
+        stored = self._arrays[name].stored
+        check_held(f"{self.path}, array {name}", size, stored, self.options.memory_limit)
+
     def _parts(self, file: zipfile.ZipFile, name: str) -> Iterator[tuple[int, NDArray[Any]]]:
         """An array in parts of bounded size: the number of a row, and rows from there on."""
         array = self._arrays[name]
-        with file.open(f"{name}.npy") as stream:
-            _read_header(stream)
-            row_bytes = math.prod(array.shape[1:]) * array.dtype.itemsize
+        with file.open(f"{name}{SUFFIX}") as stream:
+            read_header(stream, array.stored)
+            row_bytes = array.row_bytes
             step = rows_per_chunk(row_bytes) if array.in_rows else array.shape[0]
+            self._check_held(name, row_bytes * min(step, array.shape[0]))
             for a in range(0, array.shape[0], max(1, step)):
                 count = min(step, array.shape[0] - a)
                 data = stream.read(count * row_bytes)
@@ -189,44 +194,12 @@ def _dates(values: NDArray[Any], where: str) -> Times:
     return values.astype("datetime64[ns]").astype(np.int64)
 
 
-def _read_headers(path: Path) -> dict[str, _Array]:
-    """The arrays of a file, each as long as its header says."""
-    arrays: dict[str, _Array] = {}
-    with reading(path, "an NPZ file", *ARRAY_ERRORS), zipfile.ZipFile(path) as file:
-        members = [n for n in file.namelist() if n.endswith(".npy")]
-        refuse_twice(path, "arrays", members)
-        for member in members:
-            with file.open(member) as stream:
-                array = _read_header(stream)
-                found = file.getinfo(member).file_size - stream.tell()
-            expected = math.prod(array.shape) * array.dtype.itemsize
-            if found != expected and not array.dtype.hasobject:
-                raise RecordingError(
-                    f"{path}: expected {array.dtype} {list(array.shape)} in {member}, "
-                    f"got {found:,} bytes"
-                )
-            arrays[member.removesuffix(".npy")] = array
-    return arrays
-
-
-def _read_header(stream: IO[bytes]) -> _Array:
-    version = np.lib.format.read_magic(stream)
-    read = {
-        (1, 0): np.lib.format.read_array_header_1_0,
-        (2, 0): np.lib.format.read_array_header_2_0,
-    }.get(version)
-    if read is None:
-        raise ValueError(f"an array of version {version}")
-    shape, fortran, dtype = read(stream)
-    return _Array(shape, dtype, not fortran or len(shape) < 2)
-
-
 def recognizes(path: Path) -> bool:
     """Whether it is a zip file of NumPy arrays; a damaged or empty one by its name."""
     names = names_in(path)
     if not names:
         return head(path, 2) == b"PK" and path.suffix.lower() == ".npz"
-    return all(name.endswith(".npy") for name in names)
+    return all(name.endswith(SUFFIX) for name in names)
 
 
 READER = Reader(FORMAT, "images", "an .npz file of arrays", recognizes, Npz, (".npz",))

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from robocache.readers.limits import MEMORY_LIMIT
 from robocache.readers.recording import RecordingError, require
-from robocache.readers.tables.arrow import array_of, one_array, reading_arrow
+from robocache.readers.tables.arrow import array_of, check_row_groups, one_array, reading_arrow
 
 _ALONG_BYTES = 8 << 20
 """How much of a Parquet file is read at once, where it has small row groups."""
@@ -44,8 +45,8 @@ class _Span:
 class ParquetRows:
     """Rows of an opened Parquet file; reading neighbors does not read their row groups again."""
 
-    def __init__(self, path: Path) -> None:
-        """Opens a file.
+    def __init__(self, path: Path, limit: int = MEMORY_LIMIT) -> None:
+        """Opens a file; `limit` is `ReadOptions.memory_limit`.
 
         Raises:
             RecordingError: If it is not Parquet, or cannot be read.
@@ -59,6 +60,7 @@ class ParquetRows:
         counts = np.array([group.num_rows for group in groups], np.int64)
         self._starts = np.concatenate([[0], np.cumsum(counts)])  # a row group's first row
         self._sizes = np.array([group.total_byte_size for group in groups], np.int64)
+        check_row_groups(path, metadata, limit)
         # By columns: the row groups that were read last.
         self._spans: dict[tuple[str, ...], _Span] = {}
         self._runs: dict[str, NDArray[Any]] = {}

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from robocache.readers.recording import Reader, head, refuse_twice, require
 from robocache.readers.tables import table
-from robocache.readers.tables.arrow import EXACT, reading_arrow
+from robocache.readers.tables.arrow import EXACT, check_row_groups, reading_arrow
 from robocache.readers.tables.table import Table, first_rows
 from robocache.readers.tables.times import find_time_column
 
@@ -28,6 +28,7 @@ class ParquetTable(Table):
         pq = require("pyarrow.parquet", FORMAT, "parquet")
         with reading_arrow(self.path, FORMAT):
             self._file = pq.ParquetFile(self.path)
+            check_row_groups(self.path, self._file.metadata, self.options.memory_limit)
         schema = self._file.schema_arrow
         refuse_twice(self.path, "columns", schema.names)
         fields = [(top.name, field) for top in schema for field in _flat_fields(pa, top)]

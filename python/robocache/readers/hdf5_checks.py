@@ -1,0 +1,121 @@
+"""What HDF5 files may not do: name other files, and state sizes that no stored bytes account for.
+
+HDF5 follows external links, external storage and virtual sources to any file of the machine; its
+deflate filter lets a chunk grow to any size. Filters that are plugins are loaded from the folders
+that HDF5 is configured with, never from a recording.
+"""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from robocache.readers.limits import EXPANSION, RecordingError, check_held, check_in_all
+from robocache.readers.recording import require
+
+_DEFLATE = 1  # H5Z_FILTER_DEFLATE
+_STEP = 1 << 20  # bytes that are decompressed at a time, to count them
+
+
+def child(group: Any, name: str, path: Path) -> Any:
+    """The object of a name in a group; None if there is none.
+
+    Raises:
+        RecordingError: If its link leads out of the folder of the recording's file.
+    """
+    h5py = require("h5py", "HDF5", "hdf5")
+    link = group.get(name, getlink=True)
+    if isinstance(link, h5py.ExternalLink):
+        _inside(path, link.filename, f"external link {name} of {group.name}")
+    return group.get(name)
+
+
+def check(dataset: Any, path: Path, limit: int) -> None:
+    """Refuses a dataset that is not to be read.
+
+    Args:
+        dataset: The dataset, of which nothing was read yet.
+        path: Of the recording.
+        limit: `ReadOptions.memory_limit`.
+
+    Raises:
+        RecordingError: If it is stored in a file outside the recording's folder, or takes more
+            memory than `limits` allow for its stored bytes.
+    """
+    where = f"{path}, dataset {dataset.name}"
+    stored = _stored_bytes(dataset, path)
+    rows = dataset.shape[0] if dataset.shape else 1
+    check_in_all(where, dataset.nbytes + 8 * rows, stored, limit)
+    check_held(where, dataset.nbytes // max(1, rows), stored, limit)
+    if dataset.chunks:
+        chunk = math.prod(dataset.chunks) * dataset.dtype.itemsize
+        check_held(f"{where}, a chunk", chunk, stored, limit)
+        _check_deflate(dataset, where, chunk, limit)
+
+
+def _inside(path: Path, name: str, what: str) -> Path:
+    """Another file that a recording names, if it is in the recording's folder or below it."""
+    folder = path.parent.resolve()
+    found = (folder / name).resolve()
+    if not found.is_relative_to(folder):
+        raise RecordingError(f"{path}: expected files of {folder}, got {name!r} in {what}")
+    return found
+
+
+def _stored_bytes(dataset: Any, path: Path) -> int:
+    """Bytes on disk of a dataset."""
+    what = f"dataset {dataset.name}"
+    names: list[str] = []
+    if dataset.is_virtual:
+        names = [source.file_name for source in dataset.virtual_sources()]
+    elif dataset.external:
+        names = [name for name, _, _ in dataset.external]
+    if not names:
+        return int(min(dataset.id.get_storage_size(), Path(dataset.file.filename).stat().st_size))
+    files = {path if name == "." else _inside(path, name, what) for name in names}
+    return sum(file.stat().st_size for file in files if file.is_file())
+
+
+def _check_deflate(dataset: Any, where: str, chunk: int, limit: int) -> None:
+    """Refuses chunks that deflate to more than `chunk` bytes, as far as they could exceed a limit.
+
+    Raises:
+        RecordingError: If there is such a chunk, or deflate is applied twice.
+    """
+    filters = dataset.id.get_create_plist()
+    kinds = [filters.get_filter(i)[0] for i in range(filters.get_nfilters())]
+    if _DEFLATE not in kinds:
+        return
+    if kinds.count(_DEFLATE) > 1:
+        raise RecordingError(f"{where}: expected deflate once among its filters, got it twice")
+    for offset, size, mask in _chunks(dataset):
+        if size * EXPANSION <= limit or mask:
+            continue
+        data = dataset.id.read_direct_chunk(offset)[1]
+        grown = _inflated_bytes(data, chunk + len(data) // 64 + 65536)
+        if grown is None:
+            raise RecordingError(
+                f"{where}: expected chunks of {chunk:,} bytes, got one at {list(offset)} that "
+                "decompresses to more"
+            )
+
+
+def _chunks(dataset: Any) -> Iterator[tuple[tuple[int, ...], int, int]]:
+    """Where each stored chunk begins, its bytes, and which filters were not applied."""
+    for number in range(dataset.id.get_num_chunks()):
+        info = dataset.id.get_chunk_info(number)
+        yield info.chunk_offset, info.size, info.filter_mask
+
+
+def _inflated_bytes(data: bytes, most: int) -> int | None:
+    """How many bytes deflated data have; None if more than `most`, or for damaged data."""
+    stream, total = zlib.decompressobj(), 0
+    while data and not stream.eof:
+        total += len(stream.decompress(data, _STEP))
+        data = stream.unconsumed_tail
+        if total > most:
+            return None
+    return total
