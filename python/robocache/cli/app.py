@@ -21,8 +21,8 @@ from robocache.cli.options import (
     TimeColumn,
     TimeUnit,
     Topics,
-    reads,
     in_bytes,
+    reads,
 )
 
 if TYPE_CHECKING:
