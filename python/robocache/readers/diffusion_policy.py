@@ -112,11 +112,7 @@ class ReplayBuffer(Recording):
             array: The array, not read yet.
         """
         where = f"{self.path}, array {name}"
-        for codec in _codecs(array):
-            if getattr(codec, "codec_id", None) == "pickle":
-                raise RecordingError(
-                    f"{where}: expected a codec of numbers, got pickle, which runs code"
-                )
+        refuse_pickle(self.path, name, array)
         stored, limit = self._stored[name], self.options.memory_limit
         rows = array.shape[0] if array.shape else 1
         check_in_all(where, array.nbytes + 8 * rows, stored, limit)
@@ -233,6 +229,18 @@ class _Blocks:
             part = self._block[a : a + min(end - first, self._step)]
             yield first, part
             first += len(part)
+
+
+def refuse_pickle(path: Path, name: str, array: Any) -> None:
+    """Refuses an array whose chunks zarr would unpickle.
+
+    Raises:
+        RecordingError: If it is one.
+    """
+    if any(getattr(codec, "codec_id", None) == "pickle" for codec in _codecs(array)):
+        raise RecordingError(
+            f"{path}, array {name}: expected a codec of numbers, got pickle, which runs code"
+        )
 
 
 def _codecs(array: Any) -> list[Any]:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from robocache.readers import hdf5_checks, images
@@ -112,7 +113,7 @@ class Demonstrations(Recording):
             keys = hdf5_checks.child(mask, name, self.path)
             if isinstance(keys, self._dataset_type) and keys.shape is not None:
                 hdf5_checks.check(keys, self.path, self.options.memory_limit)
-                for key in keys[()].reshape(-1):
+                for key in np.ravel(keys[()]):
                     subsets.setdefault(_text(key), []).append(name)
         for demo, rows in self._rows.items():
             if rows == 0:

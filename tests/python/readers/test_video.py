@@ -233,7 +233,7 @@ def test_damaged_frames_are_not_made_up(tmp_path: Path) -> None:
 
 
 def test_a_file_without_pictures(tmp_path: Path) -> None:
-    path = tmp_path / "a.wav"
+    path = tmp_path / "a.mkv"
     with av.open(str(path), "w") as container:
         stream = container.add_stream("pcm_s16le", rate=8000, layout="mono")
         sound = av.AudioFrame.from_ndarray(np.zeros((1, 800), np.int16), "s16", "mono")

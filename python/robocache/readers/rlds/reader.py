@@ -156,7 +156,8 @@ class RldsRecording(Recording):
         found: list[EpisodeReader] = []
         for shard in self.shards:
             count = shard.episodes
-            if count is None or count > shard.path.stat().st_size // LEAST_RECORD:
+            most = shard.path.stat().st_size // LEAST_RECORD
+            if count is None or not 0 <= count <= most:
                 count = len(shard.load())
             found += [RldsEpisode(self, shard, number) for number in range(count)]
         return found
