@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import doctest
 import fnmatch
+import io
 import re
+import tokenize
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +26,19 @@ SOURCE = re.compile(r"[\w*./-]+\.(?:py|h|cpp|cuh?|sh)\b")
 FENCED = re.compile(r"^```.*?^```$", re.M | re.S)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#+ (.*)$", re.M)
+ELSEWHERE = {  # files of other projects, and of examples
+    "Python.h",
+    "a/b.py",
+    "linux/capability.h",
+    "policy.cpp",
+    "processor/normalize_processor.py",
+    "lerobot/processor/normalize_processor.py",
+    "src/openpi/transforms.py",
+    "utils/dataset.py",
+    "robomimic/utils/dataset.py",
+    "model/common/normalizer.py",
+    "diffusion_policy/model/common/normalizer.py",
+}
 PRINTED = re.compile(r"^print\(.*\)  # (.*)$", re.M)
 
 
@@ -49,13 +65,38 @@ def test_readme(capsys: pytest.CaptureFixture[str]) -> None:
         assert capsys.readouterr().out.splitlines() == PRINTED.findall(block[1])
 
 
+def comments_of(path: Path) -> str:
+    """The comments and docstrings of a source file."""
+    text = path.read_text()
+    if path.suffix != ".py":
+        return "\n".join(re.findall(r"//.*$", text, re.M))
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    comments = [token.string for token in tokens if token.type == tokenize.COMMENT]
+    nodes = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    documented = [node for node in ast.walk(ast.parse(text)) if isinstance(node, nodes)]
+    return "\n".join([*comments, *(ast.get_docstring(node) or "" for node in documented)])
+
+
 def test_files_that_are_named() -> None:
-    """Each source file that HACKING.md names is there, a * standing for anything."""
+    """Each source file that a page, a comment or a docstring names exists; * stands for anything.
+
+    Changelogs name files as they were.
+    """
     folders = [folder for folder in ROOT.glob("[!.]*/") if folder.name != "build"]
-    files = [str(file) for folder in folders for file in folder.rglob("*.*")]
-    named = set(SOURCE.findall((ROOT / "HACKING.md").read_text())) - {"Python.h"}
-    assert len(named) > 100
-    assert {name for name in named if not fnmatch.filter(files, f"*/{name}")} == set()
+    files = [f"/{file.relative_to(ROOT)}" for folder in folders for file in folder.rglob("*.*")]
+    texts = {page: page.read_text() for page in PAGES if page.name != "CHANGELOG.md"}
+    for folder in ("benchmarks", "bindings", "examples", "include", "python", "src", "tests"):
+        for path in (ROOT / folder).rglob("*.*"):
+            if path.suffix in {".py", ".h", ".cpp", ".cu", ".cuh"}:
+                texts[path] = comments_of(path)
+    assert len(SOURCE.findall(texts[ROOT / "HACKING.md"])) > 100
+    missing = {
+        f"{path.relative_to(ROOT)}: {name}"
+        for path, text in texts.items()
+        for name in {found.lstrip("./") for found in SOURCE.findall(text)} - ELSEWHERE
+        if not fnmatch.filter(files, f"*/{name}")
+    }
+    assert missing == set()
 
 
 def anchors(page: Path) -> set[str]:

@@ -1,6 +1,6 @@
 """LiveAligner in Python: rows in, windows out, and actions back.
 
-test_replay.py compares its bits with the loader's, test_live_errors.py has its counters and
+test_replay.py compares its bits with the loader's, test_errors.py has its counters and
 messages.
 """
 

@@ -1,4 +1,4 @@
-"""Windows that are relative to another stream at the anchor; random ones: test_loader_random.py."""
+"""Windows that are relative to another stream at the anchor; random ones: test_random.py."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def test_every_storage_gives_what_was_written(tmp_path: Path, storage: str) -> N
 @pytest.mark.parametrize("mode", ["MESSAGE", "FILE"])
 def test_compressed_bags(tmp_path: Path, storage: str, mode: str) -> None:
     if (storage, mode) == ("mcap", "MESSAGE"):
-        pytest.skip("rosbags compresses MCAP in chunks, as test_read_mcap.py has it")
+        pytest.skip("rosbags compresses MCAP in chunks, as test_mcap.py has it")
     robot = messages_for(storage)
     path = write(tmp_path, storage, robot, imus(robot, [START, START + MS]), compression=mode)
     streams, _ = read(path)

@@ -17,6 +17,7 @@ from store_files import file_names, read_store
 
 import robocache as rc
 
+HELPERS = Path(__file__).parents[1] / "helpers"
 SEED = 20_261_121
 
 
@@ -29,7 +30,7 @@ def run_script(script: str, *arguments: object) -> str:
 
 
 def test_kill_at_random_instants_and_at_every_file_operation(tmp_path: Path) -> None:
-    script = Path(__file__).parents[1] / "helpers/store_crash.py"
+    script = HELPERS / "store_crash.py"
     run = subprocess.run(
         [sys.executable, script, str(tmp_path), str(SEED)], capture_output=True, text=True
     )
@@ -133,7 +134,7 @@ def test_permission_denied(tmp_path: Path) -> None:
     for name in ("store", "folder", "locked"):
         (tmp_path / name).chmod(0o555)
     try:
-        named = run_script(DENIED, tmp_path, Path(__file__).parent).split()
+        named = run_script(DENIED, tmp_path, HELPERS).split()
     finally:
         for name in ("store", "folder", "locked"):
             (tmp_path / name).chmod(0o755)
