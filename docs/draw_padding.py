@@ -1,6 +1,6 @@
-"""Draws padding.svg of padding.md: which steps of a loader's windows are valid, held and padded.
+"""Draws padding.svg for padding.md: the valid, held and padded steps of a loader's windows.
 
-Masks and ages are the loader's own. From the repository's folder: python docs/draw_padding.py
+Masks and ages come from a loader. Run in the repository's root: python docs/draw_padding.py
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from matplotlib.patches import Patch
 
 import robocache as rc
 
-# Okabe and Ito's colors, told apart by color-blind eyes.
+# Okabe and Ito's colors, which color-blind readers can distinguish.
 BLUE, GREEN, RED, GRAY, SHADE = "#0072B2", "#009E73", "#D55E00", "#666666", "#F3D9CC"
 TICKS = 100  # anchors per second
 LATENCY_S, MAX_GAP_S = 0.06, 0.25
@@ -30,7 +30,7 @@ CHUNK = [round(0.1 * k, 1) for k in range(7)]
 
 
 class Sample(NamedTuple):
-    """A sample of the picture."""
+    """A sample in the figure."""
 
     key: str
     anchor_s: float
@@ -46,7 +46,7 @@ SAMPLES = [
 
 
 class Steps(NamedTuple):
-    """The steps of a sample's window: K of them."""
+    """The K steps of a sample's window."""
 
     times_s: np.ndarray
     is_pad: np.ndarray
@@ -63,7 +63,7 @@ def see() -> list[Steps]:
             episode.add("camera", times, values, received=times + round(LATENCY_S * 1e9))
             episode.add("action", times, values)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the silence is meant
+            warnings.simplefilter("ignore")  # the silence is intended
             loader = rc.Loader(
                 folder, 1, {"camera": PAST, "action": CHUNK}, rate=TICKS,
                 max_gap_s={"camera": MAX_GAP_S}, with_age=True, device="cpu",
@@ -81,7 +81,7 @@ def see() -> list[Steps]:
 
 
 def draw(path: Path) -> None:
-    """Writes the picture."""
+    """Writes the figure."""
     matplotlib.rcParams.update(
         {"font.size": 10, "svg.hashsalt": "robocache", "axes.spines.top": False,
          "axes.spines.right": False, "axes.spines.left": False}
@@ -117,14 +117,14 @@ def draw(path: Path) -> None:
 
 
 def draw_rows(axis: Axes, y: float) -> None:
-    """The rows of camera and action, and when those of the camera arrive."""
+    """Draws the rows of camera and action, and the arrival times of the camera's rows."""
     axis.plot(ROWS_S, np.full(len(ROWS_S), y), "o", ms=6, color=GRAY)
     axis.hlines(np.full(len(ROWS_S), y), ROWS_S, ROWS_S + LATENCY_S, color=GRAY, lw=1)
     axis.plot(ROWS_S + LATENCY_S, np.full(len(ROWS_S), y), ">", ms=5, mfc="white", color=GRAY)
 
 
 def draw_steps(axis: Axes, y: float, sample: Sample, steps: Steps) -> None:
-    """The anchor and the steps of a sample, each with the row that it holds."""
+    """Draws the anchor and the steps of a sample, each with the row that it holds."""
     axis.vlines(sample.anchor_s, y - 0.28, y + 0.28, color="black", lw=1.2)
     row = steps.times_s - steps.age_s
     arrived = ROWS_S[sample.anchor_s - ROWS_S >= LATENCY_S]

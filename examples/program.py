@@ -1,4 +1,4 @@
-"""Shared parts of the examples: a clock for the parts of a step, checkpoints, and options."""
+"""Code shared by the examples: a clock for the phases of a step, checkpoints, and options."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Any, NoReturn
 
 import torch
 
-cuda: Any = torch.cuda  # for what some versions of torch type and others do not
+cuda: Any = torch.cuda  # some versions of torch lack types for it
 
 
 class Clock:
-    """Marks in a stream of work, and the seconds between them.
+    """Marks points in a step, and measures the seconds between them.
 
-    On a GPU marks are events among its work, so that nothing waits for them; between two of them is
-    all that the GPU did and all that it waited. On a CPU they are its clock's.
+    On a GPU the marks are CUDA events, so that the host never waits for them; the time between two
+    includes the GPU's work and its waits. On a CPU they are times of its clock.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -34,7 +34,7 @@ class Clock:
         self._marks.append(event)
 
     def read(self, marks: int) -> list[list[float]]:
-        """Seconds between the marks of each step, which has `marks` of them; waits for the GPU."""
+        """Seconds between the `marks` marks of each step; waits for the GPU."""
         if self._is_cuda:
             torch.cuda.synchronize()
         steps = [self._marks[i : i + marks] for i in range(0, len(self._marks), marks)]
@@ -46,14 +46,14 @@ class Clock:
 
 
 def save_checkpoint(path: Path, state: Mapping[str, Any]) -> None:
-    """Writes a checkpoint whole or not at all; a run killed meanwhile keeps the one before."""
+    """Writes a checkpoint atomically; a run that is killed meanwhile keeps the previous one."""
     partial = path.with_suffix(".partial")
     torch.save(state, partial)
     partial.replace(path)
 
 
 class Parser(argparse.ArgumentParser):
-    """Describes a program by its docstring; says what is wrong in one line."""
+    """Describes a program by its docstring; reports errors in one line."""
 
     def __init__(self, text: str | None) -> None:
         summary, _, rest = (text or "").partition("\n")
@@ -87,7 +87,7 @@ def natural(text: str) -> int:
 
 
 def name_of(device: torch.device) -> str:
-    """A device as people know it."""
+    """The name of a device for people."""
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
     return f"CPU ({torch.get_num_threads()} threads)"

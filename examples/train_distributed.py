@@ -1,16 +1,16 @@
-"""Trains train_pusht.py's policy on several GPUs, or on several processes of a CPU.
+"""Trains train_pusht.py's policy on several GPUs, or in several processes on a CPU.
 
 Examples:
 
-    torchrun --nproc-per-node 2 examples/train_distributed.py                 # on a CPU, by gloo
-    torchrun --nproc-per-node 2 examples/train_distributed.py --device cuda   # a GPU each, by NCCL
-    torchrun --nproc-per-node 2 examples/train_distributed.py --split         # a share each
+    torchrun --nproc-per-node 2 examples/train_distributed.py                 # on a CPU, with gloo
+    torchrun --nproc-per-node 2 examples/train_distributed.py --device cuda   # GPUs, with NCCL
+    torchrun --nproc-per-node 2 examples/train_distributed.py --split         # sharded recordings
 
-Each rank has a loader of its own, which takes its share of every global batch; the policy is in
-torch's DistributedDataParallel. A checkpoint is written every --save steps: started again, by you
-or by torchrun, it goes on behind the last one with the samples that would have followed, also on
-another number of ranks. With --split each rank holds a share of the recordings alone, and goes on
-with as many ranks only.
+Each rank has its own loader, which takes its part of every global batch; the policy is wrapped in
+torch's DistributedDataParallel. The program writes a checkpoint every --save steps. When you or
+torchrun start it again, it continues from the checkpoint with the samples that would have followed,
+also on another number of ranks. With --split each rank holds a shard of the recordings, and the
+number of ranks must stay the same.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ console = Console(highlight=False, width=140)
 
 
 class Loss(nn.Module):
-    """What the ranks compute of their batches: the policy and its loss, as one module."""
+    """The policy and its loss as one module, which each rank evaluates on its batches."""
 
     def __init__(self, policy: DiffusionPolicy) -> None:
         super().__init__()
@@ -48,7 +48,7 @@ class Loss(nn.Module):
 
 
 def make_loader(store: rc.EpisodeStore, options: argparse.Namespace) -> rc.Loader:
-    """This rank's; torch.distributed says which it is."""
+    """The loader of this rank, which it reads from torch.distributed."""
     rate = store.streams["state"].rate or task.RATE
     return rc.Loader(
         store,
@@ -69,11 +69,11 @@ def make_loader(store: rc.EpisodeStore, options: argparse.Namespace) -> rc.Loade
 def train(options: argparse.Namespace) -> None:
     rank, ranks, device = dist.get_rank(), dist.get_world_size(), options.device
     if rank == 0:
-        open_store(options.data, options.output, options.seed)  # made by one, once
+        open_store(options.data, options.output, options.seed)  # created once, by one rank
     dist.barrier()
     store = open_store(options.data, options.output, options.seed)
     loader = make_loader(store, options)
-    torch.manual_seed(options.seed)  # the same first weights everywhere
+    torch.manual_seed(options.seed)  # the same initial weights on all ranks
     model = Loss(make_policy(store, options.width)).to(device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=1e-4)
     checkpoint, step = options.output / "checkpoint.pt", 0
@@ -94,13 +94,13 @@ def train(options: argparse.Namespace) -> None:
     loss, warm, began = torch.zeros((), device=device), 0, 0.0
     while step < options.steps:
         batch = loader.next()
-        random.manual_seed(options.seed + step * ranks + rank)  # resumed, the same noise follows
+        random.manual_seed(options.seed + step * ranks + rank)  # the same noise after resuming
         loss = parallel(batch, random)
         optimizer.zero_grad()
         torch.autograd.backward(loss)
         optimizer.step()
         step += 1
-        if not warm:  # the first step is left out, in which kernels load
+        if not warm:  # excludes the first step, in which kernels load
             warm, began = step, now(device)
         if rank == 0 and (step % options.save == 0 or step == options.steps):
             state = {
@@ -119,7 +119,7 @@ def train(options: argparse.Namespace) -> None:
 
 
 def now(device: torch.device) -> float:
-    """Seconds, when all that was asked of a GPU is done."""
+    """The time in seconds after a GPU has finished its work."""
     if device.type == "cuda":
         torch.cuda.synchronize()
     return time.perf_counter()
@@ -131,12 +131,12 @@ def now(device: torch.device) -> float:
 def parse_options() -> tuple[Parser, argparse.Namespace]:
     parser = Parser(__doc__)
     add = parser.add_argument
-    add("--data", type=Path, help="a store, or what rc.convert reads (default: generated)")
+    add("--data", type=Path, help="a store or a recording (default: generated)")
     add("--output", type=Path, default=Path("build/train_distributed"), help="for checkpoints")
-    add("--split", action="store_true", help="each rank holds a share of the recordings")
+    add("--split", action="store_true", help="each rank holds a shard of the recordings")
     add("--steps", type=count, default=2000)
-    add("--batch-size", type=count, default=256, help="of each rank")
-    add("--width", type=count, default=128, help="of the network")
+    add("--batch-size", type=count, default=256, help="samples per rank")
+    add("--width", type=count, default=128, help="width of the network")
     add("--save", type=count, default=500, help="steps between checkpoints")
     add("--seed", type=natural, default=0)
     return parser, parser.parse_args()

@@ -1,19 +1,20 @@
-"""Trains a small diffusion policy to push a T to its goal, with the loaders that are asked for.
+"""Trains a small diffusion policy to push a T to its goal, with one or several loaders.
 
 Examples:
 
     python examples/train_pusht.py                                  # 4,000 steps on a CPU
-    python examples/train_pusht.py --resume                         # goes on, if it was stopped
+    python examples/train_pusht.py --resume                         # continues an interrupted run
     python examples/train_pusht.py --device cuda --loader robocache torch lerobot robomimic
-    python examples/train_pusht.py --device cuda --data pusht.zarr  # diffusion-policy's recordings
+    python examples/train_pusht.py --device cuda --data pusht.zarr  # diffusion-policy's data
 
-Without --data it generates demonstrations (pusht/task.py), and lets the trained policy push. Every
---save steps and at the end it writes checkpoint.pt (weights, optimizer, the loader's state), from
-which --resume goes on with the very next sample; policy_spec.json is all that a robot needs to make
-the policy's inputs, and at the end a replay compares them with the loader's. With several loaders
-each trains a policy of its own from the same start, on the same episodes; the table compares them.
-The same command gives the same losses, to the bit, on the same machine. Needs matplotlib; --data of
-a zarr needs zarr, --loader lerobot and robomimic those libraries.
+Without --data the program generates demonstrations (pusht/task.py) and evaluates the policy in
+simulation. Every --save steps and at the end it writes checkpoint.pt (weights, optimizer, the
+loader's state), from which --resume continues with the next sample, and policy_spec.json, from
+which a robot computes the policy's inputs; at the end a replay compares these with the loader's.
+With several loaders, each trains its own policy from the same initial weights on the same episodes;
+the table compares them. The same command gives the same losses, to the bit, on the same machine.
+The program needs matplotlib; --data with a zarr needs zarr, --loader lerobot and robomimic need
+these libraries.
 """
 
 from __future__ import annotations
@@ -51,12 +52,12 @@ from pusht.loaders import (
 )
 from pusht.policy import DiffusionPolicy
 
-EPISODES = 300  # that are generated
-FIRST_LOOK, NEXT_LOOK = 5, 1.08  # at the validation loss: a step, and times that step each time
-AVERAGE = 0.005  # how much of the weights goes into their running mean in a step; at first more
-HISTORY = ("waits", "works", "evaluated", "losses")  # of a Run, that checkpoints hold
-EXECUTED = 4  # actions of a chunk, before the policy looks again
-TRIALS = 50  # of the trained policy
+EPISODES = 300  # generated
+FIRST_LOOK, NEXT_LOOK = 5, 1.08  # step of the first evaluation; factor from one to the next
+AVERAGE = 0.005  # update rate of the weights' running mean per step; higher at first
+HISTORY = ("waits", "works", "evaluated", "losses")  # fields of a Run in checkpoints
+EXECUTED = 4  # actions of a chunk that are executed before the next query
+TRIALS = 50  # simulated episodes to evaluate the trained policy
 
 
 # Training -----------------------------------------------------------------------------------------
@@ -64,29 +65,29 @@ TRIALS = 50  # of the trained policy
 
 @dataclass(frozen=True)
 class Options:
-    """Of a run."""
+    """Options of a run."""
 
     steps: int
     batch_size: int
-    width: int  # of the network
+    width: int  # width of the network
     seed: int
-    workers: int  # of loaders that have some
+    workers: int  # for loaders with worker processes
 
 
 @dataclass
 class Run:
-    """A training run: its policy, and what it cost."""
+    """A training run: its policy, times and losses."""
 
     loader: str
     policy: DiffusionPolicy
     batch_size: int
-    waits: list[float] = field(default_factory=list)  # seconds of each step without a batch
-    works: list[float] = field(default_factory=list)  # seconds of each step with one
-    evaluated: list[int] = field(default_factory=list)  # after so many steps
+    waits: list[float] = field(default_factory=list)  # seconds until each batch is ready
+    works: list[float] = field(default_factory=list)  # seconds of each step after that
+    evaluated: list[int] = field(default_factory=list)  # steps at evaluations
     losses: list[float] = field(default_factory=list)  # on the held-out episodes
 
     def seconds(self, steps: int) -> float:
-        """Of so many steps from the start."""
+        """Duration of the first `steps` steps."""
         return sum(self.waits[:steps]) + sum(self.works[:steps])
 
     @property
@@ -105,12 +106,12 @@ class Run:
 
     @property
     def waiting(self) -> float:
-        """The share of the time without a batch."""
+        """The share of time spent waiting for batches."""
         waits = sum(self.waits[self.timed])
         return waits / (waits + sum(self.works[self.timed]))
 
     def seconds_to(self, loss: float) -> float | None:
-        """Of training until the validation loss was that low; None if it never was."""
+        """Seconds of training until the validation loss reached `loss`; None if it did not."""
         for steps, found in zip(self.evaluated, self.losses, strict=True):
             if found <= loss:
                 return self.seconds(steps)
@@ -119,7 +120,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Saving:
-    """Where a training run is saved, how often, and whether it goes on from there."""
+    """Where and how often a training run is saved, and whether it resumes from there."""
 
     folder: Path
     every: int  # steps
@@ -135,7 +136,7 @@ class Saving:
 
 
 class Training:
-    """A training run under way: everything that a checkpoint has to hold."""
+    """A training run in progress: everything that a checkpoint contains."""
 
     def __init__(self, loader: str, data: Data, options: Options) -> None:
         torch.manual_seed(options.seed)
@@ -153,7 +154,7 @@ class Training:
 
     @property
     def loader(self) -> rc.Loader:
-        """RoboCache's: the other loaders can't be resumed."""
+        """RoboCache's loader; the other loaders cannot be resumed."""
         assert isinstance(self.batches, FromRobocache)
         return self.batches.loader
 
@@ -210,10 +211,10 @@ def train(
     saving: Saving | None = None,
     show: Callable[[int, float], None] | None = None,
 ) -> Run:
-    """Trains a policy; its times are without evaluation and checkpoints.
+    """Trains a policy; its times exclude evaluation and checkpoints.
 
-    On a GPU, what lies between asking for a batch and having it is time in which the GPU has
-    nothing to train on: it waits for the CPU, copies, or makes the batch.
+    On a GPU, the time between requesting a batch and having it is time in which the GPU has nothing
+    to train on: it waits for the CPU, copies, or makes the batch.
     """
     training, clock = Training(loader, data, options), Clock(data.device)
     run, held_out = training.run, validation_batch(data)
@@ -243,7 +244,7 @@ def train(
 
 
 def make_policy(store: rc.EpisodeStore, width: int) -> DiffusionPolicy:
-    """Untrained."""
+    """An untrained policy."""
     (state,), (action,) = (store.streams[key].shape for key in ("state", "action"))
     return DiffusionPolicy((STATES, state), (ACTIONS, action), width, depth=3)
 
@@ -266,8 +267,8 @@ def evaluate(policy: DiffusionPolicy, batch: Batch) -> float:
 
 @contextmanager
 def determinism() -> Iterator[None]:
-    """Within it torch takes no kernel whose bits differ from run to run."""
-    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # what cuBLAS asks for then
+    """A context in which torch uses only kernels with the same bits on every run."""
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # required by cuBLAS then
     before = torch.are_deterministic_algorithms_enabled()
     settings: Any = torch.utils.deterministic  # a module with a property
     filling = settings.fill_uninitialized_memory
@@ -284,7 +285,7 @@ def determinism() -> Iterator[None]:
 
 
 class Pusher:
-    """The policy at tables: states as they come to actions, EXECUTED of a chunk one by one."""
+    """Controls simulated tables: maps states to actions, executing EXECUTED of each chunk."""
 
     def __init__(self, policy: DiffusionPolicy, data: Data) -> None:
         self.policy = policy
@@ -308,7 +309,7 @@ class Pusher:
 
 
 def predict(policy: DiffusionPolicy, data: Data, samples: int, draws: int) -> drawing.Chunks:
-    """What a policy would do at some held-out samples, beside what was done."""
+    """Predicted action chunks at some held-out samples, beside the recorded ones."""
     batch, random = validation_batch(data), torch.Generator(data.device).manual_seed(0)
     at = torch.linspace(0, len(batch["state"]) - 1, samples + 2)[1:-1].long().to(data.device)
     states, recorded, is_pad = (batch[key][at] for key in ("state", "action", "is_pad"))
@@ -328,22 +329,22 @@ def predict(policy: DiffusionPolicy, data: Data, samples: int, draws: int) -> dr
 def parse_options() -> tuple[Parser, argparse.Namespace]:
     parser = Parser(__doc__)
     add = parser.add_argument
-    add("--data", type=Path, help="a store, or what rc.convert reads (default: generated)")
+    add("--data", type=Path, help="a store or a recording (default: generated)")
     add("--output", type=Path, default=Path("build/train_pusht"), help="for checkpoints and data")
     add("--loader", choices=list(LOADERS), nargs="+", default=["robocache"])
-    add("--steps", type=count, help="of training (default: 4000, on a GPU 20000)")
+    add("--steps", type=count, help="training steps (default: 4000, on a GPU 20000)")
     add("--save", type=count, default=1000, help="steps between checkpoints")
-    add("--resume", action="store_true", help="go on from the checkpoint in --output")
+    add("--resume", action="store_true", help="continue from the checkpoint in --output")
     add("--batch-size", type=count, default=256)
-    add("--width", type=count, help="of the network (default: 128, on a GPU 1024)")
+    add("--width", type=count, help="width of the network (default: 128, on a GPU 1024)")
     add("--workers", type=natural, help="of the other loaders (default: 0, on a GPU 1 to 8)")
-    add("--loss", type=float, default=0.08, help="that the table says the time to")
+    add("--loss", type=float, default=0.08, help="loss whose time the table states")
     add("--seed", type=natural, default=0)
     return parser, parser.parse_args()
 
 
 def open_store(path: Path | None, output: Path, seed: int) -> rc.EpisodeStore:
-    """The recordings that are given, converted once; or demonstrations, generated once."""
+    """The recordings of --data, converted once; or demonstrations, generated once."""
     output.mkdir(parents=True, exist_ok=True)
     if path is not None:
         if (path / "manifest.json").is_file():
@@ -373,7 +374,7 @@ def check_resumable(saving: Saving, loaders: list[str]) -> None:
 
 
 def train_each(loaders: list[str], data: Data, options: Options, saving: Saving) -> list[Run]:
-    """A run with each loader, with bars of their progress; RoboCache's is saved."""
+    """Trains with each loader, with progress bars; saves RoboCache's run."""
     columns = (
         TextColumn("{task.description:>9}"),
         BarColumn(),
@@ -394,7 +395,7 @@ def train_each(loaders: list[str], data: Data, options: Options, saving: Saving)
 
 
 def report(console: Console, runs: list[Run], reached: list[float | None], loss: float) -> None:
-    """The table."""
+    """Prints the table."""
     table = Table(box=None, header_style="bold", pad_edge=False)
     table.add_column("loader")
     for name in ("samples/s", "waits for data", "training, s", f"until loss {loss:g}, s"):

@@ -1,15 +1,15 @@
-"""One training step of a transformer on resampled trajectories, and where its time goes.
+"""Times the phases of a transformer's training step on resampled trajectories.
 
 Examples:
 
     python examples/transformer_step.py --device cuda
-    python examples/transformer_step.py --small                      # on a CPU: a small shape
+    python examples/transformer_step.py --small                      # a small shape, for a CPU
 
-A step takes recordings of 500 rows at irregular times to 250 evenly spaced ones, by
-rc.resample_trajectories, runs an encoder of 4 layers over them, forward and back, and updates its
-weights. It is timed in three precisions of its matrix products, and once with the usual torch code
-in place of RoboCache. Times are between events in the GPU's stream, so that what the GPU waits for
-the CPU is in them; on a CPU they are its clock's.
+A step resamples recordings of 500 rows at irregular times to 250 evenly spaced rows with
+rc.resample_trajectories, runs an encoder of 4 layers on them, forward and backward, and updates its
+weights. It is timed with three precisions of matrix products, and once with the usual torch code in
+place of RoboCache. On a GPU, CUDA events measure the times, which include waits for the CPU; on a
+CPU, its clock does.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ PARTS = ("data", "forward", "backward", "optimizer")
 
 @dataclass(frozen=True)
 class Shape:
-    """Of the batch and of the encoder."""
+    """The shape of the batch and of the encoder."""
 
     batch: int = 32
     source_rows: int = 500
@@ -55,7 +55,7 @@ Resample = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
 class Encoder(nn.Module):
-    """Says of each row [B,T,D] what comes next."""
+    """Predicts the next row for each row [B,T,D]."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
@@ -82,7 +82,7 @@ def make_recordings(shape: Shape, device: torch.device) -> tuple[Tensor, Tensor,
 
 
 def usual_torch_code(values: Tensor, source_times: Tensor, target_times: Tensor) -> Tensor:
-    """Linear interpolation as it is usually written: [B,S,D], [B,S], [B,T] -> [B,T,D]."""
+    """The usual code for linear interpolation: [B,S,D], [B,S], [B,T] -> [B,T,D]."""
     after = torch.searchsorted(source_times, target_times, right=True)
     after = after.clamp_(1, source_times.shape[1] - 1)
     before = after - 1
@@ -95,7 +95,7 @@ def usual_torch_code(values: Tensor, source_times: Tensor, target_times: Tensor)
 
 @contextlib.contextmanager
 def precision(name: str, device: torch.device) -> Iterator[None]:
-    """float32 throughout; "tf32": products of matrices in TF32; "bfloat16": under autocast."""
+    """Sets float32 throughout; "tf32": matrix products in TF32; "bfloat16": autocast."""
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("high" if name == "tf32" else "highest")
     try:
@@ -108,7 +108,7 @@ def precision(name: str, device: torch.device) -> Iterator[None]:
 def measure(
     shape: Shape, device: torch.device, name: str, steps: int, resample: Resample
 ) -> tuple[dict[str, float], list[float]]:
-    """Median seconds of each part of a step, and the losses of all steps."""
+    """Median seconds of each phase of a step, and the losses of all steps."""
     torch.manual_seed(0)
     values, times, targets = make_recordings(shape, device)
     encoder = Encoder(shape).to(device)
@@ -128,7 +128,7 @@ def measure(
         optimizer.zero_grad()
         clock.mark()
         losses.append(loss.detach())
-    seconds = clock.read(len(PARTS) + 1)[steps // 4 :]  # after warming up
+    seconds = clock.read(len(PARTS) + 1)[steps // 4 :]  # after warm-up
     medians = [statistics.median(column) for column in zip(*seconds, strict=True)]
     return dict(zip(PARTS, medians, strict=True)), torch.stack(losses).tolist()
 
@@ -161,7 +161,7 @@ def report(shape: Shape, device: torch.device, steps: int) -> None:
 def main() -> None:
     parser = Parser(__doc__)
     parser.add_argument("--small", action="store_true", help="a small shape, to try it")
-    parser.add_argument("--steps", type=count, help="of each (default: 200, on a CPU 8)")
+    parser.add_argument("--steps", type=count, help="per row (default: 200, on a CPU 8)")
     options = parser.parse_args()
     steps = options.steps or (200 if options.device.type == "cuda" else 8)
     report(SMALL if options.small else Shape(), options.device, steps)

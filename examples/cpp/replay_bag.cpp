@@ -37,11 +37,11 @@ constexpr std::string_view kUsage =
 Pushes an episode's rows through producer threads at their times of arrival, queries windows at the
 rate of a controller, and prints the newest values, their ages, query times and dropped rows.
 
-  --spec FILE   the windows of a policy, as loader.spec().save(FILE) wrote them; without it,
+  --spec FILE   the windows of a policy, as loader.spec().save(FILE) wrote them; the default is
                 three steps of every stream
-  --episode N   which one (0)
-  --rate HZ     queries a second of the recording (50)
-  --speed X     so many times as fast as it was recorded (1)
+  --episode N   index of the episode (0)
+  --rate HZ     queries per second of the recording (50)
+  --speed X     speed relative to the recording (1)
 )";
 
 struct Arguments {
@@ -88,8 +88,8 @@ Arguments parse_arguments(const std::vector<std::string>& words) {
 /// A recorded stream's rows in the order of their arrival.
 struct Rows {
   robocache::StreamRows rows;
-  std::vector<std::int64_t> arrival;   // ns, of each
-  std::vector<std::int64_t> in_order;  // of arrival
+  std::vector<std::int64_t> arrival;   // ns, of each row
+  std::vector<std::int64_t> in_order;  // rows by arrival
   std::size_t row_bytes = 0;
 
   Rows(const robocache::StreamRows& recorded, const LiveStream& stream) : rows(recorded) {
@@ -110,7 +110,7 @@ struct Rows {
   }
 };
 
-/// Three steps of a stream of `rows` rows in an episode, as the store says that it is aligned.
+/// A window of three steps for a stream with `rows` rows in an episode, by its stored method.
 LiveStream three_steps(const robocache::StreamInfo& info, std::int64_t rows, double seconds,
                        std::int64_t period_ns) {
   LiveStream stream;
@@ -128,11 +128,11 @@ LiveStream three_steps(const robocache::StreamInfo& info, std::int64_t rows, dou
            (info.layout.empty() && info.method == method);
   };
   if (has(robocache::Method::kMean)) stream.mean_window_ns = period_ns;
-  if (has(robocache::Method::kSum)) stream.buffer_rows = rows + 1;  // from the first row on
+  if (has(robocache::Method::kSum)) stream.buffer_rows = rows + 1;  // it sums from the first row on
   return stream;
 }
 
-/// The clock of the recording, which stands at `start_ns` when this is made.
+/// The clock of the recording, which starts at `start_ns` at construction.
 class Replay {
  public:
   Replay(std::int64_t start_ns, double speed) : start_ns_(start_ns), speed_(speed) {}
@@ -163,7 +163,7 @@ void produce(LiveAligner& aligner, std::int64_t stream, const Rows& rows, const 
   }
 }
 
-/// The array of a key; null where there is none.
+/// The array of a key, or null.
 const LiveArray* find_array(const LiveAligner& aligner, const std::string& key) {
   for (const LiveArray& array : aligner.outputs()) {
     if (array.key == key) return &array;
@@ -199,7 +199,7 @@ std::string newest_values(const LiveArray& array, std::int64_t steps,
   return width > 4 ? text + " ..." : text;
 }
 
-/// Of the longest name: what others are padded to.
+/// The width of the name column: that of the longest name.
 int name_width(const LiveAligner& aligner) {
   std::size_t width = 8;
   for (const LiveStream& stream : aligner.streams()) width = std::max(width, stream.name.size());
@@ -210,7 +210,7 @@ void print_windows(const LiveAligner& aligner, const std::vector<std::byte>& out
   std::printf("%.1f s\n", second);
   for (const LiveStream& stream : aligner.streams()) {
     const LiveArray* const age = find_array(aligner, stream.name + "_age");
-    if (age == nullptr) continue;  // of the future
+    if (age == nullptr) continue;  // a window that reaches into the future
     const auto steps = static_cast<std::int64_t>(stream.steps.size());
     const LiveArray* const values = find_array(aligner, stream.name);
     const auto last = static_cast<std::size_t>(steps - 1);
@@ -275,7 +275,7 @@ void replay(const Arguments& arguments) {
   const Replay clock(episode.start_ns, arguments.speed);
   std::vector<std::thread> producers;
   for (std::size_t i = 0; i < recorded.size(); ++i) {
-    if (aligner.streams()[i].ring_rows == 0) continue;  // of the future: it takes no rows
+    if (aligner.streams()[i].ring_rows == 0) continue;  // reaches into the future: takes no rows
     producers.emplace_back([&aligner, &recorded, &clock, i] {
       produce(aligner, static_cast<std::int64_t>(i), recorded[i], clock);
     });
@@ -293,7 +293,7 @@ void replay(const Arguments& arguments) {
     next_print += 1'000'000'000;
   }
   for (std::thread& producer : producers) producer.join();
-  aligner.query(robocache::LiveNow::at(clock.now_ns()), out.data());  // what came last, counted
+  aligner.query(robocache::LiveNow::at(clock.now_ns()), out.data());  // counts the last rows
   print_counts(aligner, queries_us);
 }
 

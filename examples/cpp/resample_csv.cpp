@@ -1,4 +1,4 @@
-// Resamples a CSV file on the CPU: a time column in seconds, then one column a channel.
+// Resamples a CSV file on the CPU: a time column in seconds, then one column per channel.
 
 #include <algorithm>
 #include <charconv>
@@ -28,12 +28,12 @@ constexpr std::string_view kUsage =
     R"(usage: resample_csv INPUT.csv OUTPUT.csv --rate HZ [--method NAME] [--max-gap SECONDS]
 
 Resamples INPUT.csv, whose first line names its columns and whose first column is the time in
-seconds, ascending, to a constant rate from its first time to its last. OUTPUT.csv gets the same
-columns and one more, valid: 0 where the rows around a time are farther apart than is allowed.
+seconds, ascending, to a constant rate from its first time to its last. OUTPUT.csv has the same
+columns and one more, valid: 0 if the rows around a time are farther apart than --max-gap.
 
-  --rate HZ          rows a second in the output
+  --rate HZ          rows per second in the output
   --method NAME      linear (default), previous or nearest
-  --max-gap SECONDS  how far apart (previous, nearest: how far away) rows may be (any distance)
+  --max-gap SECONDS  largest distance between rows (previous, nearest: to the row) (unlimited)
   --help             print this
 )";
 
@@ -99,7 +99,7 @@ Arguments parse_arguments(const std::vector<std::string>& words) {
   return arguments;
 }
 
-/// `text` without the spaces around it, and without the \r that Windows ends lines with.
+/// `text` without surrounding spaces and the \r of Windows line ends.
 std::string trim(std::string_view text) {
   constexpr std::string_view kSpaces = " \t\r";
   const std::size_t begin = text.find_first_not_of(kSpaces);
@@ -119,7 +119,7 @@ std::vector<std::string> split(std::string_view line) {
 }
 
 void check_files(const std::string& input, const std::string& output) {
-  std::error_code ignored;  // what can't be looked at can't be opened either, which is told there
+  std::error_code ignored;  // opening the file reports the error
   for (const std::string& path : {input, output}) {
     if (std::filesystem::is_directory(path, ignored)) {
       throw std::runtime_error(path + ": expected a file, got a directory");
@@ -164,14 +164,14 @@ Table read_table(const std::string& path) {
   return table;
 }
 
-/// The shortest text that reads back as the same number.
+/// The shortest text that is parsed to the same number.
 std::string text_of(double number) {
   char text[32];
   return {text, std::to_chars(text, text + sizeof(text), number).ptr};
 }
 
-/// From the first time to the last, each a multiple of the period from the first, so that rounding
-/// errors do not add up.
+/// Times from the first to the last, at multiples of the period, so that rounding errors do not
+/// accumulate.
 std::vector<double> make_timeline(double first, double last, double rate) {
   constexpr double kMostRows = 1e8;
   const double periods = (last - first) * rate;

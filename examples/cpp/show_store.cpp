@@ -1,5 +1,5 @@
-// What is in an episode store: show_store STORE [EPISODE STREAM]
-// With an episode and a stream: when its rows are, as CSV.
+// Prints the contents of an episode store: show_store STORE [EPISODE STREAM]
+// With an episode and a stream, prints the times of its rows as CSV.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>

@@ -1,1 +1,1 @@
-"""What train_pusht.py is made of: the task, the loaders, the policy, the pictures."""
+"""Parts of train_pusht.py: the task, the loaders, the policy, the figure."""

@@ -1,4 +1,4 @@
-"""The picture of a training run: loss over time, and chunks of actions beside the recorded ones."""
+"""Draws a training run: loss over time, and predicted action chunks beside the recorded ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from pusht import task
 
-# Okabe and Ito's colors, told apart by color-blind eyes.
+# Okabe and Ito's colors, which color-blind readers can distinguish.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")
 BLACK, GRAY, LIGHT = "#222222", "#AAAAAA", "#DDDDDD"
 
@@ -25,7 +25,7 @@ Curves = Mapping[str, tuple[Sequence[float], Sequence[float]]]  # by loader: sec
 
 @dataclass(frozen=True)
 class Chunks:
-    """At N samples what was done, and what a policy would do in C draws of noise."""
+    """Recorded actions at N samples, and predictions from C draws of noise."""
 
     states: NDArray[Any]  # [N,So,5]
     recorded: NDArray[Any]  # [N,Sa,2]
@@ -34,7 +34,7 @@ class Chunks:
 
 
 def draw(curves: Curves, chunks: Chunks, folder: Path) -> Path:
-    """Writes the picture; returns its path."""
+    """Writes the figure; returns its path."""
     figure = Figure(figsize=(13, 7), layout="constrained")
     left, right = figure.subfigures(1, 2, width_ratios=[1, 1.4], squeeze=False)[0]
     draw_losses(left.subplots(), curves)

@@ -1,8 +1,9 @@
-"""Four ways to the same batches: the loaders of RoboCache, LeRobot and robomimic, and plain torch.
+"""The same batches from four loaders: RoboCache, LeRobot, robomimic, and plain torch.
 
-A sample stands at a row of an episode: the last two states, and sixteen actions from the row before
-on. Rows outside the episode are its first or last one, and do not count in the loss. A batch is on
-the device, normalized to [-1, 1]: "state" [B,2,5], "action" [B,16,2] float32, "is_pad" [B,16] bool.
+A sample has a row of an episode as its anchor: the last two states, and sixteen actions from the
+previous row on. Rows outside the episode repeat its first or last row, and are masked in the loss.
+A batch is on the device, normalized to [-1, 1]: "state" [B,2,5], "action" [B,16,2] float32,
+"is_pad" [B,16] bool.
 """
 
 from __future__ import annotations
@@ -30,13 +31,13 @@ STATES, ACTIONS = 2, 16  # steps in a sample
 
 @dataclass(frozen=True)
 class Data:
-    """What is trained on."""
+    """The training data."""
 
     store: rc.EpisodeStore
-    rate: float  # rows a second
+    rate: float  # rows per second
     train: Sequence[int]  # episodes
     validation: Sequence[int]
-    folder: Path  # for the same episodes in the formats of others
+    folder: Path  # for the same episodes in other formats
     device: torch.device
 
     def windows(self) -> dict[str, list[float]]:
@@ -47,7 +48,7 @@ class Data:
         }
 
     def scales(self) -> dict[str, tuple[Tensor, Tensor]]:
-        """What is subtracted, and what then multiplied, of each stream."""
+        """The offset (`subtract`) and the scale (`multiply`) of each stream."""
         found = {}
         for key in ("state", "action"):
             scale = rc.normalization(self.store.statistics[key], "min_max")
@@ -57,13 +58,13 @@ class Data:
 
 
 def split(store: rc.EpisodeStore) -> tuple[list[int], list[int]]:
-    """Episodes to train on, and every tenth to validate with."""
+    """Episodes for training, and every tenth for validation."""
     whole = range(len(store))
     return [e for e in whole if e % 10 != 9], [e for e in whole if e % 10 == 9]
 
 
 def validation_batch(data: Data) -> Batch:
-    """All samples of the episodes for validation, whichever loader is trained with."""
+    """All samples of the validation episodes, for every loader."""
     loader = robocache_loader(data, data.validation, batch_size=1, seed=0)
     return pick(loader.gather(range(len(loader.dataset))))
 
@@ -72,7 +73,7 @@ def validation_batch(data: Data) -> Batch:
 
 
 def robocache_loader(data: Data, episodes: Sequence[int], batch_size: int, seed: int) -> rc.Loader:
-    """Makes batches on the device where it keeps the episodes: one launch each, no workers."""
+    """A loader with the episodes on its device: one launch per batch, no workers."""
     return rc.Loader(
         data.store,
         batch_size,
@@ -92,7 +93,7 @@ def pick(batch: Batch) -> Batch:
 
 
 class FromRobocache(Iterator[Batch]):
-    """Batches of an rc.Loader, whose state is where they go on."""
+    """Batches of an rc.Loader, whose state a checkpoint saves."""
 
     def __init__(self, data: Data, batch_size: int, seed: int, workers: int) -> None:
         self.loader = robocache_loader(data, data.train, batch_size, seed)
@@ -105,7 +106,7 @@ class FromRobocache(Iterator[Batch]):
 
 
 class Windows(Dataset[Batch]):
-    """The usual Dataset: episodes as tensors in memory, a sample cut out of them."""
+    """The usual Dataset: slices samples from episodes in memory."""
 
     def __init__(self, data: Data) -> None:
         self.episodes = [
@@ -138,7 +139,7 @@ def from_torch(data: Data, batch_size: int, seed: int, workers: int) -> Iterator
 
 
 def from_lerobot(data: Data, batch_size: int, seed: int, workers: int) -> Iterator[Batch]:
-    """The episodes as a LeRobot v3.0 data set, read by LeRobot."""
+    """The episodes as a LeRobot v3.0 dataset, read by LeRobot."""
     from lerobot.datasets.lerobot_dataset import LeRobotDataset
 
     root = data.folder / "pusht-lerobot"
@@ -160,13 +161,13 @@ def from_robomimic(data: Data, batch_size: int, seed: int, workers: int) -> Iter
             demo["obs/state"] = data.store[number]["state"].values
             demo["actions"] = data.store[number]["action"].values
             demo.attrs["num_samples"] = len(demo["actions"])
-    with redirect_stdout(None), redirect_stderr(StringIO()):  # it prints, with bars of its own
+    with redirect_stdout(None), redirect_stderr(StringIO()):  # it prints, with its own bars
         dataset = SequenceDataset(
             str(path),
             obs_keys=("state",),
             dataset_keys=("actions",),
             frame_stack=STATES,
-            seq_length=ACTIONS - STATES + 1,  # after the frames that are stacked
+            seq_length=ACTIONS - STATES + 1,  # after the stacked frames
             get_pad_mask=True,
             load_next_obs=False,
             hdf5_cache_mode="all",
@@ -182,7 +183,7 @@ def from_robomimic(data: Data, batch_size: int, seed: int, workers: int) -> Iter
 def load(
     dataset: Any, batch_size: int, seed: int, workers: int, device: torch.device
 ) -> Iterator[Any]:
-    """Epoch after epoch of torch's DataLoader, as it is usually set up."""
+    """Endless batches of torch's DataLoader, as it is usually configured."""
     loader: DataLoader[Any] = DataLoader(
         dataset,
         batch_size,
@@ -198,7 +199,7 @@ def load(
 
 
 def prepare(batches: Iterator[Any], data: Data, found: Callable[[Any], Batch]) -> Iterator[Batch]:
-    """To the device, and normalized there."""
+    """Copies batches to the device, and normalizes them there."""
     scales = data.scales()
     for loaded in batches:
         batch = {
@@ -218,6 +219,6 @@ LOADERS: dict[str, Callable[[Data, int, int, int], Iterator[Batch]]] = {
 
 
 def default_workers(device: torch.device) -> int:
-    """On the CPU training needs all cores; beside a GPU they load, one left for the training."""
+    """None on a CPU, which trains with all cores; with a GPU all cores but one, at most 8."""
     cores = len(os.sched_getaffinity(0))
     return 0 if device.type == "cpu" else min(8, max(1, cores - 1))

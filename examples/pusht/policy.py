@@ -1,10 +1,10 @@
 """A small diffusion policy: from two states to sixteen actions.
 
-The network learns to tell a chunk of actions from the noise that was added to it (Ho, Jain and
-Abbeel, "Denoising diffusion probabilistic models", 2020), given the states that the robot saw
-(Chi and others, "Diffusion policy", 2023). What it says is the velocity between both (Salimans and
-Ho, "Progressive distillation for fast sampling of diffusion models", 2022). Acting, it takes noise
-away in a few steps (Song, Meng and Ermon, "Denoising diffusion implicit models", 2021).
+The network learns to separate a chunk of actions from noise added to it (Ho, Jain and Abbeel,
+"Denoising diffusion probabilistic models", 2020), conditioned on the robot's states (Chi and
+others, "Diffusion policy", 2023). It predicts the velocity between both (Salimans and Ho,
+"Progressive distillation for fast sampling of diffusion models", 2022). Sampling removes the noise
+in a few steps (Song, Meng and Ermon, "Denoising diffusion implicit models", 2021).
 """
 
 from __future__ import annotations
@@ -15,15 +15,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-NOISES = 100  # levels of noise while training
-STEPS = 25  # of taking it away
-WAVES = 3  # that a state is also read by, since networks see fine differences in them better
+NOISES = 100  # noise levels in training
+STEPS = 25  # denoising steps when sampling
+WAVES = 3  # Fourier features of a state, which resolve finer differences
 
 
 def kept_share(levels: int = NOISES) -> Tensor:
-    """[levels]: how much of a chunk's variance is left at each level of noise.
+    """[levels]: the remaining share of a chunk's variance at each noise level.
 
-    By the cosine of Nichol and Dhariwal, "Improved denoising diffusion probabilistic models", 2021.
+    The cosine schedule of Nichol and Dhariwal, "Improved denoising diffusion probabilistic
+    models", 2021.
     """
     at = torch.arange(levels + 1, dtype=torch.float64) / levels
     kept: Tensor = torch.cos((at + 0.008) / 1.008 * math.pi / 2) ** 2
@@ -50,13 +51,13 @@ class Block(nn.Module):
 
 
 class DiffusionPolicy(nn.Module):
-    """From states [B,So,Ds] and noisy actions [B,Sa,Da] to their velocity, of actions into noise.
+    """Predicts the velocity of noisy actions [B,Sa,Da] into noise, given states [B,So,Ds].
 
     Args:
         state_shape: Steps and channels of the states, normalized to [-1, 1].
-        action_shape: Those of the actions.
-        width: Of the network.
-        depth: Its blocks.
+        action_shape: Steps and channels of the actions.
+        width: Width of the network.
+        depth: Number of its blocks.
     """
 
     kept: Tensor
@@ -97,7 +98,7 @@ class DiffusionPolicy(nn.Module):
     def loss(
         self, states: Tensor, actions: Tensor, is_pad: Tensor, random: torch.Generator
     ) -> Tensor:
-        """How far the velocity that it sees in noisy actions is from theirs, padding left out."""
+        """Mean squared error of the velocity predicted for noisy actions, without padding."""
         noise = torch.randn(actions.shape, device=actions.device, generator=random)
         level = torch.randint(NOISES, actions.shape[:1], device=actions.device, generator=random)
         kept = self.kept[level][:, None, None]
@@ -109,7 +110,7 @@ class DiffusionPolicy(nn.Module):
 
     @torch.no_grad()
     def act(self, states: Tensor, random: torch.Generator) -> Tensor:
-        """Chunks of actions [B,Sa,Da] for states [B,So,Ds], normalized both."""
+        """Samples chunks of actions [B,Sa,Da] for states [B,So,Ds], both normalized."""
         size = (len(states), *self.action_shape)
         actions = clean = torch.randn(size, device=states.device, generator=random)
         levels = torch.linspace(NOISES - 1, 0, STEPS).round().long().tolist()

@@ -2,17 +2,16 @@
 
 State and action are those of PushT: the state is [pusher x, y, block x, y, angle], where the
 block's position is the middle of its bar's outer edge and its angle lies in [0, 2 pi); the action
-is where the pusher shall go. Ten of each a second. Everything works on E episodes at once: arrays
+is the target position of the pusher. Both have 10 Hz. All code processes E episodes at once: arrays
 are [E,...].
 
 The block slides quasi-statically: it stops with the pusher. The pusher has no friction, so that its
-force is along the contact's normal n; of an ellipsoidal limit surface (Goyal, Ruina and
-Papadopoulos, "Planar sliding with dry friction", 1991) follows how far the block moves along n, and
-turns, for each bit that the pusher goes forward.
+force is along the contact's normal n; an ellipsoidal limit surface (Goyal, Ruina and Papadopoulos,
+"Planar sliding with dry friction", 1991) determines how far the block moves along n, and turns, for
+each small advance of the pusher.
 
-The demonstrator is no planner, and remembers nothing: of some points of the outline it takes the
-one where pushing helps most, less what the way there costs, goes there around the block, and
-pushes.
+The demonstrator does not plan and has no memory: among points of the outline it selects the one
+where pushing helps most, minus the cost of the way there, moves there around the block, and pushes.
 """
 
 from __future__ import annotations
@@ -28,9 +27,9 @@ import robocache as rc
 Floats = NDArray[np.float64]
 Policy = Callable[[Floats], Floats]  # states [E,5] -> actions [E,2]
 
-RATE = 10  # states and actions a second
+RATE = 10  # Hz, of states and actions
 TABLE = 512.0
-RADIUS = 15.0  # of the pusher
+RADIUS = 15.0  # of the pusher, px
 GOAL = np.array([256.0, 256.0, np.pi / 4])
 
 # The T's bar and stem as (center, half size), from the center of mass; ORIGIN: its bar's edge.
@@ -43,39 +42,39 @@ OUTLINE = np.array(
     [[-60, 0], [60, 0], [60, 30], [15, 30], [15, 120], [-15, 120], [-15, 30], [-60, 30]], float
 )  # from the middle of the bar's outer edge
 TURN = 40.0  # divides a torque into a force: the block's mean distance from its center of mass
-AROUND = 112.0  # from the center of mass, the pusher is clear of the block however that is turned
+AROUND = 112.0  # px from the center of mass, the pusher is clear of the block at any angle
 
-READY = RADIUS + 10  # from a point of the outline: where a push begins
-CLEAR = 2.0  # that the pusher keeps from the block, on its way there
+READY = RADIUS + 10  # px from a point of the outline, where a push begins
+CLEAR = 2.0  # px between the pusher and the block on the way there
 
 SUBSTEPS = 10
-STIFFNESS, DAMPING = 100.0, 20.0  # how the pusher follows its action: critically damped
+STIFFNESS, DAMPING = 100.0, 20.0  # the pusher follows its action, critically damped
 
-FAST = 30.0  # how far ahead of the pusher an action is at most
-WAY_COST = 0.004  # of a pixel, beside the share of the error that a push takes away
-SHAKE = 6.0  # how far off pushers are sent, so that demonstrations also show how to correct it
+FAST = 30.0  # px, the largest distance of an action from the pusher
+WAY_COST = 0.004  # per pixel, relative to the share of the error that a push removes
+SHAKE = 6.0  # px, error added to actions, so that demonstrations also contain corrections
 
 LONGEST = 300  # steps of an episode
-REACHED = (12.0, 0.15)  # of the goal, in distance and angle
+REACHED = (12.0, 0.15)  # px and rad from the goal
 
 
 # The table ----------------------------------------------------------------------------------------
 
 
 def rotate(points: Floats, angles: Floats) -> Floats:
-    """[...,2] points by [...] angles."""
+    """Rotates points [...,2] by angles [...]."""
     cos, sin = np.cos(angles), np.sin(angles)
     x, y = points[..., 0], points[..., 1]
     return np.stack([cos * x - sin * y, sin * x + cos * y], -1)
 
 
 def wrap(angles: Floats) -> Floats:
-    """Into [-pi, pi)."""
+    """Wraps angles into [-pi, pi)."""
     return np.asarray((angles + np.pi) % (2 * np.pi) - np.pi)
 
 
 def distance_to_block(points: Floats) -> tuple[Floats, Floats]:
-    """Of points outside it, seen from its center of mass: distances [...] and normals [...,2]."""
+    """Distances [...] and normals [...,2] of points outside it, relative to its center of mass."""
     best = np.full(points.shape[:-1], np.inf)
     normals = np.zeros(points.shape)
     for center, half in BOXES:
@@ -109,17 +108,17 @@ class Table:
         return np.concatenate([self.pusher, origin, self.angle[:, None] % (2 * np.pi)], -1)
 
     def step(self, actions: Floats) -> None:
-        """A tenth of a second."""
+        """Advances the simulation by 0.1 s."""
         dt = 1 / (RATE * SUBSTEPS)
         for _ in range(SUBSTEPS):
             pull = STIFFNESS * (actions - self.pusher) - DAMPING * self.velocity
             self.velocity += pull * dt
             self.pusher = np.clip(self.pusher + self.velocity * dt, 0, TABLE)
-            for _ in range(2):  # in the inner corner it touches bar and stem
+            for _ in range(2):  # in the inner corner the pusher touches bar and stem
                 self._push()
 
     def _push(self) -> None:
-        """Moves the blocks that pushers have run into."""
+        """Moves the blocks that pushers overlap."""
         seen = rotate(self.pusher - self.center, -self.angle)
         distance, normal = distance_to_block(seen)
         depth = np.maximum(RADIUS - distance, 0)
@@ -130,7 +129,7 @@ class Table:
         self.angle += move * lever / TURN
 
     def errors(self) -> Floats:
-        """[E,3]: what the block still has to go, and to turn times TURN."""
+        """[E,3]: the remaining distance of the block, and its remaining angle times TURN."""
         angle = wrap(GOAL[2] - self.angle)
         goal = GOAL[:2] - rotate(ORIGIN, GOAL[2])
         return np.concatenate([goal - self.center, TURN * angle[:, None]], -1)
@@ -165,7 +164,7 @@ def outline_points(spacing: float = 30) -> tuple[Floats, Floats]:
 
 
 class Demonstrator:
-    """Knows what to do at a table, from what there is to see at the moment."""
+    """Computes actions from the current state of a table."""
 
     def __init__(self) -> None:
         self.points, self.normals = outline_points()
@@ -174,7 +173,7 @@ class Demonstrator:
         self.twists /= np.linalg.norm(self.twists, axis=-1, keepdims=True)
 
     def actions(self, table: Table) -> Floats:
-        """[E,2]: where the pushers shall go."""
+        """[E,2]: target positions of the pushers."""
         seen = rotate(table.pusher - table.center, -table.angle)
         error = table.errors()
         error = np.concatenate([rotate(error[:, :2], -table.angle), error[:, 2:]], -1)
@@ -191,7 +190,7 @@ class Demonstrator:
         return np.clip(table.center + rotate(wanted, table.angle), 0, TABLE)
 
     def _choose(self, seen: Floats, error: Floats) -> tuple[NDArray[np.int64], Floats]:
-        """Where a push takes away most of the error, and how much; a long way counts against it."""
+        """Selects the point where a push removes most of the error, minus the cost of the way."""
         size = np.maximum(np.linalg.norm(error, axis=-1, keepdims=True), 1e-9)
         help_of_all = np.maximum(error @ self.twists.T, 0)  # [E,K]
         left = np.sqrt(np.maximum(size**2 - help_of_all**2, 0)) / size
@@ -201,7 +200,7 @@ class Demonstrator:
         return choice, help_of_all[np.arange(len(choice)), choice]
 
     def _way(self, seen: Floats, ready: Floats) -> Floats:
-        """The next point on the way there, straight or on a circle around the block."""
+        """The next point on the way to it, straight or on a circle around the block."""
         parts = np.linspace(0.1, 1, 16)[:, None]
         straight = seen[:, None] + parts * (ready - seen)[:, None]
         is_clear = np.all(distance_to_block(straight)[0] > RADIUS + 2, axis=-1)

@@ -4,8 +4,8 @@ Example:
 
     python examples/python/resample_lerobot.py episode_000000.parquet --rate 50
 
-The episode's own `timestamp` column gives the times (float32 seconds, as LeRobot stores them), the
-new timeline starts at its first one and ends at or before its last one. Needs pyarrow:
+The times come from the episode's `timestamp` column (float32 seconds, as LeRobot stores them). The
+new timeline starts at the first one and ends at or before the last one. The program needs pyarrow:
 `pip install '.[lerobot]'`.
 """
 
@@ -31,7 +31,7 @@ MOST_ROWS = 1_000_000  # in the output
 
 def read_episode(path: Path) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
     """times [S] in float64 seconds, and the columns as float32 [S,D]."""
-    try:  # here, so that --help does without
+    try:  # not needed for --help
         import pyarrow as pa
         import pyarrow.parquet as pq
     except ImportError as error:
@@ -69,7 +69,7 @@ def read_times(column: Any) -> torch.Tensor:
 
 
 def read_channels(name: str, column: Any) -> torch.Tensor:
-    """[S,D] from a list column, whose rows must be equally long."""
+    """Values [S,D] of a list column, whose rows must have equal lengths."""
     if not hasattr(column, "flatten") or not hasattr(column.type, "value_type"):
         raise ValueError(f"{name}: expected a list in each row, got {column.type}")
     refuse_null(name, column)
@@ -103,7 +103,7 @@ def refuse_null(name: str, column: Any, per_row: int = 1) -> None:
 
 
 def timeline(times: torch.Tensor, rate: float) -> torch.Tensor:
-    """[T] float64: every 1/rate seconds from the first time on, within the recording."""
+    """Times [T] float64, 1/rate seconds apart from the first time on, within the recording."""
     start, end = float(times[0]), float(times[-1])
     periods = (end - start) * rate + 1e-6
     if not periods < MOST_ROWS:
@@ -120,8 +120,8 @@ def resample_episode(
 ) -> dict[str, torch.Tensor]:
     """{"timestamp": [T], "observation.state": [T,D], "action": [T,D]} at `rate` Hz, on the CPU.
 
-    Each column is linear between its rows. The columns of one file share their times, so they are
-    resampled side by side in one call.
+    Columns are interpolated linearly. They share their times, so that one call resamples them side
+    by side.
     """
     targets = timeline(times, rate)
     side_by_side = torch.cat(list(columns.values()), dim=-1)
@@ -139,7 +139,7 @@ def resample_episode(
 
 
 class Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line, `error: name: expected X, got Y`."""
+    """Reports errors in one line, `error: name: expected X, got Y`."""
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"error: {message.removeprefix('argument ')}\n")
@@ -187,7 +187,9 @@ def parse_options() -> tuple[Parser, argparse.Namespace]:
             name, type=kind, default=default, metavar="X", help=f"{what} (default {default})"
         )
 
-    parser.add_argument("episode", type=episode_file, help="a parquet file of a LeRobot v2.1 set")
+    parser.add_argument(
+        "episode", type=episode_file, help="a parquet file of a LeRobot v2.1 dataset"
+    )
     option("--rate", frequency, 50.0, "Hz")
     option("--device", device_name, "cpu", "cpu or cuda")
     option("--rows", count, 8, "rows to print")
