@@ -116,6 +116,17 @@ class Calvin(Recording):
                 found[name] = images.fit(pixels, self.options) if pixels.ndim == 3 else pixels
         return found
 
+    def image_bytes(self) -> int:
+        """As large in each step as in the first."""
+        if not any(map(_is_image, self.names)):
+            return 0
+        try:
+            step = self.load(int(self._ends[0, 0]))
+        except RecordingError:  # which reading it reports
+            return 0
+        steps = np.maximum(self._ends[:, 1] - self._ends[:, 0] + 1, 0).sum()
+        return int(steps) * sum(step[name].nbytes for name in self.names if _is_image(name))
+
     def episodes(self) -> Sequence[EpisodeReader]:
         """The episodes, in the order of their list."""
         subsets = (self.path.name,) if self.path.name in ("training", "validation") else ()

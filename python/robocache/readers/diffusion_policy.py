@@ -165,6 +165,17 @@ class ReplayBuffer(Recording):
             self.notes["episodes without rows, skipped"] = len(self.ends) - len(found)
         return found
 
+    def image_bytes(self) -> int:
+        """As the shapes of the arrays say; images of floats become bytes."""
+        rows = int(self.ends[-1]) if len(self.ends) else 0
+        arrays = [blocks.array for blocks in self._arrays.values()]
+        frames = [
+            images.fitted_bytes(array.shape[1:], 1, self.options)
+            for array in arrays
+            if _is_image(array)
+        ]
+        return rows * sum(frames)
+
     def close(self) -> None:
         """Closes the zip file, if it is one."""
         if self._store is not None:

@@ -94,6 +94,11 @@ class Demonstrations(Recording):
         self._unwanted = {*known} - {*self.options.select(known)}
         self._known = {*known}
         self._is_stream = {name: self._judge(name, items[name], rows) for name in items}
+        self._frame_bytes = sum(
+            images.fitted_bytes(item.shape[1:], 1, self.options)
+            for name, item in items.items()
+            if self._is_stream[name] and images.is_image(item.shape[1:], item.dtype)
+        )
 
     def episodes(self) -> Sequence[EpisodeReader]:
         """The demonstrations that have rows."""
@@ -101,6 +106,10 @@ class Demonstrations(Recording):
             with reading(self.path, "robomimic's layout"):
                 self._episodes = list(self._list())
         return self._episodes
+
+    def image_bytes(self) -> int:
+        """All rows, with the images that the longest demonstration has."""
+        return self._frame_bytes * sum(self._rows.values())
 
     def close(self) -> None:
         """Closes the file."""

@@ -142,6 +142,14 @@ def fit(pixels: Pixels, options: ReadOptions) -> Pixels:
     return out
 
 
+def fitted_bytes(shape: Sequence[int], itemsize: int, options: ReadOptions) -> int:
+    """Bytes of an image [H,W,C], with elements of so many bytes, at the size of `options`."""
+    height, width, channels = shape
+    if options.resize is not None:
+        width, height = options.resize
+    return height * width * channels * itemsize
+
+
 def fit_all(frames: NDArray[Any], options: ReadOptions) -> NDArray[Any]:
     """`fit` for frames [n,H,W,C], on all cores."""
     if options.resize is None or options.resize == (frames.shape[2], frames.shape[1]):

@@ -151,6 +151,11 @@ class _Together(Recording):
                 yield replace(rows, stream=name)
             self.notes.update(recording.notes - before)
 
+    def image_bytes(self) -> int | None:
+        """Those of all recordings, as far as they are known."""
+        sizes = [part.recording.image_bytes() for part in self._parts]
+        return None if None in sizes else sum(size or 0 for size in sizes)
+
     def close(self) -> None:
         """Closes all recordings."""
         self._opened.close()

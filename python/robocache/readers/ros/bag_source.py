@@ -38,6 +38,8 @@ class Channel:
     """What the source knows it by."""
     method: Method | None = None
     """How alignment combines its numbers, where the file says so."""
+    count: int | None = None
+    """How many messages it has, where the file says so."""
 
 
 class Source(ABC):
@@ -121,6 +123,7 @@ def _channel(connection: Any, encoding: str) -> Channel:
         schema_encoding,
         connection.msgdef.data,
         connection,
+        count=connection.msgcount,
     )
 
 

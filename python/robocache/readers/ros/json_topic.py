@@ -9,8 +9,8 @@ import numpy as np
 
 from robocache.readers.arrivals import Arrivals, Clock, Collector
 from robocache.readers.channels import below, group_fields, method_of
-from robocache.readers.mcap_method import fits
 from robocache.readers.recording import Method, StreamMetadata
+from robocache.readers.ros.mcap_method import fits
 
 _TIMES = ("timestamp", "stamp")
 _OF_FLAGS = ("previous", "nearest")

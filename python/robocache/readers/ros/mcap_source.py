@@ -7,10 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from robocache.readers.mcap_method import read_method
 from robocache.readers.recording import head, reading, require
 from robocache.readers.ros.bag_source import Channel, Source
 from robocache.readers.ros.mcap_chunks import Chunk, check_chunks, chunk_at, chunks_of
+from robocache.readers.ros.mcap_method import read_method
 
 MAGIC = b"\x89MCAP0\r\n"
 MCAP = "an MCAP file"
@@ -38,7 +38,11 @@ class McapSource(Source):
                     if self._is_indexed
                     else self._look_for_channels()
                 )
-            self.channels = [_channel(schema, channel) for schema, channel in found]
+            statistics = summary.statistics if summary and self._is_indexed else None
+            counts = statistics.channel_message_counts if statistics else {}
+            self.channels = [
+                _channel(schema, channel, counts.get(channel.id)) for schema, channel in found
+            ]
         except BaseException:
             self._file.close()
             raise
@@ -86,7 +90,7 @@ class McapSource(Source):
         self._file.close()
 
 
-def _channel(schema: Any, channel: Any) -> Channel:
+def _channel(schema: Any, channel: Any, count: int | None) -> Channel:
     kind = schema.name if schema else ""
     if channel.message_encoding in ("ros1", "cdr"):
         kind = require("rosbags.typesys.msg", "ROS messages", "ros").normalize_msgtype(kind)
@@ -98,6 +102,7 @@ def _channel(schema: Any, channel: Any) -> Channel:
         schema.data.decode("utf-8", "replace") if schema else "",
         channel.id,
         read_method(channel.metadata),
+        count,
     )
 
 

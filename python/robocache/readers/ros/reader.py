@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -101,6 +102,21 @@ class MessageRecording(Recording):
     def episodes(self) -> Sequence[EpisodeReader]:
         """The one episode."""
         return [WholeRecording(self.read)]
+
+    def image_bytes(self) -> int | None:
+        """As many images as the file has messages, each as large as the first of its topic."""
+        total = 0
+        for channel in self._channels:
+            if channel.kind not in _IMAGES:
+                continue
+            if channel.count is None:
+                return None
+            first = itertools.islice(self._source.messages([channel]), 1)
+            with contextlib.suppress(Exception):  # what can't be read, reading reports
+                for *_, data in first:
+                    image = self._decode_image(channel, self._library.decoder(channel)(data))
+                    total += 0 if isinstance(image, str) else channel.count * image.nbytes
+        return total
 
     # ---- what is read
 

@@ -117,6 +117,15 @@ class Npz(Recording):
         self.notes["episodes without rows, skipped"] = 1
         return []
 
+    def image_bytes(self) -> int:
+        """As the headers of the arrays say."""
+        arrays = [self._arrays[name] for name in self.streams]
+        return sum(
+            array.shape[0] * images.fitted_bytes(array.shape[1:], 1, self.options)
+            for array in arrays
+            if images.is_image(array.shape[1:], array.dtype)
+        )
+
     def read(self) -> Iterator[Rows]:
         """The rows of the one episode, an array after the other."""
         path = self.path
