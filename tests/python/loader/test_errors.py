@@ -401,6 +401,25 @@ def test_the_default_tolerance_gives_way_to_rows_that_are_close(
             value(0.0, tolerance_s=1e-4)
 
 
+@pytest.mark.parametrize("tolerance_ms", [25, 10_000])
+def test_a_tolerance_that_spans_repeated_timestamps_is_refused(
+    tmp_path: Path, tolerance_ms: int
+) -> None:
+    """Each timestamp stands twice, 50 ms apart: the median time between rows is 0 or 50 ms."""
+    with rc.StoreWriter(tmp_path / "store") as writer, writer.episode() as episode:
+        times = np.repeat(np.arange(20) * 50 * MS, 2)
+        episode.add("force", times, np.arange(40, dtype=np.float32))
+    steps = {"force": [0.0]}
+    message = (
+        "tolerance_s: force: expected less than half of the 0.05 s between its rows, got "
+        f"{tolerance_ms * 1e-3:g} (a row so near to a target is the answer alone; max_gap_s is "
+        "what limits gaps)"
+    )
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        rc.Loader(tmp_path / "store", 2, steps, tolerance_s=tolerance_ms * 1e-3, device="cpu")
+    rc.Loader(tmp_path / "store", 2, steps, tolerance_s=0.024, device="cpu")
+
+
 def test_means_of_a_stream_by_rows_need_no_window(tmp_path: Path) -> None:
     """A method that the store says is not looked at where rows are counted."""
     with rc.StoreWriter(tmp_path / "store") as writer:

@@ -113,16 +113,28 @@ class FileRows:
 
     @cached_property
     def typical_period(self) -> float:
-        """The median of the times between neighbors of an episode, in ns; NaN without any.
+        """The median time between neighboring rows of an episode, in ns; NaN without any."""
+        steps = self._sampled_steps
+        return float(np.median(steps)) if len(steps) else math.nan
 
-        Of the first million rows, which is enough to tell.
+    @cached_property
+    def typical_interval(self) -> float:
+        """The median time between neighboring timestamps of an episode, in ns; NaN without any.
+
+        It differs from the period if rows repeat a timestamp.
         """
+        steps = self._sampled_steps[self._sampled_steps > 0]
+        return float(np.median(steps)) if len(steps) else math.nan
+
+    @cached_property
+    def _sampled_steps(self) -> NDArray[np.int64]:
+        """The times between neighboring rows, of the first million rows."""
         parts, count = [], 0
         for piece in self.pieces:
             parts.append(piece.times[: _SAMPLED_ROWS - count])
             count += len(parts[-1])
-        steps = np.diff(_joined(parts, np.int64))[self.neighbors(count)]
-        return float(np.median(steps)) if len(steps) else math.nan
+        steps: NDArray[np.int64] = np.diff(_joined(parts, np.int64))[self.neighbors(count)]
+        return steps
 
     def neighbors(self, count: int) -> NDArray[np.bool_]:
         """Which of the first `count` rows but the first are of the episode of the row before."""

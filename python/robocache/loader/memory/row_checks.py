@@ -51,7 +51,9 @@ def _first_early(rows: FileRows, times_of: Callable[[StreamRows], NDArray[np.int
     for piece in rows.pieces:  # of whole episodes, so that no pair is cut in two
         times = times_of(piece)
         early = np.flatnonzero(times[1:] < times[:-1]) + before + 1
-        early = early[~np.isin(early, rows.offsets)]  # the first row of an episode follows none
+        # The first row of an episode follows none. Offsets ascend, so that a search per row is
+        # enough: a pass over all of them for each piece would be quadratic.
+        early = early[rows.offsets[np.searchsorted(rows.offsets, early)] != early]
         if len(early):
             return int(early[0])
         before += len(times)
@@ -73,13 +75,13 @@ def with_tolerance(window: WindowSpec, rows: FileRows, is_default: bool) -> Wind
     is_summed = all(method in SUMMED for method in window.methods)
     if is_summed or window.tolerance_ns == 0:  # sums and means know none
         return window
-    period = rows.typical_period
-    if not 2 * window.tolerance_ns >= period > 0:
+    interval = rows.typical_interval
+    if not 2 * window.tolerance_ns >= interval > 0:
         return window
     if is_default:
         return replace(window, tolerance_ns=0)
     raise ValueError(
-        f"tolerance_s: {rows.info.name}: expected less than half of the {period * 1e-9:g} s "
+        f"tolerance_s: {rows.info.name}: expected less than half of the {interval * 1e-9:g} s "
         f"between its rows, got {window.tolerance_ns * 1e-9:g} (a row so near to a target is the "
         "answer alone; max_gap_s is what limits gaps)"
     )
