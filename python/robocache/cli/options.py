@@ -41,7 +41,7 @@ Topics = Annotated[
 
 
 def complete_kinds(typed: str) -> list[str]:
-    """What a shell completes of kinds of findings with commas between."""
+    """Shell completions for kinds of findings with commas between."""
     from robocache.marking.choice import KINDS
 
     before, comma, last = typed.rpartition(",")

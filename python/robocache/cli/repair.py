@@ -56,7 +56,7 @@ def parse_rows(text: str) -> Range:
 
 
 def parse_times(text: str) -> Range:
-    """The same in seconds.
+    """Parses a range of times in seconds.
 
     Raises:
         ValueError: For anything else.

@@ -30,7 +30,7 @@ from robocache.store.writer import StoreWriter
 
 @dataclass(repr=False)
 class Repair(ShortRepr):
-    """What :func:`repair` did, or would do."""
+    """The report of :func:`repair`, or of a dry run."""
 
     path: Path
     marks: list[Mark] = field(default_factory=list)
