@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -17,6 +18,7 @@ from stores import HandEpisode, HandStore
 import robocache as rc
 from robocache.store import marks as marks_module
 from robocache.store import rewrite
+from robocache.store.files import NewFile
 from robocache.store.history import Marking, read_markings
 from robocache.store.marks import Mark, mark_rows, new_marks
 from robocache.store.statistics import StreamStatistics
@@ -319,3 +321,38 @@ def test_a_reader_that_opens_meanwhile(tmp_path: Path, monkeypatch: pytest.Monke
     with pytest.raises(rc.StoreError, match=message):
         rc.EpisodeStore(path)
     assert len(opened) == 3, "what is gone stays gone: it does not try for ever"
+
+
+def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At whatever file it fills up, the store is as it was, and nothing is left behind."""
+    path = write_store(tmp_path / "s")
+    before = {file.name: file.read_bytes() for file in path.glob("*.*")}
+    write, writes = NewFile.write, 0
+
+    def full(file: NewFile, data: bytes) -> None:
+        nonlocal writes
+        writes += 1
+        if writes > room:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(file.path))
+        write(file, data)
+
+    monkeypatch.setattr(NewFile, "write", full)
+    for room in range(10):  # three shards, the statistics, the manifest
+        writes = 0
+        with pytest.raises(OSError, match="No space left"):
+            mark(path, *MARKS)
+        assert {file.name: file.read_bytes() for file in path.glob("*.*")} == before, room
+    room, writes = 100, 0
+    mark(path, *MARKS)
+    assert writes == 10 and rc.EpisodeStore(path)[1]["arm"].valid is not None
+
+
+def test_bfloat16(tmp_path: Path) -> None:
+    """NumPy lacks the type; its rows are marked, and their statistics computed, all the same."""
+    torch = pytest.importorskip("torch")
+    with rc.StoreWriter(tmp_path / "s") as writer, writer.episode() as episode:
+        episode.add("x", np.arange(6), torch.arange(6).to(torch.bfloat16)[:, None])
+    assert mark(tmp_path / "s", Mark(0, "x", ((4, 6),), "by hand")) == 1
+    store = rc.EpisodeStore(tmp_path / "s")
+    store.verify()
+    assert store.statistics["x"].max.tolist() == [3]
