@@ -19,6 +19,7 @@ from robocache.cli.console import (
     say,
     streams_of_rows,
 )
+from robocache.cli.interrupted import Interrupted
 from robocache.conversion import Conversion, convert
 from robocache.store.episode_store import EpisodeStore
 from robocache.store.manifest import is_store
@@ -26,7 +27,6 @@ from robocache.store.manifest import is_store
 ROOM = "robocache.conversion.room"  # the logger that says how large images get
 MOST_WORKERS = 4  # by default: each takes some 250 MB, and all together are to stay under 1 GiB
 MOST_NOTES, MOST_SKIPPED = 20, 50  # that are printed
-EXIT_INTERRUPTED = 130  # as shells have it: 128 and the signal's number
 
 
 def run(
@@ -48,7 +48,7 @@ def run(
             )
     except KeyboardInterrupt:
         say(err(), f"robocache: interrupted: {what_is_kept(destination)}")
-        raise SystemExit(EXIT_INTERRUPTED) from None
+        raise Interrupted from None
     if as_json:
         print_json(report.as_json())
     else:

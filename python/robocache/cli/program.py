@@ -13,7 +13,7 @@ def _fail(problem: str) -> NoReturn:
     raise SystemExit(EXIT_FAILED) from None
 
 
-def main() -> NoReturn:
+def run() -> NoReturn:
     """Runs `robocache`: errors are one line on stderr, which a terminal wraps, and exit code 2."""
     try:
         app(prog_name="robocache", standalone_mode=True)
@@ -24,6 +24,4 @@ def main() -> NoReturn:
         _fail(str(error) or type(error).__name__)
     except MemoryError as error:
         _fail(f"not enough memory: {error or 'the system has no more'}")
-    except KeyboardInterrupt:
-        raise SystemExit(130) from None
     raise SystemExit(0)

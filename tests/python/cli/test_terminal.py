@@ -243,3 +243,27 @@ def test_ctrl_c_before_the_first_episode(tmp_path: Path) -> None:
         f"`robocache {' '.join(arguments)}` starts again\n"
     )
     assert not (tmp_path / "s").exists()
+
+
+@pytest.mark.parametrize(
+    "module", ["typer", "robocache.cli.app", "robocache.cli.info", "robocache.readers", "numpy"]
+)
+def test_ctrl_c_during_start_up(tmp_path: Path, module: str) -> None:
+    """It comes while a module is imported."""
+    path = tmp_path / "a.csv"
+    path.write_text("t,x\n0.5,1\n")
+    code = (
+        "import os, signal, sys\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "class Finder:\n"
+        "    def find_spec(self, name, *_):\n"
+        f"        if name == {module!r}:\n"
+        "            os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Finder())\n"
+        "from robocache.cli import main\n"
+        "main()\n"
+    )
+    command = [sys.executable, "-c", code, "info", str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (130, "")
+    assert done.stderr == "robocache: interrupted\n"
