@@ -24,7 +24,7 @@ from robocache.conversion import Conversion, convert
 from robocache.store.episode_store import EpisodeStore
 from robocache.store.manifest import is_store
 
-ROOM = "robocache.conversion.room"  # the logger that says how large images get
+ROOM = "robocache.conversion.disk_space"  # the logger that says how large images get
 MOST_WORKERS = 4  # by default: each takes some 250 MB, and all together are to stay under 1 GiB
 MOST_NOTES, MOST_SKIPPED = 20, 50  # that are printed
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from robocache.cli.console import out, say
 from robocache.doctor import check_episode
-from robocache.doctor.data import open_data
+from robocache.doctor.episode_data import open_data
 from robocache.doctor.finding import Series
 from robocache.readers import ReadOptions
 from robocache.readers.recording import require

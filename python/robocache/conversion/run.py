@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from robocache.conversion.disk_space import announce, image_bytes
+from robocache.conversion.one_episode import propose_one_episode
 from robocache.conversion.pools import Inline, Pool, Processes, RayTasks, run_in_order
-from robocache.conversion.room import announce, image_bytes
 from robocache.conversion.sources import Found, PathLike, find_each, find_takes
-from robocache.conversion.takes import propose_takes
-from robocache.conversion.work import (
+from robocache.conversion.worker import (
     Listing,
     Made,
     Span,
@@ -201,7 +201,7 @@ def convert(
         if not is_there and not report.episodes:
             writer.abandon()  # what converts nothing leaves nothing behind
     report.notes = note_lines(run.notes)
-    report.proposals = propose_takes(Path(destination), [path for path, _ in found], options)
+    report.proposals = propose_one_episode(Path(destination), [path for path, _ in found], options)
     for note in report.notes:
         log.info("%s: %s", destination, note)
     added = counted(report.episodes, "episode")

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from robocache.conversion import convert
-from robocache.conversion.work import source_of
+from robocache.conversion.worker import source_of
 from robocache.core.progress import Update
 from robocache.readers import Reader, ReadOptions, RecordingError
 from robocache.readers.recording import describe, hub_hint

@@ -1,11 +1,11 @@
 """`robocache demo`: a robot's recording to one timeline, a depth camera's points to voxels.
 
 A generated pick-and-place (see recording.py) has five streams, each with its own rate, jitter and
-faults. It is written to an episode store and read back (see storing.py). One call fuses the streams
+faults. It is written to an episode store and read back (see stores.py). One call fuses the streams
 at 50 Hz, each by the method that suits it; the mask says which results are real. The points of a
 generated table scene (see scene.py and voxels.py) become voxels. Prints what came out and what it
 cost beside the usual torch code, and draws pictures of it. Uses the GPU where there is one. Last, a
-policy learns from some takes of the robot, and drives it (see loop.py).
+policy learns from some takes of the robot, and drives it (see policy.py).
 """
 
 import functools
@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 import robocache as rc
 from robocache.core.names import Method
-from robocache.demo import loop, loop_drawing, recording, voxels
-from robocache.demo.aligning import MS, TARGET_HZ, Aligned, align, make_targets
-from robocache.demo.drawing import draw
+from robocache.demo import policy, policy_plot, recording, voxels
+from robocache.demo.alignment import MS, TARGET_HZ, Aligned, align, make_targets
+from robocache.demo.alignment_plot import draw
 from robocache.demo.recording import Floats, Times
 from robocache.demo.report import (
     CALLS_A_TURN,
@@ -31,7 +31,7 @@ from robocache.demo.report import (
     problem_with,
     time_cells,
 )
-from robocache.demo.storing import read_back, write_store
+from robocache.demo.stores import read_back, write_store
 
 LONGEST_S = 120
 EPISODES = 64  # in the batch that is timed
@@ -85,7 +85,7 @@ def run(output: Path, seed: int, duration_s: float) -> None:
     picture = voxels.show(rng, devices, output)
     print(f"\nPicture: {picture}\n")
 
-    picture = loop_drawing.draw(loop.show(rng, output), output)
+    picture = policy_plot.draw(policy.show(rng, output), output)
     print(f"\nPicture: {picture}")
     print(f"\nStore: {store}, which `robocache info`, `check` and `view` look at")
 

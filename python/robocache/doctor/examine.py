@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from robocache.core.display import ShortRepr
-from robocache.doctor.data import Data, open_data
+from robocache.doctor.episode_data import Data, open_data
 from robocache.doctor.episodes import (
     EPISODE_CHECKS,
     constant_channels,
@@ -20,7 +20,7 @@ from robocache.doctor.episodes import (
     short_episodes,
 )
 from robocache.doctor.finding import SEVERITIES, Finding, Floats, Series, name_episode, name_store
-from robocache.doctor.still import STILL_ROWS, never_moves, settle
+from robocache.doctor.motion import STILL_ROWS, never_moves, settle
 from robocache.doctor.times import TIME_CHECKS, made_from_rate
 from robocache.doctor.values import VALUE_CHECKS
 from robocache.readers import ReadOptions

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from robocache.doctor.data import Data, evenly, open_data, size_of
+from robocache.doctor.episode_data import Data, evenly, open_data, size_of
 from robocache.doctor.finding import Series, period_ns, usual_ns
 from robocache.doctor.times import GAP_PERIODS, gap_rows
 from robocache.readers import ReadOptions

@@ -18,8 +18,8 @@ from robocache.doctor.finding import (
     runs_of,
     times_word,
 )
+from robocache.doctor.motion import ABRUPT_SHARE, stuck
 from robocache.doctor.quaternions import not_unit, quaternion_linear, sign_flip
-from robocache.doctor.still import ABRUPT_SHARE, stuck
 
 SPIKE_ROWS = 50  # of fewer it can't be said what is usual
 SPIKE_STEPS = 10  # times the longest of 19 in 20 steps

@@ -13,7 +13,7 @@ from robocache.loader.batch_source import BatchSource
 from robocache.loader.loader import Loader
 from robocache.loader.outputs import AGE, DATASET, DIM_PAD, METADATA, PAD, Batch
 from robocache.loader.sampling.sampler import check_integer
-from robocache.loader.scales import batch_scales
+from robocache.loader.stream_normalization import batch_scales
 from robocache.loader.window_spec import TORCH_DTYPES, WindowSpec
 from robocache.normalization.window_statistics import WindowStatistics
 from robocache.store.dtypes import stored

@@ -9,13 +9,13 @@ import torch
 from torch import Tensor
 
 from robocache.loader.indices import check_indices
-from robocache.loader.memory.disk import DiskWindows, disk_windows
+from robocache.loader.memory.disk_windows import DiskWindows, disk_windows
 from robocache.loader.memory.file_rows import FileRows
 from robocache.loader.memory.prefetch import Prefetcher
-from robocache.loader.memory.tiers import Wanted, parse_budget, place
+from robocache.loader.memory.tiers import BatchOptions, parse_budget, place
 from robocache.loader.outputs import Batch, Outputs
 from robocache.loader.plan import BatchPlan
-from robocache.loader.samples import Samples, load_streams, make_plan
+from robocache.loader.plan_inputs import PlanInputs, load_streams, make_plan
 from robocache.loader.stats import Counters
 
 
@@ -69,9 +69,9 @@ class Engine(NamedTuple):
 
 
 def make_engine(
-    samples: Samples,
+    samples: PlanInputs,
     rows: Mapping[str, FileRows],
-    wanted: Wanted,
+    wanted: BatchOptions,
     budget: object,
     device: torch.device,
     counters: Counters,

@@ -13,28 +13,28 @@ from robocache.core import config
 from robocache.core.display import ByName
 from robocache.core.names import Method, Outside
 from robocache.loader import device as _device
-from robocache.loader import samples as _samples
+from robocache.loader import plan_inputs as _inputs
 from robocache.loader import windows as _windows
 from robocache.loader.batch_source import BatchSource
 from robocache.loader.contents import Contents
 from robocache.loader.engine import make_engine
 from robocache.loader.foreign_options import refuse_foreign
+from robocache.loader.make_policy_spec import make_policy_spec
 from robocache.loader.memory.file_rows import find_rows
-from robocache.loader.memory.tiers import Budget, Wanted
+from robocache.loader.memory.tiers import BatchOptions, Budget
 from robocache.loader.mixture.mixture import mix_loaders
 from robocache.loader.outputs import Batch, check_concat, check_names
 from robocache.loader.padding import examine
+from robocache.loader.plan_inputs import PlanInputs
 from robocache.loader.policy_spec import PolicySpec
 from robocache.loader.recipe import Recipe, snapshot_arguments
 from robocache.loader.relative import Relative, check_relative, check_statistics, make_relative
-from robocache.loader.samples import Samples
 from robocache.loader.sampling import anchors as _anchors
 from robocache.loader.sampling.anchors import Ranges, Split
 from robocache.loader.sampling.rank_sharding import shard_episodes
 from robocache.loader.sampling.sampler import derived_seed, find_ranks, make_order
-from robocache.loader.scales import batch_scales, make_scales
-from robocache.loader.spec import make_spec
 from robocache.loader.stats import Counters
+from robocache.loader.stream_normalization import batch_scales, make_scales
 from robocache.loader.windows import Images, Offsets, PerKey, Timeline, WindowOptions
 from robocache.normalization.formulas import Normalization, NormalizationMode
 from robocache.normalization.normalizer import Normalizer
@@ -205,7 +205,7 @@ class Loader(BatchSource):
         transforms: Sequence[Callable[[Batch, torch.Generator], Batch]] = (),
         name: str | None = None,
         # Of data sets of other libraries: which rows are anchors, and what batches are made into.
-        _find_anchors: Callable[..., _anchors.Array] = _samples.find_anchors,
+        _find_anchors: Callable[..., _anchors.Array] = _inputs.find_anchors,
         _finish: Callable[[Batch], Batch] | None = None,
         # For loaders that the library makes: no warning and no error about padding.
         _is_quiet: bool = False,
@@ -263,13 +263,13 @@ class Loader(BatchSource):
         )
         rank, world_size = find_ranks(rank, world_size)
         arguments |= {"rank": rank, "world_size": world_size}  # a pickled loader keeps its rank
-        table, identity = _samples.episode_table(store, chosen), _samples.identity(store)
+        table, identity = _inputs.episode_table(store, chosen), _inputs.identity(store)
         count, whole = len(found), None
         if is_split := not replicate and world_size > 1:
-            whole = derived_seed(_samples.samples_fingerprint(found, table, identity), world_size)
+            whole = derived_seed(_inputs.samples_fingerprint(found, table, identity), world_size)
             share = shard_episodes(store, chosen, found, streams, rank, world_size)
             chosen, found, count = share
-            table = _samples.episode_table(store, chosen)
+            table = _inputs.episode_table(store, chosen)
             of_anchor = of_anchor and find_rows(store, of_anchor.info.name, chosen)
         order = make_order(count, batch_size, seed, shuffle, drop_last, rank, world_size, is_split)
         check_names(windows, with_age)
@@ -277,7 +277,7 @@ class Loader(BatchSource):
         named = normalize.normalization if isinstance(normalize, Normalizer) else normalize
         check_order(transforms, named or (), groups)
         where = _device.find_device(device)
-        windows, rows = _samples.find_streams(
+        windows, rows = _inputs.find_streams(
             store,
             chosen,
             windows,
@@ -285,8 +285,8 @@ class Loader(BatchSource):
             with_age,
             _windows.default_tolerances(tuple(streams), options),
         )
-        samples = Samples(windows, {}, found, table, identity, whole)
-        wanted = Wanted(windows, groups, with_age, order, reuse_buffers)
+        samples = PlanInputs(windows, {}, found, table, identity, whole)
+        wanted = BatchOptions(windows, groups, with_age, order, reuse_buffers)
         summary = examine(windows, rows, found, table, not _is_quiet, not _is_quiet and rank == 0)
         counters = Counters(config.check_text("name", name) or Path(store.path).absolute().name)
         engine = make_engine(samples, rows, wanted, budget, where, counters)
@@ -355,7 +355,7 @@ class Loader(BatchSource):
         Example:
             >>> loader.spec().save("policy_spec.json")
         """
-        return make_spec(self._own, training_only)
+        return make_policy_spec(self._own, training_only)
 
     @property
     def _own(self) -> Contents:

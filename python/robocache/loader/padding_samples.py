@@ -13,9 +13,9 @@ import torch
 from numpy.typing import NDArray
 
 from robocache.loader.memory.file_rows import FileRows
-from robocache.loader.memory.residency import ResidentStream
+from robocache.loader.memory.resident_streams import ResidentStream
 from robocache.loader.plan import BatchPlan, WindowData, WindowOutput
-from robocache.loader.samples import window_data
+from robocache.loader.plan_inputs import window_data
 from robocache.loader.sampling.sampler import Order
 from robocache.loader.window_spec import TYPE_NAMES, WindowSpec, reads_arrivals
 from robocache.loader.windows import SLERPS

@@ -13,7 +13,7 @@ import torch
 from robocache.align import options as _options
 from robocache.core import dtypes
 from robocache.core.names import Method, Outside
-from robocache.loader.scales import spread
+from robocache.loader.stream_normalization import spread
 from robocache.loader.window_spec import TORCH_DTYPES, TYPE_NAMES, Layout, WindowSpec
 from robocache.normalization.formulas import Normalization
 from robocache.store.stream_info import MAX_COLORS, StreamInfo, is_image

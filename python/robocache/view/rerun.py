@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from robocache.doctor.data import EpisodeData
+from robocache.doctor.episode_data import EpisodeData
 from robocache.doctor.finding import Series
 from robocache.readers.recording import require
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from robocache.doctor.data import EpisodeData
+from robocache.doctor.episode_data import EpisodeData
 from robocache.doctor.finding import Series
 
 MOST_ROWS = 10_000  # that decide how much a channel varies

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from robocache.doctor.data import EpisodeData
+from robocache.doctor.episode_data import EpisodeData
 from robocache.doctor.finding import Finding, Floats, Series, Times, hertz, period_ns
 from robocache.doctor.times import gap_rows
 from robocache.view.figures import (

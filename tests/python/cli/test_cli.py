@@ -163,7 +163,7 @@ def test_no_memory(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     def load(*_: object) -> None:
         raise MemoryError("Unable to allocate 7 TiB")
 
-    monkeypatch.setattr("robocache.doctor.data._StoredEpisode.load", load)
+    monkeypatch.setattr("robocache.doctor.episode_data._StoredEpisode.load", load)
     result = run("info", write_store(tmp_path / "s"))
     expected = "robocache: not enough memory: Unable to allocate 7 TiB\n"
     assert (result.code, result.err) == (2, expected)

@@ -15,7 +15,7 @@ from conversions import content, files, robocache, spoil, write_recording
 
 import robocache as rc
 from robocache.conversion import run as conversion
-from robocache.conversion import work
+from robocache.conversion import worker
 from robocache.readers import RecordingError
 from robocache.readers.tables.npz import Npz
 from robocache.store import source_state as recorded
@@ -168,8 +168,8 @@ def test_no_memory_for_a_recording(
     if where == "reading":
         monkeypatch.setattr(Npz, "read", without_memory_for("r3.npz", Npz.read))
     elif where == "listing":
-        opening = without_memory_for("r3.npz", work.open_recording)
-        monkeypatch.setattr(work, "open_recording", opening)
+        opening = without_memory_for("r3.npz", worker.open_recording)
+        monkeypatch.setattr(worker, "open_recording", opening)
     else:
         monkeypatch.setattr(ShardWriter, "_note", without_memory_for("", ShardWriter._note))
     report = rc.convert(recordings, tmp_path / "s")

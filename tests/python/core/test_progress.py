@@ -17,9 +17,9 @@ import pytest
 import torch
 
 import robocache as rc
-from robocache.conversion import room
+from robocache.conversion import disk_space
 from robocache.core.progress import progress_bar
-from robocache.loader.memory import residency
+from robocache.loader.memory import resident_streams
 
 EPISODES = 3
 
@@ -253,7 +253,7 @@ def test_images_that_the_disk_has_no_room_for(
     lerobot: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     usage = namedtuple("usage", "free")
-    monkeypatch.setattr(room.shutil, "disk_usage", lambda path: usage(1000))
+    monkeypatch.setattr(disk_space.shutil, "disk_usage", lambda path: usage(1000))
     rc.convert(lerobot, tmp_path / "store")
     assert messages(caplog) == [
         (
@@ -278,7 +278,7 @@ def test_the_command_says_how_large_images_get(lerobot: Path, tmp_path: Path) ->
 def test_what_a_loader_is_about_to_load(
     pictures: rc.EpisodeStore, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(residency, "free_bytes", lambda device: 4_000_000_000)
+    monkeypatch.setattr(resident_streams, "free_bytes", lambda device: 4_000_000_000)
     with caplog.at_level(logging.INFO, "robocache"):
         rc.Loader(pictures, 2, {"joints": [0.0]}, device="cpu")
         rc.Loader(pictures, 2, device="cpu")
@@ -298,6 +298,6 @@ def test_what_a_loader_is_about_to_load(
     ((level, text),) = messages(caplog)
     assert level == logging.INFO and "images" not in text, "they stay in their files"
     caplog.clear()
-    monkeypatch.setattr(residency, "free_bytes", lambda device: 130_000)
+    monkeypatch.setattr(resident_streams, "free_bytes", lambda device: 130_000)
     rc.Loader(pictures, 2, device=torch.device("cpu"))
     assert [level for level, _ in messages(caplog)] == [logging.WARNING]

@@ -228,7 +228,7 @@ def test_demo_names_a_wrong_argument(
 
 def test_the_store_gives_the_recording_back(recording: Any, tmp_path: Path) -> None:
     """The same bits, so that the demo shows what it showed without a store."""
-    storing = importlib.import_module("robocache.demo.storing")
+    storing = importlib.import_module("robocache.demo.stores")
     made = recording.make_recording(np.random.default_rng(0))
     for _ in range(2):  # the second run takes the place of the first
         path = storing.write_store(made, tmp_path)
@@ -245,7 +245,9 @@ def test_the_store_gives_the_recording_back(recording: Any, tmp_path: Path) -> N
 
 @pytest.fixture(scope="module")
 def take() -> Any:
-    return importlib.import_module("robocache.demo.takes").make_take(np.random.default_rng(4))
+    return importlib.import_module("robocache.demo.demonstrations").make_take(
+        np.random.default_rng(4)
+    )
 
 
 def test_a_take_has_four_clocks(recording: Any, take: Any) -> None:
@@ -278,7 +280,7 @@ def test_the_camera_sees_block_and_hand(take: Any) -> None:
 
 def test_a_cut_takes_rows_away(take: Any) -> None:
     begin, end = take.force.times[[1000, 1200]].tolist()
-    rest = importlib.import_module("robocache.demo.takes").cut(take.force, begin, end)
+    rest = importlib.import_module("robocache.demo.demonstrations").cut(take.force, begin, end)
     assert len(rest.times) == len(rest.values) == len(rest.received) == 3800
     assert not ((rest.times >= begin) & (rest.times < end)).any()
 
@@ -288,7 +290,7 @@ def test_the_demo_leaves_a_store_of_others_alone(recording: Any, tmp_path: Path)
     with rc.StoreWriter(path) as writer, writer.episode(source="mine") as episode:
         episode.add("a", [0], [[1.0]])
     with pytest.raises(ValueError, match="expected the store of an earlier demo, got another one"):
-        importlib.import_module("robocache.demo.storing").write_store(
+        importlib.import_module("robocache.demo.stores").write_store(
             recording.make_recording(np.random.default_rng(0)), tmp_path
         )
     assert rc.EpisodeStore(path)[0].source == "mine"

@@ -19,7 +19,7 @@ from robocache.doctor.episodes import (
     short_episodes,
 )
 from robocache.doctor.finding import duration
-from robocache.doctor.still import never_moves
+from robocache.doctor.motion import never_moves
 from robocache.doctor.times import TIME_CHECKS
 from robocache.doctor.values import VALUE_CHECKS
 from robocache.readers import StreamMetadata

@@ -17,7 +17,7 @@ import robocache as rc
 from robocache.cli import main
 from robocache.cli.replay import print_replay
 from robocache.demo.recording import make_recording
-from robocache.demo.storing import write_store as write_demo
+from robocache.demo.stores import write_store as write_demo
 from robocache.live import aligner as live
 from robocache.live.replay import Quantiles
 

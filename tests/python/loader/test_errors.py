@@ -12,7 +12,7 @@ import torch
 from loader_stores import MS, write_store
 
 import robocache as rc
-from robocache.loader.memory import residency
+from robocache.loader.memory import resident_streams
 
 
 @pytest.fixture(scope="module")
@@ -342,7 +342,7 @@ def no_loading(monkeypatch: pytest.MonkeyPatch) -> None:
     def load(*arguments: Any) -> None:
         raise LoadingError
 
-    monkeypatch.setattr(residency, "load", load)
+    monkeypatch.setattr(resident_streams, "load", load)
 
 
 @pytest.mark.usefixtures("no_loading")
@@ -479,7 +479,7 @@ def test_a_stream_named_like_a_mask_or_an_age(tmp_path: Path) -> None:
 
 
 def test_a_store_that_does_not_fit(store: rc.EpisodeStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(residency, "free_bytes", lambda device: 1000)
+    monkeypatch.setattr(resident_streams, "free_bytes", lambda device: 1000)
     with pytest.raises(
         torch.OutOfMemoryError,
         match=r"^store: expected streams within the 1000 bytes of memory that are free on cpu, got "

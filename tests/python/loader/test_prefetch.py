@@ -17,7 +17,7 @@ from support import assert_same_batch
 
 import robocache as rc
 from robocache.loader.memory import deferred_cuda as finalizers
-from robocache.loader.memory import disk as disk_module
+from robocache.loader.memory import disk_windows
 from robocache.loader.memory.tiers import PREFETCH_DEPTH
 
 OFFSETS = {
@@ -73,7 +73,7 @@ def make(store: rc.EpisodeStore, monkeypatch: pytest.MonkeyPatch) -> Make:
     monkeypatch.setattr(torch.cuda, "current_stream", lambda index: user)
     monkeypatch.setattr(torch.cuda, "stream", lambda stream: contextlib.nullcontext())
     plain = torch.empty
-    monkeypatch.setattr(disk_module, "pinned_empty", lambda count: plain(count, dtype=torch.uint8))
+    monkeypatch.setattr(disk_windows, "pinned_empty", lambda count: plain(count, dtype=torch.uint8))
 
     def make(far: tuple[str, ...] = FAR, **others: Any) -> rc.Loader:
         def place(wanted: Any, *rest: Any) -> dict[str, str]:
@@ -157,7 +157,7 @@ def test_what_fails_in_the_worker_reaches_the_user_and_is_tried_anew(
 
     plan.next = fail  # type: ignore[method-assign]
     assert loader._ahead is not None
-    for coming in loader._ahead._coming:
+    for coming in loader._ahead._in_flight:
         assert coming.on_cpu is None or coming.on_cpu.result() is None
     fails.set()
     for _ in range(PREFETCH_DEPTH):  # those that were begun before are whole
@@ -193,7 +193,7 @@ def test_waits_for_the_disk_are_counted(make: Make, monkeypatch: pytest.MonkeyPa
     assert first.waits == 1
     assert 0 < first.waited_s < 60
     assert loader._ahead is not None
-    for coming in loader._ahead._coming:
+    for coming in loader._ahead._in_flight:
         if coming.on_cpu is not None:
             coming.on_cpu.result()
     loader.next()
@@ -242,13 +242,13 @@ def test_a_loader_that_is_collected_in_its_own_thread(make: Make) -> None:
         gc.collect()
         real(*arguments)
 
-    for coming in loader._ahead._coming:
+    for coming in loader._ahead._in_flight:
         assert coming.on_cpu is None or coming.on_cpu.result() is None
     plan.next = collect  # type: ignore[method-assign]
     batch = weakref.ref(loader.next()["pose"])
     ahead, own = weakref.ref(loader._ahead), loader._disk._worker._threads
     threads = list(own)
-    held = weakref.ref(loader._ahead._coming[-1].batch["pose"])
+    held = weakref.ref(loader._ahead._in_flight[-1].batch["pose"])
     gc.disable()
     try:
         loader.itself = loader  # type: ignore[attr-defined]
@@ -271,7 +271,7 @@ def test_memory_and_threads_go_with_the_loader(make: Make) -> None:
     batch = loader.next()
     disk, ahead = loader._disk, loader._ahead
     assert disk is not None and ahead is not None
-    coming = ahead._coming[0].batch["pose"]
+    coming = ahead._in_flight[0].batch["pose"]
     held = [weakref.ref(x) for x in (loader, ahead, disk, disk._plan, coming)]
     threads = list(disk._worker._threads)
     gc.disable()  # nothing may hang on a cycle

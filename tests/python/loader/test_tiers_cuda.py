@@ -15,7 +15,7 @@ from support import assert_same_batch, needs_gpu
 
 import robocache as rc
 from robocache.loader.memory import deferred_cuda as finalizers
-from robocache.loader.memory import disk, residency
+from robocache.loader.memory import disk_windows, resident_streams
 from robocache.loader.memory.pinned import pinned_bytes, pinned_empty
 from robocache.loader.memory.tiers import (
     PREFETCH_DEPTH,
@@ -144,8 +144,8 @@ def test_budgets_of_a_gpu_hold(
         pinned.append(pinned_bytes(size))
         return pinned_empty(size)
 
-    monkeypatch.setattr(residency, "pinned_empty", count)
-    monkeypatch.setattr(disk, "pinned_empty", count)
+    monkeypatch.setattr(resident_streams, "pinned_empty", count)
+    monkeypatch.setattr(disk_windows, "pinned_empty", count)
     gc.collect()
     cuda.empty_cache()
     before = cuda.memory_allocated()

@@ -9,7 +9,7 @@ import pytest
 from conversions import robocache
 
 import robocache as rc
-from robocache.doctor.data import open_data
+from robocache.doctor.episode_data import open_data
 from robocache.doctor.finding import Series
 from robocache.readers import ReadOptions, StreamMetadata
 from robocache.view.selection import EpisodePart, cut, most_varying, moves

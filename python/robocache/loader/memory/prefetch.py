@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 
 from robocache.loader.memory.deferred_cuda import defer_until_cuda_allowed, run_deferred
-from robocache.loader.memory.disk import DiskWindows, Slot
+from robocache.loader.memory.disk_windows import DiskWindows, Slot
 from robocache.loader.memory.tiers import PREFETCH_DEPTH
 from robocache.loader.outputs import Batch, Outputs
 from robocache.loader.plan import BatchPlan

@@ -158,7 +158,7 @@ class Batches(NamedTuple):
         return self.text(1 if self.kept else 1 + BATCHES_HELD_BY_USER)
 
 
-class Wanted(NamedTuple):
+class BatchOptions(NamedTuple):
     """What is wanted of batches."""
 
     windows: Sequence[WindowSpec]
@@ -169,7 +169,7 @@ class Wanted(NamedTuple):
 
 
 def place(
-    wanted: Wanted,
+    wanted: BatchOptions,
     rows: Mapping[str, FileRows],
     tables: Sequence[int],
     limits: Mapping[Tier, int] | None,

@@ -30,7 +30,7 @@ class _File:
         return shared > 0 and 2 * shared >= min(self.last - self.first, other.last - other.first)
 
 
-def propose_takes(destination: Path, paths: Sequence[str], options: ReadOptions) -> list[str]:
+def propose_one_episode(destination: Path, paths: Sequence[str], options: ReadOptions) -> list[str]:
     """Messages that propose one episode for converted files of a folder that overlap in time.
 
     Files with the same streams are takes of their own where their clocks begin anew, as those of a

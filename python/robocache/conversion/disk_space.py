@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from robocache.conversion.work import Listing, source_of
+from robocache.conversion.worker import Listing, source_of
 from robocache.core.display import byte_count
 
 log = logging.getLogger(__name__)

@@ -15,10 +15,10 @@ from torch import Tensor
 from robocache.loader.device import on_device
 from robocache.loader.memory.deferred_cuda import make_worker
 from robocache.loader.memory.pinned import pinned_empty
-from robocache.loader.memory.tiers import PREFETCH_DEPTH, Wanted, slot_bytes
+from robocache.loader.memory.tiers import PREFETCH_DEPTH, BatchOptions, slot_bytes
 from robocache.loader.outputs import AGE, PAD, Batch, Outputs
 from robocache.loader.plan import BatchPlan
-from robocache.loader.samples import Samples, make_plan
+from robocache.loader.plan_inputs import PlanInputs, make_plan
 from robocache.loader.sampling.sampler_state import SamplerState
 
 
@@ -45,7 +45,7 @@ class DiskWindows:
         keys: Of what they are in a batch.
     """
 
-    def __init__(self, plan: BatchPlan, wanted: Wanted) -> None:
+    def __init__(self, plan: BatchPlan, wanted: BatchOptions) -> None:
         cpu = torch.device("cpu")
         windows, groups, with_age, order, _ = wanted
         self._plan = plan
@@ -105,7 +105,7 @@ class DiskWindows:
             batch[key].copy_(made[key])
 
 
-def disk_windows(samples: Samples, wanted: Wanted, device: torch.device) -> DiskWindows:
+def disk_windows(samples: PlanInputs, wanted: BatchOptions, device: torch.device) -> DiskWindows:
     """What the plan of a loader on a GPU does not make.
 
     Args:

@@ -13,7 +13,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
-from robocache.demo.aligning import MS, Aligned
+from robocache.demo.alignment import MS, Aligned
 from robocache.demo.recording import Floats, Recording, Times
 
 # Okabe and Ito's colors, told apart by color-blind eyes, the light ones left out.

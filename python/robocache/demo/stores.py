@@ -10,7 +10,7 @@ import numpy as np
 
 import robocache as rc
 from robocache.core.names import Method
-from robocache.demo.aligning import PLANS
+from robocache.demo.alignment import PLANS
 from robocache.demo.recording import Recording, Stream
 
 SOURCE = "robocache demo"

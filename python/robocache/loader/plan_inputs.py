@@ -15,9 +15,9 @@ from torch import Tensor
 from robocache.core import dtypes
 from robocache.core.display import byte_count
 from robocache.loader.device import on_device
-from robocache.loader.memory import residency, row_checks
+from robocache.loader.memory import resident_streams, row_checks
 from robocache.loader.memory.file_rows import FileRows, find_rows
-from robocache.loader.memory.residency import ResidentStream
+from robocache.loader.memory.resident_streams import ResidentStream
 from robocache.loader.memory.tiers import Tier, own_tier
 from robocache.loader.plan import BatchPlan, WindowData
 from robocache.loader.sampling import anchors as _anchors
@@ -29,7 +29,7 @@ from robocache.store.stream_info import is_image
 log = logging.getLogger(__name__)
 
 
-class Samples(NamedTuple):
+class PlanInputs(NamedTuple):
     """What batches are made of. E episodes, A anchors."""
 
     windows: Sequence[WindowSpec]
@@ -65,7 +65,7 @@ class Samples(NamedTuple):
 
 
 def samples_fingerprint(anchors: NDArray[Any], episodes: NDArray[np.int64], identity: bytes) -> int:
-    """63 bits that tell samples from others; arguments are as in :class:`Samples`."""
+    """63 bits that tell samples from others; arguments are as in :class:`PlanInputs`."""
     anchors = np.ascontiguousarray(anchors).view(np.int64)
     return fingerprint(anchors.data, np.ascontiguousarray(episodes).data, identity)
 
@@ -155,7 +155,7 @@ def find_streams(
 
 
 def load_streams(
-    samples: Samples,
+    samples: PlanInputs,
     found: Mapping[str, FileRows],
     placed: Mapping[str, Tier],
     with_age: bool,
@@ -190,7 +190,7 @@ def load_streams(
             wanted[values][key] = wanted[values].get(key, 0) + rows.value_bytes
     wanted[device]["anchors"] = samples.anchors.nbytes
     for where, of_streams in wanted.items():
-        residency.check_room(of_streams, where)
+        resident_streams.check_room(of_streams, where)
         image_bytes = sum(
             rows.value_bytes
             for key, rows in found.items()
@@ -202,7 +202,7 @@ def load_streams(
     order = sorted(found, key=lambda key: placed[key] != "gpu")
     with on_device(device):
         return {
-            key: residency.load(found[key], device, placed[key], *needs[key], is_bounded)
+            key: resident_streams.load(found[key], device, placed[key], *needs[key], is_bounded)
             for key in order
         }
 
@@ -211,7 +211,7 @@ def _log_size(total: int, image_bytes: int, device: torch.device, is_bounded: bo
     """Logs the bytes about to be loaded: a warning where images take half of the free memory."""
     if not total:
         return
-    free = residency.free_bytes(device)
+    free = resident_streams.free_bytes(device)
     is_much = free is not None and image_bytes > free / 2
     hint = ""
     if image_bytes and not is_bounded:
@@ -240,7 +240,7 @@ def identity(store: EpisodeStore) -> bytes:
     return "".join(shard.crc32 for shard in store._shards).encode()
 
 
-def make_plan(samples: Samples, order: Order, device: torch.device) -> BatchPlan:
+def make_plan(samples: PlanInputs, order: Order, device: torch.device) -> BatchPlan:
     """A plan of samples on a device."""
     anchors = np.ascontiguousarray(samples.anchors).view(np.int64).reshape(-1, 2)
     with on_device(device):

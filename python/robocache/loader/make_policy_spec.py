@@ -21,7 +21,7 @@ from robocache.store.library import check_policy_spec
 _SECOND = 1_000_000_000
 
 
-def make_spec(contents: Contents, training_only: Sequence[Callable[..., Any]]) -> PolicySpec:
+def make_policy_spec(contents: Contents, training_only: Sequence[Callable[..., Any]]) -> PolicySpec:
     """The policy spec of a loader, as :meth:`Loader.spec` describes it.
 
     Raises:

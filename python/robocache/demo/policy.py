@@ -1,10 +1,10 @@
 """The demo's end: from recordings to a policy, and the policy on the robot.
 
-Takes of a robot (takes.py) become a store. A small policy learns from windows of it: what it sees
-is causal, what it answers are commands relative to the joints as they are, both normalized. What
-its batches were made by goes into a policy spec, and by that alone the robot makes the same windows
-of rows as they arrive: the takes it never saw are replayed through the LiveAligner, and compared
-with the loader bit by bit. In one of them the force sensor is silent for a while.
+Demonstrations of a robot (demonstrations.py) become a store. A small policy learns from windows of
+it: observations are causal, actions are commands relative to the current joints, and both are
+normalized. The loader writes a policy spec, from which alone the robot makes the same windows of
+rows as they arrive: held-out demonstrations are replayed through the LiveAligner and compared with
+the loader bit by bit. In one of them the force sensor is silent for a while.
 """
 
 import contextlib
@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 import robocache as rc
+from robocache.demo.demonstrations import CAMERA_SIZE, SECONDS, Take, cut, make_take
 from robocache.demo.recording import Floats, Times
 from robocache.demo.report import print_table
-from robocache.demo.storing import write_episodes
-from robocache.demo.takes import CAMERA_SIZE, SECONDS, Take, cut, make_take
+from robocache.demo.stores import write_episodes
 
 TAKES = 12  # to learn from; two more are the robot's
 HELD, CUT = TAKES, TAKES + 1  # the episodes that it never saw: a whole one, and one with a cut

@@ -8,8 +8,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-from robocache.demo.drawing import BLUE, GRAY, GREEN, ORANGE, RED, SHADE
-from robocache.demo.loop import CUT, WINDOWS, Result
+from robocache.demo.alignment_plot import BLUE, GRAY, GREEN, ORANGE, RED, SHADE
+from robocache.demo.policy import CUT, WINDOWS, Result
 
 _AXIS = 2  # of force: out of the fingers
 _JOINTS = {0: ("J1", BLUE), 3: ("J4", ORANGE), 5: ("J6", GREEN)}
