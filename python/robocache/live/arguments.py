@@ -1,4 +1,4 @@
-"""What users give a LiveAligner, as the library takes it."""
+"""Converts a LiveAligner's arguments for the library."""
 
 from __future__ import annotations
 

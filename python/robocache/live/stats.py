@@ -1,4 +1,4 @@
-"""What a LiveAligner counts."""
+"""Counters of a LiveAligner."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class LiveStats:
-    """What a stream has gone through since the aligner was made.
+    """Counters of a stream since the construction of the aligner.
 
     Every row that was pushed is in the ring, held, or counted as too late, future, outdated or
     forgotten.

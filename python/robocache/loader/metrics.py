@@ -1,4 +1,4 @@
-"""What this process has called: counts of operations, by backend, and of loaders."""
+"""Counters of this process: operations by backend, and loaders."""
 
 from __future__ import annotations
 

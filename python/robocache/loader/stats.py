@@ -1,4 +1,4 @@
-"""What loaders say of themselves: counters, and what is read off them."""
+"""Counters of loaders, and statistics derived from them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LATEST = 1000  # waits that quantiles are of
 
 @dataclass(frozen=True)
 class LoaderStats:
-    """What a loader has made so far, and what it holds; or several together.
+    """Counters of a loader's batches and the bytes it holds; or of several loaders.
 
     Tiers are ``"gpu"``, ``"pinned"`` (host memory that a GPU reads), ``"ram"`` and ``"disk"``.
     """
@@ -53,13 +53,13 @@ class LoaderStats:
 
 
 class Counters:
-    """What a loader counts as it goes. Whoever hands out batches adds to it."""
+    """Mutable counters of a loader, updated with every batch."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.batches = self.samples = self.gathered = 0
         self.sample_bytes = 0
-        """Of a batch, for each sample."""
+        """Bytes of a batch, per sample."""
         self.sample_reads: Mapping[str, int] = {}
         """Bytes of rows that a sample is made of, by tier."""
         self.resident: Mapping[str, int] = {}
@@ -158,7 +158,7 @@ def _sweep() -> None:
 
 
 def _sum(a: LoaderStats, b: LoaderStats) -> LoaderStats:
-    """Of all but quantiles."""
+    """Adds all counters except quantiles."""
     return LoaderStats(
         batches=a.batches + b.batches,
         samples=a.samples + b.samples,

@@ -164,7 +164,7 @@ class Collector:
 
     @property
     def held_bytes(self) -> int:
-        """What the rows that are held back amount to."""
+        """Bytes of the rows that are held back."""
         return len(self._stamps) * self.row_bytes
 
     @property
@@ -364,7 +364,7 @@ class Arrivals:
         return self.held_bytes > HELD_BYTES
 
     def overflow(self) -> Iterator[Rows]:
-        """What is to be handed on for the rest to stay within `HELD_BYTES`."""
+        """Rows to pass on so that the rest stays within `HELD_BYTES`."""
         while self.is_full:
             largest = max(self._collectors.values(), key=lambda c: c.held_bytes)
             before = largest.held_bytes

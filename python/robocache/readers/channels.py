@@ -17,7 +17,7 @@ class Group:
     """Numbers of one level of a message that make one stream."""
 
     name: str
-    """Of the stream below the level; empty for the level itself."""
+    """Name of the stream below the level; empty for the level itself."""
     fields: tuple[str, ...]
     dtype: np.dtype[Any]
 

@@ -88,7 +88,7 @@ class ReplayBuffer(Recording):
             self.notes[f"groups within data left out ({name})"] = 1
         self._arrays: dict[str, _Blocks] = {}
         self.dtypes: dict[str, np.dtype[Any]] = {}
-        """Those of the arrays; of the streams they differ for images of floats."""
+        """Dtypes of the arrays; those of the streams differ for images of floats."""
         for name in self.options.select(names):
             array = group["data"][name]
             if not is_storable(array.dtype):

@@ -1,4 +1,4 @@
-"""What HDF5 files may not do: name other files, and state sizes that no stored bytes account for.
+"""Refuses HDF5 files that name other files, or state sizes without stored bytes for them.
 
 HDF5 follows external links, external storage and virtual sources to any file of the machine; its
 deflate filter lets a chunk grow to any size. Filters that are plugins are loaded from the folders

@@ -1,4 +1,4 @@
-"""What a reader of recordings is: the protocol, its options, its errors.
+"""The protocol of readers of recordings, its options and its errors.
 
 A *recording* is a file or folder that robots or people made. It has *episodes*, and an episode has
 *streams*: rows of values, each with its time. A reader hands out an episode as chunks of rows
@@ -49,7 +49,7 @@ class MissingLibrary(ImportError):  # noqa: N818 (it says what is missing)
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """What the user decides about reading.
+    """The user's options for reading.
 
     Raises:
         ValueError: For an option out of its range, ``name: expected X, got Y``.
@@ -66,7 +66,7 @@ class ReadOptions:
     topics: tuple[str, ...] | None = None
     """Streams or topics to read, as :mod:`robocache.core.matching` names them; None: all."""
     stamp: Literal["header", "received"] = "header"
-    """What the time of a message is: the stamp in its header, or when it was received."""
+    """The time of a message: the stamp in its header, or its time of receipt."""
     time_column: str | None = None
     """The column of times in a table; None: found by its name."""
     time_unit: Literal["ns", "us", "ms", "s"] | None = None
@@ -91,7 +91,7 @@ class ReadOptions:
                 raise ValueError(f"{name}: expected one of {words}, got {value!r}")
 
     def select(self, names: Iterable[str]) -> list[str]:
-        """Those of `names` that `topics` asks for, in their order.
+        """Selects the `names` that `topics` matches, in their order.
 
         Raises:
             RecordingError: For a pattern of `topics` that names none.
@@ -111,10 +111,10 @@ class ReadOptions:
 
 @dataclass(frozen=True)
 class StreamMetadata:
-    """What a recording says of a stream; None where it says nothing."""
+    """Metadata of a stream in a recording; None if the recording has none."""
 
     method: Method | None = None
-    """What alignment should use by default."""
+    """The default method of alignment."""
     units: str | None = None
     channels: tuple[str, ...] | None = None
     """A name for each number of a row."""
@@ -160,7 +160,7 @@ class EpisodeReader(Protocol):
 
     @property
     def task(self) -> str | None:
-        """What the robot was to do, in words."""
+        """The task of the robot, in words."""
 
     @property
     def subsets(self) -> tuple[str, ...]:
@@ -181,7 +181,7 @@ class Recording(ABC):
     """An opened recording; a context manager that closes it."""
 
     format: str
-    """Of the reader that opened it, such as ``"LeRobot"``."""
+    """Format of the reader that opened it, such as ``"LeRobot"``."""
 
     def __init__(self, path: Path, options: ReadOptions) -> None:
         self.path = path
@@ -189,7 +189,7 @@ class Recording(ABC):
         self.streams: dict[str, StreamMetadata] = {}
         """Metadata of the streams, as far as it is known; reading an episode may add some."""
         self.notes: Counter[str] = Counter()
-        """What is left out or changed, in words that end before the number, and how often.
+        """Notes on what is left out or changed, in words that end before the number, with counts.
 
         Opening and reading count here: ``notes["rows out of order, sorted by time"] += 12``.
         """
@@ -284,7 +284,7 @@ class Reader:
     extra: str
     """The extra that brings its library, a key of :data:`robocache.core.extras.EXTRAS`."""
     expects: str
-    """What makes a file or folder one of these, for messages: ``a folder with meta/info.json``."""
+    """A description of the format, for messages: ``a folder with meta/info.json``."""
     recognizes: Callable[[Path], bool]
     """By content, without a library; may raise OSError."""
     opens: Callable[[Path, ReadOptions], Recording]
@@ -307,7 +307,7 @@ class Reader:
 
 
 _imported: dict[str, Any] = {}
-"""What `require` imported: asked for with every column, where the import system takes a while."""
+"""Modules that `require` imported: it is called for every column, and imports take long."""
 
 
 def require(module: str, what: str, extra: str, doing: str = "reading") -> Any:
@@ -419,7 +419,7 @@ def is_storable(dtype: np.dtype[Any]) -> bool:
 
 
 def native(values: NDArray[Any]) -> NDArray[Any]:
-    """The same values in this machine's order of bytes."""
+    """Converts values to this machine's byte order."""
     return values.astype(values.dtype.newbyteorder("="), copy=False)
 
 
@@ -481,7 +481,7 @@ def shortened(value: object) -> str:
 
 
 def parse_json(path: Path, text: str | bytes) -> Any:
-    """What a JSON text of a file holds.
+    """Parses the JSON text of a file.
 
     Raises:
         RecordingError: For an object that has two entries of one name.
@@ -561,7 +561,7 @@ def hub_hint(source: object) -> str:
 
 
 def describe(path: Path) -> str:
-    """What a path is, for messages: ``a folder with a, b``, ``a file that begins with ...``."""
+    """Describes a path for messages: ``a folder with a, b``, ``a file that begins with ...``."""
     pointer = _find_pointer(path)
     if pointer is not None:
         where = "" if pointer == path else f"a folder with {pointer.relative_to(path)}, "

@@ -152,7 +152,7 @@ class _Together(Recording):
             self.notes.update(recording.notes - before)
 
     def image_bytes(self) -> int | None:
-        """Those of all recordings, as far as they are known."""
+        """Image bytes of all recordings, if all of them are known."""
         sizes = [part.recording.image_bytes() for part in self._parts]
         return None if None in sizes else sum(size or 0 for size in sizes)
 

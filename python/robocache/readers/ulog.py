@@ -63,7 +63,7 @@ _AROUND = 15
 
 @dataclass
 class Contents:
-    """What a pass over the heads of a log's records tells."""
+    """The result of a pass over the headers of a log's records."""
 
     topics: dict[int, tuple[str, int]] = field(default_factory=dict)
     """Message id: topic and instance."""
@@ -309,7 +309,7 @@ class UlogRecording(Recording):
             return self._ulog(str(self.path), names)
 
     def _note_log(self, log: Any) -> None:
-        """What concerns the log and not a topic."""
+        """Notes on the log as a whole."""
         if log.dropouts:
             total = sum(int(dropout.duration) for dropout in log.dropouts)
             self.notes[f"dropouts of the logger ({total} ms in all), left as gaps"] += len(
@@ -424,7 +424,7 @@ def _is_stamped_once(stamps: NDArray[np.uint64]) -> bool:
 
 
 def stream_name(topic: str, instance: int) -> str:
-    """What an instance of a topic is called: the first by the topic's own name."""
+    """The stream name of a topic's instance: the first has the topic's own name."""
     return topic if instance == 0 else f"{topic}.{instance}"
 
 

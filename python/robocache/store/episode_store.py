@@ -184,9 +184,9 @@ class EpisodeStore(Sequence[Episode]):
         rows = [self._store.count_rows(i) for i in range(len(manifest.streams))]
         streams = stream_infos(manifest, rows)
         self.streams = StreamTable(streams)
-        """What is known of each stream, by name."""
+        """Metadata of each stream, by name."""
         self.tasks: tuple[str, ...] = manifest.tasks
-        """What robots were to do in its episodes."""
+        """Tasks of its episodes, in words."""
         self.subsets: tuple[str, ...] = manifest.subsets
         """The names of its parts: "train", "val"."""
         numbers = {name: number for number, name in enumerate(streams)}
@@ -267,7 +267,7 @@ class EpisodeStore(Sequence[Episode]):
     def __getitem__(self, index: slice) -> Episodes: ...
 
     def __getitem__(self, index: int | slice) -> Episode | Episodes:
-        """The same as `episodes[index]`."""
+        """Returns `episodes[index]`."""
         return self.episodes[index]
 
     def __iter__(self) -> Iterator[Episode]:

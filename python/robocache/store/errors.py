@@ -1,4 +1,4 @@
-"""What a store raises."""
+"""Errors of the store."""
 
 from __future__ import annotations
 

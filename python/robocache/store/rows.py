@@ -79,7 +79,7 @@ class StreamRows:
 
 
 def unknown_stream(streams: Mapping[str, StreamInfo], name: object) -> KeyError:
-    """What is raised for a stream that a store does not have."""
+    """The error for a stream that a store does not have."""
     return KeyError(f"expected a stream of the store ({', '.join(streams)}), got {name!r}")
 
 
@@ -113,7 +113,7 @@ def rows_of(store: OpenStore, place: Rows, info: StreamInfo, dtype: Any = None) 
 
 
 def merged(places: Iterable[Rows], row_bytes: int) -> list[Rows]:
-    """The same places, neighbors in one file as one; places without rows are left out."""
+    """Merges adjacent places in one file; places without rows are left out."""
     found: list[Rows] = []
     for place in places:
         if place.rows == 0:
@@ -168,7 +168,7 @@ class Episode:
 
     @property
     def task(self) -> str | None:
-        """What the robot was to do."""
+        """The task of the robot, in words."""
         number = self._metadata.task
         return None if number < 0 else self._tables.tasks[number]
 
@@ -255,7 +255,7 @@ class Episode:
 
 @dataclass(frozen=True)
 class Tables:
-    """What episodes refer to by number."""
+    """Tables that episodes refer to by index."""
 
     tasks: tuple[str, ...]
     subsets: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""What recordings were like when they were converted, so that a later conversion sees changes.
+"""Size and modification time of each source at conversion, to detect later changes.
 
 A shard keeps it in the metadata of its header, which only this looks at: the state of one recording
 after the other, and how many of the shard's episodes are from it.
@@ -23,7 +23,7 @@ KEY = "recordings"
 
 
 class RecordingState(NamedTuple):
-    """Of a file, or of all files in a folder."""
+    """State of a file, or of all files in a folder."""
 
     bytes: int
     """Their size."""

@@ -43,7 +43,7 @@ class Kept:
 
 @dataclass(slots=True)
 class Memory:
-    """What some spools may hold in memory together, and what they do, in bytes."""
+    """The memory that several spools may use together, and its current use, in bytes."""
 
     limit: int
     held: int = 0
@@ -139,7 +139,7 @@ class Spool:
             self._file = -1
 
     def read(self, offset: int, size: int) -> bytes:
-        """What an extent stands for."""
+        """The bytes of an extent."""
         with naming(self._folder):
             data = os.pread(self._file, size, offset)
         if len(data) != size:

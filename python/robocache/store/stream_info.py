@@ -45,18 +45,18 @@ class StatisticsSummary(ShortRepr):
 
 @dataclass(frozen=True, repr=False)
 class StreamInfo(ShortRepr):
-    """What a store says of one of its streams."""
+    """Metadata of a stream of a store."""
 
     name: str
     """Its name."""
     type_name: str
     """The type of its elements as safetensors names it: "F32"."""
     shape: tuple[int, ...]
-    """Of one row: () for a number, (H, W, C) for an image."""
+    """Shape of one row: () for a number, (H, W, C) for an image."""
     method: MethodName | tuple[tuple[str, int], ...]
     """How alignment combines its rows by default: a method, or runs of channels with one each."""
     units: str | None
-    """Of its values."""
+    """Units of its values."""
     channels: tuple[str, ...] | None
     """A name for each element of a row."""
     rate: float | None
@@ -68,7 +68,7 @@ class StreamInfo(ShortRepr):
     rows: int
     """Rows in all episodes together."""
     statistics: StatisticsSummary | None
-    """Of its values, where they were computed."""
+    """Statistics of its values, if they were computed."""
 
     @property
     def dtype(self) -> np.dtype[Any]:

@@ -1,4 +1,4 @@
-"""What is known of a stream: its type and shape, and what recordings say about it."""
+"""Metadata of streams: type, shape, and metadata from recordings."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NAME = re.compile(r"[^\x00-\x1f]+")
 
 @dataclass(frozen=True)
 class StreamMetadata:
-    """What a recording or a user says about a stream; None: nothing.
+    """Metadata of a stream from a recording or a user; None if not stated.
 
     Attributes:
         method: How alignment should combine rows: a name, or a layout of (name, channels) pairs.
@@ -60,7 +60,7 @@ class StreamEntry:
 
     @property
     def elements(self) -> int:
-        """Of a row."""
+        """Elements of a row."""
         return math.prod(self.shape)
 
     @property

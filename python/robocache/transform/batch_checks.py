@@ -1,4 +1,4 @@
-"""What transforms of batches share: values, columns and masks of a batch, and checks of fields."""
+"""Shared by transforms of batches: values, columns and masks of a batch, and checks of fields."""
 
 from __future__ import annotations
 

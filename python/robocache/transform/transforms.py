@@ -40,10 +40,10 @@ Batch = dict[str, Any]
 
 
 class Transform(ABC):
-    """What all of them have."""
+    """The interface of all transforms."""
 
     type: ClassVar[str]
-    """What :meth:`to_dict` calls it."""
+    """Its name in :meth:`to_dict`."""
     step = -1
     """The step of the keys that it reads which is the anchor's, at offset 0."""
 
@@ -83,12 +83,12 @@ class Transform(ABC):
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
-        """What :func:`from_dict` makes this transform of: strings, numbers, lists and mappings."""
+        """The fields from which :func:`from_dict` constructs it, of JSON's types."""
 
     @classmethod
     @abstractmethod
     def field_names(cls) -> list[str]:
-        """Those of :meth:`to_dict`, without `type`."""
+        """Names of the fields of :meth:`to_dict`, without `type`."""
 
     @classmethod
     @abstractmethod
@@ -197,7 +197,7 @@ class _OfOneKey(Transform):
     def _inverse(self, x: Tensor, batch: Mapping[str, Any]) -> Tensor: ...
 
     def _masks(self, batch: Mapping[str, Any]) -> Batch:
-        """Those that change with the values."""
+        """Masks that change with the values."""
         return {}
 
 
@@ -414,7 +414,7 @@ class Normalize(Transform):
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """Those of the normalizer."""
+        """Keys of the normalizer."""
         return tuple(self.normalizer.normalization)
 
     def __call__(self, batch: Mapping[str, Any], generator: object = None) -> Batch:
@@ -435,7 +435,7 @@ class Normalize(Transform):
 
     @classmethod
     def field_names(cls) -> list[str]:
-        """Those of :meth:`to_dict`, without `type`."""
+        """Names of the fields of :meth:`to_dict`, without `type`."""
         return ["normalization"]
 
     @classmethod

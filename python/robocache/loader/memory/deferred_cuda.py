@@ -1,4 +1,4 @@
-"""What is done with CUDA when something goes, which may be at a time when CUDA must not be called.
+"""Defers CUDA calls of finalizers, which may run when CUDA must not be called.
 
 Python's garbage collector runs finalizers in whatever thread it happens to run in: in one that
 captures a graph, which such a call would break, or in a worker, which could wait for itself.

@@ -23,7 +23,7 @@ _SAMPLED_ROWS = 1 << 20
 
 @dataclass(frozen=True)
 class FileRows:
-    """The same rows where they are: in pieces of the store's files."""
+    """Rows in place: in pieces of the store's files."""
 
     info: StreamInfo
     offsets: NDArray[np.int64]  # [E+1]
@@ -46,11 +46,11 @@ class FileRows:
 
     @property
     def value_bytes(self) -> int:
-        """Of the values of all rows."""
+        """Bytes of the values of all rows."""
         return self.info.row_bytes * self.rows
 
     def side_bytes(self, with_times: bool, with_received: bool) -> tuple[int, ...]:
-        """Of each other tensor of a :class:`ResidentStream`, but for `begins`."""
+        """Bytes of each other tensor of a :class:`ResidentStream`, except `begins`."""
         times = with_times + (with_received and self.has_received)
         return (self.offsets.nbytes, *[8 * self.rows] * times, *[self.rows] * self.has_valid)
 
@@ -79,7 +79,7 @@ class FileRows:
         return found // size
 
     def times(self) -> NDArray[np.int64]:
-        """Of all rows, [N]."""
+        """Times of all rows, [N]."""
         return _joined((piece.times for piece in self.pieces), np.int64)
 
     def received(self) -> NDArray[np.int64]:

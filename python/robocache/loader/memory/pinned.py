@@ -21,7 +21,7 @@ _PAGE = 4096
 
 
 def pinned_bytes(count: int) -> int:
-    """What pinning takes: whole pages."""
+    """Bytes of pinned memory for a tensor: whole pages."""
     return max(-(-count // _PAGE), 1) * _PAGE
 
 

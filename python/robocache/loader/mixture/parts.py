@@ -30,7 +30,7 @@ class Stream(NamedTuple):
 
 
 class Part(NamedTuple):
-    """What a mixture takes over of a loader."""
+    """The data of a loader that a mixture uses."""
 
     name: str  # what errors call it
     windows: Mapping[str, WindowSpec]  # by the mixture's key

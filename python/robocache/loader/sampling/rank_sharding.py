@@ -14,7 +14,7 @@ from robocache.store.episode_store import EpisodeStore
 
 
 class RankShard(NamedTuple):
-    """What one rank holds."""
+    """The shard of one rank."""
 
     episodes: NDArray[np.int64]  # [E] their indices in the store
     anchors: NDArray[Any]  # [A] of anchors.ANCHOR, which count these episodes

@@ -74,7 +74,7 @@ class Order:
         return self.rolled(epoch, position + self.stride)
 
     def rolled(self, epoch: int, position: int) -> tuple[int, int]:
-        """The same position, or the next epoch's first where too few samples are left."""
+        """This position, or the next epoch's first if too few samples are left."""
         if self.samples - position < self.least:
             return epoch + 1, 0
         return epoch, position

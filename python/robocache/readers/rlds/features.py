@@ -1,4 +1,4 @@
-"""What a TFDS data set says of its features (features.json), as streams of an episode's steps."""
+"""Converts the features of a TFDS dataset (features.json) to streams of an episode's steps."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ class Step:
     """A feature of every step of an episode."""
 
     name: str
-    """Of the stream: the path below ``steps``."""
+    """Name of the stream: the path below ``steps``."""
     kind: Literal["tensor", "image", "text"]
     shape: tuple[int, ...] = ()
     dtype: np.dtype[Any] = _BYTE
     encoding: str = "none"
-    """Of a tensor: ``none``, or ``bytes`` or ``zlib``, whose every step is a byte string."""
+    """Encoding of a tensor: ``none``, or ``bytes`` or ``zlib``, with a byte string per step."""
 
     @property
     def key(self) -> str:

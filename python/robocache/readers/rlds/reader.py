@@ -152,7 +152,7 @@ class RldsRecording(Recording):
             ) from error
 
     def episodes(self) -> Sequence[EpisodeReader]:
-        """Those of all splits that are here."""
+        """Episodes of all splits that are present."""
         found: list[EpisodeReader] = []
         for shard in self.shards:
             count = shard.episodes
@@ -178,7 +178,7 @@ class RldsEpisode:
 
     @functools.cached_property
     def task(self) -> str | None:
-        """What the first step says. Reads the record."""
+        """The task of the first step. Reads the record."""
         features = self._load()
         texts = [step for step in self._recording.steps if step.kind == "text"]
         for step in sorted(texts, key=lambda step: step.name):

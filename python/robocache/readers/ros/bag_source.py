@@ -29,13 +29,13 @@ class Channel:
     kind: str
     """The type's name, such as ``sensor_msgs/msg/Imu``."""
     encoding: str
-    """Of the messages: ``ros1``, ``cdr``, ``json``, or another that is not read."""
+    """Encoding of the messages: ``ros1``, ``cdr``, ``json``, or another that is not read."""
     schema_encoding: str
-    """Of the definition: ``ros1msg``, ``ros2msg``, ``ros2idl``; empty where there is none."""
+    """Encoding of the definition: ``ros1msg``, ``ros2msg``, ``ros2idl``; empty without one."""
     schema: str
     """The definition of the type, with those of the types that it uses."""
     handle: Any = None
-    """What the source knows it by."""
+    """The source's own handle."""
     method: Method | None = None
     """How alignment combines its numbers, where the file says so."""
     count: int | None = None

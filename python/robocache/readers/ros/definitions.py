@@ -1,4 +1,4 @@
-"""What definitions of ROS messages may ask for: types that nest grow exponentially.
+"""Limits definitions of ROS messages: nested types grow exponentially.
 
 rosbags writes a program for each type and runs it, a line for each field and for each element of a
 fixed array of messages; here a stream is planned for each group of numbers. So definitions are

@@ -63,7 +63,7 @@ class TypeLibrary:
         return lambda kind: list(store.get_msgdef(kind).fields)
 
     def decoder(self, channel: Channel) -> Decoder:
-        """What decodes a channel's messages.
+        """The decoder of a channel's messages.
 
         It raises a ValueError for bytes that are none.
         """

@@ -1,4 +1,4 @@
-"""What of a ROS message becomes which stream, from the definition of its type."""
+"""Maps ROS message definitions to streams."""
 
 from __future__ import annotations
 
@@ -70,12 +70,12 @@ class Part:
     """Numbers of a message that make one stream."""
 
     name: str
-    """Of the stream, below the topic."""
+    """Name of the stream, below the topic."""
     get: Callable[[Message], Any]
     """The numbers of a message: a tuple, an array, or an empty array where it has none."""
     dtype: np.dtype[Any]
     shape: tuple[int, ...] | None
-    """Of `get`'s results; None where the type leaves the length open."""
+    """Shape of `get`'s results; None if the type leaves the length open."""
     method: str
     channels: tuple[str, ...] | None = None
     units: str | None = None

@@ -48,7 +48,7 @@ def _time_of(message: Message, stamp: Stamp | None, clock: Clock, sent: int, rec
 
 
 class _Immediate:
-    """Of topics whose messages become rows at once."""
+    """The reader of topics whose messages become rows at once."""
 
     def finish(self) -> int:
         """As `Topic.finish`."""

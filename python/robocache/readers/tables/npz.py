@@ -76,7 +76,7 @@ class Npz(Recording):
             self._add_stream(name)
 
     def _find_own_clocks(self) -> dict[str, tuple[str, str] | None]:
-        """Of each array the first array of its times, and the part of that one's name after its."""
+        """For each array, the first array of its times, and the suffix of that array's name."""
         found: dict[str, tuple[str, str] | None] = dict.fromkeys(self._arrays)
         for other in self._arrays:  # imu_times, imu/t_ns
             for mark in re.finditer(r"[_/.]", other):
