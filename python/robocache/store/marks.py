@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from robocache.core.display import ShortRepr
 from robocache.store.dtypes import STORAGE
 from robocache.store.episode_store import EpisodeStore
 from robocache.store.history import Marking
@@ -27,8 +28,8 @@ _CHUNK_BYTES = 1 << 20  # of values, that statistics take together
 Flags = NDArray[np.bool_]
 
 
-@dataclass(frozen=True)
-class Mark:
+@dataclass(frozen=True, repr=False)
+class Mark(ShortRepr):
     """Rows of a stream of an episode that are to be marked as not valid."""
 
     episode: int

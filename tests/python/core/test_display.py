@@ -17,6 +17,7 @@ from robocache.core.display import cut, listed, short
 from robocache.doctor.examine import Diagnosis
 from robocache.doctor.finding import Finding
 from robocache.loader.mixture.mixture import MixturePart
+from robocache.store.marks import Mark
 
 MS = 1_000_000
 START = 1_700_000_000_000_000_000
@@ -74,9 +75,12 @@ def make_objects(folder: Path) -> dict[str, Any]:
     diagnosis = Diagnosis(folder, "store", 1000, [finding] * 1000)
     conversion = rc.Conversion(folder, notes=["a note " * 100] * 1000)
     normalizer = rc.Normalizer(loader.normalization)
+    marks = [Mark(episode, "wide", spans, "stuck") for episode in range(1000)]
     return {
         "build": rc.build_info(),
         "conversion": conversion,
+        "repair": rc.Repair(folder, marks),
+        "mark": marks[0],
         "store": store,
         "streams": store.streams,
         "episodes": store.episodes,

@@ -272,6 +272,22 @@ def test_another_writer(path: Path) -> None:
     assert kinds(path) >= {"stuck"}
 
 
+def test_a_converted_store(tmp_path: Path) -> None:
+    """Converted again, it keeps the marks; a store that it was merged into is not changed."""
+    recording = tmp_path / "r.npz"
+    np.savez(recording, times_ns=np.arange(9) * MS, arm=np.zeros((9, 2)))
+    store = tmp_path / "s"
+    rc.convert(recording, store)
+    rc.merge_stores([store], tmp_path / "merged")  # its shards are hard links
+    rc.repair(store, streams=["arm"], episodes=[0], rows=[(2, 4)])
+    report = rc.convert(recording, store)
+    assert (report.episodes, report.already_there, report.skipped) == (0, 1, [])
+    valid = rc.EpisodeStore(store)[0]["arm"].valid
+    assert valid is not None and np.flatnonzero(~valid).tolist() == [2, 3]
+    assert rc.EpisodeStore(tmp_path / "merged")[0]["arm"].valid is None
+    rc.EpisodeStore(tmp_path / "merged").verify()
+
+
 def test_a_damaged_store(path: Path) -> None:
     """The doctor finds it before anything is written, also in a file without such rows."""
     file = path / read_manifest(path)["shards"][0]["file"]
