@@ -20,7 +20,7 @@ import robocache as rc
 
 ENDS = (6, 7, 7, 19, 24, 26)  # the third episode has no rows
 REAL = importlib.util.find_spec("diffusion_policy") is not None
-LIBRARY = "diffusion-policy (its rules, written anew)"
+LIBRARY = "diffusion-policy (its rules, reimplemented)"
 
 
 @pytest.fixture(scope="session")
