@@ -72,7 +72,8 @@ class Aligner final : public Buffer {
       stream.name = "stream" + std::to_string(i);
       stream.shape = {kChannels};
       stream.rate = 1e9 / kPeriodNs;
-      for (int k = kSteps - 1; k >= 0; --k) stream.steps.push_back(-k * kStepNs);
+      stream.offsets.clear();
+      for (int k = kSteps - 1; k >= 0; --k) stream.offsets.push_back(-k * kStepNs);
     }
     return made;
   }

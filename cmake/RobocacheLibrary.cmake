@@ -34,7 +34,7 @@ add_library(
   src/align/checks.cpp
   src/align/planner.cpp
   src/live/batch_keys.cpp
-  src/live/check_streams.cpp
+  src/live/buffer_rows.cpp
   src/live/live_aligner.cpp
   src/live/live_batch.cpp
   src/live/live_windows.cpp
@@ -55,6 +55,7 @@ add_library(
   src/store/manifest.cpp
   src/store/safetensors.cpp
   src/store/shard.cpp
+  src/store/statistics.cpp
   src/store/store.cpp
   src/store/stream_values.cpp
   src/transform/transform.cpp
@@ -64,7 +65,10 @@ add_library(
   src/voxel/voxelize.cpp
   src/voxel/voxelize_cpu.cpp
   src/voxel/voxelize_sparse.cpp
-  src/voxel/voxelize_sparse_cpu.cpp)
+  src/voxel/voxelize_sparse_cpu.cpp
+  src/window/check_windows.cpp
+  src/window/fields.cpp
+  src/window/windows.cpp)
 add_library(robocache::robocache ALIAS robocache)
 # While the major version is 0, a minor version may break programs built with the previous one.
 set_target_properties(

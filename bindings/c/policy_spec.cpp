@@ -1,20 +1,38 @@
-// Whether a policy spec is one, as a flat C API, which python/robocache/loader/policy_spec.py
-// declares to ctypes; robocache_store_error() has the message.
+// Policy specs and the fields of windows, as a flat C API, which
+// python/robocache/store/library.py declares to ctypes; robocache_store_error() has the message.
 #include "robocache/policy_spec.h"
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "c_api.h"
+#include "robocache/window.h"
 
 extern "C" {
 
-/// `name`: what errors call it.
-ROBOCACHE_C_API int robocache_policy_spec_check(const char* text, std::int64_t bytes,
-                                                const char* name) {
+/// The fields of a WindowSpec as JSON: {"windows": [a window with the defaults], "schema": the JSON
+/// schema of a window}. Lives as long as the process.
+ROBOCACHE_C_API const char* robocache_window_fields() {
+  static const std::string fields = [] {
+    std::string text = robocache::windows_json({robocache::WindowSpec()});
+    text.pop_back();  // the object's end
+    return text + ", \"schema\": " + robocache::window_schema() + "}";
+  }();
+  return fields.c_str();
+}
+
+/// Reads a policy spec, which errors call `name`. `windows`: those of its streams as JSON of
+/// version 2, whatever version the spec has; until this thread's next call.
+ROBOCACHE_C_API int robocache_policy_spec_windows(const char* text, std::int64_t bytes,
+                                                  const char* name, const char** windows) {
+  static thread_local std::string json;
   return robocache::c_api::status_of([&] {
-    robocache::parse_policy_spec(std::string_view(text, static_cast<std::size_t>(bytes)), name);
+    const robocache::PolicySpec spec =
+        robocache::parse_policy_spec(std::string_view(text, static_cast<std::size_t>(bytes)), name);
+    json = robocache::windows_json({spec.streams.begin(), spec.streams.end()});
+    *windows = json.c_str();
   });
 }
 }

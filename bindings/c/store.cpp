@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 #include "c_api.h"
 #include "robocache/store.h"
 #include "store/crc32.h"
+#include "store/statistics.h"
 
 using robocache::EpisodeStore;
 using robocache::c_api::error_message;
@@ -69,6 +71,14 @@ extern "C" {
 
 /// What the last failure in this thread was.
 ROBOCACHE_C_API const char* robocache_store_error() { return error_message.c_str(); }
+
+/// The sizes of the structures above in bytes, which the client compares with its own.
+ROBOCACHE_C_API const char* robocache_store_layout() {
+  static const std::string layout = "{\"Shard\": " + std::to_string(sizeof(RobocacheShard)) +
+                                    ", \"Episode\": " + std::to_string(sizeof(RobocacheEpisode)) +
+                                    ", \"Rows\": " + std::to_string(sizeof(RobocacheRows)) + "}";
+  return layout.c_str();
+}
 
 ROBOCACHE_C_API int robocache_store_open(const char* path, EpisodeStore** store) {
   return status_of([&] { *store = new EpisodeStore(path); });
@@ -152,5 +162,34 @@ ROBOCACHE_C_API int robocache_store_verify_statistics(const EpisodeStore* store)
 ROBOCACHE_C_API std::uint32_t robocache_store_crc32(const void* data, std::int64_t size,
                                                     std::uint32_t before) {
   return robocache::store::crc32(data, static_cast<std::size_t>(size), before);
+}
+
+/// Adds `count` rows of `channels` bytes to a histogram [channels, 256].
+ROBOCACHE_C_API void robocache_store_count_bytes(const std::uint8_t* rows, std::int64_t count,
+                                                 std::int64_t channels, std::int64_t* histogram) {
+  robocache::store::count_bytes(rows, count, channels, histogram);
+}
+
+/// The moments of the finite elements of each of C channels of `count` rows, 1 or more: how many,
+/// their mean, the sum of their squared differences from it, the least and the greatest, each [C].
+ROBOCACHE_C_API int robocache_store_moments_f32(const float* rows, std::int64_t count,
+                                                std::int64_t channels, std::int64_t* finite,
+                                                double* mean, double* squares, double* lowest,
+                                                double* highest) {
+  return status_of([&] {
+    robocache::store::compute_moments(rows, count, channels,
+                                      {finite, mean, squares, lowest, highest});
+  });
+}
+
+/// The same of doubles.
+ROBOCACHE_C_API int robocache_store_moments_f64(const double* rows, std::int64_t count,
+                                                std::int64_t channels, std::int64_t* finite,
+                                                double* mean, double* squares, double* lowest,
+                                                double* highest) {
+  return status_of([&] {
+    robocache::store::compute_moments(rows, count, channels,
+                                      {finite, mean, squares, lowest, highest});
+  });
 }
 }

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "c_api.h"
 #include "operators.h"
 #include "robocache/build_info.h"
 
@@ -81,6 +82,11 @@ STABLE_TORCH_LIBRARY_IMPL(robocache, CPU, library) { implement(library); }
 STABLE_TORCH_LIBRARY_IMPL(robocache, CUDA, library) { implement(library); }
 
 extern "C" {
+
+/// What the last failure of this library's C API in this thread was.
+__attribute__((visibility("default"))) const char* robocache_error() {
+  return robocache::c_api::error_message.c_str();
+}
 
 /// JSON; see robocache::build_info. Lives as long as the process.
 __attribute__((visibility("default"))) const char* robocache_build_info() {

@@ -1,12 +1,13 @@
 // The LiveAligner as a flat C API, which python/robocache/live/library.py declares to ctypes.
 //
-// What builds an aligner returns a Status; robocache_live_error() has the message. Everything else
+// What builds an aligner returns a Status; robocache_error() has the message. Everything else
 // that can fail returns a LiveStatus's number. On CUDA the caller makes the device current and
 // gives the stream. Whoever opens an aligner closes it.
 #include "robocache/live.h"
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "c_api.h"
@@ -14,7 +15,6 @@
 
 using robocache::LiveAligner;
 using robocache::LiveNow;
-using robocache::c_api::error_message;
 using robocache::c_api::status_of;
 
 // The structures are as ctypes lays them out.
@@ -70,8 +70,16 @@ LiveNow now_of(std::int64_t stream, const std::int64_t* times_ns, std::int64_t t
 
 extern "C" {
 
-/// What the last failure in this thread was.
-ROBOCACHE_C_API const char* robocache_live_error() { return error_message.c_str(); }
+/// The sizes of the structures above in bytes, which the client compares with its own.
+ROBOCACHE_C_API const char* robocache_live_layout() {
+  static const std::string layout =
+      "{\"Rows\": " + std::to_string(sizeof(RobocacheLiveRows)) +
+      ", \"Options\": " + std::to_string(sizeof(RobocacheLiveOptions)) +
+      ", \"Array\": " + std::to_string(sizeof(RobocacheLiveArray)) +
+      ", \"Key\": " + std::to_string(sizeof(RobocacheLiveKey)) +
+      ", \"Stats\": " + std::to_string(sizeof(RobocacheLiveStats)) + "}";
+  return layout.c_str();
+}
 
 /// `text`: a policy spec, which errors call `name`; `rows`: for each of its streams.
 ROBOCACHE_C_API int robocache_live_open(const char* text, std::int64_t bytes, const char* name,

@@ -1,13 +1,16 @@
 // The loader's batches as a flat C API, which python/robocache/loader/plan.py declares to ctypes.
 // It is in this library, which has the kernels and torch's threads.
 //
-// A function that can fail returns a Status; robocache_batch_error() has the message. On CUDA the
+// A function that can fail returns a Status; robocache_error() has the message. On CUDA the
 // caller makes the device current and gives the stream. Whoever opens a plan closes it, and keeps
 // its tensors until then.
 #include "robocache/loader.h"
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "c_api.h"
@@ -17,11 +20,8 @@ using robocache::BatchPlan;
 using robocache::ConstTensorView;
 using robocache::DataType;
 using robocache::DeviceType;
-using robocache::Duration;
 using robocache::ExecutionContext;
-using robocache::Method;
 using robocache::WindowStream;
-using robocache::c_api::error_message;
 using robocache::c_api::status_of;
 
 // The structures are as ctypes lays them out.
@@ -36,28 +36,11 @@ struct RobocacheTensor {
   std::int64_t strides[2];
 };
 
-struct RobocacheRun {
-  std::int32_t method;
-  std::int32_t padding;
-  std::int64_t channels;
-};
-
-/// robocache::WindowStream; a duration of -1 is none.
-struct RobocacheWindowStream {
-  const char* name;
-  RobocacheTensor values, times, offsets, begins, received, valid, steps, subtract, multiply;
-  const RobocacheRun* layout;
-  std::int32_t run_count;
-  std::int32_t timeline;  // 0: by time, 1: by row
-  std::int32_t is_causal;
-  std::int32_t outside;
-  std::int32_t out_type;
-  std::int32_t channels_first;
-  std::int64_t latency_ns, max_gap_ns, tolerance_ns, mean_window_ns, pixels, colors;
+/// The tensors of a robocache::WindowStream; its spec is in the JSON text of the plan's windows.
+struct RobocacheWindowData {
+  RobocacheTensor values, times, row_offsets, value_begins, received, valid, window_offsets,
+      subtract, multiply, reference_columns;
   std::int64_t first_episode;
-  RobocacheTensor reference_columns;
-  std::int64_t relative_to;  // -1: none
-  std::int64_t reference_is_causal;
 };
 
 struct RobocacheWindowOutput {
@@ -109,42 +92,21 @@ ConstTensorView view_of(const RobocacheTensor& tensor, DeviceType device) {
   return view;
 }
 
-std::optional<Duration> duration_of(std::int64_t nanoseconds) {
-  if (nanoseconds == -1) return std::nullopt;
-  return Duration::nanoseconds(nanoseconds);
-}
-
-WindowStream stream_of(const RobocacheWindowStream& from, DeviceType device) {
+WindowStream stream_of(robocache::WindowSpec spec, const RobocacheWindowData& from,
+                       DeviceType device) {
   WindowStream stream;
-  stream.name = from.name;
+  stream.spec = std::move(spec);
+  stream.first_episode = from.first_episode;
   stream.values = view_of(from.values, device);
   stream.times = view_of(from.times, device);
-  stream.offsets = view_of(from.offsets, device);
-  stream.begins = view_of(from.begins, device);
-  stream.first_episode = from.first_episode;
+  stream.row_offsets = view_of(from.row_offsets, device);
+  stream.value_begins = view_of(from.value_begins, device);
   stream.received = view_of(from.received, device);
   stream.valid = view_of(from.valid, device);
-  stream.steps = view_of(from.steps, device);
+  stream.window_offsets = view_of(from.window_offsets, device);
   stream.subtract = view_of(from.subtract, device);
   stream.multiply = view_of(from.multiply, device);
-  for (std::int32_t run = 0; run < from.run_count; ++run) {
-    stream.layout.push_back(
-        {static_cast<Method>(from.layout[run].method), from.layout[run].channels});
-  }
-  stream.timeline = from.timeline == 0 ? robocache::Timeline::kTime : robocache::Timeline::kRows;
-  stream.is_causal = from.is_causal != 0;
-  stream.outside = static_cast<robocache::Outside>(from.outside);
-  stream.out_type = static_cast<DataType>(from.out_type);
-  stream.channels_first = from.channels_first != 0;
-  stream.latency_ns = from.latency_ns;
-  stream.max_gap = duration_of(from.max_gap_ns);
-  if (from.tolerance_ns != 0) stream.tolerance = duration_of(from.tolerance_ns);
-  stream.mean_window = duration_of(from.mean_window_ns);
-  stream.pixels = from.pixels;
-  stream.colors = from.colors;
   stream.reference_columns = view_of(from.reference_columns, device);
-  stream.relative_to = static_cast<std::int32_t>(from.relative_to);
-  stream.reference_is_causal = from.reference_is_causal != 0;
   return stream;
 }
 
@@ -171,20 +133,37 @@ int make_batch(const OpenPlan& open, const RobocacheWindowOutput* outputs,
 
 extern "C" {
 
-/// What the last failure in this thread was.
-ROBOCACHE_C_API const char* robocache_batch_error() { return error_message.c_str(); }
+/// The sizes of the structures above in bytes, which the client compares with its own.
+ROBOCACHE_C_API const char* robocache_batch_layout() {
+  static const std::string layout =
+      "{\"Tensor\": " + std::to_string(sizeof(RobocacheTensor)) +
+      ", \"WindowData\": " + std::to_string(sizeof(RobocacheWindowData)) +
+      ", \"WindowOutput\": " + std::to_string(sizeof(RobocacheWindowOutput)) +
+      ", \"BatchMetadata\": " + std::to_string(sizeof(RobocacheBatchMetadata)) +
+      ", \"BatchOrder\": " + std::to_string(sizeof(RobocacheBatchOrder)) + "}";
+  return layout.c_str();
+}
 
-/// `streams`: `count` of them. A stream without a layout is linear.
-ROBOCACHE_C_API int robocache_batch_plan_open(const RobocacheWindowStream* streams,
-                                              std::int64_t count, const RobocacheTensor* anchors,
+/// `text`: the windows, as robocache::parse_windows reads them; `data`: the tensors of each.
+ROBOCACHE_C_API int robocache_batch_plan_open(const char* text, std::int64_t bytes,
+                                              const RobocacheWindowData* data, std::int64_t count,
+                                              const RobocacheTensor* anchors,
                                               const RobocacheTensor* episodes,
                                               const RobocacheBatchOrder* order,
                                               std::int32_t is_cuda, void** plan) {
   return status_of([&] {
     const DeviceType device = is_cuda != 0 ? DeviceType::kCuda : DeviceType::kCpu;
+    std::vector<robocache::WindowSpec> specs = robocache::parse_windows(
+        std::string_view(text, static_cast<std::size_t>(bytes)), "windows");
+    if (specs.size() != static_cast<std::size_t>(count)) {
+      throw robocache::ValueError("windows: expected the tensors of " +
+                                  std::to_string(specs.size()) + ", got " + std::to_string(count));
+    }
     std::vector<WindowStream> windows;
-    windows.reserve(static_cast<std::size_t>(count));
-    for (std::int64_t i = 0; i < count; ++i) windows.push_back(stream_of(streams[i], device));
+    windows.reserve(specs.size());
+    for (std::size_t i = 0; i < specs.size(); ++i) {
+      windows.push_back(stream_of(std::move(specs[i]), data[i], device));
+    }
     const robocache::BatchOrder drawing{order->seed,
                                         order->shuffle != 0,
                                         order->rank,

@@ -115,11 +115,11 @@ LiveStream three_steps(const robocache::StreamInfo& info, std::int64_t rows, dou
                        std::int64_t period_ns) {
   LiveStream stream;
   stream.name = info.name;
-  stream.dtype = stream.out_type = info.dtype;
+  stream.dtype = stream.out_dtype = info.dtype;
   stream.shape = info.shape;
   stream.method = info.method;
   stream.layout = info.layout;
-  stream.steps = {-2 * period_ns, -period_ns, 0};
+  stream.offsets = {-2 * period_ns, -period_ns, 0};
   stream.rate =
       std::max(info.rate.value_or(1), static_cast<double>(rows) / std::max(seconds, 1e-9));
   const auto has = [&](robocache::Method method) {
@@ -211,7 +211,7 @@ void print_windows(const LiveAligner& aligner, const std::vector<std::byte>& out
   for (const LiveStream& stream : aligner.streams()) {
     const LiveArray* const age = find_array(aligner, stream.name + "_age");
     if (age == nullptr) continue;  // a window that reaches into the future
-    const auto steps = static_cast<std::int64_t>(stream.steps.size());
+    const auto steps = static_cast<std::int64_t>(stream.offsets.size());
     const LiveArray* const values = find_array(aligner, stream.name);
     const auto last = static_cast<std::size_t>(steps - 1);
     std::int64_t age_ns = 0;

@@ -8,7 +8,8 @@
 namespace robocache {
 
 /// A JSON object: version, cuda (bool), cuda_version, cuda_architectures, compiler, cpu_targets
-/// (the instruction sets compiled in) and cpu_target (the one chosen on this machine).
+/// (the instruction sets compiled in), cpu_target (the one chosen on this machine), methods and
+/// outsides (their names, in the order of their numbers).
 ROBOCACHE_API const std::string& build_info();
 
 /// Why CUDA cannot be used on `device`, with the way out; empty if it can. Costs a few calls of

@@ -19,6 +19,7 @@
 #include "robocache/export.h"
 #include "robocache/store.h"
 #include "robocache/tensor_view.h"
+#include "robocache/window.h"
 
 namespace robocache {
 
@@ -26,47 +27,17 @@ struct PolicySpec;  // robocache/policy_spec.h
 
 /// A sensor's rows and the window of them that a policy sees, as the loader made it in training.
 ///
-/// A window that reaches into the future (a step above 0: actions) can't be made live. Such a
+/// A window that reaches into the future (an offset above 0: actions) can't be made live. Such a
 /// stream has no output, and takes rows only where another is relative to it, which needs its value
 /// at now; `LiveAligner::undo` takes what a policy gives in its place.
 ///
 /// Every other window is causal: rows stamped later than now, or younger than `latency_ns`, do not
-/// exist, nor does what has not been pushed. A step later than the newest row that exists holds it,
-/// as `WindowStream::is_causal` says.
-struct LiveStream {
-  std::string name;  // its key in the output; the name of no other
-
-  // A row as it is pushed: contiguous. A number has no shape, an image [H,W,C].
-  DataType dtype = DataType::kFloat32;
-  std::vector<std::int64_t> shape;
-
-  // Nominal, in Hz; 0: not known. Memory is reckoned by it where it isn't given below.
-  double rate = 0.0;
-
-  // [K], one or more: ns from now, or by row so many rows from the newest. With a sum they ascend.
-  std::vector<std::int64_t> steps;
-  bool has_step_axis = true;  // else K is 1, and the output has no K
-  Timeline timeline = Timeline::kTime;
-
-  // As in `WindowStream`. All but the last are for windows by time; by row, latency is not looked
-  // at, and the newest row is the last one stamped at or before now.
-  Method method = Method::kLinear;
-  std::vector<Run> layout;
-  std::optional<std::int64_t> max_gap_ns, tolerance_ns, mean_window_ns;
-  std::int64_t latency_ns = 0;
-  Outside outside = Outside::kHold;
-
-  // (x - subtract) * multiply, each of [D], of the row's last axis, of one number, or empty; with
-  // `channels_first` one number a color, or one.
-  std::vector<double> subtract, multiply;
-  DataType out_type = DataType::kFloat32;  // types that alignment does not compute with: dtype
-
-  bool channels_first = false;  // images of uint8 are written [C,H,W]
-
-  // The stream that this one is relative to; empty: none. As `WindowStream::relative_to`.
-  std::string relative_to;
-  std::vector<std::int32_t> reference_columns;  // [D], with relative_to
-
+/// exist, nor does what has not been pushed. A target later than the newest row that exists holds
+/// it, as `WindowSpec::causal` says.
+///
+/// By row, offsets count rows from the newest one stamped at or before now, and latency has no
+/// effect. Memory is sized by `rate`, where sizes are not set below. `causal` is not looked at.
+struct LiveStream : WindowSpec {
   // Rows that are kept for windows, and rows that a producer may be ahead of queries: each 1 or
   // more, or 0 for as many as `LiveOptions` reckons.
   std::int64_t buffer_rows = 0;
@@ -204,7 +175,7 @@ class LiveNow {
 ///     joints.name = "joints";
 ///     joints.shape = {7};
 ///     joints.rate = 500;
-///     joints.steps = {-20'000'000, -10'000'000, 0};  // ns
+///     joints.offsets = {-20'000'000, -10'000'000, 0};  // ns
 ///     LiveAligner aligner({joints}, {});
 ///     std::vector<std::byte> out(aligner.output_bytes());
 ///     // in the driver's thread

@@ -16,6 +16,7 @@
 #include "robocache/export.h"
 #include "robocache/store.h"
 #include "robocache/tensor_view.h"
+#include "robocache/window.h"
 
 namespace robocache {
 
@@ -27,96 +28,53 @@ struct Anchor {
 };
 
 /// A stream's rows of all its episodes, one after the other, and the window of it that a sample
-/// gets: K rows of the output, each made at a step away from the sample's anchor.
+/// gets: K rows of the output, one for each of the spec's offsets.
 ///
-/// By time (Timeline::kTime), step k stands at the anchor's time plus `steps[k]`, as far as int64
-/// goes, and is what `align` gives there from the episode's rows. The target before it, which a sum
-/// begins at, is step k - 1.
+/// By time (Timeline::kTime), offset k stands at the anchor's time plus its nanoseconds, as far as
+/// int64 goes, and is what `align` gives there from the episode's rows. The target before it, which
+/// a sum begins at, is offset k - 1.
 ///
-/// By row (Timeline::kRows), step k is a copy of the row `steps[k]` after the anchor's frame, or of
-/// the episode's first or last row where that lies outside; these, and rows that are not valid, are
-/// padding. Methods say nothing there; subtract, multiply and the output's type apply.
+/// By row (Timeline::kRows), offset k is a copy of the row so many rows after the anchor's frame,
+/// or of the episode's first or last row where that lies outside; these, and rows that are not
+/// valid, are padding. Methods have no effect there; subtract, multiply and the output's type
+/// apply.
 ///
 /// An episode that has no rows gives zeros, all padding.
 ///
 /// A stream may be of a range of the episodes alone. Of samples of the others it writes nothing: so
 /// several streams, each of some episodes, may be written to one output.
-///
-/// A window may be relative to another stream of the plan, its reference: actions to the state that
-/// they start from. Of each of its values x, a channel of the reference is subtracted, as that
-/// stream's own options give it at the sample's anchor (by time at 0 ns, by row at 0 rows, whatever
-/// its steps are), but in the compute type of this window, and without scale or rounding:
-///
-///     y = ((x - reference) - subtract) * multiply, rounded once
-///
-/// Channels of an angle run, by row too, are subtracted the short way round: into (-pi, pi]. Zeros
-/// and NaN in place of a value (`outside`, no rows) stay as they are. Where the reference is
-/// padding, so is the whole window; in an episode of which the reference has no rows, it is 0.
 struct WindowStream {
-  std::string name;  // what errors call it
+  WindowSpec spec;
 
-  // Its episodes are those from here on, as many as `offsets` has.
+  // Its episodes are those from here on, as many as `row_offsets` has.
   std::int64_t first_episode = 0;
 
   // All contiguous, but that values may have gaps between rows.
-  ConstTensorView values;   // [N,D]: float16, bfloat16, float32, float64 or uint8
-  ConstTensorView times;    // [N] int64 ns, ascending in an episode; by row it may be absent
-  ConstTensorView offsets;  // [Es+1] int64: its episode e has rows offsets[e] to offsets[e+1],
-                            // fewer than 2^30
-  // Optional, [Es] int64: where the values of each episode's first row are, in elements from
-  // `values.data` on or back; its other rows follow by the row stride. Absent: rows stand one after
-  // the other. With it, `values` may have any number of rows: N is that of `times`, `received` and
-  // `valid`. On CUDA every place must be aligned as `values.data` and the row stride are, up to 16
-  // bytes.
-  ConstTensorView begins;
+  ConstTensorView values;       // [N,D], of the spec's dtype
+  ConstTensorView times;        // [N] int64 ns, ascending in an episode; by row it may be absent
+  ConstTensorView row_offsets;  // [Es+1] int64: its episode e has rows row_offsets[e] to
+                                // row_offsets[e+1], fewer than 2^30
+  // Optional, [Es] int64: where the values of each episode's first row are, from `values.data` on
+  // or back, in elements, and in bytes where rows are copied as such; its other rows follow by the
+  // row stride. Absent: rows stand one after the other. With it, `values` may have any number of
+  // rows: N is that of `times`, `received` and `valid`. On CUDA every place must be aligned as
+  // `values.data` and the row stride are, up to 16 bytes.
+  ConstTensorView value_begins;
   ConstTensorView received;  // optional, [N] int64 ns: when rows arrived; ascending in an episode
   ConstTensorView valid;     // optional, [N] bool: which rows are real
-  ConstTensorView steps;     // [K] int64: ns or rows from the anchor's; with a sum they ascend
-  Timeline timeline = Timeline::kTime;
 
-  // By time: whether rows that are later than the anchor, or arrive later, do not exist, as if the
-  // recording stopped there. No row arrives earlier than `latency_ns` after its time. A step later
-  // than the newest row that had arrived then holds that row, by every method, and is valid where
-  // the row is, within `max_gap` of it; a mean is of the rows in its window where there are any,
-  // and a sum of those in its interval. `outside` rules what lies before the first row alone.
-  bool is_causal = false;
-  std::int64_t latency_ns = 0;
-
-  // As in `Stream`; all but `layout` and `method` are for windows by time.
-  Method method = Method::kLinear;
-  std::vector<Run> layout;
-  std::optional<Duration> max_gap, tolerance, mean_window;
-  Outside outside = Outside::kHold;
-
-  // (x - subtract) * multiply, before rounding: optional, [D], of `compute_type(values, out_type)`.
-  ConstTensorView subtract;
-  ConstTensorView multiply;
-  DataType out_type = DataType::kFloat32;
-
-  // Images, D = pixels * colors, whose rows [pixels, colors] are written as [colors, pixels]:
-  // uint8, of one to four colors, by linear, previous or nearest. Subtract and multiply are
-  // [colors] of float64 then, and are worked in it: x / 255 comes out as others divide it.
-  bool channels_first = false;
-  std::int64_t pixels = 0, colors = 0;
-
-  // The number of the stream in the plan that this one is relative to; -1: none. That one is not
-  // relative itself, and has at most kMaxReferenceChannels; neither is of images whose channels
-  // come first, and the output here is of a floating type.
-  std::int32_t relative_to = -1;
-  // Whether the reference by time is made of what had arrived by the anchor, as in a causal window,
-  // whatever the window of its own stream is; false: of all rows.
-  bool reference_is_causal = true;
-  // [D] int32, with `relative_to`: which channel of the reference is subtracted from each; -1:
-  // none, as for all channels of slerp runs. By time, it is no channel of a slerp run nor of a sum.
-  ConstTensorView reference_columns;
+  // What the spec has too, where the work is done.
+  ConstTensorView window_offsets;  // [K] int64: the spec's offsets
+  // The spec's scale, spread to [D], of `compute_type(dtype, out_dtype)`; of images whose channels
+  // come first [C] of float64, in which they are worked: x / 255 comes out as others divide it.
+  // Those of the spec itself are not looked at. Optional.
+  ConstTensorView subtract, multiply;
+  ConstTensorView reference_columns;  // [D] int32, of a relative window: the spec's columns
 };
-
-/// The most channels of a stream that others are relative to.
-inline constexpr std::int64_t kMaxReferenceChannels = 4096;
 
 /// Where a stream's windows are written.
 struct WindowOutput {
-  void* values = nullptr;       // D elements for step k of sample b, from (b*K + k) * row_stride on
+  void* values = nullptr;  // D elements for offset k of sample b, from (b*K + k) * row_stride on
   std::int64_t row_stride = 0;  // in elements: D, or more where streams stand side by side
   bool* is_pad = nullptr;       // optional, [B,K]: true where `align` says that it is not valid
   // Optional, [B,K]: the target's time less that of the newest row that it is made from, as `align`
@@ -181,12 +139,13 @@ class ROBOCACHE_API BatchPlan {
   /// row an `Anchor`; A is 1 or more. `episodes`: [E,4] int64: index in the store, task, start in
   /// ns, data set. Both contiguous.
   ///
-  /// On the CPU, times that do not ascend, offsets, anchors, parts and reference columns out of
-  /// range are errors. On CUDA none is looked at: they are cut to what there is (columns to none),
-  /// and such windows hold unspecified values. Nobody looks at `begins`: with them, offsets must be
-  /// right on CUDA too. On CUDA, tensors may be in pinned memory of the host, and are then read
-  /// from there. Throws ValueError and TypeError, whose messages name the stream, and DeviceError
-  /// where the context is not to be had in this build.
+  /// On the CPU, times that do not ascend, row offsets, anchors and parts out of range, and window
+  /// offsets and columns other than the spec's, are errors. On CUDA the plan does not read them:
+  /// they are cut to what there is (columns to none), and such windows hold unspecified values. It
+  /// never validates `value_begins`: with them, row offsets must be right on CUDA too. On CUDA,
+  /// tensors may be in pinned memory of the host, and are then read from there. Throws ValueError
+  /// and TypeError, whose messages name the stream, and DeviceError where the context is not to be
+  /// had in this build.
   BatchPlan(const std::vector<WindowStream>& streams, const ConstTensorView& anchors,
             const ConstTensorView& episodes, const BatchOrder& order,
             const ExecutionContext& context);

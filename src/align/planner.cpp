@@ -4,41 +4,20 @@
 #include <limits>
 #include <string>
 
+#include "align/method_names.h"
 #include "robocache/build_info.h"
 
 namespace robocache {
 namespace {
 
-const char* method_text(Method method) {
-  switch (method) {
-    case Method::kLinear:
-      return "linear";
-    case Method::kPrevious:
-      return "previous";
-    case Method::kNearest:
-      return "nearest";
-    case Method::kSlerpXyzw:
-      return "slerp_xyzw";
-    case Method::kSlerpWxyz:
-      return "slerp_wxyz";
-    case Method::kAngle:
-      return "angle";
-    case Method::kMean:
-      return "mean";
-    case Method::kSum:
-      return "sum";
-  }
-  return "an unknown method";
-}
-
 void check_run(const Run& run, StreamNumber stream) {
-  if (run.method > Method::kSum) {
+  if (!is_named(kMethodNames, run.method)) {
     throw_value_error(stream.name("method"), "a method",
                       std::to_string(static_cast<int>(run.method)));
   }
   if (is_slerp(run.method) && run.channels != 4) {
     throw_value_error(stream.name("method"),
-                      std::string("a run of 4 channels for ") + method_text(run.method),
+                      "a run of 4 channels for " + std::string(name_in(kMethodNames, run.method)),
                       std::to_string(run.channels));
   }
 }

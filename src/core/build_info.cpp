@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "align/method_names.h"
 #include "core/cpu_target.h"
 #include "robocache/version.h"
 
@@ -32,6 +33,14 @@ std::string version_text(int version) {
 }
 #endif
 
+/// The names of a list, "a b c".
+template <typename Names>
+std::string names(const Names& list) {
+  std::string words;
+  for (const auto& [name, value] : list) words += (words.empty() ? "" : " ") + std::string(name);
+  return words;
+}
+
 }  // namespace
 
 const std::string& build_info() {
@@ -47,7 +56,8 @@ const std::string& build_info() {
       ", \"cuda_architectures\": " + json_list(kHasCuda ? ROBOCACHE_CUDA_ARCHITECTURES : "") +
       ", \"compiler\": \"" + ROBOCACHE_COMPILER +
       "\", \"cpu_targets\": " + json_list(ROBOCACHE_CPU_TARGETS) + ", \"cpu_target\": \"" +
-      cpu_target_name(cpu_target()) + "\"}";
+      cpu_target_name(cpu_target()) + "\", \"methods\": " + json_list(names(kMethodNames)) +
+      ", \"outsides\": " + json_list(names(kOutsideNames)) + "}";
   return info;
 }
 

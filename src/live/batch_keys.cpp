@@ -4,7 +4,8 @@
 #include <set>
 
 #include "core/check.h"
-#include "live/check_streams.h"
+#include "live/buffer_rows.h"
+#include "window/windows.h"
 
 namespace robocache {
 namespace {
@@ -18,12 +19,12 @@ void check_beside(const std::string& name, const LiveStream& stream, const LiveS
         name, "rows that are vectors",
         quoted(stream.name) + " of " + std::to_string(stream.shape.size()) + " dimensions");
   }
-  if (stream.out_type != first.out_type) {
-    throw_value_error(name, std::string(name_of(first.out_type)) + " like " + quoted(first.name),
-                      std::string(name_of(stream.out_type)) + " of " + quoted(stream.name));
+  if (stream.out_dtype != first.out_dtype) {
+    throw_value_error(name, std::string(name_of(first.out_dtype)) + " like " + quoted(first.name),
+                      std::string(name_of(stream.out_dtype)) + " of " + quoted(stream.name));
   }
-  if (stream.steps != first.steps || stream.timeline != first.timeline ||
-      stream.has_step_axis != first.has_step_axis) {
+  if (stream.offsets != first.offsets || stream.timeline != first.timeline ||
+      stream.has_axis != first.has_axis) {
     throw_value_error(name, "the steps of " + quoted(first.name),
                       "others of " + quoted(stream.name));
   }
@@ -61,14 +62,14 @@ BatchKey key_of_group(const std::vector<LiveStream>& streams, const LiveGroup& g
     const LiveStream* const found = find_stream(streams, name);
     key.streams.push_back(static_cast<std::size_t>(found - streams.data()));
     columns += elements_of(*found);
-    key.type = found->out_type;
+    key.type = found->out_dtype;
   }
   key.row = key.shape = {columns};
   return key;
 }
 
 BatchKey key_of_stream(const LiveStream& stream, std::size_t number) {
-  BatchKey key{stream.name, {number}, false, stream.out_type, stream.shape, {}};
+  BatchKey key{stream.name, {number}, false, stream.out_dtype, stream.shape, {}};
   if (stream.channels_first) key.row = {stream.shape[2], stream.shape[0], stream.shape[1]};
   key.shape = key.row;
   return key;

@@ -7,7 +7,7 @@
 #include <optional>
 #include <utility>
 
-#include "live/check_streams.h"
+#include "live/buffer_rows.h"
 #include "live/live_batch.h"
 #include "live/live_source.h"
 #include "live/live_windows.h"
@@ -16,13 +16,14 @@
 #include "live/pinned_slots.h"
 #include "live/transform_chain.h"
 #include "live/undo.h"
+#include "window/windows.h"
 
 namespace robocache {
 
 struct LiveAligner::Contents {
   Contents(const std::vector<LiveStream>& given, const LiveOptions& wanted)
       : options(wanted),
-        streams(checked_streams(given, wanted)),
+        streams(sized_streams(given, wanted)),
         batch(plan_live_batch(streams, wanted.concat, wanted.transforms)),
         layout(lay_out(streams, batch.keys, wanted.robots)),
         chain(streams, batch, layout, wanted.robots),

@@ -7,8 +7,9 @@
 
 #include "core/argument.h"
 #include "core/check.h"
-#include "live/check_streams.h"
+#include "live/buffer_rows.h"
 #include "live/row_transform.h"
+#include "window/windows.h"
 
 namespace robocache {
 namespace {
@@ -74,7 +75,7 @@ class Planner {
         refuse("time_step", "a positive finite number of seconds", text_of(*transform.time_step));
       }
     }
-    if (!first_of(key).has_step_axis) {
+    if (!first_of(key).has_axis) {
       refuse("key", "one with an axis of steps", quoted(key.name));
     }
     if (start.shape != key.shape) {
@@ -198,10 +199,10 @@ class Planner {
                                        std::int64_t step) const {
     const LiveStream& stream = first_of(key);
     if (!is_live(stream)) refuse(field, "a key whose steps are all 0 or less", quoted(key.name));
-    const auto count = static_cast<std::int64_t>(stream.steps.size());
-    const std::int64_t asked = stream.has_step_axis ? step : 0;
+    const auto count = static_cast<std::int64_t>(stream.offsets.size());
+    const std::int64_t asked = stream.has_axis ? step : 0;
     const std::int64_t found = asked < 0 ? count + asked : asked;
-    if (found < 0 || found >= count || stream.steps[static_cast<std::size_t>(found)] != 0) {
+    if (found < 0 || found >= count || stream.offsets[static_cast<std::size_t>(found)] != 0) {
       refuse("step", "the step of " + quoted(key.name) + " at offset 0", std::to_string(step));
     }
     return {static_cast<std::size_t>(&key - keys_.data()), found, key.shape_elements()};

@@ -7,8 +7,9 @@
 
 #include "align/plan.h"
 #include "core/check.h"
-#include "live/check_streams.h"
+#include "live/buffer_rows.h"
 #include "loader/backends.h"
+#include "window/windows.h"
 
 namespace robocache {
 namespace {
@@ -20,23 +21,6 @@ void run_inline(void*, std::int64_t count, std::int64_t, ParallelBody body, void
 /// In the thread that asks: starting others would be system calls.
 ExecutionContext in_this_thread() { return on_cpu(run_inline); }
 
-/// How a stream's type is planned: bytes, if alignment does not compute with it.
-DataType planned_type(const LiveStream& stream, DataType type) {
-  return is_computed(stream) ? type : DataType::kUInt8;
-}
-
-/// Planned elements of an element.
-std::int64_t widening(const LiveStream& stream) {
-  return is_computed(stream) ? 1 : size_of(stream.dtype);
-}
-
-bool is_by_row(const LiveStream& stream) { return stream.timeline == Timeline::kRows; }
-
-std::optional<Duration> duration(const std::optional<std::int64_t>& length_ns) {
-  if (!length_ns) return std::nullopt;
-  return Duration::nanoseconds(*length_ns);
-}
-
 /// a - b, as far as int64 goes; b is 0 or more.
 std::int64_t earlier(std::int64_t a, std::int64_t b) {
   const auto difference =
@@ -46,9 +30,9 @@ std::int64_t earlier(std::int64_t a, std::int64_t b) {
 
 /// How far before now a window reads.
 std::int64_t reach_of(const LiveStream& stream) {
-  if (!is_by_row(stream) && has_method(stream, Method::kSum)) return INT64_MAX;
-  const std::int64_t step = earliest_step(stream);
-  const std::int64_t back = step == INT64_MIN ? INT64_MAX : -step;
+  if (has_method(stream, Method::kSum)) return INT64_MAX;
+  const std::int64_t offset = earliest_offset(stream);
+  const std::int64_t back = offset == INT64_MIN ? INT64_MAX : -offset;
   if (is_by_row(stream)) return back;
   const std::int64_t half = stream.mean_window_ns.value_or(0) / 2;
   const std::int64_t reach = back > INT64_MAX - half ? INT64_MAX : back + half;
@@ -82,10 +66,11 @@ LiveWindows::Window& LiveWindows::add_window(const LiveStream& stream, LiveSourc
   windows_.push_back(std::make_unique<Window>());
   Window& window = *windows_.back();
   window.stream = &stream;
+  window.name = stream.name;
   window.source = source;
   window.is_by_row = is_by_row(stream);
   window.reach = reach_of(stream);
-  window.asked = stream.steps;
+  window.asked = stream.offsets;
   return window;
 }
 
@@ -104,7 +89,7 @@ void LiveWindows::relate(Window& window) const {
 void LiveWindows::add_reference(std::size_t stream) {
   const LiveStream& relative = streams_[stream];
   const LiveStream* const found = find_stream(streams_, relative.relative_to);
-  const DataType type = compute_type(relative.dtype, relative.out_type);
+  const DataType type = compute_type(relative.dtype, relative.out_dtype);
   for (const auto& each : references_) {
     if (each->stream == found && each->type == type) reference_of_[stream] = each.get();
   }
@@ -118,6 +103,7 @@ void LiveWindows::add_reference(std::size_t stream) {
   reference_of_[stream] = &reference;
   Window& window =
       add_window(*found, sources_[static_cast<std::size_t>(found - streams_.data())].get());
+  window.name += " (reference " + std::to_string(references_.size()) + ")";
   window.asked = {0};
   window.reference = &reference;
 }
@@ -136,7 +122,7 @@ ConstTensorView LiveWindows::scale(Window& window, int which,
     }
     return array(std::as_const(spread_numbers).data(), {count});
   };
-  if (stream.channels_first || compute_type(stream.dtype, stream.out_type) == DataType::kFloat64) {
+  if (stream.channels_first || compute_type(stream.dtype, stream.out_dtype) == DataType::kFloat64) {
     return spread(window.wide[which]);
   }
   return spread(window.narrow[which]);
@@ -146,38 +132,33 @@ WindowStream LiveWindows::planned(Window& window) const {
   const LiveStream& stream = *window.stream;
   const RowBuffer* const rows = window.source == nullptr ? nullptr : &window.source->buffer;
   const std::int64_t count = rows == nullptr ? 0 : rows->rows_in_memory();
-  const std::int64_t channels = elements_of(stream) * widening(stream);
   window.steps = window.asked;
   WindowStream made;
-  made.name = stream.name;
-  made.values = ConstTensorView(rows == nullptr ? nullptr : rows->values(),
-                                planned_type(stream, stream.dtype), {count, channels});
+  made.spec = stream;
+  made.spec.name = window.name;
+  made.spec.offsets = window.asked;
+  made.spec.causal = is_live(stream) || window.reference != nullptr;
+  made.spec.subtract.clear();  // they are handed over as tensors
+  made.spec.multiply.clear();
+  if (window.reference != nullptr) {
+    made.spec.has_axis = false;
+    made.spec.out_dtype = window.reference->type;
+  }
+  if (window.relative_to >= 0) {
+    made.spec.relative_to = windows_[static_cast<std::size_t>(window.relative_to)]->name;
+    const std::vector<std::int32_t>& columns = stream.reference_columns;
+    made.reference_columns = array(columns.data(), {static_cast<std::int64_t>(columns.size())});
+  }
+  made.values = ConstTensorView(rows == nullptr ? nullptr : rows->values(), stream.dtype,
+                                {count, elements_of(stream)});
   made.times =
       ConstTensorView(rows == nullptr ? nullptr : rows->times(), DataType::kInt64, {count});
   made.valid = ConstTensorView(rows == nullptr ? nullptr : rows->valid(), DataType::kBool, {count});
-  made.offsets = array(std::as_const(window.offsets), {2});
-  made.steps =
+  made.row_offsets = array(std::as_const(window.offsets), {2});
+  made.window_offsets =
       array(std::as_const(window.steps).data(), {static_cast<std::int64_t>(window.steps.size())});
-  made.timeline = stream.timeline;
-  made.is_causal = is_live(stream) || window.reference != nullptr;
-  made.latency_ns = stream.latency_ns;
-  made.method = stream.method;
-  made.layout = stream.layout;
-  for (Run& run : made.layout) run.channels *= widening(stream);
-  if (!is_computed(stream) && is_by_row(stream)) made.layout.clear();
-  made.max_gap = duration(stream.max_gap_ns);
-  made.tolerance = duration(stream.tolerance_ns);
-  made.mean_window = duration(stream.mean_window_ns);
-  made.outside = stream.outside;
   made.subtract = scale(window, 0, stream.subtract);
   made.multiply = scale(window, 1, stream.multiply);
-  made.out_type =
-      window.reference != nullptr ? window.reference->type : planned_type(stream, stream.out_type);
-  if (stream.channels_first) {
-    made.channels_first = true;
-    made.colors = stream.shape[2];
-    made.pixels = stream.shape[0] * stream.shape[1];
-  }
   return made;
 }
 
@@ -186,31 +167,18 @@ void LiveWindows::plan() {
   std::vector<WindowStream> streams;
   streams.reserve(windows_.size());
   for (const auto& window : windows_) streams.push_back(planned(*window));
-  for (std::size_t i = 0; i < streams.size(); ++i) {
-    if (windows_[i]->relative_to < 0) continue;
-    const std::vector<std::int32_t>& columns = windows_[i]->stream->reference_columns;
-    streams[i].relative_to = windows_[i]->relative_to;
-    streams[i].reference_columns =
-        array(columns.data(), {static_cast<std::int64_t>(columns.size())});
-  }
   prepared_.emplace(streams, ConstTensorView(anchor_, DataType::kInt64, {1, 2}),
                     ConstTensorView(episode_, DataType::kInt64, {1, 4}), BatchOrder{}, context);
   for (std::size_t i = 0; i < streams.size(); ++i) {
-    check_contents_on_cpu(prepared_->window(i), prepared_->name(i), context);
-  }
-  for (const WindowStream& stream : streams) {
-    if (stream.relative_to < 0) continue;
-    check_columns_on_cpu(stream, streams[static_cast<std::size_t>(stream.relative_to)]);
+    check_contents_on_cpu(prepared_->window(i), streams[i], context);
   }
   // A query says where it writes; here that something is written, and what.
   std::vector<WindowOutput> outputs;
   for (std::size_t i = 0; i < windows_.size(); ++i) {
-    const StreamPlan& align = prepared_->window(i).align;
     WindowOutput& output = outputs.emplace_back();
     const WindowPlace* const place = windows_[i]->place;
     output.values = &outputs;
-    output.row_stride =
-        place == nullptr ? align.channels : place->row_stride * widening(*windows_[i]->stream);
+    output.row_stride = place == nullptr ? elements_of(*windows_[i]->stream) : place->row_stride;
     if (place == nullptr) continue;
     output.is_pad = reinterpret_cast<bool*>(&outputs);
     output.age_ns = anchor_;

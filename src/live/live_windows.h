@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "live/live_source.h"
@@ -50,6 +51,7 @@ class LiveWindows {
   /// A window of the plan, and what the plan points to.
   struct Window {
     const LiveStream* stream;
+    std::string name;    // in the plan
     LiveSource* source;  // its rows; null: it is checked, and never made
     bool is_by_row;
     std::int64_t reach;                // before now: ns, or rows; INT64_MAX: an episode's first row

@@ -4,8 +4,9 @@
 #include <string>
 #include <utility>
 
-#include "live/check_streams.h"
+#include "live/buffer_rows.h"
 #include "live/memory.h"
+#include "window/windows.h"
 
 namespace robocache {
 namespace {
@@ -72,7 +73,7 @@ class Builder {
   /// [R,K], or [R] without an axis of steps.
   std::vector<std::int64_t> leading_shape(const LiveStream& stream) const {
     std::vector<std::int64_t> shape{robots_};
-    if (stream.has_step_axis) shape.push_back(static_cast<std::int64_t>(stream.steps.size()));
+    if (stream.has_axis) shape.push_back(static_cast<std::int64_t>(stream.offsets.size()));
     return shape;
   }
 

@@ -7,10 +7,11 @@
 
 #include "core/dispatch.h"
 #include "core/number.h"
-#include "live/check_streams.h"
+#include "live/buffer_rows.h"
 #include "transform/delta.h"
 #include "transform/plan.h"
 #include "transform/rotation.h"
+#include "window/windows.h"
 
 namespace robocache {
 namespace {

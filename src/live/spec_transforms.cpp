@@ -1,13 +1,14 @@
 #include "live/spec_transforms.h"
 
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "live/spec_fields.h"
 #include "store/stream_values.h"
+#include "window/fields.h"
 
 namespace robocache {
 namespace {
@@ -26,10 +27,12 @@ constexpr std::pair<std::string_view, RotationForm> kForms[] = {
 
 RotationForm read_form(const Value& value) { return store::choice(value, kForms); }
 
-std::int64_t read_column(const Value& value) { return value.integer(kHighestInteger); }
+std::int64_t read_column(const Value& value) {
+  return value.integer(std::numeric_limits<std::int64_t>::max());
+}
 
-BatchTransform read_rotation(const Value& value) {
-  check_members(value, {"type", "key", "source", "target", "at"});
+BatchTransform read_rotation(const Value& value, int version) {
+  check_members(value, {"type", "key", "source", "target", "at"}, version);
   RotationTransform read;
   read.key = value.member("key").text();
   read.source = read_form(value.member("source"));
@@ -38,8 +41,8 @@ BatchTransform read_rotation(const Value& value) {
   return read;
 }
 
-BatchTransform read_pose(const Value& value) {
-  check_members(value, {"type", "key", "to", "form", "at", "to_at", "step"});
+BatchTransform read_pose(const Value& value, int version) {
+  check_members(value, {"type", "key", "to", "form", "at", "to_at", "step"}, version);
   RelativePoseTransform read;
   read.key = value.member("key").text();
   read.to = value.member("to").text();
@@ -50,8 +53,8 @@ BatchTransform read_pose(const Value& value) {
   return read;
 }
 
-BatchTransform read_delta(const Value& value, DeltaDirection direction) {
-  check_members(value, {"type", "key", "start", "time_step", "step"});
+BatchTransform read_delta(const Value& value, int version, DeltaDirection direction) {
+  check_members(value, {"type", "key", "start", "time_step", "step"}, version);
   DeltaTransform read;
   read.key = value.member("key").text();
   read.start = value.member("start").text();
@@ -80,8 +83,8 @@ void read_nested(const Value& value, std::size_t axis, std::vector<std::int64_t>
   numbers->push_back(value.number());
 }
 
-NormalizeTransform::Scale read_scale(const Value& value) {
-  check_members(value, {"subtract", "multiply"});
+NormalizeTransform::Scale read_scale(const Value& value, int version) {
+  check_members(value, {"subtract", "multiply"}, version);
   NormalizeTransform::Scale read;
   std::vector<std::int64_t> shape;
   read_nested(value.member("subtract"), 0, &read.shape, &read.subtract);
@@ -91,27 +94,27 @@ NormalizeTransform::Scale read_scale(const Value& value) {
   return read;
 }
 
-BatchTransform read_normalize(const Value& value) {
-  check_members(value, {"type", "normalization"});
+BatchTransform read_normalize(const Value& value, int version) {
+  check_members(value, {"type", "normalization"}, version);
   NormalizeTransform read;
   const Value scales = value.member("normalization");
   for (const auto& member : scales.object()) {
-    read.normalization.emplace(member.first, read_scale(scales.entry(member)));
+    read.normalization.emplace(member.first, read_scale(scales.entry(member), version));
   }
   return read;
 }
 
 }  // namespace
 
-BatchTransform read_transform(const Value& value) {
+BatchTransform read_transform(const Value& value, int version) {
   value.object();
   const Value type = value.member("type");
   const std::string name = type.is_text() ? type.text() : "";
-  if (name == "convert_rotation") return read_rotation(value);
-  if (name == "relative_pose") return read_pose(value);
-  if (name == "delta_to_absolute") return read_delta(value, DeltaDirection::kToAbsolute);
-  if (name == "absolute_to_delta") return read_delta(value, DeltaDirection::kToDelta);
-  if (name == "normalize") return read_normalize(value);
+  if (name == "convert_rotation") return read_rotation(value, version);
+  if (name == "relative_pose") return read_pose(value, version);
+  if (name == "delta_to_absolute") return read_delta(value, version, DeltaDirection::kToAbsolute);
+  if (name == "absolute_to_delta") return read_delta(value, version, DeltaDirection::kToDelta);
+  if (name == "normalize") return read_normalize(value, version);
   type.refuse(
       "one of convert_rotation, relative_pose, delta_to_absolute, absolute_to_delta, normalize");
 }

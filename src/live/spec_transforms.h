@@ -6,8 +6,8 @@
 
 namespace robocache {
 
-/// What a transform's `to_dict` wrote in Python. Throws StoreError for what is none; whether it
-/// fits the spec's keys is for `plan_live_batch`.
-BatchTransform read_transform(const store::Value& value);
+/// A transform as its `to_dict` wrote it in Python, in a spec of a version. Throws StoreError for
+/// other JSON; whether it fits the spec's keys is for `plan_live_batch`.
+BatchTransform read_transform(const store::Value& value, int version);
 
 }  // namespace robocache

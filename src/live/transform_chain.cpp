@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "live/check_streams.h"
+#include "live/buffer_rows.h"
+#include "window/windows.h"
 
 namespace robocache {
 
@@ -37,7 +38,7 @@ TransformChain::TransformChain(const std::vector<LiveStream>& streams, const Liv
 }
 
 std::int64_t TransformChain::steps_of(std::size_t key) const {
-  return static_cast<std::int64_t>(streams_[keys_[key].streams[0]].steps.size());
+  return static_cast<std::int64_t>(streams_[keys_[key].streams[0]].offsets.size());
 }
 
 std::byte* TransformChain::window_of(std::size_t stream) const {

@@ -1,6 +1,7 @@
 #include "live/undo.h"
 
-#include "live/check_streams.h"
+#include "live/buffer_rows.h"
+#include "window/windows.h"
 
 namespace robocache {
 
@@ -9,7 +10,7 @@ Inverse::Inverse(const LiveStream& stream)
   const bool is_plain =
       stream.subtract.empty() && stream.multiply.empty() && stream.relative_to.empty();
   if (!exists_ || is_plain) return;
-  const bool is_wide = compute_type(stream.dtype, stream.out_type) == DataType::kFloat64;
+  const bool is_wide = compute_type(stream.dtype, stream.out_dtype) == DataType::kFloat64;
   const auto planned = [&](const std::vector<double>& numbers, std::size_t channel, double none) {
     if (numbers.empty()) return none;
     const double number = numbers[channel % numbers.size()];

@@ -21,9 +21,8 @@ struct BatchCall {
 };
 
 // Throws ValueError where the tensors of a plan, or the anchors, hold what they must not.
-void check_contents_on_cpu(const WindowPlan& window, const std::string& name,
+void check_contents_on_cpu(const WindowPlan& window, const WindowStream& stream,
                            const ExecutionContext& context);
-void check_columns_on_cpu(const WindowStream& stream, const WindowStream& reference);
 void check_anchors_on_cpu(const DrawPlan& draw);
 void check_mixture_on_cpu(const DrawPlan& draw);
 /// Makes a batch, and moves the state on where it is drawn by one. Throws ValueError for an index

@@ -46,22 +46,23 @@ std::int64_t find_first(const ExecutionContext& context, std::int64_t count, std
 }
 
 void check_offsets(const WindowPlan& window, const std::string& name) {
+  const auto tensor = [&](const char* label) { return label + ("['" + name + "']"); };
   const std::int64_t* offsets = window.offsets;
   if (offsets[0] < 0) {
-    throw_value_error(name + ".offsets", "0 or more", std::to_string(offsets[0]) + at(0));
+    throw_value_error(tensor("row_offsets"), "0 or more", std::to_string(offsets[0]) + at(0));
   }
   for (std::int64_t e = 0; e < window.episode_count; ++e) {
     const std::int64_t end = offsets[e + 1];
     if (end < offsets[e]) {
-      throw_value_error(name + ".offsets", "ascending offsets",
+      throw_value_error(tensor("row_offsets"), "ascending offsets",
                         std::to_string(end) + " after " + std::to_string(offsets[e]) + at(e + 1));
     }
     if (end > window.rows) {
-      throw_value_error(name + ".offsets", "at most " + dimension("N", window.rows),
+      throw_value_error(tensor("row_offsets"), "at most " + dimension("N", window.rows),
                         std::to_string(end) + at(e + 1));
     }
     if (end - offsets[e] > kMaxEpisodeRows) {
-      throw_value_error(name + ".offsets",
+      throw_value_error(tensor("row_offsets"),
                         "at most " + std::to_string(kMaxEpisodeRows) + " rows in an episode",
                         std::to_string(end - offsets[e]) + at(e + 1));
     }
@@ -92,14 +93,16 @@ void check_ascending(const WindowPlan& window, const std::int64_t* times, const 
                         at(row) + ", in episode " + std::to_string(e));
 }
 
-/// How a channel of a stream is combined; the layout sums to D.
-Method method_of_channel(const WindowStream& stream, std::int64_t channel) {
-  std::int64_t end = 0;
-  for (const Run& run : stream.layout) {
-    end += run.channels;
-    if (channel < end) return run.method;
+/// A tensor holds the numbers of its window's spec.
+template <typename Number>
+void check_copied(const std::string& name, const ConstTensorView& view,
+                  const std::vector<Number>& numbers) {
+  const auto* const held = static_cast<const Number*>(view.data);
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    if (held[i] == numbers[i]) continue;
+    throw_value_error(name, std::to_string(numbers[i]) + " as the spec has it",
+                      std::to_string(held[i]) + at(static_cast<std::int64_t>(i)));
   }
-  return stream.method;
 }
 
 void check_state(const BatchCall& call) {
@@ -133,43 +136,19 @@ std::int64_t bytes_of_sample(const BatchCall& call) {
 
 }  // namespace
 
-void check_contents_on_cpu(const WindowPlan& window, const std::string& name,
+void check_contents_on_cpu(const WindowPlan& window, const WindowStream& stream,
                            const ExecutionContext& context) {
-  check_offsets(window, name);
+  const std::string end = "['" + stream.spec.name + "']";
+  check_offsets(window, stream.spec.name);
   if (window.align.times != nullptr) {
     const auto* const times = static_cast<const std::int64_t*>(window.align.times);
-    check_ascending(window, times, name + ".times", context);
+    check_ascending(window, times, "times" + end, context);
   }
   if (window.received != nullptr) {
-    check_ascending(window, window.received, name + ".received", context);
+    check_ascending(window, window.received, "received" + end, context);
   }
-  if (!(window.align.row_kinds & kReadsInterval)) return;
-  for (std::int64_t k = 1; k < window.align.targets; ++k) {
-    if (window.steps[k] >= window.steps[k - 1]) continue;
-    throw_value_error(
-        name + ".steps", "ascending steps for method 'sum'",
-        std::to_string(window.steps[k]) + " after " + std::to_string(window.steps[k - 1]) + at(k));
-  }
-}
-
-void check_columns_on_cpu(const WindowStream& stream, const WindowStream& reference) {
-  const auto* const columns = static_cast<const std::int32_t*>(stream.reference_columns.data);
-  const auto expect = [&](bool fits, std::int64_t channel, const std::string& expected) {
-    if (fits) return;
-    throw_value_error(stream.name + ".reference_columns", expected,
-                      std::to_string(columns[channel]) + at(channel));
-  };
-  const std::int64_t channels = reference.values.shape[1];
-  for (std::int64_t c = 0; c < stream.values.shape[1]; ++c) {
-    expect(columns[c] >= -1 && columns[c] < channels, c,
-           "-1 to " + std::to_string(channels - 1) + " (of " + reference.name + ")");
-    if (columns[c] < 0) continue;
-    expect(!is_slerp(method_of_channel(stream, c)), c, "-1 for a quaternion's channels");
-    if (reference.timeline == Timeline::kRows) continue;
-    const Method method = method_of_channel(reference, columns[c]);
-    expect(!is_slerp(method) && method != Method::kSum, c,
-           "channels of " + reference.name + " that are no quaternion's and no sums");
-  }
+  check_copied("window_offsets" + end, stream.window_offsets, stream.spec.offsets);
+  check_copied("reference_columns" + end, stream.reference_columns, stream.spec.reference_columns);
 }
 
 void check_anchors_on_cpu(const DrawPlan& draw) {

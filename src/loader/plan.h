@@ -25,9 +25,6 @@ struct DrawPlan {
   std::int64_t episode_count;
 };
 
-/// Images that are written colors first have at most so many of them.
-inline constexpr std::int64_t kMaxColors = 4;
-
 /// One stream's windows. `align` has the values, how rows combine, and where windows are written:
 /// its batch is the samples, its targets the steps, and its mask is written as padding, the other
 /// way round. It knows rows by their number in the stream, not in an episode.
@@ -42,7 +39,7 @@ struct BasicWindowPlan {
   std::int64_t latency;
   std::int32_t first_episode, episode_count;  // which it is of
   std::int32_t colors;  // of images that are written colors first; else 0. Subtract and
-                         // multiply of `align` are [colors] float64 then
+                        // multiply of `align` are [colors] float64 then
   bool is_by_row, is_causal;
 };
 

@@ -7,6 +7,8 @@
 #include "align/checks.h"
 #include "loader/draw_state.h"
 #include "robocache/build_info.h"
+#include "window/check_windows.h"
+#include "window/windows.h"
 
 namespace robocache {
 namespace {
@@ -41,71 +43,86 @@ void check_rows(const std::string& name, const ConstTensorView& view, DataType t
   if (!is_contiguous(view)) throw_value_error(name, "contiguous " + shape, "gaps between elements");
 }
 
-/// What a window by row must leave at its default.
-void check_options_by_row(const WindowStream& stream) {
-  const auto refuse = [&](bool is_given, const char* option) {
-    if (!is_given) return;
-    throw_value_error(stream.name + "." + option, "none for a window by row", "one");
-  };
-  refuse(stream.max_gap.has_value(), "max_gap");
-  refuse(stream.tolerance.has_value(), "tolerance");
-  refuse(stream.mean_window.has_value(), "mean_window");
-  if (stream.outside != Outside::kHold) {
-    throw_value_error(stream.name + ".outside", "hold for a window by row",
-                      std::to_string(static_cast<int>(stream.outside)));
-  }
-}
-
 /// N, which values that stand in several places do not tell.
 std::int64_t rows_of(const WindowStream& stream) {
-  if (!stream.begins.present()) return stream.values.shape[0];
+  if (!stream.value_begins.present()) return stream.values.shape[0];
   for (const ConstTensorView* each : {&stream.times, &stream.received, &stream.valid}) {
     if (each->present()) return each->shape[0];
   }
   return kMaxSamples;  // any number
 }
 
-bool is_relative(const WindowStream& stream) { return stream.relative_to >= 0; }
+bool is_relative(const WindowStream& stream) { return !stream.spec.relative_to.empty(); }
 
-/// The runs of a relative window by row, of which all that is said is which are angles.
-std::vector<Run> angles_by_row(const WindowStream& stream) {
-  std::vector<Run> layout = stream.layout;
-  if (layout.empty() && stream.values.shape[1] > 0) {
-    layout.push_back({stream.method, stream.values.shape[1]});
-  }
-  for (Run& run : layout) {
-    if (run.method != Method::kAngle) run.method = Method::kPrevious;
-  }
-  return layout;
+/// "values['force']": what messages call a tensor of a stream.
+std::string name_of_tensor(const std::string& stream, const std::string& tensor) {
+  return tensor + "['" + stream + "']";
 }
 
-/// The stream as `align` takes it: its targets are the steps, its batch the episodes.
+/// Planned elements of an element: bytes, of a type that alignment does not compute with.
+std::int64_t widening(const WindowSpec& spec) {
+  return is_computed(spec) ? 1 : size_of(spec.dtype);
+}
+
+DataType planned_type(const WindowSpec& spec, DataType type) {
+  return is_computed(spec) ? type : DataType::kUInt8;
+}
+
+/// The runs of a window, in planned elements. By row all that is said of them is which are angles,
+/// and that to relative windows alone.
+std::vector<Run> planned_runs(const WindowSpec& spec) {
+  std::vector<Run> runs = runs_of(spec);
+  if (is_by_row(spec) && spec.relative_to.empty()) {
+    runs = {{Method::kPrevious, elements_of(spec)}};
+  }
+  for (Run& run : runs) {
+    if (is_by_row(spec) && run.method != Method::kAngle) run.method = Method::kPrevious;
+    run.channels *= widening(spec);
+  }
+  return runs;
+}
+
+std::optional<Duration> duration(const std::optional<std::int64_t>& nanoseconds) {
+  if (!nanoseconds) return std::nullopt;
+  return Duration::nanoseconds(*nanoseconds);
+}
+
+/// The values of a stream as they are planned: [N, planned elements].
+ConstTensorView planned_values(const WindowStream& stream) {
+  ConstTensorView values = stream.values;
+  values.shape[0] = rows_of(stream);
+  if (is_computed(stream.spec)) return values;
+  const std::int64_t size = widening(stream.spec);
+  values.dtype = DataType::kUInt8;
+  values.shape[1] *= size;
+  values.strides[0] *= size;
+  return values;
+}
+
+/// The stream as `align` takes it: its targets are the offsets, its batch the episodes.
 Stream aligned_stream(const WindowStream& stream) {
+  const WindowSpec& spec = stream.spec;
   Stream aligned;
-  aligned.values = stream.values;
-  aligned.values.shape[0] = rows_of(stream);
+  aligned.values = planned_values(stream);
   aligned.times = stream.times;
   if (!stream.times.present()) {
     aligned.times =
         ConstTensorView(nullptr, DataType::kInt64, {rows_of(stream)}, stream.values.device);
   }
   // Only their shapes are looked at. With them rows are called N, as here.
-  aligned.begins = stream.offsets;
+  aligned.begins = stream.row_offsets;
   --aligned.begins.shape[0];
   aligned.lengths = aligned.begins;
   aligned.valid = stream.valid;
-  aligned.subtract = stream.subtract;
-  aligned.multiply = stream.multiply;
-  if (stream.timeline == Timeline::kRows) {
-    aligned.method = Method::kPrevious;
-    if (is_relative(stream)) aligned.layout = angles_by_row(stream);
-  } else {
-    aligned.method = stream.method;
-    aligned.layout = stream.layout;
-    aligned.max_gap = stream.max_gap;
-    aligned.tolerance = stream.tolerance;
-    aligned.mean_window = stream.mean_window;
+  if (!spec.channels_first) {  // whose scales have other sizes
+    aligned.subtract = stream.subtract;
+    aligned.multiply = stream.multiply;
   }
+  aligned.layout = planned_runs(spec);
+  if (is_by_row(spec)) return aligned;
+  aligned.max_gap = duration(spec.max_gap_ns);
+  if (spec.tolerance_ns != 0) aligned.tolerance = duration(spec.tolerance_ns);
+  aligned.mean_window = duration(spec.mean_window_ns);
   return aligned;
 }
 
@@ -115,42 +132,22 @@ void forget_mask(StreamPlan& align) {
   if (!(align.row_kinds & (kReadsWindow | kReadsInterval))) align.valid = nullptr;
 }
 
-/// Makes a window one of images that are written colors first.
-void set_image(const WindowStream& stream, const std::vector<PlannedRun>& runs,
-               WindowPlan& window) {
-  const auto name = [&](const char* argument) { return stream.name + "." + argument; };
-  if (stream.values.dtype != DataType::kUInt8) {
-    throw_type_error(name("values"), "uint8 for images whose channels come first",
-                     name_of(stream.values.dtype));
-  }
-  if (stream.colors < 1 || stream.colors > kMaxColors) {
-    throw_value_error(name("colors"), "1 to " + std::to_string(kMaxColors),
-                      std::to_string(stream.colors));
-  }
-  if (stream.pixels < 0 || stream.pixels > kMaxTargets ||
-      stream.pixels * stream.colors != window.align.channels) {
-    throw_value_error(
-        name("pixels"),
-        "pixels and colors of which there are " + dimension("D", window.align.channels),
-        std::to_string(stream.pixels) + " times " + std::to_string(stream.colors));
-  }
-  if (runs.size() != 1 || !copies_or_lerps(runs[0].method)) {
-    throw_value_error(name("method"), "linear, previous or nearest for images", "another");
-  }
-  const auto check_scale = [&](const char* argument, const ConstTensorView& scale) {
-    if (!scale.present()) return;
-    const std::string full = name(argument);
-    const Argument checked{full.c_str(), scale};
-    checked.expect_type(scale.dtype == DataType::kFloat64, "float64");
-    checked.expect_shape(scale.rank == 1 && scale.shape[0] == stream.colors,
-                         [&] { return bracket({dimension("colors", stream.colors)}); });
+/// Makes a window one of images that are written channels first.
+void set_image(const WindowStream& stream, WindowPlan& window) {
+  const std::int64_t channels = stream.spec.shape[2];
+  for (const auto& [tensor, scale] :
+       {std::pair{"subtract", &stream.subtract}, std::pair{"multiply", &stream.multiply}}) {
+    if (!scale->present()) continue;
+    const std::string full = name_of_tensor(stream.spec.name, tensor);
+    const Argument checked{full.c_str(), *scale};
+    checked.expect_type(scale->dtype == DataType::kFloat64, "float64");
+    checked.expect_shape(scale->rank == 1 && scale->shape[0] == channels,
+                         [&] { return bracket({dimension("C", channels)}); });
     checked.expect_device(stream.values.device);
-  };
-  check_scale("subtract", stream.subtract);
-  check_scale("multiply", stream.multiply);
+  }
   window.align.subtract = stream.subtract.data;
   window.align.multiply = stream.multiply.data;
-  window.colors = static_cast<std::int32_t>(stream.colors);
+  window.colors = static_cast<std::int32_t>(channels);
 }
 
 }  // namespace
@@ -164,10 +161,9 @@ PreparedBatch::PreparedBatch(const std::vector<WindowStream>& streams,
     throw DeviceError("context: expected the CPU, got CUDA in " + cuda_problem(0));
   }
 #endif
-  if (streams.size() > std::size_t{kMaxStreams}) {
-    throw_value_error("streams", "at most " + std::to_string(kMaxStreams),
-                      std::to_string(streams.size()));
-  }
+  check_windows(
+      windows_of(streams, [](const WindowStream& each) -> const WindowSpec& { return each.spec; }),
+      WindowNames{}, WindowUse::kPlan);
   check_array("anchors", anchors, DataType::kInt64, 2, "[A,2]", device_);
   check_array("episodes", episodes, DataType::kInt64, 4, "[E,4]", device_);
   const std::int64_t most = std::numeric_limits<std::int32_t>::max();
@@ -185,73 +181,36 @@ PreparedBatch::PreparedBatch(const std::vector<WindowStream>& streams,
   set_order(order);
   for (const WindowStream& stream : streams) add_window(stream, context);
   std::size_t runs = 0;
-  std::size_t references = 0;
   for (std::size_t i = 0; i < streams.size(); ++i) {
+    set_reference(streams, i);
     runs += windows_[i].runs.size();
-    check_relative(streams, i);
     if (!is_relative(streams[i])) continue;
     has_relatives_ = true;
-    runs += windows_[static_cast<std::size_t>(streams[i].relative_to)].runs.size();
-    ++references;
+    runs += windows_[static_cast<std::size_t>(windows_[i].relative_to)].runs.size();
   }
   if (runs > std::size_t{kMaxRunsInAll}) {
     throw_value_error("streams", "at most " + std::to_string(kMaxRunsInAll) + " runs in all",
                       std::to_string(runs));
   }
-  if (streams.size() + references > std::size_t{kMaxStreams}) {
-    throw_value_error(
-        "streams", "at most " + std::to_string(kMaxStreams) + ", relative ones counted twice",
-        std::to_string(streams.size()) + " and " + std::to_string(references) + " relative ones");
-  }
 }
 
-void PreparedBatch::check_relative(const std::vector<WindowStream>& streams,
-                                   std::size_t number) const {
+void PreparedBatch::set_reference(const std::vector<WindowStream>& streams, std::size_t number) {
   const WindowStream& stream = streams[number];
-  const auto refuse = [&](const char* argument, const std::string& expected,
-                          const std::string& got) {
-    throw_value_error(stream.name + "." + argument, expected, got);
-  };
+  const ConstTensorView& columns = stream.reference_columns;
+  const std::string name = name_of_tensor(stream.spec.name, "reference_columns");
   if (!is_relative(stream)) {
-    if (stream.relative_to != -1) {
-      refuse("relative_to", "a stream's number, or -1", std::to_string(stream.relative_to));
-    }
-    if (stream.reference_columns.present()) {
-      refuse("reference_columns", "none without relative_to", "some");
-    }
+    if (columns.present()) throw_value_error(name, "none without relative_to", "some");
     return;
   }
-  const auto to = static_cast<std::size_t>(stream.relative_to);
-  if (to >= streams.size()) {
-    refuse("relative_to", "a number below that of streams, " + std::to_string(streams.size()),
-           std::to_string(to));
-  }
-  const WindowStream& reference = streams[to];
-  if (to == number) refuse("relative_to", "another stream", "itself");
-  if (is_relative(reference)) {
-    refuse("relative_to", "a stream that is not relative itself", reference.name);
-  }
-  if (stream.channels_first) {
-    refuse("relative_to", "none for images whose channels come first", reference.name);
-  }
-  if (reference.channels_first) {
-    refuse("relative_to", "a stream whose channels do not come first", reference.name);
-  }
-  if (reference.values.shape[1] > kMaxReferenceChannels) {
-    refuse("relative_to",
-           "a stream of at most " + std::to_string(kMaxReferenceChannels) + " channels",
-           reference.name + " of " + std::to_string(reference.values.shape[1]));
-  }
-  if (!is_floating_type(stream.out_type)) {
-    throw_type_error(stream.name + ".out_type", std::string(kFloatingTypes) + " with relative_to",
-                     name_of(stream.out_type));
-  }
-  const std::string name = stream.name + ".reference_columns";
-  const std::string shape = bracket({dimension("D", stream.values.shape[1])});
-  if (!stream.reference_columns.present()) throw_value_error(name, shape, "none");
-  check_array(name, stream.reference_columns, DataType::kInt32, 0, shape, device_);
-  if (stream.reference_columns.shape[0] != stream.values.shape[1]) {
-    throw_value_error(name, shape, shape_text(stream.reference_columns));
+  const auto to = std::find_if(streams.begin(), streams.end(), [&](const WindowStream& each) {
+    return each.spec.name == stream.spec.relative_to;
+  });
+  windows_[number].relative_to = static_cast<std::int32_t>(to - streams.begin());
+  const std::string shape = bracket({dimension("D", elements_of(stream.spec))});
+  if (!columns.present()) throw_value_error(name, shape, "none");
+  check_array(name, columns, DataType::kInt32, 0, shape, device_);
+  if (columns.shape[0] != elements_of(stream.spec)) {
+    throw_value_error(name, shape, shape_text(columns));
   }
 }
 
@@ -311,84 +270,92 @@ void PreparedBatch::set_order(const BatchOrder& order) {
 }
 
 void PreparedBatch::check_episodes(const WindowStream& stream) const {
-  const auto name = [&](const char* argument) { return stream.name + "." + argument; };
+  const auto name = [&](const char* tensor) { return name_of_tensor(stream.spec.name, tensor); };
   if (stream.first_episode < 0 || stream.first_episode > draw_.episode_count) {
     throw_value_error(name("first_episode"), "0 to " + dimension("E", draw_.episode_count),
                       std::to_string(stream.first_episode));
   }
   const std::int64_t most = draw_.episode_count - stream.first_episode + 1;
-  check_array(name("offsets"), stream.offsets, DataType::kInt64, 0, "[Es+1]", device_);
-  const std::int64_t count = stream.offsets.shape[0];
+  check_array(name("row_offsets"), stream.row_offsets, DataType::kInt64, 0, "[Es+1]", device_);
+  const std::int64_t count = stream.row_offsets.shape[0];
   if (count < 1 || count > most) {
     const std::string numbers =
         stream.first_episode == 0
             ? "1 to " + dimension("E+1", most) + " numbers"
             : "1 to " + std::to_string(most) + " numbers from first_episode on";
-    throw_value_error(name("offsets"), "[Es+1], " + numbers, shape_text(stream.offsets));
+    throw_value_error(name("row_offsets"), "[Es+1], " + numbers, shape_text(stream.row_offsets));
   }
-  if (!stream.begins.present()) return;
+  if (!stream.value_begins.present()) return;
   const std::string begins = bracket({dimension("Es", count - 1)});
-  check_array(name("begins"), stream.begins, DataType::kInt64, 0, begins, device_);
-  if (stream.begins.shape[0] != count - 1) {
-    throw_value_error(name("begins"), begins, shape_text(stream.begins));
+  check_array(name("value_begins"), stream.value_begins, DataType::kInt64, 0, begins, device_);
+  if (stream.value_begins.shape[0] != count - 1) {
+    throw_value_error(name("value_begins"), begins, shape_text(stream.value_begins));
   }
 }
 
 void PreparedBatch::add_window(const WindowStream& stream, const ExecutionContext& context) {
-  const bool is_by_row = stream.timeline == Timeline::kRows;
-  const auto name = [&](const char* argument) { return stream.name + "." + argument; };
+  const WindowSpec& spec = stream.spec;
+  const auto name = [&](const std::string& tensor) { return name_of_tensor(spec.name, tensor); };
   check_episodes(stream);
-  check_array(name("steps"), stream.steps, DataType::kInt64, 0, "[K]", device_);
-  if (is_by_row) check_options_by_row(stream);
-  if (stream.latency_ns < 0) {
-    throw_value_error(name("latency"), "0 or more", std::to_string(stream.latency_ns));
+  const std::string offsets =
+      bracket({dimension("K", static_cast<std::int64_t>(spec.offsets.size()))});
+  check_array(name("window_offsets"), stream.window_offsets, DataType::kInt64, 0, offsets, device_);
+  if (stream.window_offsets.shape[0] != static_cast<std::int64_t>(spec.offsets.size())) {
+    throw_value_error(name("window_offsets"), offsets, shape_text(stream.window_offsets));
+  }
+  const std::string values_name = name("values");
+  const Argument values{values_name.c_str(), stream.values};
+  values.expect_type(stream.values.dtype == spec.dtype, name_of(spec.dtype));
+  values.expect_shape(stream.values.rank == 2 && stream.values.shape[1] == elements_of(spec),
+                      [&] { return bracket({"N", dimension("D", elements_of(spec))}); });
+  if (stream.values.shape[1] > 1 && stream.values.strides[1] != 1 && rows_of(stream) > 0) {
+    throw_value_error(values_name, "a last stride of 1", std::to_string(stream.values.strides[1]));
   }
 
   // `align` checks what is its own, and plans it.
   const auto plan_alignment = [&]() -> Window {
-    const Argument values{"values", stream.values};
-    values.expect_type(is_value_type(stream.values.dtype), kValueTypes);
-    values.expect_shape(stream.values.rank == 2, "[N,D]");
-    Stream aligned = aligned_stream(stream);
-    if (stream.channels_first) aligned.subtract = aligned.multiply = {};  // of other sizes
+    const Stream aligned = aligned_stream(stream);
     AlignOptions options;
-    options.outside = stream.outside;
-    options.names.target_times = "steps";
-    const CallPlan plan(&aligned, 1, stream.steps, options, stream.out_type, context);
-    Window window{stream.name,
+    options.outside = spec.outside;
+    options.names.target_times = "window_offsets";
+    const CallPlan plan(&aligned, 1, stream.window_offsets, options,
+                        planned_type(spec, spec.out_dtype), context);
+    Window window{spec.name,
                   {},
                   {},
                   plan.runs(0).units,
-                  stream.relative_to,
-                  stream.reference_is_causal,
+                  widening(spec),
+                  -1,
+                  spec.reference_is_causal,
                   static_cast<const std::int32_t*>(stream.reference_columns.data)};
     window.plan.align = plan.plan(0);
     for (int run = 0; run < plan.runs(0).count; ++run) window.runs.push_back(plan.runs(0)[run]);
     return window;
   };
+  // "values: expected ..." as "values['force']: expected ...".
+  const auto named = [&](const std::string& error) {
+    const std::size_t end = error.find(':');
+    return name(error.substr(0, end)) + error.substr(end);
+  };
   try {
     windows_.push_back(plan_alignment());
   } catch (const ValueError& error) {
-    throw ValueError(name(error.what()));
+    throw ValueError(named(error.what()));
   } catch (const TypeError& error) {
-    throw TypeError(name(error.what()));
+    throw TypeError(named(error.what()));
   }
 
   WindowPlan& window = windows_.back().plan;
   StreamPlan& align = window.align;
   const std::int64_t rows = align.rows;
-  check_rows(name("times"), stream.times, DataType::kInt64, rows, device_, is_by_row);
+  check_rows(name("times"), stream.times, DataType::kInt64, rows, device_, is_by_row(spec));
   check_rows(name("received"), stream.received, DataType::kInt64, rows, device_, true);
   check_rows(name("valid"), stream.valid, DataType::kBool, rows, device_, true);
-  if (align.channels > 1 && align.values_channel_stride != 1 && rows > 0) {
-    throw_value_error(name("values"), "a last stride of 1",
-                      std::to_string(align.values_channel_stride));
-  }
   if (align.values_row_stride < 0 || align.values_row_stride > kMaxTargets) {
     throw_value_error(name("values"), "a row stride of 0 to " + std::to_string(kMaxTargets),
                       std::to_string(align.values_row_stride));
   }
-  if (stream.channels_first) set_image(stream, windows_.back().runs, window);
+  if (spec.channels_first) set_image(stream, window);
   for (const auto& [argument, scale] :
        {std::pair{"subtract", &stream.subtract}, std::pair{"multiply", &stream.multiply}}) {
     if (is_contiguous(*scale)) continue;
@@ -401,16 +368,16 @@ void PreparedBatch::add_window(const WindowStream& stream, const ExecutionContex
   align.lengths = nullptr;
   align.begins_stride = align.lengths_stride = 0;
   align.batch = 1;
-  window.offsets = static_cast<const std::int64_t*>(stream.offsets.data);
-  window.begins = static_cast<const std::int64_t*>(stream.begins.data);
+  window.offsets = static_cast<const std::int64_t*>(stream.row_offsets.data);
+  window.begins = static_cast<const std::int64_t*>(stream.value_begins.data);
   window.first_episode = static_cast<std::int32_t>(stream.first_episode);
-  window.episode_count = static_cast<std::int32_t>(stream.offsets.shape[0] - 1);
-  window.steps = static_cast<const std::int64_t*>(stream.steps.data);
+  window.episode_count = static_cast<std::int32_t>(stream.row_offsets.shape[0] - 1);
+  window.steps = static_cast<const std::int64_t*>(stream.window_offsets.data);
   window.received = static_cast<const std::int64_t*>(stream.received.data);
   window.rows = rows;
-  window.latency = stream.latency_ns;
-  window.is_by_row = is_by_row;
-  window.is_causal = stream.is_causal && !is_by_row;
+  window.latency = spec.latency_ns;
+  window.is_by_row = is_by_row(spec);
+  window.is_causal = spec.causal && !window.is_by_row;
 }
 
 RelativePlan PreparedBatch::relative_plan(const Window& window, bool* is_pad) const {
@@ -456,23 +423,27 @@ PreparedBatch::Call PreparedBatch::call(const std::int64_t* indices, std::int64_
     const WindowOutput& output = outputs[i];
     WindowPlan& plan = made.windows.emplace_back(window.plan);
     StreamPlan& align = plan.align;
-    const auto name = [&](const char* argument) { return window.name + "." + argument; };
+    const auto name = [&](const char* argument) { return name_of_tensor(window.name, argument); };
+    const std::int64_t elements = align.channels / window.widening;
     if (align.targets > 0 && size > kMaxTargets / align.targets) {
-      throw_value_error(name("steps"), "at most " + std::to_string(kMaxTargets) + " in a batch",
+      throw_value_error(name("window_offsets"),
+                        "at most " + std::to_string(kMaxTargets) + " in a batch",
                         std::to_string(size) + " times " + std::to_string(align.targets));
     }
     if (align.channels > 0 && align.targets > 0 && size > 0 && output.values == nullptr) {
       throw_value_error(name("output"), "memory for the values", "none");
     }
-    if (output.row_stride < align.channels || output.row_stride > kMaxTargets) {
+    const std::int64_t most = kMaxTargets / window.widening;
+    if (output.row_stride < elements || output.row_stride > most) {
       throw_value_error(name("row_stride"),
-                        std::to_string(align.channels) + " to " + std::to_string(kMaxTargets),
+                        std::to_string(elements) + " to " + std::to_string(most),
                         std::to_string(output.row_stride));
     }
+    const std::int64_t row_stride = output.row_stride * window.widening;
     align.batch = size;
     align.out = output.values;
-    align.out_target_stride = output.row_stride;
-    align.out_batch_stride = output.row_stride * align.targets;
+    align.out_target_stride = row_stride;
+    align.out_batch_stride = row_stride * align.targets;
     align.out_valid = output.is_pad;
     align.out_valid_batch_stride = align.targets;
     align.out_valid_target_stride = 1;

@@ -49,6 +49,7 @@ class PreparedBatch {
     WindowPlan plan;
     std::vector<PlannedRun> runs;
     std::int64_t units;
+    std::int64_t widening;     // planned elements of an element: bytes, of rows that are copied
     std::int32_t relative_to;  // the number of another window; -1: none
     bool reference_is_causal;
     const std::int32_t* reference_columns;
@@ -60,7 +61,7 @@ class PreparedBatch {
   void set_order(const BatchOrder& order);
   void check_episodes(const WindowStream& stream) const;
   void add_window(const WindowStream& stream, const ExecutionContext& context);
-  void check_relative(const std::vector<WindowStream>& streams, std::size_t number) const;
+  void set_reference(const std::vector<WindowStream>& streams, std::size_t number);
   RelativePlan relative_plan(const Window& window, bool* is_pad) const;
 
   DeviceType device_;

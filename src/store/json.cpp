@@ -14,19 +14,6 @@ constexpr std::size_t kQuoted = 80;
 // A manifest is 6 deep.
 constexpr std::size_t kDeepest = 16;
 
-std::string shortened(std::string text) {
-  if (text.size() <= kQuoted) return text;
-  std::size_t end = kQuoted;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0u) == 0x80u)
-    --end;  // whole letters
-  return text.substr(0, end) + "...";
-}
-
-/// The value in JSON; bytes that are not UTF-8 are replaced.
-std::string dumped(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
 /// Makes values of what the library's parser finds: it would take names that come twice, and any
 /// depth. The functions are its interface for this.
 class Builder {
@@ -101,6 +88,18 @@ class Builder {
 };
 
 }  // namespace
+
+std::string shortened(std::string text) {
+  if (text.size() <= kQuoted) return text;
+  std::size_t end = kQuoted;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0u) == 0x80u)
+    --end;  // whole letters
+  return text.substr(0, end) + "...";
+}
+
+std::string dumped(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
 
 void throw_store_error(const std::string& name, const std::string& expected,
                        const std::string& got) {

@@ -17,6 +17,12 @@ using Json = nlohmann::json;
 [[noreturn]] void throw_store_error(const std::string& name, const std::string& expected,
                                     const std::string& got);
 
+/// A value in JSON; bytes that are not UTF-8 are replaced.
+std::string dumped(const Json& json);
+
+/// A text as messages print it: cut where it is long.
+std::string shortened(std::string text);
+
 /// A text as messages quote it: in JSON's way, and cut where it is long.
 std::string quote(std::string_view text);
 

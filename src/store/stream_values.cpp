@@ -3,6 +3,8 @@
 #include <cmath>
 #include <limits>
 
+#include "align/method_names.h"
+
 namespace robocache::store {
 namespace {
 
@@ -16,17 +18,6 @@ constexpr std::pair<std::string_view, DataType> kTypes[] = {
     {"I32", DataType::kInt32},   {"U64", DataType::kUInt64},    {"I64", DataType::kInt64},
     {"F16", DataType::kFloat16}, {"BF16", DataType::kBFloat16}, {"F32", DataType::kFloat32},
     {"F64", DataType::kFloat64},
-};
-
-constexpr std::pair<std::string_view, Method> kMethods[] = {
-    {"linear", Method::kLinear},
-    {"previous", Method::kPrevious},
-    {"nearest", Method::kNearest},
-    {"slerp_xyzw", Method::kSlerpXyzw},
-    {"slerp_wxyz", Method::kSlerpWxyz},
-    {"angle", Method::kAngle},
-    {"mean", Method::kMean},
-    {"sum", Method::kSum},
 };
 
 }  // namespace
@@ -65,7 +56,7 @@ std::pair<Method, std::vector<Run>> read_method(const Value& value, std::int64_t
     if (is_slerp && run.channels != 4) where.refuse("a slerp of 4 channels");
   };
   if (value.is_text()) {
-    const Method method = choice(value, kMethods);
+    const Method method = choice(value, kMethodNames);
     check_run(value, {method, elements});
     return {method, {}};
   }
@@ -74,7 +65,7 @@ std::pair<Method, std::vector<Run>> read_method(const Value& value, std::int64_t
   for (const Value& item : value.items()) {
     const std::vector<Value> pair = item.items();
     if (pair.size() != 2) item.refuse("a method and its number of channels");
-    const Run run{choice(pair[0], kMethods), pair[1].integer(elements - sum)};
+    const Run run{choice(pair[0], kMethodNames), pair[1].integer(elements - sum)};
     check_run(item, run);
     sum += run.channels;
     layout.push_back(run);

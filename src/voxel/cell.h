@@ -13,13 +13,6 @@ struct Point {
   double x[3];
 };
 
-template <typename T>
-ROBOCACHE_HOST_DEVICE Point load_point(const RowPlan& rows, std::int64_t start) {
-  const T* const p = static_cast<const T*>(rows.data) + start;
-  return {{static_cast<double>(widen(p[0])), static_cast<double>(widen(p[rows.column_stride])),
-           static_cast<double>(widen(p[2 * rows.column_stride]))}};
-}
-
 /// How many cells a coordinate is past the origin; its floor is the cell. This expression, in this
 /// order, decides.
 ROBOCACHE_HOST_DEVICE double cells_from_origin(double coordinate, double origin, double size) {

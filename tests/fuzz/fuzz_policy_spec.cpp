@@ -36,7 +36,7 @@ void expect_sound(const LiveStream& stream) {
   const auto has_scale = [&](const std::vector<double>& numbers) {
     return has(numbers, scales) || has(numbers, last) || has(numbers, 1);
   };
-  if (elements < 1 || stream.steps.empty() || stream.name.empty() ||
+  if (elements < 1 || stream.offsets.empty() || stream.name.empty() ||
       (!stream.layout.empty() && covered != elements) || !has_scale(stream.subtract) ||
       !has_scale(stream.multiply) || !has(stream.reference_columns, elements)) {
     std::abort();
@@ -47,19 +47,20 @@ void expect_sound(const LiveStream& stream) {
 
 std::vector<Parts> fuzz_seeds() {
   const std::string joints = stream_text("joints", R"("dtype": "F32", "shape": [2],
-    "timeline": "time", "steps": [-20000000, 0], "causal": true, "max_gap_ns": 20000000,
-    "tolerance_ns": 100000, "out_dtype": "F64", "colours_first": false,
-    "method": [["linear", 1], ["angle", 1]], "relative": null,
-    "normalization": {"mode": "mean_std", "subtract": [0.1], "multiply": [3.5]})");
+    "timeline": "time", "offsets": [-20000000, 0], "causal": true, "max_gap_ns": 20000000,
+    "tolerance_ns": 100000, "out_dtype": "F64", "channels_first": false,
+    "method": [["linear", 1], ["angle", 1]], "relative_to": null,
+    "normalize": "mean_std", "normalization": {"subtract": [0.1], "multiply": [3.5]})");
   const std::string action = stream_text("action", R"("dtype": "F32", "shape": [2],
-    "timeline": "rows", "steps": [0, 1], "causal": false, "max_gap_ns": null,
-    "tolerance_ns": 0, "out_dtype": "BF16", "colours_first": false, "method": "linear",
-    "relative": {"to": "joints", "columns": [1, -1]}, "normalization": null)");
+    "timeline": "rows", "offsets": [0, 1], "causal": false, "max_gap_ns": null,
+    "tolerance_ns": 0, "out_dtype": "BF16", "channels_first": false, "method": "linear",
+    "relative_to": {"stream": "joints", "columns": [1, -1], "causal": true},
+    "normalize": null, "normalization": null)");
   const std::string camera = stream_text("camera", R"("dtype": "U8", "shape": [4, 6, 3],
-    "timeline": "time", "steps": [0], "causal": true, "max_gap_ns": null, "tolerance_ns": 0,
-    "out_dtype": "F32", "colours_first": true, "method": "previous", "relative": null,
-    "normalization": {"mode": null, "subtract": [0], "multiply": [0.5]})");
-  const std::string head = R"({"robocache_policy_spec": 1, "library": "0.1.0", "with_age": true,
+    "timeline": "time", "offsets": [0], "causal": true, "max_gap_ns": null, "tolerance_ns": 0,
+    "out_dtype": "F32", "channels_first": true, "method": "previous", "relative_to": null,
+    "normalize": null, "normalization": {"subtract": [0], "multiply": [0.5]})");
+  const std::string head = R"({"robocache_policy_spec": 2, "library": "0.1.0", "with_age": true,
     "transforms": [)";
   const std::string of_joints =
       R"({"type": "convert_rotation", "key": "camera", "source": "rotation_vector",

@@ -16,21 +16,13 @@ from typing import Any, NoReturn, TypeGuard
 
 import torch
 
+from robocache.core import names
 from robocache.core.dtypes import DTYPE_CODES, DTYPES, RESULT_DTYPES, dtype_text
 from robocache.core.names import Outside
 
 LINEAR, PREVIOUS, NEAREST, SLERP_XYZW, SLERP_WXYZ, ANGLE, MEAN, SUM = range(8)
-METHODS = {
-    "linear": LINEAR,
-    "previous": PREVIOUS,
-    "nearest": NEAREST,
-    "slerp_xyzw": SLERP_XYZW,
-    "slerp_wxyz": SLERP_WXYZ,
-    "angle": ANGLE,
-    "mean": MEAN,
-    "sum": SUM,
-}
-METHOD_NAMES = tuple(METHODS)
+METHOD_NAMES: tuple[str, ...] = names.METHODS
+METHODS: dict[str, int] = {name: code for code, name in enumerate(METHOD_NAMES)}
 SLERPS = (SLERP_XYZW, SLERP_WXYZ)
 COPIES = (PREVIOUS, NEAREST)  # methods that hand rows on as they are
 
@@ -57,8 +49,7 @@ MAX_WIDTH = 2**50  # of a run, so that those of a call fit an int64 also when su
 def refuse_name(name: str, got: str) -> NoReturn:
     """Raises ValueError for a method name that does not exist."""
     raise ValueError(
-        f"{name}: expected linear, previous, nearest, slerp_xyzw, slerp_wxyz, angle, mean or sum, "
-        f"got {got!r}"
+        f"{name}: expected {', '.join(METHOD_NAMES[:-1])} or {METHOD_NAMES[-1]}, got {got!r}"
     )
 
 

@@ -14,6 +14,11 @@ COPIED_DTYPES = (
 )  # fmt: skip
 RESULT_DTYPES = (*DTYPES, *COPIED_DTYPES)
 RESULT_CODES = {dtype: code for code, dtype in enumerate(RESULT_DTYPES, 1)}
+# By the number of robocache::DataType.
+STABLE_DTYPES = (
+    *DTYPES, torch.bool, torch.int32, torch.int64, torch.int8, torch.int16, torch.uint16,
+    torch.uint32, torch.uint64,
+)  # fmt: skip
 # The codes of voxelization's grids continue those of DTYPES with others.
 GRID_DTYPES = (*DTYPES, torch.bool, torch.int32, torch.int64)
 

@@ -9,7 +9,7 @@ import json
 import re
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -49,6 +49,10 @@ class BuildInfo:
     """The instruction sets that the CPU backend was compiled for."""
     cpu_target: str
     """The one of them chosen on this machine."""
+    methods: tuple[str, ...]
+    """The names of the alignment methods."""
+    outsides: tuple[str, ...]
+    """The names of what may stand outside a recording."""
 
 
 @functools.cache
@@ -74,6 +78,8 @@ def load() -> ctypes.CDLL:
     library.robocache_build_info.argtypes = []
     library.robocache_build_info.restype = ctypes.c_char_p
     _check_version(path, json.loads(library.robocache_build_info())["version"])
+    library.robocache_error.argtypes = []
+    library.robocache_error.restype = ctypes.c_char_p
     library.robocache_cuda_problem.argtypes = [ctypes.c_int]
     library.robocache_cuda_problem.restype = ctypes.c_char_p
     return library
@@ -93,6 +99,53 @@ def _refuse_second_copy(path: Path) -> None:
                 f"after /{Path(mapped).parent} (sys.path leads to both: remove one, and start "
                 "Python again)"
             )
+
+
+def check_layout(
+    library: ctypes.CDLL, function: str, structures: Mapping[str, type[ctypes.Structure]]
+) -> None:
+    """Compares the structures of a flat C API with those that the library was built with.
+
+    Args:
+        library: The library.
+        function: Its function that returns their sizes as JSON.
+        structures: The structures by their names there.
+
+    Raises:
+        ImportError: The library is of another version of the package.
+    """
+    sizes: dict[str, int] = {}
+    if hasattr(library, function):
+        layout = library[function]
+        layout.argtypes, layout.restype = [], ctypes.c_char_p
+        sizes = json.loads(layout())
+    for name, structure in structures.items():
+        size, built = ctypes.sizeof(structure), sizes.get(name)
+        if size != built:
+            raise ImportError(
+                f"robocache: {library._name}: expected a library whose {name} has {size} bytes, "
+                f"got {'none' if built is None else built} (it is of another version than the "
+                "Python package; `pip install .` in the source tree installs both anew)"
+            )
+
+
+def raise_failure(
+    status: int, message: bytes, others: Mapping[Status, type[Exception]] | None = None
+) -> NoReturn:
+    """Raises the exception that a status of a flat C API stands for.
+
+    Args:
+        status: The status.
+        message: The library's message.
+        others: The exceptions of statuses that have another one in this API.
+    """
+    kinds: dict[Status, type[Exception]] = {
+        Status.VALUE_ERROR: ValueError,
+        Status.TYPE_ERROR: TypeError,
+        Status.OUT_OF_MEMORY: MemoryError,
+    }
+    kinds |= others or {}
+    raise kinds.get(Status(status), RuntimeError)(message.decode(errors="surrogateescape"))
 
 
 def _check_version(path: Path, built: str) -> None:

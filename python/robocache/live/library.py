@@ -13,13 +13,8 @@ from typing import Any, NamedTuple
 import torch
 
 from robocache.core import library as _library
+from robocache.core.dtypes import STABLE_DTYPES as DTYPES
 from robocache.core.library import Status
-
-# By robocache::DataType's number.
-DTYPES = (
-    torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.uint8, torch.bool,
-    torch.int32, torch.int64, torch.int8, torch.int16, torch.uint16, torch.uint32, torch.uint64,
-)  # fmt: skip
 
 
 class LiveStatus(enum.IntEnum):
@@ -100,7 +95,6 @@ class LiveKey(NamedTuple):
 def _load() -> ctypes.CDLL:
     library = _library.load()
     functions: dict[str, tuple[Any, list[Any]]] = {
-        "error": (c_char_p, []),
         "open": (
             c_int,
             [c_char_p, c_int64, c_char_p, POINTER(_Options), POINTER(_Rows), POINTER(c_void_p)],
@@ -125,6 +119,10 @@ def _load() -> ctypes.CDLL:
         "reset": (None, [c_void_p, c_int64]),
         "stats": (None, [c_void_p, c_int64, c_int64, POINTER(_Stats)]),
     }
+    structures = {
+        "Rows": _Rows, "Options": _Options, "Array": _Array, "Key": _Key, "Stats": _Stats
+    }  # fmt: skip
+    _library.check_layout(library, "robocache_live_layout", structures)
     for name, (result, arguments) in functions.items():
         function = getattr(library, f"robocache_live_{name}")
         function.restype, function.argtypes = result, arguments
@@ -166,7 +164,12 @@ class Aligner:
             byref(pointer),
         )
         if status:
-            _raise(status)
+            message = library.robocache_error()
+            if status == Status.OUT_OF_MEMORY:
+                message = (
+                    b"robots, buffer_rows: expected memory for all rows that are kept, got none"
+                )
+            _library.raise_failure(status, message)
         self._pointer = pointer
         self._push = library.robocache_live_push
         self._query = library.robocache_live_query
@@ -256,15 +259,3 @@ class Aligner:
         found = _Stats()
         _load().robocache_live_stats(self._pointer, stream, robot, byref(found))
         return {name: getattr(found, name) for name in STATS}
-
-
-def _raise(status: int) -> None:
-    message = _load().robocache_live_error().decode(errors="replace")
-    if status == Status.OUT_OF_MEMORY:
-        message = "robots, buffer_rows: expected memory for all rows that are kept, got none left"
-    kinds = {
-        Status.VALUE_ERROR: ValueError,
-        Status.TYPE_ERROR: TypeError,
-        Status.OUT_OF_MEMORY: MemoryError,
-    }
-    raise kinds.get(Status(status), RuntimeError)(message)

@@ -16,7 +16,7 @@ from robocache.loader.memory.file_rows import FileRows, find_rows
 from robocache.loader.policy_spec import PolicySpec
 from robocache.loader.window_spec import WindowSpec
 from robocache.normalization.formulas import Normalization
-from robocache.store.library import check_policy_spec
+from robocache.store.library import policy_spec_windows
 
 _SECOND = 1_000_000_000
 
@@ -105,7 +105,7 @@ def _make_spec(
         transforms=_transforms(transforms, training_only),
         library=package_version() or UNKNOWN,
     )
-    check_policy_spec(spec.to_json().encode(), "spec")
+    policy_spec_windows(spec.to_json().encode(), "spec")
     return spec
 
 

@@ -250,8 +250,7 @@ def _side_by_side(
         for writer, slot in slots:
             if writer.key != window.name:
                 continue
-            # The plan counts elements of what it writes, which are bytes of rows that it copies.
-            slot.row_stride = width * (dtype.itemsize if window.is_copied else 1)
+            slot.row_stride = width
             members.append((slot, (column + writer.column) * dtype.itemsize))
         column += window.elements
     shape = (*_steps_shape(windows[0]), width) if is_group else windows[0].out_shape

@@ -4,36 +4,27 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import json
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from ctypes import POINTER, byref, c_char_p, c_int, c_int32, c_int64, c_uint64, c_void_p
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import Any, NamedTuple, NoReturn
 
 import torch
 from torch import Tensor
 
-from robocache.align import options
 from robocache.core import library as _library
+from robocache.core.dtypes import STABLE_DTYPES as DTYPES
 from robocache.core.library import Status
 from robocache.loader.sampling.sampler import Order
 from robocache.loader.window_spec import WindowSpec
 
-# Numbers of robocache::DataType, of what the plan takes.
-_DTYPES = {
-    dtype: number
-    for number, dtype in enumerate(
-        (
-            torch.float16,
-            torch.bfloat16,
-            torch.float32,
-            torch.float64,
-            torch.uint8,
-            torch.bool,
-            torch.int32,
-            torch.int64,
-        )
-    )
-}
+# The tensors of a window, in the order of the structure.
+_ROLES = (
+    "values", "times", "row_offsets", "value_begins", "received", "valid", "window_offsets",
+    "subtract", "multiply", "reference_columns",
+)  # fmt: skip
 
 
 class _Tensor(ctypes.Structure):
@@ -48,39 +39,12 @@ class _Tensor(ctypes.Structure):
     )
 
 
-class _Run(ctypes.Structure):
-    _fields_ = (("method", c_int32), ("padding", c_int32), ("channels", c_int64))
+class _WindowData(ctypes.Structure):
+    """The tensors of a :class:`WindowData`, in its order."""
 
-
-class _WindowStream(ctypes.Structure):
     _fields_ = (
-        ("name", c_char_p),
-        ("values", _Tensor),
-        ("times", _Tensor),
-        ("offsets", _Tensor),
-        ("begins", _Tensor),
-        ("received", _Tensor),
-        ("valid", _Tensor),
-        ("steps", _Tensor),
-        ("subtract", _Tensor),
-        ("multiply", _Tensor),
-        ("layout", POINTER(_Run)),
-        ("run_count", c_int32),
-        ("timeline", c_int32),
-        ("is_causal", c_int32),
-        ("outside", c_int32),
-        ("out_type", c_int32),
-        ("channels_first", c_int32),
-        ("latency_ns", c_int64),
-        ("max_gap_ns", c_int64),
-        ("tolerance_ns", c_int64),
-        ("mean_window_ns", c_int64),
-        ("pixels", c_int64),
-        ("colors", c_int64),
+        *((role, _Tensor) for role in _ROLES),
         ("first_episode", c_int64),
-        ("reference_columns", _Tensor),
-        ("relative_to", c_int64),
-        ("reference_is_causal", c_int64),
     )
 
 
@@ -126,9 +90,19 @@ class _BatchOrder(ctypes.Structure):
 @functools.cache
 def _load() -> ctypes.CDLL:
     library = _library.load()
+    structures = {
+        "Tensor": _Tensor,
+        "WindowData": _WindowData,
+        "WindowOutput": WindowOutput,
+        "BatchMetadata": BatchMetadata,
+        "BatchOrder": _BatchOrder,
+    }
+    _library.check_layout(library, "robocache_batch_layout", structures)
     with_status: dict[str, list[Any]] = {
         "open": [
-            POINTER(_WindowStream),
+            c_char_p,
+            c_int64,
+            POINTER(_WindowData),
             c_int64,
             POINTER(_Tensor),
             POINTER(_Tensor),
@@ -145,21 +119,14 @@ def _load() -> ctypes.CDLL:
         function.restype = c_int
     library.robocache_batch_plan_close.argtypes = [c_void_p]
     library.robocache_batch_plan_close.restype = None
-    library.robocache_batch_error.argtypes = []
-    library.robocache_batch_error.restype = c_char_p
     library.robocache_permute.argtypes = [c_uint64, c_int64, c_int64, c_int64]
     library.robocache_permute.restype = c_int64
     return library
 
 
-def _raise(status: int) -> None:
-    message = _load().robocache_batch_error().decode(errors="replace")
-    kinds = {
-        Status.VALUE_ERROR: ValueError,
-        Status.TYPE_ERROR: TypeError,
-        Status.OUT_OF_MEMORY: torch.OutOfMemoryError,
-    }
-    raise kinds.get(Status(status), RuntimeError)(message)
+def _raise(status: int) -> NoReturn:
+    message = _load().robocache_error()
+    _library.raise_failure(status, message, {Status.OUT_OF_MEMORY: torch.OutOfMemoryError})
 
 
 def permute(seed: int, epoch: int, count: int, place: int) -> int:
@@ -178,8 +145,9 @@ class WindowData(NamedTuple):
     values: Tensor  # [N,D], of the spec's dtype
     times: Tensor | None  # [N] int64 ns; None: rows are counted, and no ages are wanted
     row_offsets: Tensor  # [Es+1] int64: episode e has the rows row_offsets[e] to row_offsets[e+1]
-    # [Es] int64: where the values of each episode's first row are, in elements from those of
-    # `values`, in memory that the caller keeps. N is that of times, received and valid then.
+    # [Es] int64: where the values of each episode's first row are, from those of `values` on, in
+    # memory that the caller keeps: in elements, in bytes where the window is copied. N is that of
+    # times, received and valid then.
     value_begins: Tensor | None
     received: Tensor | None  # [N] int64 ns
     valid: Tensor | None  # [N] bool
@@ -226,14 +194,13 @@ class BatchPlan:
     ) -> None:
         library = _load()
         pointer = c_void_p()
-        numbers = {spec.name: number for number, spec in enumerate(specs)}
-        self._bytes: list[Tensor] = []  # places of values that are copied, in bytes
-        windows = (
-            _window_stream(spec, of, numbers, self._bytes)
-            for spec, of in zip(specs, data, strict=True)
-        )
+        # Scales are tensors: they may be large, and lie where batches are made.
+        windows = [replace(spec, normalization=None).to_fields() for spec in specs]
+        text = json.dumps({"windows": windows}).encode()
         status = library.robocache_batch_plan_open(
-            (_WindowStream * len(specs))(*windows),
+            text,
+            len(text),
+            (_WindowData * len(specs))(*map(_tensors_of, data)),
             len(specs),
             byref(_view(anchors)),
             byref(_view(episodes)),
@@ -292,57 +259,12 @@ def _view(tensor: Tensor | None) -> _Tensor:
         # Not data_ptr(): that is null where there are no elements, which would say "absent".
         storage = tensor.untyped_storage().data_ptr()
         view.data = storage + tensor.storage_offset() * tensor.itemsize
-        view.dtype = _DTYPES[tensor.dtype]
+        view.dtype = DTYPES.index(tensor.dtype)
         view.rank = tensor.dim()
         for axis in range(tensor.dim()):
             view.shape[axis], view.strides[axis] = tensor.size(axis), tensor.stride(axis)
     return view
 
 
-def _window_stream(
-    spec: WindowSpec, data: WindowData, numbers: Mapping[str, int], kept: list[Tensor]
-) -> _WindowStream:
-    """For C++, whose streams know each other by number, and which copies other types as bytes."""
-    values, begins, out_dtype, runs = (
-        data.values, data.value_begins, spec.torch_out_dtype, spec.runs
-    )  # fmt: skip
-    if spec.by_rows and spec.relative_to is None:
-        runs = (("previous", spec.elements),)
-    if spec.is_copied:
-        size = spec.torch_dtype.itemsize
-        values, out_dtype = values.view(torch.uint8), torch.uint8
-        runs = tuple((method, width * size) for method, width in runs)
-        if begins is not None:
-            begins = begins * size
-            kept.append(begins)
-    layout = (_Run * len(runs))(*(_Run(options.METHODS[m], 0, n) for m, n in runs))
-    height, width, colors = spec.shape if spec.channels_first else (0, 0, 0)
-    return _WindowStream(
-        name=spec.name.encode(),
-        values=_view(values),
-        times=_view(data.times),
-        offsets=_view(data.row_offsets),
-        begins=_view(begins),
-        received=_view(data.received),
-        valid=_view(data.valid),
-        steps=_view(data.window_offsets),
-        subtract=_view(data.subtract),
-        multiply=_view(data.multiply),
-        layout=layout,
-        run_count=len(runs),
-        timeline=spec.by_rows,
-        is_causal=spec.causal,
-        outside=options.OUTSIDES[spec.outside],
-        out_type=_DTYPES[out_dtype],
-        channels_first=spec.channels_first,
-        latency_ns=spec.latency_ns,
-        max_gap_ns=-1 if spec.max_gap_ns is None else spec.max_gap_ns,
-        tolerance_ns=spec.tolerance_ns,
-        mean_window_ns=-1 if spec.mean_window_ns is None else spec.mean_window_ns,
-        pixels=height * width,
-        colors=colors,
-        first_episode=data.first_episode,
-        reference_columns=_view(data.reference_columns),
-        relative_to=-1 if spec.relative_to is None else numbers[spec.relative_to.stream],
-        reference_is_causal=spec.relative_to is None or spec.relative_to.causal,
-    )
+def _tensors_of(data: WindowData) -> _WindowData:
+    return _WindowData(*(_view(getattr(data, role)) for role in _ROLES), data.first_episode)

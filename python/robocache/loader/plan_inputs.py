@@ -264,11 +264,14 @@ def window_data(spec: WindowSpec, stream: ResidentStream, device: torch.device) 
         multiply = _vector(spec.normalization.multiply, compute, device)
     if spec.relative_to is not None:
         columns = torch.tensor(spec.relative_to.columns, dtype=torch.int32, device=device)
+    begins = stream.begins
+    if begins is not None and spec.is_copied:
+        begins = begins * spec.torch_dtype.itemsize
     return WindowData(
         values=stream.values.view(stream.values.size(0), spec.elements),
         times=stream.times,
         row_offsets=stream.offsets,
-        value_begins=stream.begins,
+        value_begins=begins,
         received=stream.received,
         valid=stream.valid,
         window_offsets=torch.tensor(spec.offsets, dtype=torch.int64, device=device),

@@ -13,9 +13,9 @@ from robocache.core.display import cut, listed, method_text
 from robocache.core.tables import html_table, offsets_text
 from robocache.loader.window_spec import WindowSpec
 from robocache.store.files import new_file, sync_folder
-from robocache.store.library import check_policy_spec
+from robocache.store.library import policy_spec_windows
 
-VERSION = 1
+VERSION = 2  # version 1 is read, too
 
 # How messages word why a file can't be read; the system's words for the rest.
 _PROBLEMS = {FileNotFoundError: "no such file", IsADirectoryError: "a folder"}
@@ -124,10 +124,10 @@ class PolicySpec:
             ValueError: `<name>: <field>: expected ..., got ...`.
         """
         data = text.encode(errors="replace") if isinstance(text, str) else text
-        check_policy_spec(data, name)
+        windows = policy_spec_windows(data, name)
         fields = json.loads(data)
         spec = cls(
-            streams=tuple(map(_stream, fields["streams"])),
+            streams=tuple(map(WindowSpec.from_fields, windows)),
             anchor=fields["anchor"],
             rate=fields["rate"],
             concat={key: tuple(names) for key, names in fields["concat"].items()},
@@ -144,7 +144,7 @@ class PolicySpec:
             "anchor": self.anchor,
             "rate": self.rate,
             "with_age": self.with_age,
-            "streams": [_stream_fields(stream) for stream in self.streams],
+            "streams": [stream.to_fields() for stream in self.streams],
             "concat": {key: list(names) for key, names in self.concat.items()},
             "transforms": [dict(transform) for transform in self.transforms],
         }
@@ -194,27 +194,3 @@ def relative_to(spec: PolicySpec, key: str) -> str:
         if fields["type"] != "normalize" and fields["key"] == key:
             names += [fields[name] for name in ("to", "start") if name in fields]
     return " and ".join(dict.fromkeys(names))
-
-
-# What version 1 calls fields, until the library writes version 2.
-_VERSION_1 = {"offsets": "steps", "channels_first": "colours_first", "relative_to": "relative"}
-
-
-def _stream_fields(stream: WindowSpec) -> dict[str, Any]:
-    found = {_VERSION_1.get(name, name): value for name, value in stream.to_fields().items()}
-    mode, scale, relative = found.pop("normalize"), found["normalization"], found["relative"]
-    found["normalization"] = scale and {"mode": mode, **scale}
-    found["relative"] = relative and {"to": relative["stream"], "columns": relative["columns"]}
-    return found
-
-
-def _stream(fields: Mapping[str, Any]) -> WindowSpec:
-    """The record of fields that were checked."""
-    scale, relative = fields["normalization"], fields["relative"]
-    names = {old: new for new, old in _VERSION_1.items()}
-    found = {names.get(name, name): value for name, value in fields.items()}
-    found["normalize"] = scale and scale["mode"]
-    found["relative_to"] = relative and {
-        "stream": relative["to"], "columns": relative["columns"], "causal": True
-    }  # fmt: skip
-    return WindowSpec.from_fields(found)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import json
 import os
 import weakref
 from ctypes import POINTER, byref, c_char_p, c_int, c_int64, c_uint32, c_void_p
@@ -71,6 +72,8 @@ def load() -> ctypes.CDLL:
         library = ctypes.CDLL(str(path))
     except OSError as error:
         raise ImportError(f"robocache: {path} does not load: {error}") from None
+    structures = {"Shard": Shard, "Episode": EpisodeMetadata, "Rows": Rows}
+    _library.check_layout(library, "robocache_store_layout", structures)
     library.robocache_store_error.argtypes = []
     library.robocache_store_error.restype = c_char_p
     library.robocache_store_close.argtypes = [c_void_p]
@@ -98,7 +101,9 @@ def load() -> ctypes.CDLL:
         "verify_statistics": [c_void_p],
     }
     functions = {f"robocache_store_{name}": arguments for name, arguments in with_status.items()}
-    functions["robocache_policy_spec_check"] = [c_char_p, c_int64, c_char_p]
+    functions["robocache_policy_spec_windows"] = [c_char_p, c_int64, c_char_p, POINTER(c_char_p)]
+    library.robocache_window_fields.argtypes = []
+    library.robocache_window_fields.restype = c_char_p
     for name, arguments in functions.items():
         function = getattr(library, name)
         function.argtypes = arguments
@@ -116,13 +121,22 @@ def count_bytes(rows: NDArray[np.uint8]) -> NDArray[np.int64]:
     return histogram
 
 
-def check_policy_spec(text: bytes, name: str) -> None:
-    """That a text is a policy spec of the library's version.
+def policy_spec_windows(text: bytes, name: str) -> list[dict[str, Any]]:
+    """The streams of a policy spec of any version, with the fields of a WindowSpec.
 
     Raises:
         ValueError: `<name>: <field>: expected ..., got ...`.
     """
-    load().robocache_policy_spec_check(text, len(text), os.fsencode(name))
+    windows = c_char_p()
+    load().robocache_policy_spec_windows(text, len(text), os.fsencode(name), byref(windows))
+    found: list[dict[str, Any]] = json.loads(windows.value or b"{}")["windows"]
+    return found
+
+
+def window_fields() -> dict[str, Any]:
+    """The library's table of a WindowSpec's fields: a window with the defaults, and the schema."""
+    fields = json.loads(load().robocache_window_fields())
+    return {"defaults": fields["windows"][0], "schema": fields["schema"]}
 
 
 def moments(rows: NDArray[Any]) -> tuple[NDArray[Any], ...]:
@@ -160,13 +174,8 @@ def _check(status: int, function: object, arguments: object) -> None:
     """Raises what a status stands for, with the library's message."""
     if status == Status.OK:
         return
-    kinds = {
-        Status.VALUE_ERROR: ValueError,
-        Status.STORE_ERROR: StoreError,
-        Status.OUT_OF_MEMORY: MemoryError,
-    }
-    message = os.fsdecode(load().robocache_store_error())
-    raise kinds.get(Status(status), RuntimeError)(message)
+    message = load().robocache_store_error()
+    _library.raise_failure(status, message, {Status.STORE_ERROR: StoreError})
 
 
 class _Handle:

@@ -6,9 +6,9 @@
 #include <thread>
 #include <vector>
 
-#include "support/error_of.h"
 #include "live/reference.h"
 #include "robocache/build_info.h"
+#include "support/error_of.h"
 
 #if defined(ROBOCACHE_HAS_CUDA)
 #include <atomic>
@@ -68,7 +68,7 @@ TEST(LiveCuda, IsBusyWhileEverySlotIsCopied) {
   LiveStream force;
   force.name = "force";
   force.rate = 1000;
-  force.steps = {0};
+  force.offsets = {0};
   LiveOptions options;
   options.cuda_slots = 2;
   LiveAligner aligner({force}, options);
@@ -114,7 +114,7 @@ TEST(LiveCuda, SlotsWithoutAGpuAreAnError) {
   LiveStream force;
   force.name = "force";
   force.rate = 1000;
-  force.steps = {0};
+  force.offsets = {0};
   LiveOptions options;
   options.cuda_slots = 3;
   EXPECT_EQ(error_of([&] { LiveAligner({force}, options); }),

@@ -20,7 +20,8 @@ LiveStream scalar(const std::vector<std::int64_t>& steps_ms, const std::string& 
   LiveStream stream;
   stream.name = name;
   stream.rate = 1000;
-  for (const std::int64_t step : steps_ms) stream.steps.push_back(step * kMs);
+  stream.offsets.clear();
+  for (const std::int64_t step : steps_ms) stream.offsets.push_back(step * kMs);
   return stream;
 }
 
@@ -356,8 +357,8 @@ TEST(LiveEdges, OutputsAreLaidOutAsTheLoaderHasThem) {
   camera.dtype = DataType::kUInt8;
   camera.shape = {4, 6, 3};
   camera.channels_first = true;
-  camera.out_type = DataType::kFloat16;
-  camera.has_step_axis = false;
+  camera.out_dtype = DataType::kFloat16;
+  camera.has_axis = false;
   LiveOptions options;
   options.robots = 2;
   options.concat = {{"obs", {"force", "joints"}}};
@@ -422,7 +423,7 @@ TEST(LiveEdges, UndoOfAStreamThatIsNotRelativeNeedsNoQuery) {
   LiveStream action = scalar({0, 20}, "action");
   action.multiply = {0.25};
   LiveStream flag = scalar({0}, "flag");
-  flag.dtype = flag.out_type = DataType::kInt64;
+  flag.dtype = flag.out_dtype = DataType::kInt64;
   flag.method = Method::kPrevious;
   LiveAligner aligner({action, flag}, {});
   const float given[3] = {1, 2, 3};

@@ -16,33 +16,57 @@
 namespace robocache::testing {
 namespace {
 
-/// A stream of two floats; `more` are fields that differ from these.
-std::string stream_text(const std::string& name, const std::string& steps,
+/// A stream of two floats in JSON of version 2; `more` are fields that differ from these.
+std::string stream_text(const std::string& name, const std::string& offsets,
                         const std::string& causal, const std::string& more) {
   return R"({"name": ")" + name + R"(", "dtype": "F32", "shape": [2], "rate": 100.5,
-    "timeline": "time", "steps": )" +
-         steps + R"(, "has_axis": true, "causal": )" + causal + R"(, "outside": "hold",
+    "timeline": "time", "offsets": )" +
+         offsets + R"(, "has_axis": true, "causal": )" + causal + R"(, "outside": "hold",
     "max_gap_ns": 20000000, "tolerance_ns": 100000, "mean_window_ns": null, "latency_ns": 3000000,
-    "out_dtype": "F64", "colours_first": false, )" +
+    "out_dtype": "F64", "channels_first": false, )" +
          more + "}";
 }
 
 std::string spec_text() {
   const std::string joints =
       stream_text("joints", "[-20000000, 0]", "true",
-                  R"("method": [["linear", 1], ["angle", 1]], "relative": null,
-                  "normalization": {"mode": "mean_std", "subtract": [0.1], "multiply": [3.5]})");
-  const std::string action =
-      stream_text("action", "[0, 20000000]", "false",
-                  R"("method": "linear", "relative": {"to": "joints", "columns": [1, -1]},
-      "normalization": {"mode": null, "subtract": [1, 2], "multiply": [0.5, 0.25]})");
-  return R"({"robocache_policy_spec": 1, "library": "0.1.0", "anchor": "joints", "rate": null,
+                  R"("method": [["linear", 1], ["angle", 1]], "relative_to": null,
+                  "normalize": "mean_std",
+                  "normalization": {"subtract": [0.1], "multiply": [3.5]})");
+  const std::string action = stream_text("action", "[0, 20000000]", "false",
+                                         R"("method": "linear",
+      "relative_to": {"stream": "joints", "columns": [1, -1], "causal": true},
+      "normalize": null, "normalization": {"subtract": [1, 2], "multiply": [0.5, 0.25]})");
+  return R"({"robocache_policy_spec": 2, "library": "0.1.0", "anchor": "joints", "rate": null,
     "with_age": true, "streams": [)" +
          joints + ", " + action +
          R"(], "concat": {"obs": ["joints"]}, "transforms": [
     {"type": "absolute_to_delta", "key": "action", "start": "obs", "time_step": 0.5, "step": 1},
     {"type": "normalize",
      "normalization": {"action": {"subtract": [1, 2], "multiply": [4, 8]}}}]})";
+}
+
+/// The same spec in the words of version 1.
+std::string version_1_text() {
+  std::string text = spec_text();
+  const auto replace = [&](const std::string& what, const std::string& with) {
+    for (std::size_t at = text.find(what); at != std::string::npos; at = text.find(what)) {
+      text.replace(at, what.size(), with);
+    }
+  };
+  replace(R"("robocache_policy_spec": 2)", R"("robocache_policy_spec": 1)");
+  replace(R"("offsets")", R"("steps")");
+  replace(R"("channels_first")", R"("colours_first")");
+  replace(R"("relative_to": {"stream")", R"("relative": {"to")");
+  replace(R"("relative_to")", R"("relative")");
+  replace(R"([1, -1], "causal": true})", R"([1, -1]})");
+  replace(R"("normalize": "mean_std",)", "");
+  replace(R"("normalize": null,)", "");
+  replace(R"("normalization": {"subtract": [0.1])",
+          R"("normalization": {"mode": "mean_std", "subtract": [0.1])");
+  replace(R"("normalization": {"subtract": [1, 2], "multiply": [0.5)",
+          R"("normalization": {"mode": null, "subtract": [1, 2], "multiply": [0.5)");
+  return text;
 }
 
 TEST(PolicySpec, SaysWhatTheFileSays) {
@@ -55,10 +79,10 @@ TEST(PolicySpec, SaysWhatTheFileSays) {
   const LiveStream& joints = spec.streams[0];
   EXPECT_EQ(joints.name, "joints");
   EXPECT_EQ(joints.dtype, DataType::kFloat32);
-  EXPECT_EQ(joints.out_type, DataType::kFloat64);
+  EXPECT_EQ(joints.out_dtype, DataType::kFloat64);
   EXPECT_EQ(joints.shape, std::vector<std::int64_t>{2});
   EXPECT_EQ(joints.rate, 100.5);
-  EXPECT_EQ(joints.steps, (std::vector<std::int64_t>{-20000000, 0}));
+  EXPECT_EQ(joints.offsets, (std::vector<std::int64_t>{-20000000, 0}));
   ASSERT_EQ(joints.layout.size(), 2U);
   EXPECT_EQ(joints.layout[1].method, Method::kAngle);
   EXPECT_EQ(joints.max_gap_ns, 20000000);
@@ -84,6 +108,39 @@ TEST(PolicySpec, SaysWhatTheFileSays) {
   ASSERT_NE(scale, nullptr);
   EXPECT_EQ(scale->normalization.at("action").shape, (std::vector<std::int64_t>{2}));
   EXPECT_EQ(scale->normalization.at("action").multiply, (std::vector<double>{4, 8}));
+}
+
+TEST(PolicySpec, Version1IsRead) {
+  const PolicySpec spec = parse_policy_spec(spec_text(), "spec");
+  const PolicySpec old = parse_policy_spec(version_1_text(), "spec");
+  EXPECT_EQ(windows_json({old.streams.begin(), old.streams.end()}),
+            windows_json({spec.streams.begin(), spec.streams.end()}));
+  // In the words of the file.
+  std::string text = version_1_text();
+  text.replace(text.find("\"columns\": [1, -1]"), 18, "\"columns\": [2, -1]");
+  EXPECT_EQ(error_of([&] { parse_policy_spec(text, "spec"); }),
+            "ValueError spec: streams[1].relative.columns: expected -1 to 1, the elements of "
+            "\"joints\", got [2,-1]");
+  text = version_1_text();
+  text.replace(text.find("\"steps\""), 7, "\"offsets\"");
+  EXPECT_EQ(error_of([&] { parse_policy_spec(text, "spec"); }),
+            "ValueError spec: streams[0].\"offsets\": expected no such field in version 1, got "
+            "[-20000000,0]");
+}
+
+TEST(PolicySpec, WindowsComeBackFromJson) {
+  const PolicySpec spec = parse_policy_spec(spec_text(), "spec");
+  const std::vector<WindowSpec> windows(spec.streams.begin(), spec.streams.end());
+  const std::string text = windows_json(windows);
+  EXPECT_EQ(windows_json(parse_windows(text, "windows")), text);
+  EXPECT_EQ(error_of([&] { parse_windows(R"({"windows": [{"name": "x"}]})", "text"); }),
+            "ValueError text: windows[0].dtype: expected BOOL, U8, I8, U16, I16, U32, I32, U64, "
+            "I64, F16, BF16, F32 or F64, got none");
+  EXPECT_EQ(error_of([&] { parse_windows(R"({"windows": [{"color": 1}]})", "text"); }),
+            "ValueError text: windows[0].\"color\": expected no such field in version 2, got 1");
+  EXPECT_EQ(
+      error_of([&] { parse_windows(R"({"windows": [{"name": "x", "name": "y"}]})", "text"); }),
+      "ValueError text: expected each name once in an object, got \"name\" twice");
 }
 
 TEST(PolicySpec, MakesAnAligner) {

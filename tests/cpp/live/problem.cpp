@@ -16,8 +16,8 @@ std::string LiveProblem::text() const {
     text << "\n  " << stream.name << (stream.timeline == Timeline::kRows ? " by row" : " by time")
          << ", " << name_of(stream.dtype) << " of";
     for (const std::int64_t size : stream.shape) text << " " << size;
-    text << " as " << name_of(stream.out_type) << ", " << stream.steps.size() << " steps, method "
-         << static_cast<int>(stream.method);
+    text << " as " << name_of(stream.out_dtype) << ", " << stream.offsets.size()
+         << " steps, method " << static_cast<int>(stream.method);
     for (const Run& run : stream.layout) {
       text << " " << static_cast<int>(run.method) << "x" << run.channels;
     }
@@ -62,21 +62,22 @@ constexpr DataType kCopiedTypes[] = {DataType::kBool, DataType::kInt64, DataType
 void fill_window(LiveStream& stream, std::int64_t tick, Random& random) {
   const std::int64_t unit = stream.timeline == Timeline::kRows ? 1 : tick;
   const std::int64_t count = 1 + random.below(random.pick({1, 3, 9, 140}));
+  stream.offsets.clear();
   for (std::int64_t k = 0; k < count; ++k) {
     std::int64_t step = -random.below(12) * unit;
     if (stream.timeline == Timeline::kTime && random.one_in(3)) step /= 2;
-    if (random.one_in(60)) step = INT64_MIN;
-    stream.steps.push_back(step);
+    if (random.one_in(60) && stream.timeline == Timeline::kTime) step = INT64_MIN;
+    stream.offsets.push_back(step);
   }
   if (random.one_in(2) || has_method(stream, Method::kSum)) {
-    std::sort(stream.steps.begin(), stream.steps.end());
+    std::sort(stream.offsets.begin(), stream.offsets.end());
   }
-  if (count == 1) stream.has_step_axis = random.one_in(2);
+  if (count == 1) stream.has_axis = random.one_in(2);
   if (random.one_in(3)) stream.latency_ns = tick * random.below(4);
   if (stream.timeline == Timeline::kRows) return;
   stream.outside = random.pick(
       {Outside::kHold, Outside::kHold, Outside::kZero, Outside::kNan, Outside::kExtrapolate});
-  if (stream.outside == Outside::kNan && !is_floating_type(stream.out_type)) {
+  if (stream.outside == Outside::kNan && !is_floating_type(stream.out_dtype)) {
     stream.outside = Outside::kZero;
   }
   if (random.one_in(2)) stream.max_gap_ns = tick * random.below(4);
@@ -94,14 +95,14 @@ LiveStream random_stream(std::int64_t number, std::int64_t tick, bool is_image, 
     stream.channels_first = true;
     stream.shape = {1 + random.below(6), 1 + random.below(9), random.pick<std::int64_t>({1, 3, 4})};
     stream.method = random.pick({Method::kLinear, Method::kPrevious, Method::kNearest});
-    stream.out_type = random.pick({DataType::kFloat16, DataType::kFloat32, DataType::kUInt8});
+    stream.out_dtype = random.pick({DataType::kFloat16, DataType::kFloat32, DataType::kUInt8});
   } else if (random.one_in(6)) {
-    stream.dtype = stream.out_type = random.pick(kCopiedTypes);
+    stream.dtype = stream.out_dtype = random.pick(kCopiedTypes);
     stream.shape = {1 + random.below(3), 1 + random.below(4)};
     stream.method = random.pick({Method::kPrevious, Method::kNearest});
   } else {
     stream.dtype = random.pick(kValueTypes);
-    stream.out_type = random.pick(kValueTypes);
+    stream.out_dtype = random.pick(kValueTypes);
     if (channels > 1 || random.one_in(2)) stream.shape = {channels};
     stream.method = random.pick(kMethods);
     if (is_slerp(stream.method) && channels != 4) stream.method = Method::kAngle;
@@ -175,12 +176,12 @@ LiveProblem random_live_problem(std::uint64_t seed, const LiveWanted& wanted) {
     LiveStream first = random_stream(0, tick, false, random);
     LiveStream last = random_stream(streams, tick, false, random);
     while (!is_computed(first.dtype)) first = random_stream(0, tick, false, random);
-    while (!is_computed(last.dtype) || !is_floating_type(last.out_type)) {
+    while (!is_computed(last.dtype) || !is_floating_type(last.out_dtype)) {
       last = random_stream(streams, tick, false, random);
     }
     relate(last, first, random);
     if (random.one_in(3)) {  // it is not made then, but for what is relative to it
-      first.steps.back() = first.timeline == Timeline::kRows ? 2 : 2 * tick;
+      first.offsets.back() = first.timeline == Timeline::kRows ? 2 : 2 * tick;
     }
     problem.streams.front() = first;
     problem.streams.push_back(last);
@@ -198,7 +199,7 @@ LiveProblem random_live_problem(std::uint64_t seed, const LiveWanted& wanted) {
     stream.buffer_rows = 200;
     if (random.one_in(2)) stream.buffer_rows = 1 + random.below(14);
     if (stream.timeline == Timeline::kRows) {
-      for (std::int64_t& step : stream.steps) {
+      for (std::int64_t& step : stream.offsets) {
         if (step < -180) step = -3;
       }
       stream.buffer_rows = std::max<std::int64_t>(stream.buffer_rows, 13);

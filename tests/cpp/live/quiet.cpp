@@ -81,12 +81,12 @@ std::vector<LiveStream> streams() {
     stream.method = method;
     stream.rate = 1000;
     stream.shape = {4};
-    stream.steps = {-10 * kMs, -5 * kMs - 1, 0};
+    stream.offsets = {-10 * kMs, -5 * kMs - 1, 0};
     return stream;
   };
   add("linear", Method::kLinear).subtract = {1, 2, 3, 4};
-  add("previous", Method::kPrevious).out_type = DataType::kFloat64;
-  add("nearest", Method::kNearest).out_type = DataType::kBFloat16;
+  add("previous", Method::kPrevious).out_dtype = DataType::kFloat64;
+  add("nearest", Method::kNearest).out_dtype = DataType::kBFloat16;
   add("slerp", Method::kSlerpXyzw);
   add("angle", Method::kAngle);
   add("mean", Method::kMean).mean_window_ns = 4 * kMs;
@@ -94,9 +94,9 @@ std::vector<LiveStream> streams() {
   add("pose", Method::kLinear).shape = {6};
   LiveStream& row = add("row", Method::kLinear);
   row.timeline = robocache::Timeline::kRows;
-  row.steps = {-3, 0};
+  row.offsets = {-3, 0};
   LiveStream& flag = add("flag", Method::kPrevious);
-  flag.dtype = flag.out_type = DataType::kInt64;
+  flag.dtype = flag.out_dtype = DataType::kInt64;
   LiveStream& image = add("image", Method::kLinear);
   image.dtype = DataType::kUInt8;
   image.shape = {8, 8, 3};
@@ -105,7 +105,7 @@ std::vector<LiveStream> streams() {
   relative.relative_to = "mean";
   relative.reference_columns = {3, -1, 1, 0};
   LiveStream& action = add("action", Method::kLinear);
-  action.steps = {0, 5 * kMs};
+  action.offsets = {0, 5 * kMs};
   action.relative_to = "angle";
   action.reference_columns = {0, 1, 2, 3};
   return made;

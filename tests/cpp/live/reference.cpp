@@ -13,7 +13,7 @@ namespace robocache::testing {
 namespace {
 
 bool reaches_ahead(const LiveStream& stream) {
-  return *std::max_element(stream.steps.begin(), stream.steps.end()) > 0;
+  return *std::max_element(stream.offsets.begin(), stream.offsets.end()) > 0;
 }
 
 }  // namespace
@@ -50,7 +50,7 @@ void LiveReference::take(std::int64_t stream, std::int64_t robot, std::int64_t n
   const bool is_by_row = options.timeline == Timeline::kRows;
   const std::int64_t kept =  // streams of random problems have no rate
       is_by_row ? 1 - std::min<std::int64_t>(
-                          0, *std::min_element(options.steps.begin(), options.steps.end()))
+                          0, *std::min_element(options.offsets.begin(), options.offsets.end()))
                 : (capacity + 1) / 2;
   for (const LiveRow& row : to.pending) {
     ++stats.taken;
@@ -102,7 +102,7 @@ void LiveReference::count_short(std::int64_t stream, std::int64_t robot, std::in
   Held& of = held(stream, robot);
   const LiveStream& options = streams_[static_cast<std::size_t>(stream)];
   if (!of.has_given_up || reaches_ahead(options)) return;
-  const __int128 step = *std::min_element(options.steps.begin(), options.steps.end());
+  const __int128 step = *std::min_element(options.offsets.begin(), options.offsets.end());
   if (options.timeline == Timeline::kRows) {
     const auto seen = std::count_if(of.rows.begin(), of.rows.end(),
                                     [&](const LiveRow& row) { return row.time_ns <= now_ns; });
@@ -120,20 +120,17 @@ namespace {
 
 /// One robot's rows of a stream as the loader takes them: an episode that ends now.
 struct Recording {
-  WindowStream window;
-  Tensor values, times, valid, offsets, steps, subtract, multiply;
-  std::vector<std::int32_t> columns;
+  WindowSpec spec;
+  Tensor values, times, valid, row_offsets, window_offsets, subtract, multiply;
 
-  Recording(const LiveStream& stream, const std::vector<LiveRow>& rows) {
-    const bool computed = is_computed(stream.dtype);
-    const std::int64_t wide = computed ? 1 : size_of(stream.dtype);
-    const std::int64_t channels = elements_of(stream) * wide;
+  Recording(const LiveStream& stream, const std::vector<LiveRow>& rows) : spec(stream) {
+    const std::int64_t channels = elements_of(stream);
     const auto count = static_cast<std::int64_t>(rows.size());
-    values = Tensor(computed ? stream.dtype : DataType::kUInt8, {count, channels});
+    values = Tensor(stream.dtype, {count, channels});
     times = Tensor(DataType::kInt64, {count});
     valid = Tensor(DataType::kBool, {count});
-    offsets = Tensor(DataType::kInt64, {2});
-    offsets.set_int(1, count);
+    row_offsets = Tensor(DataType::kInt64, {2});
+    row_offsets.set_int(1, count);
     for (std::int64_t i = 0; i < count; ++i) {
       const LiveRow& row = rows[static_cast<std::size_t>(i)];
       std::memcpy(static_cast<unsigned char*>(values.view().data) +
@@ -142,12 +139,12 @@ struct Recording {
       times.set_int(i, row.time_ns);
       valid.set(i, row.is_valid ? 1 : 0);
     }
-    steps = Tensor(DataType::kInt64, {static_cast<std::int64_t>(stream.steps.size())});
-    for (std::int64_t k = 0; k < steps.size(); ++k) {
-      steps.set_int(k, stream.steps[static_cast<std::size_t>(k)]);
+    window_offsets = Tensor(DataType::kInt64, {static_cast<std::int64_t>(stream.offsets.size())});
+    for (std::int64_t k = 0; k < window_offsets.size(); ++k) {
+      window_offsets.set_int(k, stream.offsets[static_cast<std::size_t>(k)]);
     }
     const DataType compute =
-        stream.channels_first ? DataType::kFloat64 : compute_type(stream.dtype, stream.out_type);
+        stream.channels_first ? DataType::kFloat64 : compute_type(stream.dtype, stream.out_dtype);
     for (const auto& [tensor, numbers] :
          {std::pair{&subtract, &stream.subtract}, std::pair{&multiply, &stream.multiply}}) {
       if (numbers->empty()) continue;
@@ -156,39 +153,21 @@ struct Recording {
         tensor->set(static_cast<std::int64_t>(i), (*numbers)[i]);
       }
     }
-    columns = stream.reference_columns;
-    window.name = stream.name;
-    window.timeline = stream.timeline;
-    window.is_causal = true;
-    window.latency_ns = stream.latency_ns;
-    window.method = stream.method;
-    window.layout = stream.layout;
-    window.outside = stream.outside;
-    const auto duration = [](const std::optional<std::int64_t>& ns) {
-      return ns ? std::optional(Duration::nanoseconds(*ns)) : std::nullopt;
-    };
-    window.max_gap = duration(stream.max_gap_ns);
-    window.tolerance = duration(stream.tolerance_ns);
-    window.mean_window = duration(stream.mean_window_ns);
-    window.out_type = computed ? stream.out_type : DataType::kUInt8;
-    if (stream.channels_first) {
-      window.channels_first = true;
-      window.colors = stream.shape[2];
-      window.pixels = stream.shape[0] * stream.shape[1];
-    }
+    spec.causal = true;
   }
 
   WindowStream view() const {
-    WindowStream made = window;
+    WindowStream made;
+    made.spec = spec;
     made.values = values.view();
     made.times = times.view();
     made.valid = valid.view();
-    made.offsets = offsets.view();
-    made.steps = steps.view();
+    made.row_offsets = row_offsets.view();
+    made.window_offsets = window_offsets.view();
     made.subtract = subtract.view();
     made.multiply = multiply.view();
+    const std::vector<std::int32_t>& columns = spec.reference_columns;
     if (!columns.empty()) {
-      made.relative_to = 1;
       made.reference_columns = array(columns.data(), {static_cast<std::int64_t>(columns.size())});
     }
     return made;
@@ -239,8 +218,8 @@ Bytes LiveReference::query(const LiveAligner& aligner, const std::vector<std::in
                                       [&](const auto& other) { return other.name == *each; }));
       }
     }
-    const auto steps = static_cast<std::int64_t>(stream.steps.size());
-    const std::int64_t bytes = size_of(stream.out_type);
+    const auto steps = static_cast<std::int64_t>(stream.offsets.size());
+    const std::int64_t bytes = size_of(stream.out_dtype);
     for (std::int64_t r = 0; r < options_.robots; ++r) {
       const std::int64_t now = now_ns[static_cast<std::size_t>(r)];
       const std::vector<LiveRow> rows = seen(i, r, now);
@@ -264,16 +243,16 @@ Bytes LiveReference::query(const LiveAligner& aligner, const std::vector<std::in
       const BatchPlan plan(windows, array(anchor, {1, 2}), array(episode, {1, 4}), {}, on_cpu());
       unsigned char* const values =
           out.data() + array_of(aligner, key).offset + (r * steps * columns + before) * bytes;
-      const std::int64_t wide = is_computed(stream.dtype) ? 1 : bytes;
       const WindowOutput output{
-          values, columns * wide,
+          values, columns,
           reinterpret_cast<bool*>(out.data() + array_of(aligner, stream.name + "_is_pad").offset) +
               r * steps,
           reinterpret_cast<std::int64_t*>(out.data() +
                                           array_of(aligner, stream.name + "_age").offset) +
               r * steps};
       const WindowStream& last = windows.back();
-      Bytes elsewhere(static_cast<std::size_t>(last.steps.shape[0] * last.values.shape[1] * 8));
+      Bytes elsewhere(
+          static_cast<std::size_t>(last.window_offsets.shape[0] * last.values.shape[1] * 8));
       const WindowOutput outputs[] = {output,
                                       {elsewhere.data(), last.values.shape[1], nullptr, nullptr}};
       plan.gather(&index, 1, outputs, {}, on_cpu());

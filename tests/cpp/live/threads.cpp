@@ -36,7 +36,8 @@ std::vector<LiveStream> streams() {
     stream.name = "stream" + std::to_string(i);
     stream.shape = {kChannels};
     stream.method = robocache::Method::kPrevious;
-    for (std::int64_t k = 15; k >= 0; --k) stream.steps.push_back(-k * kStepNs);
+    stream.offsets.clear();
+    for (std::int64_t k = 15; k >= 0; --k) stream.offsets.push_back(-k * kStepNs);
     stream.buffer_rows = 64;
     stream.ring_rows = i == 0 ? 4 : 256;  // one that overflows
   }

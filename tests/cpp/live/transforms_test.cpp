@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "support/error_of.h"
-#include "support/random.h"
 #include "robocache/live.h"
 #include "robocache/transform.h"
+#include "support/error_of.h"
+#include "support/random.h"
 #include "support/tensor.h"
 
 namespace robocache::testing {
@@ -26,8 +26,8 @@ LiveStream stream(const char* name, std::int64_t width, DataType out_type = Data
   made.name = name;
   made.shape = {width};
   made.rate = 100;
-  made.steps = {-20 * kMs, -10 * kMs, 0};
-  made.out_type = out_type;
+  made.offsets = {-20 * kMs, -10 * kMs, 0};
+  made.out_dtype = out_type;
   return made;
 }
 
@@ -221,7 +221,7 @@ TEST(LiveTransforms, MasksFollow) {
 
 TEST(LiveTransforms, AnswersAreRelativeToTheLastQuery) {
   LiveStream action = stream("action", 2);
-  action.steps = {0, 20 * kMs};
+  action.offsets = {0, 20 * kMs};
   const DeltaTransform deltas{"action", "joints", DeltaDirection::kToDelta, 2.0};
   LiveOptions given = options({deltas});
   Robots robots({stream("joints", 2), action}, given);
@@ -247,14 +247,14 @@ TEST(LiveTransforms, AnswersAreRelativeToTheLastQuery) {
 
 TEST(LiveTransforms, WhatDoesNotFitIsRefused) {
   LiveStream action = stream("action", 7), counter = stream("counter", 2);
-  action.steps = {0, 20 * kMs};
-  counter.dtype = counter.out_type = DataType::kInt64;
+  action.offsets = {0, 20 * kMs};
+  counter.dtype = counter.out_dtype = DataType::kInt64;
   counter.method = Method::kPrevious;
   LiveStream number = stream("number", 1);
   number.shape = {};
   LiveStream one = stream("one", 7);
-  one.steps = {0};
-  one.has_step_axis = false;
+  one.offsets = {0};
+  one.has_axis = false;
   const std::vector<LiveStream> streams = {stream("hand", 7),  action, counter, number, one,
                                            stream("joints", 3)};
   const auto refused = [&](const BatchTransform& transform) {

@@ -118,9 +118,9 @@ class DeviceProblem {
     order_.thresholds = on_device(order_.thresholds);
     for (WindowStream stream : problem.streams()) {
       for (ConstTensorView* view :
-           {&stream.values, &stream.times, &stream.offsets, &stream.begins, &stream.received,
-            &stream.valid, &stream.steps, &stream.subtract, &stream.multiply,
-            &stream.reference_columns}) {
+           {&stream.values, &stream.times, &stream.row_offsets, &stream.value_begins,
+            &stream.received, &stream.valid, &stream.window_offsets, &stream.subtract,
+            &stream.multiply, &stream.reference_columns}) {
         *view = on_device(*view);
       }
       streams_.push_back(stream);

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "support/error_of.h"
 #include "loader/problem.h"
+#include "support/error_of.h"
 
 namespace robocache::testing {
 namespace {
@@ -23,12 +23,13 @@ struct Call {
   Call() {
     for (const Timeline timeline : {Timeline::kTime, Timeline::kRows}) {
       WindowData window;
-      window.options.name = timeline == Timeline::kTime ? "force" : "action";
-      window.options.timeline = timeline;
+      window.options.spec.name = timeline == Timeline::kTime ? "force" : "action";
+      window.options.spec.timeline = timeline;
       window.values = Tensor(DataType::kFloat32, {6, 4});
       window.times = numbers({0, 10, 20, 30, 5, 15});
-      window.offsets = numbers({0, 4, 6});
-      window.steps = numbers({-10, 0});
+      window.row_offsets = numbers({0, 4, 6});
+      window.window_offsets = numbers({-10, 0});
+      window.fill_spec();
       problem.windows.push_back(window);
     }
     problem.anchors = Tensor(DataType::kInt64, {3, 2});
@@ -76,91 +77,130 @@ TEST(LoaderErrors, NothingIsWrong) {
 }
 
 TEST(LoaderErrors, Streams) {
-  expect("ValueError force.offsets: expected [Es+1], 1 to E+1=3 numbers, got [4]",
-         [](Call& call) { call.by_time().offsets = Call::numbers({0, 4, 6, 6}); });
-  expect("ValueError force.offsets: expected [Es+1], 1 to E+1=3 numbers, got [0]",
-         [](Call& call) { call.by_time().offsets = Call::numbers({}); });
-  expect("no error", [](Call& call) { call.by_time().offsets = Call::numbers({0, 4}); });
-  expect("ValueError force.offsets: expected [Es+1], 1 to 2 numbers from first_episode on, got [3]",
-         [](Call& call) { call.by_time().options.first_episode = 1; });
-  expect("ValueError force.first_episode: expected 0 to E=2, got 3",
+  expect("ValueError row_offsets['force']: expected [Es+1], 1 to E+1=3 numbers, got [4]",
+         [](Call& call) { call.by_time().row_offsets = Call::numbers({0, 4, 6, 6}); });
+  expect("ValueError row_offsets['force']: expected [Es+1], 1 to E+1=3 numbers, got [0]",
+         [](Call& call) { call.by_time().row_offsets = Call::numbers({}); });
+  expect("no error", [](Call& call) { call.by_time().row_offsets = Call::numbers({0, 4}); });
+  expect(
+      "ValueError row_offsets['force']: expected [Es+1], 1 to 2 numbers from first_episode on, got "
+      "[3]",
+      [](Call& call) { call.by_time().options.first_episode = 1; });
+  expect("ValueError first_episode['force']: expected 0 to E=2, got 3",
          [](Call& call) { call.by_time().options.first_episode = 3; });
-  expect("ValueError force.first_episode: expected 0 to E=2, got -1",
+  expect("ValueError first_episode['force']: expected 0 to E=2, got -1",
          [](Call& call) { call.by_time().options.first_episode = -1; });
-  expect("no error", [](Call& call) { call.by_time().begins = Call::numbers({8, 0}); });
-  expect("ValueError force.begins: expected [Es=2], got [3]",
-         [](Call& call) { call.by_time().begins = Call::numbers({0, 4, 6}); });
-  expect("TypeError force.begins: expected int64, got float64",
-         [](Call& call) { call.by_time().begins = Tensor(DataType::kFloat64, {2}); });
-  expect("TypeError force.offsets: expected int64, got float32",
-         [](Call& call) { call.by_time().offsets = Tensor(DataType::kFloat32, {3}); });
-  expect("ValueError force.steps: expected [K], got [2,1]",
-         [](Call& call) { call.by_time().steps = Tensor(DataType::kInt64, {2, 1}); });
-  expect("ValueError force.values: expected [N,D], got [6]",
+  expect("no error", [](Call& call) { call.by_time().value_begins = Call::numbers({8, 0}); });
+  expect("ValueError value_begins['force']: expected [Es=2], got [3]",
+         [](Call& call) { call.by_time().value_begins = Call::numbers({0, 4, 6}); });
+  expect("TypeError value_begins['force']: expected int64, got float64",
+         [](Call& call) { call.by_time().value_begins = Tensor(DataType::kFloat64, {2}); });
+  expect("TypeError row_offsets['force']: expected int64, got float32",
+         [](Call& call) { call.by_time().row_offsets = Tensor(DataType::kFloat32, {3}); });
+  expect("ValueError window_offsets['force']: expected [K=2], got [2,1]",
+         [](Call& call) { call.by_time().window_offsets = Tensor(DataType::kInt64, {2, 1}); });
+  expect("ValueError values['force']: expected [N,D=4], got [6]",
          [](Call& call) { call.by_time().values = Tensor(DataType::kFloat32, {6}); });
-  expect("TypeError force.values: expected float16, bfloat16, float32, float64 or uint8, got int32",
+  expect("TypeError values['force']: expected float32, got int32",
          [](Call& call) { call.by_time().values = Tensor(DataType::kInt32, {6, 4}); });
-  expect("ValueError force.values: expected a last stride of 1, got 2",
+  expect("ValueError values['force']: expected a last stride of 1, got 2",
          [](Call& call) { call.by_time().values = Tensor(DataType::kFloat32, {6, 4}, {8, 2}, 0); });
-  expect("ValueError force.times: expected [N=6], got none",
+  expect("ValueError times['force']: expected [N=6], got none",
          [](Call& call) { call.by_time().times = {}; });
   expect("no error", [](Call& call) { call.by_row().times = {}; });
-  expect("ValueError force.times: expected [N=6], got [5]",
+  expect("ValueError times['force']: expected [N=6], got [5]",
          [](Call& call) { call.by_time().times = Call::numbers({0, 1, 2, 3, 4}); });
-  expect("ValueError force.times: expected contiguous [N=6], got gaps between elements",
+  expect("ValueError times['force']: expected contiguous [N=6], got gaps between elements",
          [](Call& call) { call.by_time().times = Tensor(DataType::kInt64, {6}, {2}, 0); });
-  expect("TypeError force.valid: expected bool, got uint8",
+  expect("TypeError valid['force']: expected bool, got uint8",
          [](Call& call) { call.by_time().valid = Tensor(DataType::kUInt8, {6}); });
-  expect("ValueError force.received: expected [N=6], got [4]",
+  expect("ValueError received['force']: expected [N=6], got [4]",
          [](Call& call) { call.by_time().received = Call::numbers({0, 1, 2, 3}); });
-  expect("ValueError force.latency: expected 0 or more, got -1",
-         [](Call& call) { call.by_time().options.latency_ns = -1; });
-  expect("TypeError force.subtract: expected float32 (the compute type), got float64",
+  expect("ValueError latency_ns['force']: expected 0 or more, got -1",
+         [](Call& call) { call.by_time().options.spec.latency_ns = -1; });
+  expect("TypeError subtract['force']: expected float32 (the compute type), got float64",
          [](Call& call) { call.by_time().subtract = Tensor(DataType::kFloat64, {4}); });
-  expect("ValueError force.multiply: expected contiguous [D], got gaps between elements",
+  expect("ValueError multiply['force']: expected contiguous [D], got gaps between elements",
          [](Call& call) { call.by_time().multiply = Tensor(DataType::kFloat32, {4}, {2}, 0); });
-  expect("ValueError force.method: expected runs that sum to D=4, got 3",
-         [](Call& call) { call.by_time().options.layout = {{Method::kLinear, 3}}; });
-  expect("ValueError force.mean_window: expected a duration for method 'mean', got None",
-         [](Call& call) { call.by_time().options.layout = {{Method::kMean, 4}}; });
+  expect(
+      "ValueError method['force']: expected runs that sum to the row's 4 elements, got "
+      "[[\"linear\",3]]",
+      [](Call& call) { call.by_time().options.spec.layout = {{Method::kLinear, 3}}; });
+  expect("ValueError mean_window_ns['force']: expected nanoseconds with method \"mean\", got null",
+         [](Call& call) { call.by_time().options.spec.layout = {{Method::kMean, 4}}; });
   expect("ValueError streams: expected at most 64, got 65",
          [](Call& call) { call.problem.windows.assign(std::size_t{65}, call.by_row()); });
 }
 
 TEST(LoaderErrors, WindowsByRow) {
-  expect("ValueError action.max_gap: expected none for a window by row, got one",
-         [](Call& call) { call.by_row().options.max_gap = Duration::nanoseconds(1); });
-  expect("ValueError action.tolerance: expected none for a window by row, got one",
-         [](Call& call) { call.by_row().options.tolerance = Duration::nanoseconds(1); });
-  expect("ValueError action.outside: expected hold for a window by row, got 1",
-         [](Call& call) { call.by_row().options.outside = Outside::kZero; });
+  expect("ValueError max_gap_ns['action']: expected null with timeline \"rows\", got 1",
+         [](Call& call) { call.by_row().options.spec.max_gap_ns = 1; });
+  expect("ValueError tolerance_ns['action']: expected 0 with timeline \"rows\", got 1",
+         [](Call& call) { call.by_row().options.spec.tolerance_ns = 1; });
+  expect("ValueError outside['action']: expected \"hold\" with timeline \"rows\", got \"zero\"",
+         [](Call& call) { call.by_row().options.spec.outside = Outside::kZero; });
+  expect("ValueError offsets['action']: expected rows below 2^31, got [2147483648]",
+         [](Call& call) { call.by_row().options.spec.offsets = {std::int64_t{1} << 31}; });
+}
+
+TEST(LoaderErrors, CopiedRows) {
+  const auto counter = [](Call& call) -> WindowData& {
+    WindowData& window = call.by_time();
+    window.values = Tensor(DataType::kInt64, {6, 4});
+    window.options.spec.method = Method::kPrevious;
+    window.options.spec.out_dtype = DataType::kInt64;
+    window.fill_spec();
+    return window;
+  };
+  expect("no error", [&](Call& call) { counter(call); });
+  // Every method but those that copy a row, which are listed: a new one would be refused too.
+  for (const Method method : {Method::kLinear, Method::kSlerpXyzw, Method::kSlerpWxyz,
+                              Method::kAngle, Method::kMean, Method::kSum}) {
+    Call call;
+    counter(call).options.spec.method = method;
+    call.by_time().options.spec.mean_window_ns =
+        method == Method::kMean ? std::optional<std::int64_t>(5) : std::nullopt;
+    const std::string error = error_of([&] { call.plan(); });
+    EXPECT_EQ(error.substr(0, error.find(", got")),
+              "ValueError method['force']: expected \"previous\" or \"nearest\" for rows that are "
+              "copied");
+  }
+  expect("TypeError out_dtype['force']: expected \"I64\", since such rows are copied, got \"F32\"",
+         [&](Call& call) { counter(call).options.spec.out_dtype = DataType::kFloat32; });
+  expect("TypeError values['force']: expected int64, got int32",
+         [&](Call& call) { counter(call).values = Tensor(DataType::kInt32, {6, 4}); });
 }
 
 TEST(LoaderErrors, Images) {
   const auto image = [](Call& call) -> WindowData& {
     WindowData& window = call.by_time();
     window.values = Tensor(DataType::kUInt8, {6, 12});
-    window.options.layout = {{Method::kPrevious, 12}};
-    window.options.channels_first = true;
-    window.options.pixels = 4;
-    window.options.colors = 3;
+    window.options.spec.layout = {{Method::kPrevious, 12}};
+    window.options.spec.channels_first = true;
+    window.options.spec.shape = {2, 2, 3};
+    window.fill_spec();
     return window;
   };
+  const auto is_none = [](const std::string& got) {
+    return "ValueError channels_first['force']: expected false for rows that are no images [H,W,C] "
+           "of U8, C at most 4, got " +
+           got;
+  };
   expect("no error", [&](Call& call) { image(call); });
-  expect("TypeError force.values: expected uint8 for images whose channels come first, got float32",
-         [&](Call& call) { image(call).values = Tensor(DataType::kFloat32, {6, 12}); });
-  expect("ValueError force.colors: expected 1 to 4, got 6", [&](Call& call) {
-    image(call).options.pixels = 2;
-    call.by_time().options.colors = 6;
+  expect(is_none("true"), [&](Call& call) { image(call).options.spec.dtype = DataType::kFloat32; });
+  expect(is_none("true"), [&](Call& call) { image(call).options.spec.shape = {1, 2, 6}; });
+  expect(is_none("true"), [&](Call& call) { image(call).options.spec.shape = {12}; });
+  expect("ValueError values['force']: expected [N,D=15], got [6,12]", [&](Call& call) {
+    image(call).options.spec.shape = {5, 1, 3};
+    call.by_time().options.spec.layout = {};
   });
   expect(
-      "ValueError force.pixels: expected pixels and colors of which there are D=12, got 5 times 3",
-      [&](Call& call) { image(call).options.pixels = 5; });
-  expect("ValueError force.method: expected linear, previous or nearest for images, got another",
-         [&](Call& call) { image(call).options.layout = {{Method::kAngle, 12}}; });
-  expect("TypeError force.multiply: expected float64, got float32",
+      "ValueError method['force']: expected \"linear\", \"previous\" or \"nearest\" with "
+      "channels_first, got [[\"angle\",12]]",
+      [&](Call& call) { image(call).options.spec.layout = {{Method::kAngle, 12}}; });
+  expect("TypeError multiply['force']: expected float64, got float32",
          [&](Call& call) { image(call).multiply = Tensor(DataType::kFloat32, {3}); });
-  expect("ValueError force.subtract: expected [colors=3], got [12]",
+  expect("ValueError subtract['force']: expected [C=3], got [12]",
          [&](Call& call) { image(call).subtract = Tensor(DataType::kFloat64, {12}); });
 }
 
@@ -173,86 +213,121 @@ TEST(LoaderErrors, RelativeWindows) {
     return tensor;
   };
   // Of action, by row, to force, by time.
-  const auto relative = [&](Call& call) -> WindowData& {
-    call.by_row().options.relative_to = 0;
+  const auto relative = [&](Call& call) -> WindowSpec& {
+    call.by_row().options.spec.relative_to = "force";
     call.by_row().reference_columns = columns({0, 1, -1, 3});
-    return call.by_row();
+    call.by_row().fill_spec();
+    return call.by_row().options.spec;
+  };
+  const auto set_columns = [&](Call& call, const std::vector<std::int64_t>& list) {
+    call.by_row().reference_columns = columns(list);
+    call.by_row().fill_spec();
   };
   expect("no error", [&](Call& call) { relative(call); });
-  expect("ValueError action.relative_to: expected a number below that of streams, 2, got 2",
-         [&](Call& call) { relative(call).options.relative_to = 2; });
-  expect("ValueError action.relative_to: expected a stream's number, or -1, got -2",
-         [&](Call& call) { relative(call).options.relative_to = -2; });
-  expect("ValueError action.relative_to: expected another stream, got itself",
-         [&](Call& call) { relative(call).options.relative_to = 1; });
-  expect("ValueError force.relative_to: expected a stream that is not relative itself, got action",
+  expect("ValueError relative_to['action'].stream: expected the name of a stream, got \"torque\"",
+         [&](Call& call) { relative(call).relative_to = "torque"; });
+  const std::string is_relative =
+      "ValueError relative_to['action'].stream: expected a stream that is not relative itself, "
+      "got ";
+  expect(is_relative + "\"action\"", [&](Call& call) { relative(call).relative_to = "action"; });
+  expect(
+      "ValueError relative_to['force'].stream: expected a stream that is not relative itself, got "
+      "\"action\"",
+      [&](Call& call) {
+        relative(call);
+        call.by_time().options.spec.relative_to = "action";
+        call.by_time().reference_columns = columns({0, 1, 2, 3});
+        call.by_time().fill_spec();
+      });
+  expect(
+      "ValueError relative_to['action'].columns: expected none without a stream to be relative to, "
+      "got 4",
+      [&](Call& call) { relative(call).relative_to = ""; });
+  expect("ValueError reference_columns['action']: expected none without relative_to, got some",
+         [&](Call& call) {
+           relative(call).relative_to = "";
+           call.by_row().options.spec.reference_columns.clear();
+         });
+  expect("ValueError reference_columns['action']: expected [D=4], got none", [&](Call& call) {
+    relative(call);
+    call.by_row().reference_columns = {};
+  });
+  expect("ValueError relative_to['action'].columns: expected 4, one for each element, got [0,1,2]",
          [&](Call& call) {
            relative(call);
-           call.by_time().options.relative_to = 1;
-           call.by_time().reference_columns = columns({0, 1, 2, 3});
+           set_columns(call, {0, 1, 2});
          });
-  expect("ValueError action.reference_columns: expected none without relative_to, got some",
-         [&](Call& call) { relative(call).options.relative_to = -1; });
-  expect("ValueError action.reference_columns: expected [D=4], got none",
-         [&](Call& call) { relative(call).reference_columns = {}; });
-  expect("ValueError action.reference_columns: expected [D=4], got [3]",
-         [&](Call& call) { relative(call).reference_columns = columns({0, 1, 2}); });
-  expect("TypeError action.reference_columns: expected int32, got int64",
-         [&](Call& call) { relative(call).reference_columns = Call::numbers({0, 1, 2, 3}); });
-  expect("ValueError action.reference_columns: expected -1 to 3 (of force), got 4 at [1]",
-         [&](Call& call) { relative(call).reference_columns.set(1, 4); });
-  expect("ValueError action.reference_columns: expected -1 to 3 (of force), got -2 at [3]",
-         [&](Call& call) { relative(call).reference_columns.set(3, -2); });
+  expect("TypeError reference_columns['action']: expected int32, got int64", [&](Call& call) {
+    relative(call);
+    call.by_row().reference_columns = Call::numbers({0, 1, 2, 3});
+  });
+  expect("ValueError reference_columns['action']: expected 1 as the spec has it, got 2 at [1]",
+         [&](Call& call) {
+           relative(call);
+           call.by_row().reference_columns.set(1, 2);
+         });
+  for (const std::int64_t column : {4, -2}) {
+    expect(
+        "ValueError relative_to['action'].columns: expected -1 to 3, the elements of \"force\", "
+        "got [0," +
+            std::to_string(column) + ",-1,3]",
+        [&](Call& call) {
+          relative(call);
+          set_columns(call, {0, column, -1, 3});
+        });
+  }
   for (const Timeline timeline : {Timeline::kTime, Timeline::kRows}) {
     expect(
-        "ValueError action.reference_columns: expected -1 for a quaternion's channels, got 0 at "
-        "[0]",
+        "ValueError relative_to['action'].columns: expected -1 for a quaternion's elements, got "
+        "[0,1,-1,3]",
         [&](Call& call) {
-          relative(call).options.layout = {{Method::kSlerpXyzw, 4}};
-          call.by_row().options.timeline = timeline;
+          relative(call).layout = {{Method::kSlerpXyzw, 4}};
+          call.by_row().options.spec.timeline = timeline;
         });
   }
   for (const Method method : {Method::kSlerpXyzw, Method::kSum}) {
     expect(
-        "ValueError action.reference_columns: expected channels of force that are no quaternion's "
-        "and no sums, got 0 at [0]",
+        "ValueError relative_to['action'].columns: expected elements of \"force\" that are no "
+        "quaternion's and no sums, got [0,1,-1,3]",
         [&](Call& call) {
           relative(call);
-          call.by_time().options.layout = {{method, 4}};
+          call.by_time().options.spec.layout = {{method, 4}};
         });
     expect("no error", [&](Call& call) {
       relative(call);
-      call.by_time().options.layout = {{method, 4}};
-      call.by_time().options.timeline = Timeline::kRows;
+      call.by_time().options.spec.layout = {{method, 4}};
+      call.by_time().options.spec.timeline = Timeline::kRows;
     });
   }
   expect(
-      "TypeError action.out_type: expected float16, bfloat16, float32 or float64 with "
-      "relative_to, got uint8",
-      [&](Call& call) { relative(call).options.out_type = DataType::kUInt8; });
+      "TypeError out_dtype['action']: expected F16, BF16, F32 or F64 for a relative stream, got "
+      "\"U8\"",
+      [&](Call& call) { relative(call).out_dtype = DataType::kUInt8; });
   const auto make_image = [](WindowData& window) {
     window.values = Tensor(DataType::kUInt8, {6, 4});
-    window.options.channels_first = true;
-    window.options.pixels = 2;
-    window.options.colors = 2;
+    window.options.spec.channels_first = true;
+    window.options.spec.shape = {1, 2, 2};
+    window.fill_spec();
   };
+  expect("ValueError channels_first['action']: expected false for a relative stream, got true",
+         [&](Call& call) {
+           relative(call);
+           make_image(call.by_row());
+         });
   expect(
-      "ValueError action.relative_to: expected none for images whose channels come first, got "
-      "force",
-      [&](Call& call) { make_image(relative(call)); });
-  expect(
-      "ValueError action.relative_to: expected a stream whose channels do not come first, got "
-      "force",
+      "ValueError relative_to['action'].stream: expected a stream without channels_first, got "
+      "\"force\"",
       [&](Call& call) {
         relative(call);
         make_image(call.by_time());
       });
   expect(
-      "ValueError action.relative_to: expected a stream of at most 4096 channels, got force of "
-      "4097",
+      "ValueError relative_to['action'].stream: expected a stream of at most 4096 elements in a "
+      "row, not 4097, got \"force\"",
       [&](Call& call) {
         relative(call);
         call.by_time().values = Tensor(DataType::kFloat32, {6, 4097});
+        call.by_time().fill_spec();
       });
   expect(
       "ValueError streams: expected at most 64, relative ones counted twice, got 64 and 1 "
@@ -267,31 +342,36 @@ TEST(LoaderErrors, RelativeWindows) {
     WindowData& force = call.by_time();
     relative(call);
     force.values = Tensor(DataType::kFloat32, {6, 256});
-    force.options.layout = runs;
-    call.by_row().options.layout = {{Method::kAngle, 2}, {Method::kLinear, 2}};
+    force.options.spec.layout = runs;
+    force.fill_spec();
+    call.by_row().options.spec.layout = {{Method::kAngle, 2}, {Method::kLinear, 2}};
   });
 }
 
 TEST(LoaderErrors, WhatTensorsHold) {
-  expect("ValueError force.offsets: expected ascending offsets, got 3 after 4 at [2]",
-         [](Call& call) { call.by_time().offsets = Call::numbers({0, 4, 3}); });
-  expect("ValueError force.offsets: expected at most N=6, got 7 at [2]",
-         [](Call& call) { call.by_time().offsets = Call::numbers({0, 4, 7}); });
-  expect("ValueError force.offsets: expected 0 or more, got -1 at [0]",
-         [](Call& call) { call.by_time().offsets = Call::numbers({-1, 4, 6}); });
+  expect("ValueError row_offsets['force']: expected ascending offsets, got 3 after 4 at [2]",
+         [](Call& call) { call.by_time().row_offsets = Call::numbers({0, 4, 3}); });
+  expect("ValueError row_offsets['force']: expected at most N=6, got 7 at [2]",
+         [](Call& call) { call.by_time().row_offsets = Call::numbers({0, 4, 7}); });
+  expect("ValueError row_offsets['force']: expected 0 or more, got -1 at [0]",
+         [](Call& call) { call.by_time().row_offsets = Call::numbers({-1, 4, 6}); });
   expect(
-      "ValueError force.times: expected ascending times in an episode, got 4 after 5 at [5], in "
+      "ValueError times['force']: expected ascending times in an episode, got 4 after 5 at [5], in "
       "episode 1",
       [](Call& call) { call.by_time().times.set_int(5, 4); });
   expect(
-      "ValueError force.received: expected ascending times in an episode, got 1 after 2 at [2], in "
+      "ValueError received['force']: expected ascending times in an episode, got 1 after 2 at [2], "
+      "in "
       "episode 0",
       [](Call& call) { call.by_time().received = Call::numbers({0, 2, 1, 3, 0, 0}); });
-  expect("ValueError force.steps: expected ascending steps for method 'sum', got -5 after 0 at [1]",
+  expect("ValueError offsets['force']: expected ascending offsets with method \"sum\", got [0,-5]",
          [](Call& call) {
-           call.by_time().options.layout = {{Method::kSum, 4}};
-           call.by_time().steps = Call::numbers({0, -5});
+           call.by_time().options.spec.layout = {{Method::kSum, 4}};
+           call.by_time().window_offsets = Call::numbers({0, -5});
+           call.by_time().fill_spec();
          });
+  expect("ValueError window_offsets['force']: expected 0 as the spec has it, got -5 at [1]",
+         [](Call& call) { call.by_time().window_offsets = Call::numbers({-10, -5}); });
   expect("ValueError anchors: expected episodes of 0 to 1, got 2 at [1]",
          [](Call& call) { call.problem.anchors.set_int(2, 2); });
   expect("ValueError anchors: expected frames of 0 or more, got -1 at [2]",
@@ -414,13 +494,13 @@ TEST(LoaderErrors, Calls) {
                    call.state[0] = -1;
                    next(plan, call, 2, result);
                  });
-  expect_of_call("ValueError force.row_stride: expected 4 to 536870911, got 3",
+  expect_of_call("ValueError row_stride['force']: expected 4 to 536870911, got 3",
                  [&](Call& call, const BatchPlan& plan, BatchResult& result) {
                    std::vector<WindowOutput> outputs = result.outputs();
                    outputs[0].row_stride = 3;
                    plan.gather(call.indices.data(), 2, outputs.data(), {}, call.context);
                  });
-  expect_of_call("ValueError action.output: expected memory for the values, got none",
+  expect_of_call("ValueError output['action']: expected memory for the values, got none",
                  [&](Call& call, const BatchPlan& plan, BatchResult& result) {
                    std::vector<WindowOutput> outputs = result.outputs();
                    outputs[1].values = nullptr;

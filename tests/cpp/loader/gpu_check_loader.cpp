@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "support/gpu_check.h"
 #include "loader/engine.h"
 #include "loader/reference.h"
+#include "support/gpu_check.h"
 #include "support/random.h"
 
 namespace robocache::testing {
@@ -75,7 +75,8 @@ void check_bad_loader_input() {
       }
     };
     for (WindowData& window : problem.windows) {
-      for (Tensor* tensor : {&window.times, &window.received, &window.offsets, &window.steps}) {
+      for (Tensor* tensor :
+           {&window.times, &window.received, &window.row_offsets, &window.window_offsets}) {
         spoil(*tensor);
       }
       Tensor& columns = window.reference_columns;

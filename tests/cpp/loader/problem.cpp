@@ -9,15 +9,29 @@
 
 namespace robocache::testing {
 
+void WindowData::fill_spec() {
+  WindowSpec& spec = options.spec;
+  spec.dtype = values.type();
+  if (!spec.channels_first) spec.shape = {channels()};
+  spec.offsets.clear();
+  for (std::int64_t k = 0; k < window_offsets.size(); ++k) {
+    spec.offsets.push_back(window_offsets.get_int(k));
+  }
+  spec.reference_columns.clear();
+  for (std::int64_t c = 0; c < reference_columns.size(); ++c) {
+    spec.reference_columns.push_back(static_cast<std::int32_t>(reference_columns.get(c)));
+  }
+}
+
 WindowStream WindowData::stream() const {
   WindowStream stream = options;
   stream.values = values.view();
   stream.times = times.view();
-  stream.offsets = offsets.view();
-  stream.begins = begins.view();
+  stream.row_offsets = row_offsets.view();
+  stream.value_begins = value_begins.view();
   stream.received = received.view();
   stream.valid = valid.view();
-  stream.steps = steps.view();
+  stream.window_offsets = window_offsets.view();
   stream.subtract = subtract.view();
   stream.multiply = multiply.view();
   stream.reference_columns = reference_columns.view();
@@ -46,29 +60,29 @@ Anchor LoaderProblem::anchor(std::int64_t index) const {
 std::string LoaderProblem::text() const {
   std::ostringstream text;
   for (const WindowData& window : windows) {
-    const WindowStream& options = window.options;
+    const WindowSpec& options = window.options.spec;
     text << "\n  " << options.name << (options.timeline == Timeline::kRows ? " by row" : " by time")
-         << ", values " << window.values.text() << " as " << name_of(options.out_type) << ", "
-         << window.steps.size() << " steps, " << window.offsets.size() - 1 << " episodes from "
-         << options.first_episode << ", begins " << window.begins.text() << ", received "
-         << window.received.text() << ", valid " << window.valid.text() << ", subtract "
-         << window.subtract.text() << ", multiply " << window.multiply.text()
-         << (options.is_causal ? ", causal" : "") << ", latency " << options.latency_ns
-         << ", outside " << static_cast<int>(options.outside);
-    if (options.relative_to >= 0) {
-      text << ", relative to number " << options.relative_to
+         << ", values " << window.values.text() << " as " << name_of(options.out_dtype) << ", "
+         << window.window_offsets.size() << " offsets, " << window.row_offsets.size() - 1
+         << " episodes from " << window.options.first_episode << ", begins "
+         << window.value_begins.text() << ", received " << window.received.text() << ", valid "
+         << window.valid.text() << ", subtract " << window.subtract.text() << ", multiply "
+         << window.multiply.text() << (options.causal ? ", causal" : "") << ", latency "
+         << options.latency_ns << ", outside " << static_cast<int>(options.outside);
+    if (!options.relative_to.empty()) {
+      text << ", relative to " << options.relative_to
            << (options.reference_is_causal ? ", causal," : "") << " by";
       for (std::int64_t c = 0; c < window.reference_columns.size(); ++c) {
         text << " " << window.reference_columns.get(c);
       }
     }
-    if (options.channels_first) text << ", " << options.colors << " colors first";
-    const auto duration = [&](const char* name, const std::optional<Duration>& length) {
-      if (length) text << ", " << name << " " << length->nanoseconds();
+    if (options.channels_first) text << ", " << options.shape[2] << " channels first";
+    const auto duration = [&](const char* name, const std::optional<std::int64_t>& length) {
+      if (length) text << ", " << name << " " << *length;
     };
-    duration("max_gap", options.max_gap);
-    duration("tolerance", options.tolerance);
-    duration("mean_window", options.mean_window);
+    duration("max_gap", options.max_gap_ns);
+    duration("tolerance", options.tolerance_ns);
+    duration("mean_window", options.mean_window_ns);
     text << ", method " << static_cast<int>(options.method);
     for (const Run& run : options.layout) {
       text << " " << static_cast<int>(run.method) << "x" << run.channels;
@@ -84,12 +98,12 @@ std::string LoaderProblem::text() const {
 
 BatchResult::BatchResult(const LoaderProblem& problem, std::int64_t size) {
   for (const WindowData& window : problem.windows) {
-    const std::int64_t steps = window.steps.size();
+    const std::int64_t steps = window.window_offsets.size();
     const std::int64_t channels = window.channels();
     const std::int64_t stride = channels + window.gap;
     Window result;
-    result.values =
-        Tensor(window.options.out_type, {size, steps, channels}, {steps * stride, stride, 1}, 0);
+    result.values = Tensor(window.options.spec.out_dtype, {size, steps, channels},
+                           {steps * stride, stride, 1}, 0);
     if (window.wants_pad) result.is_pad = Tensor(DataType::kBool, {size, steps});
     if (window.wants_age) result.age = Tensor(DataType::kInt64, {size, steps});
     windows.push_back(result);
@@ -157,9 +171,9 @@ void make_values(WindowData& window, DataType type, std::int64_t rows, std::int6
                  const LoaderWanted& wanted, Random& random) {
   const std::int64_t row_stride = channels + random.pick<std::int64_t>({0, 0, 0, 1, 4, 16});
   std::int64_t room = rows;  // rows of memory
-  const std::int64_t episodes = window.offsets.size() - 1;
+  const std::int64_t episodes = window.row_offsets.size() - 1;
   if (wanted.has_begins ? *wanted.has_begins : random.one_in(3)) {
-    window.begins = Tensor(DataType::kInt64, {episodes});
+    window.value_begins = Tensor(DataType::kInt64, {episodes});
     std::vector<std::int64_t> in_memory;
     for (std::int64_t e = 0; e < episodes; ++e) {
       in_memory.insert(in_memory.begin() + random.below(e + 1), e);
@@ -167,21 +181,22 @@ void make_values(WindowData& window, DataType type, std::int64_t rows, std::int6
     room = 0;
     for (const std::int64_t e : in_memory) {
       room += 16 * random.below(3);  // which are aligned, whatever a row's size
-      window.begins.set_int(e, room * row_stride);
-      room += window.offsets.get_int(e + 1) - window.offsets.get_int(e);
+      window.value_begins.set_int(e, room * row_stride);
+      room += window.row_offsets.get_int(e + 1) - window.row_offsets.get_int(e);
     }
   }
   window.values = Tensor(type, {room, channels}, {row_stride, 1}, random.pick({0, 0, 0, 1}));
 }
 
 void fill_stream_times(WindowData& window, std::int64_t rows, const Clock& clock, Random& random) {
-  const std::int64_t episodes = window.offsets.size() - 1;
+  const std::int64_t episodes = window.row_offsets.size() - 1;
   window.times = Tensor(DataType::kInt64, {rows});
   if (random.one_in(3)) window.received = Tensor(DataType::kInt64, {rows});
   for (std::int64_t e = 0; e < episodes; ++e) {
     std::int64_t tick = random.below(6);
     std::int64_t arrival = 0;
-    for (std::int64_t row = window.offsets.get_int(e); row < window.offsets.get_int(e + 1); ++row) {
+    for (std::int64_t row = window.row_offsets.get_int(e); row < window.row_offsets.get_int(e + 1);
+         ++row) {
       window.times.set_int(row, clock.time(tick));
       arrival = std::max(arrival, tick + random.pick({-1, 0, 0, 1, 4}));
       if (window.received.present()) window.received.set_int(row, clock.time(arrival));
@@ -191,10 +206,10 @@ void fill_stream_times(WindowData& window, std::int64_t rows, const Clock& clock
 }
 
 void fill_steps(WindowData& window, const Clock& clock, bool is_copied, Random& random) {
-  const bool is_by_row = window.options.timeline == Timeline::kRows;
+  const bool is_by_row = window.options.spec.timeline == Timeline::kRows;
   const std::int64_t channels = window.channels();
   const std::int64_t most = channels > 400 ? 4 : random.pick({3, 12, 140});
-  const std::int64_t count = random.one_in(16) ? 0 : 1 + random.below(most);
+  const std::int64_t count = random.one_in(16) ? 1 : 1 + random.below(most);
   const std::int64_t past = random.pick({0, 3, 20});
   const std::int64_t future = random.pick({0, 0, 3, 40});
   std::vector<std::int64_t> steps;
@@ -202,7 +217,7 @@ void fill_steps(WindowData& window, const Clock& clock, bool is_copied, Random& 
     const std::int64_t ticks = random.below(past + future + 1) - past;
     std::int64_t step = is_by_row ? ticks : ticks_ns(clock, ticks);
     if (!is_by_row && random.one_in(3)) step /= 2;
-    if (random.one_in(40)) {
+    if (!is_by_row && random.one_in(40)) {
       step = random.pick(
           {std::numeric_limits<std::int64_t>::min(), std::numeric_limits<std::int64_t>::max()});
     }
@@ -211,16 +226,17 @@ void fill_steps(WindowData& window, const Clock& clock, bool is_copied, Random& 
   if (is_copied && !random.one_in(4)) {
     for (std::int64_t k = 0; k < count; ++k) steps[k] = k - past;
   }
-  const bool must_ascend = std::any_of(window.options.layout.begin(), window.options.layout.end(),
-                                       [](const Run& run) { return run.method == Method::kSum; });
+  const bool must_ascend =
+      std::any_of(window.options.spec.layout.begin(), window.options.spec.layout.end(),
+                  [](const Run& run) { return run.method == Method::kSum; });
   if (must_ascend || random.one_in(2)) std::sort(steps.begin(), steps.end());
-  window.steps = Tensor(DataType::kInt64, {count});
-  for (std::int64_t k = 0; k < count; ++k) window.steps.set_int(k, steps[k]);
+  window.window_offsets = Tensor(DataType::kInt64, {count});
+  for (std::int64_t k = 0; k < count; ++k) window.window_offsets.set_int(k, steps[k]);
 }
 
 void fill_options(WindowData& window, std::int64_t channels, const Clock& clock,
                   const LoaderWanted& wanted, bool is_image, Random& random) {
-  WindowStream& options = window.options;
+  WindowSpec& options = window.options.spec;
   options.timeline = wanted.timeline    ? *wanted.timeline
                      : random.one_in(2) ? Timeline::kTime
                                         : Timeline::kRows;
@@ -234,26 +250,27 @@ void fill_options(WindowData& window, std::int64_t channels, const Clock& clock,
           {random.pick({Method::kLinear, Method::kPrevious, Method::kNearest}), channels}};
     }
   }
-  options.is_causal = wanted.is_causal ? *wanted.is_causal : random.one_in(2);
+  options.causal = wanted.is_causal ? *wanted.is_causal : random.one_in(2);
   if (random.one_in(2)) options.latency_ns = ticks_ns(clock, random.below(3));
   if (random.one_in(10)) options.latency_ns = std::numeric_limits<std::int64_t>::max();
   if (options.timeline == Timeline::kRows) return;
   options.outside = random.pick(
       {Outside::kHold, Outside::kHold, Outside::kZero, Outside::kNan, Outside::kExtrapolate});
-  if (options.outside == Outside::kNan && options.out_type == DataType::kUInt8) {
+  if (options.outside == Outside::kNan && options.out_dtype == DataType::kUInt8) {
     options.outside = Outside::kZero;
   }
-  if (random.one_in(2)) options.max_gap = clock.duration(random.below(4), random);
-  if (random.one_in(2)) options.tolerance = clock.duration(random.below(3) / 2, random);
+  if (random.one_in(2)) options.max_gap_ns = clock.duration(random.below(4), random).nanoseconds();
+  if (random.one_in(2))
+    options.tolerance_ns = clock.duration(random.below(3) / 2, random).nanoseconds();
   const bool has_mean = std::any_of(options.layout.begin(), options.layout.end(),
                                     [](const Run& run) { return run.method == Method::kMean; });
-  if (has_mean) options.mean_window = clock.duration(random.below(12), random);
+  if (has_mean) options.mean_window_ns = clock.duration(random.below(12), random).nanoseconds();
 }
 
 WindowData random_window(std::int64_t number, std::int64_t episodes, const Clock& clock,
                          const LoaderWanted& wanted, Random& random) {
   WindowData window;
-  WindowStream& options = window.options;
+  WindowSpec& options = window.options.spec;
   options.name = "stream" + std::to_string(number);
   const bool is_image = wanted.is_copied ? wanted.is_image && random.one_in(2)
                                          : wanted.is_image || (!wanted.value_type &&
@@ -261,32 +278,33 @@ WindowData random_window(std::int64_t number, std::int64_t episodes, const Clock
   const DataType value_type = is_image            ? DataType::kUInt8
                               : wanted.value_type ? *wanted.value_type
                                                   : random.pick(kValueTypes);
-  options.out_type = wanted.out_type ? *wanted.out_type : random.pick(kValueTypes);
+  options.out_dtype = wanted.out_type ? *wanted.out_type : random.pick(kValueTypes);
   std::int64_t channels =
-      random.one_in(16) ? 0 : random.pick<std::int64_t>({1, 2, 3, 4, 6, 7, 8, 14, 16, 32, 40, 300});
+      random.one_in(16) ? 1 : random.pick<std::int64_t>({1, 2, 3, 4, 6, 7, 8, 14, 16, 32, 40, 300});
   if (wanted.is_copied && !is_image) {
-    options.out_type = value_type;
+    options.out_dtype = value_type;
     if (random.one_in(6)) {
       channels = random.pick<std::int64_t>({1541, 6160, 9001, 20000}) / size_of(value_type);
     }
   }
   if (is_image) {
     options.channels_first = true;
-    options.pixels = 1 + random.below(random.pick({6, 60, 700}));
-    if (random.one_in(3)) options.pixels = 16 * (1 + random.below(40));  // of whole words
-    if (random.one_in(12)) options.pixels = 4672;  // of more than a block makes
-    options.colors = random.pick<std::int64_t>({1, 2, 3, 3, 4});
-    channels = options.pixels * options.colors;
+    std::int64_t pixels = 1 + random.below(random.pick({6, 60, 700}));
+    if (random.one_in(3)) pixels = 16 * (1 + random.below(40));  // of whole words
+    if (random.one_in(12)) pixels = 4672;                        // of more than a block makes
+    const auto colors = random.pick<std::int64_t>({1, 2, 3, 3, 4});
+    options.shape = {1, pixels, colors};
+    channels = pixels * colors;
   }
   fill_options(window, channels, clock, wanted, is_image, random);
 
   std::int64_t own_episodes = episodes;
   if (random.one_in(4)) {
-    options.first_episode = random.below(episodes + 1);
-    own_episodes = random.below(episodes - options.first_episode + 1);
+    window.options.first_episode = random.below(episodes + 1);
+    own_episodes = random.below(episodes - window.options.first_episode + 1);
   }
-  window.offsets = random_offsets(own_episodes, random);
-  const std::int64_t rows = window.offsets.get_int(own_episodes) + random.pick({0, 0, 2});
+  window.row_offsets = random_offsets(own_episodes, random);
+  const std::int64_t rows = window.row_offsets.get_int(own_episodes) + random.pick({0, 0, 2});
   make_values(window, value_type, rows, channels, wanted, random);
   fill_values(window.values, options.layout, false, random);
   if (options.timeline == Timeline::kTime || random.one_in(2)) {
@@ -297,9 +315,9 @@ WindowData random_window(std::int64_t number, std::int64_t episodes, const Clock
     window.valid = Tensor(DataType::kBool, {rows});
     for (std::int64_t row = 0; row < rows; ++row) window.valid.set(row, random.one_in(5) ? 0 : 1);
   }
-  const std::int64_t scales = is_image ? options.colors : channels;
+  const std::int64_t scales = is_image ? options.shape[2] : channels;
   const DataType scale_type =
-      is_image ? DataType::kFloat64 : compute_type(value_type, options.out_type);
+      is_image ? DataType::kFloat64 : compute_type(value_type, options.out_dtype);
   for (Tensor* scale : {&window.subtract, &window.multiply}) {
     if (!random.one_in(3) || (wanted.is_copied && !is_image)) continue;
     *scale = Tensor(scale_type, {scales});
@@ -308,28 +326,28 @@ WindowData random_window(std::int64_t number, std::int64_t episodes, const Clock
   window.gap = wanted.is_copied ? 0 : random.pick<std::int64_t>({0, 0, 1, 4, 16});
   window.wants_pad = !random.one_in(6);
   window.wants_age = random.one_in(2);
+  window.fill_spec();
   return window;
 }
 
 /// How each channel of a stream is combined.
 std::vector<Method> methods_of(const WindowData& window) {
   std::vector<Method> methods;
-  for (const Run& run : window.options.layout) {
+  for (const Run& run : window.options.spec.layout) {
     methods.insert(methods.end(), static_cast<std::size_t>(run.channels), run.method);
   }
   return methods;
 }
 
 /// Makes a window relative to another, where both are such as may be.
-void make_relative(WindowData& window, std::int32_t number, const WindowData& reference,
-                   Random& random) {
-  WindowStream& options = window.options;
-  if (options.channels_first || options.out_type == DataType::kUInt8) return;
-  if (reference.options.channels_first || reference.options.relative_to >= 0) return;
+void make_relative(WindowData& window, const WindowData& reference, Random& random) {
+  WindowSpec& options = window.options.spec;
+  if (options.channels_first || options.out_dtype == DataType::kUInt8) return;
+  if (reference.options.spec.channels_first || !reference.options.spec.relative_to.empty()) return;
   if (reference.channels() > kMaxReferenceChannels) return;
   const std::vector<Method> methods = methods_of(window);
   const std::vector<Method> reference_methods = methods_of(reference);
-  options.relative_to = number;
+  options.relative_to = reference.options.spec.name;
   options.reference_is_causal = !random.one_in(4);
   window.reference_columns = Tensor(DataType::kInt32, {window.channels()});
   for (std::size_t c = 0; c < methods.size(); ++c) {
@@ -337,12 +355,13 @@ void make_relative(WindowData& window, std::int32_t number, const WindowData& re
     if (reference.channels() > 0 && !is_slerp(methods[c]) && !random.one_in(4)) {
       column = random.below(reference.channels());
     }
-    if (column >= 0 && reference.options.timeline == Timeline::kTime) {
+    if (column >= 0 && reference.options.spec.timeline == Timeline::kTime) {
       const Method of_column = reference_methods[static_cast<std::size_t>(column)];
       if (is_slerp(of_column) || of_column == Method::kSum) column = -1;
     }
     window.reference_columns.set(static_cast<std::int64_t>(c), static_cast<double>(column));
   }
+  window.fill_spec();
 }
 
 /// A mixture of some parts, of which those without anchors weigh nothing. Anchors in front of the
@@ -424,7 +443,7 @@ LoaderProblem random_loader_problem(std::uint64_t seed, const LoaderWanted& want
     for (int i = 0; i < streams && streams + i / 2 < kMaxStreams; i += 2) {
       const int reference = static_cast<int>(random.below(streams)) | 1;
       if (reference >= streams) continue;
-      make_relative(problem.windows[static_cast<std::size_t>(i)], reference,
+      make_relative(problem.windows[static_cast<std::size_t>(i)],
                     problem.windows[static_cast<std::size_t>(reference)], random);
     }
   }

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "align/problem.h"
-#include "support/random.h"
 #include "robocache/loader.h"
+#include "support/random.h"
 #include "support/tensor.h"
 
 namespace robocache::testing {
@@ -16,11 +16,14 @@ namespace robocache::testing {
 /// A stream's windows and the memory of their arguments.
 struct WindowData {
   WindowStream options;  // its tensors are those below
-  Tensor values, times, offsets, begins, received, valid, steps, subtract, multiply;
+  Tensor values, times, row_offsets, value_begins, received, valid, window_offsets;
+  Tensor subtract, multiply;
   Tensor reference_columns;
   std::int64_t gap = 0;  // elements between the rows of the output
   bool wants_pad = true, wants_age = true;
 
+  /// Gives the spec the types, sizes and numbers of the tensors: pixels of images in one line.
+  void fill_spec();
   WindowStream stream() const;
   std::int64_t channels() const { return values.shape()[1]; }
 };

@@ -5,8 +5,8 @@
 #include <limits>
 #include <sstream>
 
-#include "support/numbers.h"
 #include "align/reference.h"
+#include "support/numbers.h"
 
 namespace robocache::testing {
 namespace {
@@ -24,20 +24,29 @@ std::int64_t saturated(Int128 x) {
 
 /// Whether a step later than the newest row that exists holds it.
 bool holds_newest(const WindowStream& stream) {
-  return stream.is_causal && stream.timeline == Timeline::kTime;
+  return stream.spec.causal && stream.spec.timeline == Timeline::kTime;
+}
+
+std::int64_t pixels_of(const WindowStream& stream) {
+  return stream.spec.shape[0] * stream.spec.shape[1];
+}
+
+std::optional<Duration> duration(const std::optional<std::int64_t>& nanoseconds) {
+  if (!nanoseconds) return std::nullopt;
+  return Duration::nanoseconds(*nanoseconds);
 }
 
 /// Which element of a row is written as number `i` of the output's.
 std::int64_t channel_of(const WindowStream& stream, std::int64_t i) {
-  if (!stream.channels_first) return i;
-  return i % stream.pixels * stream.colors + i / stream.pixels;
+  if (!stream.spec.channels_first) return i;
+  return i % pixels_of(stream) * stream.spec.shape[2] + i / pixels_of(stream);
 }
 
 /// Where the row `row` of an episode of the stream's has its values.
 std::int64_t place_of_row(const WindowStream& stream, std::int64_t episode, std::int64_t row) {
   const std::int64_t stride = stream.values.strides[0];
-  if (stream.begins.present()) return integer_at(stream.begins, episode) + row * stride;
-  return (integer_at(stream.offsets, episode) + row) * stride;
+  if (stream.value_begins.present()) return integer_at(stream.value_begins, episode) + row * stride;
+  return (integer_at(stream.row_offsets, episode) + row) * stride;
 }
 
 /// The rows of an episode that exist for a sample, and how `align` is to treat them, with channels
@@ -49,14 +58,14 @@ struct ExistingRows {
 
   ExistingRows(const WindowStream& stream, const Anchor& anchor) {
     const std::int64_t episode = anchor.episode - stream.first_episode;
-    const std::int64_t begin = integer_at(stream.offsets, episode);
-    const std::int64_t end = integer_at(stream.offsets, episode + 1);
+    const std::int64_t begin = integer_at(stream.row_offsets, episode);
+    const std::int64_t end = integer_at(stream.row_offsets, episode + 1);
     count = end - begin;
-    const bool is_by_row = stream.timeline == Timeline::kRows;
-    if (stream.is_causal && !is_by_row) {
+    const bool is_by_row = stream.spec.timeline == Timeline::kRows;
+    if (stream.spec.causal && !is_by_row) {
       for (count = 0; begin + count < end; ++count) {
         const Int128 time = integer_at(stream.times, begin + count);
-        if (time + stream.latency_ns > anchor.time_ns) break;
+        if (time + stream.spec.latency_ns > anchor.time_ns) break;
         if (stream.received.present() &&
             integer_at(stream.received, begin + count) > anchor.time_ns) {
           break;
@@ -79,7 +88,7 @@ struct ExistingRows {
       valid.set(row, is_valid ? 1 : 0);
     }
     // Those of images are applied below.
-    if (stream.channels_first) return;
+    if (stream.spec.channels_first) return;
     subtract_view = stream.subtract;
     multiply_view = stream.multiply;
   }
@@ -99,22 +108,22 @@ struct ExistingRows {
 /// exact in the compute type; zeros and NaN in place of a value are not scaled.
 Expected expected_values(const WindowStream& stream, const ExistingRows& rows,
                          const Stream& aligned, const Tensor& targets, Outside outside) {
-  if (!stream.channels_first) {
-    return expected_alignment({aligned}, targets.view(), outside, stream.out_type,
+  if (!stream.spec.channels_first) {
+    return expected_alignment({aligned}, targets.view(), outside, stream.spec.out_dtype,
                               holds_newest(stream));
   }
   // Bytes are no NaN: where there is one, it stands for a literal.
   const bool is_literal = outside == Outside::kZero || outside == Outside::kNan;
-  Expected expected =
-      expected_alignment({aligned}, targets.view(), is_literal ? Outside::kNan : outside,
-                         compute_type(DataType::kUInt8, stream.out_type), holds_newest(stream));
+  Expected expected = expected_alignment(
+      {aligned}, targets.view(), is_literal ? Outside::kNan : outside,
+      compute_type(DataType::kUInt8, stream.spec.out_dtype), holds_newest(stream));
   const std::int64_t channels = stream.values.shape[1];
   for (std::size_t i = 0; i < expected.low.size(); ++i) {
     double x = expected.low[i];
     if (std::isnan(x)) {
       x = outside == Outside::kZero ? 0 : x;
     } else if (rows.count > 0) {
-      const std::int64_t color = static_cast<std::int64_t>(i) % channels / stream.pixels;
+      const std::int64_t color = static_cast<std::int64_t>(i) % channels / pixels_of(stream);
       if (stream.subtract.present()) {
         x = x - static_cast<const double*>(stream.subtract.data)[color];
       }
@@ -122,25 +131,25 @@ Expected expected_values(const WindowStream& stream, const ExistingRows& rows,
         x = x * static_cast<const double*>(stream.multiply.data)[color];
       }
     }
-    expected.low[i] = expected.high[i] = rounded(x, stream.out_type);
+    expected.low[i] = expected.high[i] = rounded(x, stream.spec.out_dtype);
   }
   return expected;
 }
 
 ExpectedWindow window_by_time(const WindowStream& stream, const Anchor& anchor) {
   const ExistingRows rows(stream, anchor);
-  const std::int64_t steps = stream.steps.shape[0];
+  const std::int64_t steps = stream.window_offsets.shape[0];
   Tensor targets(DataType::kInt64, {steps});
   for (std::int64_t k = 0; k < steps; ++k) {
-    targets.set_int(k, saturated(Int128{anchor.time_ns} + integer_at(stream.steps, k)));
+    targets.set_int(k, saturated(Int128{anchor.time_ns} + integer_at(stream.window_offsets, k)));
   }
   Stream aligned = rows.stream();
-  aligned.method = stream.method;
-  aligned.layout = stream.layout;
-  aligned.max_gap = stream.max_gap;
-  aligned.tolerance = stream.tolerance;
-  aligned.mean_window = stream.mean_window;
-  const Expected expected = expected_values(stream, rows, aligned, targets, stream.outside);
+  aligned.method = stream.spec.method;
+  aligned.layout = stream.spec.layout;
+  aligned.max_gap = duration(stream.spec.max_gap_ns);
+  aligned.tolerance = duration(stream.spec.tolerance_ns);
+  aligned.mean_window = duration(stream.spec.mean_window_ns);
+  const Expected expected = expected_values(stream, rows, aligned, targets, stream.spec.outside);
   ExpectedWindow window{expected.low, expected.high, {}, {}};
   for (std::int64_t k = 0; k < steps; ++k) {
     window.is_pad.push_back(!expected.valid[k]);
@@ -151,13 +160,13 @@ ExpectedWindow window_by_time(const WindowStream& stream, const Anchor& anchor) 
 
 ExpectedWindow window_by_row(const WindowStream& stream, const Anchor& anchor) {
   const ExistingRows rows(stream, anchor);
-  const std::int64_t begin = integer_at(stream.offsets, anchor.episode - stream.first_episode);
-  const std::int64_t steps = stream.steps.shape[0];
+  const std::int64_t begin = integer_at(stream.row_offsets, anchor.episode - stream.first_episode);
+  const std::int64_t steps = stream.window_offsets.shape[0];
   Tensor targets(DataType::kInt64, {steps});
   std::vector<bool> is_inside;
   std::vector<std::int64_t> ages;
   for (std::int64_t k = 0; k < steps; ++k) {
-    const Int128 wanted = Int128{anchor.frame} + integer_at(stream.steps, k);
+    const Int128 wanted = Int128{anchor.frame} + integer_at(stream.window_offsets, k);
     const Int128 row = std::max<Int128>(std::min<Int128>(wanted, rows.count - 1), 0);
     is_inside.push_back(row == wanted);
     targets.set_int(k, static_cast<std::int64_t>(row));
@@ -178,23 +187,23 @@ ExpectedWindow window_by_row(const WindowStream& stream, const Anchor& anchor) {
 }
 
 ExpectedWindow window_alone(const WindowStream& stream, const Anchor& anchor) {
-  return stream.timeline == Timeline::kRows ? window_by_row(stream, anchor)
-                                            : window_by_time(stream, anchor);
+  return stream.spec.timeline == Timeline::kRows ? window_by_row(stream, anchor)
+                                                 : window_by_time(stream, anchor);
 }
 
 bool is_of_episode(const WindowStream& stream, const Anchor& anchor) {
   const std::int64_t episode = anchor.episode - stream.first_episode;
-  return episode >= 0 && episode < stream.offsets.shape[0] - 1;
+  return episode >= 0 && episode < stream.row_offsets.shape[0] - 1;
 }
 
 /// A stream's values in another type, row after row; or ones.
 Tensor values_as(const WindowStream& stream, DataType type, bool are_ones) {
-  const std::int64_t episodes = stream.offsets.shape[0] - 1;
+  const std::int64_t episodes = stream.row_offsets.shape[0] - 1;
   const std::int64_t channels = stream.values.shape[1];
-  Tensor values(type, {integer_at(stream.offsets, episodes), channels});
+  Tensor values(type, {integer_at(stream.row_offsets, episodes), channels});
   for (std::int64_t e = 0; e < episodes; ++e) {
-    const std::int64_t begin = integer_at(stream.offsets, e);
-    for (std::int64_t row = begin; row < integer_at(stream.offsets, e + 1); ++row) {
+    const std::int64_t begin = integer_at(stream.row_offsets, e);
+    for (std::int64_t row = begin; row < integer_at(stream.row_offsets, e + 1); ++row) {
       for (std::int64_t c = 0; c < channels; ++c) {
         const std::int64_t place = place_of_row(stream, e, row - begin) + c;
         values.set(row * channels + c,
@@ -209,21 +218,23 @@ Tensor values_as(const WindowStream& stream, DataType type, bool are_ones) {
 WindowStream unscaled(const WindowStream& stream, const Tensor& values, DataType type) {
   WindowStream unscaled = stream;
   unscaled.values = values.view();
-  unscaled.begins = unscaled.subtract = unscaled.multiply = {};
-  unscaled.out_type = type;
+  unscaled.value_begins = unscaled.subtract = unscaled.multiply = {};
+  unscaled.spec.out_dtype = type;
   return unscaled;
 }
 
 /// Which elements of a window stand for no value: [K,D].
 std::vector<bool> literals_of(const WindowStream& stream, const Anchor& anchor) {
-  const auto count = static_cast<std::size_t>(stream.steps.shape[0] * stream.values.shape[1]);
+  const auto count =
+      static_cast<std::size_t>(stream.window_offsets.shape[0] * stream.values.shape[1]);
   if (ExistingRows(stream, anchor).count == 0) return std::vector<bool>(count, true);
   std::vector<bool> are_literal(count, false);
-  if (stream.outside != Outside::kZero && stream.outside != Outside::kNan) return are_literal;
+  if (stream.spec.outside != Outside::kZero && stream.spec.outside != Outside::kNan)
+    return are_literal;
   // Where NaN comes of ones, it stands for no value.
   const Tensor ones = values_as(stream, DataType::kFloat32, true);
   WindowStream of_ones = unscaled(stream, ones, DataType::kFloat32);
-  of_ones.outside = Outside::kNan;
+  of_ones.spec.outside = Outside::kNan;
   const ExpectedWindow window = window_alone(of_ones, anchor);
   for (std::size_t i = 0; i < count; ++i) are_literal[i] = std::isnan(window.low[i]);
   return are_literal;
@@ -250,7 +261,7 @@ Range wrapped(const Range& x, DataType type) {
 /// A window that is relative to another stream.
 ExpectedWindow relative_window(const WindowStream& stream, const WindowStream& reference,
                                const Anchor& anchor) {
-  const DataType type = compute_type(stream.values.dtype, stream.out_type);
+  const DataType type = compute_type(stream.values.dtype, stream.spec.out_dtype);
   const std::int64_t channels = stream.values.shape[1];
   // The reference: one step, at the anchor.
   std::vector<Range> references(static_cast<std::size_t>(reference.values.shape[1]), Range{0, 0});
@@ -259,24 +270,24 @@ ExpectedWindow relative_window(const WindowStream& stream, const WindowStream& r
     const Tensor values = values_as(reference, type, false);
     const Tensor at_anchor(DataType::kInt64, {1});
     WindowStream one = unscaled(reference, values, type);
-    one.steps = at_anchor.view();
-    one.is_causal = stream.reference_is_causal;
+    one.window_offsets = at_anchor.view();
+    one.spec.causal = stream.spec.reference_is_causal;
     const ExpectedWindow found = window_alone(one, anchor);
     for (std::size_t c = 0; c < references.size(); ++c) {
       references[c] = {found.low[c], found.high[c]};
     }
     is_pad = found.is_pad[0];
   }
-  std::vector<Method> methods(static_cast<std::size_t>(channels), stream.method);
+  std::vector<Method> methods(static_cast<std::size_t>(channels), stream.spec.method);
   std::int64_t channel = 0;
-  for (const Run& run : stream.layout) {
+  for (const Run& run : stream.spec.layout) {
     std::fill_n(methods.begin() + channel, run.channels, run.method);
     channel += run.channels;
   }
 
   WindowStream plain = stream;
   plain.subtract = plain.multiply = {};
-  plain.out_type = type;
+  plain.spec.out_dtype = type;
   ExpectedWindow window = window_alone(plain, anchor);
   const std::vector<bool> are_literal = literals_of(stream, anchor);
   const auto scaled = [&](double x, std::int64_t c) {
@@ -301,8 +312,8 @@ ExpectedWindow relative_window(const WindowStream& stream, const WindowStream& r
       }
       x = {scaled(x.low, c), scaled(x.high, c)};
     }
-    window.low[i] = rounded(std::min(x.low, x.high), stream.out_type);
-    window.high[i] = rounded(std::max(x.low, x.high), stream.out_type);
+    window.low[i] = rounded(std::min(x.low, x.high), stream.spec.out_dtype);
+    window.high[i] = rounded(std::max(x.low, x.high), stream.spec.out_dtype);
   }
   if (is_pad) window.is_pad.assign(window.is_pad.size(), true);
   return window;
@@ -320,8 +331,8 @@ std::string difference(const std::string& what, std::int64_t b, std::int64_t k, 
 
 std::string check_window(const WindowData& data, const BatchResult::Window& result, std::int64_t b,
                          const ExpectedWindow& expected) {
-  const std::string& name = data.options.name;
-  const std::int64_t steps = data.steps.size();
+  const std::string& name = data.options.spec.name;
+  const std::int64_t steps = data.window_offsets.size();
   const std::int64_t channels = data.channels();
   for (std::int64_t i = 0; i < steps * channels; ++i) {
     const double got = result.values.get(b * steps * channels + i);
@@ -347,7 +358,7 @@ std::string check_window(const WindowData& data, const BatchResult::Window& resu
 }
 
 std::string check_metadata(const LoaderProblem& problem, std::int64_t index, std::int64_t b,
-                        const BatchResult& result) {
+                           const BatchResult& result) {
   const Anchor anchor = problem.anchor(index);
   const std::int64_t row = 4 * std::int64_t{anchor.episode};
   const std::int64_t start = problem.episodes.get_int(row + 2);
@@ -378,7 +389,7 @@ std::string check_metadata(const LoaderProblem& problem, std::int64_t index, std
 
 /// Whether nothing of sample b was written.
 bool is_unwritten(const WindowData& data, const BatchResult::Window& result, std::int64_t b) {
-  const std::int64_t steps = data.steps.size();
+  const std::int64_t steps = data.window_offsets.size();
   const auto has_only_gaps = [&](const Tensor& tensor, std::int64_t size) {
     return !tensor.present() || tensor.is_untouched(b * size, (b + 1) * size, BatchResult::kGap);
   };
@@ -417,8 +428,11 @@ std::int64_t drawn(const LoaderProblem& problem, std::int64_t epoch, std::int64_
 ExpectedWindow expected_window(const std::vector<WindowStream>& streams, std::size_t number,
                                const Anchor& anchor) {
   const WindowStream& stream = streams[number];
-  if (stream.relative_to < 0) return window_alone(stream, anchor);
-  return relative_window(stream, streams[static_cast<std::size_t>(stream.relative_to)], anchor);
+  if (stream.spec.relative_to.empty()) return window_alone(stream, anchor);
+  const auto to = std::find_if(streams.begin(), streams.end(), [&](const WindowStream& each) {
+    return each.spec.name == stream.spec.relative_to;
+  });
+  return relative_window(stream, *to, anchor);
 }
 
 std::vector<std::int64_t> expected_samples(const LoaderProblem& problem, std::int64_t epoch,
@@ -455,7 +469,7 @@ std::string check_batch(const LoaderProblem& problem, const std::vector<std::int
       const WindowStream& stream = streams[i];
       if (!is_of_episode(stream, anchor)) {
         if (is_unwritten(problem.windows[i], result.windows[i], sample)) continue;
-        return stream.name + " wrote sample " + std::to_string(b) + problem.text();
+        return stream.spec.name + " wrote sample " + std::to_string(b) + problem.text();
       }
       const std::string wrong = check_window(problem.windows[i], result.windows[i], sample,
                                              expected_window(streams, i, anchor));

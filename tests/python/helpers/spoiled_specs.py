@@ -26,6 +26,10 @@ def drop(*path: str | int) -> Callable[[Any], None]:
 
 
 # joints 0, pose 1, force 2, camera 3, gripper 4, state 5, action 6
+def relative(stream: str, columns: list[int]) -> dict[str, Any]:
+    return {"stream": stream, "columns": columns, "causal": True}
+
+
 def normalized(subtract: Any, multiply: Any) -> dict[str, Any]:
     scale = {"subtract": subtract, "multiply": multiply}
     return {"type": "normalize", "normalization": {"action": scale}}
@@ -33,20 +37,20 @@ def normalized(subtract: Any, multiply: Any) -> dict[str, Any]:
 
 SPOILED: list[tuple[Callable[[Any], None], str]] = [
     (
-        put("robocache_policy_spec", value=2),
-        "robocache_policy_spec: expected version 1, which this library reads (it may be of a newer "
-        "one), got 2",
+        put("robocache_policy_spec", value=3),
+        "robocache_policy_spec: expected version 1 to 2, which this library reads (it may be of a "
+        "newer one), got 3",
     ),
     (
         drop("robocache_policy_spec"),
         "robocache_policy_spec: expected a whole number from 0 to 9223372036854775807, got none",
     ),
-    (put("more", value=1), '"more": expected no such field in version 1, got 1'),
+    (put("more", value=1), '"more": expected no such field in version 2, got 1'),
     (
         put("streams", 0, "color", value="red"),
-        'streams[0]."color": expected no such field in version 1, got "red"',
+        'streams[0]."color": expected no such field in version 2, got "red"',
     ),
-    (drop("streams", 0, "steps"), "streams[0].steps: expected a list, got none"),
+    (drop("streams", 0, "offsets"), "streams[0].offsets: expected a list, got none"),
     *(
         (drop(*path), f"{name}: expected a value, or null, got none")
         for path, name in (
@@ -56,8 +60,8 @@ SPOILED: list[tuple[Callable[[Any], None], str]] = [
             (("streams", 0, "max_gap_ns"), "streams[0].max_gap_ns"),
             (("streams", 0, "mean_window_ns"), "streams[0].mean_window_ns"),
             (("streams", 0, "normalization"), "streams[0].normalization"),
-            (("streams", 0, "normalization", "mode"), "streams[0].normalization.mode"),
-            (("streams", 0, "relative"), "streams[0].relative"),
+            (("streams", 0, "normalize"), "streams[0].normalize"),
+            (("streams", 0, "relative_to"), "streams[0].relative_to"),
         )
     ),
     (put("library", value=1), "library: expected a text, got 1"),
@@ -82,22 +86,25 @@ SPOILED: list[tuple[Callable[[Any], None], str]] = [
         put("streams", 4, "shape", value=[2**31, 2**31]),
         "streams[4].shape: expected a row of at most 2^26 elements, got [2147483648,2147483648]",
     ),
-    (put("streams", 0, "steps", value=[]), "streams[0].steps: expected 1 step or more, got []"),
     (
-        put("streams", 0, "steps", 1, value=0.5),
-        "streams[0].steps[1]: expected a whole number of 64 bits, got 0.5",
+        put("streams", 0, "offsets", value=[]),
+        "streams[0].offsets: expected 1 offset or more, got []",
     ),
     (
-        put("streams", 5, "steps", 0, value=-(2**31)),
-        "streams[5].steps[0]: expected rows below 2^31, got -2147483648",
+        put("streams", 0, "offsets", 1, value=0.5),
+        "streams[0].offsets[1]: expected a whole number of 64 bits, got 0.5",
+    ),
+    (
+        put("streams", 5, "offsets", 0, value=-(2**31)),
+        "streams[5].offsets: expected rows below 2^31, got [-2147483648",
     ),
     (
         put("streams", 0, "has_axis", value=False),
-        "streams[0].has_axis: expected true with several steps, got false",
+        "streams[0].has_axis: expected true with several offsets, got false",
     ),
     (
         put("streams", 0, "causal", value=False),
-        "streams[0].causal: expected true without steps past the anchor (no robot has the rows "
+        "streams[0].causal: expected true without offsets past the anchor (no robot has the rows "
         "that others saw), got false",
     ),
     (
@@ -105,8 +112,8 @@ SPOILED: list[tuple[Callable[[Any], None], str]] = [
         'streams[5].causal: expected false with timeline "rows", got true',
     ),
     (
-        put("streams", 0, "steps", 2, value=5),
-        "streams[0].causal: expected false with steps past the anchor, got true",
+        put("streams", 0, "offsets", 2, value=5),
+        "streams[0].causal: expected false with offsets past the anchor, got true",
     ),
     (
         put("streams", 0, "method", value=[["linear", 6]]),
@@ -127,7 +134,7 @@ SPOILED: list[tuple[Callable[[Any], None], str]] = [
     ),
     (
         put("streams", 2, "mean_window_ns", value=None),
-        'streams[2].mean_window_ns: expected nanoseconds for method "mean", got null',
+        'streams[2].mean_window_ns: expected nanoseconds with method "mean", got null',
     ),
     (
         put("streams", 0, "mean_window_ns", value=1),
@@ -143,49 +150,51 @@ SPOILED: list[tuple[Callable[[Any], None], str]] = [
     ),
     (
         put("streams", 4, "out_dtype", value="F32"),
-        'streams[4].out_dtype: expected BOOL, since such rows are copied, got "F32"',
+        'streams[4].out_dtype: expected "BOOL", since such rows are copied, got "F32"',
     ),
     (
         put("streams", 0, "out_dtype", value="I32"),
         'streams[0].out_dtype: expected U8, F16, BF16, F32 or F64, got "I32"',
     ),
     (
-        put("streams", 0, "colours_first", value=True),
-        "streams[0].colours_first: expected false for rows that are no images [H,W,C] of U8, or "
-        "not written as floats, got true",
+        put("streams", 0, "channels_first", value=True),
+        "streams[0].channels_first: expected false for rows that are no images [H,W,C] of U8, C at "
+        "most 4, got true",
     ),
     (
         put("streams", 3, "normalization", value=None),
-        "streams[3].normalization: expected a normalization with colours_first, got null",
+        "streams[3].normalization: expected a normalization with channels_first, got null",
     ),
     (
-        put("streams", 6, "relative", value={"to": "nobody", "columns": [0] * 5}),
-        "streams[6].relative.to: expected the name of a stream, got 'nobody'",
+        put("streams", 6, "relative_to", value=relative("nobody", [0] * 5)),
+        'streams[6].relative_to.stream: expected the name of a stream, got "nobody"',
     ),
     (
-        put("streams", 6, "relative", value={"to": "", "columns": [0] * 5}),
-        'streams[6].relative.to: expected a name without control characters, other than "episode"',
+        put("streams", 6, "relative_to", value=relative("", [0] * 5)),
+        "streams[6].relative_to.stream: expected a name without control characters, other than "
+        '"episode"',
     ),
     (
-        put("streams", 6, "relative", value={"to": "action", "columns": [0] * 5}),
-        "streams[6].relative.to: expected a stream that is not relative itself, got 'action'",
+        put("streams", 6, "relative_to", value=relative("action", [0] * 5)),
+        "streams[6].relative_to.stream: expected a stream that is not relative itself, got "
+        '"action"',
     ),
     (
-        put("streams", 5, "relative", value={"to": "state", "columns": [0] * 3}),
-        "streams[5].relative.to: expected a stream that is not relative itself, got 'state'",
+        put("streams", 5, "relative_to", value=relative("state", [0] * 3)),
+        'streams[5].relative_to.stream: expected a stream that is not relative itself, got "state"',
     ),
     (
-        put("streams", 6, "relative", value={"to": "gripper", "columns": [0] * 5}),
-        "streams[6].relative.to: expected a stream of float16, bfloat16, float32, float64 or "
-        "uint8, got bool",
+        put("streams", 6, "relative_to", value=relative("gripper", [0] * 5)),
+        "streams[6].relative_to.stream: expected a stream of float16, bfloat16, float32, float64 "
+        'or uint8, got "gripper"',
     ),
     (
-        put("streams", 6, "relative", value={"to": "state", "columns": [0, 1, 2, 3, -1]}),
-        "streams[6].relative.columns: expected -1 to 2, the channels of 'state', got 3",
+        put("streams", 6, "relative_to", value=relative("state", [0, 1, 2, 3, -1])),
+        'streams[6].relative_to.columns: expected -1 to 2, the elements of "state", got ',
     ),
     (
-        put("streams", 6, "relative", value={"to": "state", "columns": [0]}),
-        "streams[6].relative.columns: expected [D=5], got [1]",
+        put("streams", 6, "relative_to", value=relative("state", [0])),
+        "streams[6].relative_to.columns: expected 5, one for each element, got [0]",
     ),
     (
         put("concat", "obs", 1, value="nobody"),
@@ -229,9 +238,9 @@ BEYOND_A_SCHEMA = [
     if any(
         words in message
         for words in (
-            "null with a rate", "each name once", "1 or ", "2^31", "several steps", "the anchor",
+            "null with a rate", "each name once", "1 or ", "2^31", "several offsets", "the anchor",
             '"rows"', "that sum", "are copied", '"mean"', "got something", "or F64, got "
-            '"I32"', "colours_first", "relative", "concat[", "2^26",
+            '"I32"', "channels_first", "relative_to", "concat[", "2^26",
             "lists of one length", "that differ", "as beside it", "as to subtract", "fits the end",
         )
     )

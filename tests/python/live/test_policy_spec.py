@@ -6,7 +6,7 @@ import json
 import math
 import re
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,6 @@ from loader_stores import write_store
 from spoiled_specs import BEYOND_A_SCHEMA, SPOILED
 
 import robocache as rc
-from robocache.loader.window_spec import RelativeTo, WindowSpec
 
 DOCS = Path(__file__).parents[3] / "docs"
 VALIDATOR = Draft202012Validator(json.loads((DOCS / "policy_spec.schema.json").read_text()))
@@ -191,7 +190,7 @@ def test_transforms(store: rc.EpisodeStore) -> None:
         ({"type": "nonsense"}, ".type: expected one of convert_rotation, relative_pose, "),
         ({"key": "pose"}, ".type: expected one of convert_rotation, relative_pose, "),
         ({"type": "convert_rotation", "key": "pose"}, ".source: expected quaternion_xyzw, "),
-        (TRANSFORMS[0].to_dict() | {"by": 1}, '."by": expected no such field in version 1, got 1'),
+        (TRANSFORMS[0].to_dict() | {"by": 1}, '."by": expected no such field in version 2, got 1'),
         (TRANSFORMS[0].to_dict() | {"at": -1}, ".at: expected a whole number from 0 to "),
         (TRANSFORMS[0].to_dict() | {"source": "euler"}, ".source: expected quaternion_xyzw, "),
         (TRANSFORMS[1].to_dict() | {"key": 3}, ".key: expected a text, got 3"),
@@ -305,18 +304,3 @@ def test_nothing_is_written_that_could_not_be_read(spec: rc.PolicySpec, tmp_path
     assert not list(tmp_path.iterdir())
     with pytest.raises(FileNotFoundError):
         spec.save(tmp_path / "nowhere" / "spec.json")
-
-
-# ---- the record of a window ----------------------------------------------------------------------
-
-
-def test_windows_come_back_from_json(spec: rc.PolicySpec) -> None:
-    relative = replace(
-        spec.stream("joints"),
-        relative_to=RelativeTo("state", (0, 1, 2, -1, -1, -1, -1), causal=False),
-        method=(("linear", 3), ("angle", 4)),
-    )
-    for window in (*spec.streams, relative):
-        again = WindowSpec.from_json(window.to_json())
-        assert again.to_fields() == window.to_fields()
-        assert list(again.to_fields()) == [field.name for field in fields(WindowSpec)]

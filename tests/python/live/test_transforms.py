@@ -289,11 +289,11 @@ def test_a_small_file_takes_little_memory(tmp_path: Path) -> None:
     program = """
 import resource, sys
 from pathlib import Path
-from robocache.store.library import check_policy_spec
+from robocache.store.library import policy_spec_windows
 text = Path(sys.argv[1]).read_bytes()
-check_policy_spec(text, "warm")
+policy_spec_windows(text, "warm")
 used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (used + 2**26, used + 2**26))
-check_policy_spec(text, "spec")
+policy_spec_windows(text, "spec")
 """
     subprocess.run([sys.executable, "-c", program, str(path)], check=True)

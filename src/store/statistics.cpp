@@ -1,15 +1,51 @@
-// Moments of channels of floats, of rows that are in the cache: the statistics of all other
-// streams. Part of the C API that python/robocache/store/library.py declares.
+#include "store/statistics.h"
+
 #include <algorithm>
 #include <cmath>
-#include <cstddef>
-#include <cstdint>
 #include <limits>
 #include <vector>
 
-#include "c_api.h"
-
+namespace robocache::store {
 namespace {
+
+// ---- bytes: how often each value occurs ---------------------------------------------------------
+
+constexpr std::int64_t kByteValues = 256;
+// Equal neighbors would wait for each other's increment in one table.
+constexpr std::int64_t kTables = 4;
+// Rows that 32-bit counts have room for.
+constexpr std::int64_t kBlockRows = std::int64_t{1} << 30;
+
+/// Rows of C bytes, few enough for tables of their own in the nearest cache.
+template <int kChannels>
+void count_few(const std::uint8_t* rows, std::int64_t count, std::int64_t* histogram) {
+  for (std::int64_t done = 0; done < count;) {
+    const std::int64_t block = std::min(count - done, kBlockRows);
+    std::uint32_t tables[kTables][kChannels][kByteValues] = {};
+    const std::int64_t whole = block / kTables * kTables;
+    for (std::int64_t row = 0; row < whole; row += kTables) {
+      for (int lane = 0; lane < kTables; ++lane) {
+        for (int c = 0; c < kChannels; ++c) {
+          ++tables[lane][c][rows[(row + lane) * kChannels + c]];
+        }
+      }
+    }
+    for (std::int64_t i = whole * kChannels; i < block * kChannels; ++i) {
+      ++tables[0][i % kChannels][rows[i]];
+    }
+    for (const auto& lane : tables) {
+      for (int c = 0; c < kChannels; ++c) {
+        for (std::int64_t value = 0; value < kByteValues; ++value) {
+          histogram[c * kByteValues + value] += lane[c][value];
+        }
+      }
+    }
+    rows += block * kChannels;
+    done += block;
+  }
+}
+
+// ---- floats: moments ----------------------------------------------------------------------------
 
 // Elements that are added up side by side, in whole rows, so that they fill vectors however few
 // channels there are. The sums are those of every machine, since nothing is added in another order.
@@ -20,14 +56,6 @@ namespace {
 constexpr std::int64_t kLanes = 64;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-struct Moments {
-  std::int64_t* count;
-  double* mean;
-  double* squares;
-  double* lowest;
-  double* highest;
-};
 
 /// Rows that are finite; false, with nothing said, if an element is not.
 template <typename T>
@@ -106,31 +134,35 @@ void of_some(const T* rows, std::int64_t count, std::int64_t channels, const Mom
   }
 }
 
-template <typename T>
-int moments_of(const T* rows, std::int64_t count, std::int64_t channels, const Moments& moments) {
-  return robocache::c_api::status_of([&] {
-    if (!of_finite(rows, count, channels, moments)) of_some(rows, count, channels, moments);
-  });
-}
-
 }  // namespace
 
-extern "C" {
-
-/// Of the finite elements of each of C channels of `count` rows, 1 or more: how many, their mean,
-/// the sum of their squared differences from it, the least and the greatest, each [C].
-ROBOCACHE_C_API int robocache_store_moments_f32(const float* rows, std::int64_t count,
-                                                std::int64_t channels, std::int64_t* finite,
-                                                double* mean, double* squares, double* lowest,
-                                                double* highest) {
-  return moments_of(rows, count, channels, {finite, mean, squares, lowest, highest});
+void count_bytes(const std::uint8_t* rows, std::int64_t count, std::int64_t channels,
+                 std::int64_t* histogram) {
+  switch (channels) {
+    case 1:
+      return count_few<1>(rows, count, histogram);
+    case 2:
+      return count_few<2>(rows, count, histogram);
+    case 3:
+      return count_few<3>(rows, count, histogram);
+    case 4:
+      return count_few<4>(rows, count, histogram);
+    default:
+      for (std::int64_t row = 0; row < count; ++row, rows += channels) {
+        for (std::int64_t c = 0; c < channels; ++c) ++histogram[c * kByteValues + rows[c]];
+      }
+  }
 }
 
-/// The same of doubles.
-ROBOCACHE_C_API int robocache_store_moments_f64(const double* rows, std::int64_t count,
-                                                std::int64_t channels, std::int64_t* finite,
-                                                double* mean, double* squares, double* lowest,
-                                                double* highest) {
-  return moments_of(rows, count, channels, {finite, mean, squares, lowest, highest});
+template <typename T>
+void compute_moments(const T* rows, std::int64_t count, std::int64_t channels,
+                     const Moments& moments) {
+  if (!of_finite(rows, count, channels, moments)) of_some(rows, count, channels, moments);
 }
-}
+
+template void compute_moments(const float* rows, std::int64_t count, std::int64_t channels,
+                              const Moments& moments);
+template void compute_moments(const double* rows, std::int64_t count, std::int64_t channels,
+                              const Moments& moments);
+
+}  // namespace robocache::store

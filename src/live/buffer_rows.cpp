@@ -1,0 +1,143 @@
+#include "live/buffer_rows.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <string>
+
+#include "core/check.h"
+#include "loader/plan.h"
+#include "window/check_windows.h"
+#include "window/windows.h"
+
+namespace robocache {
+namespace {
+
+constexpr std::int64_t kSpareRows = 8;  // beside what rates ask for: they are nominal
+constexpr std::int64_t kMaxRows = kMaxEpisodeRows / 2;
+constexpr double kMaxBytes = 1e15;
+constexpr std::int64_t kMaxRobots = 1 << 20;
+constexpr int kMaxCudaSlots = 64;
+
+/// How far back a window reads, for its offsets and for rows that count as not arrived.
+double reach_ns(const LiveStream& stream) {
+  const double mean = static_cast<double>(stream.mean_window_ns.value_or(0)) / 2;
+  const double offsets = mean - static_cast<double>(earliest_offset(stream));
+  return std::max(offsets, static_cast<double>(stream.latency_ns));
+}
+
+bool has_reach(const LiveStream& stream) { return is_by_row(stream) || stream.rate > 0; }
+
+/// The rows that a window is made of, at the stream's rate: those of its reach, and the one at or
+/// before its begin. As a float, which holds any.
+double rows_in_reach(const LiveStream& stream) {
+  if (is_by_row(stream)) return 1 - static_cast<double>(earliest_offset(stream));
+  return std::ceil(reach_ns(stream) * stream.rate / 1e9) + 1;
+}
+
+void check_options(const LiveOptions& options) {
+  const auto expect = [](bool fits, const char* name, const std::string& expected,
+                         const std::string& got) {
+    if (!fits) throw_value_error(name, expected, got);
+  };
+  expect(options.robots >= 1 && options.robots <= kMaxRobots, "robots",
+         "1 to " + std::to_string(kMaxRobots), std::to_string(options.robots));
+  expect(options.margin >= 0 && std::isfinite(options.margin), "margin", "a number of 0 or more",
+         text_of(options.margin));
+  expect(options.pause_ns >= 0, "pause_ns", "0 or more", std::to_string(options.pause_ns));
+  expect(options.max_future_ns >= 0, "max_future_ns", "0 or more",
+         std::to_string(options.max_future_ns));
+  expect(options.cuda_slots >= 0 && options.cuda_slots <= kMaxCudaSlots, "cuda_slots",
+         "0 to " + std::to_string(kMaxCudaSlots), std::to_string(options.cuda_slots));
+}
+
+/// `rows`, which may be any number, or an error that says what asks for them.
+std::int64_t checked_rows(double rows, const std::string& option, const std::string& reason) {
+  if (rows <= static_cast<double>(kMaxRows)) return static_cast<std::int64_t>(rows);
+  throw_value_error(option, "at most " + std::to_string(kMaxRows) + " rows in a buffer",
+                    text_of(rows) + reason);
+}
+
+void set_rows(LiveStream& stream, const std::vector<LiveStream>& streams,
+              const LiveOptions& options) {
+  const auto name = [&](const char* option) { return option + ("['" + stream.name + "']"); };
+  for (const auto& [option, rows] :
+       {std::pair{"buffer_rows", &stream.buffer_rows}, std::pair{"ring_rows", &stream.ring_rows}}) {
+    if (*rows >= 0 && *rows <= kMaxRows) continue;
+    throw_value_error(name(option), "0 to " + std::to_string(kMaxRows), std::to_string(*rows));
+  }
+  if (!takes_rows(stream, streams)) {
+    stream.buffer_rows = stream.ring_rows = 0;
+    return;
+  }
+  if (stream.buffer_rows == 0 && has_method(stream, Method::kSum)) {
+    throw_value_error(
+        name("buffer_rows"),
+        "a number of rows for method sum, whose first offset adds all of an episode's", "0");
+  }
+  if (stream.buffer_rows == 0 && !has_reach(stream)) {
+    throw_value_error(name("buffer_rows"), "a number of rows where the stream has no rate", "0");
+  }
+  const double needed = has_reach(stream) ? rows_in_reach(stream) : 0;
+  const double paused = std::ceil(stream.rate * static_cast<double>(options.pause_ns) / 1e9);
+  if (stream.buffer_rows == 0) {
+    checked_rows(needed, name("offsets"), " rows of their reach");
+    const double reckoned = std::ceil(needed * (1 + options.margin)) + paused + kSpareRows;
+    stream.buffer_rows = checked_rows(reckoned, name("buffer_rows"), " of reach, margin and pause");
+  } else if (needed > static_cast<double>(stream.buffer_rows)) {
+    throw_value_error(name("buffer_rows"), "at least the " + text_of(needed) + " rows of its reach",
+                      std::to_string(stream.buffer_rows));
+  }
+  if (stream.ring_rows == 0) {
+    stream.ring_rows = stream.rate > 0 ? checked_rows(paused + kSpareRows, "pause_ns",
+                                                      " rows of " + quoted(stream.name))
+                                       : stream.buffer_rows;
+  }
+  const double bytes = static_cast<double>(stream.ring_rows + 2 * stream.buffer_rows) *
+                       static_cast<double>(options.robots) *
+                       static_cast<double>(elements_of(stream) * size_of(stream.dtype));
+  if (bytes > kMaxBytes) {
+    throw_value_error(name("buffer_rows"), "less than " + text_of(kMaxBytes) + " bytes",
+                      text_of(bytes) + " of all robots");
+  }
+}
+
+}  // namespace
+
+std::string text_of(double number) {
+  char text[32];
+  const bool is_whole = number == std::floor(number) && std::abs(number) < 1e17;
+  std::snprintf(text, sizeof text, is_whole ? "%.0f" : "%.15g", number);
+  return text;
+}
+
+std::string quoted(const std::string& name) { return "'" + name + "'"; }
+
+const LiveStream* find_stream(const std::vector<LiveStream>& streams, const std::string& name) {
+  const auto found = std::find_if(streams.begin(), streams.end(),
+                                  [&](const LiveStream& each) { return each.name == name; });
+  return found == streams.end() ? nullptr : &*found;
+}
+
+bool takes_rows(const LiveStream& stream, const std::vector<LiveStream>& streams) {
+  return is_live(stream) ||
+         std::any_of(streams.begin(), streams.end(),
+                     [&](const LiveStream& each) { return each.relative_to == stream.name; });
+}
+
+std::int64_t kept_rows(const LiveStream& stream) {
+  const double half = std::ceil(static_cast<double>(stream.buffer_rows) / 2);
+  return static_cast<std::int64_t>(has_reach(stream) ? rows_in_reach(stream) : half);
+}
+
+std::vector<LiveStream> sized_streams(std::vector<LiveStream> streams, const LiveOptions& options) {
+  check_options(options);
+  if (streams.empty()) throw_value_error("streams", "one or more", "none");
+  check_windows(
+      windows_of(streams, [](const LiveStream& each) -> const WindowSpec& { return each; }),
+      WindowNames{}, WindowUse::kPlan);
+  for (LiveStream& stream : streams) set_rows(stream, streams, options);
+  return streams;
+}
+
+}  // namespace robocache

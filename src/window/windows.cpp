@@ -1,0 +1,41 @@
+#include "window/windows.h"
+
+#include <algorithm>
+
+#include "core/argument.h"
+
+namespace robocache {
+
+std::int64_t elements_of(const std::vector<std::int64_t>& shape) {
+  std::int64_t elements = 1;
+  for (const std::int64_t size : shape) elements *= size;
+  return elements;
+}
+
+std::int64_t elements_of(const WindowSpec& window) { return elements_of(window.shape); }
+
+bool is_computed(const WindowSpec& window) { return is_value_type(window.dtype); }
+
+bool is_by_row(const WindowSpec& window) { return window.timeline == Timeline::kRows; }
+
+std::vector<Run> runs_of(const WindowSpec& window) {
+  if (!window.layout.empty()) return window.layout;
+  return {{window.method, elements_of(window)}};
+}
+
+bool has_method(const WindowSpec& window, Method method) {
+  const std::vector<Run> runs = runs_of(window);
+  return !is_by_row(window) && std::any_of(runs.begin(), runs.end(),
+                                           [&](const Run& run) { return run.method == method; });
+}
+
+bool is_live(const WindowSpec& window) {
+  return std::all_of(window.offsets.begin(), window.offsets.end(),
+                     [](std::int64_t offset) { return offset <= 0; });
+}
+
+std::int64_t earliest_offset(const WindowSpec& window) {
+  return std::min(std::int64_t{0}, *std::min_element(window.offsets.begin(), window.offsets.end()));
+}
+
+}  // namespace robocache
