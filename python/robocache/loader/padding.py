@@ -137,7 +137,7 @@ def _reasons(looked: LookedAt, window: WindowSpec, seen: Seen) -> list[Reason]:
     if looked.rows[key].has_valid:
         relaxed = looked.see([window], with_valid=False)[key].is_pad
         text = "are made of rows that are marked as not valid"
-        explain(~relaxed, text, "`robocache check` on the store reports such rows")
+        explain(~relaxed, text, "`robocache info` on the store counts such rows")
     episode = looked.anchors["episode"]
     counts = np.diff(looked.rows[key].offsets)[episode]
     no_rows = np.broadcast_to((counts == 0)[:, None], left.shape)

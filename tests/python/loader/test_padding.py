@@ -253,7 +253,7 @@ def test_why(tmp_path: Path) -> None:
     marked = {"state": {"times": times(100), "valid": np.arange(200) % 4 == 0}}
     assert why(tmp_path / "marked", marked, {"state": [0.0]}) == (
         "state: 75% of its steps are padded: 75% are made of rows that are marked as not valid "
-        "(`robocache check` on the store reports such rows)"
+        "(`robocache info` on the store counts such rows)"
     )
     some = [
         {"joints": times(100)},
