@@ -355,7 +355,7 @@ def _scales_uint8(streams: Sequence[Stream]) -> bool:
 
 
 def _numpy_dtype(streams: Any) -> Any:
-    """What `np.concatenate` would make of arrays with integers among them; None: as torch does."""
+    """The dtype of `np.concatenate` for arrays with integers; None: as torch promotes."""
     if not isinstance(streams, (list, tuple)) or not streams:  # which fuse refuses
         return None
     dtypes = [getattr(getattr(stream, "values", None), "dtype", None) for stream in streams]

@@ -40,7 +40,7 @@ _SLOTS = 4  # copies to a GPU that may be under way
 
 
 class _Stream:
-    """What a push looks at."""
+    """The data of a stream that a push reads."""
 
     def __init__(self, number: int, spec: WindowSpec, takes_rows: bool) -> None:
         self.number = number
@@ -114,7 +114,7 @@ class LiveAligner:
             name = os.fspath(spec)
             spec = PolicySpec.load(spec)
         self.spec = spec
-        """What it makes batches by."""
+        """The policy spec that defines its batches."""
         self.robots = check_integer("robots", robots, 1, _MAX_ROBOTS)
         """R: how many robots are queried together."""
         self.device = _device.find_device(device)
@@ -463,7 +463,7 @@ class LiveAligner:
             self._aligner.reset(-1 if number is None else number)
 
     def stats(self, robot: int | None = None) -> Mapping[str, LiveStats]:
-        """What each stream that takes rows has gone through, of one robot or of all together.
+        """Counters of each stream that takes rows, of one robot or summed over all.
 
         Raises:
             ValueError: There is no such robot.
@@ -504,5 +504,5 @@ class LiveAligner:
 
 
 def _strides(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Of elements that stand one after the other."""
+    """Strides of contiguous elements."""
     return tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))

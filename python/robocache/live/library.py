@@ -18,7 +18,7 @@ from robocache.core.library import Status
 
 
 class LiveStatus(enum.IntEnum):
-    """What became of a call: robocache::LiveStatus."""
+    """The status of a call: robocache::LiveStatus."""
 
     OK = 0
     RING_IS_FULL = 1
@@ -84,7 +84,7 @@ class LiveArray(NamedTuple):
 
 
 class LiveKey(NamedTuple):
-    """What a batch has values under, of what lies ahead too."""
+    """A key of a batch, also of windows that reach into the future."""
 
     number: int
     shape: tuple[int, ...]  # of a row, as batches have it
@@ -231,7 +231,7 @@ class Aligner:
     def query_on_cuda(
         self, stream: int, times: int | None, time_ns: int, out: int, cuda_stream: int
     ) -> int:
-        """The same into memory of a GPU."""
+        """Queries into memory of a GPU."""
         status: int = self._query_on_cuda(self._pointer, stream, times, time_ns, out, cuda_stream)
         return status
 
@@ -255,7 +255,7 @@ class Aligner:
         _load().robocache_live_reset(self._pointer, robot)
 
     def stats(self, stream: int, robot: int) -> dict[str, int]:
-        """What a robot's stream has gone through, by the names of STATS."""
+        """Counters of a robot's stream, by the names of STATS."""
         found = _Stats()
         _load().robocache_live_stats(self._pointer, stream, robot, byref(found))
         return {name: getattr(found, name) for name in STATS}

@@ -35,17 +35,17 @@ _FEW_ROWS = 16  # kept of a stream of which the spec knows no rate
 
 @dataclass(frozen=True)
 class Quantiles:
-    """Of some numbers."""
+    """Quantiles of a sequence of numbers."""
 
     p50: float | None
     """The median; None: there are none."""
     p99: float | None
-    """What one in a hundred is above."""
+    """The value that 1 % exceed."""
 
 
 @dataclass(frozen=True)
 class StreamReplay:
-    """What became of a stream."""
+    """Results of the replay of a stream."""
 
     windows: int
     """Windows that were compared."""
@@ -57,8 +57,8 @@ class StreamReplay:
     padded: int
     """Steps that are padded, as the aligner has them."""
     age_ms: Quantiles
-    """Of the last step of each window: from the newest row that it is made from to the step, below
-    0 where that row is later; by rows, from the row to the anchor."""
+    """Age of the last step of each window: from the newest row that it is made from to the step,
+    negative if that row is later; by rows, from the row to the anchor."""
     latency_ms: Quantiles
     """How long rows took to arrive, as recorded."""
     by_arrival: bool
@@ -74,7 +74,7 @@ class StreamReplay:
 
 @dataclass(frozen=True, repr=False)
 class Replay(ShortRepr):
-    """What a replay came to."""
+    """Results of a replay."""
 
     streams: Mapping[str, StreamReplay]
     """By stream; windows that reach into the future are not made, and not here."""
@@ -87,7 +87,7 @@ class Replay(ShortRepr):
 
     @property
     def differing_bits(self) -> int:
-        """Of all streams."""
+        """Differing bits of all streams."""
         return sum(stream.differing_bits for stream in self.streams.values())
 
     def as_json(self) -> dict[str, Any]:
@@ -363,7 +363,7 @@ class _Run:
     def _query(
         self, aligner: LiveAligner, streams: Sequence[_Arrivals], begin: int, end: int
     ) -> dict[str, Tensor]:
-        """What the aligner gives at the anchors from `begin` to `end`."""
+        """The aligner's batches at the anchors from `begin` to `end`."""
         room = {name: ring for name, (_, ring) in aligner.rows.items()}
         batches = []
         for now in self.anchors["time"][begin:end].tolist():

@@ -45,7 +45,7 @@ class PolicySpec:
     with_age: bool = False
     """Whether batches have ages."""
     transforms: Sequence[Mapping[str, Any]] = ()
-    """What was done to batches after they were made, in order, as `to_dict` of each says it."""
+    """Transforms of the batches, in order, as `to_dict` of each returns them."""
     library: str = ""
     """The version of the library that wrote it."""
 

@@ -17,7 +17,7 @@ _MAX_CHANNELS = 4096  # of a stream that others are relative to
 
 @dataclass(frozen=True, repr=False)
 class Relative(ShortRepr):
-    """What a stream's values are relative to: another's at the sample's anchor.
+    """Makes a stream relative to another stream's value at the anchor.
 
     Of D elements of a row, in row-major order, each has subtracted from it the element of the other
     stream with its own number, or with that which `channels` says. ``docs/loader.md`` has the rest.
@@ -36,7 +36,7 @@ class Relative(ShortRepr):
 
 
 def check_relative(relative: object, streams: Sequence[str]) -> dict[str, Relative]:
-    """What each stream is relative to, by key.
+    """Validates `relative`; returns the relations by key.
 
     Args:
         relative: As :class:`robocache.Loader` takes it.

@@ -54,7 +54,7 @@ class WindowSpec(ShortRepr):
     dtype: str
     """The type of its rows' elements as safetensors names it: "F32"."""
     shape: tuple[int, ...]
-    """Of a row: () for a number, (H, W, C) for an image."""
+    """Shape of a row: () for a number, (H, W, C) for an image."""
     rate: float | None = None
     """Rows in a second. In a policy spec: the most that a second of the recordings has, or the
     nominal rate where that is more; buffers are sized by it. None: unknown."""

@@ -1,4 +1,4 @@
-"""What a sample gets of each stream: offsets and options of users as windows, checked."""
+"""Converts the user's offsets and options to validated windows."""
 
 from __future__ import annotations
 
@@ -396,7 +396,7 @@ def _output(
 
 
 def _check(window: WindowSpec) -> None:
-    """What methods, types and the timeline ask of each other."""
+    """Validates method, types and timeline against each other."""
     key = window.name
     if window.by_rows:
         if window.outside != "hold":

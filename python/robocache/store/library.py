@@ -33,7 +33,7 @@ class Shard(ctypes.Structure):
 
 
 class EpisodeMetadata(ctypes.Structure):
-    """What the store says of an episode; `task` and `subsets` are the manifest's numbers."""
+    """Metadata of an episode; `task` and `subsets` are the manifest's indices."""
 
     _fields_ = (
         ("start_ns", c_int64),
@@ -202,7 +202,7 @@ def _open(path: str) -> _Handle:
 
 
 def _manifest_state(path: str) -> tuple[int, ...] | None:
-    """What tells a manifest from the one that replaces it; None where there is none."""
+    """Identifies a version of the manifest; None if there is none."""
     try:
         found = os.stat(os.path.join(path, "manifest.json"))  # noqa: PTH116, PTH118
     except OSError:
@@ -247,7 +247,7 @@ class OpenStore:
         return rows.value
 
     def episode(self, index: int) -> EpisodeMetadata:
-        """What the store says of an episode."""
+        """Metadata of an episode."""
         metadata = EpisodeMetadata()
         self._library.robocache_store_episode(self._handle.pointer, index, byref(metadata))
         return metadata

@@ -72,7 +72,7 @@ class StatisticsEntry:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What `manifest.json` says."""
+    """The contents of `manifest.json`."""
 
     streams: tuple[StreamEntry, ...] = ()
     tasks: tuple[str, ...] = ()

@@ -167,7 +167,7 @@ class StoreWriter:
 
     @property
     def streams(self) -> tuple[StreamEntry, ...]:
-        """Those of the store and of finished episodes."""
+        """Streams of the store and of finished episodes."""
         return tuple(self._known.entries.values())
 
     # ---- episodes ------------------------------------------------------------------------------
@@ -283,7 +283,7 @@ class StoreWriter:
         self.commit_shards([shard])
 
     def commit_shards(self, shards: Sequence[Shard]) -> None:
-        """The same with several, in one step: all become part of the store, or none."""
+        """Commits several shards in one step: all become part of the store, or none."""
         self._check_open()
         if not shards:
             return

@@ -118,7 +118,7 @@ def _compute(x: Tensor) -> Tensor:
 
 
 def _wide(x: Tensor) -> torch.dtype:
-    """What angles are computed in, so that their slopes do not cancel."""
+    """The dtype in which angles are computed, so that their derivatives do not cancel."""
     return torch.float32 if x.device.type == "mps" else torch.float64
 
 

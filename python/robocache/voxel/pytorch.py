@@ -205,7 +205,7 @@ def _box(
 
 
 def _point_text(number: int, cloud: Tensor, points: Tensor, offsets: Tensor | None) -> str:
-    """What the caller calls a point, by its number among the points of all clouds."""
+    """The caller's name of a point, from its index among the points of all clouds."""
     if points.dim() == 2 and offsets is None:
         return f"point {number}"
     b = int(cloud[number])

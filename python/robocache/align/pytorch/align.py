@@ -48,7 +48,7 @@ from robocache.core import dtypes
 
 
 class _Located(NamedTuple):
-    """What times say about the targets of a stream."""
+    """Rows, weights and masks of a stream's targets, which depend only on times."""
 
     episode: Episodes
     rows: Rows
@@ -59,7 +59,7 @@ class _Located(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """What a run makes of the targets, before subtract and multiply."""
+    """Results of a run, before subtract and multiply."""
 
     values: Tensor  # [B,T,channels of the run]
     valid: Tensor  # [B,T], but for what is valid nowhere: an empty episode, a NaN target

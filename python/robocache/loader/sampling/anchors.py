@@ -210,7 +210,7 @@ def in_ranges(
     starts: NDArray[np.int64],
     count: int,
 ) -> Array:
-    """Those anchors that lie in one of some ranges of time.
+    """Selects the anchors that lie in one of several ranges of time.
 
     Args:
         anchors: [A] of :data:`ANCHOR`.

@@ -35,7 +35,7 @@ _VIDEO_V3 = "videos/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.mp
 
 @dataclass(frozen=True)
 class Info:
-    """What ``meta/info.json`` says."""
+    """The contents of ``meta/info.json``."""
 
     root: Path
     version: str
