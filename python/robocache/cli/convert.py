@@ -24,7 +24,7 @@ from robocache.conversion import Conversion, convert
 from robocache.store.episode_store import EpisodeStore
 from robocache.store.manifest import is_store
 
-ROOM = "robocache.conversion.disk_space"  # the logger that says how large images get
+DISK_SPACE = "robocache.conversion.disk_space"  # the logger that says how large images get
 MOST_WORKERS = 4  # by default: each takes some 250 MB, and all together are to stay under 1 GiB
 MOST_NOTES, MOST_SKIPPED = 20, 50  # that are printed
 
@@ -42,7 +42,7 @@ def run(
     workers = workers or min(len(os.sched_getaffinity(0)), MOST_WORKERS)
     size = None if resize is None else parse_size(resize)
     try:
-        with logged(ROOM, not as_json):
+        with logged(DISK_SPACE, not as_json):
             report = convert(
                 sources, destination, workers=workers, resize=size, progress=not as_json, **options
             )

@@ -100,11 +100,11 @@ def test_sizes(
     if resize is not None:
         pytest.importorskip("PIL.Image", reason="resizing needs Pillow")
     path = FORMATS[name](tmp_path)
-    with caplog.at_level(logging.INFO, "robocache.conversion.room"):
+    with caplog.at_level(logging.INFO, "robocache.conversion.disk_space"):
         report = rc.convert(path, tmp_path / "s", rate=10, resize=resize)
     assert report.skipped == []
     assert report.image_bytes == stored(tmp_path / "s") > 0
-    texts = [r.getMessage() for r in caplog.records if r.name == "robocache.conversion.room"]
+    texts = [r.getMessage() for r in caplog.records if r.name == "robocache.conversion.disk_space"]
     assert len(texts) == 1 and texts[0].startswith(f"{tmp_path}/s: decoded images take ")
     without = rc.convert(path, tmp_path / "t", rate=10, images=False) if name != "calvin" else None
     assert without is None or without.image_bytes == stored(tmp_path / "t") == 0
