@@ -57,7 +57,7 @@ class BatchSource(IterableDataset[Batch]):
         self.device = device
         """Where batches are."""
         self.name = counters.name
-        """What :func:`robocache.metrics` calls it."""
+        """Its name in :func:`robocache.metrics`."""
         self._recipe = recipe
         self._contents = contents
         self._summary = summary
@@ -79,22 +79,22 @@ class BatchSource(IterableDataset[Batch]):
 
     @property
     def dataset(self) -> Dataset:
-        """Its samples one by one, to look at: ``loader.dataset[7]``."""
-        # Not kept: a loader that refers to itself holds its memory until Python looks for cycles.
+        """Its samples one by one, for inspection: ``loader.dataset[7]``."""
+        # Made anew: a loader that refers to itself holds its memory until Python collects cycles.
         return Dataset(self, len(self._plan.anchors))
 
     # ---- batches ---------------------------------------------------------------------------------
 
     def __len__(self) -> int:
-        """Batches of an epoch."""
+        """The number of batches in an epoch."""
         return self._order.batches
 
     def __iter__(self) -> Iterator[Batch]:
-        """The batches that are left of the epoch.
+        """Iterates over the remaining batches of the epoch.
 
         Raises:
-            RuntimeError: In a worker of a torch DataLoader, each of which would give all samples.
-            ValueError: In a torch DataLoader with a batch size, which would join whole batches.
+            RuntimeError: In a worker of a torch DataLoader: each worker would yield all samples.
+            ValueError: In a torch DataLoader with a batch size, which would collate whole batches.
         """
         refuse_data_loader()
         worker = get_worker_info()
@@ -115,7 +115,7 @@ class BatchSource(IterableDataset[Batch]):
             yield self.next()
 
     def __getitem__(self, index: object) -> NoReturn:
-        """Refuses: samples are in :attr:`dataset`, batches of them are made by :meth:`gather`.
+        """Refuses: :attr:`dataset` has single samples, :meth:`gather` makes batches of them.
 
         Raises:
             TypeError: Always.
@@ -127,17 +127,17 @@ class BatchSource(IterableDataset[Batch]):
         )
 
     def next(self) -> Batch:
-        """The next batch; after an epoch's last, the first of the next epoch.
+        """Returns the next batch; after the last of an epoch, the first of the next epoch.
 
-        Does not wait for the GPU, nor make it wait. With rows on disk the host waits for a batch
-        that is not there yet, and for the GPU once it is a few batches ahead of it: :meth:`stats`
-        counts both.
+        It neither waits for the GPU nor makes the GPU wait. With rows on disk, the host waits for a
+        batch that is not complete, and for the GPU once it is a few batches ahead: :meth:`stats`
+        counts both waits.
 
         Raises:
-            RuntimeError: If the GPU refuses the launch; in the child of a fork, on CUDA; and while
-                a CUDA graph is captured, with transforms, batches of several sizes, or a budget
+            RuntimeError: The GPU refuses the launch; the process is the child of a fork, on CUDA;
+                or a CUDA graph is captured, with transforms, batches of several sizes, or a budget
                 that leaves rows outside the GPU.
-            torch.OutOfMemoryError: If the batch does not fit.
+            torch.OutOfMemoryError: The batch does not fit.
         """
         if self._forks != _device.forks:
             self._after_fork()
@@ -155,12 +155,8 @@ class BatchSource(IterableDataset[Batch]):
         return self._draw(is_capturing=False)
 
     def _draw(self, is_capturing: bool) -> Batch:
-        order, outputs, sampler_state, index = (
-            self._order,
-            self._outputs,
-            self._sampler_state,
-            self._index,
-        )
+        order, outputs = self._order, self._outputs
+        sampler_state, index = self._sampler_state, self._index
         epoch, position = sampler_state.epoch, sampler_state.position
         size = order.size(position)
         stream = 0
@@ -178,9 +174,8 @@ class BatchSource(IterableDataset[Batch]):
             if index is not None:
                 torch._C._nvtx.rangePop()
         if is_capturing:
-            sampler_state.is_captured = (
-                True  # nothing has run: replays will move the device's state
-            )
+            # Nothing has run: replays of the graph advance the device's state.
+            sampler_state.is_captured = True
         else:
             sampler_state.advance()
             self._counters.batches += 1
@@ -195,17 +190,17 @@ class BatchSource(IterableDataset[Batch]):
         return batch
 
     def gather(self, indices: Sequence[int] | np.ndarray[Any, Any] | Tensor) -> Batch:
-        """The samples of these indices, in this order, without transforms.
+        """Returns the samples at some indices, in that order, without transforms.
 
         Args:
-            indices: [B] integers from 0 to the number of samples less 1, in any order, also twice.
-                A tensor on the loader's GPU is taken as it is: an index out of range gives a sample
-                of zeros there, all padded, with index -1, since looking would mean waiting. With
-                rows on disk it is looked at.
+            indices: [B] integers from 0 to the number of samples less 1, in any order; they may
+                repeat. A tensor on the loader's GPU is not validated, since that would wait for the
+                GPU: an index out of range gives a sample of zeros, all padded, with index -1. With
+                rows on disk it is validated.
 
         Raises:
-            TypeError: They are no integers.
-            ValueError: They are out of range (not so on a GPU), or have more than one axis.
+            TypeError: `indices` are not integers.
+            ValueError: `indices` are out of range (except on a GPU), or have several axes.
         """
         if self._forks != _device.forks:
             self._after_fork()
@@ -222,47 +217,47 @@ class BatchSource(IterableDataset[Batch]):
         call_counts.calls["Loader.gather", self.device.type] += 1
         return batch if self._finish is None else self._finish(batch)
 
-    # ---- where it is -----------------------------------------------------------------------------
+    # ---- sampler state ---------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, int]:
-        """Where it is: a few integers, of which :meth:`load_state_dict` goes on.
+        """Returns the sampler state: a few integers, from which :meth:`load_state_dict` resumes.
 
-        They say nothing of ranks and batch size: a run may go on with others. Waits for the GPU
-        where a CUDA graph may have moved it.
+        They do not depend on ranks and batch size: a run may resume with others. Waits for the GPU
+        if a CUDA graph may have advanced the state.
         """
         return self._sampler_state.state()
 
     def load_state_dict(self, state: Mapping[str, int]) -> None:
-        """Goes on where a loader of the same samples and seed was.
+        """Resumes from the state of a loader of the same samples and seed.
 
-        The samples that follow are those that would have followed there, in the same order. Where
-        too few are left in the epoch for this number of ranks, or a whole batch under `drop_last`,
-        the next epoch begins.
+        The samples that follow are those that would have followed in that loader, in the same
+        order. If too few remain in the epoch for this number of ranks, or for a whole batch under
+        `drop_last`, the next epoch begins.
 
         Raises:
-            TypeError, ValueError: It is the state of other samples, another seed or order, or none.
+            TypeError, ValueError: `state` is of other samples, another seed or order, or no state.
         """
         self._sampler_state.load(state)
 
     def set_epoch(self, epoch: int) -> None:
-        """Goes to the start of an epoch; where it is in that epoch already, stays there.
+        """Goes to the start of an epoch; within that epoch, it stays at its position.
 
-        Trainers that call this before each epoch may so resume in the middle of one.
+        So trainers that call this before each epoch can resume in the middle of one.
 
         Raises:
-            TypeError, ValueError: It is no int, or below 0.
+            TypeError, ValueError: `epoch` is not an int, or below 0.
         """
         self._sampler_state.set_epoch(epoch)
 
     def stats(self) -> LoaderStats:
-        """What it has made so far, and what it holds."""
+        """Returns counts of batches, bytes and waits so far, and the resident bytes."""
         return self._counters.stats()
 
     def summary(self) -> LoaderSummary:
-        """A table of the batch's streams: rate, offsets, method, share padded, ages.
+        """A table of the batch's streams: rate, offsets, method, fraction padded, ages.
 
-        Shares and ages are of up to 1,000 samples, which the loader looks at when it is made.
-        Print it, or let a notebook show it.
+        Fractions and ages are of up to 1,000 samples, which the loader examines at construction.
+        ``print`` shows it as text, a notebook as HTML.
 
         Example:
             >>> print(loader.summary())
@@ -280,7 +275,7 @@ class BatchSource(IterableDataset[Batch]):
                 "Loader: expected the process that made it, or one that was spawned, got the child "
                 "of a fork: CUDA does not survive that"
             )
-        # The threads of the parent are gone, and OpenMP would wait for them.
+        # The threads of the parent do not exist here, and OpenMP would wait for them.
         torch.set_num_threads(1)
         self._forks = _device.forks
 

@@ -1,4 +1,4 @@
-"""`compute_stats`: statistics of the values that a loader gives, in one pass."""
+"""`compute_stats`: statistics of a loader's batches, in one pass."""
 
 from __future__ import annotations
 
@@ -106,10 +106,10 @@ def compute_stats(
 
 
 class _Key:
-    """What is found of one key.
+    """Statistics of one key, batch by batch.
 
     Attributes:
-        shape: How its channels lie against the last axes of its values.
+        shape: The shape of its channels, broadcast against the last axes of its values.
     """
 
     def __init__(self, values: Tensor, is_pad: Tensor | None, window: WindowSpec | None) -> None:
@@ -140,7 +140,7 @@ class _Key:
         self._statistics = StreamStatistics(name, self._row)
 
     def update(self, values: Tensor, is_pad: Tensor | None) -> None:
-        """Adds the values of a batch, but for steps that are padded."""
+        """Adds the values of a batch, except padded steps."""
         values = values.detach()
         if is_pad is not None:
             values = values[~is_pad.reshape(values.shape[: self._leading])]
@@ -150,7 +150,7 @@ class _Key:
         self._statistics.update(rows)
 
     def summary(self) -> StatisticsSummary:
-        """What was found; of images from 0 to 1."""
+        """The statistics so far; of images from 0 to 1."""
         found = summary_of(self._statistics.summary())
         if not self._is_bytes:
             return found
@@ -168,7 +168,7 @@ class _Key:
 def _split(
     batch: Any, groups: Any, windows: dict[str, WindowSpec], changed: set[str]
 ) -> dict[str, Any]:
-    """The batch with each stream by itself, where some stand side by side.
+    """The batch with concatenated keys split into their streams.
 
     A group that a transform changed stays whole, and is padded where one of its streams is.
     """
@@ -195,7 +195,7 @@ def _split(
 
 
 def _keys(batch: Batch, windows: dict[str, WindowSpec]) -> list[str]:
-    """Keys of values: of streams, or those that transforms made, but for metadata and masks."""
+    """Keys of streams and of values that transforms added, without metadata and masks."""
     keys = []
     for key, values in batch.items():
         if isinstance(values, dict):

@@ -1,4 +1,4 @@
-"""The samples of a loader one by one, to look at."""
+"""The samples of a loader one by one, for inspection."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class _Source(Protocol):
 class Dataset:
     """`dataset[i]` is sample i as a batch has it, without the axis of samples, on the same device.
 
-    Meant for looking: a batch of :meth:`Loader.gather` costs as much as one sample of these.
+    For inspection: a whole batch of :meth:`Loader.gather` costs as much as one of these samples.
     """
 
     def __init__(self, loader: _Source, count: int) -> None:
@@ -31,8 +31,8 @@ class Dataset:
         """Sample `index`; negative ones count from the end.
 
         Raises:
-            IndexError: There are not so many.
-            TypeError: It is no int.
+            IndexError: `index` is out of range.
+            TypeError: `index` is not an int.
         """
         if not hasattr(index, "__index__"):
             raise TypeError(f"sample: expected an int, got {type(index).__name__}")
@@ -55,6 +55,6 @@ def _only(batch: dict[str, Any]) -> dict[str, Any]:
     for key, values in batch.items():
         if isinstance(values, dict):
             found[key] = _only(values)
-        else:  # a copy, which the next batch of a loader that reuses buffers leaves alone
+        else:  # a copy, which a loader that reuses buffers does not overwrite
             found[key] = values[0].clone() if isinstance(values, Tensor) else values[0]
     return found

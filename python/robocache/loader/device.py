@@ -1,4 +1,4 @@
-"""Where a loader lives: its device, and its process."""
+"""The device of a loader, and forks of its process."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 from robocache.core import library
 
 forks = 0
-"""How often this process is the child of a fork."""
+"""The number of forks between the first process and this one."""
 
 
 def _note_fork() -> None:
@@ -23,11 +23,11 @@ os.register_at_fork(after_in_child=_note_fork)
 
 
 def find_device(device: torch.device | str | None) -> torch.device:
-    """The device of a loader: "cuda" where there is one that can be used, and nothing is said.
+    """The device of a loader: by default "cuda" if a GPU is usable.
 
     Raises:
-        ValueError: It is neither a CPU nor a GPU that can be used.
-        TypeError: It is no device.
+        ValueError: `device` is neither a CPU nor a usable GPU.
+        TypeError: `device` is not a device.
     """
     if device is None:
         usable = torch.cuda.is_available() and (
@@ -56,5 +56,5 @@ def find_device(device: torch.device | str | None) -> torch.device:
 
 
 def on_device(device: torch.device) -> Any:
-    """Makes a GPU the current one; a CPU needs nothing."""
+    """A context in which a GPU is the current device; for a CPU, it does nothing."""
     return torch.cuda.device(device) if device.type == "cuda" else contextlib.nullcontext()

@@ -1,4 +1,4 @@
-"""What makes the batches of a loader: rows in their tiers, plans, batches made ahead of need."""
+"""`Engine`: the plans, output tensors and prefetcher that make a loader's batches."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from robocache.loader.stats import Counters
 
 
 class Engine(NamedTuple):
-    """What a loader has to make batches with."""
+    """The parts of a loader that make batches."""
 
     plan: BatchPlan  # of the windows that are made where the batch is
     outputs: Outputs
@@ -28,10 +28,10 @@ class Engine(NamedTuple):
     ahead: Prefetcher | None = None  # where some rows are not on the GPU
 
     def check_capture(self, transforms: Sequence[object]) -> None:
-        """That a CUDA graph may be captured which makes batches.
+        """Checks that a CUDA graph of this loader's batches can be captured.
 
         Raises:
-            RuntimeError: It may not.
+            RuntimeError: Transforms or prefetched batches, which a replay could not repeat.
         """
         if transforms:
             raise RuntimeError(
@@ -45,14 +45,14 @@ class Engine(NamedTuple):
             )
 
     def gather(self, indices: object, device: torch.device, stream: int) -> Batch:
-        """The samples of some indices, as :meth:`Loader.gather` takes them, on a stream of CUDA.
+        """The samples at some indices, as :meth:`Loader.gather` takes them, on a CUDA stream.
 
         Raises:
             TypeError, ValueError: `indices: expected ..., got ...`.
         """
         plan, outputs, disk, _ = self
         where = device
-        if disk is not None:  # the CPU looks for its part
+        if disk is not None:  # the CPU makes some of the windows
             where = torch.device("cpu")
             indices = indices.cpu() if isinstance(indices, Tensor) else indices
         checked = check_indices(indices, plan.anchors.size(0), where)
@@ -76,31 +76,32 @@ def make_engine(
     device: torch.device,
     counters: Counters,
 ) -> Engine:
-    """Loads rows into the tier of each stream, and makes what makes batches of them.
+    """Loads rows into the tier of each stream, and builds the engine of a loader.
 
     Args:
-        samples: What they are of, without streams.
-        rows: Of each window, by key.
-        wanted: What is wanted of batches.
-        budget: The user's.
-        device: Where batches are to be.
-        counters: Learn what is held, and read of which tier.
+        samples: Windows, anchors and episodes, without streams.
+        rows: The rows of each window in the store's files, by key.
+        wanted: Options of the batches.
+        budget: The loader's argument.
+        device: Where batches are made.
+        counters: Receive the resident bytes, and the bytes read per sample, by tier.
 
     Raises:
-        TypeError, ValueError: A budget is none, or too small; times do not ascend.
-        torch.OutOfMemoryError: The memory can't be had; where it is known, before any is taken.
+        TypeError, ValueError: A budget that is invalid or too small; times that do not ascend.
+        torch.OutOfMemoryError: The memory can't be allocated; if the free memory is known, before
+            any is allocated.
     """
     limits = parse_budget(budget, device)
-    # Beside streams: the tables, and two states of sampler_state.
+    # Beside streams: the tables, and two sampler states.
     tables = (samples.anchors.nbytes, samples.episodes.nbytes, 32, 32)
     placed = place(wanted, rows, tables, limits, device)
     streams = load_streams(samples, rows, placed, wanted.with_age, device, limits is not None)
     samples = samples._replace(streams=streams)
     counters.sample_reads, counters.resident = samples.read_bytes(), samples.nbytes(device)
     order, is_gpu = wanted.order, _is_gpu(device)
-    # A CPU reads files as it reads memory.
-    far = [w for w in wanted.windows if is_gpu and placed[w.name] == "disk"]
-    near = [w for w in wanted.windows if not (is_gpu and placed[w.name] == "disk")]
+    # A CPU reads mapped files as it reads memory.
+    on_disk = [w for w in wanted.windows if is_gpu and placed[w.name] == "disk"]
+    resident = [w for w in wanted.windows if not (is_gpu and placed[w.name] == "disk")]
     full = order.size(0) if wanted.reuse else None
     outputs = Outputs(
         wanted.windows,
@@ -108,10 +109,10 @@ def make_engine(
         wanted.with_age,
         device,
         full,
-        staged={window.name for window in far},
+        staged={window.name for window in on_disk},
     )
-    plan = make_plan(samples._replace(windows=near), order, device)
-    disk = disk_windows(samples._replace(windows=far), wanted, device) if far else None
+    plan = make_plan(samples._replace(windows=resident), order, device)
+    disk = disk_windows(samples._replace(windows=on_disk), wanted, device) if on_disk else None
     ahead = None
     if is_gpu and any(tier != "gpu" for tier in placed.values()):
         ahead = Prefetcher(order, plan, outputs, disk, device, counters)

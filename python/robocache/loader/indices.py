@@ -1,4 +1,4 @@
-"""Indices of samples, as users give them."""
+"""Validates user-supplied indices of samples."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 
 
 def check_indices(indices: Any, count: int, device: torch.device) -> Tensor:
-    """Indices [B] as contiguous int64 on the device; those on the host are looked at.
+    """Indices [B] as contiguous int64 on the device; only those on the host are validated.
 
     Raises:
         TypeError, ValueError: `indices: expected ..., got ...`.

@@ -329,28 +329,28 @@ class Loader(BatchSource):
         )
         """Scale and offset of the streams that have some: ``x = y / multiply + subtract``."""
         self.relative: Mapping[str, Relative] = ByName(relations)
-        """What streams are relative to, by key."""
+        """References of relative streams, by key."""
 
     def normalizer(self) -> Normalizer:
-        """The normalization of its batches: :meth:`Normalizer.inverse` gives them without.
+        """The normalizer of its batches: :meth:`Normalizer.inverse` inverts it.
 
         Streams that are concatenated (`concat`) are one key, as in the batch.
         """
         return Normalizer(batch_scales(self._own.windows, self._own.concat, self._own.normalize))
 
     def spec(self, *, training_only: Sequence[Callable[..., Any]] = ()) -> PolicySpec:
-        """What its batches are made by: all that a robot needs to give a policy the same.
+        """The policy spec: how batches are made, for a robot that computes the same inputs.
 
-        Looks at the times of the store's rows, for their rates.
+        Reads the times of the store's rows, for their rates.
 
         Args:
-            training_only: Those of its `transforms` that the robot goes without, such as noise. The
-                others need a `to_dict`, as those of ``rc.transforms`` have.
+            training_only: Those of its `transforms` that the robot skips, such as noise. The others
+                need a `to_dict`, which those of ``rc.transforms`` have.
 
         Raises:
-            TypeError, ValueError: A transform that can't be written down, or reads another step
-                than the anchor's; a window of the past, or one that others are relative to, with
-                ``causal=False``; or a loader with batches of another library.
+            TypeError, ValueError: A transform that can't be serialized, or reads another step than
+                the anchor's; a window of the past, or a reference, with ``causal=False``; or a
+                loader with batches of another library.
 
         Example:
             >>> loader.spec().save("policy_spec.json")
@@ -362,7 +362,7 @@ class Loader(BatchSource):
         assert self._contents is not None
         return self._contents
 
-    # ---- other ways to make one ------------------------------------------------------------------
+    # ---- other constructors ----------------------------------------------------------------------
 
     mixture = staticmethod(mix_loaders)
 

@@ -1,4 +1,4 @@
-"""Counters of this process: operations by backend, and loaders."""
+"""Counts of operations by backend, and of loaders, in this process."""
 
 from __future__ import annotations
 

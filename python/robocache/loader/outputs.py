@@ -32,7 +32,7 @@ class Writer(NamedTuple):
 
 
 class MixtureOutputs(NamedTuple):
-    """What batches of a mixture have beside those of a loader, and who writes what."""
+    """The writer of each output of a mixture, and keys whose vectors differ in width."""
 
     writers: Sequence[Writer]  # of the plan's first streams, in their order
     widths: Sequence[str]  # windows with a mask of dimensions, which the streams after them write

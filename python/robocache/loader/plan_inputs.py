@@ -1,4 +1,4 @@
-"""From a store and options to what a plan takes: windows, resident streams, anchors."""
+"""`PlanInputs`: windows, resident streams, anchors and episodes of a plan."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 
 class PlanInputs(NamedTuple):
-    """What batches are made of. E episodes, A anchors."""
+    """Windows, streams and tables of a plan. E episodes, A anchors."""
 
     windows: Sequence[WindowSpec]
     streams: Mapping[str, ResidentStream]
@@ -236,7 +236,7 @@ def episode_table(store: EpisodeStore, episodes: NDArray[np.int64]) -> NDArray[n
 
 
 def identity(store: EpisodeStore) -> bytes:
-    """What another store, or the same with other rows, has not."""
+    """Bytes that identify a store and its rows."""
     return "".join(shard.crc32 for shard in store._shards).encode()
 
 

@@ -1,4 +1,4 @@
-"""Counters of loaders, and statistics derived from them."""
+"""Counters of loaders, and the statistics computed from them."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _LATEST = 1000  # waits that quantiles are of
 
 @dataclass(frozen=True)
 class LoaderStats:
-    """Counters of a loader's batches and the bytes it holds; or of several loaders.
+    """Counts of a loader's batches, bytes and waits, and its resident bytes; or sums of several.
 
     Tiers are ``"gpu"``, ``"pinned"`` (host memory that a GPU reads), ``"ram"`` and ``"disk"``.
     """
 
     batches: int = 0
-    """Batches of :meth:`Loader.next` and of iterating."""
+    """Batches of :meth:`Loader.next` and of iteration."""
     samples: int = 0
     """Samples in them."""
     gathered: int = 0
@@ -29,55 +29,55 @@ class LoaderStats:
     bytes: int = 0
     """Bytes of all batches, masks and metadata included."""
     read_bytes: Mapping[str, int] = field(default_factory=dict)
-    """Bytes of rows that batches were made of, by the tier that they were read from; each step of
-    a window counts as one row."""
+    """Bytes of rows that batches were made of, by the tier that the rows were read from; each step
+    of a window counts as one row."""
     resident_bytes: Mapping[str, int] = field(default_factory=dict)
-    """Bytes of streams, anchors and tables that it holds, by tier."""
+    """Bytes of streams, anchors and tables that the loader holds, by tier."""
     waits: int = 0
-    """Batches for which the host waited, since they were not ready, or since it was as far ahead of
-    the GPU as it may be; 0 without a budget."""
+    """Batches for which the host waited, because they were not ready or because the host was at
+    the prefetch depth; 0 without a budget."""
     waited_s: float = 0.0
-    """How long it waited for all of them, in seconds."""
+    """The sum of these waits in seconds."""
     wait_p50_s: float = 0.0
-    """The median wait for a batch, of the latest 1000, in seconds: 0 for those that were ready."""
+    """The median wait for a batch in seconds, over the latest 1000; a ready batch counts as 0."""
     wait_p99_s: float = 0.0
-    """Likewise what 1 in 100 waits were longer than."""
+    """The 99th percentile of these waits in seconds."""
     queue_depth: int = 0
-    """Batches that are made ahead and not yet handed out."""
+    """Prefetched batches that the user has not taken."""
 
     @property
     def hit_shares(self) -> dict[str, float]:
-        """The share of :attr:`read_bytes` that each tier served; all together 1."""
+        """The fraction of :attr:`read_bytes` that each tier served; they sum to 1."""
         total = sum(self.read_bytes.values())
         return {tier: count / total for tier, count in self.read_bytes.items()} if total else {}
 
 
 class Counters:
-    """Mutable counters of a loader, updated with every batch."""
+    """Counters of a loader, which the code that returns batches increments."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.batches = self.samples = self.gathered = 0
         self.sample_bytes = 0
-        """Bytes of a batch, per sample."""
+        """Bytes of a batch per sample."""
         self.sample_reads: Mapping[str, int] = {}
-        """Bytes of rows that a sample is made of, by tier."""
+        """Bytes of rows read per sample, by tier."""
         self.resident: Mapping[str, int] = {}
-        """Bytes held, by tier."""
+        """Resident bytes, by tier."""
         self.waits = 0
         self.waited_s = 0.0
         self.latest_waits: deque[float] = deque(maxlen=_LATEST)
         self.queue_depth = 0
 
     def handed_out(self, waited_s: float) -> None:
-        """A batch that was made ahead is handed out, after the host waited so long for it."""
+        """Counts a prefetched batch that the user takes, and the host's wait for it in seconds."""
         self.latest_waits.append(waited_s)
         if waited_s > 0:
             self.waits += 1
             self.waited_s += waited_s
 
     def stats(self) -> LoaderStats:
-        """As they are."""
+        """The statistics at this moment."""
         made = self.samples + self.gathered
         p50, p99 = _quantiles(list(self.latest_waits))
         return LoaderStats(
@@ -107,7 +107,7 @@ def _quantiles(waits: Sequence[float]) -> tuple[float, float]:
 
 _lock = threading.Lock()
 _loaders: list[tuple[weakref.ref[Any], Counters]] = []
-_gone: dict[str, LoaderStats] = {}  # the counts of loaders that are no more, by name
+_gone: dict[str, LoaderStats] = {}  # counts of loaders that were deleted, by name
 
 
 def _unlock() -> None:
@@ -119,18 +119,18 @@ os.register_at_fork(after_in_child=_unlock)  # a thread of the parent may have h
 
 
 def register(loader: object, counters: Counters) -> None:
-    """Has :func:`by_name` add up a loader's counters, also when the loader is gone."""
+    """Includes a loader's counters in :func:`by_name`, also after the loader is deleted."""
     with _lock:
         _sweep()
         _loaders.append((weakref.ref(loader), counters))
 
 
 def by_name() -> dict[str, LoaderStats]:
-    """Loaders of a name together: what all have made, and what those hold that are there."""
+    """Sums over loaders of one name: counts of all, resident bytes of those that exist."""
     with _lock:
         _sweep()
         alive = [counters for _, counters in _loaders]
-        # What callers get is theirs: the sums with nothing are copies.
+        # Callers own the result: a sum with nothing is a copy.
         found = {name: _sum(LoaderStats(), counted) for name, counted in _gone.items()}
     for counters in alive:
         name = counters.name
@@ -143,7 +143,7 @@ def by_name() -> dict[str, LoaderStats]:
 
 
 def _sweep() -> None:
-    """Keeps of loaders that are gone what they have counted, and nothing else."""
+    """Replaces deleted loaders by the sum of their counts."""
     alive = []
     for entry in _loaders:
         loader, counters = entry
@@ -158,7 +158,7 @@ def _sweep() -> None:
 
 
 def _sum(a: LoaderStats, b: LoaderStats) -> LoaderStats:
-    """Adds all counters except quantiles."""
+    """The sum of all counts; quantiles are left out."""
     return LoaderStats(
         batches=a.batches + b.batches,
         samples=a.samples + b.samples,

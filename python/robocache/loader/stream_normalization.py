@@ -1,4 +1,4 @@
-"""How a loader normalizes a stream: in LeRobot's words, or as a Normalizer does."""
+"""Scale and offset of a loader's streams, from `normalize=` and `statistics=`."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ def make_scales(
     normalize: Mapping[str, NormalizationMode] | Normalizer | None,
     statistics: Mapping[str, Statistics] | None,
 ) -> dict[str, Normalization]:
-    """Scale and offset of the streams that are normalized, of C channels each.
+    """Scale and offset of the normalized streams, of C channels each.
 
     Args:
-        streams: Those of the batch.
-        normalize: A mode for each that is to be normalized; or a normalizer of such.
+        streams: The streams of the batch.
+        normalize: A mode for each normalized stream; or a normalizer.
         statistics: In place of the store's, by stream: a summary as a store has them, a mapping
             with LeRobot's names (mean, std, min, max, q01, q10, q50, q90, q99; count), or scale and
             offset themselves. A mapping has what the mode needs, finite; in a summary NaN is a
@@ -89,7 +89,7 @@ def _check_keys(name: str, given: Mapping[str, object], streams: Mapping[str, St
 
 
 def _of_stored(scale: Normalization, info: StreamInfo) -> Normalization:
-    """Scale and offset of stored values: of the bytes of images, which batches have from 0 to 1."""
+    """Scale and offset of stored values: of images, of bytes in place of 0 to 1."""
     subtract, multiply = (np.asarray(part, np.float64).reshape(-1) for part in scale)
     if is_image(info):
         subtract, multiply = subtract * 255, multiply / 255
@@ -150,7 +150,7 @@ def batch_scales(
 
 
 def _of_batches(window: WindowSpec) -> Normalization:
-    """Scale and offset as its values lie in a batch; images are from 0 to 1 there."""
+    """Scale and offset in the layout of a batch, where images are from 0 to 1."""
     if window.normalization is None:
         return Normalization(np.zeros(window.shape), np.ones(window.shape))
     subtract, multiply = window.normalization

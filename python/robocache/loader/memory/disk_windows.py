@@ -1,4 +1,4 @@
-"""Windows of rows that stay in the store's files, for batches on a GPU."""
+"""`DiskWindows`: windows of rows on disk, assembled on the CPU for batches on a GPU."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ from robocache.loader.sampling.sampler_state import SamplerState
 
 
 class Slot:
-    """Pinned memory for the windows of one batch, which have one user at a time."""
+    """Pinned memory for the disk windows of one batch, with one user at a time."""
 
     def __init__(self, outputs: Outputs, size: int) -> None:
         self.batch = outputs.take(size)
         self.windows_address = outputs.windows_address
-        self._outputs = outputs  # who keeps what is at that address
-        self.copied: torch.cuda.Event | None = None  # what was last in it, to the GPU
+        self._outputs = outputs  # owns the structures at that address
+        self.copied: torch.cuda.Event | None = None  # after the last copy to the GPU
 
 
 class DiskWindows:
-    """The CPU reads mapped files and makes these windows, ahead of need, in a thread of its own.
+    """Prefetches windows of mapped files on the CPU, in a worker thread.
 
-    That thread makes no call of CUDA: none of its can disturb a graph that others capture.
+    The thread makes no CUDA calls, so that it can't disturb the capture of a graph.
 
     Args:
-        plan: Of these windows, on the CPU.
-        wanted: Of these windows, in the plan's order.
+        plan: The plan of these windows, on the CPU.
+        wanted: Options of the batches, with these windows in the plan's order.
 
     Attributes:
-        keys: Of what they are in a batch.
+        keys: Keys of a batch that these windows write.
     """
 
     def __init__(self, plan: BatchPlan, wanted: BatchOptions) -> None:
@@ -64,15 +64,15 @@ class DiskWindows:
         self._worker = ThreadPoolExecutor(1, "robocache", initializer=make_worker)
 
     def move(self, epoch: int, position: int) -> None:
-        """Says which batch is the next; nothing must be under way."""
+        """Sets the next batch. No batch may be in flight."""
         self._sampler_state.move(epoch, position)
 
     def begin(self, size: int) -> tuple[Slot, Future[None], float]:
-        """Has the next batch's windows made, into a slot.
+        """Starts the next batch's windows, in a free slot.
 
         Returns:
-            The slot, which must be kept till the job is done; the job; and how many seconds the
-            host waited, where the GPU is so far behind that it has not read what was in the slot.
+            The slot, which must be kept until the job is done; the job; and the seconds that the
+            host waited for the GPU to read the slot's previous windows.
         """
         slot = self._slots[0]
         copied: Any = slot.copied
@@ -84,21 +84,21 @@ class DiskWindows:
         job = self._worker.submit(
             _make_next, self._plan, self._sampler_state, size, slot.windows_address
         )
-        self._slots.popleft()  # not before: a slot would be lost where one of these fails
+        self._slots.popleft()  # last: a failure above must not lose the slot
         return slot, job, waited
 
     def copy(self, slot: Slot, size: int, batch: Batch) -> None:
-        """Copies what was made to the GPU's batch, on the current stream."""
+        """Copies a slot's windows to the GPU's batch, on the current stream."""
         for key in self.keys:
             batch[key].copy_(slot.batch[key][:size], non_blocking=True)
 
     def give_back(self, slot: Slot, copied: torch.cuda.Event | None) -> None:
-        """Takes a slot back, which may be used again after an event."""
+        """Returns a slot, which may be reused after an event."""
         slot.copied = copied
         self._slots.append(slot)
 
     def gather(self, indices: Tensor, batch: Batch) -> None:
-        """Makes the windows of samples [B] int64 at once, and copies them to the GPU's batch."""
+        """Makes the windows of samples [B] int64 now, and copies them to the GPU's batch."""
         made = self._outputs.take(len(indices))
         self._plan.gather(indices.data_ptr(), len(indices), self._outputs.windows_address, 0, 0)
         for key in self.keys:
@@ -106,15 +106,15 @@ class DiskWindows:
 
 
 def disk_windows(samples: PlanInputs, wanted: BatchOptions, device: torch.device) -> DiskWindows:
-    """What the plan of a loader on a GPU does not make.
+    """The disk windows of a loader on a GPU.
 
     Args:
-        samples: With these windows alone.
-        wanted: What is wanted of batches.
+        samples: Inputs of a plan, with the disk windows alone.
+        wanted: Options of the batches.
         device: The GPU.
 
     Raises:
-        ValueError: Times do not ascend, which a CPU looks at.
+        ValueError: Times do not ascend, which the CPU backend validates.
         torch.OutOfMemoryError: Memory can't be pinned.
     """
     keys = {window.name for window in samples.windows}
@@ -124,8 +124,8 @@ def disk_windows(samples: PlanInputs, wanted: BatchOptions, device: torch.device
         return DiskWindows(plan, wanted._replace(windows=samples.windows, groups=groups))
 
 
-# Not a method, and an address: a job that is left over must keep neither a loader nor pinned
-# memory, which the worker would have to give back.
+# A function of an address, not a method: an abandoned job must keep neither a loader nor pinned
+# memory alive, which the worker thread would have to free.
 def _make_next(
     plan: BatchPlan, sampler_state: SamplerState, size: int, windows_address: int
 ) -> None:
@@ -133,7 +133,7 @@ def _make_next(
 
 
 def _out_of(memory: Tensor) -> Callable[[Sequence[int], Sequence[int], torch.dtype], Tensor]:
-    """Makes tensors in bytes of memory, one after the other."""
+    """An allocator of tensors within bytes of memory, one after the other."""
     begin = 0
 
     def empty(shape: Sequence[int], strides: Sequence[int], dtype: torch.dtype) -> Tensor:

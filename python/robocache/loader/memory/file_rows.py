@@ -23,7 +23,7 @@ _SAMPLED_ROWS = 1 << 20
 
 @dataclass(frozen=True)
 class FileRows:
-    """Rows in place: in pieces of the store's files."""
+    """Rows of a stream, N of E episodes, in pieces of the store's mapped files."""
 
     info: StreamInfo
     offsets: NDArray[np.int64]  # [E+1]
@@ -36,12 +36,12 @@ class FileRows:
 
     @property
     def has_received(self) -> bool:
-        """Whether any piece says when rows arrived."""
+        """Whether any piece has arrival times."""
         return any(piece.received is not None for piece in self.pieces)
 
     @property
     def has_valid(self) -> bool:
-        """Whether any piece says which rows are real."""
+        """Whether any piece has flags of validity."""
         return any(piece.valid is not None for piece in self.pieces)
 
     @property
@@ -55,12 +55,12 @@ class FileRows:
         return (self.offsets.nbytes, *[8 * self.rows] * times, *[self.rows] * self.has_valid)
 
     def begins(self) -> NDArray[np.int64]:
-        """Where the values of each episode's first row are: [E], in elements from the first piece.
+        """Offsets of each episode's first value from the first piece, [E] in elements.
 
-        They may lie before it; where an episode has no rows, the number means nothing.
+        They may be negative. The offset of an episode without rows is arbitrary.
 
         Raises:
-            StoreError: They lie between elements.
+            StoreError: An offset is not a whole number of elements.
         """
         if not self.pieces:
             return np.zeros(len(self.offsets) - 1, np.int64)
@@ -79,24 +79,24 @@ class FileRows:
         return found // size
 
     def times(self) -> NDArray[np.int64]:
-        """Times of all rows, [N]."""
+        """Times of all rows, [N] int64 ns."""
         return _joined((piece.times for piece in self.pieces), np.int64)
 
     def received(self) -> NDArray[np.int64]:
-        """When all rows arrived, [N]; at their times where a piece does not say."""
+        """Arrival times of all rows, [N] int64 ns; in pieces without them, the rows' times."""
         parts = (p.times if p.received is None else p.received for p in self.pieces)
         return _joined(parts, np.int64)
 
     def masks(self) -> Iterator[NDArray[np.bool_]]:
-        """Which rows of each piece are real."""
+        """Flags of validity, piece by piece."""
         return (np.ones(len(p), np.bool_) if p.valid is None else p.valid for p in self.pieces)
 
     def valid(self) -> NDArray[np.bool_]:
-        """Which rows are real, [N]."""
+        """Flags of validity of all rows, [N]."""
         return _joined(self.masks(), np.bool_)
 
     def of_episodes(self, episodes: NDArray[np.int64]) -> FileRows:
-        """The rows of some of the episodes, which are counted as in `offsets` and ascend."""
+        """The rows of some episodes: ascending indices into `offsets`."""
         ends = np.cumsum([len(piece) for piece in self.pieces], dtype=np.int64)
         begins = self.offsets[episodes]
         lengths = self.offsets[episodes + 1] - begins
@@ -137,7 +137,7 @@ class FileRows:
         return steps
 
     def neighbors(self, count: int) -> NDArray[np.bool_]:
-        """Which of the first `count` rows but the first are of the episode of the row before."""
+        """[count - 1]: whether rows 1 to count - 1 are of the same episode as the row before."""
         is_within = np.ones(max(count - 1, 0), np.bool_)
         starts = self.offsets[1:-1]
         is_within[starts[(starts > 0) & (starts < count)] - 1] = False
@@ -145,7 +145,7 @@ class FileRows:
 
 
 def find_rows(store: EpisodeStore, name: str, episodes: NDArray[np.int64]) -> FileRows:
-    """Where the rows of a stream are that some episodes have; reads nothing.
+    """Locates the rows of a stream in some episodes, without reading them.
 
     Raises:
         StoreError: A shard contradicts itself.

@@ -1,4 +1,4 @@
-"""Pinned host memory: a GPU reads it over the link, and copies out of it without the host."""
+"""Pinned host memory, which a GPU reads over the link and copies from without the host."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from torch import Tensor
 
 from robocache.loader.memory.deferred_cuda import defer_until_cuda_allowed, run_deferred
 
-_still_pinned: list[mmap.mmap] = []  # what CUDA did not take back: pages that must stay
+_still_pinned: list[mmap.mmap] = []  # pages that CUDA failed to unpin, which must stay mapped
 
 
 _PAGE = 4096
 
 
 def pinned_bytes(count: int) -> int:
-    """Bytes of pinned memory for a tensor: whole pages."""
+    """Pinned bytes of an allocation of `count` bytes: whole pages."""
     return max(-(-count // _PAGE), 1) * _PAGE
 
 
 def pinned_empty(count: int) -> Tensor:
-    """So many bytes [count] of pinned memory, for the current device.
+    """Allocates pinned memory for the current device: a tensor of `count` bytes.
 
-    Torch's own pinned memory comes in powers of two, and stays in its cache; this is as much as
-    :func:`pinned_bytes` says, and is given back when nobody has it.
+    Torch rounds pinned memory up to powers of two and caches it. This takes the bytes that
+    :func:`pinned_bytes` returns, and frees them with the last tensor that uses them.
 
     Raises:
-        torch.OutOfMemoryError: They can't be had.
+        torch.OutOfMemoryError: The memory can't be allocated or pinned.
     """
     run_deferred()
     size = pinned_bytes(count)
@@ -66,7 +66,7 @@ def _give_back(memory: mmap.mmap, address: int, index: int, process: int) -> Non
 
 def _unpin(memory: mmap.mmap, address: int, index: int) -> None:
     try:
-        torch.cuda.synchronize(index)  # whoever reads it still
+        torch.cuda.synchronize(index)  # kernels may still read it
     finally:
         cudart: Any = torch.cuda.cudart()
         if int(cudart.cudaHostUnregister(address)) != 0:
@@ -74,6 +74,6 @@ def _unpin(memory: mmap.mmap, address: int, index: int) -> None:
 
 
 def _clear_error() -> None:
-    # What fails in the runtime is told again by whoever launches next.
+    # The next launch would report the error of the runtime again.
     with contextlib.suppress(RuntimeError):
         torch.ones(1, device="cuda")

@@ -1,4 +1,4 @@
-"""Batches that are made before they are asked for, where some rows are outside the GPU."""
+"""`Prefetcher`: prefetches batches if some rows are outside the GPU."""
 
 from __future__ import annotations
 
@@ -23,41 +23,41 @@ from robocache.loader.stats import Counters
 
 @dataclass
 class _InFlight:
-    """A batch that is being made."""
+    """A batch in flight."""
 
     epoch: int
     position: int
     size: int
     batch: Batch
-    stream: torch.cuda.Stream  # of the memory: who gave it out takes it back
-    slot: Slot | None  # of what comes from the disk, till it is on its way to the GPU
-    on_cpu: Future[None] | None  # the same
-    made: torch.cuda.Event | None  # on the GPU
+    stream: torch.cuda.Stream  # on which the memory was allocated
+    slot: Slot | None  # holds the disk windows until their copy to the GPU is enqueued
+    on_cpu: Future[None] | None  # the job of the disk windows, likewise
+    made: torch.cuda.Event | None  # on the GPU, after the batch is complete
 
 
 class Prefetcher:
-    """The next batches of a loader on a GPU, made on a stream of their own.
+    """Prefetches the batches of a loader on a GPU, on a side stream.
 
     ::
 
-        user's stream   ..step k-1..|free, take memory|..step k..  ..step k+1..  |wait|..step k+3..
-        own stream                   |wait|..batch k+3: kernel, copies..| event --^
-        CPU's thread    ..batch k+3: windows from the disk..|
+        user's stream   ..step k-1..|free, allocate   |..step k..  ..step k+1..  |wait|..step k+3..
+        side stream                  |wait|..batch k+3: kernel, copies..| event --^
+        CPU's thread    ..batch k+3: disk windows..|
 
-    Memory is the user's stream's, so that it can be used again as soon as a step is enqueued, and
-    what batches take does not depend on how far the host runs ahead. So a batch is begun where the
-    user's stream is at the time, three batches before it is due.
+    Batches are allocated on the user's stream, so that their memory is reusable as soon as a step
+    is enqueued, and does not depend on how far the host runs ahead. So a batch begins at the
+    current point of the user's stream, three batches before it is due.
 
-    Nobody is told where the loader goes: the batches carry their positions, and those that are not
-    the ones that are asked for are dropped.
+    Each prefetched batch carries its epoch and position. Batches that do not match the requested
+    position, e.g. after ``load_state_dict``, are discarded.
 
     Args:
-        order: Which samples come when.
-        plan: Of what the GPU reads.
-        outputs: Of the whole batch.
-        disk: What comes from the disk.
+        order: The order of samples.
+        plan: The plan of windows that the GPU makes.
+        outputs: Allocates whole batches.
+        disk: The disk windows.
         device: The GPU.
-        counters: Which waits are added to.
+        counters: Receive waits and the queue depth.
     """
 
     def __init__(
@@ -74,23 +74,23 @@ class Prefetcher:
         self._sampler_state = SamplerState(order, 0, device)
         self._side = torch.cuda.Stream(device)
         self._in_flight: deque[_InFlight] = deque()
-        # Not at exit: the process takes its memory along, and CUDA may be gone already.
+        # Not at exit: the process frees its memory, and CUDA may be shut down already.
         weakref.finalize(self, _drop_later, self._in_flight, self._side, os.getpid()).atexit = False
 
     def next(self, epoch: int, position: int) -> Batch:
         """The batch at a position, on the current stream.
 
-        The host waits where windows from the disk are not there yet, or where it is so far ahead of
-        the GPU that all memory for them is taken, which counts as waiting too; else for nothing.
+        The host waits if disk windows are not complete, or if all slots for them are in use by a
+        GPU that is behind; both waits count.
 
         Raises:
-            RuntimeError: A launch fails, also of an earlier batch that was made ahead.
-            torch.OutOfMemoryError: There is no memory for a batch.
+            RuntimeError: A launch fails, possibly that of a later batch.
+            torch.OutOfMemoryError: No memory for a batch.
         """
         try:
             return self._next(epoch, position)
         except BaseException:
-            self._drop()  # what failed is tried anew
+            self._drop()  # so that the next call starts anew
             raise
 
     def _next(self, epoch: int, position: int) -> Batch:
@@ -104,7 +104,7 @@ class Prefetcher:
         while len(in_flight) < PREFETCH_DEPTH:
             waited += self._begin(user)
         waited += self._wait(in_flight[0])
-        self._copy_what_is_there()
+        self._copy_complete()
         waited += self._begin(user)
         head = in_flight.popleft()
         assert head.made is not None
@@ -121,17 +121,17 @@ class Prefetcher:
         return kept
 
     def _begin(self, user: torch.cuda.Stream) -> float:
-        """Has one more batch made; how long the host waited for the GPU, in seconds."""
+        """Starts one more batch; returns the seconds that the host waited for the GPU."""
         sampler_state, outputs, disk = self._sampler_state, self._outputs, self._disk
         size = self._order.size(sampler_state.position)
-        with torch.inference_mode(False):  # whoever gets it is not who asks for one here
+        with torch.inference_mode(False):  # another call returns it, maybe in another mode
             batch = outputs.allocate(size)
-        # First of all, so that whatever fails from here on, nobody gets the memory too early.
+        # Appended first: if a call below fails, the memory stays owned until the stream is done.
         in_flight = _InFlight(
             sampler_state.epoch, sampler_state.position, size, batch, user, None, None, None
         )
         self._in_flight.append(in_flight)
-        self._side.wait_stream(user)  # who had the memory before
+        self._side.wait_stream(user)  # which used the memory before
         self._plan.next(
             sampler_state.state_address,
             size,
@@ -148,22 +148,22 @@ class Prefetcher:
         return waited
 
     def _wait(self, head: _InFlight) -> float:
-        """Waits for what comes from the disk; how long, in seconds."""
+        """Waits for a batch's disk windows; returns the seconds."""
         if head.on_cpu is None or head.on_cpu.done():
             return 0.0
         begin = time.perf_counter()
         wait([head.on_cpu])
         return time.perf_counter() - begin
 
-    def _copy_what_is_there(self) -> None:
-        """Sends what has come from the disk on to the GPU."""
+    def _copy_complete(self) -> None:
+        """Copies complete disk windows to the GPU."""
         for in_flight in self._in_flight:
             if in_flight.on_cpu is None:
                 continue
             if not in_flight.on_cpu.done():
                 return
             if in_flight is not self._in_flight[0] and in_flight.on_cpu.exception() is not None:
-                return  # that is said when it is due
+                return  # raised when this batch is due
             in_flight.on_cpu.result()
             assert self._disk is not None and in_flight.slot is not None
             with torch.cuda.stream(self._side):
@@ -191,7 +191,7 @@ class Prefetcher:
 
 
 def _drop_all(in_flight: deque[_InFlight], side: torch.cuda.Stream) -> None:
-    """Waits for all batches that are being made, and forgets them."""
+    """Waits for all batches in flight, and discards them."""
     jobs = [each.on_cpu for each in in_flight if each.on_cpu is not None]
     wait([job for job in jobs if not job.cancel()])
     if in_flight:
@@ -204,5 +204,5 @@ def _drop_later(in_flight: deque[_InFlight], side: torch.cuda.Stream, process: i
         return  # the child of a fork, which has neither GPU nor threads
     for each in in_flight:
         if each.on_cpu is not None:
-            each.on_cpu.cancel()  # what has not begun keeps nothing, and waits for nobody
+            each.on_cpu.cancel()  # a job that has not begun keeps nothing alive
     defer_until_cuda_allowed(lambda: _drop_all(in_flight, side))

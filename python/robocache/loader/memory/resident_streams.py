@@ -1,4 +1,4 @@
-"""A store's streams as tensors, in the tier of each: all chosen episodes, one after the other."""
+"""`ResidentStream`: a stream of the chosen episodes as tensors, in its tier."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ class ResidentStream:
     """Rows of a stream: N of them, of E episodes."""
 
     tier: Tier  # of the values; all else is in memory: a GPU's for "gpu" and "pinned"
-    values: Tensor  # [N, the row's shape...]; on disk a part of them
-    times: Tensor | None  # [N] int64 ns; None where nobody asks for them
+    values: Tensor  # [N, the row's shape...]; on disk, the first piece
+    times: Tensor | None  # [N] int64 ns; None if no window reads them
     offsets: Tensor  # [E+1] int64
     received: Tensor | None  # [N] int64 ns
     valid: Tensor | None  # [N] bool
-    # On disk, [E] int64: where each episode's first row is, in elements from `values` on or back.
+    # On disk, [E] int64: the offset of each episode's first value from `values`, in elements.
     begins: Tensor | None = None
 
     @property
     def nbytes(self) -> Mapping[Tier, int]:
-        """Of all of them, by tier; what stays on disk as well."""
+        """Bytes of all tensors by tier, including values on disk."""
         parts = (self.times, self.offsets, self.received, self.valid, self.begins)
         sides = sum(part.nbytes for part in parts if part is not None)
         rows = len(self.values) if self.begins is None else int(self.offsets[-1])
@@ -54,19 +54,20 @@ def load(
     with_received: bool,
     is_bounded: bool,
 ) -> ResidentStream:
-    """Reads rows into a tier; what stays on disk is not read.
+    """Reads rows into a tier; values on disk are not read.
 
     Args:
-        rows: Where they are.
+        rows: Rows in the store's files.
         device: Where batches are made.
-        tier: Of the values. All else is on the device; of values on disk, in plain memory.
-        with_times: Whether times are needed.
-        with_received: Whether it is needed when rows arrived.
-        is_bounded: Whether there is a budget, which pinned memory on the way to a GPU would exceed.
+        tier: The tier of the values. Other tensors are on the device, or in plain memory if the
+            values are on disk.
+        with_times: Whether a window reads times.
+        with_received: Whether a window reads arrival times.
+        is_bounded: Whether a budget exists, which a pinned staging buffer would exceed.
 
     Raises:
-        StoreError: Values that stay on disk lie between elements.
-        torch.OutOfMemoryError: The memory can't be had.
+        StoreError: Values on disk are not aligned to elements.
+        torch.OutOfMemoryError: The memory can't be allocated.
     """
     info, count = rows.info, rows.rows
     beside = torch.device("cpu") if tier == "disk" else device
@@ -107,7 +108,7 @@ def load(
 
 
 def _fill(storage: Tensor, pieces: Iterable[NDArray[Any]], is_bounded: bool) -> None:
-    """Writes arrays, one after the other, into bytes."""
+    """Copies arrays, one after the other, into a tensor of bytes."""
     staging = None
     if storage.is_cuda:
         size = min(len(storage), _STAGING_BYTES)
@@ -128,9 +129,9 @@ def _fill(storage: Tensor, pieces: Iterable[NDArray[Any]], is_bounded: bool) -> 
 
 
 class _Bytes:
-    """Bytes of a mapped file as NumPy takes them over, without saying that they are read-only.
+    """Bytes of a mapped file for NumPy, declared writable.
 
-    Torch knows no such tensors, and warns. Nobody writes to these.
+    Torch warns about arrays that are read-only. The library never writes to these.
     """
 
     def __init__(self, values: NDArray[Any], kept: object) -> None:
@@ -154,14 +155,14 @@ def _mapped(rows: FileRows) -> Tensor:
 
 
 def check_room(wanted: dict[str, int], device: torch.device) -> None:
-    """That streams fit into the memory that is free on a device, before any is allocated.
+    """Checks that streams fit into the free memory of a device, before any is allocated.
 
     Args:
         wanted: Bytes by stream.
-        device: Where they are to live.
+        device: Their device.
 
     Raises:
-        torch.OutOfMemoryError: They do not.
+        torch.OutOfMemoryError: They do not fit.
     """
     total, free = sum(wanted.values()), free_bytes(device)
     if free is not None and total > free:
@@ -175,9 +176,9 @@ def check_room(wanted: dict[str, int], device: torch.device) -> None:
 
 
 def free_bytes(device: torch.device) -> int | None:
-    """Memory that can be had on a device; None where nobody knows."""
+    """Free memory of a device in bytes; None: the system does not report it."""
     if device.type == "cuda":
-        # What torch has taken and does not use is free too.
+        # Memory that torch's allocator has reserved and does not use is free too.
         unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
         return torch.cuda.mem_get_info(device)[0] + unused
     try:

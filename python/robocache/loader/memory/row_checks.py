@@ -1,4 +1,4 @@
-"""Checks of a stream's rows against what a window needs of them; they read times alone."""
+"""Checks that the rows of a stream fit its window; they read times only."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from robocache.store.rows import StreamRows
 
 
 def check_times(rows: FileRows) -> None:
-    """That times ascend within each episode, as a search for rows needs it.
+    """Checks that times ascend within each episode, which the search for rows requires.
 
     Raises:
         ValueError: A row is earlier than the one before it.
@@ -29,10 +29,10 @@ def check_times(rows: FileRows) -> None:
 
 
 def check_arrivals(rows: FileRows) -> None:
-    """That rows arrived in the order of their times, as a causal window needs it.
+    """Checks that rows arrived in the order of their times, which a causal window requires.
 
     Raises:
-        ValueError: A row came before the one before it.
+        ValueError: A row arrived before the row before it.
     """
     if not rows.has_received:
         return
@@ -46,7 +46,7 @@ def check_arrivals(rows: FileRows) -> None:
 
 
 def _first_early(rows: FileRows, times_of: Callable[[StreamRows], NDArray[np.int64]]) -> int | None:
-    """The first row whose time is below that of the row before it in its episode."""
+    """The first row with an earlier time than the row before it in its episode; None: no row."""
     before = 0
     for piece in rows.pieces:  # of whole episodes, so that no pair is cut in two
         times = times_of(piece)
@@ -66,7 +66,7 @@ def _place(rows: FileRows, row: int) -> str:
 
 
 def with_tolerance(window: WindowSpec, rows: FileRows, is_default: bool) -> WindowSpec:
-    """A window by time, with the default tolerance where the user gave none, if rows allow it.
+    """A window by time; a default tolerance that would span rows becomes 0.
 
     Raises:
         ValueError: The user's is half the time between rows or more: any target would lie within
@@ -88,10 +88,10 @@ def with_tolerance(window: WindowSpec, rows: FileRows, is_default: bool) -> Wind
 
 
 def check_rows(rows: FileRows, anchor: FileRows, episodes: NDArray[np.int64]) -> None:
-    """That rows can be counted from those of the anchor: each episode has as many, or none.
+    """Checks that each episode has as many rows as the anchor's stream, or none.
 
     Raises:
-        ValueError: Some episode has others.
+        ValueError: An episode has another number of rows.
     """
     ours, theirs = np.diff(rows.offsets), np.diff(anchor.offsets)
     differs = (ours != theirs) & (ours != 0)

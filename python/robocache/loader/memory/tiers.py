@@ -1,4 +1,4 @@
-"""Where rows live: the budget of each tier, and which streams go to which."""
+"""Memory tiers: the budget of each, and the assignment of streams to them."""
 
 from __future__ import annotations
 
@@ -20,10 +20,9 @@ Tier: TypeAlias = Literal["gpu", "pinned", "ram", "disk"]
 Budget: TypeAlias = Mapping[str, int | str]
 
 PREFETCH_DEPTH = 3
-"""Batches that are made ahead where rows are outside the GPU: enough for one to be handed out, one
-on its way and one being made."""
+"""Prefetched batches, if rows are outside the GPU: one complete, one in flight, one in assembly."""
 BATCHES_HELD_BY_USER = 1
-"""Batches that users hold while they ask for the next one, as ``for batch in loader`` does."""
+"""Batches that the user holds while requesting the next, as ``for batch in loader`` does."""
 
 _TIERS: Mapping[str, tuple[Tier, ...]] = {"cuda": ("gpu", "pinned"), "cpu": ("ram",)}
 _UNITS: Mapping[str, int] = {"B": 1, "kB": 1000} | {
@@ -39,14 +38,14 @@ _SMALL = 1 << 20
 
 
 def own_tier(device: torch.device) -> Tier:
-    """The tier that is a device's own memory."""
+    """The tier of a device's memory."""
     return _TIERS[device.type][0]
 
 
 def parse_budget(budget: object, device: torch.device) -> dict[Tier, int] | None:
-    """Bytes that a loader may take, by tier; None: what is free.
+    """Bytes that a loader may allocate, by tier; None: all free memory.
 
-    A tier that the budget leaves out has none; the device's own must be there.
+    A tier that the budget omits has 0 bytes; the device's tier is required.
 
     Raises:
         TypeError, ValueError: `budget: expected ..., got ...`.
@@ -92,24 +91,24 @@ def parse_bytes(name: str, size: object) -> int:
     return count
 
 
-# ---- what allocations take -----------------------------------------------------------------------
+# ---- sizes of allocations ------------------------------------------------------------------------
 
 
 def gpu_bytes(count: int) -> int:
-    """What torch's allocator takes for a tensor of so many bytes, at most.
+    """The most that torch's allocator takes for a tensor of `count` bytes.
 
-    It counts in 512 bytes, and leaves up to 1 MiB behind a tensor of more than that.
+    It rounds up to 512 bytes, and leaves up to 1 MiB after a tensor of more than that.
     """
     return -(-count // 512) * 512 + (_SMALL if count > _SMALL else 0)
 
 
 def slot_bytes(count: int) -> int:
-    """What a tensor takes of pinned memory that several share: whole cache lines."""
+    """Bytes of a tensor within shared pinned memory: whole cache lines."""
     return -(-count // 64) * 64
 
 
 def plain_bytes(count: int) -> int:
-    """What a CPU takes."""
+    """Bytes of a tensor in plain memory."""
     return count
 
 
@@ -117,55 +116,55 @@ def plain_bytes(count: int) -> int:
 
 
 class Need(NamedTuple):
-    """What streams need that are placed together: bytes of each tensor."""
+    """Bytes of each tensor of streams that one tier must hold together."""
 
     keys: tuple[str, ...]
     values: tuple[int, ...]
-    sides: tuple[int, ...]  # times, masks, offsets, steps and scales
-    reads: int  # bytes of values that a sample is made of
+    sides: tuple[int, ...]  # times, masks, row offsets, window offsets and normalization
+    reads: int  # bytes of values read per sample
 
     @property
     def use(self) -> float:
-        """Bytes that are read for each byte that is held."""
+        """Bytes read per sample for each resident byte."""
         return self.reads / max(sum(self.values), 1)
 
 
 class Batches(NamedTuple):
-    """What batches of a loader take, in bytes."""
+    """Bytes of a loader's batches."""
 
     size: int  # samples of a full one
     one: int  # on the loader's device
-    kept: int  # on the loader's device, of those that are used again, which users then hold
-    staged: int  # in pinned memory, on the way from the disk
+    kept: int  # of reused buffers on the loader's device, which the user holds
+    staged: int  # in pinned memory, between disk and GPU
 
     @property
     def held(self) -> int:
-        """Bytes of all, where none are made ahead."""
+        """Bytes of all batches without prefetching."""
         return self.kept or (1 + BATCHES_HELD_BY_USER) * self.one
 
     @property
     def held_ahead(self) -> int:
-        """Bytes of all, where some are made ahead."""
+        """Bytes of all batches with prefetching."""
         return (PREFETCH_DEPTH + 1) * self.one + (self.kept or BATCHES_HELD_BY_USER * self.one)
 
     def text(self, count: int) -> str:
-        """So many, as messages say it."""
+        """A number of batches in words, for messages."""
         return f"{count} batch{'es' if count > 1 else ''} of {self.size} samples"
 
     @property
     def held_text(self) -> str:
-        """Those of `held`."""
+        """The batches of `held` in words."""
         return self.text(1 if self.kept else 1 + BATCHES_HELD_BY_USER)
 
 
 class BatchOptions(NamedTuple):
-    """What is wanted of batches."""
+    """Options of a loader's batches."""
 
     windows: Sequence[WindowSpec]
-    groups: Mapping[str, Sequence[str]]  # keys of windows that stand side by side under another
+    groups: Mapping[str, Sequence[str]]  # windows of each concatenated key
     with_age: bool
-    order: Order  # which samples come when, and so how large batches are
-    reuse: bool  # whether batches of a size are the same tensors every time
+    order: Order  # of samples; it has the sizes of batches
+    reuse: bool  # whether batches of one size share their tensors
 
 
 def place(
@@ -178,11 +177,11 @@ def place(
     """The tier of each window's stream, by key.
 
     Args:
-        wanted: What is wanted of batches.
-        rows: Of each window, by key.
+        wanted: Options of the batches.
+        rows: Rows of each window, by key.
         tables: Bytes of each tensor that all streams share.
-        limits: Of :func:`parse_budget`; None: all are on the device.
-        device: Where batches are to be.
+        limits: The result of :func:`parse_budget`; None: all streams are on the device.
+        device: Where batches are made.
 
     Raises:
         ValueError: `budget[<tier>]: expected at least ..., got ...`.
@@ -198,7 +197,7 @@ def place(
     outputs = Outputs(windows, groups, with_age, device)
     size = order.size(0)
     one, kept = outputs.nbytes(size, take), 0
-    if reuse:  # and a smaller one, of any size where a state of other batches is gone on with
+    if reuse:  # and a smaller batch, of any size after a state of another batch size is loaded
         kept = one + (0 if order.drop_last else outputs.nbytes(size - 1, take))
     batches = Batches(size, one, kept, outputs.nbytes(size, slot_bytes))
     if device.type == "cuda":
@@ -215,14 +214,15 @@ def place_on_gpu(
 ) -> dict[str, Tier]:
     """The tier of each stream's values, by key, of a loader on a GPU.
 
-    Most used first, on the GPU as far as there is room, then in pinned memory; what is left stays
-    on disk. Where values are on the GPU or pinned, all else is on the GPU, and goes first. Where
-    anything is outside the GPU, batches are made ahead, and take room too.
+    Streams are placed in the order of their use: on the GPU until it is full, then in pinned
+    memory; the rest stays on disk. If values are on the GPU or pinned, the stream's other tensors
+    are on the GPU and are placed first. If any values are outside the GPU, batches are prefetched,
+    and take memory too.
 
     Args:
-        needs: Of streams that are placed together.
+        needs: Bytes of streams that are placed together.
         tables: Bytes of each tensor that all streams share.
-        batches: What they take.
+        batches: Bytes of the batches.
         limits: Bytes of "gpu" and "pinned".
 
     Raises:
@@ -258,7 +258,7 @@ def place_on_gpu(
 
 
 def _place_by_use(needs: Sequence[Need], room: int, pinned: int) -> dict[str, Tier]:
-    """Tiers by key, for so many bytes of the GPU's and of pinned memory."""
+    """Tiers by key, within `room` bytes of the GPU and `pinned` bytes of pinned memory."""
     order = sorted(needs, key=lambda need: -need.use)
     placed: dict[str, Tier] = {}
     near: list[Need] = []
@@ -290,13 +290,13 @@ def place_on_cpu(
     begins: int,
     limits: Mapping[Tier, int],
 ) -> dict[str, Tier]:
-    """The same of a loader on a CPU, whose tiers are "ram" and "disk".
+    """The tier of each stream's values, by key, of a loader on a CPU: "ram" or "disk".
 
     Args:
-        needs: Of streams that are placed together.
+        needs: Bytes of streams that are placed together.
         tables: Bytes of each tensor that all streams share.
-        batches: What they take.
-        begins: Bytes that say where a stream's episodes are, if its values stay on disk.
+        batches: Bytes of the batches.
+        begins: Bytes of a stream's episode offsets, if its values stay on disk.
         limits: Bytes of "ram".
 
     Raises:
@@ -326,7 +326,7 @@ def place_on_cpu(
 def together(
     windows: Sequence[WindowSpec], groups: Mapping[str, Sequence[str]]
 ) -> list[tuple[str, ...]]:
-    """Keys of windows that are of one plan: those of a group, and what they are relative to."""
+    """Keys of windows that one plan must have: those of a concatenation, and their references."""
     sets = {window.name: {window.name} for window in windows}
     links = [(keys[0], key) for keys in groups.values() for key in keys]
     links += [(w.name, w.relative_to.stream) for w in windows if w.relative_to is not None]

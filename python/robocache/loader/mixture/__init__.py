@@ -1,1 +1,1 @@
-"""Several loaders as one."""
+"""Mixtures: several loaders as one."""

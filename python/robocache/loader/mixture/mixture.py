@@ -1,4 +1,4 @@
-"""Several loaders as one, whose samples are drawn by weight: ``Loader.mixture``."""
+"""Mixtures of loaders, whose samples are drawn by weight: ``Loader.mixture``."""
 
 from __future__ import annotations
 
@@ -44,24 +44,24 @@ _MOST_SAMPLES = 2**62
 
 @dataclass(frozen=True, repr=False)
 class MixturePart(ShortRepr):
-    """One of the loaders that a mixture draws from, as it is in the mixture."""
+    """A loader of a mixture, by the mixture's keys and indices."""
 
     store: EpisodeStore
     """Its store."""
     share: float
-    """Of the samples that are drawn."""
+    """Its fraction of the drawn samples."""
     indices: range
-    """Its samples, as :meth:`Loader.gather` of the mixture takes them."""
+    """Its samples, as :meth:`Loader.gather` of the mixture indexes them."""
     normalization: Mapping[str, Normalization]
-    """Scale and offset of the keys that have some, by their names in the mixture."""
+    """Scale and offset of normalized keys, by their names in the mixture."""
     relative: Mapping[str, Relative]
-    """What keys are relative to, likewise."""
+    """References of relative keys, by their names in the mixture."""
 
 
 class Mixture(BatchSource):
-    """A loader of several loaders: :meth:`Loader.mixture` makes it and describes its batches.
+    """A mixture of loaders: :meth:`Loader.mixture` makes it and describes its batches.
 
-    It has no store, normalization and relative of its own: its `parts` have.
+    It has no `store`, `normalization` and `relative`: its `parts` do.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class Mixture(BatchSource):
                 order,
                 Mixing(
                     torch.tensor(begins[: len(thresholds) + 1], device=device),
-                    # The bits of 64 without a sign; the last is not looked at.
+                    # The bits of unsigned 64-bit integers; the last is not read.
                     torch.tensor([_signed(t) for t in thresholds[:-1]] + [0], device=device),
                 ),
             )
@@ -156,7 +156,7 @@ class Mixture(BatchSource):
                 contents, shares, begins[:-1], begins[1:], parts, names_of, strict=True
             )
         ]
-        """What it draws from; ``dataset_index`` counts in them."""
+        """The loaders that it draws from; ``dataset_index`` is an index into them."""
 
     def normalizer(self) -> NoReturn:
         """Refuses: each part has a normalization of its own.
@@ -170,7 +170,7 @@ class Mixture(BatchSource):
         )
 
     def spec(self, *, training_only: Sequence[Callable[..., Any]] = ()) -> NoReturn:
-        """Refuses: a robot is like one of the loaders, which has a spec.
+        """Refuses: each of its loaders has a spec, for a robot like that loader's.
 
         Raises:
             ValueError: Always.
@@ -205,48 +205,47 @@ def mix_loaders(
     transforms: Sequence[Callable[[Batch, torch.Generator], Batch]] = (),
     name: str | None = None,
 ) -> Mixture:
-    """A loader whose batches mix the samples of several, still one launch each.
+    """A loader whose batches mix the samples of several loaders, in one launch each.
 
-    Each sample is drawn by itself: its loader by weight, then any of that loader's samples,
-    each as likely. So an epoch of `samples` may have a sample twice, and leave others out.
+    Each sample is drawn independently: a loader by weight, then one of that loader's samples with
+    equal probability. So an epoch of `samples` may have a sample twice, and leave others out.
 
-    Each loader keeps its store, anchors, windows and statistics; of its own batch size, order,
-    ranks and buffers nothing is left. Its streams are taken over and not copied. A batch has
-    the keys of all, as :class:`Loader` describes them, and
+    Each loader keeps its store, anchors, windows and statistics; its batch size, order, ranks and
+    buffers have no effect. The mixture shares its streams without copying them. A batch has the
+    keys of all loaders, as :class:`Loader` describes them, and
 
-    - ``dataset_index``: [B] int64, which of `loaders` a sample is of. ``episode_index`` and
-      ``task_index`` count in that one's store.
-    - ``<key>_dim_is_pad``: [B,D] bool, of a key whose vectors are not as wide in every loader:
-      True where an element is none of the sample's. It is 0 there, after normalization.
+    - ``dataset_index``: [B] int64, the index of a sample's loader in `loaders`. ``episode_index``
+      and ``task_index`` are of that loader's store.
+    - ``<key>_dim_is_pad``: [B,D] bool, of a key whose vectors differ in width between loaders:
+      True for elements that the sample's loader lacks. They are 0, after normalization.
 
-    Where a loader has not a key, its samples have zeros there, all padded, in every dimension.
+    If a loader lacks a key, its samples have zeros for it, all padded, in every dimension.
 
-    ``index`` and :meth:`Loader.gather` count the samples of the first loader, then those of the
-    second, and so on. A state goes on with the same loaders, weights and `samples`.
+    ``index`` and :meth:`Loader.gather` number the samples of the first loader, then those of the
+    second, and so on. A state resumes with the same loaders, weights and `samples`.
 
     Args:
-        loaders: One of each data set, all on one device and with the same `with_age`; without
-            transforms and concat, which the mixture has, and a budget.
-        weights: How often each is drawn, against their sum: numbers of 0 or more. Taken
-            exactly: shares are the same on every machine. 0: it is in `gather` alone.
-        samples: Of an epoch.
+        loaders: One loader per dataset, on one device and with one `with_age`; without budget, and
+            without transforms and concat, which the mixture takes.
+        weights: Numbers of 0 or more, proportional to how often each loader is drawn. They are
+            taken exactly: fractions are the same on every machine. 0: only `gather` reads it.
+        samples: The number of samples in an epoch.
         batch_size: B, of each rank.
-        keys: For each loader, names that some of its keys have in the mixture:
-            ``[{"qpos": "state"}, {}]``. What has one name must have as many steps in all of
-            them, an axis of them or not, one type, and rows of one shape; vectors may differ
-            in width.
-        seed: Decides what is drawn, with the epoch's number.
-        drop_last: As of :class:`Loader`, and so are the others.
+        keys: For each loader, new names of some of its keys: ``[{"qpos": "state"}, {}]``. Windows
+            of one name must have the same number of steps, the same axis of steps or none, one
+            type, and rows of one shape; vectors may differ in width.
+        seed: Determines the draws, with the epoch's number.
+        drop_last: As in :class:`Loader`, and so are the next options.
         concat: By the mixture's keys.
-        rank: Which of several loaders this is.
-        world_size: How many they are.
+        rank: The index of this loader among those that share an epoch.
+        world_size: The number of such loaders.
         reuse_buffers: Whether a batch is overwritten by the next one of its size.
         transforms: Functions of a batch and a generator.
-        name: None: the names of the loaders, with + between them.
+        name: None: the names of the loaders, joined by +.
 
     Raises:
         ValueError: Loaders, keys or weights that do not fit each other; more than 64 windows.
-        TypeError: For an argument of a wrong type.
+        TypeError: An argument of a wrong type.
 
     Example:
         >>> loader = rc.Loader.mixture([aloha, droid], [0.3, 0.7], 10**6, batch_size=256)

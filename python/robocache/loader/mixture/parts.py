@@ -1,4 +1,4 @@
-"""The parts of a mixture: which keys they have, whether these fit each other, and their streams."""
+"""The parts of a mixture: weights, keys, windows that must agree, and streams."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ class Stream(NamedTuple):
 
 
 class Part(NamedTuple):
-    """The data of a loader that a mixture uses."""
+    """The windows, streams and episodes of a loader in a mixture."""
 
-    name: str  # what errors call it
+    name: str  # in error messages
     windows: Mapping[str, WindowSpec]  # by the mixture's key
     streams: Mapping[str, Stream]
-    first_episode: int  # of the mixture's
+    first_episode: int  # its index among all episodes of the mixture
     episodes: int
 
     @property
     def scales(self) -> dict[str, Normalization]:
-        """Scale and offset of the windows that have some, by the mixture's key."""
+        """Scale and offset of normalized windows, by the mixture's key."""
         found = {key: window.normalization for key, window in self.windows.items()}
         return {key: scale for key, scale in found.items() if scale is not None}
 
@@ -49,7 +49,7 @@ class Part(NamedTuple):
 
 
 def check_weights(weights: Any, count: int) -> list[Fraction]:
-    """The share of each part, exactly; they sum to 1.
+    """The exact fraction of each part; they sum to 1.
 
     Raises:
         TypeError, ValueError: `weights: expected ..., got ...`.
@@ -84,11 +84,11 @@ def _exact(weight: numbers.Real) -> Fraction:
 
 
 def make_thresholds(shares: Sequence[Fraction]) -> list[int]:
-    """2^64 times the share of all parts up to each, rounded down, up to the last one above 0.
+    """2^64 times the cumulative fractions, rounded down, up to the last part above 0.
 
-    A draw of 64 bits is of the part that has so many thresholds at or below it. So a share of 0 is
-    never drawn: the threshold of its part is that of the part before it, and of the last parts,
-    which would have none, nobody asks.
+    A draw of 64 bits selects the part whose index is the number of thresholds at or below it. So a
+    part of fraction 0 is never drawn: its threshold is that of the part before it, and trailing
+    parts of fraction 0 have no threshold.
     """
     found, total = [], Fraction(0)
     for share in shares:
@@ -103,10 +103,10 @@ def make_thresholds(shares: Sequence[Fraction]) -> list[int]:
 
 
 def check_keys(keys: Any, own: Sequence[Sequence[str]]) -> list[dict[str, str]]:
-    """The mixture's key of each key of each part.
+    """Maps each key of each part to its key in the mixture.
 
     Args:
-        keys: For each part, the names that some of its keys have in the mixture; or None.
+        keys: For each part, new names of some of its keys; or None.
         own: The keys of each part.
 
     Raises:
@@ -148,17 +148,17 @@ def check_keys(keys: Any, own: Sequence[Sequence[str]]) -> list[dict[str, str]]:
 
 
 class Agreed(NamedTuple):
-    """The windows of a mixture's batch, each wide enough for those of all parts."""
+    """The windows of a mixture's batch, as wide as the widest of the parts."""
 
-    windows: Sequence[WindowSpec]  # whose steps say how many there are, and no more
+    windows: Sequence[WindowSpec]  # of their offsets, only the number is used
     widths: Sequence[str]  # keys whose parts differ in width
 
 
 def agree(parts: Sequence[Part]) -> Agreed:
-    """The windows of the batch, by key in the order in which parts have them.
+    """The windows of the batch, in the order of the parts' keys.
 
     Raises:
-        ValueError: Windows of a key differ otherwise than in the width of vectors.
+        ValueError: Windows of a key differ in more than the width of vectors.
     """
     windows, widths = [], []
     for key in dict.fromkeys(key for part in parts for key in part.windows):
@@ -208,7 +208,7 @@ def _check_alike(key: str, first: tuple[str, WindowSpec], other: tuple[str, Wind
 
 
 def check_groups(groups: Mapping[str, Sequence[str]], parts: Sequence[Part]) -> None:
-    """That windows which stand side by side have the same offsets in every part.
+    """Checks that concatenated windows have the same offsets in every part.
 
     Raises:
         ValueError: `<part>: concat[<key>]: expected ..., got ...`.
@@ -226,13 +226,13 @@ def check_groups(groups: Mapping[str, Sequence[str]], parts: Sequence[Part]) -> 
 def make_streams(
     agreed: Agreed, parts: Sequence[Part], device: torch.device
 ) -> tuple[list[Stream], MixtureOutputs]:
-    """The streams of a plan, and where each of them writes.
+    """The streams of a plan, and the output of each.
 
-    Every element of a batch is written by one stream: what a part has not, by one without rows,
-    which so writes zeros, all padded. The masks of dimensions are streams of one row an episode.
+    Every element of a batch is written by one stream: elements that a part lacks, by a stream
+    without rows, which writes zeros, all padded. Dimension masks are streams of one row an episode.
 
     Raises:
-        ValueError: They are more than a plan takes.
+        ValueError: The streams exceed the limit of a plan.
     """
     streams: list[Stream] = []
     writers: list[Writer] = []
@@ -262,7 +262,7 @@ def make_streams(
 
 
 def _joined(gaps: Sequence[tuple[Part, int, bool]]) -> Iterator[tuple[int, int, int, bool]]:
-    """Gaps as (first episode, episodes, column, has mask), those that go on as one."""
+    """Gaps as (first episode, episodes, column, has mask); adjacent gaps are joined."""
     begin = end = column = 0
     has_mask = False
     for part, of_part, is_missing in gaps:
@@ -278,7 +278,7 @@ def _joined(gaps: Sequence[tuple[Part, int, bool]]) -> Iterator[tuple[int, int, 
 def _zeros(
     window: WindowSpec, first: int, episodes: int, elements: int, device: torch.device
 ) -> Stream:
-    """A stream without rows, of these episodes and the last `elements` of a window."""
+    """A stream without rows, for these episodes and the last `elements` of a window."""
     return _rows(
         f"{window.name} (zeros from episode {first} on)",
         torch.zeros(1, elements, dtype=window.torch_out_dtype, device=device)[:0],
@@ -289,7 +289,7 @@ def _zeros(
 
 
 def _dimensions(window: WindowSpec, parts: Sequence[Part], device: torch.device) -> Stream:
-    """Which elements of a window's rows are none of an episode's part: a row of each episode."""
+    """A stream of one row an episode: the elements of a window that the episode's part lacks."""
     there = [part.windows.get(window.name) for part in parts]
     real = np.array([0 if own is None else own.elements for own in there])
     limits = real.repeat([part.episodes for part in parts])
@@ -301,7 +301,7 @@ def _dimensions(window: WindowSpec, parts: Sequence[Part], device: torch.device)
 def _rows(
     name: str, values: torch.Tensor, row_offsets: torch.Tensor, count: int, first: int
 ) -> Stream:
-    """A stream whose rows are copied, `count` times at the anchor's row."""
+    """A stream of copied rows: `count` times the anchor's row."""
     dtype = TYPE_NAMES[values.dtype]
     spec = WindowSpec(
         name=name,

@@ -1,1 +1,1 @@
-"""Which samples there are, and in which order they come."""
+"""Samples of a loader: episodes, anchors, their order, and its state."""

@@ -1,4 +1,4 @@
-"""A store that is split over ranks: which of the episodes each of them holds."""
+"""Partitions episodes across ranks by size (``replicate=False``)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from robocache.store.episode_store import EpisodeStore
 
 
 class RankShard(NamedTuple):
-    """The shard of one rank."""
+    """The episodes and anchors of one rank."""
 
     episodes: NDArray[np.int64]  # [E] their indices in the store
     anchors: NDArray[Any]  # [A] of anchors.ANCHOR, which count these episodes

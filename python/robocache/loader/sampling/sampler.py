@@ -1,4 +1,4 @@
-"""Which samples come when: the host's knowledge of an order that the device keeps."""
+"""`Order`: the order of samples and the sizes of batches, as the host computes them."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Order:
         return self.rolled(epoch, position + self.stride)
 
     def rolled(self, epoch: int, position: int) -> tuple[int, int]:
-        """This position, or the next epoch's first if too few samples are left."""
+        """The position, or the start of the next epoch if too few samples remain."""
         if self.samples - position < self.least:
             return epoch + 1, 0
         return epoch, position

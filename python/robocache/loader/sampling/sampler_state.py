@@ -1,4 +1,4 @@
-"""Where a loader is in the order of its samples: on its device, which draws, and on the host."""
+"""`SamplerState`: epoch and position of a loader, on its device and on the host."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from robocache.loader.sampling.sampler import Order, check_integer
 
 
 class SamplerState:
-    """The epoch and the position of a loader, which state dicts carry.
+    """Epoch and position of the sampler; serialized by ``state_dict()``.
 
-    The device has them in a tensor that each launch moves on, also of a captured CUDA graph; the
-    host counts along, so that it need not ask. Where a graph was captured it must ask.
+    The device keeps them in a tensor that each launch advances, also a launch of a captured CUDA
+    graph. The host keeps a copy, so that it need not read the tensor unless a graph was captured.
 
     Args:
-        order: Which samples come when.
-        fingerprint: Tells the samples from others.
-        device: Where they are drawn.
+        order: The order of samples.
+        fingerprint: Identifies the samples.
+        device: Where samples are drawn.
 
     Attributes:
-        order: The same.
-        fingerprint: The same.
-        epoch: Of the next batch, as far as the host knows.
-        position: Of the next batch in its epoch, counted in samples of all ranks.
-        state_address: Of the state on the device, as the plan takes it.
-        is_captured: Whether a graph may have moved the device's state past the host's.
+        order: The order of samples.
+        fingerprint: Identifies the samples.
+        epoch: The epoch of the next batch, in the host's copy.
+        position: The position of the next batch in its epoch, in samples of all ranks.
+        state_address: The address of the state on the device, for the plan.
+        is_captured: Whether a graph may have advanced the device's state past the host's.
     """
 
     def __init__(self, order: Order, fingerprint: int, device: torch.device) -> None:
@@ -35,19 +35,19 @@ class SamplerState:
         self.is_captured = False
         self.fingerprint = fingerprint
         self._index = device.index if device.type == "cuda" else None
-        with torch.inference_mode(False):  # it is written to as long as the loader lives
+        with torch.inference_mode(False):  # launches write to it as long as the loader exists
             self._state = torch.zeros(4, dtype=torch.int64, device=device)
         self.state_address = self._state.data_ptr()
 
     def advance(self) -> None:
-        """Notes on the host that the device has drawn a batch."""
+        """Advances the host's copy by a batch that the device has drawn."""
         self.epoch, self.position = self.order.after(self.epoch, self.position)
 
     def check_capture(self) -> None:
-        """That each replay of a graph that is captured here can be a batch.
+        """Checks that all replays of a graph captured here give batches of one size.
 
         Raises:
-            RuntimeError: There would be one of another size.
+            RuntimeError: A batch would have another size.
         """
         order = self.order
         is_even = order.samples % order.stride == 0 and self.position % order.stride == 0
@@ -58,37 +58,37 @@ class SamplerState:
             )
 
     def catch_up(self) -> None:
-        """Reads the device's position, which replays of a graph move without the host; waits."""
+        """Reads the device's state, which replays of a graph advance; waits for the GPU."""
         if self._index is not None:
-            torch.cuda.synchronize(self._index)  # whatever stream batches were made on
+            torch.cuda.synchronize(self._index)  # batches may be on any stream
         self.epoch, self.position, *_ = self._state.tolist()
 
     def move(self, epoch: int, position: int) -> None:
-        """Goes elsewhere, on the device and on the host."""
+        """Sets epoch and position, on the device and on the host."""
         self._state.copy_(torch.tensor([epoch, position, 0, 0], device="cpu"))
         self.epoch, self.position = epoch, position
 
-    # ---- what users see of it --------------------------------------------------------------------
+    # ---- state dicts -----------------------------------------------------------------------------
 
     def state(self) -> dict[str, int]:
-        """As :meth:`Loader.state_dict` gives it."""
+        """The result of :meth:`Loader.state_dict`."""
         if self.is_captured:
             self.catch_up()
         return state_of(self.order, self.epoch, self.position, self.fingerprint)
 
     def load(self, state: Mapping[str, int]) -> None:
-        """Goes where a state is, as :meth:`Loader.load_state_dict` says it.
+        """Resumes from a state dict, as :meth:`Loader.load_state_dict` describes.
 
         Raises:
-            TypeError, ValueError: It is the state of other samples, another seed or order, or none.
+            TypeError, ValueError: It is of other samples, another seed or order, or no state.
         """
         self.move(*position_of(state, self.order, self.fingerprint))
 
     def set_epoch(self, epoch: object) -> None:
-        """Goes to the start of an epoch, or stays in it.
+        """Goes to the start of an epoch, or stays at the position within it.
 
         Raises:
-            TypeError, ValueError: It is no int, or below 0.
+            TypeError, ValueError: `epoch` is not an int, or below 0.
         """
         number = check_integer("epoch", epoch, 0, 2**62)
         if self.is_captured:
@@ -101,10 +101,10 @@ _VERSION = 1
 
 
 def state_of(order: Order, epoch: int, position: int, fingerprint: int) -> dict[str, int]:
-    """Where a loader is, as a few integers.
+    """The state dict of a position.
 
-    Ranks and batch size are not among them: it goes on with others. Only a store that is split over
-    ranks is split anew by another number of them, and has other samples.
+    It does not depend on ranks and batch size, which may change before it is loaded. Only a store
+    that is split over ranks has other samples on another number of ranks.
     """
     return {
         "version": _VERSION,
@@ -122,7 +122,7 @@ def position_of(state: object, order: Order, fingerprint: int) -> tuple[int, int
     """Epoch and position of a state.
 
     Raises:
-        TypeError, ValueError: It is no state, or that of another order.
+        TypeError, ValueError: `state` is not a state dict, or is of another order.
     """
     if not isinstance(state, dict):
         raise TypeError(f"state: expected a dict, got {type(state).__name__}")
