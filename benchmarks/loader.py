@@ -205,10 +205,15 @@ class Cases:
             self._loaders[kind, is_float] = rc.Loader(
                 recording.store,
                 256,
-                delta_ns={name: [PERIOD_NS * k for k in s] for name, s in recording.steps.items()},
-                timeline="time" if recording.is_jittered else "rows",
-                tolerance_s=0.0 if recording.is_jittered else 1e-4,  # the peers know none
-                images="float" if is_float else "stored",
+                {
+                    name: rc.Window(
+                        offsets_ns=[PERIOD_NS * k for k in steps],
+                        timeline="time" if recording.is_jittered else "rows",
+                        tolerance_s=0.0 if recording.is_jittered else 1e-4,  # the peers have none
+                        channels_first=is_float and kind == "images",
+                    )
+                    for name, steps in recording.steps.items()
+                },
                 shuffle=False,
                 device=self.device,
             )

@@ -93,8 +93,7 @@ def robocache_batches(setup: Setup) -> Batches:
     loader = rc.Loader(
         setup.recording.store,
         setup.batch,
-        {name: seconds_of(steps) for name, steps in STEPS.items()},
-        timeline="rows",
+        {name: rc.Window(seconds_of(steps), timeline="rows") for name, steps in STEPS.items()},
         drop_last=True,
         device=setup.device,
     )

@@ -96,10 +96,12 @@ def work(rank: int, job: Job, results: Any) -> None:
     loader = rc.Loader(
         job.store,
         job.batch,
-        delta_ns={name: [PERIOD_NS * k for k in steps] for name, steps in STEPS.items()},
-        timeline="rows",
+        {
+            name: rc.Window(offsets_ns=[PERIOD_NS * k for k in steps], timeline="rows")
+            for name, steps in STEPS.items()
+        },
+        episodes=rc.Episodes(replicate=job.kind == "replicated"),
         drop_last=True,
-        replicate=job.kind == "replicated",
         device=device,
     )
     torch.manual_seed(0)

@@ -53,10 +53,10 @@ class Case:
         return rc.Loader(
             self.recording.store,
             self.batch,
-            delta_ns={
-                name: [PERIOD_NS * k for k in steps] for name, steps in self.recording.steps.items()
+            {
+                name: rc.Window(offsets_ns=[PERIOD_NS * k for k in steps], timeline="rows")
+                for name, steps in self.recording.steps.items()
             },
-            timeline="rows",
             seed=1,
             device=device,
             budget=budget,

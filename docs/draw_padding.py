@@ -65,8 +65,8 @@ def see() -> list[Steps]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the silence is intended
             loader = rc.Loader(
-                folder, 1, {"camera": PAST, "action": CHUNK}, rate=TICKS,
-                max_gap_s={"camera": MAX_GAP_S}, with_age=True, device="cpu",
+                folder, 1, {"camera": rc.Window(PAST, max_gap_s=MAX_GAP_S), "action": CHUNK},
+                anchor=TICKS, with_age=True, device="cpu",
             )  # fmt: skip
         batch = loader.gather([round(sample.anchor_s * TICKS) for sample in SAMPLES])
     offsets = {"camera": PAST, "action": CHUNK}

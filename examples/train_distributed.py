@@ -54,14 +54,18 @@ def make_loader(store: rc.EpisodeStore, options: argparse.Namespace) -> rc.Loade
         store,
         options.batch_size,
         {
-            "state": [(k - STATES + 1) / rate for k in range(STATES)],
-            "action": [(k - 1) / rate for k in range(ACTIONS)],
+            "state": rc.Window(
+                [(k - STATES + 1) / rate for k in range(STATES)],
+                timeline="rows",
+                normalize="min_max",
+            ),
+            "action": rc.Window(
+                [(k - 1) / rate for k in range(ACTIONS)], timeline="rows", normalize="min_max"
+            ),
         },
-        timeline="rows",
-        normalize={"state": "min_max", "action": "min_max"},
+        episodes=rc.Episodes(replicate=not options.split),
         seed=options.seed,
         drop_last=True,
-        replicate=not options.split,
         device=options.device,
     )
 

@@ -77,10 +77,11 @@ def robocache_loader(data: Data, episodes: Sequence[int], batch_size: int, seed:
     return rc.Loader(
         data.store,
         batch_size,
-        data.windows(),
+        {
+            key: rc.Window(offsets, timeline="rows", normalize="min_max")
+            for key, offsets in data.windows().items()
+        },
         episodes=episodes,
-        timeline="rows",
-        normalize={"state": "min_max", "action": "min_max"},
         seed=seed,
         drop_last=True,
         device=data.device,

@@ -34,8 +34,10 @@ if TYPE_CHECKING:
     from robocache.loader.metrics import metrics as metrics
     from robocache.loader.policy_spec import PolicySpec as PolicySpec
     from robocache.loader.prometheus import MetricsCollector as MetricsCollector
-    from robocache.loader.relative import Relative as Relative
+    from robocache.loader.sampling.episodes import Episodes as Episodes
     from robocache.loader.stats import LoaderStats as LoaderStats
+    from robocache.loader.window import Relative as Relative
+    from robocache.loader.window import Window as Window
     from robocache.marking import Repair as Repair
     from robocache.marking import repair as repair
     from robocache.normalization.formulas import Normalization as Normalization
@@ -66,6 +68,7 @@ __all__ = [
     "BuildInfo",
     "Conversion",
     "EpisodeStore",
+    "Episodes",
     "LiveAligner",
     "LiveStats",
     "Loader",
@@ -83,6 +86,7 @@ __all__ = [
     "StoreError",
     "StoreWriter",
     "Stream",
+    "Window",
     "WindowStatistics",
     "__version__",
     "absolute_from",
@@ -120,6 +124,7 @@ _HOME = {
     "BuildInfo": "robocache.core.library",
     "Conversion": "robocache.conversion",
     "EpisodeStore": "robocache.store.episode_store",
+    "Episodes": "robocache.loader.sampling.episodes",
     "LiveAligner": "robocache.live.aligner",
     "LiveStats": "robocache.live.stats",
     "Loader": "robocache.loader.loader",
@@ -129,7 +134,7 @@ _HOME = {
     "Normalization": "robocache.normalization.formulas",
     "Normalizer": "robocache.normalization.normalizer",
     "PolicySpec": "robocache.loader.policy_spec",
-    "Relative": "robocache.loader.relative",
+    "Relative": "robocache.loader.window",
     "Repair": "robocache.marking",
     "Replay": "robocache.live.replay",
     "ShardWriter": "robocache.store.shard",
@@ -137,6 +142,7 @@ _HOME = {
     "StoreError": "robocache.store.errors",
     "StoreWriter": "robocache.store.writer",
     "Stream": "robocache.align.fuse",
+    "Window": "robocache.loader.window",
     "WindowStatistics": "robocache.normalization.window_statistics",
     "absolute_from": "robocache.transform.delta",
     "absolute_pose": "robocache.transform.rotation",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import numbers
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,11 +17,13 @@ from numpy.typing import NDArray
 
 from robocache.core.progress import Update
 from robocache.datasets.converted import PathLike, converted, data_set, episode_number
-from robocache.loader.foreign_options import refuse_foreign
-from robocache.loader.loader import Loader
+from robocache.loader.foreign_options import refuse_decided, refuse_foreign
+from robocache.loader.loader import Extras, Loader, make_loader
 from robocache.loader.memory.file_rows import FileRows
 from robocache.loader.sampling.anchors import ANCHOR
+from robocache.loader.sampling.episodes import Episodes, as_episodes, with_decided_episodes
 from robocache.loader.sampling.sampler import check_integer
+from robocache.loader.window import Window
 from robocache.readers import ReadOptions
 from robocache.readers.diffusion_policy import READER, ReplayBuffer
 from robocache.store.episode_store import EpisodeStore
@@ -82,6 +84,7 @@ def from_diffusion_policy(
     val_ratio: float = 0.0,
     val_seed: int = 0,
     max_train_episodes: int | None = None,
+    episodes: Episodes | None = None,
     store: PathLike | None = None,
     progress: bool | Update = True,
     **options: Any,
@@ -108,6 +111,7 @@ def from_diffusion_policy(
             none.
         val_seed: Of that choice.
         max_train_episodes: At most so many episodes to train with, chosen likewise.
+        episodes: More conditions on episodes; the arguments above decide its `indices`.
         store: The folder of the store; None: beside the buffer, named after it with
             ``.robocache``. It is made where it is not there; of several processes that start
             together, let one make it first.
@@ -129,6 +133,7 @@ def from_diffusion_policy(
         torch.Size([256, 16, 2])
     """
     refuse_foreign(Loader, options)
+    refuse_decided("from_diffusion_policy", options, ("windows", "delta_timestamps"))
     steps = check_integer("horizon", horizon, 1)
     before, after = (
         min(max(check_integer(name, pad, -(2**31)), 0), steps - 1)
@@ -145,21 +150,29 @@ def from_diffusion_policy(
     for key in wanted:
         if key not in made.streams:
             raise ValueError(f"keys: expected some of {', '.join(made.streams)}; got {key!r}")
-    return Loader(
-        made,
-        batch_size,
-        {key: [float(step) for step in range(-before, steps - before)] for key in wanted},
-        timeline="rows",
-        episodes=[e.index for e in made.episodes if chosen[episode_number(e.source)]],
-        # Images of floats are kept as bytes.
-        dtype={
-            key: torch.float32
+    indices = [e.index for e in made.episodes if chosen[episode_number(e.source)]]
+    arguments = {
+        "store": made,
+        "batch_size": batch_size,
+        "windows": {
+            key: Window(
+                [float(step) for step in range(-before, steps - before)],
+                timeline="rows",
+                dtype=torch.float32 if _is_of_bytes(made, key, dtypes) else None,
+            )
             for key in wanted
-            if dtypes[key].kind == "f" and made.streams[key].dtype == np.uint8
         },
-        _find_anchors=_Anchors(before + after - (steps - 1)),
+        "episodes": with_decided_episodes(
+            as_episodes(episodes), "from_diffusion_policy", indices=indices
+        ),
         **options,
-    )
+    }
+    return make_loader(arguments, Extras(find_anchors=_Anchors(before + after - (steps - 1))))
+
+
+def _is_of_bytes(store: EpisodeStore, key: str, dtypes: Mapping[str, np.dtype[Any]]) -> bool:
+    """Whether a stream is bytes that were floats: images."""
+    return dtypes[key].kind == "f" and store.streams[key].dtype == np.uint8
 
 
 def validating(count: int, ratio: float, seed: int) -> NDArray[np.bool_]:

@@ -17,10 +17,12 @@ from torch import Tensor
 
 from robocache.core.progress import Update
 from robocache.datasets.converted import PathLike, converted, data_set, episode_number
-from robocache.loader.foreign_options import refuse_foreign
-from robocache.loader.loader import Loader
+from robocache.loader.foreign_options import refuse_decided, refuse_foreign
+from robocache.loader.loader import Extras, Loader, make_loader
+from robocache.loader.sampling.episodes import Episodes
+from robocache.loader.window import Window
 from robocache.loader.window_spec import WindowSpec
-from robocache.loader.windows import TOLERANCE_S
+from robocache.loader.windows import TOLERANCE_S, as_window, with_decided
 from robocache.normalization.formulas import Normalization
 from robocache.normalization.parse_statistics import vector
 from robocache.readers import ReadOptions, RecordingError
@@ -30,7 +32,7 @@ from robocache.readers.recording import reading, require
 from robocache.readers.tables.arrow import reading_arrow
 from robocache.store.episode_store import EpisodeStore
 
-Offsets = Mapping[str, Sequence[float] | None]
+Windows = Mapping[str, Window | Sequence[float] | None]
 
 
 class _Feature(NamedTuple):
@@ -86,10 +88,10 @@ class _Items:
 
 def from_lerobot(
     source: Any,
-    delta_timestamps: Offsets | None = None,
+    delta_timestamps: Windows | None = None,
     *,
     batch_size: int,
-    episodes: Sequence[int] | None = None,
+    episodes: Episodes | Sequence[int] | None = None,
     tolerance_s: float | None = None,
     images: bool = True,
     resize: tuple[int, int] | None = None,
@@ -119,10 +121,11 @@ def from_lerobot(
     Args:
         source: The data set's folder; or a LeRobotDataset, whose `root`, `episodes`,
             `delta_timestamps` and `tolerance_s` hold where they are not given here.
-        delta_timestamps: Offsets in seconds for features.
+        delta_timestamps: Offsets in seconds for features; or a :class:`Window`, whose
+            `timeline`, `tolerance_s`, `channels_first` and `dtype` are LeRobot's.
         batch_size: Samples of a batch.
-        episodes: LeRobot's numbers of the episodes to take, in any order; None: all that are
-            there.
+        episodes: LeRobot's numbers of the episodes to take, in any order; or a
+            :class:`Episodes`, whose `indices` are such numbers. None: all that are there.
         tolerance_s: How far an offset may be from a multiple of 1 / fps; None: 1e-4.
         images: Whether to take images and video. Without them the low-dimensional features of
             a data set load whose videos are not there.
@@ -154,6 +157,7 @@ def from_lerobot(
         (torch.Size([64, 2, 2]), torch.Size([64, 2]))
     """
     refuse_foreign(Loader, options)
+    refuse_decided("from_lerobot", options, ("windows", "delta_timestamps"))
     if hasattr(source, "root") and hasattr(source, "meta"):
         if getattr(source, "image_transforms", None) is not None:
             raise ValueError(
@@ -172,45 +176,60 @@ def from_lerobot(
     kinds = {name: info.features[name]["dtype"] for name in found.streams}
     if not images:  # which a store given by its folder may have all the same
         kinds = {name: kind for name, kind in kinds.items() if kind not in ("image", "video")}
-    offsets: dict[str, Sequence[float] | None] = dict.fromkeys(kinds)
+    windows = {name: Window() for name in kinds}
     for key, given in (delta_timestamps or {}).items():
-        if key not in offsets:
+        if key not in windows:
             raise ValueError(
                 f"delta_timestamps: expected features of numbers or images "
-                f"({', '.join(offsets)}), got {key!r}"
+                f"({', '.join(windows)}), got {key!r}"
             )
-        offsets[key] = given
-        if key == "task_index" and given is not None and len(given) > 1:
-            raise ValueError(
-                "delta_timestamps['task_index']: expected 1 offset (`task` is that row's), "
-                f"got {len(given)}"
-            )
+        windows[key] = as_window(f"delta_timestamps[{key!r}]", given)
+    if (count := _offset_count(windows["task_index"])) > 1:
+        raise ValueError(
+            f"delta_timestamps['task_index']: expected 1 offset (`task` is that row's), got {count}"
+        )
     features = {
         name: _Feature(
             is_scalar=list(info.features[name]["shape"]) == [1],
-            drops_axis=kinds[name] == "video" and given is not None and len(given) == 1,
+            drops_axis=kinds[name] == "video" and _offset_count(window) == 1,
             is_integer=kinds[name].startswith(("int", "uint")),
-            has_mask=given is not None,
+            has_mask=window.has_axis,
         )
-        for name, given in offsets.items()
+        for name, window in windows.items()
     }
     pictures = [name for name, kind in kinds.items() if kind in ("image", "video")]
     statistics, modes = options.get("statistics"), options.get("normalize")
-    if isinstance(statistics, Mapping) and isinstance(modes, Mapping):
-        wanted = {key: given for key, given in statistics.items() if key in modes}
+    if isinstance(statistics, Mapping) and isinstance(modes, Mapping | None):
+        named = {key for key, window in windows.items() if window.normalize is not None}
+        wanted = {
+            key: given for key, given in statistics.items() if key in named.union(modes or ())
+        }
         options["statistics"] = _of_bytes(wanted, pictures)
-    return Loader(
-        found,
-        batch_size,
-        offsets,
-        timeline="rows",
-        episodes=_indices(found, episodes),
-        tolerance_s=TOLERANCE_S if tolerance_s is None else tolerance_s,
-        images=dict.fromkeys(pictures, "float"),
-        dtype={n: torch.float32 for n, k in kinds.items() if k.startswith("float")},
-        _finish=_Items(features, read_tasks(path)),
+    arguments = {
+        "store": found,
+        "batch_size": batch_size,
+        "windows": {
+            key: with_decided(
+                key,
+                window,
+                "from_lerobot",
+                timeline="rows",
+                tolerance_s=TOLERANCE_S if tolerance_s is None else tolerance_s,
+                channels_first=key in pictures,
+                dtype=torch.float32 if kinds[key].startswith("float") else None,
+            )
+            for key, window in windows.items()
+        },
+        "episodes": _episodes(found, episodes),
         **options,
-    )
+    }
+    return make_loader(arguments, Extras(finish=_Items(features, read_tasks(path))))
+
+
+def _offset_count(window: Window) -> int:
+    """Offsets of a window; 0: it has no axis of them."""
+    given: Any = window.offsets if window.offsets_ns is None else window.offsets_ns
+    return len(given) if isinstance(given, Sequence) else 0
 
 
 def _of_bytes(statistics: Mapping[str, Any], pictures: Sequence[str]) -> dict[str, Any]:
@@ -232,10 +251,14 @@ def _of_bytes(statistics: Mapping[str, Any], pictures: Sequence[str]) -> dict[st
     return found
 
 
-def _indices(store: EpisodeStore, numbers: Sequence[int] | None) -> list[int] | None:
-    """LeRobot's numbers of episodes as their indices in the store."""
+def _episodes(store: EpisodeStore, chosen: Episodes | Sequence[int] | None) -> Episodes:
+    """A choice by LeRobot's numbers of episodes as one by their indices in the store."""
+    episodes = chosen if isinstance(chosen, Episodes) else Episodes(chosen)
+    numbers = episodes.indices
     if numbers is None:
-        return None
+        return episodes
+    if isinstance(numbers, slice):
+        raise TypeError(f"episodes: expected LeRobot's numbers of episodes, got {numbers}")
     there = {episode_number(episode.source): episode.index for episode in store.episodes}
     for number in numbers:
         if number not in there:
@@ -243,7 +266,7 @@ def _indices(store: EpisodeStore, numbers: Sequence[int] | None) -> list[int] | 
                 f"episodes: expected numbers of the {len(there)} episodes that are there "
                 f"({min(there)} to {max(there)}), got {number!r}"
             )
-    return sorted({there[number] for number in numbers})
+    return replace(episodes, indices=sorted({there[number] for number in numbers}))
 
 
 def read_tasks(root: Path) -> list[str]:

@@ -15,9 +15,11 @@ from torch import Tensor
 
 from robocache.core.progress import Update
 from robocache.datasets.converted import PathLike, converted, data_set
-from robocache.loader.foreign_options import refuse_foreign
-from robocache.loader.loader import Loader
+from robocache.loader.foreign_options import refuse_decided, refuse_foreign
+from robocache.loader.loader import Extras, Loader, make_loader
+from robocache.loader.sampling.episodes import Episodes, as_episodes, with_decided_episodes
 from robocache.loader.sampling.sampler import check_integer
+from robocache.loader.window import Window
 from robocache.readers import ReadOptions
 from robocache.readers.hdf5 import READER
 from robocache.readers.recording import require
@@ -72,6 +74,7 @@ def from_robomimic(
     goal_mode: str | None = None,
     load_next_obs: bool = True,
     filter_by_attribute: str | None = None,
+    episodes: Episodes | Sequence[int] | slice | None = None,
     store: PathLike | None = None,
     progress: bool | Update = True,
     **options: Any,
@@ -101,6 +104,8 @@ def from_robomimic(
             that a window of the demonstration begins at.
         load_next_obs: Whether there are `next_obs`.
         filter_by_attribute: The name of a subset in the file's `mask`.
+        episodes: The :class:`Episodes` to draw from; the arguments above decide its `subset`,
+            `drop_n_first_frames` and `drop_n_last_frames`.
         store: The folder of the store; None: beside the file, named after it with
             ``.robocache``. It is made where it is not there; of several processes that start
             together, let one make it first.
@@ -123,6 +128,7 @@ def from_robomimic(
         torch.Size([64, 11, 7])
     """
     refuse_foreign(Loader, options)
+    refuse_decided("from_robomimic", options, ("windows", "delta_timestamps"))
     stacked = check_integer("frame_stack", frame_stack, 1) - 1
     ahead = check_integer("seq_length", seq_length, 1) - 1
     if goal_mode not in (None, "last"):
@@ -141,20 +147,28 @@ def from_robomimic(
     dropped = (0 if pad_frame_stack else stacked, 0 if pad_seq_length else ahead)
     _refuse_short(found, filter_by_attribute, 1 + sum(dropped))
     goals = obs_keys if goal_mode == "last" else ()
-    return Loader(
-        found,
-        batch_size,
-        {key: _seconds(found, key, range(-stacked, ahead + 1)) for key in keys},
-        timeline="rows",
-        subset=filter_by_attribute,
-        drop_n_first_frames=dropped[0],
-        drop_n_last_frames=dropped[1],
-        dtype={key: torch.float32 for key in keys if found.streams[key].dtype.kind == "f"},
-        _finish=_Items(
-            get_pad_mask, {key: _last_rows(found, NEXT + key, dropped[1]) for key in goals}
+    arguments = {
+        "store": found,
+        "batch_size": batch_size,
+        "windows": {
+            key: Window(
+                _seconds(found, key, range(-stacked, ahead + 1)),
+                timeline="rows",
+                dtype=torch.float32 if found.streams[key].dtype.kind == "f" else None,
+            )
+            for key in keys
+        },
+        "episodes": with_decided_episodes(
+            as_episodes(episodes),
+            "from_robomimic",
+            subset=filter_by_attribute,
+            drop_n_first_frames=dropped[0],
+            drop_n_last_frames=dropped[1],
         ),
         **options,
-    )
+    }
+    last_rows = {key: _last_rows(found, NEXT + key, dropped[1]) for key in goals}
+    return make_loader(arguments, Extras(finish=_Items(get_pad_mask, last_rows)))
 
 
 def _store(

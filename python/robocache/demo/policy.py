@@ -33,12 +33,8 @@ SOURCE = "robocache demo, a take"
 
 # Offsets in seconds from now. A frame takes 20 ms and more to arrive, and a new one comes every
 # 33 ms: at 0 the policy sees the newest that it has, up to 0.1 s old.
-WINDOWS: dict[str, list[float]] = {
-    "camera": [-0.1, 0.0],
-    "joints": [-0.04, -0.02, 0.0],
-    "force": [-0.04, -0.02, 0.0],
-    "action": [k * 0.02 for k in range(16)],
-}
+FORCE_OFFSETS = [-0.04, -0.02, 0.0]
+ACTION_OFFSETS = [k * 0.02 for k in range(16)]
 ANGLES: list[Any] = [("linear", 6), ("angle", 1)]
 METHODS: dict[str, Any] = {
     "camera": "previous", "joints": ANGLES, "force": "mean", "action": ANGLES
@@ -117,18 +113,36 @@ def show(rng: np.random.Generator, output: Path) -> Result:
     return Result(losses, takes, driven, normalizer, cut_ns)
 
 
-def make_loader(store: Path, episodes: Sequence[int], **options: Any) -> rc.Loader:
-    """A loader of some takes: a sample at each row of joints."""
-    given: dict[str, Any] = {
-        "delta_timestamps": WINDOWS,
-        "anchor": "joints",
-        "relative": {"action": "joints"},
-        "images": "float",
-        "mean_window_s": {"force": 0.01},
-        "max_gap_s": {"camera": 0.11, "joints": 0.01, "force": 0.005, "action": 0.05},
-        "device": "cpu",
+def make_loader(
+    store: Path,
+    episodes: Sequence[int],
+    *,
+    relative_to: str | None = "joints",
+    normalize: rc.Normalizer | None = None,
+) -> rc.Loader:
+    """A loader of some takes: a sample at each row of joints.
+
+    Args:
+        store: Where the takes are.
+        episodes: Their numbers.
+        relative_to: The stream that is subtracted from actions; None: none.
+        normalize: How values are normalized.
+    """
+    windows = {
+        "camera": rc.Window([-0.1, 0.0], max_gap_s=0.11, channels_first=True),
+        "joints": rc.Window([-0.04, -0.02, 0.0], max_gap_s=0.01),
+        "force": rc.Window(FORCE_OFFSETS, max_gap_s=0.005, mean_window_s=0.01),
+        "action": rc.Window(ACTION_OFFSETS, max_gap_s=0.05, relative_to=relative_to),
     }
-    return rc.Loader(store, BATCH, episodes=list(episodes), **given | options)
+    return rc.Loader(
+        store,
+        BATCH,
+        windows,
+        anchor="joints",
+        episodes=list(episodes),
+        normalize=normalize,
+        device="cpu",
+    )
 
 
 @contextlib.contextmanager
@@ -186,7 +200,7 @@ def drive(
     # The same moments by the loader: as the policy sees them, and the commands that were recorded.
     moments = range(0, len(arrivals["joints"]), EVERY)
     batch = make_loader(store, [CUT], normalize=normalizer).gather(moments)
-    recorded = make_loader(store, [CUT], relative=None).gather(moments)
+    recorded = make_loader(store, [CUT], relative_to=None).gather(moments)
     return Driven(
         times,
         {key: torch.cat([each[key] for each in seen]) for key in seen[0]},

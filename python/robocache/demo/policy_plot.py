@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from robocache.demo.alignment_plot import BLUE, GRAY, GREEN, ORANGE, RED, SHADE
-from robocache.demo.policy import CUT, WINDOWS, Result
+from robocache.demo.policy import ACTION_OFFSETS, CUT, FORCE_OFFSETS, Result
 
 _AXIS = 2  # of force: out of the fingers
 _JOINTS = {0: ("J1", BLUE), 3: ("J4", ORANGE), 5: ("J6", GREEN)}
@@ -52,7 +52,7 @@ def _draw_force(axis: Axes, result: Result, start: int) -> None:
     axis.plot((rows.times - start) / 1e9, rows.values[:, _AXIS], ".", ms=1.5, color=GRAY, alpha=0.5,
               label="row")  # fmt: skip
     newton = result.normalizer.unnormalize("force", driven.live["force"])[:, -1, _AXIS].numpy()
-    t = (driven.times - start) / 1e9 + WINDOWS["force"][-1]
+    t = (driven.times - start) / 1e9 + FORCE_OFFSETS[-1]
     is_pad = driven.live["force_is_pad"][:, -1].numpy()
     axis.plot(t[~is_pad], newton[~is_pad], "o", ms=5, mfc="none", mew=1.2, color=BLUE,
               label="aligned")  # fmt: skip
@@ -67,7 +67,7 @@ def _draw_masks(axis: Axes, result: Result, start: int) -> None:
     t = (driven.times - start) / 1e9
     sides = (("robot", driven.live, BLUE, 0.12), ("loader", driven.batch, ORANGE, 0.02))
     for name, seen, color, height in sides:
-        for step, offset in enumerate(WINDOWS["force"]):
+        for step, offset in enumerate(FORCE_OFFSETS):
             is_pad = seen["force_is_pad"][:, step].numpy()
             where = np.full(is_pad.sum(), height + 0.025 * step)
             axis.plot(t[is_pad] + offset, where, "s", ms=4, color=color,
@@ -83,7 +83,7 @@ def _draw_masks(axis: Axes, result: Result, start: int) -> None:
 def _draw_commands(axis: Axes, result: Result, start: int) -> None:
     """Draws the policy's commands, converted back to angles, over the recorded ones."""
     driven = result.driven
-    t = (driven.times - start) / 1e9 + WINDOWS["action"][_AHEAD]
+    t = (driven.times - start) / 1e9 + ACTION_OFFSETS[_AHEAD]
     shown = driven.is_recorded[:, _AHEAD]
     for joint, (name, color) in _JOINTS.items():
         axis.plot(t[shown], driven.recorded[shown, _AHEAD, joint], color=GRAY, lw=3, alpha=0.5)

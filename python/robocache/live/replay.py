@@ -17,11 +17,10 @@ from robocache.core import config
 from robocache.core.display import ShortRepr
 from robocache.core.progress import Update, progress_bar
 from robocache.live.aligner import LiveAligner
-from robocache.loader.loader import Loader
+from robocache.loader.loader import Extras, Loader, make_loader
 from robocache.loader.memory.file_rows import find_rows
 from robocache.loader.policy_spec import PolicySpec
-from robocache.loader.relative import Relative
-from robocache.loader.window_spec import TORCH_DTYPES, WindowSpec
+from robocache.loader.window_spec import WindowSpec
 from robocache.store.episode_store import EpisodeStore
 from robocache.store.rows import StreamRows
 from robocache.transform import transforms
@@ -135,8 +134,19 @@ def replay_store(
     if not isinstance(store, EpisodeStore):
         store = EpisodeStore(store)
     spec = _live_part(spec)
-    _check_streams(store, spec)
-    loader = _make_loader(store, spec, episodes)
+    loader: Loader = make_loader(
+        {
+            "store": store,
+            "batch_size": 1,
+            "episodes": episodes,
+            "shuffle": False,
+            "device": "cpu",
+            "budget": _BUDGET,
+            "rank": 0,
+            "world_size": 1,
+        },
+        Extras(spec=spec, is_quiet=True),
+    )
     with progress_bar("replaying", progress) as update:
         return _Run(store, spec, loader).replay(update)
 
@@ -166,82 +176,9 @@ def _live_part(spec: PolicySpec) -> PolicySpec:
     return replace(spec, streams=streams, concat=concat, transforms=kept, with_age=True)
 
 
-def _check_streams(store: EpisodeStore, spec: PolicySpec) -> None:
-    for i, stream in enumerate(spec.streams):
-        info = store.streams.get(stream.name)
-        if info is None:
-            raise ValueError(
-                f"spec: streams[{i}].name: expected a stream of {store.path} "
-                f"({', '.join(store.streams)}), got {stream.name!r}"
-            )
-        is_number = stream.shape == () and info.shape == (1,)  # as LeRobot's batches have them
-        if info.type_name != stream.dtype or (info.shape != stream.shape and not is_number):
-            raise ValueError(
-                f"spec: streams[{i}]: expected {stream.name} of {info.type_name} "
-                f"{list(info.shape)}, as {store.path} has it, got {stream.dtype} "
-                f"{list(stream.shape)}"
-            )
-
-
-def _make_loader(
-    store: EpisodeStore, spec: PolicySpec, episodes: Sequence[int] | slice | None
-) -> Loader:
-    """The loader that a spec is of, on a CPU, with samples in the store's order."""
-    by_time = [stream for stream in spec.streams if stream.timeline == "time"]
-    by_rows = [stream for stream in spec.streams if stream.timeline == "rows"]
-
-    def offsets(stream: WindowSpec, unit: float) -> list[Any] | None:
-        return [step / unit for step in stream.offsets] if stream.has_axis else None
-
-    methods: dict[str, Any] = {stream.name: stream.method for stream in by_time}
-    scales = {s.name: s.normalization for s in spec.streams if s.normalization is not None}
-    return Loader(
-        store,
-        batch_size=1,
-        delta_ns={s.name: list(s.offsets) if s.has_axis else None for s in by_time},
-        delta_timestamps={s.name: offsets(s, store.streams[s.name].rate or 1.0) for s in by_rows},
-        anchor=spec.anchor,
-        rate=spec.rate,
-        timeline={stream.name: stream.timeline for stream in spec.streams},
-        method=methods,
-        outside={stream.name: stream.outside for stream in by_time},
-        max_gap_s={s.name: _seconds(s.max_gap_ns) for s in by_time},
-        tolerance_s={stream.name: stream.tolerance_ns / 1e9 for stream in by_time},
-        mean_window_s={
-            s.name: _seconds(s.mean_window_ns) for s in by_time if s.mean_window_ns is not None
-        },
-        latency_s={stream.name: stream.latency_ns / 1e9 for stream in by_time},
-        episodes=episodes,
-        shuffle=False,
-        normalize=dict.fromkeys(scales, "mean_std"),
-        statistics=scales,
-        dtype={s.name: TORCH_DTYPES[s.out_dtype] for s in spec.streams if s.dtype != s.out_dtype},
-        images={s.name: "float" for s in spec.streams if s.channels_first},
-        relative={
-            s.name: Relative(
-                s.relative_to.stream,
-                channels=[c if c >= 0 else None for c in s.relative_to.columns],
-            )
-            for s in spec.streams
-            if s.relative_to is not None
-        },
-        concat=spec.concat,
-        with_age=True,
-        device="cpu",
-        budget=_BUDGET,
-        rank=0,
-        world_size=1,
-        _is_quiet=True,
-    )
-
-
 def _has_sum(stream: WindowSpec) -> bool:
     runs = [(stream.method, 0)] if isinstance(stream.method, str) else stream.method
     return stream.timeline == "time" and any(method == "sum" for method, _ in runs)
-
-
-def _seconds(nanoseconds: int | None) -> float | None:
-    return None if nanoseconds is None else nanoseconds / 1e9
 
 
 class _Arrivals:

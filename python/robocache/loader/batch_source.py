@@ -282,6 +282,10 @@ class BatchSource(IterableDataset[Batch]):
     def __repr__(self) -> str:
         return f"Loader({self._words()}: {listed(self._outputs.keys)})"
 
+    def __str__(self) -> str:
+        kind = repr(self).partition("(")[0]
+        return f"{kind}: {self._words()}\n{self._summary}"
+
     def _words(self) -> str:
         batches = f"{len(self)} batches of {self._order.batch_size} on {self.device}"
         return f"{len(self.dataset)} samples, {batches}"

@@ -67,7 +67,7 @@ def compute_stats(
     contents = loader._contents
     if contents is None:
         raise ValueError("loader: expected one of one store (each of a mixture's), got a mixture")
-    if normalized := batch_scales(contents.windows, contents.concat, contents.normalize):
+    if normalized := batch_scales(contents.windows, contents.concat, contents.modes):
         raise ValueError(
             "loader: expected one without normalize (statistics are of what that takes), got one "
             f"that normalizes {', '.join(normalized)}"

@@ -9,13 +9,11 @@ from typing import Any
 from robocache.loader.outputs import Batch
 from robocache.loader.plan import BatchPlan
 from robocache.loader.recipe import Recipe
-from robocache.loader.relative import Relative
 from robocache.loader.sampling.sampler import Order
 from robocache.loader.stats import Counters
 from robocache.loader.summary import LoaderSummary
+from robocache.loader.window import Relative
 from robocache.loader.window_spec import WindowSpec
-from robocache.normalization.formulas import NormalizationMode
-from robocache.normalization.normalizer import Normalizer
 from robocache.store.episode_store import EpisodeStore
 
 
@@ -34,7 +32,9 @@ class Contents:
     rate: float | None
     """That rate in Hz."""
     relative: Mapping[str, Relative]
-    normalize: Mapping[str, NormalizationMode] | Normalizer
+    """The reference of each relative window."""
+    modes: Mapping[str, str | None]
+    """The mode of each stream that is normalized; None: by the numbers of a Normalizer."""
     concat: Mapping[str, Sequence[str]]
     """Streams of each concatenated key."""
     with_age: bool

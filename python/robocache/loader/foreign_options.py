@@ -12,11 +12,13 @@ from torch.utils.data._utils.fetch import _IterableDatasetFetcher
 
 # The first calls `iter` of a data set, the second starts its generator.
 _FETCHER_CODE = (_IterableDatasetFetcher.__init__.__code__, _IterableDatasetFetcher.fetch.__code__)
-_ORDER = "shuffle= and seed= decide the order of samples, split=, episodes= and time_ranges= which"
+_ORDER = "shuffle= and seed= decide the order of samples, episodes= which"
 _WORKERS = "a launch on the device makes a whole batch, and no worker processes are needed"
 _PREFETCH = "a budget= that leaves rows outside the GPU makes batches ahead by itself"
 _ON_DEVICE = "batches are made on device="
 _VIDEO = "videos are decoded once, when the data set is converted to a store"
+_WINDOW = "it is an option of a window: windows={'state': rc.Window([0.0], %s=...)}"
+_EPISODES = "it is an option of rc.Episodes: episodes=rc.Episodes(%s=...)"
 _LOCAL = "the data set is a folder here: hf download --repo-type dataset downloads one"
 
 ADVICE = {
@@ -39,15 +41,35 @@ ADVICE = {
     "repo_id": _LOCAL,
     "root": "the data set's folder is the first argument",
     "image_transforms": "transforms=[function] changes whole batches on the device",
-    "delta_indices": "delta_timestamps= has offsets in seconds",
+    "delta_indices": "windows= has offsets in seconds",
     "revision": _LOCAL,
     "force_cache_sync": _LOCAL,
     "download_videos": _LOCAL,
     "video_backend": _VIDEO,
     "batch_encoding_size": "the loader records nothing",
     "vcodec": "the loader records nothing",
+    "tolerance_s": _WINDOW % "tolerance_s",
     "streaming": "budget= keeps what has no room on the device in the store's files",
-}
+    # of rc.Window and rc.Episodes
+    **{
+        name: _WINDOW % name
+        for name in (
+            "offsets_ns", "timeline", "method", "outside", "max_gap_s", "mean_window_s",
+            "latency_s", "causal", "relative_to", "dtype", "channels_first",
+        )
+    },
+    **{
+        name: _EPISODES % name
+        for name in (
+            "tasks", "subset", "predicate", "split", "split_seed", "time_ranges",
+            "drop_n_first_frames", "drop_n_last_frames", "replicate",
+        )
+    },
+    "images": "rc.Window(channels_first=True) gives floats [C,H,W]",
+    "relative": "rc.Window(relative_to='state') subtracts another stream's value",
+    "delta_ns": "rc.Window(offsets_ns=[...]) has nanoseconds",
+    "rate": "anchor= takes a stream or a rate in Hz",
+}  # fmt: skip
 """By option, what to use in its place."""
 
 
@@ -70,6 +92,22 @@ def refuse_foreign(loader: Callable[..., Any], options: Iterable[str]) -> None:
             close = difflib.get_close_matches(name, known, 1)
             hint = f"did you mean {close[0]}=?" if close else "help(rc.Loader) lists all"
         raise TypeError(f"{name}: expected an option of rc.Loader, got {name!r} ({hint})")
+
+
+def refuse_decided(by: str, options: Iterable[str], decided: Iterable[str]) -> None:
+    """Refuses options of a loader that a data set decides.
+
+    Args:
+        by: The function that decides.
+        options: Names that a caller used.
+        decided: Names of the options that it decides.
+
+    Raises:
+        TypeError: `<option>: expected ..., got ...`.
+    """
+    for name in decided:
+        if name in options:
+            raise TypeError(f"{name}: expected none ({by} decides it), got one")
 
 
 def refuse_data_loader() -> None:

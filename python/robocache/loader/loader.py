@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
 
 import torch
 
 from robocache.core import config
 from robocache.core.display import ByName
-from robocache.core.names import Method, Outside
 from robocache.loader import device as _device
 from robocache.loader import plan_inputs as _inputs
-from robocache.loader import windows as _windows
 from robocache.loader.batch_source import BatchSource
 from robocache.loader.contents import Contents
 from robocache.loader.engine import make_engine
@@ -25,23 +24,38 @@ from robocache.loader.memory.tiers import BatchOptions, Budget
 from robocache.loader.mixture.mixture import mix_loaders
 from robocache.loader.outputs import Batch, check_concat, check_names
 from robocache.loader.padding import examine
+from robocache.loader.parsing import parse_options, parse_spec
 from robocache.loader.plan_inputs import PlanInputs
 from robocache.loader.policy_spec import PolicySpec
 from robocache.loader.recipe import Recipe, snapshot_arguments
-from robocache.loader.relative import Relative, check_relative, check_statistics, make_relative
 from robocache.loader.sampling import anchors as _anchors
-from robocache.loader.sampling.anchors import Ranges, Split
+from robocache.loader.sampling.episodes import Episodes, as_episodes, choose_episodes
 from robocache.loader.sampling.rank_sharding import shard_episodes
 from robocache.loader.sampling.sampler import derived_seed, find_ranks, make_order
 from robocache.loader.stats import Counters
-from robocache.loader.stream_normalization import batch_scales, make_scales
-from robocache.loader.windows import Images, Offsets, PerKey, Timeline, WindowOptions
+from robocache.loader.stream_normalization import batch_scales
+from robocache.loader.window import Offsets, Relative, Window
 from robocache.normalization.formulas import Normalization, NormalizationMode
 from robocache.normalization.normalizer import Normalizer
 from robocache.normalization.parse_statistics import Statistics
 from robocache.store.episode_store import EpisodeStore
-from robocache.store.rows import Episode
-from robocache.transform.transforms import check_order
+from robocache.transform.transforms import check_order, from_dict
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+
+class Extras(NamedTuple):
+    """Options of a loader that its users do not choose."""
+
+    find_anchors: Callable[..., _anchors.Array] = _inputs.find_anchors
+    """Which rows are anchors; data sets of other libraries have rules of their own."""
+    finish: Callable[[Batch], Batch] | None = None
+    """Turns a batch into one with the keys and shapes of another library."""
+    is_quiet: bool = False
+    """Whether to skip the warnings and the error about padding."""
+    spec: PolicySpec | None = None
+    """In place of the options that declare windows."""
 
 
 class Loader(BatchSource):
@@ -69,77 +83,44 @@ class Loader(BatchSource):
     valid across silences of more than 5 of their periods. docs/padding.md says what ``is_pad``
     means.
 
-    Options that are *by key* take one value for all streams, or a mapping with a value for some.
-
     Args:
-        store: An :class:`EpisodeStore`, or its folder. It is read whole, once; with a budget, what
-            has no room stays in its files and is read with every batch.
+        store: An :class:`EpisodeStore`, or its folder. The loader reads it whole, once; with a
+            budget, streams that do not fit stay in its files and are read with every batch.
         batch_size: B, of each rank. The last batch of an epoch may be smaller.
-        delta_timestamps: Offsets in seconds for each stream of the batch, as LeRobot has them:
-            ``{"state": [-0.1, 0.0], "action": [0.0, 0.02, ...]}``. None in place of a list: at the
-            anchor, without an axis of steps. Without this and `delta_ns`, all streams so.
-        delta_ns: The same in nanoseconds, for keys that are not in `delta_timestamps`.
-        anchor: The stream whose rows are anchors. None: the first of the batch.
-        rate: Anchors at this rate in Hz, from each episode's start on, in place of rows.
-        timeline: By key: ``"time"``, rows are found by their times; or ``"rows"``, they are
-            counted: ``round(offset * rate)`` rows from the anchor's, those outside the episode
-            being its first or last, padded. None: as the store says of the stream.
-        method: By key, how rows combine, as in :func:`robocache.fuse`; None: as the store says.
-        outside: By key, ``"hold"``, ``"zero"``, ``"nan"`` or ``"extrapolate"``: what lies before
-            the first row and, in windows that are not causal, after the last.
-        max_gap_s: By key: what is made from rows farther apart, or away, is padded. Seconds.
-        tolerance_s: By key: a row this close to a step is the answer alone, but for methods mean
-            and sum. By rows: how far an offset may be from a whole number of them. None: 1e-4; by
-            time 0 for a stream whose rows are so close that this would span them.
-        mean_window_s: By key, the window of method ``"mean"``.
-        latency_s: By key, how long a row takes to arrive at least; ``received`` may be later.
-        causal: By key. True: a window by time whose offsets are all 0 or less sees the rows that
-            had arrived by the anchor's time, as if the recording ended there, and holds the newest
-            of them: valid within `max_gap_s`. False: all rows.
-        episodes: Indices of episodes, or a slice. These five choose together.
-        tasks: Names of tasks, or one.
-        subset: The name of a subset of the store.
-        predicate: Called with each :class:`Episode` that the others choose.
-        split: ``("train", 0.1)`` or ``("validation", 0.1)``: all but a tenth of the store's
-            episodes, or that tenth.
-        split_seed: Draws that tenth. It is not `seed`, so that both parts stay apart.
-        time_ranges: Anchors in these ranges only: (begin, end) in seconds from an episode's start,
-            the end left out, for all episodes or by the episode's index.
-        drop_n_first_frames: So many anchors at the start of each episode are left out.
-        drop_n_last_frames: So many at its end.
+        windows: A :class:`Window` for each stream of the batch, by its name. A list of seconds, or
+            None, stands for a window with defaults: ``{"state": [-0.02, 0.0], "action":
+            rc.Window([0.0, 0.02], max_gap_s=0.1)}``. None: every stream, at the anchor.
+        delta_timestamps: `windows` under LeRobot's name.
+        anchor: The stream whose rows are anchors, by default the first of the batch; or a rate in
+            Hz, for anchors at its ticks from each episode's start.
+        episodes: The :class:`Episodes` to draw from; indices or a slice stand for
+            ``rc.Episodes(indices)``.
         shuffle: Whether an epoch is a permutation of the samples, or their order.
         seed: Decides the permutation, with the epoch's number.
         drop_last: Whether a smaller last batch is left out.
-        normalize: A mode for each stream, as :func:`normalization` has it; or a Normalizer.
-        statistics: In place of the store's: what :func:`compute_stats` gives; or by stream
+        normalize: A mode for each stream, as :func:`normalization` has it, in place of
+            ``rc.Window(normalize=)``; or a :class:`Normalizer`.
+        statistics: In place of the store's: the result of :func:`compute_stats`; or by stream
             ``mean``, ``std``, ``min``, ``max``, ``q01`` and so on, or a :class:`Normalization`.
-        dtype: By key, the type of the output: float16, bfloat16, float32, float64 or uint8. None:
-            the stream's.
-        images: By key: ``"stored"``, pictures as they are, uint8 [H,W,C]; ``"float"``, float32
-            [C,H,W] from 0 to 1.
-        relative: ``{"action": "state"}``: from each value of an action, that of the state at the
-            anchor is subtracted, before it is normalized; or a :class:`Relative`, which says of
-            which channels. Padded where either is. `statistics` are then those of the differences.
+            Those of relative windows are of the differences.
         concat: ``{"obs": ["joints", "gripper"]}``: these stand side by side under one key. Masks
             keep their own.
-        with_age: Whether ages are wanted.
+        with_age: Whether batches have ages.
         device: Where the store lives and batches are made. None: "cuda" where there is one.
-        budget: Bytes that it may hold, by tier: ``{"gpu": "20GB", "pinned": "64GB"}``, on a CPU
-            ``{"ram": "8GiB"}``; ints too. The streams that are used most come first; what has no
-            room is read from the store's files. None: all of it is on the device. Batches that you
-            keep and what transforms and :meth:`gather` make are not counted; docs/loader.md has
-            the rest.
-        rank: Which of several loaders this is, that share out an epoch. None: as torch.distributed
+        budget: The most bytes to hold, by tier: ``{"gpu": "20GB", "pinned": "64GB"}``, on a CPU
+            ``{"ram": "8GiB"}``; ints too. The streams that are used most come first; the rest is
+            read from the store's files. None: all of it is on the device. Not counted are batches
+            that the caller keeps, and those of transforms and :meth:`gather`; docs/loader.md has
+            the details.
+        rank: The number of this loader among those that share an epoch. None: as torch.distributed
             says, where it is initialized.
-        world_size: How many they are.
-        replicate: Whether each rank holds all episodes. False: each holds a share of them, by
-            bytes, and draws from it alone, in an order of its own.
+        world_size: The number of these loaders.
         reuse_buffers: Whether a batch is overwritten by the next one of its size, also one of
             :meth:`gather`, in place of new tensors; a CUDA graph can hold :meth:`next` then.
         transforms: Functions of a batch and a ``torch.Generator`` on its device, which return a
             batch. The generator is seeded anew for each, by seed, epoch, position and rank.
-        name: What :func:`robocache.metrics` calls it; None: as the store's folder is named.
-            Loaders of one name are counted together.
+        name: Its name in :func:`robocache.metrics`; None: that of the store's folder. Loaders of
+            one name are counted together.
 
     Raises:
         ValueError: For an option that does not fit the store, a stream it lacks, no samples, a
@@ -153,8 +134,10 @@ class Loader(BatchSource):
         >>> loader = rc.Loader(
         ...     "robot.store",
         ...     batch_size=256,
-        ...     delta_timestamps={"state": [-0.02, 0.0], "action": [i * 0.02 for i in range(100)]},
-        ...     normalize={"action": "min_max"},
+        ...     windows={
+        ...         "state": rc.Window([-0.02, 0.0], max_gap_s=0.1),
+        ...         "action": rc.Window([i * 0.02 for i in range(100)], normalize="min_max"),
+        ...     },
         ... )
         >>> for batch in loader:
         ...     loss = policy(batch["state"], batch["action"], batch["action_is_pad"])
@@ -164,145 +147,168 @@ class Loader(BatchSource):
         self,
         store: EpisodeStore | str | os.PathLike[str],
         batch_size: int,
-        delta_timestamps: Mapping[str, Offsets] | None = None,
+        windows: Mapping[str, Window | Offsets] | None = None,
         *,
-        delta_ns: Mapping[str, Sequence[int] | None] | None = None,
-        anchor: str | None = None,
-        rate: float | None = None,
-        timeline: PerKey[Timeline] | None = None,
-        method: PerKey[Method] | None = None,
-        outside: PerKey[Outside] = "hold",
-        max_gap_s: PerKey[float | None] = None,
-        tolerance_s: PerKey[float | None] = None,
-        mean_window_s: PerKey[float | None] = None,
-        latency_s: PerKey[float] = 0.0,
-        causal: PerKey[bool] = True,
-        episodes: Sequence[int] | slice | None = None,
-        tasks: str | Sequence[str] | None = None,
-        subset: str | None = None,
-        predicate: Callable[[Episode], bool] | None = None,
-        split: Split | None = None,
-        split_seed: int = 0,
-        time_ranges: Ranges | Mapping[int, Ranges] | None = None,
-        drop_n_first_frames: int = 0,
-        drop_n_last_frames: int = 0,
+        delta_timestamps: Mapping[str, Window | Offsets] | None = None,
+        anchor: str | float | None = None,
+        episodes: Episodes | Sequence[int] | slice | None = None,
         shuffle: bool = True,
         seed: int = 0,
         drop_last: bool = False,
         normalize: Mapping[str, NormalizationMode] | Normalizer | None = None,
         statistics: Mapping[str, Statistics] | None = None,
-        dtype: PerKey[torch.dtype | None] = None,
-        images: PerKey[Images] = "stored",
-        relative: Mapping[str, str | Relative] | None = None,
         concat: Mapping[str, Sequence[str]] | None = None,
         with_age: bool = False,
         device: torch.device | str | None = None,
         budget: Budget | None = None,
         rank: int | None = None,
         world_size: int | None = None,
-        replicate: bool = True,
         reuse_buffers: bool = False,
         transforms: Sequence[Callable[[Batch, torch.Generator], Batch]] = (),
         name: str | None = None,
-        # Of data sets of other libraries: which rows are anchors, and what batches are made into.
-        _find_anchors: Callable[..., _anchors.Array] = _inputs.find_anchors,
-        _finish: Callable[[Batch], Batch] | None = None,
-        # For loaders that the library makes: no warning and no error about padding.
-        _is_quiet: bool = False,
         **foreign: NoReturn,
     ) -> None:
-        arguments = snapshot_arguments({k: v for k, v in locals().items() if k != "foreign"})
+        arguments = {k: v for k, v in locals().items() if k not in ("self", "foreign")}
         if foreign:
             refuse_foreign(Loader, foreign)
+        self._build(arguments, Extras())
+
+    @classmethod
+    def from_spec(
+        cls,
+        store: EpisodeStore | str | os.PathLike[str],
+        spec: PolicySpec | str | os.PathLike[str],
+        batch_size: int,
+        *,
+        episodes: Episodes | Sequence[int] | slice | None = None,
+        shuffle: bool = True,
+        seed: int = 0,
+        drop_last: bool = False,
+        device: torch.device | str | None = None,
+        budget: Budget | None = None,
+        rank: int | None = None,
+        world_size: int | None = None,
+        reuse_buffers: bool = False,
+        name: str | None = None,
+    ) -> Self:
+        """A loader with the windows, anchors, normalization and transforms of a policy spec.
+
+        Its batches are those of the loader that the spec is of, on this store. The spec decides
+        `windows`, `anchor`, `normalize`, `statistics`, `concat`, `with_age` and `transforms`.
+
+        Args:
+            store: An :class:`EpisodeStore`, or its folder, with the spec's streams.
+            spec: A :class:`PolicySpec` of any version, or its file.
+            batch_size: As of :class:`Loader`, and so are the others.
+            episodes: See :class:`Loader`.
+            shuffle: See :class:`Loader`.
+            seed: See :class:`Loader`.
+            drop_last: See :class:`Loader`.
+            device: See :class:`Loader`.
+            budget: See :class:`Loader`.
+            rank: See :class:`Loader`.
+            world_size: See :class:`Loader`.
+            reuse_buffers: See :class:`Loader`.
+            name: See :class:`Loader`.
+
+        Raises:
+            ValueError: The spec is not valid, or the store lacks one of its streams or has it with
+                other rows; and what :class:`Loader` raises.
+
+        Example:
+            >>> loader = rc.Loader.from_spec("robot.store", "policy_spec.json", batch_size=256)
+        """
+        given = {k: v for k, v in locals().items() if k not in ("cls", "spec")}
+        if isinstance(spec, PolicySpec):
+            spec = PolicySpec.from_json(spec.to_json(), "spec")  # which validates it
+        else:
+            spec = PolicySpec.load(spec)
+        return make_loader(given, Extras(spec=spec), cls)
+
+    def _build(self, arguments: dict[str, Any], extras: Extras) -> None:
+        """Makes the batch source of options that are all there.
+
+        Args:
+            arguments: Every parameter of the constructor, by its name.
+            extras: What users do not choose.
+        """
+        arguments = snapshot_arguments(arguments)
+        store, transforms = arguments["store"], arguments["transforms"]
+        concat, with_age = arguments["concat"], arguments["with_age"]
         if not isinstance(store, EpisodeStore):
             if not isinstance(store, (str, os.PathLike)):
                 kind = type(store).__name__
                 raise TypeError(f"store: expected an EpisodeStore or its folder, got {kind}")
             store = EpisodeStore(store)
         arguments["store"] = store
-        for option in ("shuffle", "drop_last", "with_age", "replicate", "reuse_buffers"):
+        for option in ("shuffle", "drop_last", "with_age", "reuse_buffers"):
             config.check_bool(option, arguments[option])
         config.check_functions("transforms", transforms)
-
-        steps = _windows.all_steps(store.streams, delta_timestamps, delta_ns)
-        streams = {key: store.streams[key] for key in steps}
-        scales = make_scales(streams, normalize, statistics)
-        relations = check_relative(relative, tuple(streams))
-        check_statistics(relations, normalize, statistics)
-        options = WindowOptions(
-            timeline,
-            method,
-            outside,
-            max_gap_s,
-            tolerance_s,
-            mean_window_s,
-            latency_s,
-            causal,
-            dtype,
-            images,
+        spec = extras.spec
+        parsed = parse_options(store, arguments) if spec is None else parse_spec(store, spec)
+        windows, rate = parsed.specs, parsed.rate
+        streams = [window.name for window in windows]
+        episodes = as_episodes(arguments["episodes"])
+        chosen = choose_episodes(store, episodes)
+        of_anchor = find_rows(store, parsed.anchor, chosen) if parsed.anchor is not None else None
+        found = extras.find_anchors(
+            store,
+            chosen,
+            of_anchor,
+            rate,
+            episodes.drop_n_first_frames,
+            episodes.drop_n_last_frames,
+            episodes.time_ranges,
         )
-        _windows.check_keys(tuple(streams), options)
-        _windows.check_count(len(streams))
-        windows = [
-            _windows.make_window(info, steps[key], options, scales.get(key), rate is None)
-            for key, info in streams.items()
-        ]
-        _windows.check_used(windows, options)
-        windows = make_relative(windows, relations, lambda key: _windows.is_causal(options, key))
-        chosen = _anchors.choose_episodes(
-            store, episodes, tasks, subset, predicate, split, split_seed
-        )
-        if rate is None:
-            of_anchor = find_rows(store, _anchors.anchor_stream(store, anchor, streams), chosen)
-        else:
-            if anchor is not None:
-                raise ValueError(f"anchor: expected None with a rate, got {anchor!r}")
-            of_anchor, rate = None, _anchors.check_rate(rate)
-        found = _find_anchors(
-            store, chosen, of_anchor, rate, drop_n_first_frames, drop_n_last_frames, time_ranges
-        )
+        rank, world_size = arguments["rank"], arguments["world_size"]
         rank, world_size = find_ranks(rank, world_size)
         arguments |= {"rank": rank, "world_size": world_size}  # a pickled loader keeps its rank
         table, identity = _inputs.episode_table(store, chosen), _inputs.identity(store)
         count, whole = len(found), None
-        if is_split := not replicate and world_size > 1:
+        if is_split := not episodes.replicate and world_size > 1:
             whole = derived_seed(_inputs.samples_fingerprint(found, table, identity), world_size)
             share = shard_episodes(store, chosen, found, streams, rank, world_size)
             chosen, found, count = share
             table = _inputs.episode_table(store, chosen)
             of_anchor = of_anchor and find_rows(store, of_anchor.info.name, chosen)
+        batch_size, seed = arguments["batch_size"], arguments["seed"]
+        shuffle, drop_last = arguments["shuffle"], arguments["drop_last"]
         order = make_order(count, batch_size, seed, shuffle, drop_last, rank, world_size, is_split)
         check_names(windows, with_age)
         groups = check_concat(concat, windows)
-        named = normalize.normalization if isinstance(normalize, Normalizer) else normalize
-        check_order(transforms, named or (), groups)
-        where = _device.find_device(device)
+        check_order(transforms, parsed.modes, groups)
+        where = _device.find_device(arguments["device"])
         windows, rows = _inputs.find_streams(
             store,
             chosen,
             windows,
             of_anchor,
             with_age,
-            _windows.default_tolerances(tuple(streams), options),
+            parsed.default_tolerances,
         )
         samples = PlanInputs(windows, {}, found, table, identity, whole)
-        wanted = BatchOptions(windows, groups, with_age, order, reuse_buffers)
-        summary = examine(windows, rows, found, table, not _is_quiet, not _is_quiet and rank == 0)
-        counters = Counters(config.check_text("name", name) or Path(store.path).absolute().name)
-        engine = make_engine(samples, rows, wanted, budget, where, counters)
-        recipe = Recipe(type(self), arguments | {"_is_quiet": True})  # it has warned here
+        wanted = BatchOptions(windows, groups, with_age, order, arguments["reuse_buffers"])
+        is_loud = not extras.is_quiet
+        summary = examine(windows, rows, found, table, is_loud, is_loud and rank == 0)
+        name = config.check_text("name", arguments["name"])
+        counters = Counters(name or Path(store.path).absolute().name)
+        engine = make_engine(samples, rows, wanted, arguments["budget"], where, counters)
+        is_quiet = extras._replace(is_quiet=True)  # it has warned here
+        recipe = Recipe(
+            make_loader, {"arguments": arguments, "extras": is_quiet, "kind": type(self)}
+        )
         contents = Contents(
             store=store,
             windows=windows,
-            anchor=None if of_anchor is None else of_anchor.info.name,
+            anchor=parsed.anchor,
             rate=rate,
-            relative=relations,
-            normalize=arguments["normalize"] or {},
-            concat=arguments["concat"] or {},
+            relative=parsed.relative,
+            modes=parsed.modes,
+            concat=groups,
             with_age=with_age,
-            has_budget=budget is not None,
+            has_budget=arguments["budget"] is not None,
             transforms=tuple(transforms),
-            finish=_finish,
+            finish=extras.finish,
             plan=engine.plan,
             order=order,
             fingerprint=samples.fingerprint,
@@ -319,7 +325,7 @@ class Loader(BatchSource):
             counters,
             summary,
             recipe,
-            _finish,
+            extras.finish,
             contents,
         )
         self.store = store
@@ -328,15 +334,15 @@ class Loader(BatchSource):
             {w.name: w.normalization for w in windows if w.normalization is not None}
         )
         """Scale and offset of the streams that have some: ``x = y / multiply + subtract``."""
-        self.relative: Mapping[str, Relative] = ByName(relations)
-        """References of relative streams, by key."""
+        self.relative: Mapping[str, Relative] = ByName(parsed.relative)
+        """The reference of each relative stream, by key."""
 
     def normalizer(self) -> Normalizer:
         """The normalizer of its batches: :meth:`Normalizer.inverse` inverts it.
 
         Streams that are concatenated (`concat`) are one key, as in the batch.
         """
-        return Normalizer(batch_scales(self._own.windows, self._own.concat, self._own.normalize))
+        return Normalizer(batch_scales(self._own.windows, self._own.concat, self._own.modes))
 
     def spec(self, *, training_only: Sequence[Callable[..., Any]] = ()) -> PolicySpec:
         """The policy spec: how batches are made, for a robot that computes the same inputs.
@@ -403,3 +409,33 @@ class Loader(BatchSource):
         return robocache.datasets.from_diffusion_policy(
             path, horizon, batch_size=batch_size, **options
         )
+
+
+LoaderT = TypeVar("LoaderT", bound=Loader)
+
+
+def make_loader(
+    arguments: Mapping[str, Any],
+    extras: Extras,
+    kind: type[LoaderT] = Loader,  # type: ignore[assignment]
+) -> LoaderT:
+    """A loader with options that users do not choose.
+
+    Args:
+        arguments: Parameters of :class:`Loader`, by their names; the others have their defaults.
+        extras: The options that users do not choose.
+        kind: The loader's class.
+
+    Raises:
+        TypeError: The arguments have a name that :class:`Loader` lacks.
+    """
+    parameters = inspect.signature(Loader).parameters
+    refuse_foreign(Loader, arguments)
+    defaults = {name: p.default for name, p in parameters.items() if name != "foreign"}
+    of_spec: dict[str, Any] = {}
+    if (spec := extras.spec) is not None:
+        transforms = tuple(map(from_dict, spec.transforms))
+        of_spec = {"concat": spec.concat, "with_age": spec.with_age, "transforms": transforms}
+    loader = kind.__new__(kind)
+    loader._build({**defaults, **arguments, **of_spec}, extras)
+    return loader

@@ -44,7 +44,7 @@ def make_policy_spec(contents: Contents, training_only: Sequence[Callable[..., A
         contents.rate,
         contents.concat,
         contents.with_age,
-        contents.normalize if isinstance(contents.normalize, Mapping) else {},
+        contents.modes,
         contents.transforms,
         training_only,
     )
@@ -57,7 +57,7 @@ def _make_spec(
     rate: float | None,
     concat: Mapping[str, Sequence[str]],
     with_age: bool,
-    modes: Mapping[str, str],
+    modes: Mapping[str, str | None],
     transforms: Sequence[Callable[..., Any]],
     training_only: Sequence[Callable[..., Any]],
 ) -> PolicySpec:
@@ -70,7 +70,7 @@ def _make_spec(
         rate: That rate, in Hz.
         concat: Streams of each key that has several.
         with_age: Whether batches have ages.
-        modes: By which mode streams are normalized, those of them that are by one.
+        modes: The mode of each normalized stream; None: it is normalized by a Normalizer.
         transforms: What is done to a batch.
         training_only: Those of them that the robot goes without.
 
@@ -91,7 +91,7 @@ def _make_spec(
             else "which others are relative to"
         )
         raise ValueError(
-            f"causal: expected True of {window.name}, {why}, for a spec: trained on rows that had "
+            f"causal[{window.name!r}]: expected True, {why}, for a spec: trained on rows that had "
             "not arrived, a policy sees others on the robot; got False"
         )
     spec = PolicySpec(

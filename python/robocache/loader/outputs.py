@@ -260,7 +260,7 @@ def _side_by_side(
 def check_names(
     windows: Sequence[WindowSpec],
     with_age: bool,
-    option: str = "delta_timestamps",
+    option: str = "windows",
     widths: Sequence[str] = (),
 ) -> None:
     """That no stream is named like another's mask or age, of which the batch could have one only.

@@ -167,7 +167,6 @@ def _alone(window: WindowSpec) -> WindowSpec:
 def _arrival_texts(rows: FileRows, window: WindowSpec) -> tuple[str, str]:
     """Text and hint where no row had arrived by the anchor."""
     text = "are asked for before any row has arrived"
-    key = window.name
     if not rows.has_received:
         return f"{text} (latency_s={window.latency_ns * 1e-9:g})", "a smaller latency_s pads less"
     late = np.median((rows.received() - rows.times()).astype(np.float64))
@@ -176,7 +175,7 @@ def _arrival_texts(rows: FileRows, window: WindowSpec) -> tuple[str, str]:
         return (
             f"{text}: by the median, `received` is {_seconds(late)} after the rows' times, which "
             "are of another clock",
-            f"{_STAMP}; or causal={{{key!r}: False}} takes no notice of arrivals",
+            f"{_STAMP}; or rc.Window(causal=False) ignores arrivals",
         )
     return (
         f"{text}, which takes {_seconds(late)} by the median",
@@ -264,7 +263,7 @@ def _is_never_valid(of: _Windows, window: WindowSpec) -> bool:
 
 def _refuse(window: WindowSpec, found: Sequence[Reason], samples: int) -> None:
     raise ValueError(
-        f"delta_timestamps[{window.name!r}]: expected a window that is valid at one sample at "
+        f"windows[{window.name!r}]: expected a window that is valid at one sample at "
         f"least, got one that is padded at all {samples:,}: {_words(found)} ({found[0].hint})"
     )
 
@@ -297,8 +296,8 @@ def _silence_text(looked: LookedAt, of: _Windows, seen: Mapping[str, Seen]) -> s
         rate = 1e9 / period_of(of.rows[key], looked.rows[key])
         lines.append(
             f"{key}: {shares[key]:.0%} of its steps, with silences of up to "
-            f"{_seconds(longest[key])} in rows of {rate:.4g} Hz (max_gap_s={{{key!r}: "
-            f"{limits[key] * 1e-9:.2g}}} pads them)"
+            f"{_seconds(longest[key])} in rows of {rate:.4g} Hz ("
+            f"rc.Window(max_gap_s={limits[key] * 1e-9:.2g}) pads them)"
         )
     what = (
         f"valid values across silences of more than {MOST_PERIODS} periods in {len(silent)} of "

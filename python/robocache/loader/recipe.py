@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping
+from dataclasses import fields
 from typing import Any, NamedTuple
+
+from robocache.loader.sampling.episodes import Episodes
 
 
 class Recipe(NamedTuple):
@@ -27,9 +30,17 @@ def snapshot_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
     Stores and functions are referred to and not copied. `arguments` may be the ``locals()`` of a
     constructor.
     """
-    shared = ("store", "predicate", "transforms")
+
+    def copied(name: str, value: Any) -> Any:
+        if name in ("store", "predicate", "transforms"):
+            return value
+        if isinstance(value, Episodes):
+            parts = {field.name: getattr(value, field.name) for field in fields(value)}
+            return Episodes(**{part: copied(part, x) for part, x in parts.items()})
+        return copy.deepcopy(value)
+
     return {
-        name: value if name in shared or name.startswith("_") else copy.deepcopy(value)
+        name: copied(name, value)
         for name, value in arguments.items()
         if name not in ("self", "__class__")
     }

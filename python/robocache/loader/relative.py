@@ -1,140 +1,110 @@
-"""Windows that are relative to another stream's value at the anchor: what users say, checked."""
+"""Parses what windows are relative to: another stream's value at the anchor."""
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NoReturn
 
 from robocache.core import dtypes
-from robocache.core.display import ShortRepr
+from robocache.loader.window import Relative, Window
 from robocache.loader.window_spec import RelativeTo, WindowSpec
 from robocache.loader.windows import MAX_WINDOWS, SLERPS
 
 _MAX_CHANNELS = 4096  # of a stream that others are relative to
 
 
-@dataclass(frozen=True, repr=False)
-class Relative(ShortRepr):
-    """Makes a stream relative to another stream's value at the anchor.
-
-    Of D elements of a row, in row-major order, each has subtracted from it the element of the other
-    stream with its own number, or with that which `channels` says. ``docs/loader.md`` has the rest.
-
-    Example:
-        >>> # The joints' targets relative to the joints; the gripper's stays as it is.
-        >>> rc.Relative("observation.state", mask=[True] * 6 + [False])
-    """
-
-    to: str
-    """The other stream."""
-    mask: Sequence[bool] | None = None
-    """[D]: which elements are relative; None: all."""
-    channels: Sequence[int | None] | None = None
-    """[D]: the other stream's element for each; None in place of a number: it is not relative."""
-
-
-def check_relative(relative: object, streams: Sequence[str]) -> dict[str, Relative]:
-    """Validates `relative`; returns the relations by key.
+def parse_relative(windows: Mapping[str, Window]) -> dict[str, Relative]:
+    """The reference of each window that has one, by key.
 
     Args:
-        relative: As :class:`robocache.Loader` takes it.
-        streams: Those of the batch.
+        windows: All of a batch.
 
     Raises:
-        TypeError, ValueError: `relative: expected ..., got ...`.
+        TypeError, ValueError: `relative_to[<stream>]: expected ..., got ...`.
     """
-    if relative is None:
-        return {}
-    if not isinstance(relative, Mapping):
-        raise TypeError(
-            "relative: expected what each stream is relative to, as in {'action': 'state'}, got "
-            f"{type(relative).__name__}"
-        )
-    known = ", ".join(streams)
+    known = ", ".join(windows)
     found = {}
-    for key, given in relative.items():
-        if key not in streams:
-            raise ValueError(f"relative: expected streams of the batch ({known}), got {key!r}")
+    for key, window in windows.items():
+        given: Any = window.relative_to
+        if given is None:
+            continue
         to = given.to if isinstance(given, Relative) else given
         if not isinstance(to, str):
             kind = type(to).__name__
             raise TypeError(
-                f"relative[{key!r}]: expected a stream's name, or a rc.Relative of one, got {kind}"
+                f"relative_to[{key!r}]: expected a stream's name or a rc.Relative, got {kind}"
             )
-        if to not in streams:
-            raise ValueError(
-                f"relative[{key!r}]: expected one of the batch ({known}) to be relative to, got "
-                f"{to!r}"
-            )
+        if to not in windows:
+            _refuse(key, f"one of the batch ({known}) to be relative to", repr(to))
         if to == key:
-            raise ValueError(f"relative[{key!r}]: expected another stream, got {to!r}")
-        if to in relative:
-            raise ValueError(
-                f"relative[{key!r}]: expected a stream that is not relative itself, got {to!r}"
-            )
+            _refuse(key, "another stream", repr(to))
+        if windows[to].relative_to is not None:
+            _refuse(key, "a stream that is not relative itself", repr(to))
         found[key] = given if isinstance(given, Relative) else Relative(to)
     return found
 
 
 def check_statistics(
-    relative: Mapping[str, Relative], normalize: object, statistics: object
+    relative: Collection[str], modes: Mapping[str, str | None], statistics: object
 ) -> None:
-    """That relative values are not normalized by the store's statistics, which are of others.
+    """Refuses to normalize relative values by the store's statistics, which are of others.
+
+    Args:
+        relative: The keys of relative windows.
+        modes: By which mode each window is normalized; None: by a Normalizer.
+        statistics: The user's.
 
     Raises:
         ValueError: `statistics[<stream>]: expected ..., got ...`.
     """
-    modes = normalize if isinstance(normalize, Mapping) else {}
     given = statistics if isinstance(statistics, Mapping) else {}
     for key in relative:
-        if modes.get(key, "identity") != "identity" and key not in given:
+        if modes.get(key) not in (None, "identity") and key not in given:
             raise ValueError(
                 f"statistics[{key!r}]: expected those of the relative values, which the store does "
-                "not know (rc.compute_stats of the same loader without normalize gives them), got "
-                "none"
+                "not have (rc.compute_stats of the same loader without normalize computes them), "
+                "got None"
             )
 
 
 def make_relative(
-    windows: Sequence[WindowSpec],
-    relative: Mapping[str, Relative],
-    is_causal: Callable[[str], bool],
+    specs: Sequence[WindowSpec], relative: Mapping[str, Relative], windows: Mapping[str, Window]
 ) -> list[WindowSpec]:
-    """The windows, those that are relative with the columns that are subtracted.
+    """The specs, those of relative windows with the columns that are subtracted.
 
     Args:
-        windows: All of a batch.
+        specs: All of a batch.
         relative: The reference of each stream that has one.
-        is_causal: The option `causal` of a stream.
+        windows: The user's windows, by key.
 
     Raises:
-        TypeError, ValueError: `relative[<stream>]: expected ..., got ...`: types, widths or methods
-            do not fit; or the windows are more than a launch takes.
+        TypeError, ValueError: `relative_to[<stream>]: expected ..., got ...`: types, widths or
+            methods do not fit; or the windows are more than a launch takes.
     """
-    by_key = {window.name: window for window in windows}
+    by_key = {spec.name: spec for spec in specs}
     found = []
-    for window in windows:
-        given = relative.get(window.name)
+    for spec in specs:
+        given = relative.get(spec.name)
         if given is not None:
             of = by_key[given.to]
-            _check_types(window, of)
-            columns = _columns(window, of, given)
-            _check_methods(window, of, columns)
-            to = RelativeTo(given.to, columns, is_causal(given.to))
-            window = replace(window, relative_to=to)
-        found.append(window)
-    if len(windows) + len(relative) > MAX_WINDOWS:
+            _check_types(spec, of)
+            columns = _columns(spec, of, given)
+            _check_methods(spec, of, columns)
+            to = RelativeTo(given.to, columns, windows[given.to].causal)
+            spec = replace(spec, relative_to=to)
+        found.append(spec)
+    if len(specs) + len(relative) > MAX_WINDOWS:
         raise ValueError(
-            f"relative: expected at most {MAX_WINDOWS} streams in a batch, relative ones counted "
-            f"twice, got {len(windows)} and {len(relative)} relative ones"
+            f"windows: expected at most {MAX_WINDOWS} streams in a batch, relative ones counted "
+            f"twice, got {len(specs)} and {len(relative)} relative ones"
         )
     return found
 
 
 def _refuse(key: str, expected: str, got: object) -> NoReturn:
-    raise ValueError(f"relative[{key!r}]: expected {expected}, got {got}")
+    raise ValueError(f"relative_to[{key!r}]: expected {expected}, got {got}")
 
 
 def _check_types(window: WindowSpec, of: WindowSpec) -> None:
@@ -144,10 +114,10 @@ def _check_types(window: WindowSpec, of: WindowSpec) -> None:
         if one.is_copied:
             _refuse(key, "streams of floats or uint8", f"{name} of {one.name!r}")
         if one.channels_first:
-            _refuse(key, "streams without images='float'", repr(one.name))
+            _refuse(key, "streams without channels_first", repr(one.name))
     if not window.torch_out_dtype.is_floating_point:
         name = dtypes.dtype_name(window.torch_out_dtype)
-        raise TypeError(f"dtype: {key}: expected floats of a relative stream, got {name}")
+        raise TypeError(f"dtype[{key!r}]: expected floats of a relative stream, got {name}")
     if of.elements > _MAX_CHANNELS:
         _refuse(
             key,
@@ -159,11 +129,11 @@ def _check_types(window: WindowSpec, of: WindowSpec) -> None:
 def _columns(window: WindowSpec, of: WindowSpec, given: Relative) -> tuple[int, ...]:
     """The other stream's element for each of a row; -1: none."""
     key, count = window.name, window.elements
-    mask = _given(f"relative[{key!r}].mask", given.mask, count, [True] * count)
+    mask = _given(f"relative_to[{key!r}].mask", given.mask, count, [True] * count)
     for i, is_relative in enumerate(mask):
         if type(is_relative) is not bool:
             kind = type(is_relative).__name__
-            raise TypeError(f"relative[{key!r}].mask[{i}]: expected a bool, got {kind}")
+            raise TypeError(f"relative_to[{key!r}].mask[{i}]: expected a bool, got {kind}")
     if given.mask is None and given.channels is None and count != of.elements:
         _refuse(
             key,
@@ -171,7 +141,7 @@ def _columns(window: WindowSpec, of: WindowSpec, given: Relative) -> tuple[int, 
             "channels= says which belong together)",
             of.elements,
         )
-    name = f"relative[{key!r}].channels"
+    name = f"relative_to[{key!r}].channels"
     channels = _given(name, given.channels, count, list(range(count)))
     found = []
     for i, (channel, is_relative) in enumerate(zip(channels, mask, strict=True)):

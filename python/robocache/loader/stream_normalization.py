@@ -3,16 +3,49 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
+from robocache.loader.window import Window
 from robocache.loader.window_spec import WindowSpec
 from robocache.normalization.formulas import Normalization, NormalizationMode, check_mode
 from robocache.normalization.normalizer import Normalizer
 from robocache.normalization.parse_statistics import Statistics, of_statistics
 from robocache.normalization.window_statistics import WindowStatistics, WindowSummary
 from robocache.store.stream_info import StreamInfo, is_image
+
+
+def merge_modes(windows: Mapping[str, Window], normalize: Any) -> Any:
+    """The loader's `normalize` with the modes that windows declare themselves.
+
+    Raises:
+        ValueError: `normalize[<stream>]: expected ..., got ...`: a window has its mode twice.
+    """
+    declared = {key: window.normalize for key, window in windows.items()}
+    modes = {key: mode for key, mode in declared.items() if mode is not None}
+    if not modes or not isinstance(normalize, (Mapping, Normalizer, type(None))):
+        return normalize
+    for key, mode in modes.items():
+        if isinstance(normalize, Normalizer):
+            raise ValueError(
+                f"normalize[{key!r}]: expected None in the window, since the loader's normalize is "
+                f"a Normalizer, got {mode!r}"
+            )
+        if normalize is not None and key in normalize:
+            raise ValueError(
+                f"normalize[{key!r}]: expected a mode in the window or in the loader's normalize, "
+                f"got {mode!r} and {normalize[key]!r}"
+            )
+    return {**(normalize or {}), **modes}
+
+
+def modes_of(normalize: Mapping[str, NormalizationMode] | Normalizer | None) -> dict[str, Any]:
+    """The mode of each stream that is normalized; None: by the numbers of a Normalizer."""
+    if isinstance(normalize, Normalizer):
+        return dict.fromkeys(normalize.normalization)
+    return dict(normalize or {})
 
 
 def make_scales(
@@ -123,16 +156,15 @@ def spread(name: str, scale: Normalization, shape: tuple[int, ...]) -> Normaliza
 def batch_scales(
     windows: Sequence[WindowSpec],
     concat: Mapping[str, Sequence[str]],
-    normalize: Mapping[str, NormalizationMode] | Normalizer,
+    named: Collection[str],
 ) -> dict[str, Normalization]:
     """Scale and offset of a loader's batches, by key: of each key that is normalized.
 
     Args:
         windows: Those of the loader.
         concat: Streams of each concatenated key.
-        normalize: The loader's argument.
+        named: The streams that are normalized.
     """
-    named = normalize.normalization if isinstance(normalize, Normalizer) else normalize
     by_key = {window.name: window for window in windows}
     grouped = {key for keys in concat.values() for key in keys}
     found = {

@@ -307,6 +307,12 @@ class EpisodeStore(Sequence[Episode]):
         streams = listed([str(info) for info in self.streams.values()])
         return f"EpisodeStore({self.path!r}: {len(self)} episodes of {streams or 'no streams'})"
 
+    def __str__(self) -> str:
+        return f"{self._words()}\n{self.streams}"
+
     def _repr_html_(self) -> str:
+        return self.streams.html(self._words())
+
+    def _words(self) -> str:
         size = f"{counted(len(self), 'episode')}, {byte_count(self.bytes)}"
-        return self.streams.html(f"{cut(self.path)}: {size}")
+        return f"{cut(self.path)}: {size}"

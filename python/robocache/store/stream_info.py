@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from robocache.core.display import ByName, ShortRepr, cut, method_text, short
 from robocache.core.names import MethodName
-from robocache.core.tables import html_table
+from robocache.core.tables import html_table, text_table
 from robocache.store.dtypes import STORAGE
 from robocache.store.manifest import Manifest
 
@@ -111,16 +111,25 @@ class StreamInfo(ShortRepr):
         return html_table(("field", "value"), rows, (0, 1))
 
 
+_HEADER = ("stream", "row", "method", "Hz", "units", "rows", "statistics")
+_LEFT = (0, 1, 2, 4, 6)
+
+
 class StreamTable(ByName[StreamInfo]):
-    """The streams of a store: ``store.streams["action"]`` is one; a notebook shows a table."""
+    """The streams of a store: ``store.streams["action"]`` is one; ``print`` shows a table."""
+
+    def __str__(self) -> str:
+        return text_table(_HEADER, self._rows(), _LEFT)
 
     def _repr_html_(self) -> str:
         return self.html()
 
     def html(self, caption: str = "") -> str:
         """A table with a row for each stream."""
-        header = ("stream", "row", "method", "Hz", "units", "rows", "statistics")
-        rows = [
+        return html_table(_HEADER, self._rows(), _LEFT, caption)
+
+    def _rows(self) -> list[list[str]]:
+        return [
             [
                 cut(name),
                 info.row_text,
@@ -132,7 +141,6 @@ class StreamTable(ByName[StreamInfo]):
             ]
             for name, info in self.items()
         ]
-        return html_table(header, rows, (0, 1, 2, 4, 6), caption)
 
 
 def is_image(info: StreamInfo) -> bool:

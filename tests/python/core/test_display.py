@@ -47,14 +47,14 @@ def write_wide_store(folder: Path) -> rc.EpisodeStore:
 
 def make_objects(folder: Path) -> dict[str, Any]:
     store = write_wide_store(folder)
-    windows = {name: [-0.02, 0.0] for name in store.streams}
+    windows: dict[str, Any] = {name: [-0.02, 0.0] for name in store.streams}
+    relative = rc.Window([-0.02, 0.0], relative_to="mixed")
     loader = rc.Loader(
         store,
         4,
-        windows,
+        windows | {"wide": relative},
         anchor="wide",
         normalize=dict.fromkeys(windows, "mean_std"),
-        relative={"wide": rc.Relative("mixed")},
         statistics={"wide": store.statistics["wide"]},
         device="cpu",
         episodes=range(2),
@@ -92,6 +92,8 @@ def make_objects(folder: Path) -> dict[str, Any]:
         "episode": episode,
         "rows": episode["mixed"],
         "loader": loader,
+        "window": rc.Window([0.1] * 1000, method=[("linear", 1)] * CHANNELS, relative_to=EVIL),
+        "chosen episodes": rc.Episodes(range(1000), tasks=[EVIL * 1000] * 1000),
         "normalization": loader.normalization,
         "one normalization": loader.normalization["wide"],
         "relative": loader.relative,

@@ -111,7 +111,8 @@ def test_lerobots_actions_less_the_state(tmp_path: Path, device: str) -> None:
     options: dict[str, Any] = {"batch_size": 10, "shuffle": False, "device": device}
     plain = rc.Loader.from_lerobot(root, deltas, **options).next()
     to = rc.Relative("observation.state", mask=[True, False])
-    batch = rc.Loader.from_lerobot(root, deltas, **options, relative={"action": to}).next()
+    deltas["action"] = rc.Window(deltas["action"], relative_to=to)
+    batch = rc.Loader.from_lerobot(root, deltas, **options).next()
     expected = plain["action"].clone()
     expected[..., 0] -= plain["observation.state"][:, None, 0]
     assert torch.equal(batch["action"], expected)
@@ -346,8 +347,12 @@ def test_errors_of_lerobot(lerobot: Path, tmp_path: Path) -> None:
     assert message(lerobot, {"task_index": [0.0, 0.1]}) == (
         "delta_timestamps['task_index']: expected 1 offset (`task` is that row's), got 2"
     )
-    assert message(lerobot, {"state": []}).startswith("delta_timestamps['state']: ")
-    assert message(lerobot, {"state": [0.05]}).startswith("delta_timestamps['state']: ")
+    assert message(lerobot, {"state": []}) == "offsets['state']: expected at least 1 offset, got 0"
+    window = rc.Window([0.0], timeline="time")
+    assert message(lerobot, {"state": window}) == (
+        "timeline['state']: expected None (from_lerobot decides it), got 'time'"
+    )
+    assert message(lerobot, {"state": [0.05]}).startswith("offsets['state']: ")
     assert message(tmp_path / "none") == (
         f"{tmp_path}/none: expected a folder with meta/info.json (LeRobot), "
         "got no such file or folder"
@@ -404,7 +409,7 @@ def test_errors_of_diffusion_policy(buffer: Path) -> None:
     assert message(2, max_train_episodes=0) == "max_train_episodes: expected 1 or more, got 0"
     assert message(9) == "horizon: expected a window in at least 1 of 2 episodes, got none"
     for name, given in (("drop_n_last_frames", 1), ("time_ranges", [(0, 1)])):
-        assert message(2, **{name: given}) == (
+        assert message(2, episodes=rc.Episodes(**{name: given})) == (
             f"{name}: expected none, since pad_before and pad_after choose windows here, "
             f"got {given}"
         )

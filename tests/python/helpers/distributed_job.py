@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 import torch.distributed as dist
+from loader_options import keyed_loader
 
 import robocache as rc
 
@@ -21,7 +22,7 @@ BATCH, SEED, SAVE, DEATH = 6, 7, 3, 5  # a checkpoint after each 3 steps; 2 are 
 
 
 def make(store: str, kind: str, **ranks: int) -> rc.Loader:
-    return rc.Loader(
+    return keyed_loader(
         store, BATCH, {"action": [0.0]}, replicate=KINDS[kind], seed=SEED, device="cpu", **ranks
     )
 

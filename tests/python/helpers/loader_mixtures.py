@@ -7,6 +7,7 @@ from typing import Any
 
 import loader_reference as plain
 import torch
+from loader_options import keyed_loader
 from loader_reference import Part, Window
 from loader_stores import MS
 from loader_windows import scale_of
@@ -21,7 +22,7 @@ def arm(store: rc.EpisodeStore, device: str, **options: Any) -> rc.Loader:
     """Joints 7 wide at 100 Hz, actions 5 wide at 50 Hz, pictures, counters 2 wide."""
     deltas = {"joints": [-0.02, 0.0], "action": [0.0, 0.02, 0.04], "camera": [0.0], "counter": None}
     given: dict[str, Any] = {"with_age": True, "normalize": {"action": "min_max"}} | options
-    return rc.Loader(store, 4, deltas, anchor="action", device=device, **given)
+    return keyed_loader(store, 4, deltas, anchor="action", device=device, **given)
 
 
 def part_of_arm(store: rc.EpisodeStore) -> Part:
@@ -39,7 +40,7 @@ def humanoid(store: rc.EpisodeStore, device: str, **options: Any) -> rc.Loader:
     deltas = {"qpos": [-0.05, 0.0], "action": [0.0, 0.04, 0.08], "counter": None, "gripper": [0.1]}
     given: dict[str, Any] = {"with_age": True, "normalize": {"qpos": "mean_std"}} | options
     types = {"qpos": torch.float32}
-    return rc.Loader(store, 4, deltas, anchor="action", dtype=types, device=device, **given)
+    return keyed_loader(store, 4, deltas, anchor="action", dtype=types, device=device, **given)
 
 
 def part_of_humanoid(store: rc.EpisodeStore) -> Part:
@@ -61,7 +62,7 @@ def mix(stores: Sequence[rc.EpisodeStore], device: str, **options: Any) -> Any:
 
 def small(store: rc.EpisodeStore, device: str = "cpu", **options: Any) -> rc.Loader:
     """A loader of one key, that is made quickly."""
-    return rc.Loader(store, 4, {"action": None}, device=device, **options)
+    return keyed_loader(store, 4, {"action": None}, device=device, **options)
 
 
 def counts(mixture: Any) -> list[int]:

@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 import pytest
+from loader_options import keyed_loader
 
 import robocache as rc
 
@@ -26,7 +27,7 @@ OPTIONS: dict[str, Any] = {
     "timeline": "time",
     "concat": {"obs": ["action", "state"]},
     "normalize": {"joints": "mean_std"},
-    "images": "float",
+    "channels_first": True,
     "with_age": True,
 }
 
@@ -34,7 +35,7 @@ OPTIONS: dict[str, Any] = {
 def least(store: rc.EpisodeStore, tier: str, **options: Any) -> int:
     """What an error says that a budget must be at least."""
     with pytest.raises(ValueError, match=rf"^budget\['{tier}'\]: expected at least ") as caught:
-        rc.Loader(store, **OPTIONS | options)
+        keyed_loader(store, **OPTIONS | options)
     found = re.search(r"at least (\d+) bytes", str(caught.value))
     assert found is not None
     return int(found[1])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from loader_options import keyed_loader
+
 import robocache as rc
 
 WINDOWS: dict[str, Any] = {
@@ -16,4 +18,4 @@ def make(store: rc.EpisodeStore, device: str = "cpu", **options: Any) -> rc.Load
     """Not causal: where no row has arrived a loader writes zeros, normalized or not."""
     given = {"delta_timestamps": WINDOWS, "anchor": "state", "shuffle": False, "causal": False}
     given |= options
-    return rc.Loader(store, 32, device=device, **given)
+    return keyed_loader(store, 32, device=device, **given)

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 import torch
 from live_specs import ACTION, MS, SPEC, make_stream, push_ramp
+from loader_options import keyed_loader
 from loader_stores import write_store
 
 import robocache as rc
@@ -56,10 +57,10 @@ def test_now_is_a_streams_newest_row() -> None:
 
 def test_keys_and_shapes_are_the_loaders(tmp_path: Path) -> None:
     store = write_store(tmp_path / "s")
-    loader = rc.Loader(
+    loader = keyed_loader(
         store, 4, {"joints": [-0.01, 0.0], "pose": [-0.01, 0.0], "camera": None, "counter": [0.0],
                    "gripper": None, "action": [0.0, 0.1]},
-        concat={"obs": ["pose", "joints"]}, images={"camera": "float"}, with_age=True,
+        concat={"obs": ["pose", "joints"]}, channels_first={"camera": True}, with_age=True,
         dtype={"camera": torch.bfloat16}, method={"counter": "previous"}, anchor="action",
         device="cpu",
     )  # fmt: skip
@@ -315,12 +316,12 @@ def test_what_training_did_is_undone(tmp_path: Path, steps_of_state: list[float]
     store = write_store(tmp_path / "s")
     options: dict[str, Any] = {
         "anchor": "action", "device": "cpu", "shuffle": False, "episodes": [1],
-        "relative": {"action": rc.Relative("state", channels=[2, None, 0, 1, None])},
+        "relative_to": {"action": rc.Relative("state", channels=[2, None, 0, 1, None])},
     }  # fmt: skip
     steps = {"state": steps_of_state, "action": [0.0, 0.02, 0.04]}
-    statistics = rc.compute_stats(rc.Loader(store, 4, steps, **options))
+    statistics = rc.compute_stats(keyed_loader(store, 4, steps, **options))
     normalize = {"action": "min_max"}
-    loader = rc.Loader(store, 4, steps, **options, normalize=normalize, statistics=statistics)
+    loader = keyed_loader(store, 4, steps, **options, normalize=normalize, statistics=statistics)
     aligner = rc.LiveAligner(loader.spec())
     state, action = store[1]["state"], store[1]["action"]
     for row in range(len(action) - 2):

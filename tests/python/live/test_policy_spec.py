@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import torch
 from jsonschema import Draft202012Validator
+from loader_options import keyed_loader
 from loader_stores import write_store
 from spoiled_specs import BEYOND_A_SCHEMA, SPOILED
 
@@ -49,11 +50,11 @@ def make_loader(store: rc.EpisodeStore, **options: Any) -> rc.Loader:
         "max_gap_s": {"force": 0.1},
         "method": {"force": "mean"},
         "mean_window_s": {"force": 0.01},
-        "images": {"camera": "float"},
+        "channels_first": {"camera": True},
         "concat": {"obs": ["joints", "pose"]},
         "device": "cpu",
     }
-    return rc.Loader(store, 4, DELTAS, **given | options)
+    return keyed_loader(store, 4, DELTAS, **given | options)
 
 
 @pytest.fixture(scope="module")
@@ -106,14 +107,14 @@ def test_the_schema_takes_it(spec: rc.PolicySpec) -> None:
 
 
 def test_anchors_of_a_rate(store: rc.EpisodeStore) -> None:
-    spec = rc.Loader(store, 4, {"joints": [0.0]}, rate=30, with_age=True, device="cpu").spec()
+    spec = keyed_loader(store, 4, {"joints": [0.0]}, anchor=30, with_age=True, device="cpu").spec()
     assert (spec.anchor, spec.rate, spec.with_age) == (None, 30.0, True)
     assert rc.PolicySpec.from_json(spec.to_json()) == spec
 
 
 def test_images_have_a_number_for_each_color(store: rc.EpisodeStore) -> None:
     of_colors = rc.Normalization(np.array([1.0, 2.0, 3.0]), np.array([0.5, 0.25, 0.125]))
-    spec = rc.Loader(
+    spec = keyed_loader(
         store, 4, {"camera": None}, normalize={"camera": "mean_std"},
         statistics={"camera": of_colors}, dtype=torch.float32, anchor="action", device="cpu",
     ).spec()  # fmt: skip
@@ -236,24 +237,24 @@ def test_what_is_relative_to_a_stream_that_reaches_ahead(store: rc.EpisodeStore)
     """It is relative to that stream's causal value at the anchor, which the robot has."""
     options: dict[str, Any] = {
         "timeline": "time", "device": "cpu",
-        "relative": {"action": rc.Relative("state", channels=[0, 1, 2, None, None])},
+        "relative_to": {"action": rc.Relative("state", channels=[0, 1, 2, None, None])},
     }  # fmt: skip
     steps = {"state": [0.0, 0.02], "action": [0.0, 0.02]}
-    spec = rc.Loader(store, 4, steps, **options).spec()
+    spec = keyed_loader(store, 4, steps, **options).spec()
     state, action = spec.streams
     assert state.reaches_ahead and spec.takes_rows(state) and not spec.takes_rows(action)
     assert action.relative_to == ("state", (0, 1, 2, -1, -1), True)
     message = (
-        "causal: expected True of state, which others are relative to, for a spec: trained on rows "
+        "causal['state']: expected True, which others are relative to, for a spec: trained on rows "
         "that had not arrived, a policy sees others on the robot; got False"
     )
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
-        rc.Loader(store, 4, steps, causal={"state": False}, **options).spec()
+        keyed_loader(store, 4, steps, causal={"state": False}, **options).spec()
 
 
 def test_loaders_that_have_none(store: rc.EpisodeStore) -> None:
-    loader = rc.Loader(store, 4, {"joints": [-0.01, 0.0]}, causal=False, device="cpu")
-    with pytest.raises(ValueError, match=r"^causal: expected True of joints, whose window does"):
+    loader = keyed_loader(store, 4, {"joints": [-0.01, 0.0]}, causal=False, device="cpu")
+    with pytest.raises(ValueError, match=r"^causal\['joints'\]: expected True, whose window does"):
         loader.spec()
     plain = rc.Loader(store, 4, {"joints": [0.0]}, device="cpu")
     mixture = rc.Loader.mixture([plain], weights=[1], samples=8, batch_size=4)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from loader_options import keyed_loader
 from loader_stores import write_humanoid, write_store
 from recordings import DATA, needs
 
@@ -42,7 +43,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> rc.EpisodeStore:
 
 
 def test_streams_of_every_kind(store: rc.EpisodeStore) -> None:
-    loader = rc.Loader(
+    loader = keyed_loader(
         store, 4,
         {
             "joints": [-0.02, -0.01, 0.0], "pose": [-0.02, -0.01, 0.0], "force": [-0.01, 0.0],
@@ -57,7 +58,7 @@ def test_streams_of_every_kind(store: rc.EpisodeStore) -> None:
         outside={"pose": "nan", "force": "zero"},
         normalize={"joints": "mean_std", "action": "min_max", "state": "quantiles"},
         dtype={"force": torch.bfloat16, "joints": torch.float16, "pose": torch.float16},
-        images={"camera": "float"},
+        channels_first={"camera": True},
         concat={"obs": ["pose", "joints"]},
         device="cpu",
     )  # fmt: skip
@@ -70,23 +71,23 @@ def test_streams_of_every_kind(store: rc.EpisodeStore) -> None:
 
 
 def test_anchors_at_a_rate_and_some_episodes(store: rc.EpisodeStore) -> None:
-    loader = rc.Loader(
+    loader = keyed_loader(
         store, 4, {"joints": [-0.05, 0.0], "force": [-0.01, 0.0], "camera": [-0.1, 0.0]},
-        rate=37, method={"joints": "angle"}, latency_s=0.004, device="cpu",
+        anchor=37, method={"joints": "angle"}, latency_s=0.004, device="cpu",
     )  # fmt: skip
     found = expect_the_same(store, loader, episodes=[1, 3])
     assert found.episodes == 2
 
 
 def test_streams_relative_to_another(store: rc.EpisodeStore) -> None:
-    loader = rc.Loader(
+    loader = keyed_loader(
         store, 4,
         {"joints": [-0.02, -0.01, 0.0], "force": [-0.01, 0.0], "state": [-0.04, 0.0],
          "pose": [0.0], "action": [0.0, 0.02]},
         anchor="action",
         method={"joints": [("linear", 5), ("angle", 2)], "pose": "nearest"},
         latency_s={"joints": 0.003, "force": 0.005},
-        relative={
+        relative_to={
             "joints": rc.Relative("force", channels=[0, 1, 2, None, None, 1, 0]),
             "pose": rc.Relative("state", mask=[True, True, True, False]),
             "action": rc.Relative("state", channels=[0, 1, 2, None, None]),
@@ -102,7 +103,7 @@ def test_streams_relative_to_another(store: rc.EpisodeStore) -> None:
 
 def test_references_that_reach_ahead(store: rc.EpisodeStore) -> None:
     """Their value at the anchor is pushed and compared, and what is relative to it."""
-    loader = rc.Loader(
+    loader = keyed_loader(
         store, 4,
         {"joints": [-0.01, 0.0], "force": [0.0, 0.02], "state": [0.0, 0.02], "pose": [0.0],
          "action": [0.0, 0.02]},
@@ -110,7 +111,7 @@ def test_references_that_reach_ahead(store: rc.EpisodeStore) -> None:
         method={"pose": "nearest", "force": "mean"},
         mean_window_s={"force": 0.004},
         latency_s={"joints": 0.003, "force": 0.005},
-        relative={
+        relative_to={
             "joints": rc.Relative("force", channels=[0, 1, 2, None, None, 1, 0]),
             "pose": rc.Relative("state", mask=[True, True, True, False]),
         },
@@ -159,7 +160,7 @@ def test_what_is_not_covered_is_named(tmp_path: Path, capsys: Any) -> None:
 def test_anchors_far_apart(tmp_path: Path) -> None:
     """More rows arrive between two anchors than a ring has room for."""
     store = write_humanoid(tmp_path / "s")
-    loader = rc.Loader(store, 4, {"qpos": [-0.1, 0.0]}, rate=1.5, device="cpu")
+    loader = keyed_loader(store, 4, {"qpos": [-0.1, 0.0]}, anchor=1.5, device="cpu")
     expect_the_same(store, loader)
 
 
@@ -202,8 +203,8 @@ def test_a_ros_bag(tmp_path: Path) -> None:
     }
     found = expect_the_same(
         store,
-        rc.Loader(
-            store, 4, streams, rate=4,
+        keyed_loader(
+            store, 4, streams, anchor=4,
             latency_s={"/fix": 0.2}, max_gap_s={"/fix": 1.0}, device="cpu",
         ),
     )  # fmt: skip
@@ -222,7 +223,7 @@ def test_a_px4_log(tmp_path: Path) -> None:
     steps = {key: [-0.02, -0.01, 0.0] for key in [*fast, *slow]}
     found = expect_the_same(
         store,
-        rc.Loader(store, 4, steps, rate=20, latency_s={fast[0]: 0.007}, device="cpu"),
+        keyed_loader(store, 4, steps, anchor=20, latency_s={fast[0]: 0.007}, device="cpu"),
     )
     assert found.anchors > 1000
 
@@ -230,8 +231,8 @@ def test_a_px4_log(tmp_path: Path) -> None:
 def test_the_demo(tmp_path: Path) -> None:
     store = rc.EpisodeStore(write_demo(make_recording(np.random.default_rng(0)), tmp_path / "s"))
     steps = {name: [-0.04, -0.02, 0.0] for name in store.streams}
-    loader = rc.Loader(
-        store, 4, steps, rate=50, method={"force": "mean"}, mean_window_s={"force": 0.02},
+    loader = keyed_loader(
+        store, 4, steps, anchor=50, method={"force": "mean"}, mean_window_s={"force": 0.02},
         latency_s={"vision": 0.03}, normalize=dict.fromkeys(steps, "mean_std"), device="cpu",
     )  # fmt: skip
     expect_the_same(store, loader)
@@ -260,7 +261,7 @@ def test_one_bit_is_found(store: rc.EpisodeStore, monkeypatch: pytest.MonkeyPatc
         return times, values
 
     plant(monkeypatch, flip)
-    loader = rc.Loader(
+    loader = keyed_loader(
         store, 4, {"joints": None, "force": [0.0]}, method={"joints": "previous"}, device="cpu"
     )
     found = rc.replay_store(store, loader.spec())

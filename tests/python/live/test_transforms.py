@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 from live_specs import ACTION, MS, SPEC, make_stream, push_ramp
+from loader_options import keyed_loader
 from loader_stores import write_store
 
 import robocache as rc
@@ -60,7 +61,7 @@ CHAINS: dict[str, list[Any]] = {
 @pytest.mark.parametrize("chain", CHAINS)
 def test_the_loaders_bits(tmp_path: Path, chain: str, dtype: torch.dtype | None) -> None:
     """Values and masks of every anchor of recordings, with holes and rows that are not real."""
-    loader = rc.Loader(
+    loader = keyed_loader(
         write_store(tmp_path / "s", episodes=3), 4,
         {
             "joints": [-0.02, -0.01, 0.0], "pose": None, "force": [0.0, -0.01],
@@ -71,7 +72,7 @@ def test_the_loaders_bits(tmp_path: Path, chain: str, dtype: torch.dtype | None)
         latency_s={"joints": 0.003},
         max_gap_s={"joints": 0.03},
         concat={"obs": ["force", "state"]},
-        images={"camera": "float"},
+        channels_first={"camera": True},
         dtype={"force": torch.float32} if dtype is None else dict.fromkeys(
             ("joints", "pose", "force", "state"), dtype
         ),
@@ -263,7 +264,7 @@ def test_transforms_and_relative_streams_of_a_group() -> None:
 
 def test_replay_takes_transforms_as_the_robot_does(tmp_path: Path) -> None:
     """Whatever backend is set, and though some of a normalizer's keys are not made live."""
-    loader = rc.Loader(
+    loader = keyed_loader(
         write_store(tmp_path / "s", episodes=1), 4, {"pose": None, "state": None, "action": [0.02]},
         anchor="action", timeline={"state": "time"}, concat={"obs": ["pose", "state"]},
         transforms=[ConvertRotation("obs", "quaternion_xyzw", "rotation_vector")], device="cpu",

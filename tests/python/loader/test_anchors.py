@@ -8,6 +8,7 @@ from typing import Any
 import loader_reference as plain
 import numpy as np
 import pytest
+from loader_options import keyed_loader
 from loader_reference import Anchor, Window
 from loader_stores import write_store
 from support import assert_same_bits
@@ -25,7 +26,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> rc.EpisodeStore:
 
 def anchors_of(store: rc.EpisodeStore, **options: Any) -> list[Anchor]:
     """The anchors of a loader, in order."""
-    loader = rc.Loader(store, 8, {"joints": [0.0]}, device="cpu", **options)
+    loader = keyed_loader(store, 8, {"joints": [0.0]}, device="cpu", **options)
     batch = loader.gather(range(len(loader.dataset)))
     columns = [batch[key].tolist() for key in ("episode_index", "frame_index", "timestamp_ns")]
     return [Anchor(*each) for each in zip(*columns, strict=True)]
@@ -116,8 +117,10 @@ def test_a_rate(store: rc.EpisodeStore, rate: float) -> None:
         for tick in range(10_000)
         if episode.start_ns + tick * 1e9 / rate <= episode.end_ns
     ]
-    assert anchors_of(store, rate=rate) == expected
-    loader = rc.Loader(store, 8, {"joints": [-0.1, 0.0], "action": [0.0]}, rate=rate, device="cpu")
+    assert anchors_of(store, anchor=rate) == expected
+    loader = keyed_loader(
+        store, 8, {"joints": [-0.1, 0.0], "action": [0.0]}, anchor=rate, device="cpu"
+    )
     indices = list(range(0, len(expected), 7))
     batch = loader.gather(indices)
     for window in (Window("joints", [-S // 10, 0]), Window("action", [0])):

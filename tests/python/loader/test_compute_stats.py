@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from loader_options import keyed_loader
 from loader_stores import write_store
 from normalizing import WINDOWS, make
 from support import assert_near, assert_same_bits
@@ -63,16 +64,17 @@ def test_statistics_normalize(store: rc.EpisodeStore) -> None:
     np.testing.assert_allclose(rows.max(0), 1, atol=1e-6)
 
 
-@pytest.mark.parametrize("images", ["stored", "float"])
-def test_statistics_of_images(store: rc.EpisodeStore, images: Any) -> None:
+@pytest.mark.parametrize("channels_first", [False, True])
+def test_statistics_of_images(store: rc.EpisodeStore, channels_first: bool) -> None:
     options: Any = {"delta_timestamps": {"camera": [0.0]}, "anchor": "joints"}
-    found = rc.compute_stats(make(store, images=images, **options))["camera"]
+    found = rc.compute_stats(make(store, channels_first=channels_first, **options))["camera"]
     batch = make(store, **options).gather(range(len(make(store, **options).dataset)))
     pixels = of_windows(batch["camera"], batch["camera_is_pad"]).reshape(-1, 3) / 255
     np.testing.assert_allclose(found.mean, pixels.mean(0), rtol=1e-6)
     np.testing.assert_allclose(found.std, pixels.std(0), rtol=1e-6)
     normal = make(
-        store, images="float", normalize={"camera": "mean_std"}, statistics=rc.WindowStatistics(
+        store, channels_first=True, normalize={"camera": "mean_std"},
+        statistics=rc.WindowStatistics(
             {"camera": found}, {"camera": (3, 1, 1)}), **options,
     )  # fmt: skip
     floats = normal.gather(range(len(normal.dataset)))
@@ -118,7 +120,7 @@ def test_statistics_of_relative_windows(store: rc.EpisodeStore) -> None:
     """They are of what is left when the reference is subtracted, and normalize that."""
     options: Any = {
         "delta_timestamps": {"state": None, "action": [0.0, 0.02, 0.04]},
-        "relative": {"action": rc.Relative("state", channels=[0, 1, 2, None, None])},
+        "relative_to": {"action": rc.Relative("state", channels=[0, 1, 2, None, None])},
         "causal": True,  # all are by rows, of which that says nothing
     }
     plain = make(store, **options)
@@ -144,7 +146,7 @@ def test_statistics_of_a_film_without_steps(store: rc.EpisodeStore) -> None:
         return batch | {"camera": batch["camera"].squeeze(1)}
 
     options: Any = {
-        "delta_timestamps": {"camera": [0.0]}, "anchor": "joints", "images": "float"
+        "delta_timestamps": {"camera": [0.0]}, "anchor": "joints", "channels_first": True
     }  # fmt: skip
     expected = rc.compute_stats(make(store, **options))["camera"]
     found = rc.compute_stats(make(store, transforms=[squeezed], **options))
@@ -196,15 +198,15 @@ def test_statistics_of_nothing_normalize_nothing(tmp_path: Path) -> None:
         "tolerance_s": 0.0,
         "max_gap_s": 0.0,
         "device": "cpu",
-        "_is_quiet": True,  # it is never valid
+        "is_quiet": True,  # it is never valid
     }
-    statistics = rc.compute_stats(rc.Loader(tmp_path / "s", 5, {"late": [0.0]}, **options))
+    statistics = rc.compute_stats(keyed_loader(tmp_path / "s", 5, {"late": [0.0]}, **options))
     assert statistics["late"].count.tolist() == [0]
     message = (
         r"^statistics\['late'\]: expected some values, got a count of 0: there are no rows, or"
     )
     with pytest.raises(ValueError, match=message):
-        rc.Loader(
+        keyed_loader(
             tmp_path / "s", 5, {"late": [0.0]}, **options,
             normalize={"late": "mean_std"}, statistics=statistics,
         )  # fmt: skip
@@ -213,14 +215,14 @@ def test_statistics_of_nothing_normalize_nothing(tmp_path: Path) -> None:
 def test_statistics_of_an_image_alone(store: rc.EpisodeStore) -> None:
     """They know that they are of a batch, whatever they are kept in."""
     options: dict[str, Any] = {
-        "images": "float",
+        "channels_first": True,
         "causal": False,
         "device": "cpu",
         "shuffle": False,
     }
-    statistics = rc.compute_stats(rc.Loader(store, 4, {"camera": None}, **options))
+    statistics = rc.compute_stats(keyed_loader(store, 4, {"camera": None}, **options))
     batches = [
-        rc.Loader(
+        keyed_loader(
             store, 4, {"camera": None}, **options,
             normalize={"camera": "mean_std"}, statistics=given,
         ).next()

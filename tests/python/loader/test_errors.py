@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from loader_options import keyed_loader
 from loader_stores import MS, write_store
 
 import robocache as rc
@@ -21,96 +22,105 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> rc.EpisodeStore:
 
 
 STREAMS = "joints, pose, force, camera, gripper, counter, action, state, step"
-JOINTS: dict[str, Any] = {"delta_timestamps": {"joints": [0.0]}}
-ACTION: dict[str, Any] = {"delta_timestamps": {"action": [0.0]}}
+JOINTS: dict[str, Any] = {"windows": {"joints": [0.0]}}
+ACTION: dict[str, Any] = {"windows": {"action": [0.0]}}
 
 CASES: list[tuple[dict[str, Any], type[Exception], str]] = [
     # ---- offsets
+    ({"windows": {"joint": [0]}}, ValueError,
+     f"windows: expected streams of the store ({STREAMS}), got 'joint'"),
+    ({"windows": [0.0]}, TypeError,
+     "windows: expected a window for each stream, as in {'action': [0.0, 0.1]}, got list"),
+    ({"windows": {}}, ValueError,
+     "windows: expected at least 1 stream, got 0"),
+    ({"windows": {"joints": []}}, ValueError,
+     "offsets['joints']: expected at least 1 offset, got 0"),
+    ({"windows": {"joints": 0.1}}, TypeError,
+     "windows['joints']: expected a rc.Window, a list of seconds or None, got 0.1"),
+    ({"windows": {"joints": rc.Window(0.1)}}, TypeError,
+     "offsets['joints']: expected a list of numbers, got 0.1"),
+    ({"windows": {"joints": "0.1"}}, TypeError,
+     "windows['joints']: expected a rc.Window, a list of seconds or None, got '0.1'"),
+    ({**JOINTS, "delta_timestamps": {"joints": [0.0]}}, ValueError,
+     "delta_timestamps: expected None beside windows (two names of one option), got dict"),
     ({"delta_timestamps": {"joint": [0]}}, ValueError,
      f"delta_timestamps: expected streams of the store ({STREAMS}), got 'joint'"),
-    ({"delta_timestamps": [0.0]}, TypeError,
-     "delta_timestamps: expected offsets for each stream, as in {'action': [0.0, 0.1]}, got list"),
-    ({"delta_timestamps": {}}, ValueError,
-     "delta_timestamps: expected at least 1 stream, got none"),
-    ({"delta_timestamps": {"joints": []}}, ValueError,
-     "delta_timestamps['joints']: expected at least 1 offset, got none"),
-    ({"delta_timestamps": {"joints": 0.1}}, TypeError,
-     "delta_timestamps['joints']: expected a list of numbers, got 0.1"),
-    ({"delta_timestamps": {"joints": ["0"]}}, TypeError,
-     "delta_timestamps['joints']: expected numbers (seconds), got '0'"),
-    ({"delta_timestamps": {"joints": [float("nan")]}}, ValueError,
-     "delta_timestamps['joints']: expected finite numbers, got nan"),
-    ({"delta_timestamps": {"joints": [1e10]}}, ValueError,
-     "delta_timestamps['joints']: expected offsets within 2^63 ns, got 10000000000.0"),
-    ({"delta_timestamps": {"joints": [1e300]}}, ValueError,
-     "delta_timestamps['joints']: expected offsets within 2^63 ns, got 1e+300"),
-    *(({option: {"joints": [-(10**400)]}}, ValueError,
+    ({"delta_timestamps": {"joints": 3}}, TypeError,
+     "delta_timestamps['joints']: expected a rc.Window, a list of seconds or None, got 3"),
+    ({"windows": {"joints": ["0"]}}, TypeError,
+     "offsets['joints']: expected numbers (seconds), got '0'"),
+    ({"windows": {"joints": [float("nan")]}}, ValueError,
+     "offsets['joints']: expected finite numbers, got nan"),
+    ({"windows": {"joints": [1e10]}}, ValueError,
+     "offsets['joints']: expected offsets within 2^63 ns, got 10000000000.0"),
+    ({"windows": {"joints": [1e300]}}, ValueError,
+     "offsets['joints']: expected offsets within 2^63 ns, got 1e+300"),
+    *(({"windows": {"joints": rc.Window(**{option: [-(10**400)]})}}, ValueError,
        f"{option}['joints']: expected offsets within 2^63 ns, got a negative number of 401 digits")
-      for option in ("delta_timestamps", "delta_ns")),
-    ({"delta_ns": {"joints": [0.5]}}, TypeError,
-     "delta_ns['joints']: expected ints (nanoseconds), got 0.5"),
-    ({"delta_timestamps": {"joints": [0]}, "delta_ns": {"joints": [0]}}, ValueError,
-     "delta_ns: expected keys that delta_timestamps has not, got 'joints'"),
-    ({"delta_timestamps": {"action": [0.013]}}, ValueError,
-     "delta_timestamps['action']: expected multiples of 0.02 s (rows of 50 Hz) within "
+      for option in ("offsets", "offsets_ns")),
+    ({"windows": {"joints": rc.Window(offsets_ns=[0.5])}}, TypeError,
+     "offsets_ns['joints']: expected ints (nanoseconds), got 0.5"),
+    ({"windows": {"joints": rc.Window([0.0], offsets_ns=[0])}}, ValueError,
+     "offsets_ns['joints']: expected None beside offsets, got (0,)"),
+    ({"windows": {"action": [0.013]}}, ValueError,
+     "offsets['action']: expected multiples of 0.02 s (rows of 50 Hz) within "
      "tolerance_s=0.0001, got 0.013"),
-    *(({"delta_timestamps": {"action": [offset]}}, ValueError,
-       f"delta_timestamps['action']: expected offsets within 2^31 rows, got {offset}")
+    *(({"windows": {"action": [offset]}}, ValueError,
+       f"offsets['action']: expected offsets within 2^31 rows, got {offset}")
       for offset in (1e9, -1e20, 1e308)),
-    ({"delta_timestamps": {"action": [10**400]}}, ValueError,
-     "delta_timestamps['action']: expected offsets within 2^31 rows, got a number of 401 digits"),
+    ({"windows": {"action": [10**400]}}, ValueError,
+     "offsets['action']: expected offsets within 2^31 rows, got a number of 401 digits"),
     # ---- timelines and methods
-    ({**JOINTS, "timeline": "ticks"}, ValueError,
-     "timeline: joints: expected time or rows, got 'ticks'"),
-    ({**JOINTS, "timeline": "rows"}, ValueError,
-     "timeline: joints: expected a stream with a nominal rate for 'rows', got one without "
+    ({"windows": {"joints": rc.Window([0.0], timeline="ticks")}}, ValueError,
+     "timeline['joints']: expected time or rows, got 'ticks'"),
+    ({"windows": {"joints": rc.Window([0.0], timeline="rows")}}, ValueError,
+     "timeline['joints']: expected a stream with a nominal rate for 'rows', got one without "
      "(StoreWriter.declare gives it one; timeline='time' needs none)"),
-    ({**ACTION, "timeline": {"action": "rows"}, "rate": 10}, ValueError,
-     "timeline: action: expected time where anchors have a rate (rows are counted from an "
+    ({"windows": {"action": rc.Window([0.0], timeline="rows")}, "anchor": 10}, ValueError,
+     "timeline['action']: expected time where anchors have a rate (rows are counted from an "
      "anchor's row), got 'rows'"),
-    ({**ACTION, "outside": "zero"}, ValueError,
-     "outside: action: expected hold with timeline 'rows', got 'zero'"),
-    ({**JOINTS, "outside": "clamp"}, ValueError,
-     "outside: expected hold, zero, nan or extrapolate, got 'clamp'"),
-    ({"delta_timestamps": {"counter": [0]}, "outside": "nan"}, ValueError,
-     "outside: counter: expected hold, zero or extrapolate for int64 output, got 'nan'"),
-    ({**JOINTS, "method": "cubic"}, ValueError,
-     "method: joints: expected linear, previous, nearest, slerp_xyzw, slerp_wxyz, angle, mean or "
+    ({"windows": {"action": rc.Window([0.0], outside="zero")}}, ValueError,
+     "outside['action']: expected hold with timeline 'rows', got 'zero'"),
+    ({"windows": {"joints": rc.Window([0.0], outside="clamp")}}, ValueError,
+     "outside['joints']: expected hold, zero, nan or extrapolate, got 'clamp'"),
+    ({"windows": {"counter": rc.Window([0], outside="nan")}}, ValueError,
+     "outside['counter']: expected hold, zero or extrapolate for int64 output, got 'nan'"),
+    ({"windows": {"joints": rc.Window([0.0], method="cubic")}}, ValueError,
+     "method['joints']: expected linear, previous, nearest, slerp_xyzw, slerp_wxyz, angle, mean or "
      "sum, got 'cubic'"),
-    ({**JOINTS, "method": [("linear", 6)]}, ValueError,
-     "method: joints: expected runs that sum to 7 for rows of shape [7], got 6"),
-    ({**JOINTS, "method": "slerp_xyzw"}, ValueError,
-     "method: joints: expected slerp_xyzw of 4 channels, got 7"),
-    ({"delta_timestamps": {"counter": [0]}, "method": "linear"}, ValueError,
-     "method: counter: expected previous or nearest for int64 values, got 'linear'"),
-    ({**JOINTS, "method": "mean"}, ValueError,
-     "mean_window_s: joints: expected one for method mean, got None"),
-    ({"delta_timestamps": {"joints": [0.1, 0.0]}, "method": "sum"}, ValueError,
-     "delta_timestamps['joints']: expected ascending offsets for method sum"),
-    ({**JOINTS, "max_gap_s": "1"}, TypeError, "max_gap_s: joints: expected a number (s), got str"),
-    ({**JOINTS, "max_gap_s": -1}, ValueError, "max_gap_s: joints: expected 0 or more, got -1"),
-    ({**JOINTS, "max_gap_s": float("inf")}, ValueError,
-     "max_gap_s: joints: expected less than 2^33 s (None: no limit), got inf"),
-    ({**JOINTS, "latency_s": 1e10}, ValueError,
-     "latency_s: joints: expected less than 2^33 s, got 10000000000.0"),
-    ({**JOINTS, "latency_s": 10**400}, ValueError,
-     "latency_s: joints: expected less than 2^33 s, got a number of 401 digits"),
-    ({**JOINTS, "causal": 1}, TypeError, "causal: joints: expected a bool, got int"),
-    ({**JOINTS, "causal": {"camera": False}}, ValueError,
-     "causal: expected streams of the batch (joints), got 'camera'"),
+    ({"windows": {"joints": rc.Window([0.0], method=[("linear", 6)])}}, ValueError,
+     "method['joints']: expected runs that sum to 7 for rows of shape [7], got 6"),
+    ({"windows": {"joints": rc.Window([0.0], method="slerp_xyzw")}}, ValueError,
+     "method['joints']: expected slerp_xyzw of 4 channels, got 7"),
+    ({"windows": {"counter": rc.Window([0], method="linear")}}, ValueError,
+     "method['counter']: expected previous or nearest for int64 values, got 'linear'"),
+    ({"windows": {"joints": rc.Window([0.0], method="mean")}}, ValueError,
+     "mean_window_s['joints']: expected seconds for method mean, got None"),
+    ({"windows": {"joints": rc.Window([0.1, 0.0], method="sum")}}, ValueError,
+     "offsets['joints']: expected ascending offsets for method sum"),
+    ({"windows": {"joints": rc.Window([0.0], max_gap_s="1")}}, TypeError,
+     "max_gap_s['joints']: expected a number (s), got str"),
+    ({"windows": {"joints": rc.Window([0.0], max_gap_s=-1)}}, ValueError,
+     "max_gap_s['joints']: expected 0 or more, got -1"),
+    ({"windows": {"joints": rc.Window([0.0], max_gap_s=float("inf"))}}, ValueError,
+     "max_gap_s['joints']: expected less than 2^33 s, got inf (None: no limit)"),
+    ({"windows": {"joints": rc.Window([0.0], latency_s=1e10)}}, ValueError,
+     "latency_s['joints']: expected less than 2^33 s, got 10000000000.0"),
+    ({"windows": {"joints": rc.Window([0.0], latency_s=10**400)}}, ValueError,
+     "latency_s['joints']: expected less than 2^33 s, got a number of 401 digits"),
+    ({"windows": {"joints": rc.Window([0.0], causal=1)}}, TypeError,
+     "causal['joints']: expected a bool, got int"),
     # ---- options that would say nothing
-    *(({**ACTION, name: value}, ValueError,
-       f"{name}: expected none where all streams have the timeline 'rows', got {value!r}")
-      for name, value in (("method", "nearest"), ("max_gap_s", 0.1), ("mean_window_s", 0.1),
-                          ("latency_s", 0.1), ("causal", False))),
-    *(({**ACTION, name: {"action": value}}, ValueError,
-       f"{name}: action: expected none with timeline 'rows', got one")
-      for name, value in (("method", "nearest"), ("latency_s", 0.0), ("causal", True))),
-    ({**JOINTS, "mean_window_s": 0.1}, ValueError,
-     "mean_window_s: expected none without method mean, got 0.1"),
-    ({"delta_timestamps": {"joints": [0], "force": [0]}, "method": {"force": "mean"},
-      "mean_window_s": {"joints": 0.1, "force": 0.1}}, ValueError,
-     "mean_window_s: joints: expected none without method mean, got one"),
+    *(({"windows": {"action": rc.Window([0.0], **{name: value})}}, ValueError,
+       f"{name}['action']: expected {default!r} with timeline 'rows', got {value!r}")
+      for name, value, default in (
+          ("method", "nearest", None), ("max_gap_s", 0.1, None), ("mean_window_s", 0.1, None),
+          ("latency_s", 0.1, 0.0), ("causal", False, True))),
+    ({"windows": {"joints": rc.Window([0.0], mean_window_s=0.1)}}, ValueError,
+     "mean_window_s['joints']: expected None without method mean, got 0.1"),
+    ({"windows": {"joints": rc.Window([0], mean_window_s=0.1),
+                  "force": rc.Window([0], method="mean", mean_window_s=0.1)}}, ValueError,
+     "mean_window_s['joints']: expected None without method mean, got 0.1"),
     ({**JOINTS, "statistics": {"joints": {"min": [0] * 7, "max": [1] * 7}}}, ValueError,
      "statistics: expected streams that normalize has a mode for, got 'joints'"),
     ({**JOINTS, "normalize": {"joints": "min-max"},
@@ -118,22 +128,22 @@ CASES: list[tuple[dict[str, Any], type[Exception], str]] = [
      "normalize['joints']: mode: expected mean_std, min_max, quantiles, quantile10 or identity, "
      "got 'min-max'"),
     # ---- types and scales
-    ({"delta_timestamps": {"camera": [0]}, "images": "float", "dtype": torch.float64}, ValueError,
-     "dtype: camera: expected float32, float16 or bfloat16 with images='float', whose division by "
-     "255 is exact for them, got float64"),
+    ({"windows": {"camera": rc.Window([0], channels_first=True, dtype=torch.float64)}}, ValueError,
+     "dtype['camera']: expected float32, float16 or bfloat16 with channels_first, whose division "
+     "by 255 is exact for them, got float64"),
     ({**JOINTS, "statistics": [1]}, TypeError,
      "statistics: expected those of each stream, as in {'action': {'min': ..., 'max': ...}}, got "
      "list"),
     ({**JOINTS, "normalize": {"joints": "min_max"}, "statistics": {"joints": 3}}, TypeError,
      "statistics['joints']: expected a mapping of mean, std, min, max and so on, or a "
      "Normalization, got int"),
-    ({**JOINTS, "dtype": torch.int32}, TypeError,
-     "dtype: joints: expected float16, bfloat16, float32, float64 or uint8, got int32"),
-    ({"delta_timestamps": {"counter": [0]}, "dtype": {"counter": torch.float32}}, ValueError,
-     "dtype: counter: expected none for counter I64[2], which is copied as it is"),
-    ({"delta_timestamps": {"camera": [0]}, "normalize": {"camera": "mean_std"}}, ValueError,
-     "dtype: camera: expected one with normalize of uint8 values, got None"),
-    ({"delta_timestamps": {"counter": [0]}, "normalize": {"counter": "min_max"}}, ValueError,
+    ({"windows": {"joints": rc.Window([0.0], dtype=torch.int32)}}, TypeError,
+     "dtype['joints']: expected float16, bfloat16, float32, float64 or uint8, got int32"),
+    ({"windows": {"counter": rc.Window([0], dtype=torch.float32)}}, ValueError,
+     "dtype['counter']: expected None for counter I64[2], whose rows are copied, got float32"),
+    ({"windows": {"camera": [0]}, "normalize": {"camera": "mean_std"}}, ValueError,
+     "dtype['camera']: expected one with normalize of uint8 values, got None"),
+    ({"windows": {"counter": [0]}, "normalize": {"counter": "min_max"}}, ValueError,
      "normalize['counter']: expected floats or uint8, got counter I64[2]"),
     ({**JOINTS, "normalize": "min_max"}, TypeError,
      "normalize: expected a mode for each stream, as in {'action': 'min_max'}, got 'min_max'"),
@@ -176,23 +186,37 @@ CASES: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({**JOINTS, "normalize": {"joints": "mean_std"},
       "statistics": {"joints": rc.Normalization(np.zeros(7), np.ones(2))}}, ValueError,
      "normalize['joints']: expected as many numbers to multiply with as to subtract, got 2 and 7"),
-    ({**JOINTS, "images": "torch"}, ValueError,
-     "images: joints: expected stored or float, got 'torch'"),
-    ({**JOINTS, "images": {"joints": "float"}}, ValueError,
-     "images: joints: expected uint8 rows [H,W,C] of at most 4 colors for 'float', got joints "
+    ({"windows": {"joints": rc.Window([0.0], channels_first=1)}}, TypeError,
+     "channels_first['joints']: expected a bool, got int"),
+    ({"windows": {"joints": rc.Window([0.0], channels_first=True)}}, ValueError,
+     "channels_first['joints']: expected uint8 rows [H,W,C] of at most 4 colors, got joints "
      "F32[7]"),
-    ({"delta_timestamps": {"camera": [0]}, "images": "float", "method": "mean",
-      "mean_window_s": 0.1}, ValueError,
-     "method: camera: expected linear, previous or nearest with images='float', got 'mean'"),
+    ({"windows": {"camera": rc.Window([0], channels_first=True, dtype=torch.uint8)}}, ValueError,
+     "dtype['camera']: expected floats with channels_first, got uint8"),
+    # ---- modes in the window and beside it
+    ({"windows": {"joints": rc.Window([0.0], normalize="mean_std")},
+      "normalize": {"joints": "min_max"}}, ValueError,
+     "normalize['joints']: expected a mode in the window or in the loader's normalize, got "
+     "'mean_std' and 'min_max'"),
+    ({"windows": {"joints": rc.Window([0.0], normalize="mean_std")},
+      "normalize": rc.Normalizer({"joints": rc.Normalization(np.zeros(7), np.ones(7))})},
+     ValueError, "normalize['joints']: expected None in the window, since the loader's normalize "
+     "is a Normalizer, got 'mean_std'"),
+    ({"windows": {"joints": rc.Window([0.0], normalize="max")}}, ValueError,
+     "normalize['joints']: mode: expected mean_std, min_max, quantiles, quantile10 or identity, "
+     "got 'max'"),
+    ({"windows": {"camera": rc.Window([0], channels_first=True, method="mean",
+                                      mean_window_s=0.1)}}, ValueError,
+     "method['camera']: expected linear, previous or nearest with channels_first, got 'mean'"),
     # ---- side by side
     ({**JOINTS, "concat": {"obs": ["pose"]}}, ValueError,
      "concat['obs']: expected streams of the batch (joints), got 'pose'"),
-    ({"delta_timestamps": {"joints": [0], "force": [0]}, "concat": {"obs": ["joints", "force"]}},
+    ({"windows": {"joints": [0], "force": [0]}, "concat": {"obs": ["joints", "force"]}},
      ValueError, "concat['obs']: expected float32 like joints, got float64 of force (dtype= "
      "changes it)"),
-    ({"delta_timestamps": {"joints": [0], "pose": [0.1]}, "concat": {"obs": ["joints", "pose"]}},
+    ({"windows": {"joints": [0], "pose": [0.1]}, "concat": {"obs": ["joints", "pose"]}},
      ValueError, "concat['obs']: expected the offsets of joints for pose too"),
-    ({"delta_timestamps": {"camera": [0]}, "concat": {"obs": ["camera"]}}, ValueError,
+    ({"windows": {"camera": [0]}, "concat": {"obs": ["camera"]}}, ValueError,
      "concat['obs']: expected rows that are vectors, got camera of shape [4, 6, 3]"),
     ({**JOINTS, "concat": {"index": ["joints"]}}, ValueError,
      "concat: expected keys that the batch has not, got 'index'"),
@@ -205,54 +229,60 @@ CASES: list[tuple[dict[str, Any], type[Exception], str]] = [
     # ---- anchors
     ({**JOINTS, "anchor": "joint"}, ValueError,
      f"anchor: expected a stream of the store ({STREAMS}), got 'joint'"),
-    ({**JOINTS, "anchor": "joints", "rate": 10}, ValueError,
-     "anchor: expected None with a rate, got 'joints'"),
-    ({**JOINTS, "rate": 0}, ValueError, "rate: expected a finite number above 0 (Hz), got 0"),
-    ({**JOINTS, "rate": 10**400}, ValueError,
-     "rate: expected a finite number above 0 (Hz), got a number of 401 digits"),
-    ({**JOINTS, "rate": 1e300}, ValueError,
+    ({**JOINTS, "anchor": True}, TypeError,
+     "anchor: expected a stream's name or a rate (Hz), got bool"),
+    ({**JOINTS, "anchor": 0}, ValueError, "anchor: expected a finite rate above 0 (Hz), got 0"),
+    ({**JOINTS, "anchor": 10**400}, ValueError,
+     "anchor: expected a finite rate above 0 (Hz), got a number of 401 digits"),
+    ({**JOINTS, "anchor": 1e300}, ValueError,
      "anchor: expected at most 2^31 in an episode, got COUNT"),
-    ({**JOINTS, "drop_n_first_frames": -1}, ValueError,
+    ({**JOINTS, "episodes": rc.Episodes(drop_n_first_frames=-1)}, ValueError,
      "drop_n_first_frames: expected 0 or more, got -1"),
-    ({**JOINTS, "drop_n_last_frames": 10**6}, ValueError,
+    ({**JOINTS, "episodes": rc.Episodes(drop_n_last_frames=10**6)}, ValueError,
      "anchor: expected at least 1 anchor, got none: rows of joints in 3 episodes, less what "
      "drop_n_first_frames, drop_n_last_frames and time_ranges leave out"),
-    ({"delta_timestamps": {"camera": [0]}, "episodes": [2]}, ValueError,
+    ({"windows": {"camera": [0]}, "episodes": [2]}, ValueError,
      "anchor: expected at least 1 anchor, got none: rows of camera in 1 episodes, less what "
      "drop_n_first_frames, drop_n_last_frames and time_ranges leave out"),
-    ({**JOINTS, "time_ranges": [(2.0, 1.0)]}, ValueError,
+    ({**JOINTS, "episodes": rc.Episodes(time_ranges=[(2.0, 1.0)])}, ValueError,
      "time_ranges: expected an end that is not before its begin, got (2.0, 1.0)"),
-    ({**JOINTS, "time_ranges": [1.0]}, TypeError,
+    ({**JOINTS, "episodes": rc.Episodes(time_ranges=[1.0])}, TypeError,
      "time_ranges: expected (begin, end) in seconds, got 1.0"),
-    ({**JOINTS, "time_ranges": [("0", 1)]}, TypeError,
+    ({**JOINTS, "episodes": rc.Episodes(time_ranges=[("0", 1)])}, TypeError,
      "time_ranges: expected (begin, end) in seconds, got ('0', 1)"),
-    ({**JOINTS, "time_ranges": [(1e300, 1e305)]}, ValueError,
+    ({**JOINTS, "episodes": rc.Episodes(time_ranges=[(1e300, 1e305)])}, ValueError,
      "anchor: expected at least 1 anchor, got none: rows of joints in 3 episodes, less what "
      "drop_n_first_frames, drop_n_last_frames and time_ranges leave out"),
-    ({**JOINTS, "time_ranges": {3: [(0, 1)]}}, ValueError, "time_ranges: expected 0 to 2, got 3"),
+    ({**JOINTS, "episodes": rc.Episodes(time_ranges={3: [(0, 1)]})}, ValueError,
+     "time_ranges: expected 0 to 2, got 3"),
     # ---- episodes
     ({**JOINTS, "episodes": [0, 3]}, ValueError, "episodes[1]: expected an index below 3, got 3"),
     ({**JOINTS, "episodes": [0, 0]}, ValueError,
      "episodes[1]: expected each episode once, got 0 again"),
     ({**JOINTS, "episodes": ["0"]}, TypeError,
-     "episodes: expected a list of int or a slice, got ['0']"),
+     "episodes: expected a list of int, a slice or a rc.Episodes, got ['0']"),
+    ({**JOINTS, "episodes": rc.Episodes(replicate=1)}, TypeError,
+     "replicate: expected a bool, got int"),
     ({**JOINTS, "episodes": []}, ValueError,
-     "episodes: expected at least 1 that episodes, tasks, subset, predicate and split choose, got "
+     "episodes: expected at least 1 that indices, tasks, subset, predicate and split choose, got "
      "none of the 3 of STORE"),
     ({**JOINTS, "episodes": slice("a", None)}, TypeError,
      "episodes: expected a slice of ints, got slice('a', None, None)"),
-    ({**JOINTS, "predicate": "lift"}, TypeError,
+    ({**JOINTS, "episodes": rc.Episodes(predicate="lift")}, TypeError,
      "predicate: expected a function of an Episode, got 'lift'"),
-    ({**JOINTS, "tasks": 3}, TypeError, "tasks: expected a name or a list of names, got 3"),
-    ({**JOINTS, "tasks": [3]}, TypeError, "tasks: expected a name or a list of names, got [3]"),
-    ({**JOINTS, "tasks": ["lift"]}, ValueError,
+    ({**JOINTS, "episodes": rc.Episodes(tasks=3)}, TypeError,
+     "tasks: expected a name or a list of names, got 3"),
+    ({**JOINTS, "episodes": rc.Episodes(tasks=[3])}, TypeError,
+     "tasks: expected a name or a list of names, got [3]"),
+    ({**JOINTS, "episodes": rc.Episodes(tasks=["lift"])}, ValueError,
      "tasks: expected 'task 0' or 'task 1', got 'lift'"),
-    ({**JOINTS, "subset": "test"}, ValueError, "subset: expected 'val' or 'train', got 'test'"),
-    ({**JOINTS, "split": "train"}, TypeError,
+    ({**JOINTS, "episodes": rc.Episodes(subset="test")}, ValueError,
+     "subset: expected 'val' or 'train', got 'test'"),
+    ({**JOINTS, "episodes": rc.Episodes(split="train")}, TypeError,
      "split: expected ('train' or 'validation', fraction), got 'train'"),
-    ({**JOINTS, "split": ("test", 0.1)}, ValueError,
+    ({**JOINTS, "episodes": rc.Episodes(split=("test", 0.1))}, ValueError,
      "split: expected train or validation, got 'test'"),
-    ({**JOINTS, "split": ("train", 1.0)}, ValueError,
+    ({**JOINTS, "episodes": rc.Episodes(split=("train", 1.0))}, ValueError,
      "split: expected the fraction of episodes to validate with, above 0 and below 1, got 1.0"),
     # ---- order
     ({**JOINTS, "batch_size": 0}, ValueError, "batch_size: expected 1 to 536870911, got 0"),
@@ -277,11 +307,12 @@ CASES: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({**JOINTS, "device": "meta"}, ValueError, "device: expected cpu or cuda, got 'meta'"),
     ({**JOINTS, "device": 3}, TypeError,
      "device: expected a torch.device or its name, got int"),
-    ({**JOINTS, "tolerance_s": 0.5}, ValueError,
-     "tolerance_s: joints: expected less than half of the PERIOD s between its rows, got 0.5 (a "
-     "row so near to a target is the answer alone; max_gap_s is what limits gaps)"),
-    ({"delta_timestamps": {"joints": None, "action": None}, "timeline": "rows"}, ValueError,
-     "timeline: action: expected as many rows in every episode as the anchor joints has, got 25 "
+    ({"windows": {"joints": rc.Window([0.0], tolerance_s=0.5)}}, ValueError,
+     "tolerance_s['joints']: expected less than half of the PERIOD s between its rows, got 0.5 "
+     "(a row so near to a target is the answer alone; max_gap_s is what limits gaps)"),
+    ({"windows": {"joints": rc.Window(timeline="rows"), "action": rc.Window(timeline="rows")}},
+     ValueError,
+     "timeline['action']: expected as many rows in every episode as the anchor joints has, got 25 "
      "in place of 45 in episode 0; timeline='time' finds rows by their times"),
 ]  # fmt: skip
 
@@ -351,7 +382,7 @@ def test_too_many_streams_are_refused_before_loading(tmp_path: Path) -> None:
         for i in range(65):
             episode.add(f"s{i}", [0, MS], np.zeros(2, np.float32))
     with pytest.raises(
-        ValueError, match=r"^delta_timestamps: expected at most 64 streams, got 65 \(all of the .*"
+        ValueError, match=r"^windows: expected at most 64 streams, got 65 \(all of the .*"
     ):
         rc.Loader(tmp_path / "store", 2, device="cpu")
     with pytest.raises(LoadingError):
@@ -363,14 +394,14 @@ def test_unordered_times_are_refused_before_loading(tmp_path: Path) -> None:
     rewritten = write_unordered(tmp_path / "store")
     with pytest.raises(
         ValueError,
-        match=r"^times: x: expected times that ascend in each episode, got row 2 of episode 1 \(of "
-        r"those chosen\) with an earlier time than the row before it$",
+        match=r"^times\['x'\]: expected times that ascend in each episode, got row 2 of episode 1 "
+        r"\(of those chosen\) with an earlier time than the row before it$",
     ):
-        rc.Loader(rewritten, 2, {"x": [0.0]}, timeline="time", device="cpu")
+        keyed_loader(rewritten, 2, {"x": [0.0]}, timeline="time", device="cpu")
     with pytest.raises(LoadingError):
-        rc.Loader(rewritten, 2, {"x": [0.0]}, timeline="time", episodes=[0], device="cpu")
+        keyed_loader(rewritten, 2, {"x": [0.0]}, timeline="time", episodes=[0], device="cpu")
     with pytest.raises(LoadingError):  # where nobody looks at times
-        rc.Loader(rewritten, 2, {"x": [0.0]}, timeline="rows", device="cpu")
+        keyed_loader(rewritten, 2, {"x": [0.0]}, timeline="rows", device="cpu")
 
 
 @pytest.mark.parametrize("period_us", [1000, 200, 50])
@@ -386,7 +417,7 @@ def test_the_default_tolerance_gives_way_to_rows_that_are_close(
 
     def value(offset: float, **more: Any) -> float:
         steps = {"force": [0.0, offset]}
-        loader = rc.Loader(tmp_path / "store", 2, steps, **options, **more)
+        loader = keyed_loader(tmp_path / "store", 2, steps, **options, **more)
         return float(loader.dataset[10]["force"][1])
 
     is_near = period_us > 200  # a row answers for what lies within 1e-4 s of it
@@ -397,7 +428,9 @@ def test_the_default_tolerance_gives_way_to_rows_that_are_close(
         for tolerance in ({}, {"tolerance_s": 1e-4}):
             assert value(2 * period, method=method, **window, **tolerance) == expected
     if not is_near:
-        with pytest.raises(ValueError, match=r"^tolerance_s: force: expected less than half of"):
+        with pytest.raises(
+            ValueError, match=r"^tolerance_s\['force'\]: expected less than half of"
+        ):
             value(0.0, tolerance_s=1e-4)
 
 
@@ -426,7 +459,7 @@ def test_means_of_a_stream_by_rows_need_no_window(tmp_path: Path) -> None:
         writer.declare("force", rate=50, method="mean")
         with writer.episode() as episode:
             episode.add("force", np.arange(4) * 20 * MS, np.arange(4, dtype=np.float32))
-    loader = rc.Loader(tmp_path / "store", 4, {"force": [0.02]}, timeline="rows", device="cpu")
+    loader = keyed_loader(tmp_path / "store", 4, {"force": [0.02]}, timeline="rows", device="cpu")
     assert loader.gather(range(4))["force"][:, 0].tolist() == [1, 2, 3, 3]
 
 
@@ -457,11 +490,11 @@ def test_rows_that_arrived_out_of_order(tmp_path: Path) -> None:
                 episode.add("x", times, np.zeros((4, 1), np.float32), received=received)
     with pytest.raises(
         ValueError,
-        match=r"^causal: x: expected rows that were received in the .*"
+        match=r"^causal\['x'\]: expected rows that were received in the .*"
         r"got row 3 of episode 1 .* before the row before it; causal=False ",
     ):
         rc.Loader(tmp_path / "store", 2, {"x": [-0.01, 0.0]}, device="cpu")
-    assert rc.Loader(tmp_path / "store", 2, {"x": [0.0]}, causal=False, device="cpu").next()
+    assert keyed_loader(tmp_path / "store", 2, {"x": [0.0]}, causal=False, device="cpu").next()
     assert rc.Loader(tmp_path / "store", 2, {"x": [0.0, 0.01]}, device="cpu").next()
 
 
@@ -469,7 +502,7 @@ def test_a_stream_named_like_a_mask_or_an_age(tmp_path: Path) -> None:
     with rc.StoreWriter(tmp_path / "store") as writer, writer.episode() as episode:
         for name in ("x", "x_is_pad", "x_age"):
             episode.add(name, [0, MS], np.zeros((2, 3), np.float32))
-    expected = "^delta_timestamps: expected keys that are no stream's mask or age, got 'x_{}' "
+    expected = "^windows: expected keys that are no stream's mask or age, got 'x_{}' "
     with pytest.raises(ValueError, match=expected.format("is_pad") + "beside 'x'$"):
         rc.Loader(tmp_path / "store", 2, device="cpu")
     ages = {"x": [0.0], "x_age": [0.0]}

@@ -117,11 +117,16 @@ def test_every_option_of_others_has_an_answer() -> None:
                         "needed"),
         ("image_transforms", "transforms=[function] changes whole batches on the device"),
         ("pin_memory", "batches are made on device="),
-        ("sampler", "shuffle= and seed= decide the order of samples, split=, episodes= and "
-                    "time_ranges= which"),
+        ("sampler", "shuffle= and seed= decide the order of samples, episodes= which"),
         ("collate_fn", "transforms=[function] changes whole batches"),
         ("repo_id", "the data set is a folder here: hf download --repo-type dataset downloads one"),
         ("batchsize", "did you mean batch_size=?"),
+        ("max_gap_s", "it is an option of a window: windows={'state': rc.Window([0.0], "
+                      "max_gap_s=...)}"),
+        ("split", "it is an option of rc.Episodes: episodes=rc.Episodes(split=...)"),
+        ("rate", "anchor= takes a stream or a rate in Hz"),
+        ("relative", "rc.Window(relative_to='state') subtracts another stream's value"),
+        ("delta_ns", "rc.Window(offsets_ns=[...]) has nanoseconds"),
         ("zzz", "help(rc.Loader) lists all"),
     ],
 )  # fmt: skip
@@ -138,6 +143,15 @@ def test_options_of_others(store: rc.EpisodeStore, name: str, hint: str) -> None
     for constructor in constructors:  # before anything is opened or converted
         with pytest.raises(TypeError, match=message):
             constructor(**{name: 4})
+
+
+def test_images_are_an_option_of_from_lerobot_alone(store: rc.EpisodeStore) -> None:
+    message = (
+        "images: expected an option of rc.Loader, got 'images' (rc.Window(channels_first=True) "
+        "gives floats [C,H,W])"
+    )
+    with pytest.raises(TypeError, match=f"^{re.escape(message)}$"):
+        make(store, images="float")
 
 
 def test_options_that_a_loader_has() -> None:

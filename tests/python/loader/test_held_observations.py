@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from loader_options import keyed_loader
 from loader_stores import MS, START
 
 import robocache as rc
@@ -31,7 +32,7 @@ def batch_of(
 ) -> dict[str, torch.Tensor]:
     """All anchors, in order."""
     deltas = {"x": steps, "clock": None}
-    loader = rc.Loader(
+    loader = keyed_loader(
         store, 8, deltas, anchor="clock", shuffle=False, with_age=True, device=device, **options
     )
     return {key: value.cpu() for key, value in loader.next().items()}
@@ -171,7 +172,7 @@ def test_references_are_causal(tmp_path: Path, device: str, ahead: bool) -> None
     """Whatever the offsets of the stream itself are."""
     received = [START + t * MS for t in (4, 23, 61)]
     options: dict[str, Any] = {
-        "relative": {"clock": "x"}, "dtype": {"clock": torch.float64}, "max_gap_s": {"x": 0.02}
+        "relative_to": {"clock": "x"}, "dtype": {"clock": torch.float64}, "max_gap_s": {"x": 0.02}
     }  # fmt: skip
     steps = [0.0, 0.02] if ahead else None
     batch = batch_of(write(tmp_path, received=received), device, steps, **options)
@@ -186,7 +187,7 @@ def test_references_are_causal(tmp_path: Path, device: str, ahead: bool) -> None
 
 def test_references_of_any_method_and_outside(tmp_path: Path, device: str) -> None:
     """A mean too, and whatever `outside` says."""
-    options: dict[str, Any] = {"relative": {"clock": "x"}, "outside": {"x": "zero"}}
+    options: dict[str, Any] = {"relative_to": {"clock": "x"}, "outside": {"x": "zero"}}
     batch = batch_of(write(tmp_path), device, **options)
     assert column(batch, "clock") == [-1, -4, -4, -4, -4]
     assert not batch["clock_is_pad"].any()

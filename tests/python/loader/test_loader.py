@@ -11,6 +11,7 @@ import loader_reference as plain
 import numpy as np
 import pytest
 import torch
+from loader_options import keyed_loader
 from loader_reference import Window
 from loader_stores import MS, write_store
 from loader_windows import FUTURE, PAST, check, ns, scale_of, to_cpu
@@ -94,7 +95,7 @@ def test_streams_in_the_place_of_metadata(tmp_path: Path, device: str) -> None:
 
 
 def test_without_offsets_every_stream_is_there(store: rc.EpisodeStore, device: str) -> None:
-    loader = rc.Loader(store, 8, anchor="joints", timeline="time", device=device)
+    loader = keyed_loader(store, 8, anchor="joints", timeline="time", device=device)
     batch = loader.next()
     assert set(store.streams) <= set(batch)
     assert batch["pose"].shape == (8, 4) and batch["pose_is_pad"].shape == (8,)
@@ -140,7 +141,7 @@ def test_the_gpu_marks_indices_out_of_range(store: rc.EpisodeStore) -> None:
 
 @pytest.mark.parametrize("mode", ["mean_std", "min_max", "quantiles", "quantile10"])
 def test_normalized(store: rc.EpisodeStore, device: str, mode: Any) -> None:
-    loader = rc.Loader(
+    loader = keyed_loader(
         store,
         8,
         {"joints": FUTURE, "action": [0.0]},
@@ -158,7 +159,7 @@ def test_normalized(store: rc.EpisodeStore, device: str, mode: Any) -> None:
 
 
 def test_normalized_by_rows_to_half(store: rc.EpisodeStore, device: str) -> None:
-    loader = rc.Loader(
+    loader = keyed_loader(
         store, 8, {"action": [0.0, 0.02]}, normalize={"action": "min_max"},
         dtype=torch.bfloat16, device=device,
     )  # fmt: skip
@@ -191,8 +192,8 @@ def test_a_given_deviation_of_0(store: rc.EpisodeStore) -> None:
 
 def test_images_as_floats(store: rc.EpisodeStore, device: str) -> None:
     stored = rc.Loader(store, 8, {"camera": FUTURE[:3]}, anchor="joints", device=device)
-    floats = rc.Loader(
-        store, 8, {"camera": FUTURE[:3]}, anchor="joints", images="float", device=device
+    floats = keyed_loader(
+        store, 8, {"camera": FUTURE[:3]}, anchor="joints", channels_first=True, device=device
     )
     indices = range(0, len(stored.dataset), 3)
     bytes_ = stored.gather(indices)["camera"].cpu()  # [B,K,H,W,C]
@@ -202,8 +203,10 @@ def test_images_as_floats(store: rc.EpisodeStore, device: str) -> None:
 
 def test_normalized_images(store: rc.EpisodeStore, device: str) -> None:
     options: dict[str, Any] = {"delta_timestamps": {"camera": [0.0]}, "device": device}
-    stored = rc.Loader(store, 8, **options)
-    floats = rc.Loader(store, 8, images="float", normalize={"camera": "mean_std"}, **options)
+    stored = keyed_loader(store, 8, **options)
+    floats = keyed_loader(
+        store, 8, channels_first=True, normalize={"camera": "mean_std"}, **options
+    )
     bytes_ = stored.gather(range(40))["camera"].cpu().double()
     scale = [torch.from_numpy(x) for x in rc.normalization(store.statistics["camera"], "mean_std")]
     expected = ((bytes_ - scale[0]) * scale[1]).permute(0, 1, 4, 2, 3).float()
@@ -212,7 +215,7 @@ def test_normalized_images(store: rc.EpisodeStore, device: str) -> None:
 
 
 def test_normalized_images_as_stored(store: rc.EpisodeStore, device: str) -> None:
-    loader = rc.Loader(
+    loader = keyed_loader(
         store, 8, {"camera": [0.0, 0.1]}, normalize={"camera": "min_max"}, dtype=torch.float32,
         device=device,
     )  # fmt: skip
@@ -225,8 +228,10 @@ def test_normalized_images_as_stored(store: rc.EpisodeStore, device: str) -> Non
 def test_side_by_side(store: rc.EpisodeStore, device: str) -> None:
     deltas = {"joints": PAST, "force": PAST, "pose": PAST, "action": [0.0]}
     options: dict[str, Any] = {"timeline": "time", "device": device, "dtype": torch.float32}
-    apart = rc.Loader(store, 8, deltas, **options)
-    together = rc.Loader(store, 8, deltas, concat={"obs": ["pose", "joints", "force"]}, **options)
+    apart = keyed_loader(store, 8, deltas, **options)
+    together = keyed_loader(
+        store, 8, deltas, concat={"obs": ["pose", "joints", "force"]}, **options
+    )
     indices = range(0, len(apart.dataset), 2)
     a, b = to_cpu(apart.gather(indices)), to_cpu(together.gather(indices))
     assert_same_bits(b["obs"], torch.cat([a["pose"], a["joints"], a["force"]], -1))
@@ -268,12 +273,12 @@ def test_samples_to_look_at_are_copies(store: rc.EpisodeStore, device: str) -> N
 
 def test_transforms_are_seeded_by_position(store: rc.EpisodeStore, device: str) -> None:
     options: dict[str, Any] = {"transforms": [add_noise], "device": device}
-    loader = rc.Loader(store, 16, {"joints": PAST}, **options)
+    loader = keyed_loader(store, 16, {"joints": PAST}, **options)
     batches = [batch["noisy"].cpu() for batch in loader]
-    other = rc.Loader(store, 16, {"joints": PAST}, **options)
+    other = keyed_loader(store, 16, {"joints": PAST}, **options)
     for _ in range(2):
         other.next()
-    resumed = rc.Loader(store, 16, {"joints": PAST}, **options)
+    resumed = keyed_loader(store, 16, {"joints": PAST}, **options)
     resumed.load_state_dict(other.state_dict())
     assert_same_bits(resumed.next()["noisy"].cpu(), batches[2])
     assert not torch.equal(batches[0], batches[1])
@@ -328,7 +333,7 @@ def test_latency_is_the_least_that_arrivals_take(tmp_path: Path) -> None:
             with writer.episode() as episode:
                 received = None if late is None else times + late
                 episode.add("x", times, np.arange(5, dtype=np.float32), received=received)
-    loader = rc.Loader(tmp_path / "s", 10, {"x": [0.0]}, latency_s=0.025, device="cpu")
+    loader = keyed_loader(tmp_path / "s", 10, {"x": [0.0]}, latency_s=0.025, device="cpu")
     seen = loader.gather(range(10))["x"][:, 0].reshape(2, 5)
     assert seen.tolist() == [[0, 0, 0, 0, 1], [0, 0, 0, 0, 1]]
 
@@ -336,7 +341,7 @@ def test_latency_is_the_least_that_arrivals_take(tmp_path: Path) -> None:
 def test_a_path_is_a_store(store: rc.EpisodeStore) -> None:
     loader = rc.Loader(Path(store.path), 4, {"joints": [0.0]}, device="cpu")
     assert loader.store.path == store.path
-    assert str(loader).startswith("Loader(")
+    assert repr(loader).startswith("Loader(")
 
 
 def test_memory_is_free_when_nobody_has_the_loader(store: rc.EpisodeStore, device: str) -> None:

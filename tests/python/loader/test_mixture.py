@@ -16,6 +16,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from loader_mixtures import KEYS, arm, check, counts, humanoid, mix, part_of_arm, part_of_humanoid
+from loader_options import keyed_loader
 from loader_reference import Part, Window
 from loader_stores import MS, write_humanoid, write_store
 from support import assert_same_bits, needs_gpu
@@ -111,8 +112,8 @@ def test_one_loader_is_itself(stores: Any, device: str) -> None:
 def test_pictures_as_floats(stores: Any, device: str) -> None:
     """Colors first, beside a loader that has no pictures."""
     loaders = [
-        rc.Loader(stores[0], 4, {"camera": [0.0], "action": None}, anchor="action",
-                  images="float", device=device),
+        keyed_loader(stores[0], 4, {"camera": [0.0], "action": None}, anchor="action",
+                  channels_first=True, device=device),
         rc.Loader(stores[1], 4, {"action": None}, device=device),
     ]  # fmt: skip
     mixture = rc.Loader.mixture(loaders, [1, 1], 10, 4)
@@ -126,8 +127,8 @@ def test_side_by_side(stores: Any, device: str) -> None:
     def made(**options: Any) -> Any:
         deltas = [{"joints": None, "pose": None}, {"qpos": None, "action": None}]
         loaders = [
-            rc.Loader(stores[0], 4, deltas[0], anchor="action", timeline="time", device=device),
-            rc.Loader(stores[1], 4, deltas[1], anchor="action", timeline="time", device=device,
+            keyed_loader(stores[0], 4, deltas[0], anchor="action", timeline="time", device=device),
+            keyed_loader(stores[1], 4, deltas[1], anchor="action", timeline="time", device=device,
                       dtype=torch.float32),
         ]  # fmt: skip
         names = [{}, {"qpos": "joints", "action": "pose"}]
@@ -231,7 +232,7 @@ def test_buffers_and_transforms(stores: Any, device: str) -> None:
 
 def test_what_it_says_of_itself(stores: Any) -> None:
     mixture = mix(stores, "cpu")
-    assert str(mixture) == (
+    assert repr(mixture) == (
         f"Loader.mixture(2 loaders, 100 samples an epoch of {len(mixture.dataset)}, 13 batches of "
         "8 on cpu: joints, action, camera, counter, gripper)"
     )

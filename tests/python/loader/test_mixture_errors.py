@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from loader_options import keyed_loader
 from loader_stores import MS, write_humanoid, write_store
 
 import robocache as rc
@@ -43,7 +44,7 @@ CASES: list[tuple[dict[str, Any], dict[str, Any], dict[str, Any], type[Exception
     ({}, {"budget": {"ram": "1GB"}}, {}, ValueError,
      "loaders[1]: expected no budget (all streams of a mixture live on its device), got one with "
      "it"),
-    ({}, {"_finish": dict}, {}, ValueError,
+    ({}, {"finish": dict}, {}, ValueError,
      "loaders[1]: expected a loader with batches of its own (rc.Loader(loader.store, ...) makes "
      "one of the same data set), got one with those of another library"),
     # ---- weights and samples
@@ -98,11 +99,11 @@ CASES: list[tuple[dict[str, Any], dict[str, Any], dict[str, Any], type[Exception
      "loaders[1]: action: expected float32 like loaders[0], got bfloat16 (dtype= of the loader "
      "changes it)"),
     ({"delta_timestamps": {"camera": None}}, {"delta_timestamps": {"camera": None},
-      "images": "float", "dtype": torch.float32}, {}, ValueError,
+      "channels_first": True, "dtype": torch.float32}, {}, ValueError,
      "loaders[1]: camera: expected uint8 like loaders[0], got float32 (dtype= of the loader "
      "changes it)"),
     ({"delta_timestamps": {"camera": None}, "dtype": torch.float32},
-     {"delta_timestamps": {"camera": None}, "images": "float"}, {}, ValueError,
+     {"delta_timestamps": {"camera": None}, "channels_first": True}, {}, ValueError,
      "loaders[1]: camera: expected rows of shape [4, 6, 3] like loaders[0], got [3, 4, 6] "
      "(rc.convert(resize=) makes pictures of a size; a name of its own in keys= keeps it apart)"),
     ({"delta_timestamps": {"gripper": None}}, {"delta_timestamps": {"counter": None}},
@@ -137,8 +138,8 @@ def test_messages(
     message: str,
 ) -> None:
     loaders = [
-        rc.Loader(stores[0], **({"batch_size": 4, "device": "cpu"} | ARM | one)),
-        rc.Loader(stores[1], **({"batch_size": 4, "device": "cpu"} | HUMANOID | two)),
+        keyed_loader(stores[0], **({"batch_size": 4, "device": "cpu"} | ARM | one)),
+        keyed_loader(stores[1], **({"batch_size": 4, "device": "cpu"} | HUMANOID | two)),
     ]
     arguments = {"loaders": loaders, "weights": [1, 2], "samples": 10, "batch_size": 4} | options
     with pytest.raises(kind, match=f"^{re.escape(message)}$"):

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from loader_options import keyed_loader
 from loader_stores import write_store
 from support import assert_same_batch
 
@@ -23,7 +24,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> rc.EpisodeStore:
 
 
 def make(store: rc.EpisodeStore, device: str, **options: Any) -> rc.Loader:
-    return rc.Loader(store, 16, OFFSETS, timeline="time", seed=3, device=device, **options)
+    return keyed_loader(store, 16, OFFSETS, timeline="time", seed=3, device=device, **options)
 
 
 @pytest.mark.parametrize("reuse", [False, True])

@@ -12,6 +12,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from loader_options import keyed_loader
 from loader_stores import write_store
 from support import assert_same_bits, needs_gpu
 
@@ -26,7 +27,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> rc.EpisodeStore:
 
 
 def make(store: rc.EpisodeStore, batch_size: int = 8, **options: Any) -> rc.Loader:
-    return rc.Loader(store, batch_size, {"action": [0.0, 0.02]}, **options)
+    return keyed_loader(store, batch_size, {"action": [0.0, 0.02]}, **options)
 
 
 def indices(batch: dict[str, torch.Tensor]) -> list[int]:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from loader_options import keyed_arguments
 from loader_stores import write_humanoid, write_store
 
 import robocache as rc
@@ -45,7 +46,8 @@ def make(store: Any, *arguments: Any, **options: Any) -> tuple[rc.Loader, list[s
     """A loader, and the texts of its warnings."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        loader = rc.Loader(store, 4, *arguments, **{"device": "cpu", "shuffle": False} | options)
+        given = {"device": "cpu", "shuffle": False} | options
+        loader = rc.Loader(**keyed_arguments(store, 4, *arguments, **given))
     assert all((w.category, w.filename) == (UserWarning, __file__) for w in caught)
     return loader, [str(w.message) for w in caught]
 
@@ -68,9 +70,9 @@ def test_the_summary_is_of_what_batches_hold(tmp_path: Path, causal: bool) -> No
         latency_s={"joints": 0.003},
         max_gap_s={"joints": 0.03, "camera": 0.05},
         causal=causal,
-        images={"camera": "float"},
+        channels_first={"camera": True},
         normalize={"joints": "mean_std"},
-        relative={"action": rc.Relative("state", channels=[0, 1, 2, None, None])},
+        relative_to={"action": rc.Relative("state", channels=[0, 1, 2, None, None])},
         with_age=True,
     )
     batch = loader.gather(range(len(loader.dataset)))
@@ -290,7 +292,7 @@ def test_why(tmp_path: Path) -> None:
 
 def test_what_is_relative_is_padded_with_its_reference(tmp_path: Path) -> None:
     store = write(tmp_path / "s", {"action": times(100), "state": times(100, 1.5)})
-    _, (text,) = make(store, {"action": [0.0], "state": [0.0]}, relative={"action": "state"})
+    _, (text,) = make(store, {"action": [0.0], "state": [0.0]}, relative_to={"action": "state"})
     first, second = (line.strip() for line in text.splitlines()[1:3])
     assert first == (
         "action: 75% of its steps are padded: 75% have no valid 'state' to subtract (its own "
@@ -322,10 +324,10 @@ def test_two_clocks(tmp_path: Path) -> None:
     wall = times(100) + 1_700_000_000 * S
     store = write(tmp_path / "s", {"imu": {"times": times(100), "received": wall}})
     message = (
-        "delta_timestamps['imu']: expected a window that is valid at one sample at least, got one "
+        "windows['imu']: expected a window that is valid at one sample at least, got one "
         "that is padded at all 200: 100% are asked for before any row has arrived: by the median, "
         "`received` is 1,700,000,000 s after the rows' times, which are of another clock (convert "
-        "again with --stamp received; or causal={'imu': False} takes no notice of arrivals)"
+        "again with --stamp received; or rc.Window(causal=False) ignores arrivals)"
     )
     refuse(message, store, {"imu": [0.0]})
     refuse(message, store, {"imu": [0.0]}, rank=1, world_size=2)
@@ -336,7 +338,7 @@ def test_two_clocks(tmp_path: Path) -> None:
 def test_a_stream_of_another_clock(tmp_path: Path) -> None:
     store = write(tmp_path / "s", {"imu": times(100), "cmd": times(10) + 1_700_000_000 * S})
     refuse(
-        "delta_timestamps['cmd']: expected a window that is valid at one sample at least, got one "
+        "windows['cmd']: expected a window that is valid at one sample at least, got one "
         "that is padded at all 200: 100% lie before its first row (1,699,999,999 s away by the "
         "median), whose times are of another clock (convert again with --stamp received)",
         store, {"imu": [0.0], "cmd": [0.0]},
@@ -381,7 +383,7 @@ def test_silences(tmp_path: Path) -> None:
     assert caught == [
         "Loader: valid values across silences of more than 5 periods in 1 of 3 keys:\n"
         "  gps: 12% of its steps, with silences of up to 0.31 s in rows of 100 Hz "
-        "(max_gap_s={'gps': 0.05} pads them)\n"
+        "(rc.Window(max_gap_s=0.05) pads them)\n"
         "a max_gap_s above the silences keeps the values; loader.summary() shows all keys"
     ]
     _, caught = make(store, offsets, max_gap_s={"imu": 0.05, "gps": 0.05})
@@ -415,7 +417,7 @@ def test_values_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(looked_at, "BatchPlan", counted)
     pictures = np.zeros((60, 48, 64, 3), np.uint8)
     store = write(tmp_path / "s", {"camera": {"times": times(30), "values": pictures}})
-    loader, _ = make(store, {"camera": [-0.1, 0.0]}, images="float", dtype=torch.float16)
+    loader, _ = make(store, {"camera": [-0.1, 0.0]}, channels_first=True, dtype=torch.float16)
     assert made == [1] and loader.summary().streams[0].padded > 0
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import torch
+from loader_options import keyed_loader
 from loader_stores import write_store
 from support import assert_same_batch
 
@@ -82,7 +83,7 @@ def make(store: rc.EpisodeStore, monkeypatch: pytest.MonkeyPatch) -> Make:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("robocache.loader.engine.place", place)
             patch.setattr("robocache.loader.engine._is_gpu", lambda device: True)
-            return rc.Loader(store, **options(**others))
+            return keyed_loader(store, **options(**others))
 
     return make
 
@@ -92,7 +93,7 @@ def make(store: rc.EpisodeStore, monkeypatch: pytest.MonkeyPatch) -> Make:
 def test_the_batches_of_a_loader_without(
     store: rc.EpisodeStore, make: Make, far: tuple[str, ...], reuse: bool
 ) -> None:
-    expected, loader = rc.Loader(store, **options()), make(far, reuse_buffers=reuse)
+    expected, loader = keyed_loader(store, **options()), make(far, reuse_buffers=reuse)
     whole = []
     for _ in range(2):
         for batch, other in zip(loader, expected, strict=True):
@@ -109,7 +110,7 @@ def test_the_batches_of_a_loader_without(
 
 
 def test_going_elsewhere_with_batches_under_way(store: rc.EpisodeStore, make: Make) -> None:
-    expected, loader = rc.Loader(store, **options()), make()
+    expected, loader = keyed_loader(store, **options()), make()
     loader.next()
     state = loader.state_dict()
     assert state == {**expected.state_dict(), "position": 32}
@@ -133,7 +134,7 @@ def test_transforms_come_when_a_batch_is_handed_out(store: rc.EpisodeStore, make
         return {**batch, "noise": torch.rand(3, generator=generator)}
 
     expected, loader = (
-        rc.Loader(store, **options(transforms=[transform])),
+        keyed_loader(store, **options(transforms=[transform])),
         make(transforms=[transform]),
     )
     for _ in range(3):
@@ -144,7 +145,7 @@ def test_transforms_come_when_a_batch_is_handed_out(store: rc.EpisodeStore, make
 def test_what_fails_in_the_worker_reaches_the_user_and_is_tried_anew(
     store: rc.EpisodeStore, make: Make
 ) -> None:
-    expected, loader = rc.Loader(store, **options()), make()
+    expected, loader = keyed_loader(store, **options()), make()
     assert_same_batch(loader.next(), expected.next())
     assert loader._disk is not None
     plan, real = loader._disk._plan, loader._disk._plan.next
@@ -213,7 +214,7 @@ def test_waits_for_the_gpu_are_counted(make: Make, monkeypatch: pytest.MonkeyPat
 def test_a_gpu_that_fails_leaves_all_memory_in_use(
     store: rc.EpisodeStore, make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    expected, loader = rc.Loader(store, **options()), make()
+    expected, loader = keyed_loader(store, **options()), make()
     for _ in range(PREFETCH_DEPTH):
         assert_same_batch(loader.next(), expected.next())
 

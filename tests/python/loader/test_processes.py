@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from loader_options import keyed_loader
 from loader_stores import write_store
 from support import assert_same_bits
 
@@ -27,7 +28,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> rc.EpisodeStore:
 
 def make(store: rc.EpisodeStore, **options: Any) -> rc.Loader:
     deltas = {"joints": [-0.05, 0.0], "action": [0.0, 0.02, 0.04]}
-    return rc.Loader(store, 8, deltas, device="cpu", timeline="time", **options)
+    return keyed_loader(store, 8, deltas, device="cpu", timeline="time", **options)
 
 
 def test_pickled_with_its_state(store: rc.EpisodeStore) -> None:

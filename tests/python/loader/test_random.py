@@ -10,6 +10,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from loader_options import keyed_loader
 from loader_reference import Window
 from loader_stores import MS, write_store
 from support import assert_near, assert_same_bits
@@ -78,7 +79,7 @@ def windows(draw: st.DrawFn) -> tuple[Window, dict[str, Any]]:
         dtype=dtype,
     )
     options: dict[str, Any] = {
-        "delta_ns": {key: steps},
+        "offsets_ns": {key: steps},
         "method": {key: layout},
         "causal": causal,
         "latency_s": latency * 1e-9,
@@ -123,7 +124,7 @@ def relative_windows(draw: st.DrawFn) -> tuple[Window, dict[str, Any]]:
     window = replace(window, relative=(to, [-1 if c is None else c for c in channels]))
     first, second = by_key(options, window.stream), by_key(options_to, to.stream)
     joint = {name: first.get(name, {}) | second.get(name, {}) for name in first | second}
-    joint["relative"] = {window.stream: rc.Relative(to.stream, channels=channels)}
+    joint["relative_to"] = {window.stream: rc.Relative(to.stream, channels=channels)}
     return window, joint
 
 
@@ -144,8 +145,8 @@ def test_windows(store: rc.EpisodeStore, device: str, made: Any, data: st.DataOb
 def check_window(store: rc.EpisodeStore, device: str, made: Any, data: st.DataObject) -> None:
     window, options = made
     anchor = data.draw(st.sampled_from(["joints", "gripper"]), label="anchor")
-    options = options | {"with_age": True, "_is_quiet": True}  # windows that are always padded
-    loader = rc.Loader(store, 8, anchor=anchor, device=device, **options)
+    options = options | {"with_age": True, "is_quiet": True}  # windows that are always padded
+    loader = keyed_loader(store, 8, anchor=anchor, device=device, **options)
     anchors = plain.row_anchors(store, anchor)
     chosen = st.lists(st.integers(0, len(anchors) - 1), min_size=1, max_size=12)
     indices = data.draw(chosen, label="indices")

@@ -12,6 +12,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from loader_options import keyed_loader
 from loader_stores import write_store
 from support import assert_same_bits, needs_gpu
 
@@ -29,7 +30,7 @@ def make(store: rc.EpisodeStore, rank: int, ranks: int, **options: Any) -> rc.Lo
     options = {"device": "cpu", "batch_size": 4, "seed": 5} | options
     deltas = {"action": [0.0, 0.02], "joints": [-0.05, 0.0]}
     ranked = {"rank": rank, "world_size": ranks, "replicate": False}
-    return rc.Loader(store, delta_timestamps=deltas, timeline="time", **options, **ranked)
+    return keyed_loader(store, delta_timestamps=deltas, timeline="time", **options, **ranked)
 
 
 def places(batch: dict[str, torch.Tensor]) -> list[tuple[int, int]]:
@@ -76,7 +77,7 @@ def test_shares_are_disjoint_and_cover_the_store(
 
 
 def test_shares_are_of_the_chosen_episodes(store: rc.EpisodeStore) -> None:
-    chosen = {"episodes": [1, 3, 4], "rate": 30.0, "drop_n_first_frames": 2}
+    chosen = {"episodes": [1, 3, 4], "anchor": 30.0, "drop_n_first_frames": 2}
     whole = all_of(make(store, 0, 1, **chosen))
     found = [all_of(make(store, rank, 2, **chosen)) for rank in range(2)]
     assert set().union(*found) == whole and not found[0] & found[1]
@@ -128,7 +129,7 @@ def test_ranks_draw_their_own_noise(store: rc.EpisodeStore) -> None:
 
 def test_one_rank_has_the_usual_order(store: rc.EpisodeStore) -> None:
     split, whole = make(store, 0, 1), make(store, 0, 1)
-    whole = rc.Loader(store, 4, {"action": [0.0]}, timeline="time", seed=5, device="cpu")
+    whole = keyed_loader(store, 4, {"action": [0.0]}, timeline="time", seed=5, device="cpu")
     assert [b["index"].tolist() for b in split] == [b["index"].tolist() for b in whole]
 
 
@@ -242,7 +243,7 @@ def test_errors(store: rc.EpisodeStore, tmp_path: Path) -> None:
     ):
         make(store, 0, 9)
     with pytest.raises(TypeError, match=r"^replicate: expected a bool, got int$"):
-        rc.Loader(store, 4, {"action": [0.0]}, device="cpu", replicate=0)  # type: ignore[arg-type]
+        keyed_loader(store, 4, {"action": [0.0]}, device="cpu", replicate=0)  # type: ignore[arg-type]
     fewest = min(len(make(store, rank, 3).dataset) for rank in range(3))
     with pytest.raises(
         ValueError,

@@ -11,6 +11,7 @@ import loader_reference as plain
 import numpy as np
 import pytest
 import torch
+from loader_options import keyed_loader
 from loader_reference import Part, Window
 from loader_stores import MS, START, write_humanoid, write_store
 from support import assert_same_bits, needs_gpu
@@ -33,8 +34,8 @@ def to_state(**options: Any) -> rc.Relative:
 
 
 def make(store: rc.EpisodeStore, device: str, **options: Any) -> rc.Loader:
-    given: dict[str, Any] = {"relative": {"action": to_state()}, "with_age": True} | options
-    return rc.Loader(store, 16, DELTAS, anchor="action", device=device, **given)
+    given: dict[str, Any] = {"relative_to": {"action": to_state()}, "with_age": True} | options
+    return keyed_loader(store, 16, DELTAS, anchor="action", device=device, **given)
 
 
 def check(batch: dict[str, Any], key: str, expected: plain.Made) -> None:
@@ -80,11 +81,11 @@ def test_angles_go_the_short_way(tmp_path: Path, device: str, timeline: str) -> 
             times = [START, START + 20 * MS]
             episode.add("action", times, np.array([[3, 3], [-3, -3]], np.float32))
             episode.add("state", times, np.array([[-3, -3], [3, 3]], np.float32))
-    loader = rc.Loader(
+    loader = keyed_loader(
         tmp_path / "store",
         2,
         {"action": None, "state": None},
-        relative={"action": "state"},
+        relative_to={"action": "state"},
         device=device,
         shuffle=False,
     )
@@ -103,16 +104,20 @@ def test_held_references(tmp_path: Path, device: str) -> None:
             "state", known, np.array([[1], [2], [3]], np.float32), valid=[True, False, True]
         )
     steps = {"action": [0.0, 0.02], "state": None}
-    options: dict[str, Any] = {"relative": {"action": "state"}, "device": device, "shuffle": False}
-    batch = rc.Loader(tmp_path / "store", 6, steps, **options).next()
+    options: dict[str, Any] = {
+        "relative_to": {"action": "state"},
+        "device": device,
+        "shuffle": False,
+    }
+    batch = keyed_loader(tmp_path / "store", 6, steps, **options).next()
     assert batch["action"][:, 0, 0].tolist() == [5, 4, 3, 2, 2, 2]
     expected = [True, False, True, False, False, False]
     assert batch["state_is_pad"].tolist() == expected
     assert batch["action_is_pad"][:, 0].tolist() == expected
     assert batch["action_is_pad"][:, 1].tolist() == [*expected[:5], True]  # past the end
-    batch = rc.Loader(tmp_path / "store", 6, steps, **options, max_gap_s={"state": 0.003}).next()
+    batch = keyed_loader(tmp_path / "store", 6, steps, **options, max_gap_s={"state": 0.003}).next()
     assert batch["action_is_pad"][:, 0].tolist() == [True, False, True, False, True, True]
-    batch = rc.Loader(tmp_path / "store", 6, steps, **options, outside={"state": "zero"}).next()
+    batch = keyed_loader(tmp_path / "store", 6, steps, **options, outside={"state": "zero"}).next()
     assert batch["action"][:, 0, 0].tolist() == [5, 4, 3, 2, 2, 2]
     assert batch["action_is_pad"][:, 0].tolist() == expected
 
@@ -127,11 +132,11 @@ def test_missing_references_are_padding(tmp_path: Path, device: str) -> None:
                 if e == 0:
                     states = np.array([[1], [2], [4]], np.float32)
                     episode.add("state", times[1:], states, valid=[True, False, True])
-    loader = rc.Loader(
+    loader = keyed_loader(
         tmp_path / "store",
         8,
         {"action": None, "state": None},
-        relative={"action": "state"},
+        relative_to={"action": "state"},
         device=device,
         shuffle=False,
     )
@@ -145,14 +150,16 @@ def test_missing_references_are_padding(tmp_path: Path, device: str) -> None:
 def test_masks_and_widths(store: rc.EpisodeStore) -> None:
     """Without channels, elements go by their number; a mask leaves some out."""
     given = rc.Relative("state", mask=[True, False, True, False, False])
-    loader = make(store, "cpu", relative={"action": given})
+    loader = make(store, "cpu", relative_to={"action": given})
     same = make(
-        store, "cpu", relative={"action": rc.Relative("state", channels=[0, None, 2, None, None])}
+        store,
+        "cpu",
+        relative_to={"action": rc.Relative("state", channels=[0, None, 2, None, None])},
     )
     assert_same_bits(loader.next()["action"], same.next()["action"], "action")
-    both = make(store, "cpu", relative={"action": to_state(mask=np.array([True] * 4 + [False]))})
+    both = make(store, "cpu", relative_to={"action": to_state(mask=np.array([True] * 4 + [False]))})
     channels = rc.Relative("state", channels=[*CHANNELS[:4], None])
-    other = make(store, "cpu", relative={"action": channels})
+    other = make(store, "cpu", relative_to={"action": channels})
     assert_same_bits(both.next()["action"], other.next()["action"], "action")
     assert loader.relative == {"action": given}
     named = rc.Loader(store, 4, {"state": None, "pose": [0.0]}, device="cpu")
@@ -200,17 +207,17 @@ def test_mixtures_take_it_over(store: rc.EpisodeStore, tmp_path: Path, device: s
     mask = [True] * 5 + [False] * 4
     parts = [
         make(store, device),
-        rc.Loader(
+        keyed_loader(
             walker,
             4,
             {"qpos": [-0.05, 0.0], "action": [0.0, 0.04, 0.08]},
             anchor="action",
             dtype={"qpos": torch.float32},
-            relative={"action": rc.Relative("qpos", mask=mask)},
+            relative_to={"action": rc.Relative("qpos", mask=mask)},
             with_age=True,
             device=device,
         ),
-        make(store, device, relative=None),
+        make(store, device, relative_to=None),
     ]
     keys = [{}, {"qpos": "state"}, {}]
     mixture = rc.Loader.mixture(parts, [1, 1, 1], 50, 8, keys=keys)
@@ -254,11 +261,11 @@ def test_mixtures_count_relative_windows_twice(store: rc.EpisodeStore) -> None:
 def test_what_is_placed_together(store: rc.EpisodeStore) -> None:
     """A stream, what it is relative to, and what stands beside either."""
     keys = ["gripper", "pose", "joints", "force", "state", "action"]
-    loader = rc.Loader(
+    loader = keyed_loader(
         store,
         4,
         dict.fromkeys(keys),
-        relative={
+        relative_to={
             "joints": rc.Relative("force", mask=[True] * 3 + [False] * 4),
             "action": to_state(),
         },
@@ -308,54 +315,52 @@ def test_tiers_of_a_gpu(store: rc.EpisodeStore, gpu: int, pinned: str) -> None:
 
 MANY = "mask= leaves some out, channels= says which belong together"
 CASES: list[tuple[Any, type[Exception], str]] = [
-    (["action"], TypeError,
-     "relative: expected what each stream is relative to, as in {'action': 'state'}, got list"),
-    ({"camera": "state"}, ValueError,
-     "relative: expected streams of the batch (state, action, pose, counter, depth, image, wide), "
-     "got 'camera'"),
     ({"action": 3}, TypeError,
-     "relative['action']: expected a stream's name, or a rc.Relative of one, got int"),
+     "relative_to['action']: expected a stream's name or a rc.Relative, got int"),
     ({"action": "force"}, ValueError,
-     "relative['action']: expected one of the batch (state, action, pose, counter, depth, image, "
-     "wide) to be relative to, got 'force'"),
-    ({"action": "action"}, ValueError, "relative['action']: expected another stream, got 'action'"),
+     "relative_to['action']: expected one of the batch (state, action, pose, counter, depth, "
+     "image, wide) to be relative to, got 'force'"),
+    ({"action": "action"}, ValueError,
+     "relative_to['action']: expected another stream, got 'action'"),
     ({"action": to_state(), "state": "pose"}, ValueError,
-     "relative['action']: expected a stream that is not relative itself, got 'state'"),
+     "relative_to['action']: expected a stream that is not relative itself, got 'state'"),
     ({"action": "state"}, ValueError,
-     f"relative['action']: expected 5 elements in rows of 'state', as in its own ({MANY}), got 3"),
+     f"relative_to['action']: expected 5 elements in rows of 'state', as in its own ({MANY}), got "
+     "3"),
     ({"counter": "state"}, ValueError,
-     "relative['counter']: expected streams of floats or uint8, got int64 of 'counter'"),
+     "relative_to['counter']: expected streams of floats or uint8, got int64 of 'counter'"),
     ({"state": rc.Relative("counter", mask=[True] * 2 + [False])}, ValueError,
-     "relative['state']: expected streams of floats or uint8, got int64 of 'counter'"),
+     "relative_to['state']: expected streams of floats or uint8, got int64 of 'counter'"),
     ({"image": "state"}, ValueError,
-     "relative['image']: expected streams without images='float', got 'image'"),
+     "relative_to['image']: expected streams without channels_first, got 'image'"),
     ({"depth": "state"}, TypeError,
-     "dtype: depth: expected floats of a relative stream, got uint8"),
+     "dtype['depth']: expected floats of a relative stream, got uint8"),
     ({"state": rc.Relative("wide", channels=[0, 1, 2])}, ValueError,
-     "relative['state']: expected rows of at most 4096 elements to be relative to, got 4097 of "
+     "relative_to['state']: expected rows of at most 4096 elements to be relative to, got 4097 of "
      "'wide'"),
     ({"pose": "action"}, ValueError,
-     f"relative['pose']: expected 4 elements in rows of 'action', as in its own ({MANY}), got 5"),
+     f"relative_to['pose']: expected 4 elements in rows of 'action', as in its own ({MANY}), got "
+     "5"),
     ({"pose": rc.Relative("action", mask=[False, True, True, True])}, ValueError,
-     "relative['pose']: expected none of slerp_xyzw (mask= leaves it out), got element 1"),
+     "relative_to['pose']: expected none of slerp_xyzw (mask= leaves it out), got element 1"),
     ({"state": rc.Relative("pose", channels=[None, 1, 2])}, ValueError,
-     "relative['state']: expected no element of slerp_xyzw to be relative to, got 1 of 'pose'"),
+     "relative_to['state']: expected no element of slerp_xyzw to be relative to, got 1 of 'pose'"),
     ({"action": rc.Relative("state", mask=[True] * 4)}, ValueError,
-     "relative['action'].mask: expected 5, one for each element, got 4"),
+     "relative_to['action'].mask: expected 5, one for each element, got 4"),
     ({"action": rc.Relative("state", mask=[True] * 5)}, ValueError,
-     "relative['action']: expected a mask of the 3 elements of 'state', got True for 3"),
+     "relative_to['action']: expected a mask of the 3 elements of 'state', got True for 3"),
     ({"action": rc.Relative("state", mask="yes")}, TypeError,  # type: ignore[arg-type]
-     "relative['action'].mask: expected a list, got str"),
+     "relative_to['action'].mask: expected a list, got str"),
     ({"action": rc.Relative("state", mask=[1, 0, 0, 0, 0])}, TypeError,  # type: ignore[list-item]
-     "relative['action'].mask[0]: expected a bool, got int"),
+     "relative_to['action'].mask[0]: expected a bool, got int"),
     ({"action": rc.Relative("state", channels=[0, 1])}, ValueError,
-     "relative['action'].channels: expected 5, one for each element, got 2"),
+     "relative_to['action'].channels: expected 5, one for each element, got 2"),
     ({"action": rc.Relative("state", channels=[0, 1, 2, 3, None])}, ValueError,
-     "relative['action'].channels[3]: expected 0 to 2 (of 'state'), got 3"),
+     "relative_to['action'].channels[3]: expected 0 to 2 (of 'state'), got 3"),
     ({"action": rc.Relative("state", channels=[0, -1, 2, 0, None])}, ValueError,
-     "relative['action'].channels[1]: expected 0 to 2 (of 'state'), got -1"),
+     "relative_to['action'].channels[1]: expected 0 to 2 (of 'state'), got -1"),
     ({"action": rc.Relative("state", channels=[0.5] * 5)}, TypeError,  # type: ignore[list-item]
-     "relative['action'].channels[0]: expected an int or None, got float"),
+     "relative_to['action'].channels[0]: expected an int or None, got float"),
 ]  # fmt: skip
 
 
@@ -383,20 +388,22 @@ def test_messages(
     many: rc.EpisodeStore, relative: Any, kind: type[Exception], message: str
 ) -> None:
     with pytest.raises(kind, match=f"^{re.escape(message)}$"):
-        rc.Loader(many, 2, relative=relative, images="float", device="cpu")
+        keyed_loader(many, 2, relative_to=relative, channels_first=True, device="cpu")
 
 
 def test_sums_have_no_value_at_the_anchor(many: rc.EpisodeStore) -> None:
-    message = "relative['action']: expected no element of sum to be relative to, got 2 of 'state'"
-    options: dict[str, Any] = {"device": "cpu", "relative": {"action": to_state()}}
+    message = (
+        "relative_to['action']: expected no element of sum to be relative to, got 2 of 'state'"
+    )
+    options: dict[str, Any] = {"device": "cpu", "relative_to": {"action": to_state()}}
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
-        rc.Loader(many, 2, method={"state": "sum"}, **options)
+        keyed_loader(many, 2, method={"state": "sum"}, **options)
 
 
 def test_the_stores_statistics_are_of_others(store: rc.EpisodeStore) -> None:
     message = (
         "statistics['action']: expected those of the relative values, which the store does not "
-        "know (rc.compute_stats of the same loader without normalize gives them), got none"
+        "have (rc.compute_stats of the same loader without normalize computes them), got None"
     )
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         make(store, "cpu", normalize={"action": "mean_std"})
@@ -408,8 +415,8 @@ def test_too_many(tmp_path: Path) -> None:
         for i in range(64):
             episode.add(f"s{i}", [START], np.zeros((1, 1), np.float32))
     message = (
-        "relative: expected at most 64 streams in a batch, relative ones counted twice, got 64 and "
+        "windows: expected at most 64 streams in a batch, relative ones counted twice, got 64 and "
         "1 relative ones"
     )
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
-        rc.Loader(tmp_path / "store", 1, relative={"s0": "s1"}, device="cpu")
+        keyed_loader(tmp_path / "store", 1, relative_to={"s0": "s1"}, device="cpu")

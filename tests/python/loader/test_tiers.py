@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from loader_options import keyed_loader
 from loader_stores import MS, write_store
 from loader_tiers import OPTIONS, least
 from support import assert_same_batch
@@ -84,7 +85,7 @@ SIZE = "an int of bytes, or a text such as '20GB' or '20GiB'"
 )  # fmt: skip
 def test_messages(store: rc.EpisodeStore, budget: Any, kind: type[Exception], message: str) -> None:
     with pytest.raises(kind, match=f"^{re.escape(message)}$"):
-        rc.Loader(store, device="cpu", budget=budget, **OPTIONS)
+        keyed_loader(store, device="cpu", budget=budget, **OPTIONS)
 
 
 def test_a_budget_that_is_too_small_says_what_is_needed(store: rc.EpisodeStore) -> None:
@@ -94,7 +95,7 @@ def test_a_budget_that_is_too_small_says_what_is_needed(store: rc.EpisodeStore) 
         r"and 2 batches of 24 samples, got 0 \(a smaller batch_size, shorter windows or fewer "
         r"episodes need less\)$",
     ):
-        rc.Loader(store, device="cpu", budget={"ram": 0}, **OPTIONS)
+        keyed_loader(store, device="cpu", budget={"ram": 0}, **OPTIONS)
     small = least(store, "ram", device="cpu", budget={"ram": 0})
     assert least(store, "ram", device="cpu", budget={"ram": small - 1}) == small
     assert least(store, "ram", device="cpu", budget={"ram": 0}, batch_size=4000) > small
@@ -173,14 +174,14 @@ def test_places_on_a_cpu() -> None:
 
 
 def test_the_same_batches_from_memory_and_from_files(store: rc.EpisodeStore) -> None:
-    expected = rc.Loader(store, device="cpu", **OPTIONS)
+    expected = keyed_loader(store, device="cpu", **OPTIONS)
     small = least(store, "ram", device="cpu", budget={"ram": 0})
     disk = []
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.filterwarnings("ignore", "Loader: ")  # of padding
         for budget in (small, small + 10_000, small + 40_000, "1GB"):
-            loader = rc.Loader(store, device="cpu", budget={"ram": budget}, **OPTIONS)
+            loader = keyed_loader(store, device="cpu", budget={"ram": budget}, **OPTIONS)
             expected.set_epoch(1)
             expected.set_epoch(0)
             for batch, other in zip(loader, expected, strict=True):
@@ -196,9 +197,9 @@ def test_the_same_batches_from_memory_and_from_files(store: rc.EpisodeStore) -> 
 
 def test_files_may_go_while_a_loader_reads_them(store: rc.EpisodeStore, tmp_path: Path) -> None:
     copy = Path(shutil.copytree(store.path, tmp_path / "copy"))
-    expected = rc.Loader(store, device="cpu", **OPTIONS)
+    expected = keyed_loader(store, device="cpu", **OPTIONS)
     small = least(store, "ram", device="cpu", budget={"ram": 0})
-    loader = rc.Loader(copy, device="cpu", budget={"ram": small}, **OPTIONS)
+    loader = keyed_loader(copy, device="cpu", budget={"ram": small}, **OPTIONS)
     again = pickle.loads(pickle.dumps(loader))
     shutil.rmtree(copy)
     loader.store = None  # type: ignore[assignment]
@@ -216,11 +217,11 @@ def test_by_rows_and_without_any(store: rc.EpisodeStore) -> None:
         "timeline": {"half": "time"},
     }  # fmt: skip
     with pytest.raises(ValueError, match=r"^budget\['ram'\]: expected at least ") as caught:
-        rc.Loader(store, **options, budget={"ram": 0})
+        keyed_loader(store, **options, budget={"ram": 0})
     small = int(str(caught.value).split()[4])
-    loader = rc.Loader(store, **options, budget={"ram": small})
+    loader = keyed_loader(store, **options, budget={"ram": small})
     assert loader.stats().resident_bytes["disk"] > 0
-    for batch, other in zip(loader, rc.Loader(store, **options), strict=True):
+    for batch, other in zip(loader, keyed_loader(store, **options), strict=True):
         assert_same_batch(batch, other)
 
 
@@ -230,12 +231,12 @@ def test_what_a_loop_holds_is_within_its_budget(
     store: rc.EpisodeStore, more: int, reuse: bool
 ) -> None:
     options: dict[str, Any] = OPTIONS | {"device": "cpu", "reuse_buffers": reuse}
-    rc.Loader(store, **options).next()  # which fills the store's own tables
+    keyed_loader(store, **options).next()  # which fills the store's own tables
     small = least(store, "ram", **options, budget={"ram": 0})
     gc.collect()
     tracemalloc.start()
     before = tensor_bytes()
-    loader = rc.Loader(store, **options, budget={"ram": small + more})
+    loader = keyed_loader(store, **options, budget={"ram": small + more})
     make_next, held = loader.next, []
 
     def measure() -> Any:

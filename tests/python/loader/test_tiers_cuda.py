@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from loader_options import keyed_loader
 from loader_stores import MS, write_store
 from loader_tiers import OPTIONS, least
 from support import assert_same_batch, needs_gpu
@@ -62,8 +63,8 @@ def tiers_of(loader: rc.Loader) -> set[str]:
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_same_batches_in_every_tier(large: rc.EpisodeStore, kind: str, reuse: bool) -> None:
     options = ON_GPU | {"reuse_buffers": reuse}
-    gpu = rc.Loader(large, **ON_GPU)
-    loader = rc.Loader(large, **options, budget=budgets(large, reuse)[kind])
+    gpu = keyed_loader(large, **ON_GPU)
+    loader = keyed_loader(large, **options, budget=budgets(large, reuse)[kind])
     for _ in range(2):
         for batch, expected in zip(loader, gpu, strict=True):
             assert_same_batch(batch, expected)
@@ -91,8 +92,8 @@ def test_the_same_batches_in_every_tier(large: rc.EpisodeStore, kind: str, reuse
 def test_nothing_is_read_before_it_is_there(large: rc.EpisodeStore, kind: str) -> None:
     """Users whose GPU lags behind the host by seconds, on several streams, who keep nothing."""
     cuda: Any = torch.cuda
-    loader = rc.Loader(large, **ON_GPU, budget=budgets(large)[kind])
-    gpu = rc.Loader(large, **ON_GPU)
+    loader = keyed_loader(large, **ON_GPU, budget=budgets(large)[kind])
+    gpu = keyed_loader(large, **ON_GPU)
     expected = [gpu.next() for _ in range(60)]
     wrong = torch.zeros(60, dtype=torch.int64, device="cuda")
     streams = [cuda.current_stream(), cuda.Stream(), cuda.Stream()]
@@ -114,12 +115,12 @@ def test_nothing_is_read_before_it_is_there(large: rc.EpisodeStore, kind: str) -
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_loader_that_goes_while_batches_are_made(large: rc.EpisodeStore, kind: str) -> None:
     cuda: Any = torch.cuda
-    gpu = rc.Loader(large, **ON_GPU)
+    gpu = keyed_loader(large, **ON_GPU)
     expected = gpu.next()
     cuda.synchronize()
     budget = budgets(large)[kind]
     for _ in range(3):
-        loader = rc.Loader(large, **ON_GPU, budget=budget)
+        loader = keyed_loader(large, **ON_GPU, budget=budget)
         cuda._sleep(10_000_000)
         batch = loader.next()
         del loader
@@ -150,7 +151,7 @@ def test_budgets_of_a_gpu_hold(
     cuda.empty_cache()
     before = cuda.memory_allocated()
     cuda.reset_peak_memory_stats()
-    loader = rc.Loader(large, **options, budget=budget)
+    loader = keyed_loader(large, **options, budget=budget)
     for _ in range(2):
         for _batch in loader:  # the loop holds one while the next is made
             cuda._sleep(100_000)  # the host runs ahead
@@ -171,8 +172,8 @@ def test_budgets_of_a_gpu_hold(
 def test_a_graph_of_a_loader_with_rows_elsewhere_is_refused(large: rc.EpisodeStore) -> None:
     cuda: Any = torch.cuda
     options = ON_GPU | {"reuse_buffers": True, "drop_last": True}
-    gpu = rc.Loader(large, **ON_GPU | {"drop_last": True})
-    loader = rc.Loader(large, **options, budget=budgets(large, True)["all three"])
+    gpu = keyed_loader(large, **ON_GPU | {"drop_last": True})
+    loader = keyed_loader(large, **options, budget=budgets(large, True)["all three"])
     assert_same_batch(loader.next(), gpu.next())
     with (
         pytest.raises(RuntimeError, match=r"^budget: expected all rows on the GPU of a loader in"),
@@ -204,7 +205,7 @@ def test_a_graph_of_a_loader_with_rows_elsewhere_is_refused(large: rc.EpisodeSto
 )  # fmt: skip
 def test_messages_on_a_gpu(large: rc.EpisodeStore, budget: Any, message: str) -> None:
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
-        rc.Loader(large, **ON_GPU, budget=budget)
+        keyed_loader(large, **ON_GPU, budget=budget)
 
 
 @needs_gpu

@@ -8,6 +8,7 @@ import loader_reference as plain
 import numpy as np
 import pytest
 import torch
+from loader_options import keyed_loader
 from loader_reference import Window
 from loader_stores import MS, write_store
 from loader_windows import FUTURE, PAST, check, ns, to_cpu
@@ -86,7 +87,7 @@ TIME_CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
 @pytest.mark.parametrize("case", TIME_CASES)
 def test_windows_by_time(store: rc.EpisodeStore, device: str, case: str) -> None:
     key, options, meant = TIME_CASES[case]
-    loader = rc.Loader(store, 8, anchor="joints", device=device, with_age=True, **options)
+    loader = keyed_loader(store, 8, anchor="joints", device=device, with_age=True, **options)
     window = Window(key, ns(options["delta_timestamps"][key]), **meant)
     check(store, loader, {key: window}, plain.row_anchors(store, "joints"))
 
@@ -99,7 +100,7 @@ def test_quaternions(store: rc.EpisodeStore, device: str) -> None:
 
 def test_many_streams_at_once(store: rc.EpisodeStore, device: str) -> None:
     deltas = {"joints": PAST, "force": [0.0, 0.01], "camera": [-0.1, 0.0], "action": [0.0, 0.02]}
-    loader = rc.Loader(
+    loader = keyed_loader(
         store,
         8,
         deltas,
@@ -135,7 +136,7 @@ def test_windows_by_rows(store: rc.EpisodeStore, device: str) -> None:
 
 
 def test_rows_that_are_not_real_are_padded(store: rc.EpisodeStore, device: str) -> None:
-    loader = rc.Loader(store, 8, {"joints": None}, timeline="rows", device=device)
+    loader = keyed_loader(store, 8, {"joints": None}, timeline="rows", device=device)
     batch = to_cpu(loader.gather(range(len(loader.dataset))))
     valid = np.concatenate([episode["joints"].valid for episode in store])
     assert_same_bits(batch["joints_is_pad"], torch.from_numpy(~valid))

@@ -90,8 +90,8 @@ def test_images(store: rc.EpisodeStore, device: str) -> None:
     normalizer = rc.Normalizer.from_store(store, {"camera": "mean_std"}, preset="lerobot")
     assert normalizer.normalization["camera"].subtract.shape == (3, 1, 1)
     options: Any = {"delta_timestamps": {"camera": [0.0, 0.1]}, "anchor": "joints"}
-    plain = make(store, device, images="float", **options).gather(range(40))["camera"]
-    fused = make(store, device, images="float", normalize=normalizer, **options)
+    plain = make(store, device, channels_first=True, **options).gather(range(40))["camera"]
+    fused = make(store, device, channels_first=True, normalize=normalizer, **options)
     got = normalizer.normalize("camera", plain)
     assert got.shape == (40, 2, 3, 4, 6)
     assert_near(got.cpu(), fused.gather(range(40))["camera"].cpu(), 1e-5)

@@ -95,7 +95,11 @@ def test_statistics_of_lerobot_for_a_store_of_it(store: rc.EpisodeStore) -> None
     """By LeRobot's own words a loader of a store gets LeRobot's picture: from 0 to 1."""
     statistics: Any = {"camera": LEROBOT["observation.images.top"]}
     normalizer = rc.Normalizer.from_statistics(statistics, {"camera": "mean_std"}, preset="lerobot")
-    options: Any = {"delta_timestamps": {"camera": [0.0]}, "anchor": "joints", "images": "float"}
+    options: Any = {
+        "delta_timestamps": {"camera": [0.0]},
+        "anchor": "joints",
+        "channels_first": True,
+    }
     plain = make(store, **options).gather(range(40))["camera"]
     fused = make(store, normalize=normalizer, **options).gather(range(40))["camera"]
     assert_near(normalizer.normalize("camera", plain), fused, 1e-5)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from loader_options import keyed_loader
 from rotations import matrices, poses
 from support import assert_near, assert_same_bits
 
@@ -46,7 +47,7 @@ def store(tmp_path: Path) -> rc.EpisodeStore:
 def make_loader(store: rc.EpisodeStore, *transforms: Transform, **options: Any) -> rc.Loader:
     windows = {"pose": [-0.02, 0.0], "action": [0.0, 0.02, 0.04]}
     options = {"shuffle": False, "device": "cpu"} | options
-    return rc.Loader(store, 8, windows, transforms=transforms, **options)
+    return keyed_loader(store, 8, windows, transforms=transforms, **options)
 
 
 RELATIVE = RelativePose("action", "pose", "quaternion_xyzw")

@@ -23,7 +23,7 @@ def check_times(rows: FileRows) -> None:
     early = _first_early(rows, lambda piece: piece.times)
     if early is not None:
         raise ValueError(
-            f"times: {rows.info.name}: expected times that ascend in each episode, got "
+            f"times[{rows.info.name!r}]: expected times that ascend in each episode, got "
             f"{_place(rows, early)} with an earlier time than the row before it"
         )
 
@@ -39,7 +39,7 @@ def check_arrivals(rows: FileRows) -> None:
     early = _first_early(rows, lambda p: p.times if p.received is None else p.received)
     if early is not None:
         raise ValueError(
-            f"causal: {rows.info.name}: expected rows that were received in the order of their "
+            f"causal[{rows.info.name!r}]: expected rows that were received in the order of their "
             f"times, got {_place(rows, early)} before the row before it; causal=False looks at "
             f"times alone, and a store without `received` can have a latency_s"
         )
@@ -81,7 +81,7 @@ def with_tolerance(window: WindowSpec, rows: FileRows, is_default: bool) -> Wind
     if is_default:
         return replace(window, tolerance_ns=0)
     raise ValueError(
-        f"tolerance_s: {rows.info.name}: expected less than half of the {interval * 1e-9:g} s "
+        f"tolerance_s[{rows.info.name!r}]: expected less than half of the {interval * 1e-9:g} s "
         f"between its rows, got {window.tolerance_ns * 1e-9:g} (a row so near to a target is the "
         "answer alone; max_gap_s is what limits gaps)"
     )
@@ -98,7 +98,7 @@ def check_rows(rows: FileRows, anchor: FileRows, episodes: NDArray[np.int64]) ->
     if differs.any():
         e = int(np.flatnonzero(differs)[0])
         raise ValueError(
-            f"timeline: {rows.info.name}: expected as many rows in every episode as the anchor "
+            f"timeline[{rows.info.name!r}]: expected as many rows in every episode as the anchor "
             f"{anchor.info.name} has, got {ours[e]} in place of {theirs[e]} in episode "
             f"{episodes[e]}; timeline='time' finds rows by their times"
         )

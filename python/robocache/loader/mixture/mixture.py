@@ -31,10 +31,10 @@ from robocache.loader.outputs import (
 from robocache.loader.plan import BatchPlan
 from robocache.loader.plan import Mixture as Mixing
 from robocache.loader.recipe import Recipe, snapshot_arguments
-from robocache.loader.relative import Relative
 from robocache.loader.sampling.sampler import check_integer, find_ranks, fingerprint, make_order
 from robocache.loader.stats import Counters
 from robocache.loader.summary import mixture_summary
+from robocache.loader.window import Relative
 from robocache.normalization.formulas import Normalization
 from robocache.store.episode_store import EpisodeStore
 from robocache.transform.transforms import check_order

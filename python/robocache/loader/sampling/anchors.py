@@ -1,146 +1,56 @@
-"""Which samples there are: the episodes that are chosen, and the anchors in them.
+"""The anchors of the chosen episodes, one for each sample.
 
-An anchor is where a sample stands: a row of a stream, or a tick of a fixed rate.
+An anchor is the reference of a sample: a row of a stream, or a tick of a fixed rate.
 """
 
 from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal, TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from robocache.align import options
+from robocache.loader.sampling.episodes import Ranges
 from robocache.loader.sampling.sampler import check_integer
 from robocache.store.episode_store import EpisodeStore
-from robocache.store.rows import Episode
 
 ANCHOR = np.dtype([("episode", "<i4"), ("frame", "<i4"), ("time_ns", "<i8")])
 """An anchor's 16 bytes: a row of the chosen episodes, the anchor's number in it, its time."""
 
-Split: TypeAlias = tuple[Literal["train", "validation"], float]
-Ranges: TypeAlias = Sequence[tuple[float, float]]
 Array: TypeAlias = NDArray[Any]
 
 
-# ---- episodes ------------------------------------------------------------------------------------
+def parse_anchor(
+    store: EpisodeStore, anchor: object, streams: Iterable[str]
+) -> tuple[str | None, float | None]:
+    """The stream whose rows are anchors, or their rate in Hz; the other is None.
 
-
-def choose_episodes(
-    store: EpisodeStore,
-    episodes: Sequence[int] | slice | None,
-    tasks: str | Sequence[str] | None,
-    subset: str | None,
-    predicate: Callable[[Episode], bool] | None,
-    split: Split | None,
-    split_seed: object,
-) -> NDArray[np.int64]:
-    """The indices of the episodes that all of the options choose, in the order of the store.
+    Args:
+        store: The store.
+        anchor: A stream, a rate, or None: the first stream of the batch.
+        streams: Those of the batch.
 
     Raises:
-        TypeError, ValueError: An option names what the store does not have, or none is left.
-    """
-    chosen = np.ones(len(store), np.bool_)
-    if episodes is not None:
-        chosen &= _named_episodes(episodes, len(store))
-    if tasks is not None:
-        chosen &= _of_tasks(store, tasks)
-    if split is not None:
-        chosen &= _of_split(len(store), split, check_integer("split_seed", split_seed, 0))
-    if subset is not None and subset not in store.subsets:
-        raise ValueError(f"subset: expected {_one_of(store.subsets)}, got {subset!r}")
-    if predicate is not None and not callable(predicate):
-        raise TypeError(f"predicate: expected a function of an Episode, got {predicate!r}")
-    if subset is not None or predicate is not None:
-        for index in np.flatnonzero(chosen):
-            episode = store[int(index)]
-            chosen[index] = (subset is None or subset in episode.subsets) and (
-                predicate is None or bool(predicate(episode))
-            )
-    found: NDArray[np.int64] = np.flatnonzero(chosen).astype(np.int64)
-    if not len(found):
-        raise ValueError(
-            f"episodes: expected at least 1 that episodes, tasks, subset, predicate and split "
-            f"choose, got none of the {len(store)} of {store.path}"
-        )
-    return found
-
-
-def _named_episodes(episodes: Sequence[int] | slice, count: int) -> NDArray[np.bool_]:
-    chosen = np.zeros(count, np.bool_)
-    if isinstance(episodes, slice):
-        try:
-            chosen[episodes] = True
-        except (TypeError, ValueError) as error:  # a step of 0
-            raise type(error)(f"episodes: expected a slice of ints, got {episodes}") from None
-        return chosen
-    indices = np.asarray(episodes)
-    if indices.ndim != 1 or (indices.dtype.kind not in "iu" and len(indices)):
-        raise TypeError(f"episodes: expected a list of int or a slice, got {episodes!r}")
-    for i, index in enumerate(indices.tolist()):
-        if not -count <= index < count:
-            raise ValueError(f"episodes[{i}]: expected an index below {count}, got {index}")
-        if chosen[index]:
-            raise ValueError(f"episodes[{i}]: expected each episode once, got {index} again")
-        chosen[index] = True
-    return chosen
-
-
-def _of_tasks(store: EpisodeStore, tasks: object) -> NDArray[np.bool_]:
-    if isinstance(tasks, str):
-        tasks = [tasks]
-    if not isinstance(tasks, Sequence) or not all(isinstance(task, str) for task in tasks):
-        raise TypeError(f"tasks: expected a name or a list of names, got {tasks!r}")
-    numbers_of = {task: number for number, task in enumerate(store.tasks)}
-    for task in tasks:
-        if task not in numbers_of:
-            raise ValueError(f"tasks: expected {_one_of(store.tasks)}, got {task!r}")
-    wanted = [numbers_of[task] for task in tasks]
-    chosen: NDArray[np.bool_] = np.isin(store.episodes.task_indices, wanted)
-    return chosen
-
-
-def _of_split(count: int, split: object, seed: int) -> NDArray[np.bool_]:
-    """One of two parts of the whole store, whatever else is chosen: they never overlap."""
-    if not isinstance(split, (tuple, list)) or len(split) != 2:
-        raise TypeError(f"split: expected ('train' or 'validation', fraction), got {split!r}")
-    part, fraction = split
-    if part not in ("train", "validation"):
-        raise ValueError(f"split: expected train or validation, got {part!r}")
-    if not isinstance(fraction, numbers.Real) or not 0 < options.to_float(fraction) < 1:
-        raise ValueError(
-            f"split: expected the fraction of episodes to validate with, above 0 and below 1, "
-            f"got {fraction!r}"
-        )
-    if count < 2:
-        raise ValueError(f"split: expected a store of 2 episodes or more, got {count}")
-    held_out = min(max(1, round(float(fraction) * count)), count - 1)
-    chosen = np.full(count, part == "train")
-    drawn = np.random.default_rng(seed).permutation(count)[:held_out]
-    chosen[drawn] = part == "validation"
-    return chosen
-
-
-def _one_of(names: Sequence[str]) -> str:
-    return " or ".join(map(repr, names)) if names else "nothing, since the store has none"
-
-
-def anchor_stream(store: EpisodeStore, anchor: object, streams: Iterable[str]) -> str:
-    """The stream whose rows are anchors; None: the first of the batch.
-
-    Raises:
-        ValueError: The store has no such stream.
+        TypeError, ValueError: `anchor: expected ..., got ...`.
     """
     if anchor is None:
-        return next(iter(streams))
-    if not isinstance(anchor, str) or anchor not in store.streams:
-        raise ValueError(
-            f"anchor: expected a stream of the store ({', '.join(store.streams)}), got {anchor!r}"
-        )
-    return anchor
+        return next(iter(streams)), None
+    if isinstance(anchor, str):
+        if anchor not in store.streams:
+            known = ", ".join(store.streams)
+            raise ValueError(f"anchor: expected a stream of the store ({known}), got {anchor!r}")
+        return anchor, None
+    if not isinstance(anchor, numbers.Real) or isinstance(anchor, bool):
+        kind = type(anchor).__name__
+        raise TypeError(f"anchor: expected a stream's name or a rate (Hz), got {kind}")
+    if not 0 < options.to_float(anchor) < math.inf:
+        got = options.number_text(anchor)
+        raise ValueError(f"anchor: expected a finite rate above 0 (Hz), got {got}")
+    return None, float(anchor)
 
 
 # ---- anchors -------------------------------------------------------------------------------------
@@ -260,17 +170,3 @@ def _ranges_ns(name: str, ranges: object) -> list[tuple[float, float]]:
 def _nanoseconds(seconds: float) -> float:
     nanoseconds = seconds * 1e9
     return round(nanoseconds) if math.isfinite(nanoseconds) else nanoseconds
-
-
-def check_rate(rate: object) -> float:
-    """A rate of anchors in Hz.
-
-    Raises:
-        TypeError, ValueError: Something else, or not above 0.
-    """
-    if not isinstance(rate, numbers.Real) or isinstance(rate, bool):
-        raise TypeError(f"rate: expected a number (Hz), got {type(rate).__name__}")
-    if not 0 < options.to_float(rate) < math.inf:
-        got = options.number_text(rate)
-        raise ValueError(f"rate: expected a finite number above 0 (Hz), got {got}")
-    return float(rate)

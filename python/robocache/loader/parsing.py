@@ -1,0 +1,102 @@
+"""The windows of a loader, from its user's options or from a policy spec."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from robocache.loader.policy_spec import PolicySpec
+from robocache.loader.relative import check_statistics, make_relative, parse_relative
+from robocache.loader.sampling.anchors import parse_anchor
+from robocache.loader.stream_normalization import make_scales, merge_modes, modes_of, spread
+from robocache.loader.window import Relative
+from robocache.loader.window_spec import WindowSpec
+from robocache.loader.windows import make_spec, parse_windows
+from robocache.store.episode_store import EpisodeStore
+
+
+class ParsedWindows(NamedTuple):
+    """The windows of a batch, and the anchors that they are relative to."""
+
+    specs: list[WindowSpec]
+    relative: Mapping[str, Relative]  # the user's reference of each relative window
+    modes: Mapping[str, str | None]  # of each normalized window; None: by a Normalizer
+    default_tolerances: frozenset[str]  # the streams whose tolerance gives way to close rows
+    anchor: str | None  # the stream whose rows are anchors; None: they have a rate
+    rate: float | None  # in Hz
+
+
+def parse_options(store: EpisodeStore, options: Mapping[str, Any]) -> ParsedWindows:
+    """The windows that a user declares.
+
+    Args:
+        store: The store.
+        options: `windows`, `delta_timestamps`, `anchor`, `normalize` and `statistics`, as
+            :class:`robocache.Loader` takes them.
+
+    Raises:
+        TypeError, ValueError: `<option>[<stream>]: expected ..., got ...`.
+    """
+    windows = parse_windows(store.streams, options["windows"], options["delta_timestamps"])
+    streams = {key: store.streams[key] for key in windows}
+    normalize, statistics = merge_modes(windows, options["normalize"]), options["statistics"]
+    scales = make_scales(streams, normalize, statistics)
+    modes = modes_of(normalize)
+    relative = parse_relative(windows)
+    check_statistics(relative, modes, statistics)
+    anchor, rate = parse_anchor(store, options["anchor"], streams)
+    specs = [
+        make_spec(info, windows[key], scales.get(key), has_rows=rate is None)
+        for key, info in streams.items()
+    ]
+    defaults = frozenset(key for key, window in windows.items() if window.tolerance_s is None)
+    return ParsedWindows(
+        make_relative(specs, relative, windows), relative, modes, defaults, anchor, rate
+    )
+
+
+def parse_spec(store: EpisodeStore, spec: PolicySpec) -> ParsedWindows:
+    """The windows of a policy spec, as a loader of a store computes them.
+
+    Raises:
+        ValueError: `spec: streams[<i>]: expected ..., got ...`: the store lacks a stream, or has it
+            with other rows.
+    """
+    specs, relative, modes = [], {}, {}
+    for i, window in enumerate(spec.streams):
+        _check_stream(store, i, window)
+        info, scale = store.streams[window.name], window.normalization
+        if scale is not None:
+            shape = window.shape[2:] if window.channels_first else window.shape
+            if window.normalize is not None or not _is_of_bytes(window):
+                modes[window.name] = window.normalize
+            scale = spread(f"spec: streams[{i}].normalization", scale, shape)
+        reference = window.relative_to
+        if reference is not None:
+            channels = [None if column < 0 else column for column in reference.columns]
+            relative[window.name] = Relative(reference.stream, channels=channels)
+        specs.append(replace(window, rate=info.rate, normalization=scale, normalize=None))
+    return ParsedWindows(specs, relative, modes, frozenset(), spec.anchor, spec.rate)
+
+
+def _is_of_bytes(window: WindowSpec) -> bool:
+    """Whether a window's scale is the division by 255 of images that nobody normalizes."""
+    scale = window.normalization
+    assert scale is not None
+    return window.channels_first and not scale.subtract.any() and (scale.multiply == 1 / 255).all()
+
+
+def _check_stream(store: EpisodeStore, number: int, window: WindowSpec) -> None:
+    info = store.streams.get(window.name)
+    if info is None:
+        raise ValueError(
+            f"spec: streams[{number}].name: expected a stream of {store.path} "
+            f"({', '.join(store.streams)}), got {window.name!r}"
+        )
+    is_number = window.shape == () and info.shape == (1,)  # as LeRobot's batches have them
+    if info.type_name != window.dtype or (info.shape != window.shape and not is_number):
+        raise ValueError(
+            f"spec: streams[{number}]: expected {window.name} of {info.type_name} "
+            f"{list(info.shape)}, as {store.path} has it, got {window.dtype} {list(window.shape)}"
+        )
