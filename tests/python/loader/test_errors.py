@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -442,15 +443,16 @@ def test_a_tolerance_that_spans_repeated_timestamps_is_refused(
     with rc.StoreWriter(tmp_path / "store") as writer, writer.episode() as episode:
         times = np.repeat(np.arange(20) * 50 * MS, 2)
         episode.add("force", times, np.arange(40, dtype=np.float32))
-    steps = {"force": [0.0]}
+    window = rc.Window([0.0], tolerance_s=tolerance_ms * 1e-3)
     message = (
-        "tolerance_s: force: expected less than half of the 0.05 s between its rows, got "
+        "tolerance_s['force']: expected less than half of the 0.05 s between its rows, got "
         f"{tolerance_ms * 1e-3:g} (a row so near to a target is the answer alone; max_gap_s is "
         "what limits gaps)"
     )
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
-        rc.Loader(tmp_path / "store", 2, steps, tolerance_s=tolerance_ms * 1e-3, device="cpu")
-    rc.Loader(tmp_path / "store", 2, steps, tolerance_s=0.024, device="cpu")
+        rc.Loader(tmp_path / "store", 2, {"force": window}, device="cpu")
+    fitting = replace(window, tolerance_s=0.024)
+    assert rc.Loader(tmp_path / "store", 2, {"force": fitting}, device="cpu").next()
 
 
 def test_means_of_a_stream_by_rows_need_no_window(tmp_path: Path) -> None:
