@@ -210,7 +210,14 @@ def __getattr__(name: str) -> object:
     elif name in _HOME:
         from importlib import import_module
 
-        home = import_module(_HOME[name])
+        try:
+            home = import_module(_HOME[name])
+        except ModuleNotFoundError as error:
+            from robocache.core.extras import problem_without_torch
+
+            if problem := problem_without_torch(error, f"robocache.{name}"):
+                raise ImportError(problem, name="torch") from None
+            raise
         value = home if name in ("datasets", "transforms") else getattr(home, name)
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

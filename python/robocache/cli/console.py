@@ -8,6 +8,7 @@ import math
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -16,20 +17,40 @@ from rich.text import Text
 from robocache.cli.wrapping import UNLIMITED, width_of, wrap
 from robocache.core.display import byte_count as byte_count
 from robocache.core.display import counted as counted
+from robocache.core.display import printable
 from robocache.core.display import streams_of_rows as streams_of_rows
+from robocache.store.files import naming
 
 HEIGHT = 50  # rows; with a width alone rich takes 80 columns on a dumb terminal
 
 
+class _Terminal(Console):
+    """A console that escapes control characters, and whose errors name the output."""
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        """Prints texts; control characters other than line ends become escapes."""
+        output = Path("standard error" if self.stderr else "standard output")
+        with naming(output):
+            super().print(*map(_escaped, objects), **options)
+
+
+def _escaped(shown: Any) -> Any:
+    if isinstance(shown, str):
+        return printable(shown, keep="\n")
+    if isinstance(shown, Text) and (plain := printable(shown.plain, keep="\n")) != shown.plain:
+        return Text(plain, shown.style)
+    return shown
+
+
 def out() -> Console:
     """Standard output; as wide as the terminal, and unlimited in a file or pipe."""
-    return Console(highlight=False, width=width_of(sys.stdout) or UNLIMITED, height=HEIGHT)
+    return _Terminal(highlight=False, width=width_of(sys.stdout) or UNLIMITED, height=HEIGHT)
 
 
 def err() -> Console:
     """Standard error, in the same way."""
     width = width_of(sys.stderr) or UNLIMITED
-    return Console(stderr=True, highlight=False, width=width, height=HEIGHT)
+    return _Terminal(stderr=True, highlight=False, width=width, height=HEIGHT)
 
 
 def say(console: Console, text: str, indent: int = 0, style: str = "") -> None:
@@ -38,10 +59,18 @@ def say(console: Console, text: str, indent: int = 0, style: str = "") -> None:
         console.print(Text(line, style), soft_wrap=True)
 
 
+class _Escaping(logging.Formatter):
+    """Records as lines without control characters."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return printable(super().format(record), keep="\n")
+
+
 @contextmanager
 def logged(name: str, is_wanted: bool) -> Iterator[None]:
     """Prints a logger's records on stderr, within a ``with`` block, where that is wanted."""
     logger, handler = logging.getLogger(name), logging.StreamHandler()
+    handler.setFormatter(_Escaping())
     level = logger.level
     if is_wanted:
         logger.addHandler(handler)
@@ -54,8 +83,20 @@ def logged(name: str, is_wanted: bool) -> Iterator[None]:
 
 
 def print_json(value: Any) -> None:
-    """JSON that any program reads: NaN and infinity are null."""
-    print(json.dumps(_plain(value), indent=1, ensure_ascii=False))
+    """Prints JSON that any program reads: NaN and infinity are null, control characters escapes."""
+    text = json.dumps(_plain(value), indent=1, ensure_ascii=False)
+    lines = map(_json_escapes, text.split("\n"))
+    with naming(Path("standard output")):
+        print("\n".join(lines), flush=True)
+
+
+def _json_escapes(line: str) -> str:
+    """A line of JSON with an escape for each control character that JSON allows in strings."""
+    if printable(line) == line:
+        return line
+    return "".join(
+        letter if printable(letter) == letter else f"\\u{ord(letter):04x}" for letter in line
+    )
 
 
 def number(value: float | None, digits: int = 4) -> str:

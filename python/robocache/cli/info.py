@@ -6,7 +6,8 @@ from itertools import groupby
 from pathlib import Path
 
 from robocache.cli.console import byte_count, counted, number, out, print_json, say
-from robocache.cli.tables import print_table
+from robocache.cli.tables import MOST_LETTERS, print_table
+from robocache.core.display import cut
 from robocache.core.progress import progress_bar
 from robocache.doctor.finding import duration
 from robocache.doctor.overview import Overview, StreamOverview, overview
@@ -38,13 +39,13 @@ def run(path: Path, options: ReadOptions, most: int, as_json: bool) -> None:
     if found.tasks:
         console.print("\n[bold]tasks[/bold]")
         for task, count in list(found.tasks.items())[:MOST_TASKS]:
-            say(console, f"{count:8,}  {task}")
+            say(console, f"{count:8,}  {cut(task, MOST_LETTERS)}")
         if len(found.tasks) > MOST_TASKS:
             console.print(f"          and {len(found.tasks) - MOST_TASKS:,} more", style="dim")
     if found.notes:
         console.print("\n[bold]notes[/bold]")
         for note in found.notes:
-            say(console, note, indent=2)
+            say(console, cut(note, MOST_LETTERS), indent=2)
 
 
 def print_streams(found: Overview) -> None:
@@ -61,7 +62,7 @@ def stream_row(stream: StreamOverview) -> list[str]:
     """Its cells."""
     by_rows = stream.timeline == "rows"
     shape = "x".join(map(str, stream.shape)) or "scalar"
-    units = f" {stream.units}" if stream.units else ""
+    units = f" {cut(stream.units)}" if stream.units else ""
     return [
         stream.name,
         f"{stream.dtype} {shape}{units}",

@@ -9,9 +9,11 @@ from rich.text import Text
 
 from robocache.cli.console import say
 from robocache.cli.wrapping import cells, shortened
+from robocache.core.display import cut
 
 BETWEEN = 2  # columns
 EMPTY = ("", "-")
+MOST_LETTERS = 400  # of a cell, however wide the console
 TAILS = (0.6, 0.4, 0.8, 0.2)  # of a shortened text: the first that leaves names distinct
 
 
@@ -35,7 +37,7 @@ def print_table(
         shrink: To how many letters texts may be shortened, by the number of their column.
     """
     filled = [i for i in range(len(header)) if any(row[i] not in EMPTY for row in rows)]
-    texts = [[row[i] for i in filled] for row in [header, *rows]]
+    texts = [[cut(row[i], MOST_LETTERS) for i in filled] for row in [header, *rows]]
     widths = [max(map(cells, column)) for column in zip(*texts, strict=True)]
     excess = sum(widths) + BETWEEN * (len(widths) - 1) - console.width
     least = {i: max(shrink[c], cells(header[c])) for i, c in enumerate(filled) if c in shrink}

@@ -5,6 +5,7 @@ Arrays are their type and shape, and long collections their first items.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from itertools import islice
@@ -46,8 +47,32 @@ def byte_count(count: float) -> str:
     return f"{count:.1f} TiB"
 
 
+_CONTROLS = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+"""Control characters, those that turn the direction of writing, line separators, surrogates."""
+
+
+def printable(text: str, keep: str = "") -> str:
+    """A text with escapes, as `repr` writes them, for characters that would steer a terminal.
+
+    Args:
+        text: From a file, perhaps.
+        keep: Control characters that stay.
+    """
+
+    def escaped(match: re.Match[str]) -> str:
+        return match[0] if match[0] in keep else match[0].encode("unicode_escape").decode()
+
+    return _CONTROLS.sub(escaped, text)
+
+
 def cut(text: str, letters: int = _LETTERS) -> str:
-    """A text of at most `letters` characters: the middle of a longer one is left out."""
+    """A text of at most `letters` characters, all of them printable.
+
+    The middle of a longer one is left out.
+    """
+    text = printable(text)
     if len(text) <= letters:
         return text
     tail = (letters - 1) // 2

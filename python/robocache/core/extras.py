@@ -27,3 +27,14 @@ def install_hint(extra: str) -> str:
     """The commands that install an extra, without and with a checkout: ``pip install ...``."""
     packages = " ".join(shlex.quote(package) for package in EXTRAS[extra])
     return f"pip install {packages} (or, in a checkout: pip install '.[{extra}]')"
+
+
+def problem_without_torch(error: BaseException, what: str = "this command") -> str | None:
+    """What an import error of torch means: ``{what} needs torch: pip install torch``.
+
+    None for any other error. torch is a dependency of the package; only who installs the package
+    without its dependencies lacks it.
+    """
+    if isinstance(error, ModuleNotFoundError) and error.name == "torch":
+        return f"{what} needs torch: pip install torch"
+    return None

@@ -41,6 +41,7 @@ from robocache.export.video import VideoFile
 from robocache.readers.images import is_image
 from robocache.readers.recording import require
 from robocache.store.episode_store import EpisodeStore
+from robocache.store.files import naming
 from robocache.store.rows import Episode
 
 VERSION = "v3.0"
@@ -124,7 +125,7 @@ def export_lerobot(
     writer = _Writer(store, names, partial, rate, video)
     try:
         report = Export(destination, rate, features=[feature(name) for name in names])
-        with progress_bar("exporting episodes", progress) as update:
+        with naming(destination), progress_bar("exporting episodes", progress) as update:
             for index, episode in enumerate(store.episodes):
                 problem = writer.add(episode)
                 if problem is not None:
@@ -135,7 +136,8 @@ def export_lerobot(
                 f"{store.path}: expected an episode that can be exported, got none; of episode 0: "
                 f"{report.skipped[0][1]}"
             )
-        writer.finish(robot_type)
+        with naming(destination):
+            writer.finish(robot_type)
         partial.rename(destination)
     except BaseException:
         writer.discard()
@@ -152,7 +154,7 @@ def export_lerobot(
 def _arrow() -> tuple[Any, Any]:
     """Pyarrow and its parquet part."""
     names = ("pyarrow", "pyarrow.parquet")
-    pa, pq = (require(name, "LeRobot", "export", "writing") for name in names)
+    pa, pq = (require(name, "LeRobot data sets", "export", "writing") for name in names)
     return pa, pq
 
 

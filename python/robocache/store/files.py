@@ -33,7 +33,7 @@ def naming(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.filename is None and error.errno is not None:
+        if not error.filename and error.errno is not None:
             raise OSError(error.errno, os.strerror(error.errno), str(path)) from error
         raise
 

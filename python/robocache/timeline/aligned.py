@@ -15,7 +15,7 @@ from robocache.core.display import cut, listed, method_text
 from robocache.core.tables import html_table
 from robocache.doctor.finding import Times
 from robocache.readers.recording import require
-from robocache.store.files import temporary_path
+from robocache.store.files import naming, temporary_path
 from robocache.timeline.mcap_file import write_mcap
 from robocache.timeline.stream import AlignedStream
 from robocache.view.figures import check_picture
@@ -139,15 +139,16 @@ class Aligned(Mapping[str, AlignedStream]):
         path.parent.mkdir(parents=True, exist_ok=True)
         partial = temporary_path(path.parent)
         try:
-            with partial.open("wb") as file:
-                if path.suffix == ".npz":
-                    np.savez(file, **self.to_numpy())  # type: ignore[arg-type]
-            if path.suffix == ".csv":
-                self._write_csv(partial)
-            elif path.suffix == ".parquet":
-                self._write_parquet(partial)
-            elif path.suffix == ".mcap":
-                write_mcap(partial, self.times, self.rate, self._streams)
+            with naming(path):
+                with partial.open("wb") as file:
+                    if path.suffix == ".npz":
+                        np.savez(file, **self.to_numpy())  # type: ignore[arg-type]
+                if path.suffix == ".csv":
+                    self._write_csv(partial)
+                elif path.suffix == ".parquet":
+                    self._write_parquet(partial)
+                elif path.suffix == ".mcap":
+                    write_mcap(partial, self.times, self.rate, self._streams)
             partial.replace(path)
         finally:
             partial.unlink(missing_ok=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from robocache.readers.recording import require
-from robocache.store.files import temporary_path
+from robocache.store.files import naming, temporary_path
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -42,7 +42,9 @@ def style() -> AbstractContextManager[None]:
     """The settings of matplotlib that pictures are drawn with."""
     from matplotlib import rc_context
 
-    return rc_context({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False})
+    # Names in recordings may have dollars, between which matplotlib would read formulas.
+    return rc_context({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False,
+                       "text.parse_math": False})  # fmt: skip
 
 
 def draw_legend(axis: Axes) -> None:
@@ -58,7 +60,8 @@ def save_figure(figure: Figure, path: Path) -> None:
     try:
         with warnings.catch_warnings():  # a box stands for a letter that the font lacks
             warnings.filterwarnings("ignore", "Glyph .* missing from font")
-            figure.savefig(partial, format=path.suffix[1:])
+            with naming(path):
+                figure.savefig(partial, format=path.suffix[1:])
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)

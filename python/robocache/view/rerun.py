@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from robocache.core.display import cut
 from robocache.doctor.episode_data import EpisodeData
 from robocache.doctor.finding import Series
 from robocache.readers.recording import require
@@ -31,7 +32,7 @@ def write_rerun(episode: EpisodeData, streams: Sequence[Series], title: str, pat
     """
     rr = require("rerun", "a Rerun recording", "view", "writing")
     path.parent.mkdir(parents=True, exist_ok=True)
-    recording = rr.RecordingStream("robocache", recording_id=title)
+    recording = rr.RecordingStream("robocache", recording_id=cut(title, 200))
     recording.save(str(path))
     for series in streams:
         if not len(series.times):

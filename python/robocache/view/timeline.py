@@ -9,6 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from robocache.core.display import cut as cut_text
 from robocache.doctor.episode_data import EpisodeData
 from robocache.doctor.finding import Finding, Floats, Series, Times, hertz, period_ns
 from robocache.doctor.times import gap_rows
@@ -86,7 +87,7 @@ def draw_timeline(
         margin = 0.01 * (end_s - begin_s)
         axes[0].set_xlim(begin_s - margin, (end_s + margin) or 1.0)  # pictures have set their own
         axes[-1].set_xlabel("time since the episode's start, s")
-        figure.suptitle(title, fontsize=11)
+        figure.suptitle(cut_text(title, 200), fontsize=11)
         save_figure(figure, path)
     return channels_left_out(drawn, streams, MOST_CHANNELS)
 
@@ -125,7 +126,7 @@ def _draw_lanes(
         if finding.stream in marks and finding.time_ns is not None and finding.severity != "info":
             at = (finding.time_ns - start) / 1e9
             axis.plot([at], [marks[finding.stream] - 0.42], "v", color=GAP, ms=5, clip_on=False)
-    axis.set_yticks(range(len(streams)), [series.name for series in streams])
+    axis.set_yticks(range(len(streams)), [cut_text(series.name) for series in streams])
     axis.set_ylim(len(streams) - 0.4, -0.7)
     axis.set_title(
         "rows of each stream; hatched: gaps; triangles: what `robocache check` warns of",
@@ -147,12 +148,13 @@ def _draw_values(
     steps = "steps-post" if series.metadata.method == "previous" else "default"
     for number, channel in enumerate(channels):
         column = series.values[::step, channel].astype(np.float64)
+        name = cut_text(series.channel(channel), 40)
         axis.plot(t[::step], column, lw=0.8, color=COLORS[number], drawstyle=steps,
-                  marker="." if len(t) < 50 else None, label=series.channel(channel))  # fmt: skip
+                  marker="." if len(t) < 50 else None, label=name)  # fmt: skip
     if series.values.shape[1] > 1:
         draw_legend(axis)
     if series.metadata.units:
-        axis.set_ylabel(series.metadata.units)
+        axis.set_ylabel(cut_text(series.metadata.units, 40))
 
 
 def _draw_frames(axis: Axes, episode: EpisodeData, series: Series, t: Floats) -> None:
@@ -176,7 +178,7 @@ def panel_title(series: Series, *metadata: str) -> str:
     """Name, type, shape and method of a stream, `metadata`, and how many channels are left out."""
     shape = "x".join(map(str, series.shape if series.shape is not None else [len(series.values)]))
     method = series.metadata.method
-    words = [f"{series.name}   {series.values.dtype} {shape}".rstrip()]
+    words = [f"{cut_text(series.name)}   {series.values.dtype} {shape}".rstrip()]
     words += [method] if isinstance(method, str) else []
     words = [", ".join([*words, *metadata])]
     count = series.values.shape[1]

@@ -209,7 +209,7 @@ def _read_v2(info: Info, cameras: Sequence[str]) -> Iterator[Entry]:
 
 
 def _read_v3(info: Info, cameras: Sequence[str]) -> Iterator[Entry]:
-    pq = require("pyarrow.parquet", "LeRobot", "lerobot")
+    pq = require("pyarrow.parquet", "LeRobot data sets", "lerobot")
     folder = info.root / "meta" / "episodes"
     paths = sorted(folder.glob("*/*.parquet"))
     if not paths:

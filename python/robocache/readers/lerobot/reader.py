@@ -55,7 +55,7 @@ class LeRobot(Recording):
 
     def __init__(self, path: Path, options: ReadOptions) -> None:
         super().__init__(path, options)
-        require("pyarrow.parquet", FORMAT, "lerobot")
+        require("pyarrow.parquet", "LeRobot data sets", "lerobot")
         self.info = lerobot_index.read_info(path)
         self._file: tuple[Path, ParquetRows] | None = None
         self._frames: dict[str, tuple[Path, Times]] = {}
