@@ -1,8 +1,9 @@
-// The operators that the extension gives torch, and the flat C API that Python reaches by ctypes.
+// The torch operators, and the flat C API that Python reaches by ctypes.
 #include <torch/csrc/stable/library.h>
 
 #include <string>
 
+#include "align_fields.h"
 #include "c_api.h"
 #include "operators.h"
 #include "robocache/build_info.h"
@@ -21,44 +22,46 @@ using robocache::torch_binding::voxelize_dropped;
 using robocache::torch_binding::voxelize_sparse;
 using robocache::torch_binding::voxelize_sparse_backward;
 
-// python/robocache/align/options.py, voxel/options.py and transform/ops.py pack `options`. A string
-// argument leaks in torch 2.11, so names travel as integers.
+// Names and dtypes travel as the numbers of the library's enums: a string argument leaks in torch
+// 2.11, and a ScalarType costs a call 0.8 us. `streams` and `options` of align are bit fields of
+// align_fields.h: on an H200 a call takes 13 us, and a scalar argument adds 0.2, a list 0.5.
 STABLE_TORCH_LIBRARY(robocache, library) {
-  // Optional tensors of streams are in `tensors` where they are there.
   library.def(
       "align(Tensor[] tensors, Tensor target_times, int[] streams, int options) -> Tensor[]");
   library.def(
       "align_backward(Tensor grad, Tensor? values, Tensor[] tensors, Tensor target_times, "
-      "int[] stream, int options, SymInt[] values_shape) -> Tensor");
-#define ROBOCACHE_VOXELIZE_ARGUMENTS                   \
-  "Tensor points, Tensor? features, Tensor? offsets, " \
-  "SymInt[] grid_size, float[] geometry, int options)"
-  library.def("voxelize(" ROBOCACHE_VOXELIZE_ARGUMENTS " -> Tensor");
-  library.def("voxelize_dropped(" ROBOCACHE_VOXELIZE_ARGUMENTS " -> (Tensor, Tensor)");
-  library.def("voxelize_backward(Tensor grad, " ROBOCACHE_VOXELIZE_ARGUMENTS " -> Tensor");
-#undef ROBOCACHE_VOXELIZE_ARGUMENTS
-  library.def(
-      "voxelize_sparse(Tensor points, Tensor? features, Tensor? offsets, float[] geometry, "
-      "int options) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)");
+      "int[] stream, int outside, int values_dtype, SymInt[] values_shape) -> Tensor");
+#define ROBOCACHE_CLOUDS "Tensor points, Tensor? features, Tensor? offsets, "
+#define ROBOCACHE_GRID ROBOCACHE_CLOUDS "SymInt[] grid_size, float[] geometry, int mode, "
+  library.def("voxelize(" ROBOCACHE_GRID "int out_dtype) -> Tensor");
+  library.def("voxelize_dropped(" ROBOCACHE_GRID "int out_dtype) -> (Tensor, Tensor)");
+  library.def("voxelize_backward(Tensor grad, " ROBOCACHE_GRID "int features_dtype) -> Tensor");
+  library.def("voxelize_sparse(" ROBOCACHE_CLOUDS
+              "float[] geometry, int mode) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)");
+#undef ROBOCACHE_GRID
+#undef ROBOCACHE_CLOUDS
   library.def(
       "voxelize_sparse_backward(Tensor grad, Tensor? features, Tensor point_to_voxel, "
-      "Tensor counts, int options) -> Tensor");
-  library.def("convert_rotation(Tensor x, int options) -> Tensor");
-  library.def("convert_rotation_backward(Tensor grad, Tensor x, int options) -> Tensor");
-  library.def("convert_pose(Tensor poses, Tensor anchor, int options) -> Tensor");
+      "Tensor counts, int mode, int features_dtype) -> Tensor");
+  library.def("convert_rotation(Tensor x, int source_form, int target_form) -> Tensor");
   library.def(
-      "convert_pose_backward(Tensor grad, Tensor poses, Tensor anchor, int options) -> Tensor[]");
+      "convert_rotation_backward(Tensor grad, Tensor x, int source_form, int target_form) "
+      "-> Tensor");
+  library.def("convert_pose(Tensor poses, Tensor anchor, int form, bool inverse) -> Tensor");
   library.def(
-      "convert_delta(Tensor x, Tensor start, Tensor? times, float duration, int options) -> "
+      "convert_pose_backward(Tensor grad, Tensor poses, Tensor anchor, int form, bool inverse, "
+      "bool needs_grad_poses, bool needs_grad_anchor) -> Tensor[]");
+  library.def(
+      "convert_delta(Tensor x, Tensor start, Tensor? times, float duration, bool inverse) -> "
       "Tensor");
   library.def(
-      "convert_delta_backward(Tensor grad, Tensor? times, float duration, int options) "
+      "convert_delta_backward(Tensor grad, Tensor? times, float duration, bool inverse) "
       "-> (Tensor, Tensor)");
 }
 
 namespace {
 
-/// One implementation for both devices: it asks the tensors where they are.
+/// One implementation for both devices, which it reads from the tensors.
 template <typename Library>
 void implement(Library& library) {
   library.impl("align", TORCH_BOX(&align));
@@ -88,13 +91,19 @@ __attribute__((visibility("default"))) const char* robocache_error() {
   return robocache::c_api::error_message.c_str();
 }
 
-/// JSON; see robocache::build_info. Lives as long as the process.
+/// JSON; see robocache::build_info. The text is static.
 __attribute__((visibility("default"))) const char* robocache_build_info() {
   return robocache::build_info().c_str();
 }
 
-/// Why CUDA cannot be used on `device`, in words that stay until this thread's next call; null if
-/// it can.
+/// The bit fields of operator align's integers: JSON of [shift, bits] by name. The text is static.
+__attribute__((visibility("default"))) const char* robocache_align_fields() {
+  static const std::string text = robocache::torch_binding::align_fields_json();
+  return text.c_str();
+}
+
+/// Why CUDA cannot be used on `device`; null if it can. The text is valid until this thread's next
+/// call.
 __attribute__((visibility("default"))) const char* robocache_cuda_problem(int device) {
   static thread_local std::string problem;
   problem = robocache::cuda_problem(device);

@@ -4,7 +4,6 @@
 #include <torch/csrc/stable/ops.h>
 
 #include <cstdint>
-#include <iterator>
 #include <string>
 
 #include "robocache/error.h"
@@ -25,7 +24,7 @@ struct DataTypeOfTorch {
 };
 
 const DataTypeOfTorch* find_torch_type(std::int32_t torch_type) {
-  // torch numbers its types as it likes; it promises these functions only.
+  // The numbers of torch's types are private to torch; these functions are its stable interface.
   static const DataTypeOfTorch known[] = {
       {aoti_torch_dtype_float32(), DataType::kFloat32},
       {aoti_torch_dtype_bfloat16(), DataType::kBFloat16},
@@ -126,14 +125,6 @@ TensorView mutable_view_of(const Tensor& tensor) {
     written.strides[axis] = view.strides[axis];
   }
   return written;
-}
-
-std::optional<DataType> data_type_of_code(std::int64_t code) {
-  static constexpr DataType kTypes[] = {DataType::kFloat16, DataType::kBFloat16, DataType::kFloat32,
-                                        DataType::kFloat64, DataType::kUInt8,    DataType::kBool,
-                                        DataType::kInt32,   DataType::kInt64};
-  if (code < 1 || code > static_cast<std::int64_t>(std::size(kTypes))) return std::nullopt;
-  return kTypes[code - 1];
 }
 
 Device::Device(const Tensor& first) : type_(device_type_of(first)) {

@@ -21,24 +21,20 @@ DataType dtype_of(const Tensor& tensor);
 /// any operation takes.
 ConstTensorView view_of(const char* name, const Tensor& tensor);
 
-/// The same, absent where the tensor is.
+/// A view without data where the tensor is absent.
 ConstTensorView view_of(const char* name, const std::optional<Tensor>& tensor);
-
-/// The type that a number in an operator's `options` stands for, as
-/// python/robocache/align/options.py counts them; absent for 0.
-std::optional<DataType> data_type_of_code(std::int64_t code);
 
 /// On the CPU, on torch's own thread pool.
 ExecutionContext on_torch_threads();
 
-/// Where a call runs: the first tensor's device, and its current stream in torch's view. Makes that
-/// device current while it lives.
+/// Where a call runs: the first tensor's device, and torch's current stream on it. The device is
+/// current for the lifetime of this object.
 class Device {
  public:
   explicit Device(const Tensor& first);
 
-  /// Throws ValueError unless the tensor is on this device. `first_name` is what the caller calls
-  /// the tensor that decided.
+  /// Throws ValueError unless the tensor is on this device. `first_name` names the
+  /// tensor whose device it is.
   void expect(const char* name, const Tensor& tensor, const char* first_name) const;
   void expect(const char* name, const std::optional<Tensor>& tensor, const char* first_name) const {
     if (tensor) expect(name, *tensor, first_name);
@@ -46,7 +42,7 @@ class Device {
 
   ExecutionContext context() const;
 
-  /// A new contiguous tensor on this device, its elements not set. `size` has `rank` numbers.
+  /// A new contiguous tensor on this device with uninitialized elements. `size` has `rank` numbers.
   Tensor empty(const std::int64_t* size, int rank, DataType dtype) const;
 
  private:
@@ -55,8 +51,7 @@ class Device {
   std::optional<torch::stable::accelerator::DeviceGuard> guard_;
 };
 
-/// Scratch memory of a call, aligned as every operation of the library asks for it; null for 0
-/// bytes.
+/// Scratch memory of a call, aligned as the library's operations require; null for 0 bytes.
 class Scratch {
  public:
   Scratch(const Device& device, std::size_t bytes);
@@ -68,10 +63,10 @@ class Scratch {
   Workspace workspace_;
 };
 
-/// A view of a tensor that `Device::empty` made.
+/// A view of a tensor that `Device::empty` allocated.
 TensorView mutable_view_of(const Tensor& tensor);
 
-/// `tensor` in another floating type: itself where it has that already.
+/// `tensor` converted to another floating type; `tensor` itself if it has that type.
 Tensor converted(const Tensor& tensor, DataType dtype);
 
 }  // namespace robocache::torch_binding

@@ -1,5 +1,5 @@
-// Voxelization as torch operators: unpacks the arguments, lets the library check them, and
-// allocates what it writes.
+// Voxelization as torch operators: converts the arguments to views, which the library checks, and
+// allocates the outputs. Modes travel as the numbers of robocache::VoxelMode.
 #include "robocache/voxel.h"
 
 #include <torch/csrc/stable/tensor.h>
@@ -12,18 +12,6 @@
 
 namespace robocache::torch_binding {
 namespace {
-
-/// `options`, as python/robocache/voxel/options.py packs it.
-struct Options {
-  VoxelMode mode;
-  std::optional<DataType> out_type;      // absent: as the features
-  std::optional<DataType> feature_type;  // backward only
-
-  explicit Options(std::int64_t packed)
-      : mode(static_cast<VoxelMode>(packed & 0xf)),
-        out_type(data_type_of_code(packed >> 8 & 0xf)),
-        feature_type(data_type_of_code(packed >> 12 & 0xf)) {}
-};
 
 /// `geometry`: three sizes and the three numbers of the origin.
 VoxelGeometry geometry_of(const std::vector<double>& geometry) {
@@ -48,8 +36,8 @@ VoxelGrid grid_of(const std::vector<int64_t>& grid_size, const std::vector<doubl
   return grid;
 }
 
-/// The clouds of a call. Says of all tensors that they are where the points are: the library tells
-/// a CPU from a GPU, and which GPU is for `expect_one_device` to say, once shapes are right.
+/// The clouds of a call. Views of all tensors get the device of the points, so that the library
+/// checks shapes first; `expect_one_device` checks devices after that.
 PointCloud cloud_of(const Tensor& points, const std::optional<Tensor>& features,
                     const std::optional<Tensor>& offsets) {
   PointCloud cloud;
@@ -85,15 +73,14 @@ struct Voxelized {
 Voxelized voxelize_checked(const Tensor& points, const std::optional<Tensor>& features,
                            const std::optional<Tensor>& offsets,
                            const std::vector<int64_t>& grid_size,
-                           const std::vector<double>& geometry, std::int64_t packed_options,
+                           const std::vector<double>& geometry, VoxelMode mode, int64_t out_dtype,
                            bool wants_dropped) {
-  const Options options(packed_options);
   const Device device(points);
   const PointCloud cloud = cloud_of(points, features, offsets);
   const VoxelGrid grid = grid_of(grid_size, geometry);
-  const DataType out_type = options.out_type.value_or(cloud.features.dtype);
+  const DataType out_type = static_cast<DataType>(out_dtype);
   const ExecutionContext context = device.context();
-  const VoxelizedShape shape = voxelized_shape(cloud, grid, options.mode, out_type, context);
+  const VoxelizedShape shape = voxelized_shape(cloud, grid, mode, out_type, context);
   expect_one_device(device, features, offsets);
 
   Size size;
@@ -110,15 +97,14 @@ Voxelized voxelize_checked(const Tensor& points, const std::optional<Tensor>& fe
     result.dropped = batch.empty(device, DataType::kInt64);
     dropped = mutable_view_of(*result.dropped);
   }
-  const Scratch scratch(device,
-                        voxelize_workspace_bytes(cloud, grid, options.mode, out_type, context));
-  robocache::voxelize(cloud, grid, options.mode, mutable_view_of(result.grid), dropped,
-                      scratch.workspace(), context);
+  const Scratch scratch(device, voxelize_workspace_bytes(cloud, grid, mode, out_type, context));
+  robocache::voxelize(cloud, grid, mode, mutable_view_of(result.grid), dropped, scratch.workspace(),
+                      context);
   return result;
 }
 
-/// What the gradient of features [B,N,C] or [P,C] is written to; and a view of its shape and type
-/// alone, which stands for features whose values do not matter.
+/// The gradient of features, [B,N,C] or [P,C], and a view without data that stands for features
+/// whose values the gradient does not depend on.
 struct FeatureGradient {
   Tensor tensor;
   ConstTensorView shape_only;
@@ -143,28 +129,33 @@ struct FeatureGradient {
 }  // namespace
 
 Tensor voxelize(Tensor points, std::optional<Tensor> features, std::optional<Tensor> offsets,
-                std::vector<int64_t> grid_size, std::vector<double> geometry, int64_t options) {
+                std::vector<int64_t> grid_size, std::vector<double> geometry, int64_t mode,
+                int64_t out_dtype) {
   return translate_errors([&] {
-    return voxelize_checked(points, features, offsets, grid_size, geometry, options, false).grid;
+    return voxelize_checked(points, features, offsets, grid_size, geometry,
+                            static_cast<VoxelMode>(mode), out_dtype, false)
+        .grid;
   });
 }
 
 std::tuple<Tensor, Tensor> voxelize_dropped(Tensor points, std::optional<Tensor> features,
                                             std::optional<Tensor> offsets,
                                             std::vector<int64_t> grid_size,
-                                            std::vector<double> geometry, int64_t options) {
+                                            std::vector<double> geometry, int64_t mode,
+                                            int64_t out_dtype) {
   return translate_errors([&] {
-    const Voxelized result =
-        voxelize_checked(points, features, offsets, grid_size, geometry, options, true);
+    const Voxelized result = voxelize_checked(points, features, offsets, grid_size, geometry,
+                                              static_cast<VoxelMode>(mode), out_dtype, true);
     return std::make_tuple(result.grid, *result.dropped);
   });
 }
 
 Tensor voxelize_backward(Tensor grad, Tensor points, std::optional<Tensor> features,
                          std::optional<Tensor> offsets, std::vector<int64_t> grid_size,
-                         std::vector<double> geometry, int64_t packed_options) {
+                         std::vector<double> geometry, int64_t mode_number,
+                         int64_t features_dtype) {
   return translate_errors([&] {
-    const Options options(packed_options);
+    const auto mode = static_cast<VoxelMode>(mode_number);
     const Device device(grad);
     const std::int64_t point_rank = points.dim() - 1;
     if (point_rank < 1 || point_rank > 2 || grad.dim() < 4) {
@@ -173,7 +164,7 @@ Tensor voxelize_backward(Tensor grad, Tensor points, std::optional<Tensor> featu
     }
     const ConstTensorView grad_output = view_of("grad", grad);
     const FeatureGradient result(device, points, point_rank, grad.size(grad.dim() - 4),
-                                 options.feature_type.value_or(grad_output.dtype));
+                                 static_cast<DataType>(features_dtype));
     PointCloud cloud = cloud_of(points, features, offsets);
     if (!features) cloud.features = result.shape_only;
     device.expect("points", points, "grad");
@@ -181,22 +172,21 @@ Tensor voxelize_backward(Tensor grad, Tensor points, std::optional<Tensor> featu
     device.expect("offsets", offsets, "grad");
     const VoxelGrid grid = grid_of(grid_size, geometry);
     const ExecutionContext context = device.context();
-    const Scratch scratch(device,
-                          voxelize_backward_workspace_bytes(cloud, grid, options.mode, context));
-    robocache::voxelize_backward(cloud, grid, options.mode, grad_output,
-                                 mutable_view_of(result.tensor), scratch.workspace(), context);
+    const Scratch scratch(device, voxelize_backward_workspace_bytes(cloud, grid, mode, context));
+    robocache::voxelize_backward(cloud, grid, mode, grad_output, mutable_view_of(result.tensor),
+                                 scratch.workspace(), context);
     return result.tensor;
   });
 }
 
 std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor> voxelize_sparse(
     Tensor points, std::optional<Tensor> features, std::optional<Tensor> offsets,
-    std::vector<double> packed_geometry, int64_t packed_options) {
+    std::vector<double> geometry_numbers, int64_t mode_number) {
   return translate_errors([&] {
-    const Options options(packed_options);
+    const auto mode = static_cast<VoxelMode>(mode_number);
     const Device device(points);
     const PointCloud cloud = cloud_of(points, features, offsets);
-    const VoxelGeometry geometry = geometry_of(packed_geometry);
+    const VoxelGeometry geometry = geometry_of(geometry_numbers);
     const ExecutionContext context = device.context();
     const std::size_t bytes = voxelize_sparse_workspace_bytes(cloud, geometry, context);
     expect_one_device(device, features, offsets);
@@ -224,18 +214,17 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor> voxelize_sparse(
     voxel_rows.extents[1] = features ? cloud.features.shape[cloud.features.rank - 1] : 0;
     const Tensor reduced =
         voxel_rows.empty(device, features ? cloud.features.dtype : DataType::kFloat32);
-    voxelize_sparse_write(cloud, geometry, options.mode, voxels, mutable_view_of(coordinates),
-                          mutable_view_of(counts),
-                          features ? mutable_view_of(reduced) : TensorView{}, scratch.workspace(),
-                          context);
+    voxelize_sparse_write(
+        cloud, geometry, mode, voxels, mutable_view_of(coordinates), mutable_view_of(counts),
+        features ? mutable_view_of(reduced) : TensorView{}, scratch.workspace(), context);
     return std::make_tuple(coordinates, counts, reduced, point_to_voxel, voxel_offsets, dropped);
   });
 }
 
 Tensor voxelize_sparse_backward(Tensor grad, std::optional<Tensor> features, Tensor point_to_voxel,
-                                Tensor counts, int64_t packed_options) {
+                                Tensor counts, int64_t mode_number, int64_t features_dtype) {
   return translate_errors([&] {
-    const Options options(packed_options);
+    const auto mode = static_cast<VoxelMode>(mode_number);
     const Device device(grad);
     const ConstTensorView grad_output = view_of("grad", grad);
     if (grad_output.rank != 2 || point_to_voxel.dim() < 1 || point_to_voxel.dim() > 2) {
@@ -243,7 +232,7 @@ Tensor voxelize_sparse_backward(Tensor grad, std::optional<Tensor> features, Ten
                        " dimensions");
     }
     const FeatureGradient result(device, point_to_voxel, point_to_voxel.dim(), grad.size(1),
-                                 options.feature_type.value_or(grad_output.dtype));
+                                 static_cast<DataType>(features_dtype));
     device.expect("features", features, "grad");
     device.expect("point_to_voxel", point_to_voxel, "grad");
     device.expect("counts", counts, "grad");
@@ -251,9 +240,9 @@ Tensor voxelize_sparse_backward(Tensor grad, std::optional<Tensor> features, Ten
     const SparseAssignment assignment{view_of("point_to_voxel", point_to_voxel),
                                       view_of("counts", counts)};
     const ExecutionContext context = device.context();
-    const Scratch scratch(device, voxelize_sparse_backward_workspace_bytes(values, assignment,
-                                                                           options.mode, context));
-    robocache::voxelize_sparse_backward(values, assignment, options.mode, grad_output,
+    const Scratch scratch(
+        device, voxelize_sparse_backward_workspace_bytes(values, assignment, mode, context));
+    robocache::voxelize_sparse_backward(values, assignment, mode, grad_output,
                                         mutable_view_of(result.tensor), scratch.workspace(),
                                         context);
     return result.tensor;

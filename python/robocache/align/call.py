@@ -1,252 +1,188 @@
-"""A call of the operator `align`: resampling is the fusion of one stream.
+"""A call of alignment: its streams, its timeline and its options.
 
-The operator takes (tensors, target_times, streams, options). `tensors` are each stream's values,
-times, and those of lengths, valid, subtract and multiply that it has; `streams` and `options` are
-the integers of align/options.py. `pack_stream` makes them of the user's options; `unpack` gives
-the parts their names again, for the checks, the fake kernels and the pytorch backend.
+Resampling is the fusion of one stream.
+
+The public functions put the user's arguments into a :class:`Call`. `parse` checks what depends on
+no shape and converts numbers to Python's; `packing.pack` does so on the way to the operator.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn, TypeAlias
 
+import torch
 from torch import Tensor
 
 from robocache.align import options as _options
 from robocache.align.options import METHODS
-from robocache.core import config, tensor_checks
+from robocache.core import tensor_checks
 
-# What resample_trajectories calls the parts of its stream; fuse has the names of Stream's.
+# The arguments of resample_trajectories, and of fuse_multimodal by modality; fuse has the names of
+# Stream's fields after a prefix.
 _RESAMPLE_NAMES = {
     "values": "data",
     "times": "source_times",
     "lengths": "source_lengths",
     "valid": "source_valid",
 }
-
-# Parts of a stream that may be there, in the order in which the operator takes them
-_OPTIONAL_TENSORS = {
-    "lengths": _options.HAS_LENGTHS,
-    "valid": _options.HAS_VALID,
-    "subtract": _options.HAS_SUBTRACT,
-    "multiply": _options.HAS_MULTIPLY,
-}
-_DURATIONS = {
-    "max_gap": _options.HAS_MAX_GAP,
-    "tolerance": _options.HAS_TOLERANCE,
-    "mean_window": _options.HAS_MEAN_WINDOW,
-    "clock_offset": _options.HAS_CLOCK_OFFSET,
-}
-
-
-# ---- packing ---------------------------------------------------------------------------------
-
-
-def pack_stream(
-    tensors: list[Tensor],
-    streams: list[int],
-    prefix: str,
-    values: Tensor,
-    times: Tensor,
-    method: str | Sequence[tuple[str, int]],
-    max_gap: float | None,
-    tolerance: float,
-    mean_window: float | None,
-    lengths: Tensor | None,
-    valid: Tensor | None,
-    subtract: Tensor | None,
-    multiply: Tensor | None,
-    clock_offset: float,
-) -> int:
-    """Adds a stream to `tensors` and `streams`, and returns its flags.
-
-    Checks what only Python can: types, names, the kind of durations, and that nothing requires grad
-    but the values. Short on purpose: on a GPU a call is to cost little more than one launch.
-    """
-    if not isinstance(values, Tensor):
-        _refuse_type(prefix, "values", values)
-    if not isinstance(times, Tensor):
-        _refuse_type(prefix, "times", times)
-    if times.requires_grad:
-        _refuse_gradient(prefix, "times")
-    tensors.append(values)
-    tensors.append(times)
-    flags = 0
-    if lengths is not None:
-        if not isinstance(lengths, Tensor):
-            _refuse_type(prefix, "lengths", lengths)
-        tensors.append(lengths)
-        flags |= _options.HAS_LENGTHS
-    if valid is not None:
-        if not isinstance(valid, Tensor):
-            _refuse_type(prefix, "valid", valid)
-        tensors.append(valid)
-        flags |= _options.HAS_VALID
-    if subtract is not None:
-        _check_scale(prefix, "subtract", subtract)
-        tensors.append(subtract)
-        flags |= _options.HAS_SUBTRACT
-    if multiply is not None:
-        _check_scale(prefix, "multiply", multiply)
-        tensors.append(multiply)
-        flags |= _options.HAS_MULTIPLY
-
-    at = len(streams)
-    streams.append(0)
-    if max_gap is not None:
-        streams.append(_options.pack_duration(prefix + "max_gap", max_gap, times.dtype))
-        flags |= _options.HAS_MAX_GAP
-    if type(tolerance) is not int or tolerance != 0:
-        streams.append(_options.pack_duration(prefix + "tolerance", tolerance, times.dtype))
-        flags |= _options.HAS_TOLERANCE
-    if mean_window is not None:
-        streams.append(_options.pack_duration(prefix + "mean_window", mean_window, times.dtype))
-        flags |= _options.HAS_MEAN_WINDOW
-    if type(clock_offset) is not int or clock_offset != 0:
-        name = prefix + "clock_offset"
-        streams.append(_options.pack_duration(name, clock_offset, times.dtype, True))
-        flags |= _options.HAS_CLOCK_OFFSET
-
-    if isinstance(method, str):
-        code = METHODS.get(method, -1)
-        if code < 0:
-            _options.refuse_name(prefix + "method", method)
-        flags |= code
-    else:
-        layout = _options.pack_layout(prefix + "method", method)
-        flags |= len(layout) // 2 << _options.RUNS_SHIFT
-        streams += layout
-    streams[at] = flags
-    return flags
-
-
-def pack_call(target_times: Tensor, outside: str, return_valid: bool, values: str = "data") -> int:
-    """The integer of a call's options, its dtype not among them; checks them and target times.
-
-    `values` is what the user calls the tensors to which gradients flow.
-    """
-    if not isinstance(target_times, Tensor):
-        tensor_checks.check_type("target_times", target_times)
-    if target_times.requires_grad:
-        tensor_checks.refuse_gradient("target_times", values)
-    options = 0
-    if outside != "hold":
-        options = _options.outside_code(outside)
-    if return_valid is True:
-        options |= _options.WANTS_VALID
-    elif return_valid is not False:
-        config.check_bool("return_valid", return_valid)
-    return options
-
-
-def _check_scale(prefix: str, part: str, scale: object) -> None:
-    if not isinstance(scale, Tensor):
-        _refuse_type(prefix, part, scale)
-    if scale.requires_grad:
-        _refuse_gradient(prefix, part)
-
-
-def _refuse_type(prefix: str, part: str, got: object) -> NoReturn:
-    name = _name(prefix, part)
-    raise TypeError(f"{name}: expected a torch.Tensor, got {type(got).__name__}")
-
-
-def _refuse_gradient(prefix: str, part: str) -> NoReturn:
-    tensor_checks.refuse_gradient(_name(prefix, part), "the values" if prefix else "data")
-
-
-# ---- unpacking -------------------------------------------------------------------------------
+MODALITIES = ("vision", "proprio", "force")
 
 
 class StreamArguments(NamedTuple):
-    """One stream of a call."""
+    """One stream of a call. On the way to the operator it is a plain tuple, which is faster."""
 
-    prefix: str  # of its arguments' names: "streams[1]."; "" in resample_trajectories
+    prefix: str  # of its arguments' names: "streams[1]."; a modality; "" in resample_trajectories
     values: Tensor  # [B,S,D] or [S,D]
     times: Tensor  # [B,S] or [S]
+    method: str | Sequence[tuple[str, int]]
+    # Durations: nanoseconds for int64 times, seconds for floating ones
+    max_gap: float | None
+    tolerance: float
+    mean_window: float | None
     lengths: Tensor | None  # [B] or []
     valid: Tensor | None  # [B,S] or [S]
     subtract: Tensor | None  # [D]
     multiply: Tensor | None  # [D]
-    layout: Sequence[int] | None  # method, width, method, width, ...
-    method: int  # where there is no layout
-    # Durations, as _options.pack_duration packs them
-    max_gap: int | None
-    tolerance: int
-    mean_window: int | None
-    clock_offset: int
-    packed: Sequence[int]  # its integers
+    clock_offset: float
 
 
 class Call(NamedTuple):
-    """Streams and the timeline that they are aligned to."""
+    """Streams and the timeline that they are aligned to; a plain tuple as StreamArguments are."""
 
     streams: Sequence[StreamArguments]
     target_times: Tensor  # [B,T] or [T]
-    options: int
+    outside: str
+    out_dtype: torch.dtype | None  # None: that of the first stream's values
+    return_valid: bool
+    return_age: bool
+    is_fusion: bool  # the mask and the age have a column for each stream
 
 
-def unpack(
-    tensors: Sequence[Tensor], target_times: Tensor, streams: Sequence[int], options: int
-) -> Call:
-    """The call that an operator's arguments stand for."""
-    unpacked: list[StreamArguments] = []
-    at_tensor, at = 0, 0
-    while at < len(streams):
-        begin, flags = at, streams[at]
-        at += 1
-        values, times = tensors[at_tensor : at_tensor + 2]
-        at_tensor += 2
-        optional: dict[str, Tensor | None] = {}
-        for part, has in _OPTIONAL_TENSORS.items():
-            optional[part] = tensors[at_tensor] if flags & has else None
-            at_tensor += 1 if flags & has else 0
-        durations: dict[str, int | None] = {}
-        for part, has in _DURATIONS.items():
-            durations[part] = streams[at] if flags & has else None
-            at += 1 if flags & has else 0
-        runs = flags >> _options.RUNS_SHIFT
-        layout = list(streams[at : at + 2 * runs]) if runs else None
-        at += 2 * runs
-        unpacked.append(
-            StreamArguments(
-                prefix=f"streams[{len(unpacked)}]." if options & _options.IS_FUSION else "",
-                values=values,
-                times=times,
-                lengths=optional["lengths"],
-                valid=optional["valid"],
-                subtract=optional["subtract"],
-                multiply=optional["multiply"],
-                layout=layout,
-                method=flags & 15,
-                max_gap=durations["max_gap"],
-                tolerance=durations["tolerance"] or 0,
-                mean_window=durations["mean_window"],
-                clock_offset=durations["clock_offset"] or 0,
-                packed=streams[begin:at],
-            )
-        )
-    return Call(unpacked, target_times, options)
+# A Call, or a plain tuple of its fields whose streams may be plain tuples too.
+Arguments: TypeAlias = tuple[
+    Sequence[tuple[Any, ...]], Tensor, str, torch.dtype | None, bool, bool, bool
+]
+
+
+# ---- checks of what depends on no shape ----------------------------------------------------------
+
+
+def parse(arguments: Arguments) -> Call:
+    """The call with Python's own numbers, after the checks that need no shape.
+
+    Raises:
+        ValueError, TypeError: `<argument>: expected ..., got ...`.
+    """
+    plain, *options = arguments
+    streams = [_parse_stream(StreamArguments(*stream)) for stream in plain]
+    call = Call(streams, *options)  # type: ignore[arg-type]
+    check_target_times(call.target_times, call.is_fusion)
+    if call.outside != "hold":
+        _options.outside_code(call.outside)
+    return call
+
+
+def _parse_stream(stream: StreamArguments) -> StreamArguments:
+    prefix, times = stream.prefix, stream.times
+    for part in ("values", "times"):
+        if not isinstance(getattr(stream, part), Tensor):
+            refuse_type(prefix, part, getattr(stream, part))
+    if times.requires_grad:
+        refuse_gradient(prefix, "times")
+    for part in ("lengths", "valid"):
+        tensor = getattr(stream, part)
+        if tensor is not None and not isinstance(tensor, Tensor):
+            refuse_type(prefix, part, tensor)
+    for part in ("subtract", "multiply"):
+        if getattr(stream, part) is not None:
+            check_scale(prefix, part, getattr(stream, part))
+    durations: dict[str, Any] = {}
+    for part in ("max_gap", "tolerance", "mean_window", "clock_offset"):
+        value = getattr(stream, part)
+        if value is None and part in ("max_gap", "mean_window"):
+            continue
+        if type(value) is not int or value != 0 or part in ("max_gap", "mean_window"):
+            durations[part] = parse_duration(prefix, part, value, times)
+    method = stream.method
+    if not isinstance(method, str) or method not in METHODS:
+        method = parse_layout(prefix, method)
+    return stream._replace(method=method, **durations)
+
+
+def check_target_times(target_times: object, is_fusion: bool) -> None:
+    """Checks that target times are a tensor without a gradient."""
+    if not isinstance(target_times, Tensor):
+        tensor_checks.check_type("target_times", target_times)
+    elif target_times.requires_grad:
+        tensor_checks.refuse_gradient("target_times", "the values" if is_fusion else "data")
+
+
+def parse_duration(prefix: str, part: str, value: object, times: Tensor) -> float:
+    """A duration in the unit of the times: an int of nanoseconds or a float of seconds."""
+    may_be_negative = part == "clock_offset"
+    return _options.parse_duration(argument_name(prefix, part), value, times.dtype, may_be_negative)
+
+
+def parse_layout(prefix: str, method: Any) -> list[tuple[str, int]]:
+    """The (name, width) pairs of a layout; raises ValueError for an unknown name."""
+    name = argument_name(prefix, "method")
+    if isinstance(method, str):  # an unknown one
+        _options.refuse_name(name, method)
+    return _options.parse_layout(name, method)
+
+
+def check_scale(prefix: str, part: str, scale: object) -> None:
+    """Checks that `subtract` or `multiply` is a tensor without a gradient."""
+    if not isinstance(scale, Tensor):
+        refuse_type(prefix, part, scale)
+    if scale.requires_grad:
+        refuse_gradient(prefix, part)
+
+
+def refuse_type(prefix: str, part: str, got: object) -> NoReturn:
+    """Raises TypeError for a part of a stream that is no tensor."""
+    name = argument_name(prefix, part)
+    raise TypeError(f"{name}: expected a torch.Tensor, got {type(got).__name__}")
+
+
+def refuse_gradient(prefix: str, part: str) -> NoReturn:
+    """Raises ValueError for a part of a stream that requires a gradient but gets none."""
+    tensor_checks.refuse_gradient(argument_name(prefix, part), "the values" if prefix else "data")
+
+
+# ---- names and parts -----------------------------------------------------------------------------
 
 
 def name_of(stream: StreamArguments, part: str) -> str:
-    """What the user calls a part of a stream."""
-    return _name(stream.prefix, part)
+    """The name of a part of a stream in the public function that was called."""
+    return argument_name(stream.prefix, part)
 
 
-def _name(prefix: str, part: str) -> str:
-    return prefix + part if prefix else _RESAMPLE_NAMES.get(part, part)
+def argument_name(prefix: str, part: str) -> str:
+    """The name of a part of a stream in the public function that was called."""
+    if not prefix:
+        return _RESAMPLE_NAMES.get(part, part)
+    if prefix not in MODALITIES:
+        return prefix + part
+    if part == "values":
+        return prefix
+    return f"{prefix}_times" if part == "times" else f"{part} of {prefix}"
 
 
 def optional_tensors(stream: StreamArguments) -> list[Tensor]:
-    """Its tensors after values and times, those that are there, in the operator's order."""
+    """Its tensors after values and times, without the absent ones, in the operator's order."""
     parts = (stream.lengths, stream.valid, stream.subtract, stream.multiply)
     return [part for part in parts if part is not None]
 
 
 def runs_of(stream: StreamArguments) -> list[tuple[int, int]]:
-    """(method, width) of every run."""
-    if stream.layout is None:
-        return [(stream.method, stream.values.size(-1))]
-    return list(zip(stream.layout[::2], stream.layout[1::2], strict=True))
+    """(method, width) of every run, of a parsed stream."""
+    if isinstance(stream.method, str):
+        return [(METHODS[stream.method], stream.values.size(-1))]
+    return [(METHODS[name], width) for name, width in stream.method]
+
+
+def out_dtype_of(call: Call) -> torch.dtype:
+    """The dtype of a call's result."""
+    return call.streams[0].values.dtype if call.out_dtype is None else call.out_dtype

@@ -1,8 +1,8 @@
-"""Checks of a call's tensors, for every backend.
+"""Checks of a call's tensors: each one's layout, dtype, rank, shape and device.
 
-The pytorch backend, the fake kernels and `config(validate=True)` ask `check_call` beforehand, the
-library's own backends when their operator has refused a call: so messages and their order are the
-same everywhere. For each tensor: that it is dense, dtype, rank and shape, device.
+The pytorch backend, the fake kernel and `config(validate=True)` run `check_call` before a call, the
+cpu and cuda backends after their operator has failed: messages and their order are the same
+everywhere.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from robocache.align import options
-from robocache.align.call import Call, StreamArguments, name_of, runs_of
+from robocache.align.call import Call, StreamArguments, name_of, out_dtype_of, runs_of
 from robocache.core import dtypes
 from robocache.core.dtypes import dtype_name
 from robocache.core.tensor_checks import (
@@ -29,9 +29,12 @@ MAX_RUNS_IN_ALL = 512
 
 
 def check_call(call: Call) -> int | None:
-    """Raises ValueError or TypeError for what does not fit; returns B, None where nothing has it.
+    """Checks the tensors of a parsed call; returns B, None where no argument has it.
 
-    B comes from the first argument that has it; an argument without B is shared by the batch.
+    B is that of the first argument that has it; an argument without B is shared by the batch.
+
+    Raises:
+        ValueError, TypeError: `<argument>: expected ..., got ...`.
     """
     batch: int | None = None
     runs = 0
@@ -40,8 +43,8 @@ def check_call(call: Call) -> int | None:
         runs += _check_runs(stream)
     if runs > MAX_RUNS_IN_ALL:
         raise ValueError(f"streams: expected at most {MAX_RUNS_IN_ALL} runs in all, got {runs}")
-    out_dtype = options.out_dtype_of(call.options, call.streams[0].values.dtype)
-    if not out_dtype.is_floating_point and options.outside_of(call.options) == options.NAN:
+    out_dtype = out_dtype_of(call)
+    if not out_dtype.is_floating_point and call.outside == "nan":
         raise ValueError(
             f"outside: expected hold, zero or extrapolate for {dtype_name(out_dtype)} output, "
             "got 'nan'"
@@ -52,13 +55,13 @@ def check_call(call: Call) -> int | None:
 def _check_stream(
     stream: StreamArguments, call: Call, batch: int | None, is_first: bool
 ) -> int | None:
-    """Returns B as far as it is known then."""
+    """Returns B, None if no argument so far has it."""
     first = call.streams[0]
     first_name = name_of(first, "values")
 
     name, values = name_of(stream, "values"), stream.values
     check_dense(name, values)
-    if values.dtype not in dtypes.RESULT_CODES:
+    if values.dtype not in dtypes.NUMBERS:
         refuse_dtype(name, VALUES, values)
     if values.dim() not in (2, 3):
         refuse_shape(name, "[B,S,D] or [S,D]", values)
@@ -140,7 +143,7 @@ def _check_target_times(call: Call, batch: int | None) -> int | None:
 
 
 def _check_rows(name: str, tensor: Tensor, batch: int | None, rows: int) -> int | None:
-    """`tensor` must be [B,S] or [S]; returns B as far as it is known then."""
+    """`tensor` must be [B,S] or [S]; returns B, None if no argument so far has it."""
     if tensor.dim() not in (1, 2):
         refuse_shape(name, "[B,S] or [S]", tensor)
     if tensor.dim() == 1:
@@ -153,7 +156,7 @@ def _check_rows(name: str, tensor: Tensor, batch: int | None, rows: int) -> int 
 
 
 def _check_runs(stream: StreamArguments) -> int:
-    """Returns how many runs there are: neighbors of one method are one, every slerp is its own."""
+    """Returns the number of runs: neighbors of one method count as one, slerps never do."""
     name, channels = name_of(stream, "method"), stream.values.size(-1)
     runs = runs_of(stream)
     for method, width in runs:

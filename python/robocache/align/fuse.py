@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, Protocol, overload
@@ -15,7 +14,7 @@ from torch import Tensor
 
 from robocache.align import copied_streams, ops
 from robocache.align import options as _options
-from robocache.align.call import pack_call, pack_stream
+from robocache.align.call import MODALITIES, argument_name, refuse_type
 from robocache.core import backends, config, dtypes
 from robocache.core.arrays import ArrayT, of_arrays
 from robocache.core.display import ShortRepr
@@ -258,72 +257,83 @@ def fuse(
     if isinstance(target_times, np.ndarray):
         arguments = locals() | {"out_dtype": out_dtype or _numpy_dtype(streams)}
         return of_arrays(fuse, arguments)  # type: ignore[no-any-return]
-    # This path is short on purpose: on a GPU a call is to cost little more than one launch. Shapes
-    # and dtypes are checked by the operator.
+    options = (outside, out_dtype, return_valid, return_age, backend)
+    return _fuse(streams, _PREFIXES, target_times, *options)  # type: ignore[no-any-return]
+
+
+def _fuse(
+    streams: Sequence[Any],
+    prefixes: Sequence[str],
+    target_times: Any,
+    outside: Outside,
+    out_dtype: torch.dtype | None,
+    return_valid: bool,
+    return_age: bool,
+    backend: Backend,
+) -> Any:
+    """:func:`fuse` of tensors; `prefixes` begin the names of the streams' arguments."""
+    # Short for speed, as resample_trajectories is.
     if not isinstance(streams, (list, tuple)):
         raise TypeError(f"streams: expected a list of Streams, got {type(streams).__name__}")
     if not 1 <= len(streams) <= MAX_STREAMS:
         raise ValueError(f"streams: expected 1 to {MAX_STREAMS}, got {len(streams)}")
-    options = pack_call(target_times, outside, return_valid, "the values") | _options.IS_FUSION
-    if return_age is True:
-        options |= _options.WANTS_AGE
-    elif return_age is not False:
+    if return_valid is not True and return_valid is not False:
+        config.check_bool("return_valid", return_valid)
+    if return_age is not True and return_age is not False:
         config.check_bool("return_age", return_age)
-
-    tensors: list[Tensor] = []
-    integers: list[int] = []
-    needs_grad = False
-    flags = 0
-    has_copied = False
+    arguments: list[tuple[Any, ...]] = []
+    needs_grad = has_copied = False
     dtype: Any = None
-    taken: list[Any] = [
-        stream if isinstance(stream, Stream) else _taken(i, stream, target_times)
+    taken = [
+        stream if isinstance(stream, Stream) else _from_rows(i, stream, target_times)
         for i, stream in enumerate(streams)
     ]
     for i, stream in enumerate(taken):
-        flags |= pack_stream(
-            tensors,
-            integers,
-            _PREFIXES[i],
-            stream.values,
-            stream.times,
-            stream.method,
-            stream.max_gap,
-            stream.tolerance,
-            stream.mean_window,
-            stream.lengths,
-            stream.valid,
-            stream.subtract,
-            stream.multiply,
-            stream.clock_offset,
+        values: Any = stream.values
+        if not isinstance(values, Tensor):
+            refuse_type(prefixes[i], "values", values)
+        arguments.append(
+            (
+                prefixes[i],
+                values,
+                stream.times,
+                stream.method,
+                stream.max_gap,
+                stream.tolerance,
+                stream.mean_window,
+                stream.lengths,
+                stream.valid,
+                stream.subtract,
+                stream.multiply,
+                stream.clock_offset,
+            )
         )
-        values = stream.values
         needs_grad = needs_grad or values.requires_grad
         if values.dtype != dtype:
-            has_copied = has_copied or values.dtype not in dtypes.DTYPE_CODES
+            has_copied = has_copied or values.dtype not in dtypes.COMPUTED
             dtype = _promoted(dtype, values.dtype)
     if out_dtype is not None:
-        options |= _options.out_dtype_code(out_dtype) << _options.OUT_DTYPE_SHIFT
-    else:
-        if flags & _options.IS_SCALED and not dtype.is_floating_point and _scales_uint8(taken):
-            raise ValueError(
-                "out_dtype: expected a dtype with subtract or multiply of uint8 values, got None"
-            )
-        # The checks refuse a dtype that has no code.
-        options |= dtypes.RESULT_CODES.get(dtype, 0) << _options.OUT_DTYPE_SHIFT
+        _options.check_out_dtype(out_dtype)
+        dtype = out_dtype
+    elif not dtype.is_floating_point and _scales_uint8(taken):
+        raise ValueError(
+            "out_dtype: expected a dtype with subtract or multiply of uint8 values, got None"
+        )
+    first, *others = [stream.values for stream in taken]
     native = backends.is_native(
         "fuse",
         backend,
-        taken[0].values,
-        "streams[0].values",
-        *[stream.values for stream in taken[1:]],
+        first,  # type: ignore[arg-type]
+        "streams[0].values" if prefixes is _PREFIXES else prefixes[0],
+        *others,  # type: ignore[arg-type]
     )
+    call = (arguments, target_times, outside, dtype, return_valid, return_age, True)
     align = copied_streams.align if has_copied else ops.align
-    results = align(native, needs_grad, tensors, target_times, integers, options)
+    results = align(native, needs_grad, call)
     return tuple(results) if len(results) > 1 else results[0]
 
 
-def _taken(i: int, rows: Any, target_times: Tensor) -> Stream:
+def _from_rows(i: int, rows: Any, target_times: Tensor) -> Stream:
     if not all(hasattr(rows, name) for name in ("values", "times", "valid", "method")):
         raise TypeError(
             f"streams[{i}]: expected a robocache.Stream or the rows of an episode, "
@@ -338,7 +348,7 @@ def _promoted(one: torch.dtype | None, other: torch.dtype) -> torch.dtype:
     try:
         return torch.promote_types(one, other)
     except RuntimeError:
-        if one not in dtypes.RESULT_CODES or other not in dtypes.RESULT_CODES:
+        if one not in dtypes.NUMBERS or other not in dtypes.NUMBERS:
             return other  # which the checks refuse
         # Torch promotes no uint16, uint32 or uint64 with another integer dtype.
         common = np.promote_types(dtypes.dtype_name(one), dtypes.dtype_name(other))
@@ -476,18 +486,22 @@ def fuse_multimodal(
             ((vision, vision_times), (proprio, proprio_times), (force, force_times))
         )
     ]
-    try:
-        return fuse(
-            streams,
-            target_times,
-            outside=outside,
-            out_dtype=out_dtype,
-            return_valid=return_valid,
-            return_age=return_age,
-            backend=backend,
+    arguments: dict[str, Any] = {
+        "streams": streams,
+        "prefixes": MODALITIES,
+        "target_times": target_times,
+        "outside": outside,
+        "out_dtype": out_dtype,
+        "return_valid": return_valid,
+        "return_age": return_age,
+        "backend": backend,
+    }
+    if isinstance(target_times, np.ndarray):
+        arguments["out_dtype"] = out_dtype or _numpy_dtype(streams)
+        return of_arrays(  # type: ignore[no-any-return]
+            _fuse, arguments, lambda i, part: argument_name(MODALITIES[i], part)
         )
-    except (TypeError, ValueError) as error:
-        raise type(error)(_PART.sub(_own_name, str(error))) from None
+    return _fuse(**arguments)  # type: ignore[no-any-return]
 
 
 def _one_layout(method: Any) -> Any:
@@ -512,15 +526,3 @@ def _three(name: str, option: Any) -> Any:
     if len(option) != 3:
         raise ValueError(f"{name}: expected one value or 3, got {len(option)}")
     return option
-
-
-# The caller knows no list of streams: "streams[1].times" is proprio_times.
-_PART = re.compile(r"streams\[([0-2])\]\.(\w+)")
-_MODALITIES = ("vision", "proprio", "force")
-
-
-def _own_name(part: re.Match[str]) -> str:
-    modality = _MODALITIES[int(part[1])]
-    if part[2] == "values":
-        return modality
-    return f"{modality}_times" if part[2] == "times" else f"{part[2]} of {modality}"

@@ -1,27 +1,24 @@
-"""The compiled operators: fake kernels, autograd, and how calls reach them.
-
-The arguments of `align` are those of a call, (tensors, target_times, streams, options), as
-align/call.py says. It returns a list: the values, the mask where it is wanted, the age where it is.
-"""
+"""The compiled operators of alignment: fake kernels, autograd, calls."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from robocache.align import options as _options
-from robocache.align import validation
+from robocache.align import packing, validation
 from robocache.align.call import (
+    Arguments,
     Call,
     StreamArguments,
     name_of,
-    optional_tensors,
+    out_dtype_of,
+    parse,
     runs_of,
-    unpack,
 )
 from robocache.align.call_checks import check_call
 from robocache.align.pytorch import align as _pytorch
@@ -33,19 +30,17 @@ from robocache.core import config, dtypes, errors, library
 def _fake_align(
     tensors: Sequence[Tensor], target_times: Tensor, streams: Sequence[int], options: int
 ) -> list[Tensor]:
-    call = unpack(tensors, target_times, streams, options)
+    call = packing.read(tensors, target_times, streams, options)
     batch = check_call(call)
     shape = [target_times.size(-1)] if batch is None else [batch, target_times.size(-1)]
     first = call.streams[0].values
     channels = sum(stream.values.size(-1) for stream in call.streams)
-    results = [
-        first.new_empty([*shape, channels], dtype=_options.out_dtype_of(options, first.dtype))
-    ]
-    if options & _options.IS_FUSION:
+    results = [first.new_empty([*shape, channels], dtype=out_dtype_of(call))]
+    if call.is_fusion:
         shape = [*shape, len(call.streams)]
-    if options & _options.WANTS_VALID:
+    if call.return_valid:
         results.append(first.new_empty(shape, dtype=torch.bool))
-    if options & _options.WANTS_AGE:
+    if call.return_age:
         time_dtype = target_times.dtype
         for stream in call.streams:
             time_dtype = torch.promote_types(time_dtype, stream.times.dtype)
@@ -59,10 +54,11 @@ def _fake_align_backward(
     tensors: Sequence[Tensor],
     target_times: Tensor,
     stream: Sequence[int],
-    options: int,
+    outside: int,
+    values_dtype: int,
     values_shape: Sequence[int],
 ) -> Tensor:
-    return grad.new_empty(values_shape, dtype=_options.values_dtype_of(options))
+    return grad.new_empty(values_shape, dtype=dtypes.ALL_DTYPES[values_dtype])
 
 
 # ---- the operators ---------------------------------------------------------------------------
@@ -71,65 +67,54 @@ _align = library.operator("align", _fake_align)
 _align_backward = library.operator("align_backward", _fake_align_backward)
 
 
-def align(
-    native: bool,
-    needs_grad: bool,
-    tensors: list[Tensor],
-    target_times: Tensor,
-    streams: list[int],
-    options: int,
-) -> Sequence[Tensor]:
-    """A call, on the library's own backend or on pytorch: values, and mask and age where wanted.
+def align(native: bool, needs_grad: bool, call: Arguments) -> Sequence[Tensor]:
+    """Runs a call on the cpu or cuda backend, or on pytorch.
 
-    Raises what is wrong with it as ValueError, TypeError and torch.OutOfMemoryError.
+    Returns the values, then the mask and the age, each if requested.
+
+    Raises:
+        ValueError, TypeError: `<argument>: expected ..., got ...`.
+        torch.OutOfMemoryError: The result does not fit.
     """
-    # The cpu backend always validates.
-    if config.validate and not (native and target_times.is_cpu):
-        target_times = validation.validated(tensors, target_times, streams, options)
     if not native:
-        return _align_pytorch(tensors, target_times, streams, options)
+        call = parse(call)
+        if config.validate:
+            call = call._replace(target_times=validation.validated(call))
+        return _align_pytorch(call)
+    if config.validate:
+        call = parse(call)
+        if not call.target_times.is_cpu:  # the cpu backend always validates
+            call = call._replace(target_times=validation.validated(call))
+    if needs_grad and torch.is_grad_enabled():
+        return _differentiable(parse(call))
+    tensors, streams, options = packing.pack(call)
     results: Sequence[Tensor]
     try:
-        if needs_grad and torch.is_grad_enabled():
-            results = _Differentiable.apply(target_times, streams, options, *tensors)
-        else:
-            results = _align(tensors, target_times, streams, options)
+        results = _align(tensors, call[1], streams, options)
     except (RuntimeError, ValueError) as error:
-        failure = _failure(error, tensors, target_times, streams, options)
-        if failure is None:
-            raise
-        raise failure from None
+        _raise_translated(error, parse(call))
     return results
 
 
-def _failure(
-    error: Exception, tensors: list[Tensor], target_times: Tensor, streams: list[int], options: int
-) -> Exception | None:
-    """What to raise in place of an error of the operator's; None: the same.
-
-    What is wrong with the arguments, in the words that all backends share, if these have words for
-    it; else what the operator said.
-    """
-    try:
-        call = unpack(tensors, target_times, streams, options)
-        check_call(call)
-    except (TypeError, ValueError) as refusal:
-        return refusal
+def _raise_translated(error: Exception, call: Call) -> NoReturn:
+    """Raises an operator's error in the names of the caller's arguments, as on other backends."""
+    check_call(call)
+    if call.target_times.is_cpu and errors.is_value_error(error):
+        validation.check_values(call)
     named = {name_of(stream, "values"): stream.values for stream in call.streams}
-    named["target_times"] = target_times
-    return errors.translated(
+    named["target_times"] = call.target_times
+    tensors, streams, options = packing.pack(call)
+    errors.raise_translated(
         error,
-        lambda *_: _align(tensors, target_times, streams, options),
+        lambda *_: _align(tensors, call.target_times, streams, options),
         tuple(named.values()),
         {name: i for i, name in enumerate(named)},
     )
 
 
-def _align_pytorch(
-    tensors: list[Tensor], target_times: Tensor, streams: list[int], options: int
-) -> Sequence[Tensor]:
-    results = _pytorch.align(unpack(tensors, target_times, streams, options))
-    if options & _options.IS_FUSION:
+def _align_pytorch(call: Call) -> Sequence[Tensor]:
+    results = _pytorch.align(call)
+    if call.is_fusion:
         return results
     return [results[0], *[column.squeeze(-1) for column in results[1:]]]
 
@@ -137,36 +122,67 @@ def _align_pytorch(
 # ---- autograd --------------------------------------------------------------------------------
 
 
+def _differentiable(call: Call) -> Sequence[Tensor]:
+    _, _, options = packing.pack(call)
+    packed = [packing.pack(call._replace(streams=[stream])) for stream in call.streams]
+    results: Sequence[Tensor]
+    try:
+        results = _Differentiable.apply(
+            call.target_times,
+            [integers for _, integers, _ in packed],
+            options,
+            _options.OUTSIDES[call.outside],
+            [len(tensors) for tensors, *_ in packed],
+            [_depends_on_values(stream) for stream in call.streams],
+            *[tensor for tensors, *_ in packed for tensor in tensors],
+        )
+    except (RuntimeError, ValueError) as error:
+        _raise_translated(error, call)
+    return results
+
+
 class _Differentiable(torch.autograd.Function):
     """The operator with a gradient to the values of every stream.
 
-    A Function that is only applied where a gradient is wanted, since an autograd kernel registered
-    for the operator would cost every call 5 microseconds.
+    Applied only if a gradient is needed: an autograd kernel registered for the operator would cost
+    every call 5 microseconds.
     """
 
     @staticmethod
     def forward(
-        ctx: Any, target_times: Tensor, streams: list[int], options: int, *tensors: Tensor
+        ctx: Any,
+        target_times: Tensor,
+        streams: list[list[int]],  # of each stream, packed
+        options: int,
+        outside: int,
+        counts: list[int],  # of each stream's tensors
+        needs_values: list[bool],  # whether the gradient depends on the values
+        *tensors: Tensor,
     ) -> Any:
-        call = unpack(tensors, target_times, streams, options)
-        ctx.save_for_backward(target_times, *_kept(call))
-        ctx.streams = [list(stream.packed) for stream in call.streams]
-        ctx.needs_values = [_depends_on_values(stream) for stream in call.streams]
-        ctx.optional = [len(optional_tensors(stream)) for stream in call.streams]
-        ctx.values_are_batched = [stream.values.dim() == 3 for stream in call.streams]
-        ctx.widths = [stream.values.size(-1) for stream in call.streams]
-        ctx.options = [
-            options & 3 | dtypes.DTYPE_CODES[stream.values.dtype] << _options.VALUES_DTYPE_SHIFT
-            for stream in call.streams
-        ]
-        results = tuple(_align(list(tensors), target_times, streams, options))
+        saved: list[Tensor | None] = []
+        values_of_streams = []
+        at = 0
+        for count, needed in zip(counts, needs_values, strict=True):
+            values, *others = tensors[at : at + count]
+            values_of_streams.append(values)
+            saved += [values if needed else None, *others]
+            at += count
+        ctx.save_for_backward(target_times, *saved)
+        ctx.streams, ctx.outside, ctx.counts, ctx.needs_values = (
+            streams, outside, counts, needs_values,
+        )  # fmt: skip
+        ctx.values_are_batched = [values.dim() == 3 for values in values_of_streams]
+        ctx.widths = [values.size(-1) for values in values_of_streams]
+        ctx.dtypes = [dtypes.number_of(values.dtype) for values in values_of_streams]
+        integers = [integer for stream in streams for integer in stream]
+        results = tuple(_align(list(tensors), target_times, integers, options))
         ctx.mark_non_differentiable(*results[1:])
         return results
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor, *more: Tensor) -> tuple[Tensor | None, ...]:
-        # Said here and not by once_differentiable: that looks at `grad` alone, where a slerp's
-        # gradient depends on the values too, and lets allow_unused take its refusal for a zero.
+        # Not left to once_differentiable, which checks `grad` alone although a slerp's gradient
+        # depends on the values too, and whose error allow_unused turns into a zero.
         if torch.is_grad_enabled() and (any(ctx.needs_values) or grad.requires_grad):
             errors.refuse_second_derivatives(grad)
         return _Differentiable.first_order(ctx, grad, *more)
@@ -174,15 +190,15 @@ class _Differentiable(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def first_order(ctx: Any, grad: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
-        target_times, *kept = ctx.saved_tensors
+        target_times, *saved = ctx.saved_tensors
         if grad.dim() == 3 and target_times.dim() == 1:
-            # The batch may come from another stream, which the operator is not given here.
+            # The batch may be that of another stream, which this operator does not take.
             target_times = target_times.expand(grad.size(0), -1)
-        grads: list[Tensor | None] = [None, None, None]
-        column = 0
+        grads: list[Tensor | None] = [None] * 6
+        column = at = 0
         for i, packed in enumerate(ctx.streams):
-            values, *tensors = kept[: 2 + ctx.optional[i]]
-            kept = kept[2 + ctx.optional[i] :]
+            values, *tensors = saved[at : at + ctx.counts[i]]
+            at += ctx.counts[i]
             width = ctx.widths[i]
             grad_values = None
             if ctx.needs_input_grad[len(grads)]:
@@ -195,7 +211,8 @@ class _Differentiable(torch.autograd.Function):
                     tensors,
                     target_times,
                     packed,
-                    ctx.options[i],
+                    ctx.outside,
+                    ctx.dtypes[i],
                     shape,
                 )
             grads += [grad_values, *[None] * len(tensors)]
@@ -205,15 +222,6 @@ class _Differentiable(torch.autograd.Function):
 
 def _depends_on_values(stream: StreamArguments) -> bool:
     return any(method in _options.SLERPS for method, _ in runs_of(stream))
-
-
-def _kept(call: Call) -> list[Tensor | None]:
-    """What the backward pass needs: of values, only those that its gradient depends on."""
-    kept: list[Tensor | None] = []
-    for stream in call.streams:
-        kept.append(stream.values if _depends_on_values(stream) else None)
-        kept += [stream.times, *optional_tensors(stream)]
-    return kept
 
 
 def _backward(*arguments: Any) -> Tensor:

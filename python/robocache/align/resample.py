@@ -10,8 +10,8 @@ from torch import Tensor
 
 from robocache.align import copied_streams, ops
 from robocache.align import options as _options
-from robocache.align.call import pack_call, pack_stream
-from robocache.core import backends, dtypes
+from robocache.align.call import refuse_type
+from robocache.core import backends, config, dtypes
 from robocache.core.arrays import ArrayT, of_arrays
 from robocache.core.names import Backend, Method, Outside
 
@@ -182,13 +182,11 @@ def resample_trajectories(
     """
     if isinstance(data, np.ndarray):
         return of_arrays(resample_trajectories, locals())  # type: ignore[no-any-return]
-    # This path is short on purpose: on a GPU a call is to cost little more than one launch. Shapes
-    # and dtypes are checked by the operator.
-    tensors: list[Tensor] = []
-    streams: list[int] = []
-    flags = pack_stream(
-        tensors,
-        streams,
+    # On a GPU a small call costs little more than a launch, so this path is short: packing checks
+    # names and numbers, the operator checks shapes and dtypes.
+    if not isinstance(data, Tensor):
+        refuse_type("", "values", data)
+    stream = (
         "",
         data,
         source_times,
@@ -202,14 +200,16 @@ def resample_trajectories(
         multiply,
         0,
     )
-    options = pack_call(target_times, outside, return_valid)
+    if return_valid is not True and return_valid is not False:
+        config.check_bool("return_valid", return_valid)
     if out_dtype is not None:
-        options |= _options.out_dtype_code(out_dtype) << _options.OUT_DTYPE_SHIFT
-    elif flags & _options.IS_SCALED and data.dtype == torch.uint8:
+        _options.check_out_dtype(out_dtype)
+    elif data.dtype == torch.uint8 and (subtract is not None or multiply is not None):
         raise ValueError(
             "out_dtype: expected a dtype with subtract or multiply of uint8 data, got None"
         )
     native = backends.is_native("resample_trajectories", backend, data, "data")
-    align = ops.align if data.dtype in dtypes.DTYPE_CODES else copied_streams.align
-    results = align(native, data.requires_grad, tensors, target_times, streams, options)
+    align = ops.align if data.dtype in dtypes.COMPUTED else copied_streams.align
+    call = ((stream,), target_times, outside, out_dtype, return_valid, False, False)
+    results = align(native, data.requires_grad, call)
     return (results[0], results[1]) if return_valid else results[0]

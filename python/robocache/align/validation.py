@@ -1,80 +1,121 @@
-"""What `config(validate=True)` asks for: looking at the values of times and lengths."""
+"""Checks of values for `config(validate=True)`: lengths in [0,S] and ascending times."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 import torch
 from torch import Tensor
 
 from robocache.align import options as _options
-from robocache.align.call import StreamArguments, name_of, runs_of, unpack
+from robocache.align.call import Call, argument_name, runs_of
 from robocache.align.call_checks import check_call
 from robocache.core.tensor_checks import shape_text
 
 
-def validated(
-    tensors: Sequence[Tensor], target_times: Tensor, streams: Sequence[int], options: int
-) -> Tensor:
-    """`target_times` of a call (align/call.py) whose lengths lie in [0,S] and whose times ascend.
+def validated(call: Call) -> Tensor:
+    """`target_times` of a parsed call, after checks of its shapes and its values.
 
-    Target times must ascend where a stream has a sum, source times always. Synchronizes once.
+    Lengths lie in [0,S], source times ascend, and target times do where a stream has a sum.
+    Synchronizes once.
     """
+    batch = check_call(call)
+    streams = _times_of(call)
     if torch.compiler.is_compiling():
-        copy: Tensor = _validated_copy(tensors, target_times, streams, options)
+        copy: Tensor = _validated_copy(
+            [stream.times for stream in streams],
+            [stream.lengths for stream in streams],
+            [stream.has_sum for stream in streams],
+            ",".join(stream.prefix for stream in streams),
+            call.target_times,
+            batch,
+        )
         return copy
-    _check(tensors, target_times, streams, options)
-    return target_times
+    refuse_while_capturing(call.target_times)
+    _check(streams, call.target_times, batch)
+    return call.target_times
+
+
+def check_values(call: Call) -> None:
+    """Checks the values of a parsed call."""
+    _check(_times_of(call), call.target_times, check_call(call))
+
+
+class _Times(NamedTuple):
+    """The parts of a stream whose values are checked."""
+
+    prefix: str
+    times: Tensor
+    lengths: Tensor | None
+    has_sum: bool
+
+
+def _times_of(call: Call) -> list[_Times]:
+    return [
+        _Times(
+            stream.prefix,
+            stream.times,
+            stream.lengths,
+            any(method == _options.SUM for method, _ in runs_of(stream)),
+        )
+        for stream in call.streams
+    ]
 
 
 # Compiled code cannot branch on values, but it can call an operator that does. It returns the times
 # so that the calls after it depend on it, and a copy since an operator may not return its argument.
 @torch.library.custom_op("robocache::validated_copy", mutates_args=())
 def _validated_copy(
-    tensors: Sequence[Tensor], target_times: Tensor, streams: Sequence[int], options: int
+    times: Sequence[Tensor],
+    lengths: Sequence[Tensor | None],
+    has_sum: Sequence[bool],
+    prefixes: str,
+    target_times: Tensor,
+    batch: int | None,
 ) -> Tensor:
-    _check(tensors, target_times, streams, options)
+    refuse_while_capturing(target_times)
+    streams = zip(prefixes.split(","), times, lengths, has_sum, strict=True)
+    _check([_Times(*stream) for stream in streams], target_times, batch)
     return target_times.clone()
 
 
 @_validated_copy.register_fake
 def _(
-    tensors: Sequence[Tensor], target_times: Tensor, streams: Sequence[int], options: int
+    times: Sequence[Tensor],
+    lengths: Sequence[Tensor | None],
+    has_sum: Sequence[bool],
+    prefixes: str,
+    target_times: Tensor,
+    batch: int | None,
 ) -> Tensor:
-    check_call(unpack(tensors, target_times, streams, options))
     return torch.empty_like(target_times)
 
 
-def _check(
-    tensors: Sequence[Tensor], target_times: Tensor, streams: Sequence[int], options: int
-) -> None:
-    call = unpack(tensors, target_times, streams, options)
-    batch = check_call(call)
-    refuse_while_capturing(target_times)
-    if batch == 0 or target_times.is_meta:  # there are no values to look at
+def _check(streams: Sequence[_Times], target_times: Tensor, batch: int | None) -> None:
+    if batch == 0 or target_times.is_meta:  # without values
         return
-    looks = [_look(stream, target_times) for stream in call.streams]
-    wrong = torch.stack([fault.any() for look in looks for fault in look]).tolist()
-    if not any(wrong):
+    faults = [_faults(stream, target_times) for stream in streams]
+    flags = torch.stack([fault.any() for group in faults for fault in group]).tolist()
+    if not any(flags):
         return
-    for stream, look in zip(call.streams, looks, strict=True):
-        beyond, unordered, targets_unordered = look
+    for stream, (beyond, unordered, targets_unordered) in zip(streams, faults, strict=True):
         if stream.lengths is not None and beyond.any():
             at = beyond.nonzero()[0].tolist()
             rows = stream.times.size(-1)
             got = str(stream.lengths[tuple(at)].item())
-            _refuse(name_of(stream, "lengths"), f"0 to S={rows}", got, at)
+            _refuse(argument_name(stream.prefix, "lengths"), f"0 to S={rows}", got, at)
         if unordered.any():
-            _refuse_order(name_of(stream, "times"), "ascending times", stream.times, unordered)
+            name = argument_name(stream.prefix, "times")
+            _refuse_order(name, "ascending times", stream.times, unordered)
         if targets_unordered.any():
             expected = "ascending times for method 'sum'"
             _refuse_order("target_times", expected, target_times, targets_unordered)
 
 
 def refuse_while_capturing(tensor: Tensor) -> None:
-    """Looking at the values of a tensor on a GPU waits for it, which a graph cannot."""
+    """Reading values of a GPU tensor waits for the GPU, which a CUDA graph cannot capture."""
     if tensor.is_cuda and torch.cuda.is_current_stream_capturing():
         raise ValueError(
             "validate: expected False while a CUDA graph is captured (it waits for the GPU), "
@@ -82,8 +123,8 @@ def refuse_while_capturing(tensor: Tensor) -> None:
         )
 
 
-def _look(stream: StreamArguments, target_times: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Where lengths are out of range, source times and target times out of order."""
+def _faults(stream: _Times, target_times: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Masks of lengths out of range, and of source times and target times out of order."""
     times, lengths = stream.times, stream.lengths
     unordered = times.isnan()
     unordered[..., 1:] |= times[..., 1:] < times[..., :-1]
@@ -92,17 +133,17 @@ def _look(stream: StreamArguments, target_times: Tensor) -> tuple[Tensor, Tensor
         rows = times.size(-1)
         beyond = (lengths < 0) | (lengths > rows)
         exists = torch.arange(rows, device=times.device) < lengths.unsqueeze(-1)
-        if exists.dim() > times.dim():  # times that the batch shares: of the longest episode
+        if exists.dim() > times.dim():  # times shared by the batch: of the longest episode
             exists = exists.any(0)
         unordered = unordered & exists
     targets_unordered = unordered.new_zeros(())
-    if target_times.size(-1) > 0 and any(m == _options.SUM for m, _ in runs_of(stream)):
+    if stream.has_sum and target_times.size(-1) > 0:
         targets_unordered = target_times < _latest_before(target_times)
     return beyond, unordered, targets_unordered
 
 
 def _latest_before(times: Tensor) -> Tensor:
-    """The latest of the times before each, NaN passed over; at the first the least there is."""
+    """The latest of the times before each, without NaN; for the first, the least of its dtype."""
     least = -math.inf if times.is_floating_point() else _options.MIN_INT64
     latest = torch.where(times.isnan(), least, times).cummax(-1).values
     return torch.nn.functional.pad(latest, (1, 0), value=least)[..., :-1]
@@ -114,7 +155,7 @@ def _refuse_order(name: str, expected: str, times: Tensor, unordered: Tensor) ->
     row = at[-1]
     got = _text(episode[row])
     if got != "nan":
-        # Of targets NaN is passed over; of source times, one before would have been refused.
+        # NaN targets are skipped; a NaN source time before this one would have been refused.
         before = episode[:row]
         got += f" after {_text(before[~before.isnan()][-1])}" if row > 0 else ""
     _refuse(name, expected, got, at)

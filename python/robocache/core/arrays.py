@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -22,12 +23,21 @@ ArrayT = TypeVar("ArrayT", Tensor, NDArray[Any])
 _TAKEN_AS_NUMBERS = ("voxel_size", "origin")
 
 
-def of_arrays(operation: Callable[..., Any], arguments: dict[str, Any]) -> Any:
+def _stream_argument(i: int, part: str) -> str:
+    return f"streams[{i}].{part}"
+
+
+def of_arrays(
+    operation: Callable[..., Any],
+    arguments: dict[str, Any],
+    stream_argument: Callable[[int, str], str] = _stream_argument,
+) -> Any:
     """The result of an operation on NumPy arrays, as NumPy arrays.
 
     Args:
-        operation: A public function.
+        operation: A function of tensors.
         arguments: Its arguments by name, streams among them.
+        stream_argument: The name of a part of stream i, for messages.
 
     Raises:
         TypeError: `<name>: expected ..., got ...`: a tensor beside arrays, a dtype that torch or
@@ -39,6 +49,11 @@ def of_arrays(operation: Callable[..., Any], arguments: dict[str, Any]) -> Any:
         name: value if name in _TAKEN_AS_NUMBERS else _tensors(name, value, shared)
         for name, value in arguments.items()
     }
+    if isinstance(arguments.get("streams"), (list, tuple)):
+        converted["streams"] = [
+            _stream(partial(stream_argument, i), stream, shared)
+            for i, stream in enumerate(arguments["streams"])
+        ]
     if arguments.get("out_dtype") is not None:
         converted["out_dtype"] = _dtype(arguments["out_dtype"])
     owned = {tensor.untyped_storage().data_ptr() for tensor in shared}
@@ -59,18 +74,16 @@ def _tensors(name: str, value: Any, shared: list[Tensor]) -> Any:
     if isinstance(value, np.ndarray):
         shared.append(share(name, value))
         return shared[-1]
-    if name == "streams" and isinstance(value, (list, tuple)):
-        return [_stream(f"{name}[{i}]", stream, shared) for i, stream in enumerate(value)]
     return value
 
 
-def _stream(name: str, stream: Any, shared: list[Tensor]) -> Any:
-    """A `robocache.Stream` of tensors; the rows of an episode, which are arrays, as they are."""
+def _stream(name_of: Callable[[str], str], stream: Any, shared: list[Tensor]) -> Any:
+    """A `robocache.Stream` of tensors; the rows of an episode, which are arrays, unchanged."""
     if not hasattr(stream, "clock_offset"):
         return stream
     parts = {field.name: getattr(stream, field.name) for field in dataclasses.fields(stream)}
     return dataclasses.replace(
-        stream, **{part: _tensors(f"{name}.{part}", value, shared) for part, value in parts.items()}
+        stream, **{part: _tensors(name_of(part), value, shared) for part, value in parts.items()}
     )
 
 

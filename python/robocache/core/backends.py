@@ -9,11 +9,12 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from robocache.core import call_counts, config, library
+from robocache.core import call_counts, config, library, torch_private
 
 # Looked up once: every call asks them.
 _is_compiling = torch.compiler.is_compiling
-_is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor
+_is_wrapped = torch_private.is_wrapped
+_forward_level = torch_private.forward_level
 _unpack_dual: Any = forward_ad.unpack_dual  # which has no types
 
 _TRANSFORMS = "torch.func's transforms and forward-mode derivatives"
@@ -52,7 +53,7 @@ def is_native(operation: str, backend: str, first: Tensor, name: str, *more: Ten
     wrapped = _is_wrapped(first)
     for tensor in more:
         wrapped = wrapped or (tensor is not None and _is_wrapped(tensor))
-    if (wrapped or forward_ad._current_level >= 0) and any(
+    if (wrapped or _forward_level._current_level >= 0) and any(
         tensor is not None and _is_transformed(tensor) for tensor in (first, *more)
     ):
         if backend != "auto":
@@ -85,7 +86,7 @@ def _is_transformed(tensor: Tensor) -> bool:
     """Whether a derivative or a batch dimension hangs on `tensor` that an operator would lose."""
     if _is_wrapped(tensor):
         return True
-    return forward_ad._current_level >= 0 and _unpack_dual(tensor).tangent is not None
+    return _forward_level._current_level >= 0 and _unpack_dual(tensor).tangent is not None
 
 
 _cuda_usable: dict[int, bool] = {}
@@ -114,4 +115,4 @@ def _cuda_problem(device_index: int) -> str | None:
 # Neither changes while the process runs, and torch.compile cannot look into them. This is what
 # torch.compiler.assume_constant_result does, without importing Dynamo, which takes seconds.
 for _function in (_cuda_is_usable, _cuda_problem):
-    _function.__dict__["_dynamo_marked_constant"] = True
+    torch_private.mark_constant(_function)

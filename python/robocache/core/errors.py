@@ -8,8 +8,9 @@ from typing import Any, NoReturn
 
 import torch
 
-# The operators name the class in the text, since torch versions differ in the class that they make
-# of a C++ exception; some add text before it or a C++ stack after it.
+# The operators write the class into the text (bindings/torch/errors.h), since the class that torch
+# makes of a C++ exception depends on its version; some versions add text before it or a C++ stack
+# after it.
 _NAMED = re.compile(r"robocache\.(ValueError|TypeError|RuntimeError): ([^\n]*)")
 _CLASSES = {"ValueError": ValueError, "TypeError": TypeError, "RuntimeError": RuntimeError}
 
@@ -19,7 +20,7 @@ def translated(
 ) -> Exception | None:
     """The exception to raise in place of `error` of `operator(*arguments)`; None: `error` itself.
 
-    `sizes` says which of the arguments decide how large the output is.
+    `sizes` are the positions, by name, of the arguments that determine the output's size.
     """
     text = str(error)
     named = _NAMED.search(text)
@@ -38,6 +39,12 @@ def translated(
     if "out of memory" in text or _fails_to_allocate(operator, arguments, device):
         return torch.OutOfMemoryError(f"CUDA out of memory on {device}: {text}")
     return None
+
+
+def is_value_error(error: Exception) -> bool:
+    """Whether an operator has thrown the library's ValueError."""
+    named = _NAMED.search(str(error))
+    return named is not None and named[1] == "ValueError"
 
 
 def raise_translated(
@@ -59,8 +66,8 @@ def refuse_second_derivatives(grad: torch.Tensor) -> NoReturn:
 
 
 def _fails_to_allocate(operator: Any, arguments: tuple[Any, ...], device: torch.device) -> bool:
-    # Not every torch version keeps the text of an allocator's error on its way through an operator
-    # like these. But the allocator counts its failures: does another try add one?
+    # Some torch versions drop the text of an allocator's error inside an operator. The allocator
+    # counts its failures, so a second try tells whether memory was the cause.
     failures = _allocation_failures(device)
     try:
         operator(*arguments)
@@ -72,6 +79,6 @@ def _fails_to_allocate(operator: Any, arguments: tuple[Any, ...], device: torch.
 def _allocation_failures(device: torch.device) -> int:
     try:
         count: int = torch.cuda.memory_stats(device)["num_ooms"]
-    except (RuntimeError, KeyError):  # an allocator that keeps no count
+    except (RuntimeError, KeyError):  # an allocator without a count
         return 0
     return count

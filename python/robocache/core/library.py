@@ -80,6 +80,8 @@ def load() -> ctypes.CDLL:
     _check_version(path, json.loads(library.robocache_build_info())["version"])
     library.robocache_error.argtypes = []
     library.robocache_error.restype = ctypes.c_char_p
+    library.robocache_align_fields.argtypes = []
+    library.robocache_align_fields.restype = ctypes.c_char_p
     library.robocache_cuda_problem.argtypes = [ctypes.c_int]
     library.robocache_cuda_problem.restype = ctypes.c_char_p
     return library
@@ -149,7 +151,7 @@ def raise_failure(
 
 
 def _check_version(path: Path, built: str) -> None:
-    # Options reach the library as bits of integers: one of another version may read others.
+    # A library of another version has other operators and C functions.
     package = package_version()
     if package is None:
         return
@@ -196,6 +198,17 @@ def operator(name: str, fake: Callable[..., Any]) -> Any:
         return missing
     torch.library.register_fake(f"robocache::{name}", fake)
     return getattr(torch.ops.robocache, name).default
+
+
+@functools.cache
+def align_fields() -> dict[str, tuple[int, int]]:
+    """(shift, bits) by name, of the bit fields of operator align; {} without the library."""
+    try:
+        library = load()
+    except ImportError:
+        return {}
+    fields: dict[str, tuple[int, int]] = json.loads(library.robocache_align_fields())
+    return fields
 
 
 @functools.cache

@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from robocache.core import config
+from robocache.core import config, torch_private
 from robocache.core.display import ByName, listed
 from robocache.live.arguments import (
     Values,
@@ -347,7 +347,7 @@ class LiveAligner:
 
     def _query_on_cuda(self, stream: int, times: int | None, time_ns: int, out: int) -> int:
         assert self._index is not None
-        raw = torch._C._cuda_getCurrentRawStream(self._index)
+        raw = torch_private.cuda_stream(self._index)
         status = self._aligner.query_on_cuda(stream, times, time_ns, out, raw)
         if status == LiveStatus.BUSY:  # so many copies are under way: wait for them
             self._aligner.wait_on_cuda()  # on whatever stream they are

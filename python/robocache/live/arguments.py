@@ -10,7 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from robocache.loader.window_spec import TORCH_DTYPES, WindowSpec
+from robocache.core import dtypes
+from robocache.loader.window_spec import WindowSpec
 from robocache.store.dtypes import STORAGE, stored
 
 Values: TypeAlias = Any
@@ -34,15 +35,15 @@ def rows_of(name: str, stream: WindowSpec, values: Values, shape: tuple[int, ...
         array = (array.astype(np.uint32) << 16).view(np.float32)
     to = np.dtype(np.float32) if stream.dtype == "BF16" else STORAGE[stream.dtype]
     if not _may_be_cast(array, to):
-        expected = str(TORCH_DTYPES[stream.dtype]).removeprefix("torch.")
-        got = str(TORCH_DTYPES[kind]).removeprefix("torch.")
+        expected = str(dtypes.BY_STORED_NAME[stream.dtype]).removeprefix("torch.")
+        got = str(dtypes.BY_STORED_NAME[kind]).removeprefix("torch.")
         raise TypeError(f"{name}: expected {expected}, got {got}")
     with np.errstate(over="ignore"):
         cast = array.astype(to)
         rounded = torch.from_numpy(cast).to(torch.bfloat16) if stream.dtype == "BF16" else None
     finite = np.isfinite(cast) if rounded is None else rounded.isfinite().numpy()
     if to.kind == "f" and not finite.all() and np.isfinite(array[~finite]).any():
-        expected = str(TORCH_DTYPES[stream.dtype]).removeprefix("torch.")
+        expected = str(dtypes.BY_STORED_NAME[stream.dtype]).removeprefix("torch.")
         got = f"up to {np.abs(array[~finite]).max()}"
         raise ValueError(f"{name}: expected numbers that {expected} has, got {got}")
     return cast if rounded is None else rounded.view(torch.int16).numpy().view(np.uint16)

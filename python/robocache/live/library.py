@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import torch
 
+from robocache.core import dtypes
 from robocache.core import library as _library
-from robocache.core.dtypes import STABLE_DTYPES as DTYPES
 from robocache.core.library import Status
 
 
@@ -185,7 +185,7 @@ class Aligner:
         found = _Array()
         _load().robocache_live_output(self._pointer, index, byref(found))
         shape = tuple(found.shape[axis] for axis in range(found.rank))
-        return LiveArray(found.key.decode(), DTYPES[found.dtype], shape, found.offset)
+        return LiveArray(found.key.decode(), dtypes.ALL_DTYPES[found.dtype], shape, found.offset)
 
     def _key(self, index: int) -> tuple[str, LiveKey]:
         found = _Key()

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import IterableDataset, get_worker_info
 
-from robocache.core import call_counts
+from robocache.core import call_counts, torch_private
 from robocache.core.display import listed
 from robocache.loader import device as _device
 from robocache.loader.contents import Contents
@@ -143,10 +143,10 @@ class BatchSource(IterableDataset[Batch]):
             self._after_fork()
         index = self._index
         if index is not None:
-            if torch._C._cuda_getDevice() != index:
+            if torch_private.cuda_device() != index:
                 with torch.cuda.device(index):
                     return self.next()
-            if torch._C._cuda_isCurrentStreamCapturing():
+            if torch_private.is_capturing():
                 self._engine.check_capture(self._transforms)
                 self._sampler_state.check_capture()
                 return self._draw(is_capturing=True)
@@ -161,8 +161,8 @@ class BatchSource(IterableDataset[Batch]):
         size = order.size(position)
         stream = 0
         if index is not None:
-            stream = torch._C._cuda_getCurrentRawStream(index)
-            torch._C._nvtx.rangePushA("robocache.Loader.next")
+            stream = torch_private.cuda_stream(index)
+            torch_private.range_push("robocache.Loader.next")
         try:
             if self._ahead is not None:
                 batch = self._ahead.next(epoch, position)
@@ -172,7 +172,7 @@ class BatchSource(IterableDataset[Batch]):
                 self._plan.next(sampler_state.state_address, size, windows, metadata, stream)
         finally:
             if index is not None:
-                torch._C._nvtx.rangePop()
+                torch_private.range_pop()
         if is_capturing:
             # Nothing has run: replays of the graph advance the device's state.
             sampler_state.is_captured = True
@@ -207,10 +207,10 @@ class BatchSource(IterableDataset[Batch]):
         index = self._index
         stream = 0
         if index is not None:
-            if torch._C._cuda_getDevice() != index:
+            if torch_private.cuda_device() != index:
                 with torch.cuda.device(index):
                     return self.gather(indices)
-            stream = torch._C._cuda_getCurrentRawStream(index)
+            stream = torch_private.cuda_stream(index)
         batch = self._engine.gather(indices, self.device, stream)
         size = batch["timestamp"].size(0)
         self._counters.gathered += size

@@ -8,20 +8,19 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from robocache.core import dtypes
 from robocache.core.progress import Update, progress_bar
 from robocache.loader.batch_source import BatchSource
 from robocache.loader.loader import Loader
 from robocache.loader.outputs import AGE, DATASET, DIM_PAD, METADATA, PAD, Batch
 from robocache.loader.sampling.sampler import check_integer
 from robocache.loader.stream_normalization import batch_scales
-from robocache.loader.window_spec import TORCH_DTYPES, WindowSpec
+from robocache.loader.window_spec import WindowSpec
 from robocache.normalization.window_statistics import WindowStatistics
 from robocache.store.dtypes import stored
 from robocache.store.statistics import StreamStatistics
 from robocache.store.stream_info import MAX_COLORS, StatisticsSummary, summary_of
 from robocache.transform.transforms import Transform
-
-_NAMES = {dtype: name for name, dtype in TORCH_DTYPES.items()}
 
 
 def compute_stats(
@@ -127,7 +126,7 @@ class _Key:
         )
         self._colors_first = is_first
         self._is_bytes = is_last
-        name = _NAMES[values.dtype]
+        name = dtypes.STORED_NAMES[values.dtype]
         if is_first or is_last:  # of colors, over all pixels
             self._row: tuple[int, ...] = (row[0 if is_first else 2],)
             self.shape: tuple[int, ...] = (*self._row, 1, 1)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 import torch
 from torch import Tensor
 
-from robocache.core import dtypes
+from robocache.core import dtypes, torch_private
 from robocache.loader.plan import BatchMetadata, WindowOutput
 from robocache.loader.window_spec import WindowSpec
 
@@ -106,13 +106,11 @@ class Outputs:
         self._metadata = BatchMetadata()
         self.windows_address = ctypes.addressof(self._array)
         self.facts_address = ctypes.addressof(self._metadata)
-        # What torch's own compiled code allocates by: half as long as torch.empty takes, which is
-        # most of what a small batch costs.
-        guards: Any = torch._C._dynamo.guards
-        is_cuda = device.type == "cuda"
-        self._empty = guards._empty_strided_cuda if is_cuda else guards._empty_strided_cpu
-        if empty is not None:
-            self._empty = empty
+        if empty is None:
+            is_cuda = device.type == "cuda"
+            # Allocation is most of the cost of a small batch.
+            empty = torch_private.empty_strided_cuda if is_cuda else torch_private.empty_strided_cpu
+        self._empty = empty
         self._blanks: dict[int, _Blanks] = {}
         self._kept: dict[int, tuple[Batch, bytes, bytes]] = {}
         self._full = full

@@ -12,12 +12,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from robocache.core import dtypes
 from robocache.loader.memory.file_rows import FileRows
 from robocache.loader.memory.resident_streams import ResidentStream
 from robocache.loader.plan import BatchPlan, WindowData, WindowOutput
 from robocache.loader.plan_inputs import window_data
 from robocache.loader.sampling.sampler import Order
-from robocache.loader.window_spec import TYPE_NAMES, WindowSpec, reads_arrivals
+from robocache.loader.window_spec import WindowSpec, reads_arrivals
 from robocache.loader.windows import SLERPS
 from robocache.store.dtypes import STORAGE
 
@@ -119,8 +120,8 @@ class LookedAt:
         dtype = torch.uint8 if relative is None else torch.float32
         narrow = replace(
             window,
-            dtype=TYPE_NAMES[dtype],
-            out_dtype=TYPE_NAMES[dtype],
+            dtype=dtypes.STORED_NAMES[dtype],
+            out_dtype=dtypes.STORED_NAMES[dtype],
             shape=(len(methods),),
             method=tuple((method, 1) for method in methods),
             channels_first=False,

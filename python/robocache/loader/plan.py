@@ -14,8 +14,8 @@ from typing import Any, NamedTuple, NoReturn
 import torch
 from torch import Tensor
 
+from robocache.core import dtypes
 from robocache.core import library as _library
-from robocache.core.dtypes import STABLE_DTYPES as DTYPES
 from robocache.core.library import Status
 from robocache.loader.sampling.sampler import Order
 from robocache.loader.window_spec import WindowSpec
@@ -259,7 +259,7 @@ def _view(tensor: Tensor | None) -> _Tensor:
         # Not data_ptr(): that is null where there are no elements, which would say "absent".
         storage = tensor.untyped_storage().data_ptr()
         view.data = storage + tensor.storage_offset() * tensor.itemsize
-        view.dtype = DTYPES.index(tensor.dtype)
+        view.dtype = dtypes.NUMBERS[tensor.dtype]
         view.rank = tensor.dim()
         for axis in range(tensor.dim()):
             view.shape[axis], view.strides[axis] = tensor.size(axis), tensor.stride(axis)

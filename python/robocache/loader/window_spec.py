@@ -18,14 +18,6 @@ from robocache.normalization.formulas import Normalization
 
 Layout: TypeAlias = tuple[tuple[str, int], ...]
 
-TORCH_DTYPES = {
-    "BOOL": torch.bool, "U8": torch.uint8, "I8": torch.int8, "U16": torch.uint16,
-    "I16": torch.int16, "U32": torch.uint32, "I32": torch.int32, "U64": torch.uint64,
-    "I64": torch.int64, "F16": torch.float16, "BF16": torch.bfloat16, "F32": torch.float32,
-    "F64": torch.float64,
-}  # fmt: skip
-TYPE_NAMES = {dtype: name for name, dtype in TORCH_DTYPES.items()}
-
 
 class RelativeTo(NamedTuple):
     """The reference of a relative window: its value is subtracted before normalization."""
@@ -98,12 +90,12 @@ class WindowSpec(ShortRepr):
     @property
     def torch_dtype(self) -> torch.dtype:
         """`dtype` as torch names it."""
-        return TORCH_DTYPES[self.dtype]
+        return dtypes.BY_STORED_NAME[self.dtype]
 
     @property
     def torch_out_dtype(self) -> torch.dtype:
         """`out_dtype` as torch names it."""
-        return TORCH_DTYPES[self.out_dtype]
+        return dtypes.BY_STORED_NAME[self.out_dtype]
 
     @property
     def by_rows(self) -> bool:
@@ -123,7 +115,7 @@ class WindowSpec(ShortRepr):
     @property
     def is_copied(self) -> bool:
         """Whether alignment copies its rows as bytes: it computes with five types alone."""
-        return self.torch_dtype not in dtypes.DTYPE_CODES
+        return self.torch_dtype not in dtypes.DTYPES
 
     @property
     def reaches_ahead(self) -> bool:

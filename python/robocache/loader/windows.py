@@ -15,7 +15,7 @@ from robocache.align import options as _options
 from robocache.core import dtypes
 from robocache.loader.stream_normalization import spread
 from robocache.loader.window import Window
-from robocache.loader.window_spec import TORCH_DTYPES, TYPE_NAMES, Layout, WindowSpec
+from robocache.loader.window_spec import Layout, WindowSpec
 from robocache.normalization.formulas import Normalization
 from robocache.store.stream_info import MAX_COLORS, StreamInfo, is_image
 
@@ -162,7 +162,7 @@ def make_spec(
         tolerance_ns=0 if by_rows else tolerance_ns,
         latency_ns=_duration("latency_s", key, window.latency_s),
         normalization=scale,
-        out_dtype=TYPE_NAMES[out_dtype],
+        out_dtype=dtypes.STORED_NAMES[out_dtype],
         channels_first=channels_first,
     )
     if not by_rows and "mean" in spec.methods:
@@ -296,9 +296,7 @@ def _method(info: StreamInfo, method: Any) -> str | Layout:
         if chosen not in _options.METHODS:
             _options.refuse_name(name, chosen)
         return chosen
-    packed = _options.pack_layout(name, chosen)
-    names = (_options.METHOD_NAMES[code] for code in packed[::2])
-    layout = tuple(zip(names, packed[1::2], strict=True))
+    layout = tuple(_options.parse_layout(name, chosen))
     if sum(width for _, width in layout) != elements:
         raise ValueError(
             f"{name}: expected runs that sum to {elements} for rows of shape {list(info.shape)}, "
@@ -311,7 +309,7 @@ def _output(
     info: StreamInfo, window: Window, scale: Normalization | None
 ) -> tuple[bool, torch.dtype, Normalization | None]:
     """Whether colors come first, the type of the output, and the scale that it needs."""
-    key, dtype, wanted = info.name, TORCH_DTYPES[info.type_name], window.dtype
+    key, dtype, wanted = info.name, dtypes.BY_STORED_NAME[info.type_name], window.dtype
     if type(window.channels_first) is not bool:
         got = type(window.channels_first).__name__
         raise TypeError(f"channels_first[{key!r}]: expected a bool, got {got}")
@@ -320,12 +318,12 @@ def _output(
             f"channels_first[{key!r}]: expected uint8 rows [H,W,C] of at most {MAX_COLORS} "
             f"colors, got {info}"
         )
-    if wanted is not None and wanted not in dtypes.DTYPE_CODES:
+    if wanted is not None and wanted not in dtypes.DTYPES:
         raise TypeError(
             f"dtype[{key!r}]: expected float16, bfloat16, float32, float64 or uint8, got "
             f"{dtypes.dtype_text(wanted)}"
         )
-    if dtype not in dtypes.DTYPE_CODES:
+    if dtype not in dtypes.DTYPES:
         if wanted is not None:
             got = dtypes.dtype_name(wanted)
             raise ValueError(

@@ -7,22 +7,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from robocache.core.element_types import ELEMENT_TYPES
+
 # NumPy has no bfloat16: its elements travel as uint16, under their own name.
-STORAGE: dict[str, np.dtype[Any]] = {
-    "BOOL": np.dtype(np.bool_),
-    "U8": np.dtype(np.uint8),
-    "I8": np.dtype(np.int8),
-    "U16": np.dtype("<u2"),
-    "I16": np.dtype("<i2"),
-    "U32": np.dtype("<u4"),
-    "I32": np.dtype("<i4"),
-    "U64": np.dtype("<u8"),
-    "I64": np.dtype("<i8"),
-    "F16": np.dtype("<f2"),
-    "BF16": np.dtype("<u2"),
-    "F32": np.dtype("<f4"),
-    "F64": np.dtype("<f8"),
-}
+STORAGE: dict[str, np.dtype[Any]] = {each.stored: np.dtype(each.bits) for each in ELEMENT_TYPES}
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 FLOATS = ("F16", "BF16", "F32", "F64")

@@ -1,8 +1,4 @@
-"""What is wrong with a call of a transform, in the words of every backend.
-
-`options` of the operators: bits 0-3 the form of rotation (of a conversion, the source's), 4-7 the
-target's, 8 the way back, 9 and 10 which gradients are wanted (backward only).
-"""
+"""Checks of a transform's arguments, the same on every backend, and the shapes operators take."""
 
 from __future__ import annotations
 
@@ -24,6 +20,7 @@ from robocache.core.tensor_checks import (
     refuse_shape,
 )
 
+# The numbers of robocache::RotationForm
 XYZW, WXYZ, VECTOR, MATRIX, SIX_D = range(5)
 FORMS = {
     "quaternion_xyzw": XYZW,
@@ -33,14 +30,12 @@ FORMS = {
     "rotation_6d": SIX_D,
 }
 WIDTHS = (4, 4, 3, 9, 6)
-TARGET_SHIFT = 4
-IS_BACK, WANTS_FIRST, WANTS_SECOND = 1 << 8, 1 << 9, 1 << 10
 
 _FLOAT_NAMES = "float16, bfloat16, float32 or float64"
 
 
 def form_code(name: str, form: object) -> int:
-    """The number of a form of rotation.
+    """Returns the number of a form of rotation.
 
     Raises:
         ValueError: `<name>: expected quaternion_xyzw, ..., got ...`.
@@ -53,14 +48,14 @@ def form_code(name: str, form: object) -> int:
 
 
 def check_rotation(name: str, x: Tensor, form: int) -> None:
-    """That `x` is [..., numbers of the form]."""
+    """Checks that `x` is [..., numbers of the form]."""
     _check_floats(name, x)
     if x.dim() < 1 or x.size(-1) != WIDTHS[form]:
         refuse_shape(name, f"[...,{WIDTHS[form]}]", x)
 
 
 def check_poses(poses: Tensor, anchor: Tensor, form: int) -> None:
-    """That `poses` is [...,K,P] and `anchor` [...,P] or [P]."""
+    """Checks that `poses` is [...,K,P] and `anchor` [...,P] or [P]."""
     width = 3 + WIDTHS[form]
     _check_floats("poses", poses)
     if poses.dim() < 2 or poses.size(-1) != width:
@@ -69,14 +64,14 @@ def check_poses(poses: Tensor, anchor: Tensor, form: int) -> None:
 
 
 def check_steps(name: str, x: Tensor) -> None:
-    """That `x` is [...,K,D]."""
+    """Checks that `x` is [...,K,D]."""
     _check_floats(name, x)
     if x.dim() < 2:
         refuse_shape(name, "[...,K,D]", x)
 
 
 def check_shared(name: str, row: Tensor, x: Tensor, x_name: str, width: str) -> None:
-    """That `row` has one row for each window of `x`, [...,width], or one for all, [width]."""
+    """Checks that `row` has one row per window of `x`, [...,width], or one for all, [width]."""
     _check_floats(name, row)
     if row.dtype != x.dtype:
         refuse_dtype(name, f"{dtype_name(x.dtype)} like {x_name}", row)
@@ -89,7 +84,7 @@ def check_shared(name: str, row: Tensor, x: Tensor, x_name: str, width: str) -> 
 
 
 def check_timing(time_step: object, times: Tensor | None, x: Tensor, x_name: str) -> float:
-    """The duration of a step; 1 where deltas are differences, or where times say it.
+    """Returns the duration of a step; 1 where deltas are differences, and with `times`.
 
     Raises:
         TypeError, ValueError: `time_step: expected ..., got ...`, `times: expected ..., got ...`.
@@ -114,7 +109,7 @@ def check_timing(time_step: object, times: Tensor | None, x: Tensor, x_name: str
 
 
 def check_time_step(time_step: object) -> float:
-    """The seconds of a step; 1 for None.
+    """Returns the seconds of a step; 1 for None.
 
     Raises:
         TypeError, ValueError: `time_step: expected ..., got ...`.
@@ -136,7 +131,7 @@ def check_time_step(time_step: object) -> float:
 
 
 def check_mask(mask: Tensor | None, x: Tensor, x_name: str) -> None:
-    """That `mask` is [D] bool."""
+    """Checks that `mask` is [D] bool."""
     if mask is None:
         return
     check_type("mask", mask)

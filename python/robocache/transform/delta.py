@@ -11,7 +11,6 @@ from robocache.core.arrays import ArrayT, of_arrays
 from robocache.core.names import Backend
 from robocache.transform import ops, pytorch
 from robocache.transform.checks import (
-    IS_BACK,
     as_before,
     as_rows,
     as_windows,
@@ -68,7 +67,7 @@ def delta_to_absolute(
     """
     if isinstance(deltas, np.ndarray):
         return of_arrays(delta_to_absolute, locals())  # type: ignore[no-any-return]
-    return _convert("delta_to_absolute", "deltas", deltas, start, time_step, times, 0, backend)
+    return _convert("delta_to_absolute", "deltas", deltas, start, time_step, times, False, backend)
 
 
 def absolute_to_delta(
@@ -108,9 +107,7 @@ def absolute_to_delta(
     """
     if isinstance(values, np.ndarray):
         return of_arrays(absolute_to_delta, locals())  # type: ignore[no-any-return]
-    return _convert(
-        "absolute_to_delta", "values", values, start, time_step, times, IS_BACK, backend
-    )
+    return _convert("absolute_to_delta", "values", values, start, time_step, times, True, backend)
 
 
 def relative_to(x: ArrayT, reference: ArrayT, mask: ArrayT | None = None) -> ArrayT:
@@ -190,7 +187,7 @@ def _convert(
     start: Tensor,
     time_step: float | None,
     times: Tensor | None,
-    options: int,
+    inverse: bool,
     backend: Backend,
 ) -> Tensor:
     check_steps(name, x)
@@ -202,4 +199,4 @@ def _convert(
         times = as_rows(times, windows.size(0))
     is_native = backends.is_native(operation, backend, x, name, start)
     call = ops.convert_delta if is_native else pytorch.convert_delta
-    return as_before(call(windows, starts, times, duration, options), x.shape[:-2])
+    return as_before(call(windows, starts, times, duration, inverse), x.shape[:-2])

@@ -1,9 +1,8 @@
-"""The pytorch backend of transforms: all of their meaning in plain torch, on any device.
+"""The pytorch backend of transforms: plain torch, on any device.
 
-As the operators of transform/ops.py, but for the shapes: vectors, quaternions and matrices are
-tuples of their numbers, each a tensor. What is made of +, -, *, / and square roots is so in the
-order of src/transform/rotation.h; the roots, and angles, come from torch's own functions.
-Gradients are autograd's own.
+Vectors, quaternions and matrices are tuples of their components, each a tensor. Additions,
+multiplications and divisions are in the order of src/transform/rotation.h; square roots and angles
+are computed by torch's functions. Gradients are autograd's.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from robocache.transform.checks import IS_BACK, MATRIX, SIX_D, TARGET_SHIFT, VECTOR, WIDTHS, WXYZ
+from robocache.transform.checks import MATRIX, SIX_D, VECTOR, WIDTHS, WXYZ
 
 
 class _Vector(NamedTuple):
@@ -38,9 +37,8 @@ class _Matrix(NamedTuple):
     z: _Vector
 
 
-def convert_rotation(x: Tensor, options: int) -> Tensor:
-    """[...,width of the source] to [...,width of the target]."""
-    source, target = options & 0xF, options >> TARGET_SHIFT & 0xF
+def convert_rotation(x: Tensor, source: int, target: int) -> Tensor:
+    """Converts [...,width of the source] to [...,width of the target]."""
     numbers = _compute(x).unbind(-1)
     if _is_matrix(target):
         if _is_matrix(source):
@@ -53,9 +51,9 @@ def convert_rotation(x: Tensor, options: int) -> Tensor:
     return torch.stack(out, -1).to(x.dtype)
 
 
-def convert_pose(poses: Tensor, anchor: Tensor, options: int) -> Tensor:
-    """[N,K,P] and [N,P] to [N,K,P]."""
-    form, to_relative = options & 0xF, not options & IS_BACK
+def convert_pose(poses: Tensor, anchor: Tensor, form: int, inverse: bool) -> Tensor:
+    """Converts [N,K,P] by [N,P] to [N,K,P]: to relative poses, or back."""
+    to_relative = not inverse
     of_pose = _compute(poses).unbind(-1)
     of_anchor = _compute(anchor).unsqueeze(-2).unbind(-1)
     pose, reference = _Vector(*of_pose[:3]), _Vector(*of_anchor[:3])
@@ -80,9 +78,9 @@ def convert_pose(poses: Tensor, anchor: Tensor, options: int) -> Tensor:
 
 
 def convert_delta(
-    x: Tensor, start: Tensor, times: Tensor | None, duration: float, options: int
+    x: Tensor, start: Tensor, times: Tensor | None, duration: float, inverse: bool
 ) -> Tensor:
-    """[N,K,D] and [N,D] to [N,K,D]. Torch adds in whatever order it does."""
+    """Converts [N,K,D] by [N,D] to [N,K,D]. The order of torch's additions is unspecified."""
     values, first = _compute(x), _compute(start).unsqueeze(-2)
     durations: Tensor | float = duration
     if times is not None:
@@ -97,7 +95,7 @@ def convert_delta(
             # By a tensor: of a number torch takes the reciprocal, and multiplies.
             difference = difference / torch.full_like(difference, 1e9)
         durations = difference.to(values.dtype).unsqueeze(-1)
-    if options & IS_BACK:
+    if inverse:
         before = torch.cat([first, values], -2).narrow(-2, 0, values.size(-2))
         return ((values - before) / _like(durations, values)).to(x.dtype).contiguous()
     return (first + (values * durations).cumsum(-2)).to(x.dtype).contiguous()

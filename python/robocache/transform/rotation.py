@@ -10,8 +10,6 @@ from robocache.core.arrays import ArrayT, of_arrays
 from robocache.core.names import Backend, RotationForm
 from robocache.transform import ops, pytorch
 from robocache.transform.checks import (
-    IS_BACK,
-    TARGET_SHIFT,
     WIDTHS,
     as_before,
     as_rows,
@@ -77,10 +75,9 @@ def convert_rotation(
         return of_arrays(convert_rotation, locals())  # type: ignore[no-any-return]
     of_source, of_target = form_code("source", source), form_code("target", target)
     check_rotation("x", x, of_source)
-    options = of_source | of_target << TARGET_SHIFT
     if not backends.is_native("convert_rotation", backend, x, "x"):
-        return pytorch.convert_rotation(x, options)
-    out = ops.convert_rotation(as_rows(x, 1), options)
+        return pytorch.convert_rotation(x, of_source, of_target)
+    out = ops.convert_rotation(as_rows(x, 1), of_source, of_target)
     return out.view([*x.shape[:-1], WIDTHS[of_target]])
 
 
@@ -120,7 +117,7 @@ def relative_pose(
     """
     if isinstance(poses, np.ndarray):
         return of_arrays(relative_pose, locals())  # type: ignore[no-any-return]
-    return _convert("relative_pose", poses, anchor, form, 0, backend)
+    return _convert("relative_pose", poses, anchor, form, False, backend)
 
 
 def absolute_pose(
@@ -155,19 +152,18 @@ def absolute_pose(
     """
     if isinstance(poses, np.ndarray):
         return of_arrays(absolute_pose, locals())  # type: ignore[no-any-return]
-    return _convert("absolute_pose", poses, anchor, form, IS_BACK, backend)
+    return _convert("absolute_pose", poses, anchor, form, True, backend)
 
 
 def _convert(
-    operation: str, poses: Tensor, anchor: Tensor, form: str, direction: int, backend: Backend
+    operation: str, poses: Tensor, anchor: Tensor, form: str, inverse: bool, backend: Backend
 ) -> Tensor:
-    options = form_code("form", form)
-    check_poses(poses, anchor, options)
-    options |= direction
+    code = form_code("form", form)
+    check_poses(poses, anchor, code)
     windows = as_windows(poses)
     anchors = as_rows(anchor, windows.size(0))
     if not backends.is_native(operation, backend, poses, "poses", anchor):
-        out = pytorch.convert_pose(windows, anchors, options)
+        out = pytorch.convert_pose(windows, anchors, code, inverse)
     else:
-        out = ops.convert_pose(windows, anchors, options)
+        out = ops.convert_pose(windows, anchors, code, inverse)
     return as_before(out, poses.shape[:-2])

@@ -1,7 +1,7 @@
-"""Checks of point clouds.
+"""Checks of point clouds, the same on every backend.
 
-`check_grid` and `check_voxels` are called where `check_call` of align/call_checks.py is. For each
-tensor they check layout, dtype, shape and device. `validated` checks the values of offsets.
+`check_grid` and `check_voxels` check each tensor's layout, dtype, shape and device; `validated`
+checks the values of offsets.
 """
 
 from __future__ import annotations
@@ -27,21 +27,25 @@ MAX_COUNT = 2**31 - 1  # points that an int32 can count
 
 
 def check_grid(
-    points: Tensor, features: Tensor | None, offsets: Tensor | None, options: int
+    points: Tensor,
+    features: Tensor | None,
+    offsets: Tensor | None,
+    mode: int,
+    out_dtype: torch.dtype | None,
 ) -> int | None:
-    """Of a dense voxelization: raises ValueError or TypeError for what does not fit.
+    """Checks the tensors of a dense voxelization; returns B, None for a single cloud.
 
-    Returns B, None for a single cloud.
+    Raises:
+        ValueError, TypeError: `<argument>: expected ..., got ...`.
     """
     batch = _check_cloud(points, features, offsets)
-    mode = _voxel_options.mode_of(options)
-    if mode != OCCUPANCY and _voxel_options.out_dtype_of(options, features) != torch.int64:
+    if mode != OCCUPANCY and _voxel_options.out_dtype_of(out_dtype, features) != torch.int64:
         _check_count(points, repr(_voxel_options.MODE_NAMES[mode]))
     return batch
 
 
 def check_voxels(points: Tensor, features: Tensor | None, offsets: Tensor | None) -> int | None:
-    """The same of a sparse voxelization."""
+    """Checks the tensors of a sparse voxelization; returns B, None for a single cloud."""
     batch = _check_cloud(points, features, offsets)
     _check_count(points, "sparse voxels")
     return batch
@@ -87,7 +91,7 @@ def _check_count(points: Tensor, purpose: str) -> None:
 
 
 def validated(offsets: Tensor, points: Tensor) -> Tensor:
-    """`offsets`, if they start at 0, do not descend and end at P."""
+    """Returns `offsets` after checking that they start at 0, do not descend and end at P."""
     if torch.compiler.is_compiling():
         copy: Tensor = _validated_copy(offsets, points.size(0))
         return copy
@@ -110,17 +114,17 @@ def _(offsets: Tensor, points: int) -> Tensor:
 
 def _check_offsets(offsets: Tensor, points: int) -> None:
     """Synchronizes once."""
-    if offsets.is_meta:  # there are no values to look at
+    if offsets.is_meta:  # without values
         return
     validation.refuse_while_capturing(offsets)
-    found: list[int] = offsets.tolist()
-    if found[0] != 0:
-        _refuse_offsets("0 first", str(found[0]))
-    for b in range(1, len(found)):
-        if found[b] < found[b - 1]:
-            _refuse_offsets("ascending offsets", f"{found[b]} after {found[b - 1]} at [{b}]")
-    if found[-1] != points:
-        _refuse_offsets(f"P={points} last", str(found[-1]))
+    bounds: list[int] = offsets.tolist()
+    if bounds[0] != 0:
+        _refuse_offsets("0 first", str(bounds[0]))
+    for b in range(1, len(bounds)):
+        if bounds[b] < bounds[b - 1]:
+            _refuse_offsets("ascending offsets", f"{bounds[b]} after {bounds[b - 1]} at [{b}]")
+    if bounds[-1] != points:
+        _refuse_offsets(f"P={points} last", str(bounds[-1]))
 
 
 def _refuse_offsets(expected: str, got: str) -> NoReturn:

@@ -1,4 +1,4 @@
-"""The compiled operators of voxelization: fake kernels, autograd, and how they are reached."""
+"""The compiled operators of voxelization: fake kernels, autograd, calls."""
 
 from __future__ import annotations
 
@@ -9,11 +9,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from robocache.align import options as _options
-from robocache.align.options import VALUES_DTYPE_SHIFT
 from robocache.core import dtypes, errors, library
 from robocache.voxel import checks, pytorch
-from robocache.voxel import options as _voxel_options
 from robocache.voxel.options import MAX, MEAN, MIN
 
 # ---- fake kernels: shapes and dtypes, for torch.compile and torch.export -----------------------
@@ -25,16 +22,18 @@ def _fake_voxelize_dropped(
     offsets: Tensor | None,
     grid_size: Sequence[int],
     geometry: Sequence[float],
-    options: int,
+    mode: int,
+    out_dtype: int,
 ) -> tuple[Tensor, Tensor]:
-    batch = checks.check_grid(points, features, offsets, options)
+    dtype = dtypes.ALL_DTYPES[out_dtype]
+    batch = checks.check_grid(points, features, offsets, mode, dtype)
     clouds = [] if batch is None else [batch]
     shape = [*clouds, *grid_size]
-    if _voxel_options.mode_of(options) >= MEAN:
+    if mode >= MEAN:
         assert features is not None
         shape.insert(len(clouds), features.size(-1))
     return (
-        points.new_empty(shape, dtype=_voxel_options.out_dtype_of(options, features)),
+        points.new_empty(shape, dtype=dtype),
         points.new_empty(clouds, dtype=torch.int64),
     )
 
@@ -44,8 +43,8 @@ def _fake_voxelize(*arguments: Any) -> Tensor:
 
 
 def _fake_voxelize_backward(grad: Tensor, points: Tensor, *arguments: Any) -> Tensor:
-    dtype = _options.values_dtype_of(arguments[-1])
-    return grad.new_empty([*points.shape[:-1], grad.size(-4)], dtype=dtype)
+    features_dtype = dtypes.ALL_DTYPES[arguments[-1]]
+    return grad.new_empty([*points.shape[:-1], grad.size(-4)], dtype=features_dtype)
 
 
 def _fake_voxelize_sparse(
@@ -53,7 +52,7 @@ def _fake_voxelize_sparse(
     features: Tensor | None,
     offsets: Tensor | None,
     geometry: Sequence[float],
-    options: int,
+    mode: int,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
     batch = checks.check_voxels(points, features, offsets)
     clouds = [] if batch is None else [batch]
@@ -71,9 +70,14 @@ def _fake_voxelize_sparse(
 
 
 def _fake_voxelize_sparse_backward(
-    grad: Tensor, features: Tensor | None, point_to_voxel: Tensor, counts: Tensor, options: int
+    grad: Tensor,
+    features: Tensor | None,
+    point_to_voxel: Tensor,
+    counts: Tensor,
+    mode: int,
+    features_dtype: int,
 ) -> Tensor:
-    dtype = _options.values_dtype_of(options)
+    dtype = dtypes.ALL_DTYPES[features_dtype]
     return grad.new_empty([*point_to_voxel.shape, grad.size(-1)], dtype=dtype)
 
 
@@ -92,7 +96,7 @@ _voxelize_sparse_backward = library.operator(
 
 
 class _DifferentiableDense(torch.autograd.Function):
-    """`voxelize` or `voxelize_dropped` with a gradient to the features; see align/ops.py."""
+    """`voxelize` or `voxelize_dropped` with a gradient to the features."""
 
     @staticmethod
     def forward(
@@ -103,11 +107,12 @@ class _DifferentiableDense(torch.autograd.Function):
         offsets: Tensor | None,
         grid_size: Sequence[int],
         geometry: Sequence[float],
-        options: int,
+        mode: int,
+        out_dtype: int,
     ) -> Any:
-        ctx.save_for_backward(points, _values_for_backward(features, options), offsets)
-        ctx.constants = (grid_size, geometry, _backward_options(features, options))
-        result = operator(points, features, offsets, grid_size, geometry, options)
+        ctx.save_for_backward(points, _values_for_backward(features, mode), offsets)
+        ctx.constants = (grid_size, geometry, mode, dtypes.number_of(features.dtype))
+        result = operator(points, features, offsets, grid_size, geometry, mode, out_dtype)
         if isinstance(result, tuple):
             ctx.mark_non_differentiable(result[1])
         return result
@@ -121,7 +126,7 @@ class _DifferentiableDense(torch.autograd.Function):
     @once_differentiable
     def first_order(ctx: Any, grad: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
         gradient = _gradient(_voxelize_backward, grad, *ctx.saved_tensors, *ctx.constants)
-        return None, None, gradient, None, None, None, None
+        return None, None, gradient, None, None, None, None, None
 
 
 class _DifferentiableSparse(torch.autograd.Function):
@@ -134,13 +139,13 @@ class _DifferentiableSparse(torch.autograd.Function):
         features: Tensor,
         offsets: Tensor | None,
         geometry: Sequence[float],
-        options: int,
+        mode: int,
     ) -> Any:
-        result = voxelize_sparse(points, features, offsets, geometry, options)
+        result = voxelize_sparse(points, features, offsets, geometry, mode)
         coordinates, counts, _, point_to_voxel, voxel_offsets, dropped = result
         ctx.mark_non_differentiable(coordinates, counts, point_to_voxel, voxel_offsets, dropped)
-        ctx.save_for_backward(_values_for_backward(features, options), point_to_voxel, counts)
-        ctx.options = _backward_options(features, options)
+        ctx.save_for_backward(_values_for_backward(features, mode), point_to_voxel, counts)
+        ctx.constants = (mode, dtypes.number_of(features.dtype))
         return result
 
     @staticmethod
@@ -152,17 +157,13 @@ class _DifferentiableSparse(torch.autograd.Function):
     @once_differentiable
     def first_order(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         saved = ctx.saved_tensors
-        gradient = _gradient(_voxelize_sparse_backward, grads[2], *saved, ctx.options)
+        gradient = _gradient(_voxelize_sparse_backward, grads[2], *saved, *ctx.constants)
         return None, gradient, None, None, None
 
 
-def _values_for_backward(features: Tensor, options: int) -> Tensor | None:
-    """Only the gradients of max and min depend on the features: nothing else keeps them alive."""
-    return features if _voxel_options.mode_of(options) in (MAX, MIN) else None
-
-
-def _backward_options(features: Tensor, options: int) -> int:
-    return options | dtypes.DTYPE_CODES[features.dtype] << VALUES_DTYPE_SHIFT
+def _values_for_backward(features: Tensor, mode: int) -> Tensor | None:
+    """Only the gradients of max and min depend on the features; other modes need not save them."""
+    return features if mode in (MAX, MIN) else None
 
 
 def _refuse_second_order(grad: Tensor) -> None:
@@ -174,22 +175,23 @@ def _refuse_second_order(grad: Tensor) -> None:
 
 
 def dense(operator: Any, *arguments: Any) -> Any:
-    """`voxelize` or `voxelize_dropped`, with a gradient to the features where one is wanted."""
+    """Calls `voxelize` or `voxelize_dropped`; differentiable by the features."""
     try:
-        if _wants_gradient(arguments[1]):
+        if _needs_gradient(arguments[1]):
             return _DifferentiableDense.apply(operator, *arguments)
         return operator(*arguments)
     except (RuntimeError, ValueError) as error:
-        # Torch itself refuses some tensors, in words of its own.
-        points, features, offsets, _, _, options = arguments
-        checks.check_grid(points, features, offsets, options)
+        # Torch refuses some tensors before the operator runs; its messages name no argument.
+        points, features, offsets, _, _, mode, out_dtype = arguments
+        dtype = None if out_dtype == dtypes.OTHER else dtypes.ALL_DTYPES[out_dtype]
+        checks.check_grid(points, features, offsets, mode, dtype)
         errors.raise_translated(error, operator, arguments, {"points": 0})
 
 
 def sparse(*arguments: Any) -> Any:
-    """`voxelize_sparse`, with a gradient to the features where one is wanted."""
+    """Calls `voxelize_sparse`; differentiable by the features."""
     try:
-        if _wants_gradient(arguments[1]):
+        if _needs_gradient(arguments[1]):
             return _DifferentiableSparse.apply(*arguments)
         return voxelize_sparse(*arguments)
     except (RuntimeError, ValueError) as error:
@@ -197,14 +199,14 @@ def sparse(*arguments: Any) -> Any:
         checks.check_voxels(points, features, offsets)
         better = errors.translated(error, voxelize_sparse, arguments, {"points": 0})
         if isinstance(better, ValueError) and str(better).startswith("points: "):
-            # Of what the values are: the pytorch backend says whose and which.
+            # The pytorch backend names the point whose value is refused.
             pytorch.sparse_index(points, offsets, geometry)
         if better is None:
             raise
         raise better from None
 
 
-def _wants_gradient(features: Tensor | None) -> bool:
+def _needs_gradient(features: Tensor | None) -> bool:
     return features is not None and features.requires_grad and torch.is_grad_enabled()
 
 

@@ -1,9 +1,4 @@
-"""Options of voxelization as users write them, and as what the operators take.
-
-options    bits 0-3 mode, 8-11 output dtype, 12-15 features dtype (backward only), as
-           align/options.py has them
-geometry   the three sizes of a voxel, then the three numbers of the origin
-"""
+"""Parses the options of voxelization into what the operators take."""
 
 from __future__ import annotations
 
@@ -16,10 +11,11 @@ from typing import Any, Protocol
 
 import torch
 
-from robocache.align.options import MAX_INT64, OUT_DTYPE_SHIFT, number_text, to_float
+from robocache.align.options import MAX_INT64, number_text, to_float
 from robocache.core import dtypes
 from robocache.core.tensor_checks import check_dense, refuse_gradient, shape_text
 
+# The numbers of robocache::VoxelMode
 OCCUPANCY, COUNT, MEAN, SUM, MAX, MIN = range(6)
 MODES = {
     "occupancy": OCCUPANCY,
@@ -32,122 +28,111 @@ MODES = {
 MODE_NAMES = tuple(MODES)
 REDUCTIONS = MODE_NAMES[MEAN:]
 
-# The output's dtypes by mode, the default first; without a default it is that of the features.
+# The output's dtypes by mode
 _FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 _OUT_DTYPES = (
     (*_FLOATS, torch.uint8, torch.int32, torch.bool),
     (torch.int32, torch.int64, torch.float32, torch.float64),
     *[dtypes.DTYPES] * 4,
 )
-_CODES = {dtype: code for code, dtype in enumerate(dtypes.GRID_DTYPES, 1)}
-_DEFAULTS = (
-    OCCUPANCY | _CODES[torch.float32] << OUT_DTYPE_SHIFT,
-    COUNT | _CODES[torch.int32] << OUT_DTYPE_SHIFT,
-    MEAN,
-    SUM,
-    MAX,
-    MIN,
-)
+# The default dtype by mode; None: that of the features
+_DEFAULTS = (torch.float32, torch.int32, None, None, None, None)
 
-# A grid of fewer bytes than this is not compared with the memory that there is.
+# A grid of fewer bytes than this is not compared with the device's memory.
 SMALL_GRID = 2**28
 
 
-# ---- packing ---------------------------------------------------------------------------------
-
-
 class Array(Protocol):
-    """What NumPy's arrays and tensors have in common, for numbers that come in one."""
+    """The method that NumPy's arrays and tensors share, for numbers in either."""
 
     def tolist(self) -> Any:
         """The elements as Python numbers."""
 
 
-def pack_mode(mode: object, out_dtype: object) -> int:
-    """`options` of a dense voxelization."""
+def parse_mode(mode: object, out_dtype: object) -> tuple[int, torch.dtype | None]:
+    """The mode's number and the grid's dtype of a dense voxelization; None: the features' dtype."""
     code = MODES.get(mode) if isinstance(mode, str) else None
     if code is None:
         raise ValueError(f"mode: expected {_one_of(MODE_NAMES)}, got {mode!r}")
     if out_dtype is None:
-        return _DEFAULTS[code]
+        return code, _DEFAULTS[code]
     if not isinstance(out_dtype, torch.dtype) or out_dtype not in _OUT_DTYPES[code]:
         expected = _one_of([dtypes.dtype_name(dtype) for dtype in _OUT_DTYPES[code]])
         raise TypeError(f"out_dtype: expected {expected}, got {dtypes.dtype_text(out_dtype)}")
-    return code | _CODES[out_dtype] << OUT_DTYPE_SHIFT
+    return code, out_dtype
 
 
-def pack_reduce(reduce: object) -> int:
-    """`options` of a sparse voxelization."""
+def parse_reduce(reduce: object) -> int:
+    """The mode's number of a sparse voxelization."""
     if not isinstance(reduce, str) or reduce not in REDUCTIONS:
         raise ValueError(f"reduce: expected {_one_of(REDUCTIONS)}, got {reduce!r}")
     return MODES[reduce]
 
 
-def pack_grid_size(grid_size: object) -> list[int]:
-    """A grid size as three integers."""
+def parse_grid_size(grid_size: object) -> list[int]:
+    """X, Y and Z as Python integers."""
     sizes = _three("grid_size", "three integers", grid_size, numbers.Integral)
     if min(sizes) < 1:
         raise ValueError(f"grid_size: expected sizes of at least 1, got {_text(sizes)}")
     return [int(size) for size in sizes]
 
 
-def pack_geometry(voxel_size: object, origin: object, grid_size: Sequence[int]) -> list[float]:
-    """Without an origin, the corner from which a grid of `grid_size` has its center at zero."""
-    given = _three("voxel_size", "a number or three", voxel_size, numbers.Real, or_one=True)
-    sizes = [to_float(size) for size in given]
+def parse_geometry(voxel_size: object, origin: object, grid_size: Sequence[int]) -> list[float]:
+    """The three sizes of a voxel, then the origin; by default a grid's center is at zero."""
+    three = _three("voxel_size", "a number or three", voxel_size, numbers.Real, or_one=True)
+    sizes = [to_float(size) for size in three]
     for size in sizes:
         if not 0 < size < math.inf:  # NaN neither
-            raise ValueError(f"voxel_size: expected positive finite sizes, got {_text(given)}")
+            raise ValueError(f"voxel_size: expected positive finite sizes, got {_text(three)}")
     if origin is None:
         corner = [-to_float(n) * size / 2 for n, size in zip(grid_size, sizes, strict=True)]
         if -math.inf in corner:
             raise ValueError(
                 "grid_size: expected a grid that ends at finite numbers, "
-                f"got {_text(grid_size)} cells of {_text(given)}"
+                f"got {_text(grid_size)} cells of {_text(three)}"
             )
     else:
-        given = _three("origin", "three numbers", origin, numbers.Real)
-        corner = [to_float(x) for x in given]
+        three = _three("origin", "three numbers", origin, numbers.Real)
+        corner = [to_float(x) for x in three]
         for x in corner:
             if not -math.inf < x < math.inf:
-                raise ValueError(f"origin: expected finite numbers, got {_text(given)}")
+                raise ValueError(f"origin: expected finite numbers, got {_text(three)}")
     return [*sizes, *corner]
 
 
-def check_features(options: int, has_features: bool) -> None:
-    """That a mode has features if it needs them, and none if it does not."""
-    mode = mode_of(options)
+def check_features(mode: int, has_features: bool) -> None:
+    """Checks that a mode has features if and only if it needs them."""
     if has_features != (mode >= MEAN):
         expected, got = ("some", "none") if mode >= MEAN else ("none", "some")
         raise ValueError(f"features: expected {expected} for mode {MODE_NAMES[mode]!r}, got {got}")
 
 
-def _three(name: str, expected: str, given: Any, kind: type, or_one: bool = False) -> list[Any]:
+def _three(name: str, expected: str, argument: Any, kind: type, or_one: bool = False) -> list[Any]:
     """Three numbers of a kind, or one for all three, from any sequence, array or CPU tensor."""
-    plain = _plain(name, given)
+    plain = _plain(name, argument)
     try:
-        found = [x if type(x) in (int, float) else _plain(name, x) for x in plain]
+        three = [x if type(x) in (int, float) else _plain(name, x) for x in plain]
     except TypeError:  # not a sequence
-        found = [plain] * 3 if or_one else []
-    if [isinstance(x, kind) and not isinstance(x, bool) for x in found] == [True] * 3:
-        return found
-    shape = getattr(given, "shape", (3,))
+        three = [plain] * 3 if or_one else []
+    if [isinstance(x, kind) and not isinstance(x, bool) for x in three] == [True] * 3:
+        return three
+    shape = getattr(argument, "shape", (3,))
     got = repr(plain) if len(shape) < 2 and math.prod(shape) <= 3 else f"shape {shape_text(shape)}"
     raise TypeError(f"{name}: expected {expected}, got {got}")
 
 
-def _plain(name: str, given: Any) -> Any:
+def _plain(name: str, argument: Any) -> Any:
     """Tensors and NumPy's numbers and arrays as Python's own numbers and lists."""
-    if isinstance(given, torch.Tensor):
-        check_dense(name, given)
-        if given.requires_grad:
+    if isinstance(argument, torch.Tensor):
+        check_dense(name, argument)
+        if argument.requires_grad:
             refuse_gradient(name, "features")
-        if not given.is_cpu:
+        if not argument.is_cpu:
             raise ValueError(
                 f"{name}: expected numbers or a CPU tensor (.tolist() makes them, and waits for "
-                f"the device), got a tensor on {given.device}"
+                f"the device), got a tensor on {argument.device}"
             )
-    return given.tolist() if hasattr(given, "tolist") else given
+    return argument.tolist() if hasattr(argument, "tolist") else argument
 
 
 def _one_of(names: Sequence[str]) -> str:
@@ -204,18 +189,9 @@ def _memory(device: torch.device) -> int | None:
     return None
 
 
-# ---- unpacking -------------------------------------------------------------------------------
-
-
-def mode_of(options: int) -> int:
-    """The code of the mode in packed options."""
-    return options & 15
-
-
-def out_dtype_of(options: int, features: torch.Tensor | None) -> torch.dtype:
-    """The dtype of the grid in packed options."""
-    code = (options >> OUT_DTYPE_SHIFT) & 15
-    if code:
-        return dtypes.GRID_DTYPES[code - 1]
+def out_dtype_of(out_dtype: torch.dtype | None, features: torch.Tensor | None) -> torch.dtype:
+    """The grid's dtype: by default that of the features."""
+    if out_dtype is not None:
+        return out_dtype
     assert features is not None
     return features.dtype

@@ -45,13 +45,13 @@ def voxelize_dropped(
     offsets: Tensor | None,
     grid_size: Sequence[int],
     geometry: Sequence[float],
-    options: int,
+    mode: int,
+    out_dtype: torch.dtype | None,
 ) -> tuple[Tensor, Tensor]:
     """As the operator of this name; differentiable with respect to the features."""
-    batch = checks.check_grid(points, features, offsets, options)
+    batch = checks.check_grid(points, features, offsets, mode, out_dtype)
     clouds = 1 if batch is None else batch
-    mode = _voxel_options.mode_of(options)
-    out_dtype = _voxel_options.out_dtype_of(options, features)
+    out_dtype = _voxel_options.out_dtype_of(out_dtype, features)
     cloud, exists = _cloud_of_point(points, offsets)
 
     steps = _cells_from_origin(points, geometry)
@@ -86,7 +86,7 @@ def voxelize_sparse(
     features: Tensor | None,
     offsets: Tensor | None,
     geometry: Sequence[float],
-    options: int,
+    mode: int,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
     """As the operator of this name; differentiable with respect to the features."""
     batch = checks.check_voxels(points, features, offsets)
@@ -101,7 +101,7 @@ def voxelize_sparse(
             torch.where(voxel < 0, slots, voxel),
             slots,
             counts,
-            _voxel_options.mode_of(options),
+            mode,
             features.dtype,
         )
     voxel = voxel.view(points.shape[:-1])

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from robocache.core import backends, config, tensor_checks
+from robocache.core import backends, config, dtypes, tensor_checks
 from robocache.core.arrays import ArrayT, of_arrays
 from robocache.core.display import short_repr
 from robocache.core.names import Backend, Reduction, VoxelMode
@@ -17,7 +17,7 @@ from robocache.voxel import checks, ops, pytorch
 from robocache.voxel import options as _voxel_options
 from robocache.voxel.options import Array
 
-# Looked up once: every call asks it.
+# Looked up once, for the speed of each call
 _is_compiling = torch.compiler.is_compiling
 
 
@@ -178,26 +178,27 @@ def voxelize_point_cloud(
     _check_tensors(points, features, offsets)
     if type(return_dropped) is not bool:
         config.check_bool("return_dropped", return_dropped)
-    options = _voxel_options.pack_mode(mode, out_dtype)
-    sizes = _voxel_options.pack_grid_size(grid_size)
-    geometry = _voxel_options.pack_geometry(voxel_size, origin, sizes)
-    _voxel_options.check_features(options, features is not None)
+    code, dtype = _voxel_options.parse_mode(mode, out_dtype)
+    sizes = _voxel_options.parse_grid_size(grid_size)
+    geometry = _voxel_options.parse_geometry(voxel_size, origin, sizes)
+    _voxel_options.check_features(code, features is not None)
     operation = "voxelize_point_cloud"
     is_native = backends.is_native(operation, backend, points, "points", features)
     if not _is_compiling():
-        _check_room(points, features, offsets, sizes, options)
+        _check_room(points, features, offsets, sizes, code, dtype)
     if offsets is not None and config.validate and not (is_native and points.is_cpu):
-        checks.check_grid(points, features, offsets, options)
+        checks.check_grid(points, features, offsets, code, dtype)
         offsets = checks.validated(offsets, points)  # the cpu backend always does
-    arguments = (points, features, offsets, sizes, geometry, options)
     result: Tensor | tuple[Tensor, Tensor]
     if is_native:
+        number = dtypes.number_of(_voxel_options.out_dtype_of(dtype, features))
+        arguments = (points, features, offsets, sizes, geometry, code, number)
         operator = ops.voxelize_dropped if return_dropped else ops.voxelize
         result = ops.dense(operator, *arguments)
     elif return_dropped:
-        result = pytorch.voxelize_dropped(*arguments)
+        result = pytorch.voxelize_dropped(points, features, offsets, sizes, geometry, code, dtype)
     else:
-        result = pytorch.voxelize(*arguments)
+        result = pytorch.voxelize(points, features, offsets, sizes, geometry, code, dtype)
     return result
 
 
@@ -264,17 +265,17 @@ def voxelize_sparse(
     if isinstance(points, np.ndarray):
         return of_arrays(voxelize_sparse, locals())  # type: ignore[no-any-return]
     _check_tensors(points, features, offsets)
-    options = _voxel_options.pack_reduce(reduce)
+    mode = _voxel_options.parse_reduce(reduce)
     if origin is None:
         raise TypeError("origin: expected three numbers, got None")
-    geometry = _voxel_options.pack_geometry(voxel_size, origin, ())
+    geometry = _voxel_options.parse_geometry(voxel_size, origin, ())
     is_native = backends.is_native("voxelize_sparse", backend, points, "points", features)
     if offsets is not None and config.validate and not (is_native and points.is_cpu):
         checks.check_voxels(points, features, offsets)
         offsets = checks.validated(offsets, points)  # the cpu backend always does
-    arguments = (points, features, offsets, geometry, options)
-    found = ops.sparse(*arguments) if is_native else pytorch.voxelize_sparse(*arguments)
-    coordinates, counts, reduced, point_to_voxel, voxel_offsets, dropped = found
+    arguments = (points, features, offsets, geometry, mode)
+    voxels = ops.sparse(*arguments) if is_native else pytorch.voxelize_sparse(*arguments)
+    coordinates, counts, reduced, point_to_voxel, voxel_offsets, dropped = voxels
     return SparseVoxels(
         coordinates,
         counts,
@@ -305,17 +306,18 @@ def _check_room(
     features: Tensor | None,
     offsets: Tensor | None,
     grid_size: list[int],
-    options: int,
+    mode: int,
+    out_dtype: torch.dtype | None,
 ) -> None:
-    """Checks that a large grid fits into the memory of its device, after the shapes of a call."""
-    dtype = _voxel_options.out_dtype_of(options, features)
+    """Checks that a large grid fits into the memory of its device, after the shapes."""
+    dtype = _voxel_options.out_dtype_of(out_dtype, features)
     cells = grid_size[0] * grid_size[1] * grid_size[2]
     channels = 1 if features is None or features.dim() == 0 else features.size(-1)
     clouds = points.size(0) if points.dim() == 3 else 1
     if offsets is not None:
         clouds = offsets.numel() - 1
     if cells * max(1, channels) * max(1, clouds) * dtype.itemsize > _voxel_options.SMALL_GRID:
-        checks.check_grid(points, features, offsets, options)
+        checks.check_grid(points, features, offsets, mode, out_dtype)
         _voxel_options.check_room(
             grid_size, clouds, None if features is None else channels, dtype, points.device
         )

@@ -60,20 +60,20 @@ def test_opcheck(native: Backend) -> None:
 
     ops = torch.ops.robocache
     x, anchor = inputs(native, 2, 3)
-    six_d, to_vector, back, of_poses, of_anchor = 4, 2 << 4, 1 << 8, 1 << 9, 1 << 10
+    vector, six_d = 2, 4  # forms
     rows = x[..., 3:].flatten(0, 1)
     times = native.put(torch.arange(8).view(2, 4))
     calls: list[tuple[Any, ...]] = [
-        (ops.convert_rotation, rows, six_d | to_vector),
-        (ops.convert_rotation, rows[:0], six_d | to_vector),
-        (ops.convert_rotation_backward, rows[:, :3], rows, six_d | to_vector),
-        (ops.convert_pose, x, anchor, six_d),
-        (ops.convert_pose, x.half(), anchor.half(), six_d | back),
-        (ops.convert_pose_backward, x, x, anchor, six_d | of_poses),
-        (ops.convert_pose_backward, x, x, anchor, six_d | back | of_poses | of_anchor),
-        (ops.convert_delta, x, anchor, None, 0.5, 0),
-        (ops.convert_delta, x, anchor, times, 1.0, back),
-        (ops.convert_delta_backward, x, times[0], 1.0, back),
+        (ops.convert_rotation, rows, six_d, vector),
+        (ops.convert_rotation, rows[:0], six_d, vector),
+        (ops.convert_rotation_backward, rows[:, :3], rows, six_d, vector),
+        (ops.convert_pose, x, anchor, six_d, False),
+        (ops.convert_pose, x.half(), anchor.half(), six_d, True),
+        (ops.convert_pose_backward, x, x, anchor, six_d, False, True, False),
+        (ops.convert_pose_backward, x, x, anchor, six_d, True, True, True),
+        (ops.convert_delta, x, anchor, None, 0.5, False),
+        (ops.convert_delta, x, anchor, times, 1.0, True),
+        (ops.convert_delta_backward, x, times[0], 1.0, True),
     ]
     for operator, *arguments in calls:
         torch.library.opcheck(operator.default, tuple(arguments))

@@ -11,6 +11,7 @@ from support import Backend, assert_near, assert_same_bits
 from torch._dynamo.testing import CompileCounterWithBackend
 
 import robocache as rc
+from robocache.core import dtypes
 
 # B, N, C. The first has no two equal, and no 3, which the compiler would take for a rule.
 SIZES = [(2, 50, 7), (3, 70, 5), (4, 20, 8), (2, 110, 4)]
@@ -163,27 +164,26 @@ def test_opcheck(native: Backend) -> None:
     ops = torch.ops.robocache
     geometry = [0.2, 0.15, 0.25, -0.5, -0.5, -0.5]
     occupancy, count, mean, maximum = 0, 1, 2, 4
-    float32, float64, int32 = 3, 4, 7  # codes of dtypes
+    float32, float64, int32 = map(dtypes.number_of, (torch.float32, torch.float64, torch.int32))
     points = torch.rand(2, 9, 3) - 0.5
     ragged, offsets = torch.rand(9, 3, dtype=torch.float64), torch.tensor([0, 4, 4, 9])
     features = torch.rand(2, 9, 5)
     dense: list[tuple[Any, ...]] = [
-        (points, None, None, [2, 3, 4], geometry, occupancy | float32 << 8),
-        (points[0].half(), None, None, [2, 3, 4], geometry, count | int32 << 8),
-        (points, features, None, [2, 3, 4], geometry, mean),
-        (ragged, features[0].bfloat16(), offsets, [1, 1, 4], geometry, maximum | float64 << 8),
-        (points[:0], features[:0], None, [2, 3, 4], geometry, mean),
+        (points, None, None, [2, 3, 4], geometry, occupancy, float32),
+        (points[0].half(), None, None, [2, 3, 4], geometry, count, int32),
+        (points, features, None, [2, 3, 4], geometry, mean, float32),
+        (ragged, features[0].bfloat16(), offsets, [1, 1, 4], geometry, maximum, float64),
+        (points[:0], features[:0], None, [2, 3, 4], geometry, mean, float32),
     ]
     for sample in dense:
         args = tuple(native.put(x) for x in sample)
         torch.library.opcheck(ops.voxelize.default, args)
         torch.library.opcheck(ops.voxelize_dropped.default, args)
-    of_float32 = float32 << 12
     grad = torch.rand(2, 5, 2, 3, 4)
     backward: list[tuple[Any, ...]] = [
-        (grad, points, None, None, [2, 3, 4], geometry, mean | of_float32),
-        (grad, points, features, None, [2, 3, 4], geometry, maximum | of_float32),
-        (grad[0], points[0], features[0], None, [2, 3, 4], geometry, maximum | of_float32),
+        (grad, points, None, None, [2, 3, 4], geometry, mean, float32),
+        (grad, points, features, None, [2, 3, 4], geometry, maximum, float32),
+        (grad[0], points[0], features[0], None, [2, 3, 4], geometry, maximum, float32),
     ]
     for sample in backward:
         torch.library.opcheck(ops.voxelize_backward.default, tuple(native.put(x) for x in sample))
@@ -202,5 +202,5 @@ def test_opcheck(native: Backend) -> None:
     for values, mode in ((None, mean), (args[1], maximum)):
         torch.library.opcheck(
             ops.voxelize_sparse_backward.default,
-            (torch.ones_like(reduced), values, point_to_voxel, counts, mode | of_float32),
+            (torch.ones_like(reduced), values, point_to_voxel, counts, mode, float32),
         )

@@ -14,8 +14,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from robocache.align import options
-from robocache.align.call import Call, StreamArguments, runs_of
+from robocache.align import options as _options
+from robocache.align.call import Call, StreamArguments, out_dtype_of, runs_of
 from robocache.align.call_checks import check_call
 from robocache.align.options import (
     ANGLE,
@@ -73,7 +73,7 @@ def align(call: Call) -> list[Tensor]:
     Differentiable by the values.
     """
     batch = check_call(call)
-    out_dtype = options.out_dtype_of(call.options, call.streams[0].values.dtype)
+    out_dtype = out_dtype_of(call)
     time_dtype = call.target_times.dtype
     for stream in call.streams:
         time_dtype = torch.promote_types(time_dtype, stream.times.dtype)
@@ -88,7 +88,7 @@ def align(call: Call) -> list[Tensor]:
         if made[2] is not None:
             age.append(made[2].expand(shape))
     results = [values[0].contiguous() if len(values) == 1 else torch.cat(values, -1)]
-    if call.options & options.WANTS_VALID:
+    if call.return_valid:
         results.append(torch.stack(valid, -1))
     if age:
         results.append(torch.stack(age, -1))
@@ -103,7 +103,7 @@ def _align_stream(
     out_dtype: torch.dtype,
 ) -> tuple[Tensor, Tensor, Tensor | None]:
     """Values [*shape,D], mask, and age if it is wanted; `shape` is [B,T]."""
-    outside = options.outside_of(call.options)
+    outside = _options.OUTSIDES[call.outside]
     compute = dtypes.compute_dtype(stream.values.dtype, out_dtype)
     values, source_valid = stream.values, stream.valid
     source_times, lengths = stream.times, stream.lengths
@@ -132,7 +132,7 @@ def _align_stream(
     result = parts[0] if len(parts) == 1 else torch.cat(parts, -1)
 
     age = None
-    if call.options & options.WANTS_AGE:
+    if call.return_age:
         assert newest is not None  # there is a run
         age = episode.targets - take(episode.times, newest, 0)
         # Of equal times +0, whatever their signs of zero are.
@@ -214,7 +214,7 @@ def _from_two(
     weight, alone = pair.weight.unsqueeze(-1), pair.alone.unsqueeze(-1)
     rows_are_valid = all_valid(source_valid, located.pair.a, located.pair.b)
     valid = _mask(rows, rows_are_valid, rows.gap, stream)
-    if method in options.SLERPS:
+    if method in _options.SLERPS:
         values, is_rotation = slerp(x, y, weight, alone)
         valid = valid & is_rotation
     elif method == ANGLE:

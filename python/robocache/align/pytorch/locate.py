@@ -67,14 +67,14 @@ def episodes(
     times: Tensor,
     targets: Tensor,
     lengths: Tensor | None,
-    clock_offset: int,
+    clock_offset: float,
     dtype: torch.dtype,
 ) -> Episodes:
     """The rows of each batch row of a stream, as far as time goes."""
     times, targets = times.to(dtype), targets.to(dtype)
     if clock_offset != 0:
         if dtype == torch.int64:
-            targets = _minus(targets, clock_offset)
+            targets = _minus(targets, int(clock_offset))
         else:
             times = times + seconds(clock_offset, times)
     rows = times.size(-1)
@@ -93,8 +93,8 @@ def episodes(
     return Episodes(times.contiguous(), targets.contiguous(), lengths)
 
 
-def find(episode: Episodes, tolerance: int) -> Rows:
-    """The rows before and after each target."""
+def find(episode: Episodes, tolerance: float) -> Rows:
+    """The rows around each target."""
     times, targets, lengths = episode
     # The number of rows at or before the target; of equal times the last row becomes lo.
     count = torch.searchsorted(times, targets, right=True)
@@ -158,11 +158,11 @@ def extrapolation(pair: Pair, rows: Rows, episode: Episodes) -> Pair:
 # ---- windows of rows -----------------------------------------------------------------------------
 
 
-def window_around(episode: Episodes, mean_window: int, valid: Tensor | None) -> Window:
+def window_around(episode: Episodes, mean_window: float, valid: Tensor | None) -> Window:
     """The rows within half of the window of each target, both ends included."""
     times, targets, _ = episode
     if times.dtype == torch.int64:
-        half = torch.full((), mean_window // 2, dtype=torch.int64, device=times.device)
+        half = torch.full((), int(mean_window) // 2, dtype=torch.int64, device=times.device)
     else:
         half = seconds(mean_window, times) / 2
 
@@ -257,16 +257,15 @@ def _less(x: Tensor, y: Tensor) -> Tensor:
     return (x ^ _SIGN) < (y ^ _SIGN)
 
 
-def at_most(x: Tensor, duration: int) -> Tensor:
-    """Whether a distance is no longer than a duration, which is packed."""
+def at_most(x: Tensor, duration: float) -> Tensor:
+    """Whether a distance is no longer than a duration."""
     if x.dtype.is_floating_point:
         return x <= seconds(duration, x)
-    return (x ^ _SIGN) <= (duration ^ _SIGN)
+    return (x ^ _SIGN) <= (int(duration) ^ _SIGN)
 
 
-def seconds(duration: int, like: Tensor) -> Tensor:
-    """A packed duration in the floating type of the times."""
-    number = options.seconds_of_bits(duration)
+def seconds(number: float, like: Tensor) -> Tensor:
+    """A duration in the floating type of the times."""
     # torch refuses a number that its type cannot hold; rounded to the type it is infinity.
     if abs(number) > torch.finfo(like.dtype).max:
         number = math.copysign(math.inf, number)

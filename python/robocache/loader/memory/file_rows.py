@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from robocache.loader.window_spec import TORCH_DTYPES
+from robocache.core import dtypes
 from robocache.store.dtypes import STORAGE
 from robocache.store.episode_store import EpisodeStore
 from robocache.store.errors import StoreError
@@ -66,7 +66,7 @@ class FileRows:
             return np.zeros(len(self.offsets) - 1, np.int64)
         firsts = np.cumsum([0, *(len(piece) for piece in self.pieces[:-1])])
         addresses = np.array([piece.values.ctypes.data for piece in self.pieces], np.int64)
-        size = TORCH_DTYPES[self.info.type_name].itemsize
+        size = dtypes.BY_STORED_NAME[self.info.type_name].itemsize
         if (addresses % size).any():
             raise StoreError(
                 f"{self.info.name}: expected values at multiples of {size} bytes in the store's "

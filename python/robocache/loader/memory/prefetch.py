@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import torch
 
+from robocache.core import torch_private
 from robocache.loader.memory.deferred_cuda import defer_until_cuda_allowed, run_deferred
 from robocache.loader.memory.disk_windows import DiskWindows, Slot
 from robocache.loader.memory.tiers import PREFETCH_DEPTH
@@ -117,7 +118,7 @@ class Prefetcher:
         if not self._outputs.is_kept:
             return head.batch
         kept = self._outputs.take(head.size)
-        torch._foreach_copy_(list(kept.values()), [head.batch[key] for key in kept])
+        torch_private.copy_each(list(kept.values()), [head.batch[key] for key in kept])
         return kept
 
     def _begin(self, user: torch.cuda.Stream) -> float:

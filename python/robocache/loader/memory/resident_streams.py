@@ -14,10 +14,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from robocache.core import dtypes
 from robocache.loader.memory.file_rows import FileRows
 from robocache.loader.memory.pinned import pinned_empty
 from robocache.loader.memory.tiers import Tier
-from robocache.loader.window_spec import TORCH_DTYPES
 
 _STAGING_BYTES = 1 << 26  # of pinned memory, on the way to a GPU
 
@@ -98,7 +98,7 @@ def load(
         storage = storage[: rows.value_bytes]
     return ResidentStream(
         tier,
-        storage.view(TORCH_DTYPES[info.type_name]).view(count, *info.shape),
+        storage.view(dtypes.BY_STORED_NAME[info.type_name]).view(count, *info.shape),
         times,
         torch.from_numpy(rows.offsets).to(beside),
         received,

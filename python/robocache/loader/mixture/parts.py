@@ -15,7 +15,7 @@ import torch
 from robocache.core import dtypes
 from robocache.loader.outputs import DIM_PAD, MixtureOutputs, Writer, check_group
 from robocache.loader.plan import WindowData
-from robocache.loader.window_spec import TYPE_NAMES, WindowSpec
+from robocache.loader.window_spec import WindowSpec
 from robocache.normalization.formulas import Normalization
 
 _MOST_STREAMS = 64  # of a plan
@@ -302,7 +302,7 @@ def _rows(
     name: str, values: torch.Tensor, row_offsets: torch.Tensor, count: int, first: int
 ) -> Stream:
     """A stream of copied rows: `count` times the anchor's row."""
-    dtype = TYPE_NAMES[values.dtype]
+    dtype = dtypes.STORED_NAMES[values.dtype]
     spec = WindowSpec(
         name=name,
         dtype=dtype,
