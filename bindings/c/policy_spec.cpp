@@ -6,9 +6,11 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "c_api.h"
 #include "robocache/window.h"
+#include "window/check_windows.h"
 
 extern "C" {
 
@@ -33,6 +35,19 @@ ROBOCACHE_C_API int robocache_policy_spec_windows(const char* text, std::int64_t
         robocache::parse_policy_spec(std::string_view(text, static_cast<std::size_t>(bytes)), name);
     json = robocache::windows_json({spec.streams.begin(), spec.streams.end()});
     *windows = json.c_str();
+  });
+}
+
+/// Validates the windows of a batch, in JSON as `parse_windows` reads it, as a plan does.
+ROBOCACHE_C_API int robocache_windows_check(const char* text, std::int64_t bytes) {
+  return robocache::c_api::status_of([&] {
+    const std::vector<robocache::WindowSpec> windows = robocache::parse_windows(
+        std::string_view(text, static_cast<std::size_t>(bytes)), "windows");
+    const auto itself = [](const robocache::WindowSpec& each) -> const robocache::WindowSpec& {
+      return each;
+    };
+    robocache::check_windows(robocache::windows_of(windows, itself), {},
+                             robocache::WindowUse::kPlan);
   });
 }
 }

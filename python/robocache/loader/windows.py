@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import numbers
 from collections.abc import Mapping, Sequence
@@ -17,13 +18,13 @@ from robocache.loader.stream_normalization import spread
 from robocache.loader.window import Window
 from robocache.loader.window_spec import Layout, WindowSpec
 from robocache.normalization.formulas import Normalization
+from robocache.store.library import check_windows
 from robocache.store.stream_info import MAX_COLORS, StreamInfo, is_image
 
 TOLERANCE_S = 1e-4  # LeRobot's
 MAX_WINDOWS = 64  # of a launch
 SUMMED = ("mean", "sum")  # methods of any number of rows
 SLERPS = ("slerp_xyzw", "slerp_wxyz")
-COPIES = ("previous", "nearest")  # methods that copy a row
 
 _OF_TIMES = ("method", "max_gap_s", "mean_window_s", "latency_s", "causal")  # no effect on rows
 
@@ -170,7 +171,7 @@ def make_spec(
     elif window.mean_window_s is not None:
         got = window.mean_window_s
         raise ValueError(f"mean_window_s[{key!r}]: expected None without method mean, got {got!r}")
-    _check(spec)
+    check_windows([replace(spec, normalization=None).to_fields()])
     return spec
 
 
@@ -295,6 +296,7 @@ def _method(info: StreamInfo, method: Any) -> str | Layout:
     if isinstance(chosen, str):
         if chosen not in _options.METHODS:
             _options.refuse_name(name, chosen)
+        _check_runs(name, chosen, ((chosen, elements),))
         return chosen
     layout = tuple(_options.parse_layout(name, chosen))
     if sum(width for _, width in layout) != elements:
@@ -302,7 +304,17 @@ def _method(info: StreamInfo, method: Any) -> str | Layout:
             f"{name}: expected runs that sum to {elements} for rows of shape {list(info.shape)}, "
             f"got {sum(width for _, width in layout)}"
         )
+    _check_runs(name, layout, layout)
     return layout[0][0] if len(layout) == 1 else layout
+
+
+def _check_runs(name: str, method: str | Layout, runs: Layout) -> None:
+    """Refuses quaternions of other than 4 elements, in the words of the library."""
+    for each, width in runs:
+        if each in SLERPS and width != 4:
+            raise ValueError(
+                f"{name}: expected runs of 4 elements for {each}, got {json.dumps(method)}"
+            )
 
 
 def _output(
@@ -348,33 +360,3 @@ def _output(
     if scale is not None:
         scale = spread(f"normalize[{key!r}]", scale, info.shape)
     return False, wanted or dtype, scale
-
-
-def _check(spec: WindowSpec) -> None:
-    """Refuses methods, types and timelines that contradict each other."""
-    key = spec.name
-    if spec.by_rows:
-        if spec.outside != "hold":
-            got = spec.outside
-            raise ValueError(f"outside[{key!r}]: expected hold with timeline 'rows', got {got!r}")
-        return
-    for method, width in spec.runs:
-        if spec.is_copied and method not in COPIES:
-            raise ValueError(
-                f"method[{key!r}]: expected previous or nearest for "
-                f"{dtypes.dtype_name(spec.torch_dtype)} values, got {method!r}"
-            )
-        if spec.channels_first and (method not in ("linear", *COPIES) or len(spec.runs) > 1):
-            raise ValueError(
-                f"method[{key!r}]: expected linear, previous or nearest with channels_first, "
-                f"got {method!r}"
-            )
-        if method in SLERPS and width != 4:
-            raise ValueError(f"method[{key!r}]: expected {method} of 4 channels, got {width}")
-    if spec.outside == "nan" and not spec.torch_out_dtype.is_floating_point:
-        raise ValueError(
-            f"outside[{key!r}]: expected hold, zero or extrapolate for "
-            f"{dtypes.dtype_name(spec.torch_out_dtype)} output, got 'nan'"
-        )
-    if "sum" in spec.methods and list(spec.offsets) != sorted(spec.offsets):
-        raise ValueError(f"offsets[{key!r}]: expected ascending offsets for method sum")

@@ -7,6 +7,7 @@ import functools
 import json
 import os
 import weakref
+from collections.abc import Mapping, Sequence
 from ctypes import POINTER, byref, c_char_p, c_int, c_int64, c_uint32, c_void_p
 from typing import Any
 
@@ -102,6 +103,7 @@ def load() -> ctypes.CDLL:
     }
     functions = {f"robocache_store_{name}": arguments for name, arguments in with_status.items()}
     functions["robocache_policy_spec_windows"] = [c_char_p, c_int64, c_char_p, POINTER(c_char_p)]
+    functions["robocache_windows_check"] = [c_char_p, c_int64]
     library.robocache_window_fields.argtypes = []
     library.robocache_window_fields.restype = c_char_p
     for name, arguments in functions.items():
@@ -131,6 +133,16 @@ def policy_spec_windows(text: bytes, name: str) -> list[dict[str, Any]]:
     load().robocache_policy_spec_windows(text, len(text), os.fsencode(name), byref(windows))
     found: list[dict[str, Any]] = json.loads(windows.value or b"{}")["windows"]
     return found
+
+
+def check_windows(windows: Sequence[Mapping[str, Any]]) -> None:
+    """Validates the fields of the windows of a batch, by the validator of plans and specs.
+
+    Raises:
+        TypeError, ValueError: `<field>['<stream>']: expected ..., got ...`.
+    """
+    text = json.dumps({"windows": windows}).encode(errors="surrogatepass")
+    load().robocache_windows_check(text, len(text))
 
 
 def window_fields() -> dict[str, Any]:
