@@ -1,4 +1,4 @@
-"""Files that may be of one take: proposed, with the command that makes one episode of them."""
+"""Proposes to convert files that overlap in time as one episode."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from robocache.readers.together import UNIX_NS
 from robocache.store.episode_store import EpisodeStore
 from robocache.store.manifest import is_store
 
-MOST_FILES = 1000  # of a conversion that are compared
-MOST_TOGETHER = 8  # files of the same streams that may be of one take: sensors of one name
+MOST_FILES = 1000  # files of a conversion that are compared
+MOST_TOGETHER = 8  # files of the same streams in one episode: sensors of one name
 
 
 @dataclass(frozen=True)

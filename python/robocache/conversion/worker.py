@@ -1,4 +1,4 @@
-"""Work of a conversion's workers: listing a recording, and writing shards of its episodes.
+"""Tasks of a conversion's workers: listing a recording, and writing shards of its episodes.
 
 Both functions run in other processes, on other machines too: what they take and return is small and
 can be pickled. They change nothing but files with temporary names in the store's folder.
@@ -38,11 +38,11 @@ class Listing:
     notes: Counter[str] = field(default_factory=Counter)
     """Notes of the reader on opening the recording."""
     image_bytes: int | None = None
-    """Bytes of its decoded images, where the reader knows them."""
+    """Bytes of its decoded images; None: the reader can't compute them."""
     problem: str | None = None
     """Why the recording can't be read; it has no keys then."""
     parts: tuple[str, ...] = ()
-    """The recordings that are one episode together; none where it is one by itself."""
+    """The recordings that form one episode; empty for a single recording."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Made:
     """Source and reason."""
     notes: Counter[str] = field(default_factory=Counter)
     rows: dict[str, dict[str, int]] = field(default_factory=dict)
-    """How many each stream of each source has."""
+    """The number of rows of each stream of each source."""
 
 
 def source_of(path: str, key: str) -> str:
@@ -183,7 +183,7 @@ _opened: dict[tuple[str, str], _Opened] = {}
 def _open(job: str, path: str, options: ReadOptions, parts: Sequence[str]) -> _Opened:
     if (job, path) not in _opened:
         close_recording()
-        # Before anything is read: what changes meanwhile differs from it.
+        # Taken before reading, so that changes during the conversion are noticed.
         state = state_of_parts(path, parts)
         recording = open_together(parts, options) if parts else open_recording(path, options)
         try:

@@ -1,4 +1,4 @@
-"""How the demo aligns a recording: a method for each stream, and all of them fused in one call."""
+"""The demo's alignment: a method for each stream, and all streams fused in one call."""
 
 from dataclasses import dataclass
 

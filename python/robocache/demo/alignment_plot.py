@@ -1,4 +1,4 @@
-"""The demo's picture: each stream's rows against what was aligned, and a moment of it."""
+"""The demo's picture: rows and aligned values of each stream, whole and in detail."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

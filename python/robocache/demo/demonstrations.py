@@ -1,4 +1,4 @@
-"""Takes of the same arm that a policy learns from: the block lies elsewhere in each of them.
+"""Demonstrations of the same arm for a policy: the block lies elsewhere in each of them.
 
 A take is some seconds of the pick-and-place of recording.py, from anywhere in it on. Where the
 block lies and goes to is drawn for each; a camera over the table sees it. Four streams, each on a
@@ -73,7 +73,7 @@ def make_take(rng: np.random.Generator) -> Take:
 
 
 def cut(stream: Stream, begin_ns: int, end_ns: int) -> Stream:
-    """A stream without its rows from one time to another: a cable that was loose."""
+    """A stream without its rows in a range of times: a loose cable."""
     kept = (stream.times < begin_ns) | (stream.times >= end_ns)
     received = None if stream.received is None else stream.received[kept]
     return Stream(stream.values[kept], stream.times[kept], received)

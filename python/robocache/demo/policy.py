@@ -1,4 +1,4 @@
-"""The demo's end: from recordings to a policy, and the policy on the robot.
+"""A policy trained on the demo's recordings, and the policy on the robot.
 
 Demonstrations of a robot (demonstrations.py) become a store. A small policy learns from windows of
 it: observations are causal, actions are commands relative to the current joints, and both are
@@ -259,11 +259,11 @@ def print_drive(driven: Driven) -> None:
 
 
 def wrapped(angles: NDArray[np.floating]) -> Floats:
-    """Differences of angles, the short way round."""
+    """Differences of angles, wrapped to (-pi, pi]."""
     found: Floats = (angles.astype(np.float64) + np.pi) % (2 * np.pi) - np.pi
     return found
 
 
 def rms_mrad(off: Floats) -> float:
-    """The root of the mean square of angles in rad, in mrad."""
+    """The root mean square of angles in rad, in mrad."""
     return float(np.sqrt(np.mean(off**2)) * 1e3)

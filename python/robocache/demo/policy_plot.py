@@ -1,4 +1,4 @@
-"""The picture of the demo's end: the force sensor falls silent, and what the policy commands."""
+"""The picture of the policy: a force sensor that falls silent, and the policy's commands."""
 
 from pathlib import Path
 

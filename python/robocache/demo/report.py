@@ -9,11 +9,11 @@ import torch
 import robocache as rc
 from robocache.core.names import Backend
 
-CALLS_A_TURN = 4  # of each code that is timed
+CALLS_A_TURN = 4  # of each timed function
 
 
 def print_table(header: list[str], rows: list[list[str]], left: Sequence[int]) -> None:
-    """Columns two spaces apart; those in `left` start alike, the others end alike."""
+    """Columns two spaces apart, aligned to the left if in `left`, else to the right."""
     lines = [header, ["-" * max(map(len, column)) for column in zip(header, *rows, strict=True)]]
     for line in [*lines, *rows]:
         cells = [
@@ -24,7 +24,7 @@ def print_table(header: list[str], rows: list[list[str]], left: Sequence[int]) -
 
 
 def name_of(device: torch.device) -> str:
-    """A device as people know it."""
+    """The product name of a device."""
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
     return f"CPU ({torch.get_num_threads()} threads)"
@@ -48,7 +48,7 @@ def backends_for(device: torch.device) -> list[Backend]:
 
 
 def time_cells(mine: Sequence[float], theirs: Sequence[float]) -> list[str]:
-    """Each of my times (ms), and the speed beside theirs."""
+    """Times of this library (ms), and its speed relative to other code."""
     cells = []
     for my_ms, their_ms in zip(mine, theirs, strict=True):
         ratio = their_ms / my_ms

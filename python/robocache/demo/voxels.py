@@ -1,4 +1,4 @@
-"""The demo's other part: a depth camera's points (see scene.py) into voxels, with a picture."""
+"""The demo's voxelization of a depth camera's points (see scene.py), with a picture."""
 
 import functools
 from collections.abc import Callable, Sequence
@@ -65,7 +65,7 @@ def show(rng: np.random.Generator, devices: Sequence[torch.device], folder: Path
 
 
 def usual_dense(points: torch.Tensor) -> torch.Tensor:
-    """Occupancy as it is usually written: [P,3] -> [X,Y,Z]."""
+    """Occupancy in plain torch, as it is usually written: [P,3] -> [X,Y,Z]."""
     cell = torch.floor((points - points.new_tensor(ORIGIN)) / SIZE).long()
     inside = ((cell >= 0) & (cell < torch.tensor(GRID, device=cell.device))).all(-1)
     cell = cell[inside]
@@ -85,19 +85,19 @@ def usual_sparse(points: torch.Tensor, colors: torch.Tensor) -> torch.Tensor:
 
 
 def robocache_dense(backend: Backend, points: torch.Tensor) -> torch.Tensor:
-    """As `usual_dense`, by this library."""
+    """`usual_dense` by this library."""
     return rc.voxelize_point_cloud(points, GRID, SIZE, origin=ORIGIN, backend=backend)
 
 
 def robocache_sparse(backend: Backend, points: torch.Tensor, colors: torch.Tensor) -> torch.Tensor:
-    """As `usual_sparse`, by this library."""
+    """`usual_sparse` by this library."""
     voxels = rc.voxelize_sparse(points, SIZE, origin=ORIGIN, features=colors, backend=backend)
     assert voxels.features is not None
     return voxels.features
 
 
 def print_times(view: Scene, devices: Sequence[torch.device]) -> None:
-    """Times the library beside the usual code on each device."""
+    """Times the library and the usual code on each device."""
     rows = []
     for device in devices:
         points = torch.from_numpy(view.points).to(device)

@@ -8,11 +8,11 @@ from robocache.doctor.finding import Finding, Series, duration
 from robocache.readers.clocks import FEW, OTHER_CLOCK_NS, offset_of
 
 APART_NS = 3_600_000_000_000  # from the rows of some streams to those of all others
-APART_SPANS = 10  # and this many lengths of the longest stream
+APART_SPANS = 10  # and in lengths of the longest stream
 
 
 def two_clocks(streams: Sequence[Series]) -> list[Finding]:
-    """Streams whose times are of another clock than their arrival's, or than other streams'."""
+    """Streams whose times are on another clock than their arrival times or other streams."""
     return _far_from_receipt(streams) or _far_from_others(streams)
 
 
@@ -44,7 +44,7 @@ def _far_from_receipt(streams: Sequence[Series]) -> list[Finding]:
 
 
 def _far_from_others(streams: Sequence[Series]) -> list[Finding]:
-    """Streams that lie hours or years before all others, or after them."""
+    """Streams that are hours or years apart from all others."""
     ordered = sorted(
         (series for series in streams if len(series.times) >= FEW),
         key=lambda series: int(series.times[0]),

@@ -1,4 +1,4 @@
-"""A store or a recording, looked at in one way: episodes of :class:`Series`."""
+"""One view of a store or a recording: episodes of :class:`Series`."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ if TYPE_CHECKING:
     from robocache.store.episode_store import EpisodeStore
     from robocache.store.rows import Episode
 
-PIXELS = 256  # of an image that stand for it
+PIXELS = 256  # sampled from each image
 
 
 class EpisodeData(Protocol):
-    """An episode that is read when it is asked for."""
+    """An episode, read on request."""
 
     @property
     def source(self) -> str:
-        """Where it comes from."""
+        """Its source."""
 
     @property
     def task(self) -> str | None:
@@ -48,7 +48,7 @@ class EpisodeData(Protocol):
         """Its streams that have rows."""
 
     def frames(self, stream: str, rows: Sequence[int]) -> NDArray[np.uint8] | None:
-        """Rows [n,H,W,C] of an image stream; None where they are not at hand."""
+        """Rows [n,H,W,C] of an image stream; None if they are not available."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Data:
 
 @contextmanager
 def open_data(path: str | os.PathLike[str], options: ReadOptions) -> Iterator[Data]:
-    """Opens a store, or any recording that a reader knows.
+    """Opens a store, or a recording of any known format.
 
     Of `options`, a store heeds `topics` alone.
 
@@ -101,7 +101,7 @@ def _one_recording(path: str | os.PathLike[str]) -> Path:
         raise RecordingError(
             f"{path}: expected one recording, got a folder with {len(found):,}, such as {found[0]}"
         )
-    return found[0] if found else Path(path)  # of none, opening it says what was expected
+    return found[0] if found else Path(path)  # opening a folder without any raises the error
 
 
 def size_of(path: Path) -> int:
@@ -112,7 +112,7 @@ def size_of(path: Path) -> int:
 
 
 def evenly(count: int, most: int) -> list[int]:
-    """At most so many of `count` indices, evenly spread, the first and the last among them."""
+    """At most `most` of `count` indices, evenly spread, with the first and the last."""
     if count <= most:
         return list(range(count))
     return [int(i) for i in np.unique(np.linspace(0, count - 1, most).astype(int))]
@@ -122,7 +122,7 @@ def evenly(count: int, most: int) -> list[int]:
 
 
 def _chosen(store: EpisodeStore, options: ReadOptions) -> frozenset[str]:
-    """The streams of a store that are asked for."""
+    """The selected streams of a store."""
     if options.topics is None:
         return frozenset(store.streams)
     names = stored_names({name: info.source for name, info in store.streams.items()})
@@ -234,7 +234,7 @@ class _RecordedEpisode:
 
 
 def flat(values: NDArray[Any]) -> tuple[NDArray[Any], bool]:
-    """Values [n,...] as [n,D], and whether they are images: of those a few pixels stand for all."""
+    """Values [n,...] as [n,D], and whether they are images, of which a few pixels are sampled."""
     is_image = values.dtype == np.uint8 and values.ndim == 4
     rows = values.reshape(len(values), -1) if len(values) else np.empty((0, 1), values.dtype)
     if is_image:

@@ -13,12 +13,12 @@ from robocache.doctor.finding import Finding, Floats, Series, duration, times_wo
 from robocache.doctor.quaternions import quaternion_scalars
 from robocache.doctor.times import gap_rows
 
-OUTSIDE_NS = 1_000_000_000  # a stream may begin or end so much after or before the episode
-OUTSIDE_SHARE = 0.05  # and such a share of its length
-DRIFT_NS = 5_000_000  # of two clocks over an episode
-DRIFT_PARTS = 10  # of an episode, in each of which the quickest row counts
-SHORT_SHARE = 0.1  # of the usual episode's rows
-FEW_EPISODES = 5  # of fewer there is no usual one
+OUTSIDE_NS = 1_000_000_000  # a stream may begin this late, or end this early
+OUTSIDE_SHARE = 0.05  # and by this fraction of the episode
+DRIFT_NS = 5_000_000  # between two clocks over an episode
+DRIFT_PARTS = 10  # parts of an episode; the row of least delay counts in each
+SHORT_SHARE = 0.1  # fraction of the usual number of rows
+FEW_EPISODES = 5  # fewest episodes that define a usual one
 
 
 def coverage(streams: Sequence[Series]) -> list[Finding]:
@@ -30,7 +30,7 @@ def coverage(streams: Sequence[Series]) -> list[Finding]:
     end = max(int(series.times[-1]) for series in filled)
     found = []
     for series in filled:
-        if len(series.times) == 1 and end > start:  # latched: sent once, and true from then on
+        if len(series.times) == 1 and end > start:  # latched: sent once, valid from then on
             found.append(_one_row(series, start))
             continue
         late, early = int(series.times[0]) - start, end - int(series.times[-1])
@@ -73,7 +73,7 @@ def _one_row(series: Series, start: int) -> Finding:
 
 
 def dropout(streams: Sequence[Series]) -> list[Finding]:
-    """Several streams that fall silent together: not a sensor failed, but what recorded them."""
+    """Streams that fall silent together: the recorder failed, and not a sensor."""
     clocks = _clocks(streams)
     silences = [
         (int(series.times[row]), int(series.times[row + 1]), series)
@@ -90,7 +90,7 @@ def dropout(streams: Sequence[Series]) -> list[Finding]:
             together.append((begin, end, {series.name}))
     lost = []
     for begin, end, names in together:
-        # Slow streams would not have noticed.
+        # Slow streams have no row missing.
         notice = [series for series in clocks if 3 * usual_ns(series.times) < end - begin]
         if len(names) >= 2 and len(names) >= len(notice) / 2:
             lost.append((begin, end, names))
@@ -150,17 +150,17 @@ def _within(series: Series, spans: Sequence[tuple[int, int]]) -> bool:
 
 
 def _clocks(streams: Sequence[Series]) -> list[Series]:
-    """One stream of those that share their times: the fields of a message fall silent as one."""
+    """One stream of each set with equal times: the fields of a message fall silent together."""
     different = {series.times.tobytes(): series for series in reversed(streams)}
     return [series for series in reversed(different.values()) if len(series.times) >= 4]
 
 
 def clock_drift(streams: Sequence[Series]) -> list[Finding]:
-    """Clocks that run apart: of streams that say when their rows arrived."""
+    """Clocks that drift apart, of streams with arrival times."""
     drifts = {s.name: drift for s in streams if (drift := drift_ns(s)) is not None}
     if not drifts:
         return []
-    # A stream without drift of its own: the recorder's clock, which all arrival times come from.
+    # A stream without drift is on the recorder's clock, which all arrival times are of.
     found = []
     for name, drift in drifts.items():
         if abs(drift) <= DRIFT_NS:
@@ -189,7 +189,7 @@ def clock_drift(streams: Sequence[Series]) -> list[Finding]:
 
 
 def drift_ns(series: Series) -> float | None:
-    """By how much the delay of arrival grows from the first row to the last; None: not known.
+    """The growth of the arrival delay from the first row to the last; None: unknown.
 
     The quickest row of each part of the episode counts, so that queues and bursts do not.
     """
@@ -237,7 +237,7 @@ def short_episodes(lengths: Sequence[int | None]) -> list[Finding]:
 
 
 def missing_streams(present: Sequence[frozenset[str] | None]) -> list[Finding]:
-    """Streams that some episodes have and others have not.
+    """Streams that only some episodes have.
 
     Args:
         present: The streams that have rows in each episode; None: the episode can't be read.

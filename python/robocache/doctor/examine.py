@@ -40,7 +40,7 @@ class Diagnosis(ShortRepr):
     findings: list[Finding] = field(default_factory=list)
 
     def count(self, severity: str) -> int:
-        """How many findings are that severe."""
+        """The number of findings of a severity."""
         return sum(finding.severity == severity for finding in self.findings)
 
     def as_json(self) -> dict[str, Any]:
@@ -59,7 +59,7 @@ def examine(
     options: ReadOptions | None = None,
     progress: Progress | None = None,
 ) -> Diagnosis:
-    """Looks at a store or a recording, all of it.
+    """Examines a whole store or recording.
 
     An episode of a recording that can't be read, and a store whose bytes are not those that were
     written, are findings too. The vectors of one episode at a time are in memory, of its images a
@@ -169,7 +169,7 @@ class _Together:
         self.ranges: dict[str, tuple[Series, Floats, Floats, int]] = {}
 
     def add(self, streams: Sequence[Series] | None) -> None:
-        """Adds an episode; None: one that can't be read, of which nothing is known."""
+        """Adds an episode; None: it can't be read."""
         if streams is None:
             self.lengths.append(None)
             self.present.append(None)
@@ -209,6 +209,6 @@ class _Together:
 
 
 def _is_still(series: Series, least: Floats, most: Floats, rows: int) -> bool:
-    """Whether a stream should move and does not; a transform of /tf may well be of fixed parts."""
+    """Whether a stream that never moves is a finding; transforms of /tf may be of fixed parts."""
     is_measured = series.values.dtype.kind == "f" and not series.name.startswith("/tf")
     return is_measured and rows >= STILL_ROWS and bool((least == most).all())

@@ -78,17 +78,17 @@ class Series:
         return names[index] if names is not None and index < len(names) else str(index)
 
     def channels(self, indices: Sequence[int]) -> str:
-        """Names of channels in words, of many the first few."""
+        """Names of the first few channels, in words."""
         names = listed([self.channel(int(i)) for i in indices], 4)
         return f"channel{'s' if len(indices) > 1 else ''} {names}"
 
 
 @dataclass(frozen=True, repr=False)
 class Finding(ShortRepr):
-    """Something about the data that its user should know."""
+    """A fact about the data that its user should know."""
 
     kind: str
-    """A word for it, such as ``"gap"``; docs/cli.md lists them."""
+    """Its kind, such as ``"gap"``; docs/cli.md lists all kinds."""
     severity: Severity
     """``"error"``: wrong as it is; ``"warning"``: likely to hurt; ``"info"``: good to know."""
     text: str
@@ -97,15 +97,15 @@ class Finding(ShortRepr):
     """The remedy."""
     stream: str | None = None
     time_ns: int | None = None
-    """Where it was first seen."""
+    """Its first occurrence."""
     count: int = 1
-    """How often, in what the text counts."""
+    """The number of occurrences, in the unit of the text."""
     episode: int | None = None
     """Its index; None: the whole of the data."""
     time_s: float | None = None
     """`time_ns` since the episode's start."""
     streams: tuple[str, ...] = ()
-    """All streams that it is about, where there are several."""
+    """All streams concerned, if several."""
     rows: tuple[tuple[int, int], ...] = ()
     """Rows of the stream, [begin, end), that `robocache repair` marks as not valid."""
     spans: tuple[tuple[int, int], ...] = ()
@@ -122,7 +122,7 @@ class Finding(ShortRepr):
 
 
 def period_ns(times: Times) -> float:
-    """The usual time between rows, taken over 20 rows to be rid of jitter; 0: not known."""
+    """The usual time between rows, averaged over 20 rows to remove jitter; 0: unknown."""
     span = max(1, min(20, (len(times) - 1) // 4))
     if len(times) <= span:
         return 0.0
@@ -195,7 +195,7 @@ def name_episode(advice: str, episode: int | None) -> str:
 
 
 def duration(ns: float) -> str:
-    """A time in words, in the unit that suits it."""
+    """A time in words, in a fitting unit."""
     for unit, size in (("d", 86400e9), ("h", 3600e9), ("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
         if abs(ns) >= size:
             value = ns / size

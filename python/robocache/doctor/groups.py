@@ -31,7 +31,7 @@ class Group:
 
     @property
     def extent(self) -> int:
-        """How many streams of episodes it concerns, each as often as a finding names it."""
+        """The number of streams of episodes concerned, counted once per finding."""
         return sum(max(1, len(one.streams)) for one in self.findings) + len(self.explained)
 
 

@@ -1,4 +1,4 @@
-"""Findings on what does not move: sensors that hang, and what is at rest."""
+"""Findings on motion: stuck sensors, and streams that never move."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from robocache.doctor.finding import (
     times_word,
 )
 
-STUCK_ROWS = 10  # equal rows in a stream whose rows differ as a rule
-ALIVE_SHARE = 0.9  # of its other rows; not so a command that holds, or a thing that is pushed
-MOVING_SHARE = 0.8  # of all its rows; below that it may well be something that rests
-STUCK_ODDS = 1e-3  # how often such a run may come about by chance in a recording
-ABRUPT_SHARE = 0.3  # of a usual step: what moves less is coming to rest
-ZERO_SHARE = 1e-6  # of a channel's largest value: what is below is zero
-STILL_ROWS = 20  # of fewer it can't be said that a stream never moves
+STUCK_ROWS = 10  # equal rows in a stream whose rows usually differ
+ALIVE_SHARE = 0.9  # fraction of its other rows that differ, unlike held commands
+MOVING_SHARE = 0.8  # fraction of all its rows; below, the stream may be at rest
+STUCK_ODDS = 1e-3  # probability of such a run by chance in a recording
+ABRUPT_SHARE = 0.3  # of a usual step; smaller steps mean coming to rest
+ZERO_SHARE = 1e-6  # of a channel's largest value; smaller values count as zero
+STILL_ROWS = 20  # fewest rows from which a stream can be said never to move
 
 
 def stuck(series: Series) -> Finding | None:
-    """Equal rows, one after the other, in a stream that was moving before and has moved on after.
+    """A run of equal rows in a stream that moves before and after the run.
 
     What comes to rest slows down first, and starts slowly; a sensor that hangs does neither.
     """
@@ -57,9 +57,9 @@ def stuck(series: Series) -> Finding | None:
     before = np.array([np.median(sizes[max(0, begin - 3) : begin]) for begin in begins])
     after = np.array([sizes[end - 1] if end < len(values) else np.inf for end in ends])
     at_limit = (values[begins] == values.min(axis=0)) | (values[begins] == values.max(axis=0))
-    # At the limit of every channel it is clipped: `saturated` tells that.
+    # At the limit of every channel the stream is clipped: `saturated` reports that.
     is_abrupt = (before > least) & (after > least) & ~at_limit.all(axis=1)
-    # At zero, but for what is at a limit (an open gripper), nothing moves and nothing is asked.
+    # All zero, except channels at a limit (an open gripper): nothing moves or is commanded.
     at_rest = (at_limit | _is_zero(values[begins], values)).all(axis=1) & (not series.is_image)
     resting = not (is_abrupt & ~at_rest).any()
     runs = runs[is_abrupt & (at_rest == resting)]
@@ -89,7 +89,7 @@ def stuck(series: Series) -> Finding | None:
 
 
 def _step_sizes(values: NDArray[Any]) -> Floats:
-    """How far each row is from the one before it: [n-1], channels by their own usual steps."""
+    """The distance of each row to the row before, [n-1], in usual steps of each channel."""
     steps = np.abs(np.diff(values.astype(np.float64), axis=0))
     scale = np.nanmean(np.where(np.isfinite(steps), steps, np.nan), axis=0)
     sizes: Floats = np.nansum(steps / np.where(scale > 0, scale, 1), axis=1)
@@ -97,7 +97,7 @@ def _step_sizes(values: NDArray[Any]) -> Floats:
 
 
 def settle(found: Sequence[Finding], streams: Sequence[Series]) -> list[Finding]:
-    """The findings, but that of a robot at rest nothing is stuck.
+    """The findings, without stuck sensors of a robot at rest.
 
     It rests while another stream that moves at other times (a speed) is zero throughout, and while
     all that moves at other times stands still with it.
@@ -137,7 +137,7 @@ def _settled(finding: Finding, series: Series, moving: Sequence[Series]) -> Find
 
 
 def _rests(series: Series, moving: Sequence[Series], begin: int, end: int) -> bool:
-    """Whether the robot rests from `begin` to `end`, as far as other streams tell."""
+    """Whether the robot rests from `begin` to `end`, judged by its other streams."""
     others = []
     for other in moving:
         if other.name == series.name or np.array_equal(other.values, series.values):
@@ -152,14 +152,14 @@ def _rests(series: Series, moving: Sequence[Series], begin: int, end: int) -> bo
 
 
 def _is_zero(rows: NDArray[Any], values: NDArray[Any]) -> NDArray[np.bool_]:
-    """Which elements of some rows [n,D] are zero, but for rounding, in a stream of values [N,D]."""
+    """Elements of rows [n,D] that are zero, up to rounding, in a stream of values [N,D]."""
     most = np.nanmax(np.where(np.isfinite(values), np.abs(values), np.nan), axis=0)
     zero: NDArray[np.bool_] = np.abs(rows) <= ZERO_SHARE * most
     return zero
 
 
 def _moves(series: Series) -> bool:
-    """Whether rows of numbers differ from those before as a rule."""
+    """Whether most rows of numbers differ from the row before."""
     values = series.values
     if values.dtype.kind != "f" or len(values) < STILL_ROWS or (np.diff(series.times) < 0).any():
         return False

@@ -18,7 +18,7 @@ from robocache.readers import ReadOptions
 from robocache.readers.recording import note_lines
 from robocache.store.history import read_markings
 
-MOST_EPISODES = 100  # that are measured, evenly spread over all
+MOST_EPISODES = 100  # measured episodes, evenly spread
 
 
 @dataclass
@@ -49,9 +49,9 @@ class StreamOverview:
     """Intervals of more than 3 usual ones."""
     longest_gap_s: float | None = None
     has_received: bool = False
-    """Whether it is known when rows arrived."""
+    """Whether arrival times are recorded."""
     valid: float = 1.0
-    """The share of rows that are valid."""
+    """The fraction of valid rows."""
 
 
 @dataclass
@@ -63,11 +63,11 @@ class Overview:
     bytes: int
     episodes: int
     measured: int
-    """How many episodes were read for this."""
+    """The number of episodes that were read."""
     duration_s: float
     """Duration of all episodes of a store; else of the measured episodes."""
     tasks: dict[str, int]
-    """Each task, and in how many episodes it is."""
+    """The number of episodes of each task."""
     streams: list[StreamOverview] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -82,7 +82,7 @@ def overview(
     most: int = MOST_EPISODES,
     progress: Callable[[int, int], None] | None = None,
 ) -> Overview:
-    """Looks at a store, or at any recording that a reader knows.
+    """Describes a store, or a recording of any known format.
 
     Args:
         path: The store or recording.

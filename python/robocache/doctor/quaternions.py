@@ -19,10 +19,10 @@ from robocache.doctor.finding import (
     times_word,
 )
 
-NORM_OFF = 0.01  # of a quaternion, from 1
-LOOKS_UNIT = 2e-3  # four channels whose norms are so near 1 all along are a quaternion
-OFF_AXES = 0.99  # no component of some row is larger: not a flag beside three small numbers
-SCALARS_MOVE = 3  # of four streams of one number each, so many are not zero throughout
+NORM_OFF = 0.01  # of a norm from 1
+LOOKS_UNIT = 2e-3  # four channels whose norms are all this near 1 are a quaternion
+OFF_AXES = 0.99  # largest component of some row; excludes a flag beside three small numbers
+SCALARS_MOVE = 3  # of four streams of one number each, at least these are not all zero
 LINEAR = ("linear", "mean")
 
 
@@ -173,13 +173,13 @@ def _look_unit(values: NDArray[np.generic]) -> bool:
 
 
 def _turn(values: NDArray[np.generic]) -> bool:
-    """Whether they change, and are not along an axis in all rows."""
+    """Whether rows change, and some row is not along an axis."""
     largest = np.abs(values.astype(np.float64)).max(axis=1)
     return bool((values != values[0]).any() and (largest < OFF_AXES).any())
 
 
 def _flips(quaternions: NDArray[np.generic]) -> NDArray[np.int64]:
-    """The rows [F] whose next row points the other way."""
+    """The rows [F] whose next row has the opposite sign."""
     four: Floats = quaternions.astype(np.float64)
     dots = np.einsum("ij,ij->i", four[1:], four[:-1])
     return np.flatnonzero(dots < 0)

@@ -15,8 +15,8 @@ from robocache.doctor.finding import (
 )
 from robocache.readers.recording import row_times
 
-GAP_PERIODS = 3.0  # an interval longer than so many usual ones is a gap
-LOST_PERIODS = 1.6  # one longer than so many is a row lost, where the clock is steady
+GAP_PERIODS = 3.0  # a longer interval is a gap, in usual intervals
+LOST_PERIODS = 1.6  # a longer interval of a steady clock is a lost row
 RATE_CHANGE = 1.25  # from one part of the recording to another
 RATE_OFF = 0.02  # of the nominal rate
 DAY_NS = 86_400_000_000_000
@@ -59,7 +59,7 @@ def times_repeat(series: Series) -> Finding | None:
 
 
 def far_time(series: Series) -> Finding | None:
-    """Stamps that no recording has: days away from their neighbors, such as a stamp of zero."""
+    """Impossible timestamps: days away from their neighbors, such as a stamp of zero."""
     jumps = np.flatnonzero(np.abs(series.steps) > DAY_NS)
     if len(jumps) == 0:
         return None
@@ -77,7 +77,7 @@ def far_time(series: Series) -> Finding | None:
 
 
 def gap_rows(series: Series) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """The rows [G] that a gap comes after; none of a stream with fewer than 4 rows."""
+    """The rows [G] before a gap; empty for a stream of fewer than 4 rows."""
     if len(series.times) < 4:
         return np.empty(0, np.int64)
     steps = series.steps
@@ -114,7 +114,7 @@ def lost_rows(series: Series) -> Finding | None:
     jitter = 1.4826 * float(np.median(np.abs(steps - middle)))
     longer = steps > max(LOST_PERIODS * period, middle + 6 * jitter)
     rows = np.flatnonzero(longer & (steps <= GAP_PERIODS * usual_ns(series.times)))
-    # A clock that keeps to several intervals has no row missing where it takes the long one.
+    # A clock that alternates between intervals lacks no row at the long ones.
     if len(rows) == 0 or len(rows) > 0.1 * len(steps):
         return None
     lost = int(np.sum(np.rint(steps[rows] / period) - 1))
@@ -131,7 +131,7 @@ def lost_rows(series: Series) -> Finding | None:
 
 
 def rate_change(series: Series) -> Finding | None:
-    """The rate is another one in a part of the recording."""
+    """A part of the recording has another rate."""
     steps = series.steps
     parts = min(16, len(steps) // 16)
     if parts < 3:
@@ -162,7 +162,7 @@ def rate_change(series: Series) -> Finding | None:
 
 
 def made_from_rate(series: Series) -> bool:
-    """Whether a stream's times were made from its rate, and so have nothing to tell.
+    """Whether a stream's times were made from its rate, and so can't be checked.
 
     A recording may have both, as LeRobot's timestamps that are not frame_index / fps.
     """
@@ -176,7 +176,7 @@ def made_from_rate(series: Series) -> bool:
 
 
 def wrong_rate(series: Series) -> Finding | None:
-    """The recording says another rate than its rows have."""
+    """The recording states another rate than that of its rows."""
     nominal, period = series.metadata.rate, period_ns(series.times)
     if nominal is None or not nominal > 0 or period <= 0 or len(series.times) < 20:
         return None

@@ -21,23 +21,23 @@ from robocache.doctor.finding import (
 from robocache.doctor.motion import ABRUPT_SHARE, stuck
 from robocache.doctor.quaternions import not_unit, quaternion_linear, sign_flip
 
-SPIKE_ROWS = 50  # of fewer it can't be said what is usual
-SPIKE_STEPS = 10  # times the longest of 19 in 20 steps
+SPIKE_ROWS = 50  # fewest rows that define a usual step
+SPIKE_STEPS = 10  # times the 95th percentile of steps
 SPIKE_REST = 1e-4  # of a channel's range: a usual step of less is rest
-SPIKE_SHARE = 0.01  # of rows: what comes more often is what the stream does
+SPIKE_SHARE = 0.01  # of rows; more frequent jumps are normal for the stream
 SATURATED_SHARE = 0.05  # of rows at the very end of a channel's range
 SATURATED_VISITS = 3  # of that end, one after the other: a rest in one place is one visit
 SATURATED_LEVELS = 20  # different values that the channel has besides
-NEAR_SHARE = 1e-3  # of a channel's range: what is nearer to its end is at rest there
+NEAR_SHARE = 1e-3  # of a channel's range; closer to its end, the channel rests there
 GRIPPER = re.compile(r"grip|finger|hand|thumb|jaw|claw|suction")
-GRIPPER_END = 0.05  # of its range: so near to an end it is open or closed
-GRIPPER_SHARE = 0.8  # of rows that are
+GRIPPER_END = 0.05  # of its range; within this of an end, it is open or closed
+GRIPPER_SHARE = 0.8  # fraction of such rows
 WRAP_SHARE = 0.9  # of a turn: a jump of this size or more is a wrap
-HALF_WRAP = 0.4  # of a turn: a jump from here to a wrap is none
+HALF_WRAP = 0.4  # of a turn; a jump between this and a wrap is no wrap
 WRAP_STEPS = 3  # usual steps that a wrap may be off a turn
 WRAP_REST = 0.05  # of a turn, the same where the channel rests as a rule
 SPEED = re.compile(r"vel|speed|gyro|omega|rate|twist|acc|force|torque|effort|wrench|current")
-MOST_CHANNELS = 256  # wider streams (scans, embeddings) are not looked at channel by channel
+MOST_CHANNELS = 256  # wider streams (scans, embeddings) are not examined by channel
 
 
 def not_finite(series: Series) -> Finding | None:
@@ -73,7 +73,7 @@ def spike(series: Series) -> Finding | None:
         return None
     bad = np.zeros(len(values), bool)
     channels = []
-    is_likely = False  # speeds and forces may well jump for one row
+    is_likely = False  # speeds and forces can jump for one row
     for channel in range(values.shape[1]):
         column = values[:, channel].astype(np.float64)
         finite = np.flatnonzero(np.isfinite(column))  # the others are not_finite
@@ -144,7 +144,7 @@ def saturated(series: Series) -> Finding | None:
             entries = np.flatnonzero(at_end[1:] & ~at_end[:-1])
             if at_end.mean() < SATURATED_SHARE or len(entries) + at_end[0] < SATURATED_VISITS:
                 continue
-            # What rests at the end of its range gets there slowly.
+            # A channel that comes to rest at the end of its range gets there slowly.
             if np.median(steps[entries]) > max(ABRUPT_SHARE * usual, NEAR_SHARE * np.ptp(finite)):
                 # Channels at rest at zero, and grippers, are expected at a limit.
                 meant = bool(is_gripper or limit == 0)
@@ -194,7 +194,7 @@ def angle_wrap(series: Series) -> Finding | None:
     for method, begin, end in runs_of(series):
         for channel in range(begin, end) if method in ("linear", "mean") else ():
             column = values[:, channel].astype(np.float64)
-            # Only what stays within a turn can wrap; a speed or a position may jump as it likes.
+            # Only a channel within one turn can wrap; speeds and positions can jump at will.
             finite = column[np.isfinite(column)]
             if len(finite) < 3 or np.ptp(finite) > 1.001 * turn or abs(finite).max() > 1.001 * turn:
                 continue
@@ -227,7 +227,7 @@ def angle_wrap(series: Series) -> Finding | None:
 
 
 def _is_speed(series: Series, channel: int) -> bool:
-    """Whether a channel is something else than an angle, by its unit or its name."""
+    """Whether a channel is not an angle, by its unit or its name."""
     units = (series.metadata.units or "").lower()
     if units:
         return not units.startswith(("rad", "deg", "°")) or "/s" in units or "s^-1" in units

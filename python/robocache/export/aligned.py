@@ -1,4 +1,4 @@
-"""An episode of a store on one timeline of equal steps, by this library's alignment."""
+"""An episode of a store, aligned to one timeline of equal steps."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from robocache.store.rows import Episode, StreamRows
 # What alignment computes with; rows of other types are chosen, not combined.
 COMBINED = (np.float16, np.float32, np.float64)
 
-TOLERANCE_NS = 100_000  # LeRobot's tolerance_s: a timestamp may be so far off its frame
+TOLERANCE_NS = 100_000  # LeRobot's tolerance_s: of a timestamp from its frame
 
 
 @dataclass(frozen=True)
@@ -31,14 +31,14 @@ class Column:
 
     rows: StreamRows
     values: NDArray[Any] | None
-    """[T,...]; None where rows are only chosen."""
+    """[T,...]; None for streams whose rows are copied."""
     chosen: NDArray[np.int64]
-    """[T]: the row at each frame, for what is chosen."""
+    """[T]: the row of each frame, for streams whose rows are copied."""
     across_gaps: NDArray[np.bool_]
-    """[T]: frames that are made from rows far apart, or of rows that are not valid."""
+    """[T]: frames computed from rows that are far apart or not valid."""
 
     def frames(self, at_a_time: int) -> Iterator[NDArray[Any]]:
-        """The values in pieces [n,...] of at most so many frames."""
+        """The values in pieces [n,...] of at most `most` frames."""
         for first in range(0, len(self.chosen), at_a_time):
             part = slice(first, first + at_a_time)
             if self.values is not None:

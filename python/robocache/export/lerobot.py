@@ -159,7 +159,7 @@ def _arrow() -> tuple[Any, Any]:
 
 
 def feature(stream: str) -> str:
-    """A stream's name as LeRobot takes it: no slashes."""
+    """A stream's name for LeRobot, which takes no slashes."""
     return stream.strip("/").replace("/", ".")
 
 
@@ -279,7 +279,7 @@ class _Writer:
         return pa.chunked_array(pieces)
 
     def finish(self, robot_type: str | None) -> None:
-        """Writes what is known at the end."""
+        """Writes the metadata of all episodes."""
         pa, pq = _arrow()
         self._data.close()
         for videos in self._videos.values():
@@ -299,7 +299,7 @@ class _Writer:
         _write_json(meta / "stats.json", finite)
 
     def discard(self) -> None:
-        """Lets go of files that will not be finished."""
+        """Closes files that will not be finished."""
         self._data.discard()
         for videos in self._videos.values():
             videos.discard()

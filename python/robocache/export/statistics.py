@@ -13,7 +13,7 @@ from robocache.store.statistics import StreamStatistics
 
 # LeRobot's names of quantiles.
 QUANTILES = {"0.01": "q01", "0.1": "q10", "0.5": "q50", "0.9": "q90", "0.99": "q99"}
-WHITE = 255.0  # pixels are shares of it in LeRobot's statistics
+WHITE = 255.0  # LeRobot's statistics are of pixels divided by it
 
 
 class FeatureStatistics:

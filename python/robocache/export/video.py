@@ -74,7 +74,7 @@ class VideoFile:
             self.frames += 1
 
     def close(self) -> None:
-        """Everything is in the file."""
+        """Finishes the file."""
         self._mux(self._stream.encode())
         self._container.close()
 

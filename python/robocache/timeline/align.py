@@ -19,7 +19,7 @@ from robocache.timeline.aligned import Aligned
 from robocache.timeline.sources import Method, Source, sources_of
 from robocache.timeline.stream import AlignedStream
 
-MOST_CHANNELS = 256  # of a stream that is part of the table unasked
+MOST_CHANNELS = 256  # of a stream that is included by default
 
 
 def align(

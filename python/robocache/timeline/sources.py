@@ -31,7 +31,7 @@ Method = str | Sequence[tuple[str, int]]
 
 @dataclass(frozen=True)
 class Source:
-    """Rows of one stream, and what is known of it."""
+    """Rows and metadata of one stream."""
 
     times: Times
     """[S] ns, ascending."""
@@ -48,7 +48,7 @@ class Source:
 
 
 def sources_of(source: Any, episode: int, options: ReadOptions) -> dict[str, Source]:
-    """The streams of whatever :func:`robocache.align` takes.
+    """The streams of any source that :func:`robocache.align` takes.
 
     Raises:
         ValueError: For an episode that is not there; as readers and stores raise it.

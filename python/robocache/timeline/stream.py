@@ -1,4 +1,4 @@
-"""A stream of an aligned table. A file of its own, since the files that write tables share it."""
+"""`AlignedStream`: a stream of an aligned table, which all writers of tables share."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class AlignedStream(ShortRepr):
     method: str | Sequence[tuple[str, int]]
     """How it was aligned."""
     channels: tuple[str, ...] | None
-    """A name for each element of a row, where these are known."""
+    """The name of each element of a row; None: unknown."""
     rows: Source
-    """The rows that it is made from."""
+    """The rows from which it was computed."""
 
     @property
     def is_image(self) -> bool:

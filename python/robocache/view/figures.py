@@ -1,4 +1,4 @@
-"""The look that all pictures share, and how a picture becomes a file.
+"""The style of all pictures, and writing a picture to a file.
 
 A short file of its own: it is imported without matplotlib, to check options before work begins.
 """
@@ -22,12 +22,12 @@ PICTURES = (".png", ".jpg", ".jpeg", ".svg", ".pdf")
 # Okabe and Ito's colors, told apart by color-blind eyes.
 COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#222222", "#B8A800")
 GAP, GRAY = "#D55E00", "#777777"
-MOST_CHANNELS = len(COLORS)  # drawn of a stream
-MOST_POINTS = 4000  # of a line
+MOST_CHANNELS = len(COLORS)  # drawn per stream
+MOST_POINTS = 4000  # drawn per line
 
 
 def check_picture(option: str, path: Path) -> None:
-    """Refuses a picture that can't be drawn, before the work for it is done.
+    """Refuses a picture that can't be drawn, before any work.
 
     Raises:
         ValueError: For a name without the suffix of a picture.
@@ -39,7 +39,7 @@ def check_picture(option: str, path: Path) -> None:
 
 
 def style() -> AbstractContextManager[None]:
-    """The settings of matplotlib that pictures are drawn with."""
+    """A context with the matplotlib settings of all pictures."""
     from matplotlib import rc_context
 
     # Names in recordings may have dollars, between which matplotlib would read formulas.

@@ -63,7 +63,7 @@ def _log_frames(rr: Any, recording: Any, entity: str, episode: EpisodeData, seri
 
 
 def _timeline(series: Series) -> dict[str, NDArray[Any]]:
-    """The times by what Rerun calls their kind."""
+    """The times under Rerun's name for their kind."""
     if int(series.times[0]) > UNIX_NS:
         return {"timestamp": series.times.astype("datetime64[ns]")}
     return {"duration": series.times.astype("timedelta64[ns]")}

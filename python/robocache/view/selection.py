@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from robocache.doctor.episode_data import EpisodeData
 from robocache.doctor.finding import Series
 
-MOST_ROWS = 10_000  # that decide how much a channel varies
+MOST_ROWS = 10_000  # sampled to measure how much a channel varies
 MOST_STREAMS = 24  # whose values are drawn
 
 
@@ -74,7 +74,7 @@ def deviations(series: Series) -> NDArray[np.float64]:
 
 
 def most_varying(series: Series, most: int) -> list[int]:
-    """At most so many channels, those that vary most, in their order."""
+    """At most `most` channels, those that vary most, in their order."""
     if series.values.shape[1] <= most:
         return list(range(series.values.shape[1]))
     chosen = np.argsort(-deviations(series), kind="stable")[:most]
