@@ -14,7 +14,7 @@ from torch import Tensor
 
 from robocache.align import copied_streams, ops
 from robocache.align import options as _options
-from robocache.align.call import MODALITIES, argument_name, refuse_type
+from robocache.align.call import MODALITIES, StreamArguments, argument_name, refuse_type
 from robocache.core import backends, config, dtypes
 from robocache.core.arrays import ArrayT, of_arrays
 from robocache.core.display import ShortRepr
@@ -257,8 +257,9 @@ def fuse(
     if isinstance(target_times, np.ndarray):
         arguments = locals() | {"out_dtype": out_dtype or _numpy_dtype(streams)}
         return of_arrays(fuse, arguments)  # type: ignore[no-any-return]
-    options = (outside, out_dtype, return_valid, return_age, backend)
-    return _fuse(streams, _PREFIXES, target_times, *options)  # type: ignore[no-any-return]
+    return _fuse(  # type: ignore[no-any-return]
+        streams, _PREFIXES, target_times, outside, out_dtype, return_valid, return_age, backend
+    )
 
 
 def _fuse(
@@ -284,14 +285,14 @@ def _fuse(
     arguments: list[tuple[Any, ...]] = []
     needs_grad = has_copied = False
     dtype: Any = None
-    taken = [
-        stream if isinstance(stream, Stream) else _from_rows(i, stream, target_times)
-        for i, stream in enumerate(streams)
-    ]
-    for i, stream in enumerate(taken):
+    all_values: list[Any] = []
+    for i, stream in enumerate(streams):
+        if not isinstance(stream, Stream):
+            stream = _from_rows(i, stream, target_times)
         values: Any = stream.values
         if not isinstance(values, Tensor):
             refuse_type(prefixes[i], "values", values)
+        all_values.append(values)
         arguments.append(
             (
                 prefixes[i],
@@ -315,18 +316,12 @@ def _fuse(
     if out_dtype is not None:
         _options.check_out_dtype(out_dtype)
         dtype = out_dtype
-    elif not dtype.is_floating_point and _scales_uint8(taken):
+    elif not dtype.is_floating_point and _scales_uint8(arguments):
         raise ValueError(
             "out_dtype: expected a dtype with subtract or multiply of uint8 values, got None"
         )
-    first, *others = [stream.values for stream in taken]
-    native = backends.is_native(
-        "fuse",
-        backend,
-        first,  # type: ignore[arg-type]
-        "streams[0].values" if prefixes is _PREFIXES else prefixes[0],
-        *others,  # type: ignore[arg-type]
-    )
+    name = "streams[0].values" if prefixes is _PREFIXES else prefixes[0]
+    native = backends.is_native("fuse", backend, all_values[0], name, *all_values[1:])
     call = (arguments, target_times, outside, dtype, return_valid, return_age, True)
     align = copied_streams.align if has_copied else ops.align
     results = align(native, needs_grad, call)
@@ -356,11 +351,12 @@ def _promoted(one: torch.dtype | None, other: torch.dtype) -> torch.dtype:
         return promoted
 
 
-def _scales_uint8(streams: Sequence[Stream]) -> bool:
+def _scales_uint8(streams: Sequence[tuple[Any, ...]]) -> bool:
+    arguments = [StreamArguments(*stream) for stream in streams]
     return any(
         stream.values.dtype == torch.uint8
         and (stream.subtract is not None or stream.multiply is not None)
-        for stream in streams
+        for stream in arguments
     )
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import re
 import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -152,3 +154,10 @@ def test_operations_without_private_functions() -> None:
     script = WITHOUT.format(paths=[PRIVATE[name] for name in names])
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_no_other_module_names_a_private_function() -> None:
+    package = Path(torch_private.__file__).parent.parent
+    private = re.compile(r"torch\._C|torch\._foreach|forward_ad\._|torch\.cuda\._")
+    files = [path for path in package.rglob("*.py") if private.search(path.read_text("utf-8"))]
+    assert files == []  # torch_private itself has their names without "torch."
