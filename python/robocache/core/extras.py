@@ -30,7 +30,7 @@ def install_hint(extra: str) -> str:
 
 
 def problem_without_torch(error: BaseException, what: str = "this command") -> str | None:
-    """What an import error of torch means: ``{what} needs torch: pip install torch``.
+    """The message for a missing torch: ``{what} needs torch: pip install torch``.
 
     None for any other error. torch is a dependency of the package; only who installs the package
     without its dependencies lacks it.

@@ -43,7 +43,7 @@ class Relative(ShortRepr):
 
 @dataclass(frozen=True, repr=False)
 class Window:
-    """What a sample takes of one stream: values at K offsets from the sample's anchor.
+    """A window of one stream: a sample's values at K offsets from its anchor.
 
     A :class:`Loader` takes a window for each stream of a batch. A list of seconds in its place is a
     window with these offsets and defaults for the rest, and None is ``Window()``.
