@@ -15,8 +15,9 @@ from torch import Tensor
 from robocache.align import copied_streams, ops
 from robocache.align import options as _options
 from robocache.align.call import MODALITIES, StreamArguments, argument_name, refuse_type
-from robocache.core import backends, config, dtypes
+from robocache.core import backends, dtypes
 from robocache.core.arrays import ArrayT, of_arrays
+from robocache.core.checks import check_bool
 from robocache.core.display import ShortRepr
 from robocache.core.names import Backend, Method, Outside
 
@@ -279,9 +280,9 @@ def _fuse(
     if not 1 <= len(streams) <= MAX_STREAMS:
         raise ValueError(f"streams: expected 1 to {MAX_STREAMS}, got {len(streams)}")
     if return_valid is not True and return_valid is not False:
-        config.check_bool("return_valid", return_valid)
+        check_bool("return_valid", return_valid)
     if return_age is not True and return_age is not False:
-        config.check_bool("return_age", return_age)
+        check_bool("return_age", return_age)
     arguments: list[tuple[Any, ...]] = []
     needs_grad = has_copied = False
     dtype: Any = None

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Sequence
-from typing import Any, NoReturn, TypeGuard
+from typing import NoReturn, TypeGuard
 
 import torch
 
 from robocache.core import names
+from robocache.core.checks import number_text, to_float
 from robocache.core.dtypes import DTYPES, dtype_text
 from robocache.core.names import Outside
 
@@ -115,22 +116,6 @@ def parse_duration(
             raise ValueError(f"{name}: expected 0 or more, got {number_text(value)}")
         return seconds
     return 0  # times of other dtypes are refused later
-
-
-def to_float(number: Any) -> float:
-    """A real number as a float; infinity for an integer beyond every float."""
-    try:
-        return float(number)
-    except OverflowError:
-        return math.inf if number > 0 else -math.inf
-
-
-def number_text(number: Any) -> str:
-    """A number as text; an integer of over 40 digits as its number of digits."""
-    if isinstance(number, numbers.Integral) and abs(int(number)) >= 10**40:
-        sign = "negative " if int(number) < 0 else ""
-        return f"a {sign}number of {int(math.log10(abs(int(number)))) + 1} digits"
-    return str(number)
 
 
 def _is_integer(value: object) -> TypeGuard[int]:

@@ -11,8 +11,9 @@ from torch import Tensor
 from robocache.align import copied_streams, ops
 from robocache.align import options as _options
 from robocache.align.call import refuse_type
-from robocache.core import backends, config, dtypes
+from robocache.core import backends, dtypes
 from robocache.core.arrays import ArrayT, of_arrays
+from robocache.core.checks import check_bool
 from robocache.core.names import Backend, Method, Outside
 
 
@@ -201,7 +202,7 @@ def resample_trajectories(
         0,
     )
     if return_valid is not True and return_valid is not False:
-        config.check_bool("return_valid", return_valid)
+        check_bool("return_valid", return_valid)
     if out_dtype is not None:
         _options.check_out_dtype(out_dtype)
     elif data.dtype == torch.uint8 and (subtract is not None or multiply is not None):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import get_args
 
+from robocache.core.checks import check_bool
 from robocache.core.names import Backend
 
 BACKENDS: tuple[str, ...] = get_args(Backend)
@@ -62,27 +63,6 @@ def check_backend(name: object) -> None:
     """Raises ValueError for a name that is no backend."""
     if not isinstance(name, str) or name not in BACKENDS:
         raise ValueError(f"backend: expected auto, cuda, cpu or pytorch, got {name!r}")
-
-
-def check_bool(name: str, value: object) -> None:
-    """Raises TypeError for a value that is no bool."""
-    if not isinstance(value, bool):
-        kind = type(value)  # with its module: NumPy's is called bool too
-        where = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
-        raise TypeError(f"{name}: expected a bool, got {where}{kind.__qualname__}")
-
-
-def check_text(name: str, value: object) -> str | None:
-    """The value, if it is a string or None; raises TypeError otherwise."""
-    if value is not None and not isinstance(value, str):
-        raise TypeError(f"{name}: expected a str, got {type(value).__name__}")
-    return value
-
-
-def check_functions(name: str, value: object) -> None:
-    """Raises TypeError for a value that is no sequence of callables."""
-    if not isinstance(value, (list, tuple)) or not all(map(callable, value)):
-        raise TypeError(f"{name}: expected a list of functions (batch, generator), got {value!r}")
 
 
 def _set(new_backend: str | None, new_validate: bool | None) -> tuple[str, bool]:

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from robocache.core.checks import check_integer
 from robocache.core.progress import Update
 from robocache.datasets.converted import PathLike, converted, data_set, episode_number
 from robocache.loader.foreign_options import refuse_decided, refuse_foreign
@@ -22,7 +23,6 @@ from robocache.loader.loader import Extras, Loader, make_loader
 from robocache.loader.memory.file_rows import FileRows
 from robocache.loader.sampling.anchors import ANCHOR
 from robocache.loader.sampling.episodes import Episodes, as_episodes, with_decided_episodes
-from robocache.loader.sampling.sampler import check_integer
 from robocache.loader.window import Window
 from robocache.readers import ReadOptions
 from robocache.readers.diffusion_policy import READER, ReplayBuffer

@@ -13,12 +13,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from robocache.core.checks import check_integer
 from robocache.core.progress import Update
 from robocache.datasets.converted import PathLike, converted, data_set
 from robocache.loader.foreign_options import refuse_decided, refuse_foreign
 from robocache.loader.loader import Extras, Loader, make_loader
 from robocache.loader.sampling.episodes import Episodes, as_episodes, with_decided_episodes
-from robocache.loader.sampling.sampler import check_integer
 from robocache.loader.window import Window
 from robocache.readers import ReadOptions
 from robocache.readers.hdf5 import READER

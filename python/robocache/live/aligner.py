@@ -15,7 +15,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from robocache.core import config, torch_private
+from robocache.core import torch_private
+from robocache.core.checks import check_bool, check_integer
 from robocache.core.display import ByName, listed
 from robocache.live.arguments import (
     Values,
@@ -30,7 +31,6 @@ from robocache.live.library import STATS, Aligner, LiveStatus
 from robocache.live.stats import LiveStats
 from robocache.loader import device as _device
 from robocache.loader.policy_spec import PolicySpec, relative_to
-from robocache.loader.sampling.sampler import check_integer
 from robocache.loader.window_spec import WindowSpec
 from robocache.store.dtypes import STORAGE
 
@@ -122,7 +122,7 @@ class LiveAligner:
         self._streams = {
             s.name: _Stream(i, s, spec.takes_rows(s)) for i, s in enumerate(spec.streams)
         }
-        config.check_bool("reuse_buffers", reuse_buffers)
+        check_bool("reuse_buffers", reuse_buffers)
         rows = zip(
             self._rows("buffer_rows", buffer_rows), self._rows("ring_rows", ring_rows), strict=True
         )

@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 
 from robocache.core import dtypes
+from robocache.core.checks import check_integer
 from robocache.core.progress import Update, progress_bar
 from robocache.loader.batch_source import BatchSource
 from robocache.loader.loader import Loader
 from robocache.loader.outputs import AGE, DATASET, DIM_PAD, METADATA, PAD, Batch
-from robocache.loader.sampling.sampler import check_integer
 from robocache.loader.stream_normalization import batch_scales
 from robocache.loader.window_spec import WindowSpec
 from robocache.normalization.window_statistics import WindowStatistics

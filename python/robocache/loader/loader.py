@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
 
 import torch
 
-from robocache.core import config
+from robocache.core.checks import check_bool, check_functions, check_text
 from robocache.core.display import ByName
 from robocache.loader import device as _device
 from robocache.loader import plan_inputs as _inputs
@@ -242,8 +242,8 @@ class Loader(BatchSource):
             store = EpisodeStore(store)
         arguments["store"] = store
         for option in ("shuffle", "drop_last", "with_age", "reuse_buffers"):
-            config.check_bool(option, arguments[option])
-        config.check_functions("transforms", transforms)
+            check_bool(option, arguments[option])
+        check_functions("transforms", transforms)
         spec = extras.spec
         parsed = parse_options(store, arguments) if spec is None else parse_spec(store, spec)
         windows, rate = parsed.specs, parsed.rate
@@ -290,7 +290,7 @@ class Loader(BatchSource):
         wanted = BatchOptions(windows, groups, with_age, order, arguments["reuse_buffers"])
         is_loud = not extras.is_quiet
         summary = examine(windows, rows, found, table, is_loud, is_loud and rank == 0)
-        name = config.check_text("name", arguments["name"])
+        name = check_text("name", arguments["name"])
         counters = Counters(name or Path(store.path).absolute().name)
         engine = make_engine(samples, rows, wanted, arguments["budget"], where, counters)
         is_quiet = extras._replace(is_quiet=True)  # it has warned here

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from robocache.core import dtypes
+from robocache.core.checks import check_integer
 from robocache.core.display import byte_count
 from robocache.loader.device import on_device
 from robocache.loader.memory import resident_streams, row_checks
@@ -21,7 +22,7 @@ from robocache.loader.memory.resident_streams import ResidentStream
 from robocache.loader.memory.tiers import Tier, own_tier
 from robocache.loader.plan import BatchPlan, WindowData
 from robocache.loader.sampling import anchors as _anchors
-from robocache.loader.sampling.sampler import Order, check_integer, fingerprint
+from robocache.loader.sampling.sampler import Order, fingerprint
 from robocache.loader.window_spec import WindowSpec, reads_arrivals, reads_times
 from robocache.store.episode_store import EpisodeStore
 from robocache.store.stream_info import is_image

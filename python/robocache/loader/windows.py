@@ -14,6 +14,7 @@ import torch
 
 from robocache.align import options as _options
 from robocache.core import dtypes
+from robocache.core.checks import number_text, to_float
 from robocache.loader.stream_normalization import spread
 from robocache.loader.window import Window
 from robocache.loader.window_spec import Layout, WindowSpec
@@ -216,9 +217,9 @@ def _offsets(info: StreamInfo, window: Window, tolerance_ns: int | None) -> tupl
         return tuple(_row_offset(info, name, n, is_ns, tolerance_ns) for n in numbers_of)
     found = []
     for offset in numbers_of:
-        ns = int(offset) if is_ns else _options.to_float(offset) * 1e9
+        ns = int(offset) if is_ns else to_float(offset) * 1e9
         if abs(ns) > _options.MAX_INT64:
-            got = _options.number_text(offset)
+            got = number_text(offset)
             raise ValueError(f"{name}: expected offsets within 2^63 ns, got {got}")
         found.append(round(ns))
     return tuple(found)
@@ -231,9 +232,9 @@ def _row_offset(info: StreamInfo, name: str, offset: Any, is_ns: bool, tolerance
             f"timeline[{info.name!r}]: expected a stream with a nominal rate for 'rows', got one "
             "without (StoreWriter.declare gives it one; timeline='time' needs none)"
         )
-    rows = _options.to_float(offset) * (1e-9 if is_ns else 1.0) * rate
+    rows = to_float(offset) * (1e-9 if is_ns else 1.0) * rate
     if abs(rows) >= 2**31:
-        got = _options.number_text(offset)
+        got = number_text(offset)
         raise ValueError(f"{name}: expected offsets within 2^31 rows, got {got}")
     if abs(rows - round(rows)) / rate * 1e9 > tolerance_ns:
         raise ValueError(
@@ -270,7 +271,7 @@ def _duration(option: str, key: str, seconds: object) -> int:
     name = f"{option}[{key!r}]"
     if not isinstance(seconds, numbers.Real) or isinstance(seconds, bool):
         raise TypeError(f"{name}: expected a number (s), got {type(seconds).__name__}")
-    number, got = _options.to_float(seconds), _options.number_text(seconds)
+    number, got = to_float(seconds), number_text(seconds)
     if not number >= 0:  # NaN is refused too
         raise ValueError(f"{name}: expected 0 or more, got {got}")
     if number >= 2**33:  # years

@@ -11,8 +11,9 @@ from typing import Any, Protocol
 
 import torch
 
-from robocache.align.options import MAX_INT64, number_text, to_float
+from robocache.align.options import MAX_INT64
 from robocache.core import dtypes
+from robocache.core.checks import number_text, to_float
 from robocache.core.tensor_checks import check_dense, refuse_gradient, shape_text
 
 # The numbers of robocache::VoxelMode

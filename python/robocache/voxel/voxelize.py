@@ -11,6 +11,7 @@ from torch import Tensor
 
 from robocache.core import backends, config, dtypes, tensor_checks
 from robocache.core.arrays import ArrayT, of_arrays
+from robocache.core.checks import check_bool
 from robocache.core.display import short_repr
 from robocache.core.names import Backend, Reduction, VoxelMode
 from robocache.voxel import checks, ops, pytorch
@@ -177,7 +178,7 @@ def voxelize_point_cloud(
         return of_arrays(voxelize_point_cloud, locals())  # type: ignore[no-any-return]
     _check_tensors(points, features, offsets)
     if type(return_dropped) is not bool:
-        config.check_bool("return_dropped", return_dropped)
+        check_bool("return_dropped", return_dropped)
     code, dtype = _voxel_options.parse_mode(mode, out_dtype)
     sizes = _voxel_options.parse_grid_size(grid_size)
     geometry = _voxel_options.parse_geometry(voxel_size, origin, sizes)

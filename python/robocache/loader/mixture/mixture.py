@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 import torch
 from torch import Tensor
 
-from robocache.core import config
+from robocache.core.checks import check_bool, check_functions, check_integer, check_text
 from robocache.core.display import ShortRepr, listed
 from robocache.loader.batch_source import BatchSource
 from robocache.loader.contents import Contents
@@ -31,7 +31,7 @@ from robocache.loader.outputs import (
 from robocache.loader.plan import BatchPlan
 from robocache.loader.plan import Mixture as Mixing
 from robocache.loader.recipe import Recipe, snapshot_arguments
-from robocache.loader.sampling.sampler import check_integer, find_ranks, fingerprint, make_order
+from robocache.loader.sampling.sampler import find_ranks, fingerprint, make_order
 from robocache.loader.stats import Counters
 from robocache.loader.summary import mixture_summary
 from robocache.loader.window import Relative
@@ -89,8 +89,8 @@ class Mixture(BatchSource):
             }
         )
         for option in ("drop_last", "reuse_buffers"):
-            config.check_bool(option, arguments[option])
-        config.check_functions("transforms", transforms)
+            check_bool(option, arguments[option])
+        check_functions("transforms", transforms)
         contents = _check_loaders(loaders)
         device, with_age = loaders[0].device, contents[0].with_age
         shares = _parts.check_weights(weights, len(contents))
@@ -129,7 +129,7 @@ class Mixture(BatchSource):
         full = order.size(0) if reuse_buffers else None
         outputs = Outputs(agreed.windows, groups, with_age, device, full, mixed)
         names = [of.counters.name for of in contents]
-        counters = Counters(config.check_text("name", name) or "+".join(dict.fromkeys(names)))
+        counters = Counters(check_text("name", name) or "+".join(dict.fromkeys(names)))
         counters.sample_reads = _mean_reads(contents, [float(share) for share in shares])
         counters.resident = _resident_bytes(contents, parts, streams, device)
         identity = ([of.fingerprint for of in contents], thresholds, samples)

@@ -13,9 +13,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from robocache.align import options
+from robocache.core.checks import check_integer, number_text, to_float
 from robocache.loader.sampling.episodes import Ranges
-from robocache.loader.sampling.sampler import check_integer
 from robocache.store.episode_store import EpisodeStore
 
 ANCHOR = np.dtype([("episode", "<i4"), ("frame", "<i4"), ("time_ns", "<i8")])
@@ -47,8 +46,8 @@ def parse_anchor(
     if not isinstance(anchor, numbers.Real) or isinstance(anchor, bool):
         kind = type(anchor).__name__
         raise TypeError(f"anchor: expected a stream's name or a rate (Hz), got {kind}")
-    if not 0 < options.to_float(anchor) < math.inf:
-        got = options.number_text(anchor)
+    if not 0 < to_float(anchor) < math.inf:
+        got = number_text(anchor)
         raise ValueError(f"anchor: expected a finite rate above 0 (Hz), got {got}")
     return None, float(anchor)
 
@@ -160,7 +159,7 @@ def _ranges_ns(name: str, ranges: object) -> list[tuple[float, float]]:
         is_pair = isinstance(each, (tuple, list)) and len(each) == 2
         if not is_pair or not all(isinstance(x, numbers.Real) for x in each):
             raise TypeError(f"{name}: expected (begin, end) in seconds, got {each!r}")
-        begin, end = (options.to_float(x) for x in each)
+        begin, end = (to_float(x) for x in each)
         if not begin <= end:
             raise ValueError(f"{name}: expected an end that is not before its begin, got {each!r}")
         found.append((_nanoseconds(begin), _nanoseconds(end)))

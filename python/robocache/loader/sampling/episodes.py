@@ -10,11 +10,9 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from robocache.align import options
-from robocache.core import config
+from robocache.core.checks import check_bool, check_integer, to_float
 from robocache.core.display import cut, short
 from robocache.core.tables import html_table, text_table
-from robocache.loader.sampling.sampler import check_integer
 from robocache.store.episode_store import EpisodeStore
 from robocache.store.rows import Episode
 
@@ -87,7 +85,7 @@ def as_episodes(given: Any) -> Episodes:
         TypeError: `replicate: expected a bool, got ...`.
     """
     episodes = given if isinstance(given, Episodes) else Episodes(given)
-    config.check_bool("replicate", episodes.replicate)
+    check_bool("replicate", episodes.replicate)
     return episodes
 
 
@@ -188,7 +186,7 @@ def _in_split(count: int, split: object, seed: int) -> NDArray[np.bool_]:
     part, fraction = split
     if part not in ("train", "validation"):
         raise ValueError(f"split: expected train or validation, got {part!r}")
-    if not isinstance(fraction, numbers.Real) or not 0 < options.to_float(fraction) < 1:
+    if not isinstance(fraction, numbers.Real) or not 0 < to_float(fraction) < 1:
         raise ValueError(
             f"split: expected the fraction of episodes to validate with, above 0 and below 1, "
             f"got {fraction!r}"

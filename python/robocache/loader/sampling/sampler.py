@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from robocache.core.checks import check_integer
+
 
 @dataclass(frozen=True)
 class Order:
@@ -160,21 +162,6 @@ def _distributed() -> tuple[int, int]:
             f"rank and world_size, got neither in a job with WORLD_SIZE={said}"
         )
     return 0, 1
-
-
-def check_integer(name: str, value: object, least: int, most: int | None = None) -> int:
-    """An int in a range; NumPy's are fine.
-
-    Raises:
-        TypeError, ValueError: `<name>: expected ..., got ...`.
-    """
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise TypeError(f"{name}: expected an int, got {type(value).__name__}")
-    number: int = value.__index__()
-    if number < least or (most is not None and number > most):
-        limit = f"{least} or more" if most is None else f"{least} to {most}"
-        raise ValueError(f"{name}: expected {limit}, got {number}")
-    return number
 
 
 def fingerprint(*parts: Any) -> int:

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 import torch
 
-from robocache.loader.sampling.sampler import Order, check_integer
+from robocache.core.checks import check_integer
+from robocache.loader.sampling.sampler import Order
 
 
 class SamplerState:
