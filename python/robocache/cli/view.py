@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from robocache.cli.console import out, say
+from robocache.core.checks import nanoseconds_of
 from robocache.doctor import check_episode
 from robocache.doctor.episode_data import open_data
 from robocache.doctor.finding import Series
@@ -75,8 +76,8 @@ def time_span(
     filled = [series.times for series in streams if len(series.times)]
     start = min((int(times[0]) for times in filled), default=0)
     end = max((int(times[-1]) for times in filled), default=0)
-    begin = start if begin_s is None else start + round(begin_s * 1e9)
-    until = end if end_s is None else start + round(end_s * 1e9)
+    begin = start if begin_s is None else start + nanoseconds_of(begin_s)
+    until = end if end_s is None else start + nanoseconds_of(end_s)
     if not any(((times >= begin) & (times <= until)).any() for times in filled):
         option, got = ("--from", begin_s) if begin_s is not None else ("--to", end_s)
         length = (end - start) / 1e9

@@ -57,3 +57,8 @@ def number_text(number: Any) -> str:
         sign = "negative " if int(number) < 0 else ""
         return f"a {sign}number of {int(math.log10(abs(int(number)))) + 1} digits"
     return str(number)
+
+
+def nanoseconds_of(seconds: float) -> int:
+    """Finite seconds as nanoseconds, rounded to nearest even."""
+    return round(seconds * 1e9)

@@ -14,7 +14,7 @@ import torch
 
 from robocache.align import options as _options
 from robocache.core import dtypes
-from robocache.core.checks import number_text, to_float
+from robocache.core.checks import nanoseconds_of, number_text, to_float
 from robocache.loader.stream_normalization import spread
 from robocache.loader.window import Window
 from robocache.loader.window_spec import Layout, WindowSpec
@@ -277,7 +277,7 @@ def _duration(option: str, key: str, seconds: object) -> int:
     if number >= 2**33:  # years
         none = " (None: no limit)" if option == "max_gap_s" else ""
         raise ValueError(f"{name}: expected less than 2^33 s, got {got}{none}")
-    return round(number * 1e9)
+    return nanoseconds_of(number)
 
 
 # ---- methods and types ---------------------------------------------------------------------------

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robocache.align.fuse import Stream, fuse
+from robocache.core.checks import nanoseconds_of
 from robocache.core.matching import choose
 from robocache.doctor.finding import Times
 from robocache.doctor.times import DAY_NS
@@ -91,7 +92,7 @@ def align(
         if methods[name] == "linear" and _are_unit(rows.values)
     ]
     times = _timeline(found, rate, span)
-    limit = None if max_gap is None else round(max_gap * 1e9)
+    limit = None if max_gap is None else nanoseconds_of(max_gap)
     aligned = {
         name: _aligned(name, rows, methods[name], times, limit, rate)
         for name, rows in found.items()

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from robocache.core.checks import check_integer, number_text, to_float
+from robocache.core.checks import check_integer, nanoseconds_of, number_text, to_float
 from robocache.loader.sampling.episodes import Ranges
 from robocache.store.episode_store import EpisodeStore
 
@@ -167,5 +167,4 @@ def _ranges_ns(name: str, ranges: object) -> list[tuple[float, float]]:
 
 
 def _nanoseconds(seconds: float) -> float:
-    nanoseconds = seconds * 1e9
-    return round(nanoseconds) if math.isfinite(nanoseconds) else nanoseconds
+    return nanoseconds_of(seconds) if math.isfinite(seconds * 1e9) else seconds * 1e9

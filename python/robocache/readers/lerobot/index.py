@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from robocache.core.checks import nanoseconds_of
 from robocache.readers.recording import (
     RecordingError,
     as_float,
@@ -247,7 +248,7 @@ def _entry_v3(info: Info, cameras: Sequence[str], row: dict[str, Any]) -> Entry:
         if stop is None:
             stop = start + int(row["length"]) / info.fps
         path = _locate(info, info.video_path, where)
-        videos[camera] = Segment(path, round(start * 1e9), round(stop * 1e9))
+        videos[camera] = Segment(path, nanoseconds_of(start), nanoseconds_of(stop))
     where = {**_chunk(int(row["data/chunk_index"])), "file_index": int(row["data/file_index"])}
     tasks = row["tasks"]
     return Entry(
