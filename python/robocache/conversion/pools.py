@@ -13,6 +13,7 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
 from multiprocessing import connection
+from types import FrameType
 from typing import Any, Protocol, TypeVar
 from weakref import WeakSet
 
@@ -173,12 +174,24 @@ class Processes:
 
 @contextmanager
 def _interrupts_blocked() -> Iterator[None]:
-    """Ctrl-C waits until the end; else a process that only starts would print where it was."""
+    """Defers Ctrl-C to the end, so that worker processes start whole and print no traceback.
+
+    A process that starts here inherits the mask. The mask alone does not protect the main thread:
+    any other thread may receive the signal, and Python acts on it in the main thread.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    received: list[tuple[int, FrameType | None]] = []
+    handler = signal.signal(signal.SIGINT, lambda *signals: received.append(signals))
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.signal(signal.SIGINT, signal.SIG_DFL if handler is None else handler)
+        if received and callable(handler):
+            handler(*received[0])
 
 
 def _end_with_parent() -> None:

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import bz2
+import gzip
+import importlib.util
 import io
+import lzma
+import zlib
 from collections.abc import Callable, Iterator
-from typing import IO, Any
+from typing import IO, Any, cast
 
+from robocache.readers.limits import EXPANSION, check_held, most_held
 from robocache.readers.recording import require
 
 _STEP = 1 << 20  # bytes that are decompressed at a time, to count them
+_ZSTD = b"\x28\xb5\x2f\xfd"
 ZSTD_HEAD = 18
 """Bytes of a zstd frame that state its decompressed size, where it states it."""
 
@@ -81,17 +87,22 @@ def zstd_parts(file: IO[bytes]) -> Iterator[bytes]:
 
 
 def zstd_size(data: bytes) -> int | None:
-    """The decompressed size that a zstd frame states; None if it states none.
+    """The decompressed size that a zstd frame states (RFC 8878, 3.1.1); None if it states none.
 
     Raises:
         ValueError: If it is not a zstd frame.
     """
-    zstandard = require("zstandard", "zstd", "ros")
-    try:
-        size: int = zstandard.frame_content_size(data)
-    except zstandard.ZstdError as error:
-        raise ValueError(str(error)) from error
-    return None if size < 0 else size
+    if not data.startswith(_ZSTD) or len(data) < 5:
+        raise ValueError("expected a zstd frame")
+    flags = data[4]
+    is_single = flags & 0x20 != 0
+    at = 5 + (not is_single) + (0, 1, 2, 4)[flags & 3]
+    width = (1 if is_single else 0, 2, 4, 8)[flags >> 6]
+    if width == 0:
+        return None
+    if len(data) < at + width:
+        raise ValueError("expected a zstd frame, got one that is cut off")
+    return int.from_bytes(data[at : at + width], "little") + (256 if width == 2 else 0)
 
 
 BOUNDED: dict[str, Callable[[bytes, int], Any]] = {
@@ -101,3 +112,55 @@ BOUNDED: dict[str, Callable[[bytes, int], Any]] = {
     "zstd": zstd_bytes,
 }
 """By the name of the compression."""
+
+
+def refuse_growth(where: str, data: bytes, limit: int) -> None:
+    """Refuses compressed data that become more than `limits` allow, by how they begin.
+
+    For libraries that decompress whatever there is. Data of other kinds pass, damaged ones too.
+
+    Args:
+        where: For errors: file, and part of it.
+        data: The compressed data.
+        limit: `ReadOptions.memory_limit`.
+
+    Raises:
+        RecordingError: If they become too much.
+    """
+    most = most_held(len(data), limit)
+    grown = 0
+    try:
+        if data.startswith(_ZSTD):
+            stated = zstd_size(data[:ZSTD_HEAD])
+            grown = stated or 0
+            is_known = stated is not None or importlib.util.find_spec("zstandard") is None
+            parts = iter(()) if is_known else zstd_parts(io.BytesIO(data))
+        elif data.startswith(b"BZh"):
+            parts = _parts(cast(IO[bytes], bz2.BZ2File(io.BytesIO(data))))
+        elif data.startswith((b"\xfd7zXZ", b"\x5d\0\0")):
+            parts = _parts(cast(IO[bytes], lzma.LZMAFile(io.BytesIO(data))))  # noqa: SIM115
+        elif data.startswith(b"\x1f\x8b") and len(data) * EXPANSION > limit:
+            parts = _parts(cast(IO[bytes], gzip.GzipFile(fileobj=io.BytesIO(data))))
+        elif data.startswith(b"\x78") and len(data) * EXPANSION > limit:
+            parts = _inflated(data)
+        else:
+            return
+        for part in parts:
+            grown += len(part)
+            if grown > most:
+                break
+    except (ValueError, OSError, EOFError, lzma.LZMAError, zlib.error):
+        pass  # the library reports what is damaged
+    check_held(where, grown, len(data), limit)
+
+
+def _parts(file: IO[bytes]) -> Iterator[bytes]:
+    while part := file.read(_STEP):
+        yield part
+
+
+def _inflated(data: bytes) -> Iterator[bytes]:
+    stream = zlib.decompressobj()
+    while data and not stream.eof:
+        yield stream.decompress(data, _STEP)
+        data = stream.unconsumed_tail

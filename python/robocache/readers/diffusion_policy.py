@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robocache.readers import images
+from robocache.readers.decompress import refuse_growth
 from robocache.readers.limits import check_held, check_in_all, check_streams
 from robocache.readers.numpy_arrays import names_in
 from robocache.readers.recording import (
@@ -68,11 +69,32 @@ class ReplayBuffer(Recording):
                 self._stored = Counter[str]()
                 for name, size in stored.items():
                     self._stored["/".join(name.split("/")[:2])] += size
-                group = zarr.open_group(self._store or str(path), mode="r")
+                group = zarr.open_group(self._bounded(zarr), mode="r")
                 self._open(group)
         except BaseException:
             self.close()
             raise
+
+    def _bounded(self, zarr: Any) -> Any:
+        """The store, whose chunks are measured before codecs decompress them.
+
+        zarr 2 has no such stores; there the sizes of arrays alone are checked.
+        """
+        wrapper = getattr(zarr.storage, "WrapperStore", None)
+        if wrapper is None:
+            return self._store or str(self.path)
+        path, limit = self.path, self.options.memory_limit
+
+        class BoundedStore(wrapper):  # type: ignore[misc, valid-type]
+            """A store that refuses chunks that become too large."""
+
+            async def get(self, key: str, *arguments: Any, **options: Any) -> Any:
+                found = await super().get(key, *arguments, **options)
+                if found is not None:
+                    refuse_growth(f"{path}, chunk {key}", found.to_bytes(), limit)
+                return found
+
+        return BoundedStore(self._store or zarr.storage.LocalStore(path, read_only=True))
 
     def _open(self, group: Any) -> None:
         if "data" not in group or ENDS not in group:

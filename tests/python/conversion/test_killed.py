@@ -231,6 +231,30 @@ def test_a_worker_that_starts_is_not_interrupted(tmp_path: Path) -> None:
     assert done.stdout == "[True, True, True]\nFalse\n", "workers, and the process that waits"
 
 
+def test_ctrl_c_that_another_thread_receives(tmp_path: Path) -> None:
+    """Python raises it in the main thread all the same: not while a worker starts."""
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import signal, threading, time\n"
+        "from robocache.conversion.pools import _interrupts_blocked\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "thread = threading.Thread(target=time.sleep, args=(1,), daemon=True)\n"
+        "thread.start()\n"
+        "try:\n"
+        "    with _interrupts_blocked():\n"
+        "        signal.pthread_kill(thread.ident, signal.SIGINT)\n"
+        "        time.sleep(0.5)\n"
+        "        print('whole')\n"
+        "except KeyboardInterrupt:\n"
+        "    print('interrupted')\n"
+        "assert signal.getsignal(signal.SIGINT) is signal.default_int_handler\n"
+    )
+    done = subprocess.run(
+        [sys.executable, program], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout == "whole\ninterrupted\n"
+
+
 def fail(number: int) -> int:
     raise OSError(28, f"no room for {number}")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bz2
 import io
 import json
 import sqlite3
@@ -146,6 +147,26 @@ def zarr_shape(path: Path) -> Path:
     (zarr_array(path, "meta/episode_ends", [1], [1]) / "0").write_bytes(struct.pack("<q", 10**12))
     zarr_array(path, "data/x", [10**12, 7], [10**12, 7])
     return path
+
+
+def zarr_chunk(path: Path, codec: str, data: bytes) -> Path:
+    """An array of 8 bytes whose chunk becomes 400 MiB."""
+    pytest.importorskip("zarr", reason="zarr needs zarr")
+    (zarr_array(path, "meta/episode_ends", [1], [1]) / "0").write_bytes(struct.pack("<q", 1))
+    (zarr_array(path, "data/x", [1], [1], compressor={"id": codec}) / "0").write_bytes(data)
+    return path
+
+
+def zarr_bz2(path: Path) -> Path:
+    return zarr_chunk(path, "bz2", bz2.compress(b"\0" * (400 * MIB)))
+
+
+def zarr_zstd(path: Path) -> Path:
+    return zarr_chunk(path, "zstd", zeros_in_zstd(400 * MIB))
+
+
+def zarr_zlib(path: Path) -> Path:
+    return zarr_chunk(path, "zlib", zlib.compress(b"\0" * (400 * MIB)))
 
 
 # ---- RLDS and LeRobot ----------------------------------------------------------------------------
@@ -397,6 +418,9 @@ HOSTILE: dict[str, tuple[Callable[[Path], Path], str]] = {
     "chunk.hdf5": (hdf5_chunk, "dataset /data/demo_0/actions: expected at most "),
     "inflating.hdf5": (hdf5_inflating_chunk, "that decompresses to more"),
     "shape.zarr": (zarr_shape, "array data/x: expected at most "),
+    "bz2.zarr": (zarr_bz2, "chunk data/x/0: expected at most 16,777,216 bytes at once for "),
+    "zstd.zarr": (zarr_zstd, "chunk data/x/0: expected at most "),
+    "zlib.zarr": (zarr_zlib, "chunk data/x/0: expected at most "),
     "rlds_lengths": (rlds_lengths, "as dataset_info.json says, got 1"),
     "rlds_tensor": (rlds_inflating_tensor, "numbers of x in episode 0, got ValueError: more or "),
     "lerobot": (lerobot_template, "info.json: expected a path made of "),

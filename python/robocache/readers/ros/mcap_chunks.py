@@ -101,7 +101,7 @@ def _check_chunk(path: Path, file: BinaryIO, chunk: Chunk, limit: int) -> None:
         try:
             size = zstd_size(file.read(min(ZSTD_HEAD, chunk.stored)))
         except ValueError:
-            return  # damaged, which whoever reads it reports
+            size = None  # damaged, or frames of another kind before it
         if size == chunk.size:
             return
     elif chunk.compression != "lz4" or chunk.stored * _LZ4_GROWTH <= limit:
