@@ -337,8 +337,8 @@ def check_group(name: str, windows: Sequence[WindowSpec]) -> None:
         if window.out_dtype != first.out_dtype:
             raise ValueError(
                 f"{name}: expected {dtypes.dtype_name(first.torch_out_dtype)} like {first.name}, "
-                f"got {dtypes.dtype_name(window.torch_out_dtype)} of {window.name} (dtype= "
-                "changes it)"
+                f"got {dtypes.dtype_name(window.torch_out_dtype)} of {window.name} "
+                "(rc.Window(dtype=) changes it)"
             )
         if (window.has_axis, window.timeline, window.offsets) != (
             first.has_axis,

@@ -416,6 +416,37 @@ def test_errors_of_diffusion_policy(buffer: Path) -> None:
     assert message(2, validation=True).startswith("episodes: expected at least 1 ")
 
 
+def test_options_that_a_data_set_decides(lerobot: Path, demonstrations: Path, buffer: Path) -> None:
+    """Each is refused, before or after the conversion, and names the function that decides it."""
+    own: dict[str, Any] = {"batch_size": 1, "device": "cpu"}
+    subset = rc.Episodes(subset="train")
+    for make, name in (
+        (lambda **options: rc.Loader.from_lerobot(lerobot, **own, **options), "from_lerobot"),
+        (
+            lambda **options: rc.Loader.from_robomimic(demonstrations, **own, **options),
+            "from_robomimic",
+        ),
+        (
+            lambda **options: rc.Loader.from_diffusion_policy(buffer, 2, **own, **options),
+            "from_diffusion_policy",
+        ),
+    ):
+        message = f"windows: expected none ({name} decides it), got one"
+        with pytest.raises(TypeError, match=f"^{re.escape(message)}$"):
+            make(windows={})
+    message = "episodes.subset: expected None (from_robomimic decides it), got 'train'"
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        rc.Loader.from_robomimic(demonstrations, episodes=subset, **own)
+    message = "episodes.indices: expected None (from_diffusion_policy decides it), got [0]"
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        rc.Loader.from_diffusion_policy(buffer, 2, episodes=rc.Episodes([0]), **own)
+    chosen = rc.Episodes([1], drop_n_last_frames=1)
+    whole = rc.Loader.from_lerobot(lerobot, episodes=[1], **own)
+    assert len(rc.Loader.from_lerobot(lerobot, episodes=chosen, **own).dataset) == (
+        len(whole.dataset) - 1
+    )
+
+
 # ---- on the robot --------------------------------------------------------------------------------
 
 

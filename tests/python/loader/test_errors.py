@@ -215,8 +215,8 @@ CASES: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({**JOINTS, "concat": {"obs": ["pose"]}}, ValueError,
      "concat['obs']: expected streams of the batch (joints), got 'pose'"),
     ({"windows": {"joints": [0], "force": [0]}, "concat": {"obs": ["joints", "force"]}},
-     ValueError, "concat['obs']: expected float32 like joints, got float64 of force (dtype= "
-     "changes it)"),
+     ValueError, "concat['obs']: expected float32 like joints, got float64 of force ("
+     "rc.Window(dtype=) changes it)"),
     ({"windows": {"joints": [0], "pose": [0.1]}, "concat": {"obs": ["joints", "pose"]}},
      ValueError, "concat['obs']: expected the offsets of joints for pose too"),
     ({"windows": {"camera": [0]}, "concat": {"obs": ["camera"]}}, ValueError,

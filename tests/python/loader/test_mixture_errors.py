@@ -96,12 +96,12 @@ CASES: list[tuple[dict[str, Any], dict[str, Any], dict[str, Any], type[Exception
      "loaders[1]: action: expected 1 steps like loaders[0], got 2 (a name of its own in keys= "
      "keeps it apart)"),
     ({}, {"dtype": torch.bfloat16}, {}, ValueError,
-     "loaders[1]: action: expected float32 like loaders[0], got bfloat16 (dtype= of the loader "
-     "changes it)"),
+     "loaders[1]: action: expected float32 like loaders[0], got bfloat16 "
+     "(rc.Window(dtype=) changes it)"),
     ({"delta_timestamps": {"camera": None}}, {"delta_timestamps": {"camera": None},
       "channels_first": True, "dtype": torch.float32}, {}, ValueError,
-     "loaders[1]: camera: expected uint8 like loaders[0], got float32 (dtype= of the loader "
-     "changes it)"),
+     "loaders[1]: camera: expected uint8 like loaders[0], got float32 "
+     "(rc.Window(dtype=) changes it)"),
     ({"delta_timestamps": {"camera": None}, "dtype": torch.float32},
      {"delta_timestamps": {"camera": None}, "channels_first": True}, {}, ValueError,
      "loaders[1]: camera: expected rows of shape [4, 6, 3] like loaders[0], got [3, 4, 6] "

@@ -212,6 +212,17 @@ def test_a_loader_of_a_spec_of_images(store: rc.EpisodeStore) -> None:
         same(again, loader)
 
 
+def test_a_loader_of_a_version_1_file(store: rc.EpisodeStore) -> None:
+    path = Path(__file__).parents[2] / "golden" / "policy_spec_v1.json"
+    loader = rc.Loader.from_spec(store, path, 8, device="cpu")
+    known = rc.PolicySpec.load(path)
+    assert loader.spec().concat == known.concat
+    for stream, expected in zip(loader.spec().streams, known.streams, strict=True):
+        given = replace(stream, rate=expected.rate, normalization=None)
+        assert given == replace(expected, normalization=None)
+    assert loader.next()
+
+
 def test_specs_that_do_not_fit(store: rc.EpisodeStore, tmp_path: Path) -> None:
     spec = rc.Loader(store, 8, {"joints": [0.0]}, device="cpu").spec()
     with rc.StoreWriter(tmp_path / "other") as writer, writer.episode() as episode:

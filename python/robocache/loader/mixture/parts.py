@@ -200,7 +200,7 @@ def _check_alike(key: str, first: tuple[str, WindowSpec], other: tuple[str, Wind
     if a.out_dtype != b.out_dtype:
         names = dtypes.dtype_name(a.torch_out_dtype), dtypes.dtype_name(b.torch_out_dtype)
         is_copied = a.is_copied or b.is_copied
-        refuse(*names, _ANOTHER_NAME if is_copied else "dtype= of the loader changes it")
+        refuse(*names, _ANOTHER_NAME if is_copied else "rc.Window(dtype=) changes it")
     expected, got = (w.out_shape[1:] if w.has_axis else w.out_shape for w in (a, b))
     if expected != got and not len(expected) == len(got) == 1:
         way_out = "rc.convert(resize=) makes pictures of a size; " if len(a.shape) == 3 else ""
