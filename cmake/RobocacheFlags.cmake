@@ -24,9 +24,10 @@ set(robocache_host_flags -ffp-contract=off -fno-math-errno)
 set(robocache_warnings -Wall -Wextra)
 # What distributions build their packages with. Fortified functions need optimization, and sanitizers have
 # their own; a distribution's compiler may define the macro itself.
-list(APPEND robocache_host_flags -fstack-protector-strong)
+# Host code of CUDA files is launches alone, and goes without.
+set(robocache_hardening -fstack-protector-strong)
 if(NOT ROBOCACHE_SANITIZE AND CMAKE_BUILD_TYPE MATCHES "^(Release|RelWithDebInfo|MinSizeRel)$")
-  list(APPEND robocache_host_flags -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
+  list(APPEND robocache_hardening -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
 endif()
 set(robocache_link_flags LINKER:-z,relro LINKER:-z,now LINKER:-z,noexecstack)
 # Two builds of the same sources are equal, whatever folder they are built in: no path of this machine gets
@@ -43,7 +44,7 @@ endif()
 add_library(robocache_flags INTERFACE)
 target_compile_options(
   robocache_flags
-  INTERFACE $<$<COMPILE_LANGUAGE:CXX>:${robocache_host_flags};${robocache_path_flags};${robocache_warnings}>)
+  INTERFACE $<$<COMPILE_LANGUAGE:CXX>:${robocache_host_flags};${robocache_hardening};${robocache_path_flags};${robocache_warnings}>)
 target_link_options(robocache_flags INTERFACE ${robocache_link_flags})
 if(robocache_has_cuda)
   list(JOIN robocache_host_flags "," host_flags)

@@ -107,9 +107,13 @@ void Folder::expect_size(const std::string& file, std::int64_t expected, std::in
   }
 }
 
-std::string Folder::read(const std::string& file) const {
+std::string Folder::read(const std::string& file, std::int64_t most) const {
   std::int64_t bytes = 0;
   const Descriptor descriptor = open(file, &bytes);
+  if (bytes > most) {
+    throw_store_error(path_of(file), "at most " + std::to_string(most) + " bytes",
+                      std::to_string(bytes));
+  }
   std::string text(static_cast<std::size_t>(bytes), '\0');
   text.resize(read_some(descriptor, path_of(file), text.data(), text.size()));
   return text;

@@ -55,8 +55,8 @@ class Folder {
   std::string path_of(const std::string& file) const;
 
   bool has(const std::string& file) const;
-  /// The whole of a file.
-  std::string read(const std::string& file) const;
+  /// The contents of a file of at most `most` bytes.
+  std::string read(const std::string& file, std::int64_t most) const;
   /// A file of exactly `bytes` bytes, 1 or more.
   MappedFile map(const std::string& file, std::int64_t bytes) const;
   /// The checksum of a file of exactly `bytes` bytes, which are read for it.

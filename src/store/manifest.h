@@ -13,6 +13,8 @@
 namespace robocache::store {
 
 inline constexpr char kManifestFile[] = "manifest.json";
+// Of a store with millions of tasks; what is larger is not read.
+inline constexpr std::int64_t kMaxManifestBytes = std::int64_t{256} << 20;
 
 /// A file that the manifest names.
 struct FileEntry {

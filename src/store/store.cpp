@@ -32,7 +32,7 @@ struct EpisodeStore::Contents {
       store::throw_store_error(path, "the folder of an episode store",
                                std::string("one without ") + store::kManifestFile);
     }
-    text = folder.read(store::kManifestFile);
+    text = folder.read(store::kManifestFile, store::kMaxManifestBytes);
     const std::string manifest_path = folder.path_of(store::kManifestFile);
     store::check_manifest_checksum(text, manifest_path);
     manifest = store::parse_manifest(text, manifest_path);
@@ -187,7 +187,7 @@ void EpisodeStore::verify_statistics() const {
   const store::FileEntry& entry = *contents_->manifest.statistics;
   // The next manifest names another file, and its writer removes this one.
   if (!contents_->folder.has(entry.file) &&
-      contents_->folder.read(store::kManifestFile) != contents_->text) {
+      contents_->folder.read(store::kManifestFile, store::kMaxManifestBytes) != contents_->text) {
     return;
   }
   const std::uint32_t checksum = contents_->folder.checksum(entry.file, entry.bytes);

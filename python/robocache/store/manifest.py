@@ -23,6 +23,8 @@ from robocache.store.streams import StreamEntry, StreamMetadata
 NAME = "manifest.json"
 FORMAT = "robocache-store"
 VERSION = 1
+MOST_BYTES = 256 << 20
+"""Length of a manifest at most: that of a store with millions of tasks."""
 
 
 def is_store(path: str | os.PathLike[str]) -> bool:

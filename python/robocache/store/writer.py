@@ -29,7 +29,14 @@ from robocache.store.files import (
     sync_parents,
 )
 from robocache.store.lock import StoreLock
-from robocache.store.manifest import NAME, Manifest, ShardEntry, StatisticsEntry, read_manifest
+from robocache.store.manifest import (
+    MOST_BYTES,
+    NAME,
+    Manifest,
+    ShardEntry,
+    StatisticsEntry,
+    read_manifest,
+)
 from robocache.store.shard import Shard, ShardFile, ShardWriter
 from robocache.store.statistics import StreamStatistics, read_state, state_bytes
 from robocache.store.streams import (
@@ -408,7 +415,13 @@ class StoreWriter:
         statistics: dict[str, StreamStatistics],
     ) -> None:
         """Puts a manifest in place, and before it the files that are new in it, by their names."""
-        file = new_file(self.path, manifest.to_bytes())
+        text = manifest.to_bytes()
+        if len(text) > MOST_BYTES:
+            raise StoreError(
+                f"{self.path / NAME}: expected at most {MOST_BYTES} bytes, got {len(text)} (a "
+                "second store takes further episodes)"
+            )
+        file = new_file(self.path, text)
         renamed: list[tuple[Path, Path]] = []
         try:
             for temporary, name in files.items():

@@ -130,6 +130,23 @@ def test_statistics_larger_than_any(tmp_path: Path) -> None:
     )
 
 
+def test_a_manifest_larger_than_any(tmp_path: Path, monkeypatch) -> None:
+    """It is not read, and no writer makes one."""
+    write_episodes(tmp_path, 1)
+    file = tmp_path / "manifest.json"
+    before = file.read_bytes()
+    with monkeypatch.context() as patch:
+        patch.setattr("robocache.store.writer.MOST_BYTES", len(before))
+        with pytest.raises(rc.StoreError) as caught:
+            write_episodes(tmp_path, 1, append=True)
+    assert str(caught.value).startswith(f"{file}: expected at most {len(before)} bytes, got ")
+    assert file.read_bytes() == before and len(read_store(tmp_path)) == 1
+    os.truncate(file, 3 << 30)
+    with pytest.raises(rc.StoreError) as caught:
+        rc.EpisodeStore(tmp_path)
+    assert str(caught.value) == f"{file}: expected at most {256 << 20} bytes, got {3 << 30}"
+
+
 def test_a_link_in_place_of_a_finished_shard(tmp_path: Path) -> None:
     """A worker's file that was replaced before its commit."""
     other = tmp_path / "other"
