@@ -22,18 +22,19 @@ set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 # is never read; without it the compiler can use the machine's own square root.
 set(robocache_host_flags -ffp-contract=off -fno-math-errno)
 set(robocache_warnings -Wall -Wextra)
-# What distributions build their packages with. Fortified functions need optimization, and sanitizers have
-# their own; a distribution's compiler may define the macro itself.
-# Host code of CUDA files is launches alone, and goes without.
+# The flags that distributions build their packages with. Fortified functions need optimization, and
+# sanitizers have their own; a distribution's compiler may define the macro itself. Host code of CUDA
+# files consists of launches, and goes without.
 set(robocache_hardening -fstack-protector-strong)
 if(NOT ROBOCACHE_SANITIZE AND CMAKE_BUILD_TYPE MATCHES "^(Release|RelWithDebInfo|MinSizeRel)$")
   list(APPEND robocache_hardening -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
 endif()
 set(robocache_link_flags LINKER:-z,relro LINKER:-z,now LINKER:-z,noexecstack)
-# Two builds of the same sources are equal, whatever folder they are built in: no path of this machine gets
-# into them. ccache may make paths relative to the build folder.
+# Two builds of the same sources are equal, whatever folder they are built in: no path of this
+# machine gets into them. ccache may make paths relative to the build folder.
 function(robocache_hide_folder flags folder)
   file(RELATIVE_PATH relative "${PROJECT_BINARY_DIR}" "${folder}")
+  string(REGEX REPLACE "/$" "" relative "${relative}")
   set(${flags} "-ffile-prefix-map=${folder}/=" "-ffile-prefix-map=${relative}/=" PARENT_SCOPE)
 endfunction()
 robocache_hide_folder(robocache_path_flags "${PROJECT_SOURCE_DIR}")
@@ -41,10 +42,12 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
   list(APPEND robocache_warnings -Wno-restrict) # GCC 12 sees one in std::string (its bug 105651)
 endif()
 
+set(robocache_cxx_flags
+    ${robocache_host_flags} ${robocache_hardening} ${robocache_path_flags} ${robocache_warnings})
 add_library(robocache_flags INTERFACE)
 target_compile_options(
   robocache_flags
-  INTERFACE $<$<COMPILE_LANGUAGE:CXX>:${robocache_host_flags};${robocache_hardening};${robocache_path_flags};${robocache_warnings}>)
+  INTERFACE $<$<COMPILE_LANGUAGE:CXX>:${robocache_cxx_flags}>)
 target_link_options(robocache_flags INTERFACE ${robocache_link_flags})
 if(robocache_has_cuda)
   list(JOIN robocache_host_flags "," host_flags)

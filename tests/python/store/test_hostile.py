@@ -78,8 +78,9 @@ def test_locks_of_other_writers_are_taken_over(tmp_path: Path) -> None:
     for text in (b"", b"process 12 on a-host\n", b"process 12 on a-host".ljust(511) + b"\n"):
         (tmp_path / ".lock").write_bytes(text)
         with rc.StoreWriter(tmp_path, append=True):
-            pass
-    assert (tmp_path / ".lock").stat().st_size == 512
+            held = (tmp_path / ".lock").read_bytes()
+            assert held.startswith(b"process %d on " % os.getpid()) and held.endswith(b" \n")
+            assert len(held) == 512
 
 
 # ---- files in place of others --------------------------------------------------------------------
