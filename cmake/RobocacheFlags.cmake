@@ -22,9 +22,9 @@ set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 # is never read; without it the compiler can use the machine's own square root.
 set(robocache_host_flags -ffp-contract=off -fno-math-errno)
 set(robocache_warnings -Wall -Wextra)
-# The flags that distributions build their packages with. Fortified functions need optimization, and
-# sanitizers have their own; a distribution's compiler may define the macro itself. Host code of CUDA
-# files consists of launches, and goes without.
+# The flags that distributions build their packages with. Fortified functions need optimization,
+# and sanitizers have their own; a distribution's compiler may define the macro itself. Host code of
+# CUDA files consists of launches, and goes without.
 set(robocache_hardening -fstack-protector-strong)
 if(NOT ROBOCACHE_SANITIZE AND CMAKE_BUILD_TYPE MATCHES "^(Release|RelWithDebInfo|MinSizeRel)$")
   list(APPEND robocache_hardening -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
