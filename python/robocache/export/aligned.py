@@ -38,7 +38,7 @@ class Column:
     """[T]: frames computed from rows that are far apart or not valid."""
 
     def frames(self, at_a_time: int) -> Iterator[NDArray[Any]]:
-        """The values in pieces [n,...] of at most `most` frames."""
+        """The values in pieces [n,...] of at most `at_a_time` frames."""
         for first in range(0, len(self.chosen), at_a_time):
             part = slice(first, first + at_a_time)
             if self.values is not None:
