@@ -21,9 +21,10 @@ from robocache.datasets.converted import PathLike, converted, data_set, episode_
 from robocache.loader.foreign_options import refuse_decided, refuse_foreign
 from robocache.loader.loader import Extras, Loader, make_loader
 from robocache.loader.memory.file_rows import FileRows
+from robocache.loader.relative import check_references
 from robocache.loader.sampling.anchors import ANCHOR
 from robocache.loader.sampling.episodes import Episodes, as_episodes, with_decided_episodes
-from robocache.loader.window import Window
+from robocache.loader.window import Relative, Window
 from robocache.readers import ReadOptions
 from robocache.readers.diffusion_policy import READER, ReplayBuffer
 from robocache.store.episode_store import EpisodeStore
@@ -84,6 +85,7 @@ def from_diffusion_policy(
     val_ratio: float = 0.0,
     val_seed: int = 0,
     max_train_episodes: int | None = None,
+    relative_to: Mapping[str, str | Relative] | None = None,
     episodes: Episodes | None = None,
     store: PathLike | None = None,
     progress: bool | Update = True,
@@ -111,6 +113,8 @@ def from_diffusion_policy(
             none.
         val_seed: Of that choice.
         max_train_episodes: At most so many episodes to train with, chosen likewise.
+        relative_to: By key, the key whose value at the anchor is subtracted, as `relative_to` of
+            :class:`Window`.
         episodes: More conditions on episodes; the arguments above decide its `indices`.
         store: The folder of the store; None: beside the buffer, named after it with
             ``.robocache``. It is made where it is not there; of several processes that start
@@ -151,6 +155,7 @@ def from_diffusion_policy(
         if key not in made.streams:
             raise ValueError(f"keys: expected some of {', '.join(made.streams)}; got {key!r}")
     indices = [e.index for e in made.episodes if chosen[episode_number(e.source)]]
+    references = check_references(relative_to, wanted)
     arguments = {
         "store": made,
         "batch_size": batch_size,
@@ -158,6 +163,7 @@ def from_diffusion_policy(
             key: Window(
                 [float(step) for step in range(-before, steps - before)],
                 timeline="rows",
+                relative_to=references.get(key),
                 dtype=torch.float32 if _is_of_bytes(made, key, dtypes) else None,
             )
             for key in wanted

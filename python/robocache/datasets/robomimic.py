@@ -5,7 +5,7 @@ The rules are those of robomimic 0.3, proved index by index in tests/parity.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,8 +18,9 @@ from robocache.core.progress import Update
 from robocache.datasets.converted import PathLike, converted, data_set
 from robocache.loader.foreign_options import refuse_decided, refuse_foreign
 from robocache.loader.loader import Extras, Loader, make_loader
+from robocache.loader.relative import check_references
 from robocache.loader.sampling.episodes import Episodes, as_episodes, with_decided_episodes
-from robocache.loader.window import Window
+from robocache.loader.window import Relative, Window
 from robocache.readers import ReadOptions
 from robocache.readers.hdf5 import READER
 from robocache.readers.recording import require
@@ -74,6 +75,7 @@ def from_robomimic(
     goal_mode: str | None = None,
     load_next_obs: bool = True,
     filter_by_attribute: str | None = None,
+    relative_to: Mapping[str, str | Relative] | None = None,
     episodes: Episodes | Sequence[int] | slice | None = None,
     store: PathLike | None = None,
     progress: bool | Update = True,
@@ -104,6 +106,8 @@ def from_robomimic(
             that a window of the demonstration begins at.
         load_next_obs: Whether there are `next_obs`.
         filter_by_attribute: The name of a subset in the file's `mask`.
+        relative_to: By key, the key whose value at the anchor is subtracted, as `relative_to` of
+            :class:`Window`.
         episodes: The :class:`Episodes` to draw from; the arguments above decide its `subset`,
             `drop_n_first_frames` and `drop_n_last_frames`.
         store: The folder of the store; None: beside the file, named after it with
@@ -147,6 +151,7 @@ def from_robomimic(
     dropped = (0 if pad_frame_stack else stacked, 0 if pad_seq_length else ahead)
     _refuse_short(found, filter_by_attribute, 1 + sum(dropped))
     goals = obs_keys if goal_mode == "last" else ()
+    references = check_references(relative_to, keys)
     arguments = {
         "store": found,
         "batch_size": batch_size,
@@ -154,6 +159,7 @@ def from_robomimic(
             key: Window(
                 _seconds(found, key, range(-stacked, ahead + 1)),
                 timeline="rows",
+                relative_to=references.get(key),
                 dtype=torch.float32 if found.streams[key].dtype.kind == "f" else None,
             )
             for key in keys

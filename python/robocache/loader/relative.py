@@ -46,6 +46,31 @@ def parse_relative(windows: Mapping[str, Window]) -> dict[str, Relative]:
     return found
 
 
+def check_references(relative_to: object, keys: Sequence[str]) -> Mapping[str, Any]:
+    """References by key, of functions that make windows themselves.
+
+    Args:
+        relative_to: The user's mapping of keys to `relative_to` of :class:`Window`; or None.
+        keys: Those of the batch.
+
+    Raises:
+        TypeError, ValueError: `relative_to: expected ..., got ...`.
+    """
+    if relative_to is None:
+        return {}
+    if not isinstance(relative_to, Mapping):
+        raise TypeError(
+            "relative_to: expected a reference for each relative key, as in {'action': 'state'}, "
+            f"got {type(relative_to).__name__}"
+        )
+    for key in relative_to:
+        if key not in keys:
+            raise ValueError(
+                f"relative_to: expected keys of the batch ({', '.join(keys)}), got {key!r}"
+            )
+    return relative_to
+
+
 def check_statistics(
     relative: Collection[str], modes: Mapping[str, str | None], statistics: object
 ) -> None:

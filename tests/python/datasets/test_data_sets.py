@@ -416,6 +416,25 @@ def test_errors_of_diffusion_policy(buffer: Path) -> None:
     assert message(2, validation=True).startswith("episodes: expected at least 1 ")
 
 
+def test_relative_values_of_other_libraries(demonstrations: Path, buffer: Path) -> None:
+    """The actions of a row are 10, 11 and so on, and so is the arm at the anchor."""
+    own: dict[str, Any] = {"batch_size": 1, "device": "cpu", "shuffle": False}
+    batch = rc.Loader.from_robomimic(
+        demonstrations, 2, relative_to={"actions": "obs/arm"}, **own
+    ).gather([2])
+    assert batch["actions"][0, :, 0].tolist() == [0.0, 1.0]
+    for given, kind, message in (
+        ({"arm": "obs/arm"}, ValueError,
+         "relative_to: expected keys of the batch (action), got 'arm'"),
+        (["action"], TypeError, "relative_to: expected a reference for each relative key, as in "
+         "{'action': 'state'}, got list"),
+        ({"action": "action"}, ValueError,
+         "relative_to['action']: expected another stream, got 'action'"),
+    ):  # fmt: skip
+        with pytest.raises(kind, match=f"^{re.escape(message)}$"):
+            rc.Loader.from_diffusion_policy(buffer, 2, relative_to=given, **own)
+
+
 def test_options_that_a_data_set_decides(lerobot: Path, demonstrations: Path, buffer: Path) -> None:
     """Each is refused, before or after the conversion, and names the function that decides it."""
     own: dict[str, Any] = {"batch_size": 1, "device": "cpu"}
