@@ -421,7 +421,7 @@ def test_relative_values_of_other_libraries(demonstrations: Path, buffer: Path) 
     own: dict[str, Any] = {"batch_size": 1, "device": "cpu", "shuffle": False}
     batch = rc.Loader.from_robomimic(
         demonstrations, 2, relative_to={"actions": "obs/arm"}, **own
-    ).gather([2])
+    ).gather([3])
     assert batch["actions"][0, :, 0].tolist() == [0.0, 1.0]
     for given, kind, message in (
         ({"arm": "obs/arm"}, ValueError,
