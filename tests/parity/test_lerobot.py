@@ -61,11 +61,11 @@ CASES = {
     "sloppy offsets": Case({"action": [0.0333, -0.0667, 0.1]}),
     "halves": Case({"action": [k * STEP / 2 for k in (-5, -3, -1, 1, 3, 5)]}, tolerance_s=0.02),
     "10 Hz": Case({"observation.state": [-0.3, 0.1], "observation.film": [-0.1]}, fps=10),
-    "between rows": Case({"action": [0.0, 0.01]}, refused="delta_timestamps['action']: "),
+    "between rows": Case({"action": [0.0, 0.01]}, refused="offsets['action']: "),
     "two task indices": Case({"task_index": [0.0, STEP]}, refused="delta_timestamps['task_index']"),
     "unknown": Case({"arm": [0.0]}, refused="delta_timestamps: "),
-    "no offsets": Case({"action": []}, refused="delta_timestamps['action']: "),
-    "no offsets of video": Case({"observation.film": []}, refused="delta_timestamps['observation"),
+    "no offsets": Case({"action": []}, refused="offsets['action']: "),
+    "no offsets of video": Case({"observation.film": []}, refused="offsets['observation"),
 }  # fmt: skip
 
 
