@@ -243,8 +243,8 @@ def test_pinned_memory_that_goes_while_a_graph_is_captured() -> None:
     with cuda.graph(graph):
         doubled = ones * 2
         del values
-    assert len(finalizers._left) == 1
+    assert len(finalizers._deferred) == 1
     assert pinned_empty(10).is_pinned()
-    assert not finalizers._left
+    assert not finalizers._deferred
     graph.replay()
     assert doubled.sum().item() == 16
