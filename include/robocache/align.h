@@ -1,8 +1,8 @@
-// Alignment: values with their own timestamps go in, values on a requested timeline come out, with
-// a mask that says which are real. The meaning of every option is in docs/meaning.md.
+// Alignment resamples streams, each with its timestamps, onto one requested timeline, and writes a
+// mask of the valid results. docs/meaning.md defines every option.
 //
-// Shapes: B batch rows (episodes), S source rows, T targets, D channels of one stream. Whatever
-// has no B is shared by the batch.
+// Shapes: B batch rows (episodes), S source rows, T targets, D channels of one stream. A tensor
+// without the axis B is shared by the batch.
 #pragma once
 
 #include <cstddef>
@@ -16,39 +16,39 @@
 
 namespace robocache {
 
-/// How the rows around a target combine.
+/// The rule by which the rows around a target combine.
 enum class Method : std::uint8_t {
   kLinear,     // a + w (b - a)
   kPrevious,   // the last row at or before the target
   kNearest,    // the closer row; a tie takes the earlier
-  kSlerpXyzw,  // unit quaternions, four channels, scalar last: spherical, the short way round
-  kSlerpWxyz,  // the same, scalar first
-  kAngle,      // radians: linear the short way round, result in (-pi, pi]
-  kMean,       // the mean of the valid rows within mean_window / 2; linear where there is none
+  kSlerpXyzw,  // unit quaternions, four channels, scalar last: spherical, along the shorter arc
+  kSlerpWxyz,  // as kSlerpXyzw, scalar first
+  kAngle,      // radians: linear along the shorter arc, result in (-pi, pi]
+  kMean,       // the mean of the valid rows within mean_window / 2; without any, linear
   kSum,        // the sum of the rows after the previous target, up to this one
 };
 
-/// What a target before the first or after the last row is given (its mask is false either way).
+/// The value of a target before the first row or after the last. Its mask is false in every case.
 enum class Outside : std::uint8_t {
   kHold,         // the first or last row
   kZero,         // 0, written after subtract and multiply
-  kNan,          // NaN, likewise; an error for uint8 output
-  kExtrapolate,  // linear runs go on along the two nearest rows; everything else holds
+  kNan,          // NaN, written after subtract and multiply; an error for uint8 output
+  kExtrapolate,  // linear runs extrapolate from the two nearest rows; other methods hold
 };
 
-/// A run of neighboring channels that are combined alike. A slerp run has four channels.
+/// A run of neighboring channels that share a method. A slerp run has four channels.
 struct Run {
   Method method = Method::kLinear;
   std::int64_t channels = 0;
 };
 
-/// The most streams that one call takes, runs in one stream's layout, and runs in all of them.
+/// Limits of one call: its streams, the runs in one stream's layout, and the runs of all streams.
 inline constexpr int kMaxStreams = 64;
 inline constexpr int kMaxRuns = 256;
 inline constexpr int kMaxRunsInAll = 512;
 
-/// A length of time, in the unit of the times it is compared with: nanoseconds for int64 times,
-/// seconds for floating ones (rounded to their type). Only a clock offset may be negative.
+/// A length of time in the unit of the stream's times: nanoseconds for int64 times, seconds for
+/// floating-point times (rounded to their type). Only a clock offset may be negative.
 class Duration {
  public:
   static constexpr Duration nanoseconds(std::int64_t count) { return {true, count, 0.0}; }
@@ -67,44 +67,45 @@ class Duration {
   double seconds_;
 };
 
-/// The compute type: in which values of one type are combined on their way to an output of another.
+/// The compute type: the type in which alignment combines values, before it rounds to the output's.
 constexpr DataType compute_type(DataType values, DataType out) {
   const bool is_wide = values == DataType::kFloat64 || out == DataType::kFloat64;
   return is_wide ? DataType::kFloat64 : DataType::kFloat32;
 }
 
-/// One recorded stream and how it is to be aligned.
+/// One recorded stream and its alignment options.
 ///
 /// Its rows are dense, [B,S,D] or [S,D], or ragged: with `begins`, values are [N,D], times [N] and
-/// valid [N], and batch row b owns the `lengths[b]` rows from `begins[b]` on.
+/// valid [N], and batch row b has the `lengths[b]` rows that start at row `begins[b]`.
 struct Stream {
   ConstTensorView values;   // [B,S,D] or [S,D]; float16, bfloat16, float32, float64 or uint8
   ConstTensorView times;    // [B,S] or [S]; int64 ns, float32 or float64 s; ascending in an episode
-  ConstTensorView lengths;  // optional, [B] or []; int32 or int64: rows past it do not exist
+  ConstTensorView lengths;  // optional, [B] or []; int32 or int64: rows past it are ignored
   ConstTensorView begins;   // optional, [B] int64; needs lengths
   ConstTensorView valid;    // optional, [B,S] or [S] bool: which source rows are real
 
   Method method = Method::kLinear;
   std::vector<Run> layout;  // in place of `method` where channels differ; sums to D
 
-  std::optional<Duration> max_gap;    // rows farther apart (or away) than this do not make a target
-  std::optional<Duration> tolerance;  // a row this close to a target is the answer alone
-  std::optional<Duration> mean_window;   // with a kMean: the rows within half of it, on either side
-  std::optional<Duration> clock_offset;  // added to the times before anything else looks at them
+  // Masks a target whose rows are farther apart than this, or whose one row is farther away.
+  std::optional<Duration> max_gap;
+  std::optional<Duration> tolerance;     // a row this close to a target is copied
+  std::optional<Duration> mean_window;   // of kMean runs: rows within half of it, on either side
+  std::optional<Duration> clock_offset;  // added to the times before every other step
 
   // (x - subtract) * multiply, before the output is rounded: optional, [D], of `compute_type`.
   ConstTensorView subtract;
   ConstTensorView multiply;
 };
 
-/// What error messages call the arguments: a front end that has other names for them says so here.
+/// The names of the arguments in error messages. A front end with other names sets them here.
 struct ArgumentNames {
   const char* values = "values";
   const char* times = "times";
   const char* target_times = "target_times";
   const char* lengths = "lengths";
   const char* valid = "valid";
-  bool streams_are_numbered = false;  // "streams[0].values", of a single stream too
+  bool streams_are_numbered = false;  // "streams[0].values", also where there is one stream
 };
 
 struct AlignOptions {
@@ -112,8 +113,8 @@ struct AlignOptions {
   ArgumentNames names;
 };
 
-/// The shape of what `align` writes: [batch, targets, channels], or [targets, channels] where
-/// nothing has a B.
+/// The shape of the output of `align`: [batch, targets, channels], or [targets, channels] where no
+/// argument has the axis B.
 struct AlignedShape {
   bool is_batched = false;
   std::int64_t batch = 1;
@@ -121,8 +122,8 @@ struct AlignedShape {
   std::int64_t channels = 0;
 };
 
-/// Checks the arguments of `align` as it does, and says how large an output of type `out_type` is
-/// to be. Reads shapes and types only.
+/// Validates the arguments as `align` does, and returns the shape of an output of type `out_type`.
+/// Reads shapes and types only.
 ROBOCACHE_API AlignedShape aligned_shape(const Stream* streams, std::size_t count,
                                          const ConstTensorView& target_times,
                                          const AlignOptions& options, DataType out_type,
@@ -140,43 +141,46 @@ ROBOCACHE_API AlignedShape aligned_shape(const Stream* streams, std::size_t coun
 ///     align(&stream, 1, array(targets, {3}), {}, array(out, {3, 1}), {}, {}, on_cpu());
 ///     // out: 0.5, 2, 5.5
 ///
-/// `streams`: `count` of them, at most kMaxStreams. `options`: what holds for all of them.
+/// `streams`: `count` streams, at most kMaxStreams. `options`: options of the whole call.
 /// `target_times`: [B,T] or [T], of the streams' time type, in any order.
 /// `values_out`: [B,T,sum of D], its last stride 1, any of the five value types; [T,sum of D] if
-/// nothing has a B.
-/// `valid_out`: absent, or bool [B,T,count] ([T,count] likewise).
-/// `age_out`: absent, or of the times' type, shaped as `valid_out`: the target's time less that of
-/// the newest row that its value is made from, negative where that row is later; 0 for a NaN target
-/// and an empty episode. Of int64 times it wraps where it does not fit.
+/// no argument has the axis B.
+/// `valid_out`: absent, or bool [B,T,count]; without B, [T,count].
+/// `age_out`: absent, or of the times' type, shaped as `valid_out`: the target's time minus the
+/// time of the newest row that its value is computed from, negative where that row is later; 0 for
+/// a NaN target and an empty episode. With int64 times it wraps on overflow.
 ///
-/// `context`: where all tensors are and the work is done.
+/// `context`: the device of all tensors, and the threads or the CUDA stream that do the work.
 ///
-/// On the CPU, source times that do not ascend, target times that do not where there is a sum, and
-/// lengths outside [0,S] are errors. On CUDA none is looked at: lengths are clamped, and unordered
-/// times give unspecified values. Throws ValueError or TypeError before anything is written, and
-/// DeviceError where a launch fails: if others went before it, part of the output is written.
+/// On the CPU, these are errors: source times that do not ascend, target times that do not ascend
+/// with a kSum run, and lengths outside [0,S]. CUDA checks none of them: it clamps lengths, and
+/// unordered times give unspecified values. Throws ValueError or TypeError before it writes
+/// anything, and DeviceError where a launch fails; earlier launches of the call may have written
+/// part of the output.
 ///
-/// On CUDA this is one launch, but for streams with sizes or strides past 2^30, negative strides,
-/// 2^29 targets or an output with gaps between batch rows, which take one each.
+/// On CUDA all streams share one launch, except for streams that take one launch each: those with
+/// sizes or strides past 2^30, negative strides, 2^29 targets, or an output with gaps between batch
+/// rows.
 ROBOCACHE_API void align(const Stream* streams, std::size_t count,
                          const ConstTensorView& target_times, const AlignOptions& options,
                          const TensorView& values_out, const TensorView& valid_out,
                          const TensorView& age_out, const ExecutionContext& context);
 
-/// Bytes of scratch, in the context's memory, that `align_backward` needs for these arguments.
+/// Bytes of workspace, in the context's memory, that `align_backward` needs for these arguments.
 ROBOCACHE_API std::size_t align_backward_workspace_bytes(const Stream& stream,
                                                          const ConstTensorView& target_times,
                                                          const ExecutionContext& context);
 
-/// The gradient of a loss with respect to `stream.values`, given its gradient with respect to what
-/// `align` writes for this one stream. Sums are taken in the compute type, in order of the targets'
-/// first rows and then of batch row and target, and rounded once: the same bits on every run. A
-/// target's first row is that of a linear run, or the first within reach of its mean or sum where
-/// that is earlier.
+/// Computes the gradient of a loss with respect to `stream.values` from its gradient with respect
+/// to the output of `align` for this one stream.
 ///
-/// `stream.values` gives shape and type; its data are read for slerp runs only and may be null
-/// otherwise. `grad_output`: [B,T,D] or [T,D], any strides. `grad_values`: shaped and typed as the
-/// values, contiguous. `workspace`: at least the bytes asked for above. Throws as
+/// Sums are taken in the compute type, in order of the targets' first rows, then of batch row and
+/// target, and rounded once, so that every run returns the same bits. A target's first row is the
+/// earlier row of its linear pair, or the first row of its mean or sum where that is earlier.
+///
+/// `stream.values` has the shape and the type; its data are read for slerp runs only and may be
+/// null otherwise. `grad_output`: [B,T,D] or [T,D], any strides. `grad_values`: shaped and typed as
+/// the values, contiguous. `workspace`: at least `align_backward_workspace_bytes`. Throws as
 /// `align` does.
 ROBOCACHE_API void align_backward(const Stream& stream, const ConstTensorView& target_times,
                                   const AlignOptions& options, const ConstTensorView& grad_output,

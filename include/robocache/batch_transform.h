@@ -1,8 +1,8 @@
-// What a batch goes through after it was aligned and normalized: a policy spec's transforms, which
-// are `rc.transforms` in Python. docs/transforms.md says what each does, and what it does to masks.
+// Transforms that a batch goes through after alignment and normalization: the transforms of a
+// policy spec, `rc.transforms` in Python. docs/transforms.md defines each, and its effect on masks.
 //
-// A key is a stream's name, or that of a group whose streams stand side by side. Its values are
-// floats, [...,D] in a row of it.
+// A key is the name of a stream, or of a group of concatenated streams. Its values are floating
+// point; a row of it is [...,D].
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@
 
 namespace robocache {
 
-/// Rotations in another form, from column `at` on. Rows become wider or narrower by it; the columns
-/// before and after stay.
+/// Converts the rotations that start at column `at` to another form. The width of a row changes by
+/// the difference of the forms' widths; all other columns stay as they are.
 struct RotationTransform {
   std::string key;
   RotationForm source = RotationForm::kQuaternionXyzw;
@@ -25,26 +25,30 @@ struct RotationTransform {
   std::int64_t at = 0;
 };
 
-/// Poses, from column `at` of rows [D], relative to that of another key, from its column `to_at`.
+/// Makes the poses that start at column `at` of rows [D] relative to a pose of the key `to`, which
+/// starts at its column `to_at`.
 struct RelativePoseTransform {
   std::string key, to;
   RotationForm form = RotationForm::kQuaternionXyzw;
   std::int64_t at = 0, to_at = 0;
-  std::int64_t step = -1;  // of `to`, from its last one where it is negative: the anchor's, at 0
+  // The step of `to` with the reference pose: the one at offset 0, the anchor's. A negative number
+  // counts from the last step.
+  std::int64_t step = -1;
 };
 
-/// Rows [D] as steps from the one before, or back; the first is from a row of another key.
+/// Converts rows [D] to differences from the preceding row, or back. The first row's predecessor is
+/// a row of the key `start`.
 struct DeltaTransform {
   std::string key, start;
   DeltaDirection direction = DeltaDirection::kToAbsolute;
-  std::optional<double> time_step;  // seconds between rows: the steps are velocities
-  std::int64_t step = -1;           // of `start`, as above
+  std::optional<double> time_step;  // seconds between rows; with it, deltas are velocities
+  std::int64_t step = -1;           // the step of `start`, as in RelativePoseTransform
 };
 
-/// (x - subtract) * multiply, by key; of those that batches do not have, nothing.
+/// Computes (x - subtract) * multiply for each key. Ignores keys that the batch does not have.
 struct NormalizeTransform {
   struct Scale {
-    std::vector<std::int64_t> shape;         // against the last axes of a row; 1 matches any size
+    std::vector<std::int64_t> shape;         // broadcast against the last axes of a row
     std::vector<double> subtract, multiply;  // row-major; no multiply is 0
   };
   std::map<std::string, Scale> normalization;

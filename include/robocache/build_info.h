@@ -1,4 +1,4 @@
-// What this build of the library is made of, and whether its CUDA part can run here.
+// The configuration of this build of the library, and whether CUDA is usable on this machine.
 #pragma once
 
 #include <string>
@@ -12,8 +12,8 @@ namespace robocache {
 /// outsides (their names, in the order of their numbers).
 ROBOCACHE_API const std::string& build_info();
 
-/// Why CUDA cannot be used on `device`, with the way out; empty if it can. Costs a few calls of
-/// the CUDA runtime, so keep the answer.
+/// Returns why CUDA cannot be used on `device`, and what to do about it; empty if it can. Each call
+/// makes a few calls of the CUDA runtime, so keep the result.
 ROBOCACHE_API std::string cuda_problem(int device);
 
 }  // namespace robocache

@@ -1,9 +1,10 @@
-// The macro that marks what librobocache exports.
+// The macro that marks the symbols that librobocache exports.
 #pragma once
 
-// The library is compiled with hidden visibility. A shared build (and whoever links it, through the
-// CMake target) defines ROBOCACHE_SHARED; a static build stays hidden, so that a shared library
-// that carries it, such as the PyTorch extension, exports nothing of it.
+// The library is compiled with hidden visibility. A shared build defines ROBOCACHE_SHARED, and so
+// does every target that links it, through the CMake target. In a static build all symbols stay
+// hidden, so that a shared library that contains it, such as the PyTorch extension, does not export
+// them.
 #if defined(ROBOCACHE_SHARED)
 #define ROBOCACHE_API __attribute__((visibility("default")))
 #else

@@ -1,5 +1,5 @@
-// Views of strided arrays that somebody else owns: how every function of the library takes and
-// gives its data. A view is a pointer, a type, a shape and strides; copying one copies no data.
+// Non-owning views of strided arrays: the arguments and results of every function of the library. A
+// view is a pointer, a type, a shape and strides; copying one copies no data.
 #pragma once
 
 #include <cstdint>
@@ -11,27 +11,27 @@
 namespace robocache {
 
 enum class DataType : std::uint8_t {
-  kFloat16,   // IEEE binary16, held as its bits in a std::uint16_t
-  kBFloat16,  // the upper half of an IEEE binary32, held as its bits in a std::uint16_t
+  kFloat16,   // IEEE binary16, stored as its bits in a std::uint16_t
+  kBFloat16,  // the upper half of an IEEE binary32, stored as its bits in a std::uint16_t
   kFloat32,
   kFloat64,
   kUInt8,
   kBool,  // one byte, 0 or 1
   kInt32,
   kInt64,
-  // An episode store holds these too; no operation takes them.
+  // An episode store holds these too; no operation computes with them.
   kInt8,
   kInt16,
   kUInt16,
   kUInt32,
   kUInt64,
-  // These are here for messages to say what came.
+  // No function takes these; error messages name them.
   kComplex64,
   kComplex128,
   kOther,
 };
 
-/// Bytes of one element of a type that operations take or an episode store holds.
+/// The size in bytes of one element, for types that operations take or an episode store holds.
 constexpr std::int64_t size_of(DataType type) {
   switch (type) {
     case DataType::kUInt8:
@@ -57,10 +57,10 @@ constexpr bool is_floating_type(DataType type) {
          type == DataType::kFloat64;
 }
 
-/// The type's name as NumPy and torch write it: "float32".
+/// The type's name as NumPy and PyTorch write it: "float32".
 ROBOCACHE_API const char* name_of(DataType type);
 
-/// Whose memory a view points into.
+/// The device whose memory a view points into.
 enum class DeviceType : std::uint8_t { kCpu, kCuda };
 
 inline constexpr int kMaxRank = 8;
@@ -90,10 +90,10 @@ struct BasicTensorView {
     }
   }
 
-  /// Whether the view is there at all; an array without elements is.
+  /// Whether the optional argument is present. An array without elements is.
   bool present() const { return rank > 0 || data != nullptr; }
 
-  /// A view that may be written serves where one is only read.
+  /// Converts a writable view to a read-only one.
   template <typename D = Data, typename = std::enable_if_t<!std::is_const_v<D>>>
   operator BasicTensorView<const void>() const {
     BasicTensorView<const void> view;
@@ -112,7 +112,7 @@ struct BasicTensorView {
 using TensorView = BasicTensorView<void>;
 using ConstTensorView = BasicTensorView<const void>;
 
-/// The DataType of a C++ type; kOther for those that have none.
+/// The DataType of a C++ type; kOther for types without one.
 template <typename T>
 inline constexpr DataType kDataTypeOf = DataType::kOther;
 template <>
@@ -128,13 +128,12 @@ inline constexpr DataType kDataTypeOf<std::int32_t> = DataType::kInt32;
 template <>
 inline constexpr DataType kDataTypeOf<std::int64_t> = DataType::kInt64;
 
-/// A view of a contiguous (row-major) array of `extents` at `elements`, of the type that these
-/// have.
+/// A view of a contiguous (row-major) array of `extents` at `elements`, with the DataType of `T`.
 ///
 ///     std::vector<float> joints(100 * 7);
 ///     stream.values = array(joints.data(), {100, 7});
 ///
-/// Types that C++ has no name for (the half types) take the constructor, which is told the type.
+/// The 16-bit floating-point types have no C++ type: use the constructor, which takes a DataType.
 template <typename T>
 auto array(T* elements, std::initializer_list<std::int64_t> extents,
            DeviceType where = DeviceType::kCpu) {
