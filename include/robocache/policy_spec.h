@@ -1,6 +1,6 @@
-// What a policy was trained on: the streams of a loader's batch, their windows and how they were
-// aligned and normalized. A file of JSON, policy_spec.json, which `loader.spec().save(path)` writes
-// in Python; docs/live.md says what each field means, docs/policy_spec.schema.json what it may be.
+// The policy spec: the streams, windows, alignment and normalization of the batches that a policy
+// was trained on. It is a JSON file, policy_spec.json, which `loader.spec().save(path)` writes in
+// Python. docs/live.md defines each field; docs/policy_spec.schema.json is its schema.
 #pragma once
 
 #include <optional>
@@ -14,31 +14,33 @@
 
 namespace robocache {
 
-/// Everything that a policy's batches were made by.
+/// The options that determine a policy's batches.
 ///
 ///     const PolicySpec spec = read_policy_spec("policy_spec.json");
 ///     LiveAligner aligner(spec);
 struct PolicySpec {
-  std::string library;         // the version that wrote it
-  std::string anchor;          // the stream whose rows were anchors; empty: they had a rate
-  std::optional<double> rate;  // that rate, in Hz
+  std::string library;         // the version of RoboCache that wrote the spec
+  std::string anchor;          // the stream whose rows were anchors; empty: anchors had a rate
+  std::optional<double> rate;  // the anchors' rate, in Hz
   bool with_age = false;       // whether batches had ages
 
-  // In the order of the batch. Windows that reach into the future are here too: what a policy gives
-  // in their place is undone. `rate` is the most rows that the recordings had in a second.
+  // In the order of the batch. Includes windows that reach into the future, which a policy
+  // predicts: `LiveAligner::undo` inverts its predictions. `rate` is the largest number of rows
+  // per second in the recordings.
   std::vector<LiveStream> streams;
   std::vector<LiveGroup> concat;
 
-  std::vector<BatchTransform> transforms;  // what batches went through, in order
+  std::vector<BatchTransform> transforms;  // the batches' transforms, in order
 };
 
-/// The spec in a text of JSON. `name` is what errors call it.
+/// Parses a spec from JSON. `name` names the text in error messages.
 ///
 /// Throws ValueError, whose message names the field: `policy_spec.json: streams[0].dtype: expected
-/// BOOL, U8, ... or F64, got "F31"`. A field that is missing, unknown or of another version is one.
+/// BOOL, U8, ... or F64, got "F31"`. Fields that are missing, unknown or of another version are
+/// errors.
 ROBOCACHE_API PolicySpec parse_policy_spec(std::string_view text, const std::string& name);
 
-/// The spec in a file. Throws as `parse_policy_spec` does, also for one that can't be read.
+/// Reads a spec from a file. Throws as `parse_policy_spec` does, and where the file can't be read.
 ROBOCACHE_API PolicySpec read_policy_spec(const std::string& path);
 
 }  // namespace robocache

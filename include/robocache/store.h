@@ -1,5 +1,5 @@
-// The episode store: a folder of recordings, each stream with its own times, read by memory map.
-// What the folder holds is in docs/store.md.
+// The episode store: a folder of recordings, memory-mapped for reading, in which each stream has
+// its timestamps. docs/store.md specifies the format.
 //
 // Shapes: E episodes of a shard, N rows of one stream.
 #pragma once
@@ -18,24 +18,25 @@
 
 namespace robocache {
 
-/// Whether a stream's times were recorded, or made from its rate where the recording has none.
+/// Whether a stream is indexed by time or by row. Streams by row come from recordings without
+/// timestamps; their times are computed from their rate.
 enum class Timeline : std::uint8_t { kTime, kRows };
 
-/// What a store says of one of its streams.
+/// The description of a stream in a store.
 struct StreamInfo {
   std::string name;
   DataType dtype = DataType::kFloat32;
   std::vector<std::int64_t> shape;  // of one row: empty for a number, [H,W,C] for an image
   Method method = Method::kLinear;  // how alignment combines rows by default
-  std::vector<Run> layout;          // in place of `method` where channels differ; sums to them all
+  std::vector<Run> layout;          // runs in place of `method`; their sum is the row's elements
   std::optional<std::string> units;
-  std::vector<std::string> channels;  // their names, one for each element of a row, or empty
+  std::vector<std::string> channels;  // channel names, one for each element of a row, or empty
   std::optional<double> rate;         // nominal, in Hz
   Timeline timeline = Timeline::kTime;
-  std::optional<std::string> source;  // where the recording has it, in words
+  std::optional<std::string> source;  // where the recording has the stream, in words
 };
 
-/// Rows of one stream, in place in the mapped file: contiguous, in order of their times.
+/// Views of rows of one stream in the mapped file: contiguous, in order of their times.
 struct StreamRows {
   ConstTensorView values;    // [N, the row's shape...]
   ConstTensorView times;     // [N] int64 ns
@@ -43,9 +44,9 @@ struct StreamRows {
   ConstTensorView valid;     // which rows are real: [N] bool; absent where all are
 };
 
-/// Everything that a shard has of one stream.
+/// All rows of one stream in a shard.
 struct ShardStream {
-  StreamRows rows;          // of all its episodes, one after the other; N is 0 without the stream
+  StreamRows rows;          // the rows of all episodes, concatenated; N is 0 without the stream
   ConstTensorView offsets;  // [E+1] int64: episode e has rows offsets[e] to offsets[e+1]; absent
                             // where the shard has no rows of the stream
 };
@@ -55,75 +56,75 @@ struct ShardView {
   std::string file;                // its name in the folder
   const void* data = nullptr;      // the whole file
   std::int64_t bytes = 0;          // its size
-  std::int64_t first_episode = 0;  // the index in the store of its first
+  std::int64_t first_episode = 0;  // the index in the store of its first episode
   std::int64_t episodes = 0;       // E
 };
 
-/// What a store says of one episode.
+/// The metadata of an episode.
 struct EpisodeInfo {
   std::int64_t start_ns = 0;          // the earliest time of any stream
   std::int64_t end_ns = 0;            // the latest
   std::int64_t length = 0;            // rows of the longest stream
   std::int64_t task = -1;             // an index into tasks(), or -1
   std::vector<std::int64_t> subsets;  // indices into subsets()
-  std::string_view source;            // the recording that it is from; lives as long as the store
-  std::int64_t shard = 0;             // where it is
+  std::string_view source;            // the original recording; valid as long as the store lives
+  std::int64_t shard = 0;             // the shard that contains the episode
   std::int64_t index_in_shard = 0;
 };
 
 /// An episode store, opened for reading.
 ///
-/// What the constructor finds stays as it is while others append: it is the store of one manifest.
-/// Copies are cheap and share the files' maps, which live as long as any of them. All functions may
-/// be called by many threads at once. A shard must not be cut short under its map (nothing here
-/// does): reading past its end raises SIGBUS.
+/// The object is a snapshot: it shows the manifest that the constructor read, also while a writer
+/// appends. Copies are cheap and share the files' maps, which live as long as any copy. Threads may
+/// call all functions concurrently. Do not truncate a mapped shard (the library never does):
+/// reading past its end raises SIGBUS.
 class ROBOCACHE_API EpisodeStore {
  public:
   /// Opens the store in a folder.
   ///
-  /// Checks the manifest whole, and size and header of every shard; of the data only what is
-  /// accessed, then and there, which keeps opening fast.
+  /// Validates the whole manifest, and the size and header of every shard. Each access validates
+  /// the data that it reads, which keeps opening fast.
   ///
   /// Throws StoreError, which names the file.
   explicit EpisodeStore(const std::string& path);
 
-  /// The folder, as it was given.
+  /// The folder, as passed to the constructor.
   const std::string& path() const;
 
-  /// The text of the manifest that was opened: JSON.
+  /// The JSON text of the manifest that the constructor read.
   const std::string& manifest() const;
 
   const std::vector<StreamInfo>& streams() const;
   const std::vector<std::string>& tasks() const;
   const std::vector<std::string>& subsets() const;
 
-  /// The index of a stream; nothing where there is none of that name.
+  /// The index of the stream with this name; nullopt if the store has no such stream.
   std::optional<std::int64_t> find_stream(std::string_view name) const;
 
-  /// How many there are.
+  /// The number of episodes, and of shards.
   std::int64_t episodes() const;
   std::int64_t shards() const;
 
-  /// Rows that a stream has in all episodes together.
+  /// The number of rows of a stream in all episodes.
   std::int64_t rows(std::int64_t stream) const;
 
-  /// What the store says of an episode. Throws ValueError for an index out of range and StoreError
-  /// where the shard's arrays contradict each other or the manifest.
+  /// The metadata of an episode. Throws ValueError for an index out of range and StoreError where
+  /// the shard's arrays contradict each other or the manifest.
   EpisodeInfo episode(std::int64_t episode) const;
 
-  /// The shard that has an episode. Throws ValueError for an index out of range.
+  /// The shard that contains an episode. Throws ValueError for an index out of range.
   std::int64_t shard_of(std::int64_t episode) const;
 
-  /// The numbers of all episodes at once, for each an array of as many elements, or null where it
-  /// is not wanted. Throws StoreError as `episode` does.
+  /// Writes metadata of all episodes as columns. Each argument is an array of `episodes()`
+  /// elements, or null to skip that column. Throws StoreError as `episode` does.
   void episode_columns(std::int64_t* lengths, std::int64_t* starts_ns, std::int64_t* ends_ns,
                        std::int64_t* tasks) const;
 
   /// An episode's rows of a stream, possibly none. Throws as `episode` does.
   StreamRows rows(std::int64_t episode, std::int64_t stream) const;
 
-  /// A shard as it is mapped, and all it has of a stream: to copy it elsewhere whole. Of the
-  /// offsets only the number is checked here; `check_offsets` looks at them. Throw ValueError for
+  /// The map of a shard, and its rows of a stream: for callers that copy whole shards. They check
+  /// the number of the offsets only; `check_offsets` checks their values. Both throw ValueError for
   /// an index out of range.
   ShardView shard(std::int64_t shard) const;
   ShardStream shard_stream(std::int64_t shard, std::int64_t stream) const;
@@ -132,13 +133,13 @@ class ROBOCACHE_API EpisodeStore {
   /// StoreError, and ValueError for an index out of range.
   void check_offsets(std::int64_t shard, std::int64_t stream) const;
 
-  /// Reads every byte of a shard's file again, and compares with the manifest's checksum; then
-  /// checks all that opening leaves out: offsets, the order of times, flags that are 0 or 1,
-  /// metadata of the episodes. Throws as `check_offsets` does.
+  /// Reads every byte of a shard's file again and compares its checksum with the manifest's; then
+  /// checks everything that the constructor skips: offsets, the order of times, that flags are 0 or
+  /// 1, and the episodes' metadata. Throws as `check_offsets` does.
   void verify_shard(std::int64_t shard) const;
 
-  /// Compares the statistics' file with its checksum, if there is one. A file that a writer has
-  /// replaced since is no error.
+  /// Compares the checksum of the statistics file, if there is one, with the manifest's. A file
+  /// that a writer has replaced since is not an error.
   void verify_statistics() const;
 
  private:

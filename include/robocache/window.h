@@ -1,5 +1,5 @@
-// The one record of a stream's window: what a loader, a policy spec and a LiveAligner compute from
-// the rows of a stream. docs/loader.md and docs/live.md say what each field means.
+// The record of a stream's window, which loaders, policy specs and LiveAligners share.
+// docs/loader.md and docs/live.md define each field.
 #pragma once
 
 #include <cstdint>
@@ -15,35 +15,37 @@
 
 namespace robocache {
 
-/// A stream and its window: K offsets from the anchor, rows of D elements. Options only.
+/// The options of a stream's window: K offsets from the anchor, rows of D elements.
 ///
-/// src/window/fields.cpp has the table of its fields: JSON names, kinds and descriptions. JSON is
-/// read and written, the schema in docs/ is tested and messages are worded by it.
-/// python/robocache has the same record, with the same names.
+/// The anchor is the reference time, or the reference row, of a sample. The table of fields in
+/// src/window/fields.cpp has their JSON names, types and descriptions; it drives the JSON reader
+/// and writer, the schema in docs/ and the error messages. python/robocache has the same record,
+/// with the same names.
 struct WindowSpec {
-  std::string name;  // its key in a batch; the name of no other
+  std::string name;  // the stream's key in a batch; unique
 
-  // A row: a number has no shape, an image [H,W,C]. Rows of types that alignment does not compute
-  // with are copied.
+  // The type and shape of a row: [] for a number, [H,W,C] for an image. Rows of types that
+  // alignment does not compute with are copied.
   DataType dtype = DataType::kFloat32;
   std::vector<std::int64_t> shape;
-  double rate = 0.0;  // rows in a second; 0: unknown
+  double rate = 0.0;  // rows per second; 0: unknown
 
-  // Offsets by time are ns, and offsets by row count rows, from the anchor's. With a sum they
-  // ascend.
+  // Offsets from the anchor: nanoseconds with Timeline::kTime, rows with Timeline::kRows. With a
+  // kSum run they ascend.
   Timeline timeline = Timeline::kTime;
   std::vector<std::int64_t> offsets{0};
-  bool has_axis = true;  // else K is 1, and the output has no K
+  bool has_axis = true;  // false: K is 1, and the output has no axis K
 
-  // By time: whether rows that are later than the anchor, or arrive later, do not exist, as if the
-  // recording stopped there. No row arrives earlier than `latency_ns` after its time. A target
-  // later than the newest row that had arrived holds that row, by every method, and is valid where
-  // the row is, within `max_gap_ns` of it; a mean is of the rows in its window where there are any,
-  // and a sum of those in its interval. `outside` rules what lies before the first row alone.
+  // With Timeline::kTime: whether the window ignores rows stamped after the anchor and rows that
+  // arrive after it, as if the recording stopped there. A row arrives `latency_ns` after its time
+  // at the earliest. A target later than the newest row that had arrived holds that row, with every
+  // method, and is valid where the row is valid and within `max_gap_ns`. A mean still takes the
+  // rows in its window, if there are any, and a sum those in its interval. `outside` then applies
+  // only before the first row.
   bool causal = true;
 
-  // As in `Stream`; by row they have no effect, except that channels of angle runs are subtracted
-  // the short way round.
+  // As in `Stream`. With Timeline::kRows they have no effect, except that a reference is subtracted
+  // from channels of angle runs along the shorter arc.
   Method method = Method::kLinear;
   std::vector<Run> layout;  // in place of `method`
   Outside outside = Outside::kHold;
@@ -52,51 +54,52 @@ struct WindowSpec {
   std::optional<std::int64_t> mean_window_ns;
   std::int64_t latency_ns = 0;
 
-  // y = (x - subtract) * multiply: each [D], of the row's last axis, of one number, or empty; with
-  // `channels_first` of the channels, or one. A loader takes them as tensors, which may lie on its
-  // device: see `WindowStream`.
+  // y = (x - subtract) * multiply. Each has D numbers, one for each element of the row's last axis,
+  // one number, or none; with `channels_first`, one for each channel or one. A loader takes them as
+  // tensors, which may be on its device: see `WindowStream`.
   std::vector<double> subtract, multiply;
-  std::string normalize;  // the mode that they came from; for people
+  std::string normalize;  // the normalization mode that they came from; informative only
   DataType out_dtype = DataType::kFloat32;
 
-  // Whether images [H,W,C] of uint8 and one to four channels are written [C,H,W].
+  // Whether images [H,W,C] of uint8, with one to four channels, are written as [C,H,W].
   bool channels_first = false;
 
-  // The stream that the window is relative to, its reference; empty: none. Of each of the window's
-  // values x, a column of the reference is subtracted, as that stream's own options give it at the
-  // anchor (by time at 0 ns, by row at 0 rows, whatever its offsets are), but in the compute type
-  // of this window, and without scale or rounding:
+  // The stream that the window is relative to, its reference; empty: none. From each of the
+  // window's values x, alignment subtracts a column of the reference's value at the anchor (at 0 ns
+  // or 0 rows, whatever the reference's offsets are). That value follows the reference stream's
+  // options, but in this window's compute type, and without scale or rounding:
   //
   //     y = ((x - reference) - subtract) * multiply, rounded once
   //
-  // Channels of an angle run, by row too, are subtracted the short way round: into (-pi, pi]. Zeros
-  // and NaN in place of a value (`outside`, no rows) stay as they are. Where the reference is
-  // padded, so is the whole window; in an episode of which the reference has no rows, it is 0.
+  // Channels of an angle run are subtracted along the shorter arc, into (-pi, pi], also with
+  // Timeline::kRows. Literal zeros and NaN (`outside`, an episode without rows) stay as they are.
+  // Where the reference is padding, the whole window is; in an episode without rows of the
+  // reference, the reference is 0.
   std::string relative_to;
   // [D], with relative_to: the reference's column for each element; -1: none.
   std::vector<std::int32_t> reference_columns;
-  // Whether the reference by time is computed from what had arrived by the anchor, whatever the
-  // window of its own stream is; false: from all rows.
+  // With Timeline::kTime: whether the reference is computed only from rows that had arrived by the
+  // anchor, whatever the `causal` of its stream is; false: from all rows.
   bool reference_is_causal = true;
 };
 
-/// The largest values of a set of windows.
-inline constexpr std::int64_t kMaxRowElements = std::int64_t{1} << 26;  // of a row
+/// Limits of windows.
+inline constexpr std::int64_t kMaxRowElements = std::int64_t{1} << 26;  // D
 inline constexpr std::int64_t kMaxRowOffset = (std::int64_t{1} << 31) - 1;
-inline constexpr std::int64_t kMaxColors = 4;  // of an image that is written channels first
+inline constexpr std::int64_t kMaxColors = 4;  // channels of an image with `channels_first`
 inline constexpr std::int64_t kMaxReferenceChannels = 4096;
 
-/// The windows in a text of JSON: {"windows": [{"name": ..., ...}, ...]}, each with all fields of
-/// version 2 of a policy spec's streams. `name` is what errors call the text.
+/// Parses windows from JSON: {"windows": [{"name": ..., ...}, ...]}, each with all fields of a
+/// stream in version 2 of the policy spec. `name` names the text in error messages.
 ///
-/// Throws ValueError, whose message names the field. Whether the windows fit each other is for what
-/// takes them.
+/// Throws ValueError, whose message names the field. It does not check windows against each other;
+/// the loader or aligner that takes them does.
 ROBOCACHE_API std::vector<WindowSpec> parse_windows(std::string_view text, const std::string& name);
 
-/// The text that `parse_windows` reads.
+/// Serializes windows to the JSON that `parse_windows` reads.
 ROBOCACHE_API std::string windows_json(const std::vector<WindowSpec>& windows);
 
-/// The JSON schema of a window in a policy spec, an object.
+/// The JSON schema of a window in a policy spec.
 ROBOCACHE_API std::string window_schema();
 
 }  // namespace robocache
