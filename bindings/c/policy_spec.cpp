@@ -43,10 +43,8 @@ ROBOCACHE_C_API int robocache_windows_check(const char* text, std::int64_t bytes
   return robocache::c_api::status_of([&] {
     const std::vector<robocache::WindowSpec> windows = robocache::parse_windows(
         std::string_view(text, static_cast<std::size_t>(bytes)), "windows");
-    const auto itself = [](const robocache::WindowSpec& each) -> const robocache::WindowSpec& {
-      return each;
-    };
-    robocache::check_windows(robocache::windows_of(windows, itself), {},
+    const auto address = [](const robocache::WindowSpec& each) { return &each; };
+    robocache::check_windows(robocache::windows_of(windows, address), {},
                              robocache::WindowUse::kPlan);
   });
 }

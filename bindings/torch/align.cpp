@@ -205,9 +205,11 @@ std::vector<Tensor> align_streams(const Device& device, std::vector<StreamTensor
   device.expect("target_times", target_times, "the first tensor");
   promote_times(streams, target_times);
 
-  const DataType out_type = call.out_type.value_or(dtype_of(*streams[0].values));
   for (std::size_t i = 0; i < streams.size(); ++i) {
     stream_views[i].values = view_of("values", streams[i].values);
+  }
+  const DataType out_type = call.out_type.value_or(stream_views[0].values.dtype);
+  for (std::size_t i = 0; i < streams.size(); ++i) {
     view_tensors(stream_views[i], streams[i], stream_views[i].values.dtype, out_type);
   }
   const AlignOptions align_options = call.align_options();

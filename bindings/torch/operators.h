@@ -20,10 +20,10 @@ std::vector<Tensor> align(std::vector<Tensor> tensors, Tensor target_times,
                           std::vector<int64_t> streams, int64_t options);
 
 /// The gradient of one stream's values. tensors: the stream's except its values. values: null where
-/// the gradient does not depend on them. stream: the stream's part of `streams`. outside and
+/// the gradient does not depend on them. integers: the stream's part of `streams`. outside and
 /// values_dtype: the numbers of an Outside and a DataType. grad: [B,T,D].
 Tensor align_backward(Tensor grad, std::optional<Tensor> values, std::vector<Tensor> tensors,
-                      Tensor target_times, std::vector<int64_t> stream, int64_t outside,
+                      Tensor target_times, std::vector<int64_t> integers, int64_t outside,
                       int64_t values_dtype, std::vector<int64_t> values_shape);
 
 /// points: [B,N,3] or [P,3]; features: [...,C]; offsets: [B+1]. geometry: voxel_size and origin,

@@ -134,7 +134,7 @@ std::vector<LiveStream> sized_streams(std::vector<LiveStream> streams, const Liv
   check_options(options);
   if (streams.empty()) throw_value_error("streams", "one or more", "none");
   check_windows(
-      windows_of(streams, [](const LiveStream& each) -> const WindowSpec& { return each; }),
+      windows_of(streams, [](const LiveStream& each) -> const WindowSpec* { return &each; }),
       WindowNames{}, WindowUse::kPlan);
   for (LiveStream& stream : streams) set_rows(stream, streams, options);
   return streams;

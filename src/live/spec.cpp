@@ -23,12 +23,6 @@ namespace {
 
 using store::Value;
 
-/// A value that may be null, and has to be there all the same.
-const Value& nullable(const Value& value) {
-  if (value.json() == nullptr) value.refuse("a value, or null");
-  return value;
-}
-
 std::vector<LiveGroup> read_concat(const Value& value) {
   std::vector<LiveGroup> groups;
   for (const auto& member : value.object()) {
@@ -50,7 +44,7 @@ PolicySpec read_spec(const Value& root) {
                 static_cast<int>(version));
   PolicySpec spec;
   spec.library = root.member("library").text();
-  spec.rate = store::optional_rate(nullable(root.member("rate")));
+  spec.rate = store::optional_rate(root.member("rate").nullable());
   spec.with_age = root.member("with_age").boolean();
   const Value streams = root.member("streams");
   const std::vector<Value> items = streams.items();
@@ -61,10 +55,10 @@ PolicySpec read_spec(const Value& root) {
     spec.streams.emplace_back(LiveStream{read_window(item, static_cast<int>(version))});
   }
   check_windows(
-      windows_of(spec.streams, [](const LiveStream& each) -> const WindowSpec& { return each; }),
+      windows_of(spec.streams, [](const LiveStream& each) -> const WindowSpec* { return &each; }),
       {root.name(), static_cast<int>(version)}, WindowUse::kPolicy);
   const Value anchor = root.member("anchor");
-  spec.anchor = nullable(anchor).optional_text().value_or("");
+  spec.anchor = anchor.nullable().optional_text().value_or("");
   if (anchor.is_null() == !spec.rate) anchor.refuse("a stream, or null with a rate");
   spec.concat = read_concat(root.member("concat"));
   for (const Value& transform : root.member("transforms").items()) {

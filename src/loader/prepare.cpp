@@ -161,9 +161,8 @@ PreparedBatch::PreparedBatch(const std::vector<WindowStream>& streams,
     throw DeviceError("context: expected the CPU, got CUDA in " + cuda_problem(0));
   }
 #endif
-  check_windows(
-      windows_of(streams, [](const WindowStream& each) -> const WindowSpec& { return each.spec; }),
-      WindowNames{}, WindowUse::kPlan);
+  check_windows(windows_of(streams, [](const WindowStream& each) { return &each.spec; }),
+                WindowNames{}, WindowUse::kPlan);
   check_array("anchors", anchors, DataType::kInt64, 2, "[A,2]", device_);
   check_array("episodes", episodes, DataType::kInt64, 4, "[E,4]", device_);
   const std::int64_t most = std::numeric_limits<std::int32_t>::max();

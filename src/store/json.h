@@ -44,6 +44,12 @@ class Value {
   bool is_null() const { return json_ == nullptr || json_->is_null(); }
   bool is_text() const { return json_ != nullptr && json_->is_string(); }
 
+  /// This value, which may be null but not absent.
+  const Value& nullable() const {
+    if (json_ == nullptr) refuse("a value, or null");
+    return *this;
+  }
+
   /// A member of an object, which may be absent; taking something out of that is an error. The key
   /// is a literal.
   Value member(const char* key) const;

@@ -262,9 +262,11 @@ class Checker {
       if (column < 0) continue;
       if (is_slerp_method(own[i])) refuse(kColumns, "-1 for a quaternion's elements");
       const Method method = theirs[static_cast<std::size_t>(column)];
-      if (is_by_row(to) || !(is_slerp_method(method) || method == Method::kSum)) continue;
-      refuse(kColumns,
-             "elements of " + store::quote(to.name) + " that are no quaternion's and no sums");
+      const bool has_value = !is_slerp_method(method) && method != Method::kSum;
+      if (!is_by_row(to) && !has_value) {
+        refuse(kColumns,
+               "elements of " + store::quote(to.name) + " that are no quaternion's and no sums");
+      }
     }
   }
 

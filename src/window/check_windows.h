@@ -31,9 +31,10 @@ void check_windows(const std::vector<const WindowSpec*>& windows, const WindowNa
 template <typename Stream, typename Window>
 std::vector<const WindowSpec*> windows_of(const std::vector<Stream>& streams,
                                           const Window& window) {
-  std::vector<const WindowSpec*> found;
-  for (const Stream& stream : streams) found.push_back(&window(stream));
-  return found;
+  std::vector<const WindowSpec*> windows;
+  windows.reserve(streams.size());
+  for (const Stream& stream : streams) windows.push_back(window(stream));
+  return windows;
 }
 
 /// The number of the window that another is relative to. It is one of them.

@@ -18,12 +18,6 @@ using store::Value;
 
 constexpr std::int64_t kHighest = std::numeric_limits<std::int64_t>::max();
 
-/// A value that may be null, and has to be there all the same.
-const Value& nullable(const Value& value) {
-  if (value.json() == nullptr) value.refuse("a value, or null");
-  return value;
-}
-
 // ---- kinds: what the JSON of a field may be -----------------------------------------------------
 // Each reads and writes a member of a type, and says what a schema calls it.
 
@@ -36,7 +30,7 @@ struct StreamName {
 struct Text {  // empty: null
   static constexpr char kSchema[] = R"({"type": ["string", "null"]})";
   static std::string read(const Value& value) {
-    return nullable(value).optional_text().value_or("");
+    return value.nullable().optional_text().value_or("");
   }
   static Json write(const std::string& text) { return text.empty() ? Json() : Json(text); }
 };
@@ -59,7 +53,7 @@ struct Shape {
 struct Rate {  // 0: null
   static constexpr char kSchema[] = R"({"$ref": "#/$defs/rate"})";
   static double read(const Value& value) {
-    return store::optional_rate(nullable(value)).value_or(0.0);
+    return store::optional_rate(value.nullable()).value_or(0.0);
   }
   static Json write(double rate) { return rate == 0 ? Json() : Json(rate); }
 };
@@ -103,7 +97,7 @@ struct OptionalNanoseconds {
   static constexpr char kSchema[] =
       R"({"oneOf": [{"$ref": "#/$defs/nanoseconds"}, {"type": "null"}]})";
   static std::optional<std::int64_t> read(const Value& value) {
-    if (nullable(value).is_null()) return std::nullopt;
+    if (value.nullable().is_null()) return std::nullopt;
     return value.integer(kHighest);
   }
   static Json write(const std::optional<std::int64_t>& nanoseconds) {
@@ -268,7 +262,7 @@ WindowSpec read_window(const Value& value, int version) {
       continue;
     }
     const Value group = value.member(path.group);
-    if (nullable(group).is_null()) continue;
+    if (group.nullable().is_null()) continue;
     if (checked == nullptr || std::string_view(checked) != path.group) {
       check_members(group, names_in(path.group, version), version);
       checked = path.group;
