@@ -1,4 +1,4 @@
-// Which anchor a sample stands at, on every backend.
+// Draws the anchor of a sample and writes its metadata, on every backend.
 #pragma once
 
 #include <cstdint>
@@ -10,13 +10,14 @@
 
 namespace robocache::ROBOCACHE_TARGET {
 
-/// A sample's anchor; index -1 and nothing else where it has none.
+/// A drawn sample: its anchor and the anchor's index. Where no anchor exists, the index is -1 and
+/// the anchor is zero.
 struct Sample {
   std::int64_t index;
   Anchor anchor;
 };
 
-/// The index of the anchor of sample b; outside [0, A) where there is none.
+/// The index of the anchor of sample b; outside [0, A) where no anchor exists.
 ROBOCACHE_HOST_DEVICE std::int64_t index_of_sample(const DrawPlan& plan, std::int64_t b) {
   if (plan.indices != nullptr) return plan.indices[b];
   const std::int64_t place = plan.state[1] + plan.rank + plan.ranks * b;
@@ -32,14 +33,14 @@ ROBOCACHE_HOST_DEVICE Sample draw(const DrawPlan& plan, std::int64_t b) {
   const std::int64_t place = plan.anchors[2 * index];
   const Anchor anchor{static_cast<std::int32_t>(place), static_cast<std::int32_t>(place >> 32),
                       plan.anchors[2 * index + 1]};
-  // A GPU has not looked at the anchors before.
+  // On CUDA the plan did not validate the anchors.
   if (anchor.episode < 0 || anchor.episode >= plan.episode_count) return {-1, {}};
   return {index, anchor};
 }
 
-/// Writes the metadata of sample b, each where it is wanted.
+/// Writes the metadata of sample b to the outputs that are not null.
 ROBOCACHE_HOST_DEVICE void write_metadata(const DrawPlan& plan, const BatchMetadata& metadata,
-                                       const Sample& sample, std::int64_t b) {
+                                          const Sample& sample, std::int64_t b) {
   const bool exists = sample.index >= 0;
   const std::int64_t* const episode = plan.episodes + 4 * std::int64_t{sample.anchor.episode};
   const auto write = [b](std::int64_t* to, std::int64_t fact) {

@@ -1,4 +1,4 @@
-// The backends behind `batch.cpp`: each takes checked calls only.
+// The backends behind `batch.cpp`: each receives validated calls only.
 #pragma once
 
 #include <cstdint>
@@ -9,24 +9,24 @@
 
 namespace robocache {
 
-/// A checked call.
+/// A validated call.
 struct BatchCall {
   DrawPlan draw;
   BatchMetadata metadata;
   const WindowPlan* windows;
-  const RunTable* runs;  // of each window; by row, a relative one's tell angles from others
-  const RelativePlan* relatives;  // of each window; null: none is relative
+  const RunTable* runs;  // per window; of a relative window by row, they mark the angle channels
+  const RelativePlan* relatives;  // per window; null: no window is relative
   std::int64_t count;             // of windows
   std::int64_t size;              // B
 };
 
-// Throws ValueError where the tensors of a plan, or the anchors, hold what they must not.
+// Throw ValueError where the tensors of a plan, its anchors or its mixture hold invalid values.
 void check_contents_on_cpu(const WindowPlan& window, const WindowStream& stream,
                            const ExecutionContext& context);
 void check_anchors_on_cpu(const DrawPlan& draw);
 void check_mixture_on_cpu(const DrawPlan& draw);
-/// Makes a batch, and moves the state on where it is drawn by one. Throws ValueError for an index
-/// that is out of range.
+/// Computes a batch, and advances the sampler state where the state draws it. Throws ValueError for
+/// an index that is out of range.
 void make_batch_on_cpu(const BatchCall& call, const ExecutionContext& context);
 
 // Never called in a build without CUDA.

@@ -1,4 +1,4 @@
-// Entry points of the loader: checks a plan or a call, and hands it to a backend.
+// Entry points of the loader: validates a plan or a call, and dispatches it to a backend.
 #include <cstdint>
 
 #include "core/check.h"
@@ -14,8 +14,8 @@ struct BatchPlan::Contents {
 };
 
 #if !defined(ROBOCACHE_HAS_CUDA)
-// Never reached: a PreparedBatch has thrown. It lets the dispatch below read the same in every
-// build.
+// Never called: the constructor of PreparedBatch throws first. With it, the dispatch below reads
+// alike in every build.
 void make_batch_on_cuda(const BatchCall&, CUstream_st*) {}
 #endif
 

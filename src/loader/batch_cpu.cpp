@@ -1,5 +1,5 @@
-// The CPU backend: looks at what tensors hold, chooses the kernels for this machine, and spreads a
-// batch over the caller's threads.
+// The CPU backend: validates the contents of tensors, selects the kernels for this machine, and
+// splits a batch over the caller's threads.
 #include <algorithm>
 #include <atomic>
 #include <limits>
@@ -28,7 +28,7 @@ const AlignCpuKernels& align_kernels() {
 
 std::string at(std::int64_t index) { return " at [" + std::to_string(index) + "]"; }
 
-/// The first of [0, count) for which `is_faulty(i)`; `count` if there is none.
+/// The first i in [0, count) for which `is_faulty(i)`; `count` if no i is faulty.
 template <typename IsFaulty>
 std::int64_t find_first(const ExecutionContext& context, std::int64_t count, std::int64_t grain,
                         const IsFaulty& is_faulty) {
@@ -69,7 +69,7 @@ void check_offsets(const WindowPlan& window, const std::string& name) {
   }
 }
 
-/// Times, or arrivals, ascend within each episode.
+/// Checks that times, or arrival times, ascend within each episode.
 void check_ascending(const WindowPlan& window, const std::int64_t* times, const std::string& name,
                      const ExecutionContext& context) {
   const std::int64_t episodes = window.episode_count;
@@ -93,7 +93,7 @@ void check_ascending(const WindowPlan& window, const std::int64_t* times, const 
                         at(row) + ", in episode " + std::to_string(e));
 }
 
-/// A tensor holds the numbers of its window's spec.
+/// Checks that a tensor holds the numbers of its window's spec.
 template <typename Number>
 void check_copied(const std::string& name, const ConstTensorView& view,
                   const std::vector<Number>& numbers) {

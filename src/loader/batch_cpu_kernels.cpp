@@ -1,5 +1,5 @@
 // The CPU kernels. The build compiles this file once per instruction set, each time into the
-// namespace that ROBOCACHE_CPU_TARGET names; see core/target.h for what that asks of the code.
+// namespace that ROBOCACHE_CPU_TARGET names; core/target.h lists the restrictions on such code.
 #include "loader/batch_cpu_kernels.h"
 
 #include "align/combine_cpu.h"
@@ -19,7 +19,7 @@ std::int64_t first_missing(const DrawPlan& plan, std::int64_t begin, std::int64_
   return -1;
 }
 
-/// The row at which `t` would stand if rows were evenly spaced.
+/// The row at which `t` would lie if rows were evenly spaced.
 std::int64_t even_guess(const RowTimes<std::int64_t>& times, std::int64_t t) {
   const std::int64_t last = times.count - 1;
   const std::int64_t first_time = times[0];
@@ -32,12 +32,12 @@ std::int64_t even_guess(const RowTimes<std::int64_t>& times, std::int64_t t) {
   return guess < last ? guess : last;
 }
 
-/// How many of some times are at or before `t`.
+/// The number of times at or before `t`.
 std::int64_t count_not_after(const RowTimes<std::int64_t>& times, std::int64_t t) {
   return rows_not_after(times, t, even_guess(times, t));
 }
 
-/// The type that bytes and an output are combined in.
+/// The type in which bytes are interpolated for an output type.
 template <typename Out>
 struct ComputeFor {
   using type = float;
@@ -47,20 +47,20 @@ struct ComputeFor<double> {
   using type = double;
 };
 
-// Steps are located a block at a time, so that what has to be looked at once is not looked at for
-// every one of them.
+// Steps per block: steps are located a block at a time, so that per-window branches are taken once
+// per block and not once per step.
 constexpr std::int64_t kBlock = 128;
 
-/// The window of sample b, of the rows of its episode. `locate_step(k)` says where a step
-/// stands; `write_steps(located, windows, count, exist)` writes so many, and clears `exist` of one
-/// whose quaternions are zero.
+/// Computes the window of sample b from the rows of its episode. `locate_step(k)` locates step k;
+/// `write_steps(located, windows, count, exist)` writes `count` steps, and clears `exist[i]` where
+/// the quaternions of step i are zero.
 template <bool kAddsRows, typename Compute, typename LocateStep, typename WriteSteps>
 void make_steps(const WindowPlan& window, std::int64_t b, const EpisodeRows<std::int64_t>& rows,
                 const LocateStep& locate_step, const WriteSteps& write_steps) {
   const StreamPlan& plan = window.align;
   auto* const ages = static_cast<std::int64_t*>(plan.out_age);
   LocatedTarget<Compute> located[kBlock];
-  Windows<std::int64_t> windows[kBlock];  // written where rows are added
+  Windows<std::int64_t> windows[kBlock];  // written if kAddsRows
   bool exist[kBlock];
   for (std::int64_t begin = 0; begin < plan.targets; begin += kBlock) {
     const std::int64_t count = plan.targets - begin < kBlock ? plan.targets - begin : kBlock;
@@ -80,7 +80,7 @@ void make_steps(const WindowPlan& window, std::int64_t b, const EpisodeRows<std:
   }
 }
 
-/// One sample's window of a stream.
+/// Computes one sample's window of a stream.
 template <typename Compute, typename WriteSteps>
 void make_window(const WindowPlan& window, const Anchor& anchor, std::int64_t b,
                  const WriteSteps& write_steps) {
@@ -92,7 +92,7 @@ void make_window(const WindowPlan& window, const Anchor& anchor, std::int64_t b,
     return make_steps<false, Compute>(window, b, rows, locate_step, write_steps);
   }
   RowTimes<std::int64_t> times = times_of_rows(window, rows);
-  std::int64_t guess = -1;  // none yet
+  std::int64_t guess = -1;  // no search yet
   if (window.is_causal) {
     times.count = count_existing(window, rows, times, anchor, count_not_after);
     guess = times.count - 1;
@@ -118,7 +118,7 @@ void make_window(const WindowPlan& window, const Anchor& anchor, std::int64_t b,
   }
 }
 
-/// The windows of the samples [begin, end) of a stream.
+/// Computes the windows of the samples [begin, end) of a stream.
 template <typename Compute>
 void make_windows(const WindowPlan& window, const RunTable& runs, const Sample* samples,
                   std::int64_t begin, std::int64_t end) {
@@ -138,14 +138,14 @@ void make_windows(const WindowPlan& window, const RunTable& runs, const Sample* 
   }
 }
 
-/// What a sample's window is relative to.
+/// The value that a sample's relative window subtracts: another stream at the anchor.
 template <typename Compute>
 struct Reference {
   Compute values[kMaxReferenceChannels];
   bool is_pad;
 };
 
-/// Finds the references of samples, one after another.
+/// Computes the references of samples, one after another.
 template <typename Compute>
 class ReferenceFinder {
  public:
@@ -160,7 +160,8 @@ class ReferenceFinder {
   ReferenceFinder(const ReferenceFinder&) = delete;
   ReferenceFinder& operator=(const ReferenceFinder&) = delete;
 
-  /// Of a sample at an anchor. Whether it is padding is known where the window's mask is wanted.
+  /// The reference of a sample at `anchor`. `is_pad` is computed only where the window writes a
+  /// mask.
   const Reference<Compute>& find(const Anchor& anchor) {
     if (!is_of_episode(window_, anchor.episode)) {
       for (std::int64_t c = 0; c < window_.align.channels; ++c) found_.values[c] = Compute(0);
@@ -171,7 +172,7 @@ class ReferenceFinder {
     const auto write_steps = [this](const LocatedTarget<Compute>* located,
                                     const Windows<std::int64_t>* windows, std::int64_t count,
                                     bool* exist) {
-      for (std::int64_t i = 0; i < count; ++i) {  // there is one
+      for (std::int64_t i = 0; i < count; ++i) {  // count is 1
         exist[i] = write_target(window_.align, plan_.runs, conversion_, located[i], &windows[i]);
       }
     };
@@ -188,7 +189,7 @@ class ReferenceFinder {
   Reference<Compute> found_;
 };
 
-/// Makes the channels [first, first + count) of a value relative to a reference.
+/// Subtracts a reference from the channels [first, first + count) of a value.
 template <typename Compute>
 void subtract_reference(const StreamPlan& plan, const RunTable& runs, const RelativePlan& relative,
                         const Compute* __restrict reference, std::int64_t first, std::int64_t count,
@@ -208,13 +209,13 @@ void subtract_reference(const StreamPlan& plan, const RunTable& runs, const Rela
   }
 }
 
-/// The windows of the samples [begin, end) of a stream that is relative to another.
+/// Computes the windows of the samples [begin, end) of a stream that is relative to another.
 template <typename Compute>
 void make_relative_windows(const WindowPlan& window, const RunTable& runs,
                            const RelativePlan& relative, const Sample* samples, std::int64_t begin,
                            std::int64_t end) {
   const StreamPlan& plan = window.align;
-  // By row, runs say no more than which channels are angles.
+  // By row, runs only mark the channels that are angles.
   const PlannedRun copied{0, 0, Method::kPrevious};
   const RunTable combined = window.is_by_row ? RunTable{&copied, 1, plan.channels} : runs;
   Conversion<Compute> conversion = conversion_of<Compute>(plan, combined);
@@ -240,7 +241,8 @@ void make_relative_windows(const WindowPlan& window, const RunTable& runs,
   }
 }
 
-/// The same of a stream of images that are written colors first.
+/// Computes the windows of the samples [begin, end) of an image stream that is written channels
+/// first.
 template <typename Compute, typename Out>
 void make_images(const WindowPlan& window, const Sample* samples, std::int64_t begin,
                  std::int64_t end) {
@@ -255,7 +257,7 @@ void make_images(const WindowPlan& window, const Sample* samples, std::int64_t b
   }
 }
 
-/// Stream i of a batch.
+/// Computes stream i of the samples [begin, end) of a batch.
 void make_stream(const BatchCall& call, std::int64_t i, const Sample* samples, std::int64_t begin,
                  std::int64_t end) {
   const WindowPlan& window = call.windows[i];
@@ -282,7 +284,7 @@ void make_stream(const BatchCall& call, std::int64_t i, const Sample* samples, s
 }
 
 void make(const BatchCall& call, std::int64_t begin, std::int64_t end) {
-  // Few enough that a stream's rows and what is written stay in the second cache.
+  // Few enough samples that a stream's rows and the outputs stay in the L2 cache.
   constexpr std::int64_t kSamples = 16;
   Sample samples[kSamples];
   for (std::int64_t first = begin; first < end; first += kSamples) {

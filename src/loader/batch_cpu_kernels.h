@@ -1,4 +1,4 @@
-// What `batch_cpu_kernels.cpp` defines, once for every instruction set.
+// The table of CPU kernels that `batch_cpu_kernels.cpp` defines once per instruction set.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,9 @@ namespace robocache {
 
 /// One instruction set's kernels.
 struct BatchCpuKernels {
-  /// The first sample of [begin, end) whose index is out of range; -1 if there is none.
+  /// The first sample of [begin, end) whose index is out of range; -1 if all are in range.
   std::int64_t (*first_missing)(const DrawPlan& plan, std::int64_t begin, std::int64_t end);
-  /// The samples [begin, end) of a batch.
+  /// Computes the samples [begin, end) of a batch.
   void (*make)(const BatchCall& call, std::int64_t begin, std::int64_t end);
 };
 

@@ -1,6 +1,6 @@
-// The CUDA backend: a batch in one launch, which draws its samples, finds and aligns their windows
-// of every stream, and moves the drawing's state on. Blocks share out targets and channels as
-// align/tiling.cuh draws it, except that a stream's targets are the steps of all samples; the
+// The CUDA backend: one launch per batch, which draws the samples, locates and aligns their windows
+// of every stream, and advances the sampler state. Targets and channels are divided among blocks as
+// drawn in align/tiling.cuh, except that a stream's targets are the steps of all samples; the
 // samples' metadata are one more stream, whose targets are the samples.
 #include <cuda_runtime.h>
 
@@ -22,12 +22,12 @@ namespace robocache {
 namespace cuda {
 namespace {
 
-/// A launch, as the kernel's parameters hold it: in constant memory, which takes 32,764 bytes of
-/// them. Small launches have small parameters, since every launch copies them.
+/// The kernel parameters of a launch, in constant memory, which holds at most 32,764 bytes of
+/// parameters. Small launches have small parameters, since every launch copies them.
 template <int kWindows_, int kRuns_>
 struct BatchLaunch {
   static constexpr int kWindows = kWindows_;
-  static constexpr int kStreams = kWindows + 1;  // with that of the metadata, which is the last
+  static constexpr int kStreams = kWindows + 1;  // with the metadata stream, which is the last
   static constexpr int kRuns = kRuns_;
   static constexpr bool kIsRelative = false;
 
@@ -51,8 +51,8 @@ using SmallBatch = BatchLaunch<6, 24>;
 using LargeBatch = BatchLaunch<kMaxStreams, kMaxRunsInAll>;
 static_assert(sizeof(SmallBatch) <= 4096 && sizeof(RelativeLaunch<LargeBatch>) <= 32764);
 
-/// Step 1 and 2 of a tile of a stream that is copied and interpolated, whose samples are known.
-/// `combine(plan, columns, made, count)` is step 2.
+/// Steps 1 and 2 of a tile of a stream that is copied or interpolated, after its samples are
+/// located. `combine(plan, columns, made, count)` is step 2.
 template <typename Compute, typename Launch, typename Combine>
 __device__ void make_plain_tile(const Launch& launch, const WindowTile& tile,
                                 const Combine& combine) {
@@ -66,7 +66,7 @@ __device__ void make_plain_tile(const Launch& launch, const WindowTile& tile,
   combine(window.align, launch.columns[tile.stream], made, tile.count);
 }
 
-/// The same of a stream of any layout.
+/// Steps 1 and 2 of a tile of a stream of any layout, after its samples are located.
 template <typename Compute, typename Launch>
 __device__ void make_runs_tile(const Launch& launch, const WindowTile& tile) {
   auto* const made = static_cast<RunsTarget<Compute, std::int32_t>*>(tile.made);
@@ -82,24 +82,25 @@ __device__ void make_runs_tile(const Launch& launch, const WindowTile& tile) {
   combine_runs(window.align, runs, columns, tile.stretch, made, tile.count);
 }
 
-/// Windows may be by time, and tiles that are runs are made as others are.
+/// The default of MakeRun: windows may be by time, and tiles that are runs take the general path.
 struct NoRuns {};
 
-/// A block's work: its tile of a stream, which `make_tile(tile)` makes once it is known where its
-/// samples are, or of the metadata; and its part in moving the state on. `make_run(sample, tile)`
-/// makes a tile of one sample that is a run, where all windows are known to be by row.
+/// Computes a block's tile: of a stream, with `make_tile(tile)` after the tile's samples are
+/// located, or of the metadata. It also takes part in advancing the sampler state.
+/// `make_run(sample, tile)` computes a tile of one sample that is a run, in kernels whose windows
+/// are all by row.
 ///
-/// Each sample of a tile is drawn once; that of a tile which has but one, by every thread. Then one
-/// of the block's threads counts it among those that have read the state, as soon as a barrier says
-/// that all of them have what they read; whoever finds that it is the last writes the new state, at
-/// the end, where the count has long come back. So nobody waits for anybody.
+/// Each sample of a tile is drawn once; the only sample of a tile is drawn by every thread. As soon
+/// as a barrier guarantees that all threads of the block have read the state, one thread counts the
+/// block among the readers. The block that counts last writes the new state at its end, by when the
+/// result of the atomic add has long returned. So no block waits for another.
 template <typename Launch, typename MakeTile, typename MakeRun = NoRuns>
 __device__ void make_share(const Launch& launch, uint4* shared, const MakeTile& make_tile,
                            const MakeRun& make_run = {}) {
   constexpr bool kIsByRow = !std::is_same_v<MakeRun, NoRuns>;
   const int thread = static_cast<int>(threadIdx.x);
-  unsigned int before = ~0u;  // blocks that had read the state; a grid has fewer than 2^31
-  // Metadata come first, since they wait long for little.
+  unsigned int before = ~0u;  // blocks that read the state earlier; a grid has fewer than 2^31
+  // Metadata blocks come first: they wait long for little data.
   int block = static_cast<int>(blockIdx.x) + launch.tilings[launch.stream_count - 1].first_block;
   if (block >= static_cast<int>(gridDim.x)) block -= static_cast<int>(gridDim.x);
   make_tile_of_block(launch, block, [&](int stream, const Tile& tile) {
@@ -136,7 +137,7 @@ __device__ void make_share(const Launch& launch, uint4* shared, const MakeTile& 
   if (before == gridDim.x - 1) move_on(launch.draw);
 }
 
-/// Streams whose rows are copied.
+/// Kernel for batches whose streams are all copied.
 template <typename Launch>
 __global__ void __launch_bounds__(kThreads, kCopyBlocksPerSm)
     copy_batch_kernel(const __grid_constant__ Launch launch) {
@@ -146,7 +147,7 @@ __global__ void __launch_bounds__(kThreads, kCopyBlocksPerSm)
       [&](const SingleSample& sample, const WindowTile& tile) { sample.copy_run(launch, tile); });
 }
 
-/// Streams whose rows are copied, and images by row whose colors are to come first.
+/// Kernel for batches of copied streams and of images by row that are written channels first.
 template <typename Launch>
 __global__ void __launch_bounds__(kThreads, kBlocksPerSm)
     image_batch_kernel(const __grid_constant__ Launch launch) {
@@ -163,7 +164,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerSm)
       });
 }
 
-/// Step 2 of a stream of float32, in and out.
+/// Step 2 of a stream with float32 values and output.
 __device__ __forceinline__ void combine_floats(const NarrowPlan& plan, const Columns& columns,
                                                int stretch, const PlainTarget<float>* made,
                                                int count) {
@@ -177,11 +178,12 @@ __device__ __forceinline__ void combine_floats(const NarrowPlan& plan, const Col
   }
 }
 
-// Its blocks wait for one read after the other before they move anything: more of them hide that.
+// Blocks per SM. A block waits for a chain of dependent loads before it moves any data: more blocks
+// hide that latency.
 constexpr int kFloatBlocksPerSm = 10;
 
-/// Streams whose rows are copied, and others that are copied or interpolated, float32 in and out:
-/// what most policies train on.
+/// Kernel for batches of copied streams and of float32 streams that are copied or interpolated:
+/// most policies train on these.
 template <typename Launch>
 __global__ void __launch_bounds__(kThreads, kFloatBlocksPerSm)
     float_batch_kernel(const __grid_constant__ Launch launch) {
@@ -195,8 +197,8 @@ __global__ void __launch_bounds__(kThreads, kFloatBlocksPerSm)
   });
 }
 
-/// Types of values and output that are compiled for; streams of others go by way of runs, whose
-/// elements are looked at one by one. Each pair costs build time.
+/// Whether kernels are instantiated for a pair of value and output types; streams of other pairs
+/// take the layout path, which converts one element at a time. Each pair costs build time.
 bool is_common(DataType values, DataType out) {
   if (values == out) return true;
   if (values == DataType::kFloat64) return out == DataType::kFloat32;
@@ -221,7 +223,7 @@ __device__ void combine_cast(const NarrowPlan& plan, const Columns& columns, int
   }
 }
 
-/// Step 2 of a stream of common types, by compute type.
+/// Step 2 of a stream of common types, overloaded by compute type.
 __device__ __forceinline__ void combine_any(const NarrowPlan& plan, const Columns& columns,
                                             int stretch, const PlainTarget<float>* made,
                                             int count) {
@@ -250,7 +252,7 @@ __device__ __forceinline__ void combine_any(const NarrowPlan& plan, const Column
   }
 }
 
-/// Any streams; those of a `RelativeLaunch` may be relative.
+/// Kernel for any streams; those of a `RelativeLaunch` may be relative.
 template <typename Launch>
 __global__ void __launch_bounds__(kThreads, kBlocksPerSm)
     batch_kernel(const __grid_constant__ Launch launch) {
@@ -284,7 +286,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerSm)
 
 NarrowWindow narrow_window(const WindowPlan& wide) {
   WindowPlan plan = wide;
-  plan.align.rows = 0;  // a stream may have more than fit; its episodes do not
+  plan.align.rows = 0;  // a stream may have more rows than 32 bits hold; its episodes have not
   NarrowWindow narrow{};
   narrow_plan(plan.align, narrow.align);
   narrow.offsets = wide.offsets;
@@ -301,7 +303,8 @@ NarrowWindow narrow_window(const WindowPlan& wide) {
   return narrow;
 }
 
-/// Pieces of an image that is written colors first are pixels, some together where that fits.
+/// Cuts an image that is written channels first into pieces of pixels: several pixels per piece
+/// where alignment permits.
 Columns cut_image(const NarrowWindow& window) {
   const NarrowPlan& plan = window.align;
   const std::int32_t pixels = plan.channels / window.colors;
@@ -318,7 +321,8 @@ Cut cut_rows(const NarrowWindow& window, const RunTable& runs, std::int32_t targ
   const NarrowPlan& plan = window.align;
   const auto cut_narrow = [&](const Columns& columns) -> Cut {
     const Tiling tiling(columns.pieces, targets);
-    // Whole samples, where that is not far off: each is drawn and looked up once then.
+    // Whole samples where that changes the tile size little: each sample is then drawn and located
+    // once.
     const std::int32_t samples = (tiling.targets_per_tile + plan.targets / 2) / plan.targets;
     const std::int32_t in_tile = samples > 0 && plan.targets <= kThreads
                                      ? std::min(samples, kThreads / plan.targets) * plan.targets
@@ -341,7 +345,7 @@ Cut cut_rows(const NarrowWindow& window, const RunTable& runs, std::int32_t targ
   return is_wide ? cut_wide(columns, kMostWidePieces) : cut_narrow(columns);
 }
 
-/// Bytes of shared memory that a block of a stream needs for a target.
+/// Shared memory, in bytes, that a block of a stream needs per target.
 std::size_t target_bytes(const NarrowPlan& plan, Access access) {
   const bool is_double = computes_in_double(plan.value_type, plan.out_type);
   std::size_t each = is_double ? sizeof(PlainTarget<double>) : sizeof(PlainTarget<float>);
@@ -352,14 +356,14 @@ std::size_t target_bytes(const NarrowPlan& plan, Access access) {
   return each;
 }
 
-/// The most samples that `count` neighboring targets are of, if tiles have so many each.
+/// The largest number of samples among `count` neighboring targets of one tile.
 std::int32_t most_samples(std::int32_t count, std::int32_t steps) {
   if (count % steps == 0) return count / steps;
   if (steps % count == 0) return 1;
   return std::min((count - 1) / steps + 2, count);
 }
 
-/// Whether a stream has anything to be made.
+/// Whether a stream has any output to write.
 bool has_work(const WindowPlan& window) {
   const StreamPlan& align = window.align;
   return align.targets > 0 &&
@@ -428,7 +432,7 @@ void launch_batch(const BatchCall& call, cudaStream_t stream) {
       add_runs(window++, relatives[i]->runs);
     }
   }
-  // Rows that are not searched come in the order in which they are written, which takes least.
+  // Copied rows need no search: one sweep, in output order, is fastest.
   if (is_all_copied_or_image) sweeps = 1;
   launch.tilings[count] = Tiling(1, launch.size);
   launch.stream_count = count + 1;
@@ -437,7 +441,7 @@ void launch_batch(const BatchCall& call, cudaStream_t stream) {
   std::size_t shared = 0;
   for (int i = 0; i <= count; ++i) {
     Tiling& tiling = launch.tilings[i];
-    // At least one tile of metadata, also in a batch of no samples, which moves the state on.
+    // At least one tile of metadata, which advances the state even for a batch of 0 samples.
     tiling.cut(i < count ? launch.targets[i].count : std::max(launch.size, 1), sweeps);
     tiling.first_block = launch.blocks_per_sweep;
     launch.blocks_per_sweep += tiling.blocks_per_sweep();
@@ -446,7 +450,7 @@ void launch_batch(const BatchCall& call, cudaStream_t stream) {
     const std::size_t of_target = launch.targets[i].is_copied
                                       ? sizeof(CopiedRow)
                                       : target_bytes(plan, launch.columns[i].access);
-    // A reference is located as a target is.
+    // A relative stream locates one reference per sample, which takes as much memory as a target.
     const std::size_t of_sample =
         sizeof(WindowSample) + (relatives[i] != nullptr ? of_target : std::size_t{0});
     const std::size_t stage = may_be_staged(launch.windows[i], launch.columns[i]) ? kStageBytes : 0;

@@ -1,15 +1,15 @@
-// Windows by row whose rows are copied as they are, on the GPU: what most policies train on, and
-// images as they are stored. The rows of a tile are neighbors in the output, which is written in
-// pieces of 16 bytes, whatever a row's size. A window inside its episode is a run of neighbors in
-// the source too, and is copied as one. Otherwise each piece is read by parts, of a row each:
+// Copies windows by row whose rows keep their bits, on the GPU: most policies train on these, and
+// on images as stored. The rows of a tile are neighbors in the output, which is written in pieces
+// of 16 bytes, whatever a row's size. A window inside its episode is contiguous in the source too,
+// a run, and is copied as one. Otherwise each piece is read in parts, each from one row:
 //
 //   output    | piece 0 | piece 1 | piece 2 | piece 3 | ...
 //   parts     | 0  | 1  | 2  | 3  | 4  | 5  | 6  | 7  |       (rows of 56 bytes, parts of 8)
 //   rows      |              row 0             | row 1 ...
 //
-// What such a batch takes is waiting for memory, since each load depends on the one before it: the
-// state, the anchor, the episode, the rows. So a thread sends for several pieces before it writes
-// any, and uses so few registers that an SM has 12 blocks to wait with.
+// Such a batch is bound by memory latency, since each load depends on the one before it: the state,
+// the anchor, the episode, the rows. So a thread issues the loads of several pieces before it
+// writes any, and uses so few registers that an SM holds 12 blocks to hide the latency.
 #pragma once
 
 #include <algorithm>
@@ -24,39 +24,40 @@
 namespace robocache::cuda {
 
 constexpr int kCopyBlocksPerSm = 12;
-// Pieces of 16 bytes that a thread loads at once: of a run, whose addresses are simple, and of
-// other copies.
+// Pieces of 16 bytes whose loads a thread issues together: of a run, whose addresses are simple,
+// and of other copies.
 constexpr int kRunPiecesAtOnce = 6;
 constexpr int kPartedPiecesAtOnce = 4;
-// What a block makes of a wide row: of one of more than half as many pieces.
+// The most pieces of a wide row that a block copies. A row of more than half as many pieces is
+// wide.
 constexpr std::int32_t kMostWidePieces = kThreads * kRunPiecesAtOnce;
-// What it makes of narrower rows: so many bytes at most, and while there are few blocks, not many
-// more than so many rows.
+// For narrower rows: the most bytes that a block copies, and the number of rows above which tiles
+// are halved while there are fewer than kEnoughTiles blocks.
 constexpr std::int32_t kMostCopiedBytes = 16 << 10;
 constexpr std::int32_t kFewRows = 32;
 
-/// A row that is copied as step 1 leaves it for step 2: where its bytes are, or one of these.
+/// The address of a row that step 1 passes to step 2, or one of the markers below.
 using CopiedRow = std::uintptr_t;
 constexpr CopiedRow kZeros = 0;
-constexpr CopiedRow kNothing = 1;  // it is not written
+constexpr CopiedRow kNothing = 1;  // the row is not written
 
-/// Bytes of an element, of the types that are copied.
+/// Size of an element in bytes, for the types that are copied.
 __device__ inline int copied_size(DataType type) {
   return type == DataType::kUInt8 ? 1 : type == DataType::kFloat64 ? 8 : 4;
 }
 
-/// Of so many rows.
+/// Size of `rows` rows in bytes.
 __device__ inline int bytes_of(const NarrowPlan& plan, int rows) {
   return rows * plan.channels * copied_size(plan.value_type);
 }
 
-/// Where a tile's rows are written.
+/// The output address of a tile's first row.
 __device__ inline std::uint8_t* tile_output(const NarrowPlan& plan, const WindowTile& tile) {
   return static_cast<std::uint8_t*>(plan.out) +
          offset(tile.first_target, plan.out_target_stride) * copied_size(plan.out_type);
 }
 
-/// Step 1. Says whether the row is the episode's that is `run_step` rows after the anchor.
+/// Step 1. Sets `is_of_run` where the row is the episode's row `run_step` rows after the anchor.
 __device__ inline CopiedRow locate_copied_row(const NarrowWindow& window,
                                               const WindowSample& sample, const TileTarget& target,
                                               bool writes, std::int64_t run_step, bool& is_of_run) {
@@ -79,7 +80,7 @@ __device__ inline CopiedRow locate_copied_row(const NarrowWindow& window,
          static_cast<CopiedRow>(first_element * copied_size(plan.value_type));
 }
 
-/// A piece of 16 bytes, and its parts, of so many bytes each.
+/// A piece of 16 bytes, as a whole and as parts of kPartBytes each.
 template <int kPartBytes>
 union CopiedPiece {
   using Part = typename Word<kPartBytes>::type;
@@ -89,7 +90,7 @@ union CopiedPiece {
   __device__ CopiedPiece() {}
 };
 
-/// Step 2 of `count` rows, which are neighbors in the output from `out` on, by parts.
+/// Step 2 of `count` rows, contiguous in the output from `out` on, read in parts.
 template <int kPartBytes>
 __device__ void copy_rows(const Columns& columns, const CopiedRow* rows, int count,
                           std::uint8_t* out) {
@@ -101,7 +102,7 @@ __device__ void copy_rows(const Columns& columns, const CopiedRow* rows, int cou
   for (int top = static_cast<int>(threadIdx.x); top < pieces;
        top += kPartedPiecesAtOnce * kThreads) {
     Piece made[kPartedPiecesAtOnce];
-    unsigned int missing = 0;  // parts that are not written, a bit for each
+    unsigned int missing = 0;  // parts that are not written, one bit per part
 #pragma unroll
     for (int i = 0; i < kPartedPiecesAtOnce; ++i) {
 #pragma unroll
@@ -136,8 +137,8 @@ __device__ void copy_rows(const Columns& columns, const CopiedRow* rows, int cou
   }
 }
 
-/// Step 2 of a run: pieces [begin, end) of what lies together in the source as in the output.
-/// `from` is aligned to a part.
+/// Step 2 of a run: pieces [begin, end), contiguous in the source and in the output. `from` is
+/// aligned to a part.
 template <int kPartBytes>
 __device__ void copy_run(const std::uint8_t* from, int begin, int end, std::uint8_t* out) {
   using Piece = CopiedPiece<kPartBytes>;
@@ -162,7 +163,8 @@ __device__ void copy_run(const std::uint8_t* from, int begin, int end, std::uint
   }
 }
 
-/// The same, by the largest parts that `from` is aligned to, or zeros, or nothing.
+/// Copies pieces [begin, end) of a run in the largest parts that `from` is aligned to; writes zeros
+/// for kZeros, and returns for kNothing.
 __device__ inline void copy_aligned_run(CopiedRow from, int begin, int end, std::uint8_t* out) {
   if (from == kNothing) return;
   if (from == kZeros) {
@@ -178,15 +180,15 @@ __device__ inline void copy_aligned_run(CopiedRow from, int begin, int end, std:
   copy_run<4>(bytes, begin, end, out);
 }
 
-/// The sample of a tile that has one. Most are a run: steps that follow one another, each a row of
-/// the episode. Every thread finds the sample for itself, by loads of the same addresses, so that
-/// none waits for others between the sample and its rows.
+/// The sample of a tile that has exactly one. Most such tiles are a run: consecutive steps whose
+/// rows all lie in the episode. Every thread locates the sample by itself, with loads of the same
+/// addresses, so that no thread waits for others between the sample and its rows.
 struct SingleSample {
   WindowSample found;
   bool is_run;
-  std::int64_t first;  // row of the run, of the episode's
+  std::int64_t first;  // first row of the run, counted from the episode's first
 
-  /// `when_drawn()` is called by all threads once all have read the state.
+  /// All threads call `when_drawn()` after all of them have read the state.
   template <typename Launch, typename WhenDrawn>
   __device__ SingleSample(const Launch& launch, const WindowTile& tile, const WhenDrawn& when_drawn)
       : found{}, is_run(false), first(0) {
@@ -212,7 +214,7 @@ struct SingleSample {
              first <= found.rows.count - tile.count && is_together && plan.out_age == nullptr;
   }
 
-  /// The run's first element.
+  /// The offset of the run's first element, in elements.
   __device__ std::int64_t element(const NarrowPlan& plan) const {
     return found.rows.values + offset(static_cast<std::int32_t>(first), plan.values_row_stride);
   }
@@ -237,7 +239,7 @@ struct SingleSample {
   }
 };
 
-/// A tile of a stream that is copied, whose samples are known.
+/// Copies a tile of a copied stream, after its samples are located.
 template <typename Launch>
 __device__ void make_copied_tile(const Launch& launch, const WindowTile& tile) {
   const NarrowWindow& window = launch.windows[tile.stream];
@@ -245,8 +247,8 @@ __device__ void make_copied_tile(const Launch& launch, const WindowTile& tile) {
   const Columns& columns = launch.columns[tile.stream];
   const int span = launch.targets[tile.stream].span;
   auto* const rows = static_cast<CopiedRow*>(tile.made);
-  // Each thread looks at its own row: whether it is of the tile's first sample, in the episode, and
-  // a row after the one before it.
+  // Each thread checks its row: whether it is of the tile's first sample, lies in the episode, and
+  // follows the row before it.
   bool is_run = true;
   if (tile.has_target()) {
     const std::int64_t run_step = window.steps[tile.first_step(plan)] + threadIdx.x;
@@ -274,20 +276,21 @@ __device__ void make_copied_tile(const Launch& launch, const WindowTile& tile) {
   }
 }
 
-/// Pieces of a wide row for one block, at most `most`, so that its blocks have about as many each.
+/// Pieces of a wide row per block, at most `most`, such that its blocks have about equally many.
 inline std::int32_t span_of(std::int32_t pieces, std::int32_t most) {
   const std::int32_t stretches = std::max((pieces + most - 1) / most, 1);
   return std::max((pieces + stretches - 1) / stretches, 1);
 }
 
-/// Bytes of the largest parts that a copied stream's rows can be read by; 0: it is not one.
+/// Size in bytes of the largest parts in which a copied stream's rows can be read; 0 if the stream
+/// is not copied.
 inline std::int32_t copied_part_bytes(const NarrowWindow& window) {
   const NarrowPlan& plan = window.align;
   const bool is_copied = window.is_by_row && window.colors == 0 &&
                          plan.value_type == plan.out_type && plan.subtract == nullptr &&
                          plan.multiply == nullptr && plan.out_target_stride == plan.channels &&
                          is_aligned(plan.out, 16);
-  // Half types are rounded to their own, which changes the bits of some NaN.
+  // Half types are converted to float and rounded back, which changes the bits of some NaN.
   if (!is_copied || size_of(plan.value_type) == 2) return 0;
   const std::int64_t size = size_of(plan.value_type);
   for (const std::int32_t bytes : {16, 8, 4}) {
@@ -299,14 +302,15 @@ inline std::int32_t copied_part_bytes(const NarrowWindow& window) {
   return 0;
 }
 
-/// Rows that are wider than a block makes: a tile is one, of which a block makes a span, a multiple
-/// of `unit` pieces, as `most_pieces` is.
+/// Cuts rows that are wider than a block copies: each tile is one row, of which a block takes a
+/// span, a multiple of `unit` pieces, as `most_pieces` is.
 inline Cut cut_wide(const Columns& columns, std::int32_t most_pieces, std::int32_t unit = 1) {
   const std::int32_t span = (span_of(columns.pieces, most_pieces) + unit - 1) / unit * unit;
   return {columns, Tiling::of_neighbors(1, std::max((columns.pieces + span - 1) / span, 1)), span};
 }
 
-/// Tiles of whole samples where that fits, whose output begins at a multiple of 16 bytes.
+/// Cuts rows into tiles of whole samples where these fit. A tile's output begins at a multiple of
+/// 16 bytes.
 inline Cut cut_copied_rows(const NarrowWindow& window, std::int32_t targets) {
   const NarrowPlan& plan = window.align;
   const std::int32_t part_bytes = copied_part_bytes(window);

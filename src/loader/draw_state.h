@@ -1,4 +1,4 @@
-// Where a drawing stands, and where it goes on: on every backend.
+// The sampler state and how it advances, on every backend.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace robocache {
 
-/// What a drawing's state counts.
+/// The epoch and the position of a sampler state.
 struct DrawState {
   std::int64_t epoch, position;
 };
@@ -20,7 +20,7 @@ ROBOCACHE_CONSTEXPR std::int64_t size_at(const DrawPlan& plan, std::int64_t posi
   return samples < plan.batch_size ? samples : plan.batch_size;
 }
 
-/// With fewer samples than these left, an epoch is over.
+/// An epoch ends when fewer samples than these are left.
 ROBOCACHE_CONSTEXPR std::int64_t samples_needed(const DrawPlan& plan) {
   return plan.drops_last ? plan.ranks * plan.batch_size : plan.ranks;
 }

@@ -1,4 +1,4 @@
-// Writing images on the CPU, colors first.
+// Writes images channels first, on the CPU.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace robocache::ROBOCACHE_TARGET {
 
-/// Writes images of one stream.
+/// Writes the images of one stream.
 template <typename Compute, typename Out>
 class ImageWriter {
  public:
@@ -65,7 +65,7 @@ class ImageWriter {
   const StreamPlan& plan_;
   std::int32_t colors_;
   std::int64_t pixels_;
-  Out table_[kMaxColors][256];  // what each byte of a row that is copied becomes
+  Out table_[kMaxColors][256];  // the output value of each byte of a copied row
 };
 
 }  // namespace robocache::ROBOCACHE_TARGET

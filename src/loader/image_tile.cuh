@@ -1,7 +1,7 @@
-// Rows that are wider than a block has threads, on the GPU: bytes that are copied, and images whose
-// colors are to come first. A tile is one target, of which a block makes a span of pieces: enough
-// that finding the target costs little beside them, and few enough that blocks which wait for
-// theirs run beside others that move data.
+// Rows that have more pieces than a block has threads, on the GPU: bytes that are copied, and
+// images that are written channels first. A tile is one target, of which a block makes a span of
+// pieces: enough that locating the target costs little beside them, and few enough that blocks that
+// wait for their targets run beside others that move data.
 #pragma once
 
 #include <cuda_pipeline_primitives.h>
@@ -18,32 +18,34 @@
 
 namespace robocache::cuda {
 
-// Pieces of an image that a block makes, of some pixels each: so many that few blocks wait for
-// their targets, and so few that an H200's SM has shared memory for those of 8 blocks.
+// The most pieces of an image per block, each of one or more pixels: enough that few blocks wait
+// for their targets, and few enough that the shared memory of an H200's SM holds the pieces of 8
+// blocks.
 constexpr std::int32_t kMostPixelPieces = 9 * kThreads;
-// An image of three colors is staged there, in pieces of four pixels. Four of those are whole
-// words of 16 bytes.
+// An image of three colors is staged in shared memory, in pieces of four pixels, 12 bytes each.
+// Four pieces fill whole words of 16 bytes.
 constexpr std::int32_t kColorsOfRgb = 3;
 constexpr std::int32_t kPieceBytesOfRgb = 4 * kColorsOfRgb;
 constexpr std::int32_t kStagedUnit = 4;
 constexpr std::size_t kStageBytes = kMostPixelPieces * kPieceBytesOfRgb;
 
-/// A row of bytes that is copied.
+/// The address of a copied row of bytes, or kZeros.
 __device__ inline CopiedRow copied_row_of(const NarrowPlan& plan,
                                           const PlainTarget<float>& target) {
   if (target.recipe() != Recipe::kRow) return kZeros;
   return reinterpret_cast<CopiedRow>(plan.values) + static_cast<CopiedRow>(target.a);
 }
 
-/// The byte as a number of the compute type.
+/// Converts a byte to the compute type.
 __device__ inline float number_of(std::uint8_t byte, float) { return static_cast<float>(byte); }
 __device__ inline double number_of(std::uint8_t byte, double) {
-  // The last bits of 2^52 are units: no conversion, of which a GPU makes few at once.
+  // The low bits of 2^52 are units: this avoids a conversion instruction, whose throughput is low
+  // on GPUs.
   return __hiloint2double(0x43300000, byte) - 0x1p52;
 }
 
-/// Writes kPixels pixels of every color, from a row or a pair of them. Loads of all colors leave
-/// together.
+/// Writes kPixels pixels of every color, from one row or interpolated from two. The loads of all
+/// colors are issued together.
 template <typename Out, int kPixels, typename Compute>
 __device__ void make_pixels(const NarrowWindow& window, const PlainTarget<Compute>& target,
                             const std::uint8_t* row, Out* out, int pixels, int pixel) {
@@ -82,13 +84,14 @@ __device__ void make_pixels(const NarrowWindow& window, const PlainTarget<Comput
   }
 }
 
-/// Whether a block may stage images, and so needs room.
+/// Whether a block may stage images, and so needs shared memory for them.
 inline bool may_be_staged(const NarrowWindow& window, const Columns& columns) {
   return window.colors == kColorsOfRgb && columns.access == Access::kVector &&
          window.align.out_type != DataType::kFloat64;
 }
 
-/// Sends for bytes of a row, which is aligned to words as its end is, and does not wait for them.
+/// Starts asynchronous copies of a row's bytes to shared memory, without waiting. Both ends of the
+/// row are aligned to `Word`.
 template <typename Word>
 __device__ void stage_row(uint4* stage, const std::uint8_t* from, int bytes) {
   constexpr int kBytes = sizeof(Word);
@@ -99,11 +102,11 @@ __device__ void stage_row(uint4* stage, const std::uint8_t* from, int bytes) {
   __pipeline_commit();
 }
 
-/// Makes pieces [begin, end), kMostPixelPieces at most, of four pixels, of an image of three
-/// colors that is one row, as cameras give it; by all threads. It is staged: its bytes are on their
-/// way together, and in no register. A piece is three words, r0 g0 b0 r1, g1 b1 r2 g2, b2 r3 g3 b3,
-/// which neighbors read from other banks. Floats are four times what is read, and more than the
-/// second cache holds: they pass it by.
+/// Writes pieces [begin, end), at most kMostPixelPieces, of four pixels each, of an RGB image that
+/// is copied from one row, with all threads of the block. The row is staged in shared memory: all
+/// its loads are in flight together, without using registers. A piece is three words, r0 g0 b0 r1,
+/// g1 b1 r2 g2, b2 r3 g3 b3; neighboring threads read them from different banks. Float output is
+/// four times the size of the input, and larger than the L2 cache: its stores bypass the cache.
 template <typename Out>
 __device__ void make_staged(const NarrowPlan& plan, const std::uint8_t* row, Out* out, int pixels,
                             int begin, int end, uint4* stage) {
@@ -140,7 +143,8 @@ __device__ void make_staged(const NarrowPlan& plan, const std::uint8_t* row, Out
   }
 }
 
-/// Makes pieces [begin, end), of kPixels pixels, of an image. `stage` has room for kStageBytes.
+/// Writes pieces [begin, end), of kPixels pixels, of an image. `stage` has kStageBytes of shared
+/// memory.
 template <typename Out, int kPixels, typename Compute>
 __device__ void make_image(const NarrowWindow& window, const PlainTarget<Compute>& target,
                            int begin, int end, uint4* stage) {
@@ -173,7 +177,7 @@ __device__ void make_image(const NarrowWindow& window, const PlainTarget<Compute
   }
 }
 
-/// Pixels of a piece of an image, where memory lets them be written together.
+/// Pixels per piece of an image where alignment permits vectors.
 template <typename Out>
 constexpr int kPixelsAtOnce = sizeof(Out) == 8 ? 2 : 4;
 
@@ -188,7 +192,7 @@ __device__ void make_image_either_way(const NarrowWindow& window, Access access,
   }
 }
 
-/// Step 2 of a tile of wide rows, by all threads: pieces [begin, end) of its one target.
+/// Step 2 of a tile of a wide row, by all threads: pieces [begin, end) of its one target.
 __device__ inline void combine_wide(const NarrowWindow& window, Access access,
                                     const PlainTarget<float>& target, int begin, int end,
                                     uint4* stage) {
@@ -217,7 +221,7 @@ __device__ inline void combine_wide(const NarrowWindow& window, Access access,
   make_image_either_way<double>(window, access, target, begin, end, stage);
 }
 
-/// A block's pieces of a tile of a wide row.
+/// Writes a block's span of a wide row.
 template <typename Launch, typename Compute>
 __device__ void combine_wide_tile(const Launch& launch, const WindowTile& tile,
                                   const PlainTarget<Compute>& target, uint4* stage) {
@@ -228,7 +232,7 @@ __device__ void combine_wide_tile(const Launch& launch, const WindowTile& tile,
                min(begin + span, columns.pieces), stage);
 }
 
-/// A tile of a wide row, whose sample is known.
+/// Computes a tile of a wide row, after its sample is located.
 template <typename Compute, typename Launch>
 __device__ void make_wide_tile(const Launch& launch, const WindowTile& tile) {
   auto* const made = static_cast<PlainTarget<Compute>*>(tile.made);
@@ -242,7 +246,7 @@ __device__ void make_wide_tile(const Launch& launch, const WindowTile& tile) {
   }
 }
 
-/// The same of a run.
+/// Computes a tile of a wide row that is a run.
 template <typename Launch>
 __device__ void make_wide_run(const Launch& launch, const SingleSample& sample,
                               const WindowTile& tile) {

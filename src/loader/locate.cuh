@@ -1,6 +1,6 @@
-// Where the samples of a tile are, and the steps of their windows, on the GPU: step 1 of a block's
-// work (see align/tiling.cuh), a thread to each sample and then to each target; and the state that
-// a drawing moves on.
+// Locates the samples of a tile and the steps of their windows, on the GPU: step 1 of a block's
+// work (see align/tiling.cuh), with one thread per sample and then one per target. Also advances
+// the sampler state.
 #pragma once
 
 #include <cstdint>
@@ -17,17 +17,17 @@ namespace robocache::cuda {
 
 using NarrowWindow = BasicWindowPlan<std::int32_t>;
 
-/// The targets of a stream, and cutting one into its sample and its step.
+/// The targets of a stream, and the divisor that splits a target into its sample and its step.
 struct WindowTargets {
   std::int32_t count;  // B * K
   Divisor by_steps;
-  std::int32_t span;          // of wide rows: pieces for a block; else 0
-  std::int32_t most_samples;  // that a tile has targets of
+  std::int32_t span;          // of wide rows: pieces per block; else 0
+  std::int32_t most_samples;  // the most samples that a tile has targets of
   bool is_copied;             // see copy.cuh
 };
 
-/// How a stream's rows and targets are cut up. Targets of a tile are neighbors, so that they are of
-/// few samples.
+/// How a stream's rows and targets are divided among blocks. The targets of a tile are neighbors,
+/// so they belong to few samples.
 struct Cut {
   Columns columns;
   Tiling tiling;
@@ -39,15 +39,15 @@ __device__ inline Bracket<std::int64_t, std::int32_t> find_row(const RowTimes<st
   return find_bracket_between(times, t, times[0], times[times.count - 1]);
 }
 
-/// A sample, as a stream's targets see it.
+/// A sample's rows of one stream.
 struct alignas(16) WindowSample {
   EpisodeRows<std::int32_t> rows;
   Anchor anchor;
-  std::int32_t existing;  // of its rows; for a causal window, up to the anchor
-  bool is_written;        // the stream is of its episode, or there is no such sample
+  std::int32_t existing;  // visible rows; of a causal window, those up to the anchor
+  bool is_written;        // false where the stream does not cover the sample's episode
 };
 
-/// A sample's rows of a stream. `kIsByRow`: its window is known to be by row.
+/// Locates a sample's rows of a stream. `kIsByRow`: the window is by row.
 template <bool kIsByRow>
 __device__ WindowSample find_rows(const NarrowWindow& window, const Sample& sample) {
   WindowSample found{{0, 0, 0}, sample.anchor, 0, true};
@@ -68,20 +68,20 @@ __device__ WindowSample find_rows(const NarrowWindow& window, const Sample& samp
 
 /// A target of a tile.
 struct TileTarget {
-  std::int32_t target;   // counted over the batch
-  std::int32_t sample;   // of the tile's
-  std::int32_t step;     // its number,
-  std::int64_t step_at;  // and where it is
+  std::int32_t target;   // number in the batch
+  std::int32_t sample;   // number among the tile's samples
+  std::int32_t step;     // number of the step
+  std::int64_t step_at;  // offset of the step, in ns or rows
 };
 
-/// A block's tile of a stream: so many targets, which may be none, of samples that are found before
-/// them; and this thread's target.
+/// A block's tile of a stream: `count` targets, possibly 0, whose samples are located first; and
+/// this thread's target.
 struct WindowTile {
   int stream, stretch, first_target;
   int count;
   int first_sample;
   WindowSample* samples;
-  void* made;  // room for what is known of each target
+  void* made;  // shared memory for the located targets
   TileTarget target;
 
   __device__ WindowTile(int stream_of_block, const Tile& tile, uint4* shared)
@@ -94,7 +94,7 @@ struct WindowTile {
         made(nullptr),
         target{} {}
 
-  /// Of a stream. Returns how many samples the tile has targets of.
+  /// Sets the targets of a stream's tile. Returns the number of samples that they belong to.
   template <typename Launch>
   __device__ int cut_targets(const Launch& launch) {
     const NarrowWindow& window = launch.windows[stream];
@@ -106,19 +106,19 @@ struct WindowTile {
       const int number = first_target + static_cast<int>(threadIdx.x);
       const int b = targets.by_steps.quotient(number);
       const int step = number - b * window.align.targets;
-      // Which waits for nothing, while samples are yet to be found.
+      // This load depends on no sample, so it overlaps with locating them.
       target = {number, b - first_sample, step, window.steps[step]};
     }
     return sample_count(targets);
   }
 
-  /// How many samples it has targets of.
+  /// The number of samples that the tile's targets belong to.
   __device__ int sample_count(const WindowTargets& targets) const {
     if (count <= 0) return 0;
     return targets.by_steps.quotient(first_target + count - 1) - first_sample + 1;
   }
 
-  /// Of the metadata, whose targets are the samples.
+  /// The number of samples of a metadata tile, whose targets are the samples.
   template <typename Launch>
   __device__ int cut_metadata(const Launch& launch) const {
     return min(launch.tilings[stream].targets_per_tile, launch.size - first_sample);
@@ -132,7 +132,7 @@ struct WindowTile {
   __device__ const WindowSample& sample() const { return samples[target.sample]; }
 };
 
-/// Locates a target, and writes its age if that is asked for.
+/// Locates a target, and writes its age if the call has an output for it.
 template <typename Compute, bool kAddsRows>
 __device__ Located<Compute, std::int32_t> locate_step(const NarrowWindow& window,
                                                       const WindowSample& sample,
@@ -154,7 +154,7 @@ __device__ Located<Compute, std::int32_t> locate_step(const NarrowWindow& window
   return step.located;
 }
 
-/// Step 1 for a stream that is copied or interpolated. A block that `writes` writes masks and ages.
+/// Step 1 of a stream that is copied or interpolated. Masks and ages are written if `writes`.
 template <typename Compute>
 __device__ PlainTarget<Compute> locate_plain_step(const NarrowWindow& window,
                                                   const WindowSample& sample,
@@ -177,7 +177,7 @@ __device__ PlainTarget<Compute> locate_plain_step(const NarrowWindow& window,
   return made;
 }
 
-/// Step 1 for a stream of any layout.
+/// Step 1 of a stream of any layout.
 template <typename Compute>
 __device__ RunsTarget<Compute, std::int32_t> locate_runs_step(
     const NarrowWindow& window, const BasicRunTable<std::int32_t>& runs, const WindowSample& sample,
@@ -196,15 +196,14 @@ __device__ RunsTarget<Compute, std::int32_t> locate_runs_step(
   return made;
 }
 
-/// Counts this block among those that have read the state; called by one thread, after a barrier
-/// that all others of the block have come to with what they read in hand. Returns how many were
-/// before it.
+/// Counts this block among the readers of the state. One thread calls it after a barrier by which
+/// all threads of the block have read the state. Returns the number of blocks that counted earlier.
 __device__ inline unsigned int count_reader(const DrawPlan& draw_plan) {
-  // The lower half of the number there, which a grid's blocks fit in.
+  // The lower half of an int64: 32 bits hold the number of a grid's blocks.
   return atomicAdd(reinterpret_cast<unsigned int*>(draw_plan.state + 2), 1u);
 }
 
-/// Moves the state on, which no block reads any more.
+/// Advances the sampler state, which no block reads any longer.
 __device__ inline void move_on(const DrawPlan& draw_plan) {
   std::int64_t* const state = draw_plan.state;
   const DrawState after = state_after(draw_plan, {state[0], state[1]});

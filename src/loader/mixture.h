@@ -1,10 +1,10 @@
-// Draws samples from several sets by weight, evaluated per position, on every backend.
+// Draws samples from several data sets by weight, evaluated per position, on every backend.
 //
-// The numbers that decide are splitmix64's: a counter's multiples of kGolden, mixed (Steele, Lea
-// and Flood, "Fast splittable pseudorandom number generators", 2014). The counter is the place in
-// the epoch, so a draw needs no other draw. An anchor is scaled from 64 bits by multiplication
-// (Lemire, "Fast random integer generation in an interval", 2019): of a part of n anchors, one
-// comes more often than another by at most one in 2^64 / n.
+// The random numbers are splitmix64's: a counter's multiples of kGolden, mixed (Steele, Lea and
+// Flood, "Fast splittable pseudorandom number generators", 2014). The counter is the place in the
+// epoch, so draws are independent of each other. An anchor is scaled from 64 bits by multiplication
+// (Lemire, "Fast random integer generation in an interval", 2019): in a part of n anchors, one
+// anchor is drawn more often than another by at most one in 2^64 / n.
 #pragma once
 
 #include <cstdint>
@@ -14,14 +14,14 @@
 
 namespace robocache {
 
-/// The parts of a mixture, and what decides between them.
+/// The parts of a mixture and their cumulative weights.
 struct Mixture {
-  const std::int64_t* parts;       // [count+1]; null: there is no mixture
+  const std::int64_t* parts;       // [count+1]; null: no mixture
   const std::int64_t* thresholds;  // [count], the bits of uint64
   std::int64_t count;
 };
 
-/// The upper half of the product.
+/// The upper 64 bits of the product.
 ROBOCACHE_HOST_DEVICE_INLINE std::uint64_t multiply_high(std::uint64_t a, std::uint64_t b) {
 #if defined(__CUDA_ARCH__)
   return __umul64hi(a, b);
@@ -30,8 +30,8 @@ ROBOCACHE_HOST_DEVICE_INLINE std::uint64_t multiply_high(std::uint64_t a, std::u
 #endif
 }
 
-/// The anchor of the sample at a place of an epoch whose key is given. Out of range where the
-/// mixture's tensors hold what they must not, which a GPU has not looked at.
+/// The anchor of the sample at `place` of the epoch with key `key`. Out of range where the
+/// mixture's tensors hold invalid values, which the plan does not validate on CUDA.
 ROBOCACHE_HOST_DEVICE_INLINE std::int64_t draw_from_mixture(const Mixture& mixture,
                                                             std::uint64_t key, std::int64_t place) {
   const std::uint64_t counter = 2 * static_cast<std::uint64_t>(place);
@@ -39,7 +39,7 @@ ROBOCACHE_HOST_DEVICE_INLINE std::int64_t draw_from_mixture(const Mixture& mixtu
   const std::uint64_t number = mix64(key + (counter + 2) * kGolden);
   std::int64_t part = 0;
 #if defined(__CUDA_ARCH__)
-#pragma unroll 1  // most launches draw from none: they should not have to fetch more code
+#pragma unroll 1  // most launches have no mixture: keep the code that they fetch small
 #endif
   for (std::int64_t i = 0; i + 1 < mixture.count; ++i) {
     part += static_cast<std::uint64_t>(mixture.thresholds[i]) <= choice ? 1 : 0;

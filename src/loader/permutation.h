@@ -1,14 +1,14 @@
-// A permutation of [0, count) that a seed and an epoch decide, evaluated at one place at a time, on
-// every backend.
+// A permutation of [0, count), determined by a seed and an epoch, and evaluated one place at a
+// time, on every backend.
 //
-// A number x is cut in two, left * 2^right_bits + right, about equally large, and rounds change one
-// part by a hash of the other: a Feistel network, which can be undone and so is a permutation
-// (Luby and Rackoff, "How to construct pseudorandom permutations", 1988; Black and Rogaway,
-// "Ciphers with arbitrary finite domains", 2002, for parts of any size and for what comes next).
-// `lefts` is the least that covers all numbers, so a few x, about one of sqrt(count), end outside
-// [0, count): these take the rounds again until they are inside, which is still a permutation. With
-// a power of two in place of lefts it would be up to half of them, and the slowest of a batch's
-// samples would walk several times.
+// A number x is split in two halves of about equal range, left * 2^right_bits + right, and each
+// round changes one half by a hash of the other: a Feistel network, which is invertible and so a
+// permutation (Luby and Rackoff, "How to construct pseudorandom permutations", 1988; Black and
+// Rogaway, "Ciphers with arbitrary finite domains", 2002, for halves of any size and for the cycle
+// walking that follows). `lefts` is the smallest range that covers all numbers, so a few x, about
+// one of sqrt(count), end outside [0, count): these repeat the rounds until they are inside, which
+// is still a permutation. With a power of two in place of lefts, up to half of them would, and the
+// slowest of a batch's samples would repeat several times.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@
 
 namespace robocache {
 
-/// What a permutation knows before it sees an epoch.
+/// The parameters of a permutation that do not depend on the epoch.
 struct Permutation {
   std::int64_t count;  // 1 to 2^62
   std::uint64_t seed_key;
@@ -50,7 +50,7 @@ ROBOCACHE_CONSTEXPR std::uint32_t mix32(std::uint32_t x) {
 }
 
 ROBOCACHE_CONSTEXPR Permutation make_permutation(std::uint64_t seed, std::int64_t count) {
-  std::uint32_t bits = 0;  // of the largest number
+  std::uint32_t bits = 0;  // bits of the largest number
   while ((static_cast<std::uint64_t>(count - 1) >> bits) != 0) ++bits;
   const std::uint32_t right_bits = bits / 2;
   const std::uint64_t rights = std::uint64_t{1} << right_bits;
@@ -59,12 +59,12 @@ ROBOCACHE_CONSTEXPR Permutation make_permutation(std::uint64_t seed, std::int64_
   return {count, mix64(seed + kGolden), lefts, right_bits};
 }
 
-/// What an epoch's order is made from, whichever way samples are drawn.
+/// The key of an epoch's order, with and without a mixture.
 ROBOCACHE_CONSTEXPR std::uint64_t epoch_key(const Permutation& permutation, std::int64_t epoch) {
   return mix64(permutation.seed_key + static_cast<std::uint64_t>(epoch));
 }
 
-/// Where `place`, which is in [0, count), goes in an epoch.
+/// The number at `place`, in [0, count), of an epoch's permutation.
 ROBOCACHE_CONSTEXPR std::int64_t permute(const Permutation& permutation, std::int64_t epoch,
                                          std::int64_t place) {
   const std::uint64_t key = epoch_key(permutation, epoch);

@@ -13,12 +13,12 @@
 namespace robocache {
 namespace {
 
-// Kernels count targets over the batch in 32 bits, and keep some of these for themselves.
+// Kernels number a batch's targets in 32 bits, of which they reserve three.
 constexpr std::int64_t kMaxTargets = (std::int64_t{1} << 29) - 1;
 
 constexpr std::int64_t kMaxSamples = std::int64_t{1} << 62;
 
-/// A tensor that is laid out without gaps, of one type: under the name that messages call it by.
+/// Checks the type, shape and device of a contiguous tensor, which messages call `name`.
 void check_array(const std::string& name, const ConstTensorView& view, DataType type,
                  std::int64_t columns, const std::string& shape, DeviceType device) {
   const Argument argument{name.c_str(), view};
@@ -30,7 +30,7 @@ void check_array(const std::string& name, const ConstTensorView& view, DataType 
   if (!is_contiguous(view)) throw_value_error(name, "contiguous " + shape, "gaps between elements");
 }
 
-/// The same of a stream's array of one number a row, which is absent if `is_optional` lets it be.
+/// Checks a stream's array with one number per row, which may be absent if `is_optional`.
 void check_rows(const std::string& name, const ConstTensorView& view, DataType type,
                 std::int64_t rows, DeviceType device, bool is_optional) {
   if (!view.present() && is_optional) return;
@@ -43,23 +43,23 @@ void check_rows(const std::string& name, const ConstTensorView& view, DataType t
   if (!is_contiguous(view)) throw_value_error(name, "contiguous " + shape, "gaps between elements");
 }
 
-/// N, which values that stand in several places do not tell.
+/// The number of rows N. With `value_begins`, the shape of the values does not determine it.
 std::int64_t rows_of(const WindowStream& stream) {
   if (!stream.value_begins.present()) return stream.values.shape[0];
   for (const ConstTensorView* each : {&stream.times, &stream.received, &stream.valid}) {
     if (each->present()) return each->shape[0];
   }
-  return kMaxSamples;  // any number
+  return kMaxSamples;  // no tensor limits it
 }
 
 bool is_relative(const WindowStream& stream) { return !stream.spec.relative_to.empty(); }
 
-/// "values['force']": what messages call a tensor of a stream.
+/// "values['force']": the name of a stream's tensor in messages.
 std::string name_of_tensor(const std::string& stream, const std::string& tensor) {
   return tensor + "['" + stream + "']";
 }
 
-/// Planned elements of an element: bytes, of a type that alignment does not compute with.
+/// Planned elements per element: its size in bytes where align does not compute with the type.
 std::int64_t widening(const WindowSpec& spec) {
   return is_computed(spec) ? 1 : size_of(spec.dtype);
 }
@@ -68,8 +68,8 @@ DataType planned_type(const WindowSpec& spec, DataType type) {
   return is_computed(spec) ? type : DataType::kUInt8;
 }
 
-/// The runs of a window, in planned elements. By row all that is said of them is which are angles,
-/// and that to relative windows alone.
+/// The runs of a window, in planned elements. By row, runs only mark the channels that are angles,
+/// and only for relative windows.
 std::vector<Run> planned_runs(const WindowSpec& spec) {
   std::vector<Run> runs = runs_of(spec);
   if (is_by_row(spec) && spec.relative_to.empty()) {
@@ -87,7 +87,7 @@ std::optional<Duration> duration(const std::optional<std::int64_t>& nanoseconds)
   return Duration::nanoseconds(*nanoseconds);
 }
 
-/// The values of a stream as they are planned: [N, planned elements].
+/// The values of a stream in planned elements: [N, planned elements].
 ConstTensorView planned_values(const WindowStream& stream) {
   ConstTensorView values = stream.values;
   values.shape[0] = rows_of(stream);
@@ -99,7 +99,7 @@ ConstTensorView planned_values(const WindowStream& stream) {
   return values;
 }
 
-/// The stream as `align` takes it: its targets are the offsets, its batch the episodes.
+/// The stream in the form that `align` plans: its targets are the offsets, its batch the episodes.
 Stream aligned_stream(const WindowStream& stream) {
   const WindowSpec& spec = stream.spec;
   Stream aligned;
@@ -109,12 +109,12 @@ Stream aligned_stream(const WindowStream& stream) {
     aligned.times =
         ConstTensorView(nullptr, DataType::kInt64, {rows_of(stream)}, stream.values.device);
   }
-  // Only their shapes are looked at. With them rows are called N, as here.
+  // Only their shapes are read. With them, messages call the number of rows N, as here.
   aligned.begins = stream.row_offsets;
   --aligned.begins.shape[0];
   aligned.lengths = aligned.begins;
   aligned.valid = stream.valid;
-  if (!spec.channels_first) {  // whose scales have other sizes
+  if (!spec.channels_first) {  // channels_first scales have other sizes
     aligned.subtract = stream.subtract;
     aligned.multiply = stream.multiply;
   }
@@ -132,7 +132,7 @@ void forget_mask(StreamPlan& align) {
   if (!(align.row_kinds & (kReadsWindow | kReadsInterval))) align.valid = nullptr;
 }
 
-/// Makes a window one of images that are written channels first.
+/// Marks a window as one of images that are written channels first.
 void set_image(const WindowStream& stream, WindowPlan& window) {
   const std::int64_t channels = stream.spec.shape[2];
   for (const auto& [tensor, scale] :
@@ -248,7 +248,7 @@ void PreparedBatch::set_order(const BatchOrder& order) {
                          std::int64_t got) {
     if (!fits) throw_value_error(name, expected, std::to_string(got));
   };
-  // So many that the samples of a global batch are counted in 64 bits.
+  // At most this many ranks, so that the samples of a global batch fit in 64 bits.
   const std::int64_t most_ranks =
       std::min<std::int64_t>(count, std::numeric_limits<std::int32_t>::max());
   expect(order.ranks >= 1 && order.ranks <= most_ranks, "ranks",
@@ -311,7 +311,7 @@ void PreparedBatch::add_window(const WindowStream& stream, const ExecutionContex
     throw_value_error(values_name, "a last stride of 1", std::to_string(stream.values.strides[1]));
   }
 
-  // `align` checks what is its own, and plans it.
+  // CallPlan validates and plans the part of the options that `align` defines.
   const auto plan_alignment = [&]() -> Window {
     const Stream aligned = aligned_stream(stream);
     AlignOptions options;
@@ -331,7 +331,7 @@ void PreparedBatch::add_window(const WindowStream& stream, const ExecutionContex
     for (int run = 0; run < plan.runs(0).count; ++run) window.runs.push_back(plan.runs(0)[run]);
     return window;
   };
-  // "values: expected ..." as "values['force']: expected ...".
+  // Rewrites "values: expected ..." as "values['force']: expected ...".
   const auto named = [&](const std::string& error) {
     const std::size_t end = error.find(':');
     return name(error.substr(0, end)) + error.substr(end);
@@ -360,10 +360,10 @@ void PreparedBatch::add_window(const WindowStream& stream, const ExecutionContex
     if (is_contiguous(*scale)) continue;
     throw_value_error(name(argument), "contiguous [D]", "gaps between elements");
   }
-  // Of one element the stride may be any.
+  // A dimension of one element may have any stride: normalize it.
   align.values_channel_stride = align.times_row_stride = align.valid_row_stride = 1;
   align.subtract_stride = align.multiply_stride = 1;
-  align.begins = nullptr;  // the loader's own
+  align.begins = nullptr;  // row_offsets and value_begins take its place
   align.lengths = nullptr;
   align.begins_stride = align.lengths_stride = 0;
   align.batch = 1;

@@ -1,4 +1,4 @@
-// A plan's arguments and those of its calls, checked and turned into plain data.
+// Validates the arguments of a plan and of its calls, and converts them to plain data.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +12,11 @@
 
 namespace robocache {
 
-/// What a BatchPlan is made of.
+/// The validated contents of a BatchPlan.
 class PreparedBatch {
  public:
-  /// Throws ValueError or TypeError if the arguments do not fit each other, and DeviceError if the
-  /// context is not to be had in this build. Reads shapes, types and options only.
+  /// Throws ValueError or TypeError if the arguments do not fit each other, and DeviceError if this
+  /// build does not support the context's device. Reads shapes, types and options only.
   PreparedBatch(const std::vector<WindowStream>& streams, const ConstTensorView& anchors,
                 const ConstTensorView& episodes, const BatchOrder& order,
                 const ExecutionContext& context);
@@ -27,20 +27,21 @@ class PreparedBatch {
   const WindowPlan& window(std::size_t stream) const { return windows_[stream].plan; }
   const std::string& name(std::size_t stream) const { return windows_[stream].name; }
 
-  /// A call, by `indices` or by `state`, whichever is not null, and the windows it points to.
+  /// A validated call, by `indices` or by `state`, whichever is not null, and the windows that it
+  /// points to.
   struct Call {
     std::vector<WindowPlan> windows;
     std::vector<RunTable> runs;
-    std::vector<RelativePlan> relatives;  // of all windows, or of none
+    std::vector<RelativePlan> relatives;  // one per window, or empty
     BatchCall call;
   };
 
-  /// Checks a call. What it returns refers to this.
+  /// Validates a call. The result refers to this object.
   Call call(const std::int64_t* indices, std::int64_t* state, std::int64_t size,
             const WindowOutput* outputs, const BatchMetadata& metadata,
             const ExecutionContext& context) const;
 
-  /// As `BatchPlan::batch_size_at`.
+  /// Same as `BatchPlan::batch_size_at`.
   std::int64_t batch_size_at(std::int64_t position) const;
 
  private:
@@ -49,8 +50,8 @@ class PreparedBatch {
     WindowPlan plan;
     std::vector<PlannedRun> runs;
     std::int64_t units;
-    std::int64_t widening;     // planned elements of an element: bytes, of rows that are copied
-    std::int32_t relative_to;  // the number of another window; -1: none
+    std::int64_t widening;     // planned elements per element: its bytes where rows are copied
+    std::int32_t relative_to;  // index of the reference's window; -1: not relative
     bool reference_is_causal;
     const std::int32_t* reference_columns;
 

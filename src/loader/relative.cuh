@@ -1,6 +1,6 @@
-// Windows that are relative to another stream, on the GPU. A tile locates, for each of its samples,
-// the reference beside the targets, and a thread makes the reference's value of its column anew
-// only where its targets come to another sample.
+// Windows that are relative to another stream, on the GPU. A tile locates the reference of each of
+// its samples beside the targets. A thread recomputes the reference's value for its column only
+// where the next target belongs to another sample.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,13 @@
 
 namespace robocache::cuda {
 
-/// A launch some of whose streams are relative. Their references are windows too, past those of
-/// streams.
+/// A launch in which some streams are relative. Their references are further windows, after those
+/// of the streams.
 template <typename Launch>
 struct RelativeLaunch : Launch {
   static constexpr bool kIsRelative = true;
 
-  std::int16_t references[Launch::kWindows];  // of each stream: its reference's number, or -1
+  std::int16_t references[Launch::kWindows];  // per stream: index of its reference's window, or -1
   const std::int32_t* reference_columns[Launch::kWindows];
 };
 
@@ -28,7 +28,7 @@ __device__ BasicRunTable<std::int32_t> runs_of(const Launch& launch, int window,
   return {launch.runs + launch.first_run[window], launch.run_count[window], units};
 }
 
-/// What the reference's stream gives at an anchor; its mask is the reference's.
+/// Locates the reference's stream at an anchor; the location's `valid` is the reference's mask.
 template <typename Compute>
 __device__ RunsTarget<Compute, std::int32_t> locate_reference(
     const NarrowWindow& window, const BasicRunTable<std::int32_t>& runs, const Anchor& anchor) {
@@ -43,13 +43,13 @@ __device__ RunsTarget<Compute, std::int32_t> locate_reference(
   return made;
 }
 
-/// What is subtracted from a channel: one of the reference's.
+/// The channel of the reference that is subtracted from a window's channel.
 struct ReferenceChannel {
   NarrowRun run;  // of the reference's stream
   std::int32_t unit;
   bool is_there;
 
-  /// A quaternion's is none.
+  /// Quaternion channels are not subtracted.
   __device__ ReferenceChannel(const BasicRunTable<std::int32_t>& runs, std::int32_t channel)
       : run(runs[0]), unit(0), is_there(false) {
     if (channel < 0) return;
@@ -86,7 +86,7 @@ __device__ void combine_relative(const Launch& launch, const WindowTile& tile,
   const NarrowWindow& window = launch.windows[tile.stream];
   const NarrowPlan& plan = window.align;
   NarrowRun run = runs[run_of_unit(runs, unit)];
-  if (is_slerp(run.method)) {  // which is relative to nothing
+  if (is_slerp(run.method)) {  // quaternions are not relative
     for (int row = thread_row; row < tile.count; row += columns.rows_at_once) {
       if (made[row].out >= 0) make_unit(plan, run, unit, made[row]);
     }
@@ -99,7 +99,7 @@ __device__ void combine_relative(const Launch& launch, const WindowTile& tile,
       reference_column(launch.reference_columns[tile.stream],
                        run.first_channel + (unit - run.first_unit), reference_plan.channels));
   const bool is_angle = run.method == Method::kAngle;
-  // By row, runs say no more than which channels are angles.
+  // By row, runs only mark the channels that are angles.
   if (window.is_by_row) run.method = Method::kPrevious;
   int last_sample = -1;
   Compute of_sample = Compute(0);
@@ -118,7 +118,7 @@ __device__ void combine_relative(const Launch& launch, const WindowTile& tile,
   }
 }
 
-/// A tile of a relative stream, whose samples are known.
+/// Computes a tile of a relative stream, after its samples are located.
 template <typename Compute, typename Launch>
 __device__ void make_relative_tile(const Launch& launch, const WindowTile& tile) {
   const NarrowWindow& window = launch.windows[tile.stream];

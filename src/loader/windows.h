@@ -1,5 +1,5 @@
-// The rows of a stream that a sample sees, and where the steps of its window stand among them: on
-// every backend. What a target is made from once it stands somewhere is src/align's to say.
+// Locates the rows of a stream that a sample sees, and the steps of its window among them, on every
+// backend. src/align computes the values of a located step.
 #pragma once
 
 #include <cstdint>
@@ -11,27 +11,27 @@
 
 namespace robocache::ROBOCACHE_TARGET {
 
-/// Times of one episode's rows, or of their arrivals. The loader knows no clock offsets.
+/// Times, or arrival times, of one episode's rows. The loader has no clock offsets.
 template <typename Index>
 using RowTimes = EpisodeTimes<std::int64_t, Index, false>;
 
-/// The rows of a stream that an episode has.
+/// The rows of a stream that belong to one episode.
 template <typename Index>
 struct EpisodeRows {
-  std::int64_t first;  // of the stream's
+  std::int64_t first;  // index in the stream
   Index count;
-  std::int64_t values;  // the first one's, in elements
+  std::int64_t values;  // offset of the first row's values, in elements
 };
 
-/// Whether a stream is of an episode. Of samples of others it writes nothing.
+/// Whether a stream covers an episode. The stream writes nothing for samples of other episodes.
 template <typename Index>
 ROBOCACHE_HOST_DEVICE bool is_of_episode(const BasicWindowPlan<Index>& window,
                                          std::int32_t episode) {
   return episode >= window.first_episode && episode - window.first_episode < window.episode_count;
 }
 
-/// Of an episode that the stream is of. Offsets that are out of order or range, which a GPU has not
-/// looked at, give fewer rows.
+/// The rows of an episode that the stream covers. Row offsets that are out of order or range, which
+/// the plan does not validate on CUDA, yield fewer rows.
 template <typename Index>
 ROBOCACHE_HOST_DEVICE EpisodeRows<Index> rows_of_episode(const BasicWindowPlan<Index>& window,
                                                          std::int32_t episode) {
@@ -46,7 +46,7 @@ ROBOCACHE_HOST_DEVICE EpisodeRows<Index> rows_of_episode(const BasicWindowPlan<I
       window.begins != nullptr ? window.begins[number] : first * window.align.values_row_stride};
 }
 
-/// Of a stream that has times.
+/// The times of an episode's rows, for a stream that has times.
 template <typename Index>
 ROBOCACHE_HOST_DEVICE RowTimes<Index> times_of_rows(const BasicWindowPlan<Index>& window,
                                                     const EpisodeRows<Index>& rows) {
@@ -59,7 +59,7 @@ ROBOCACHE_HOST_DEVICE RowTimes<Index> times_of_rows(const BasicWindowPlan<Index>
           1};
 }
 
-/// a + b, or the end of int64 that it is past.
+/// a + b, saturated to the range of int64.
 ROBOCACHE_HOST_DEVICE std::int64_t saturating_sum(std::int64_t a, std::int64_t b) {
   const auto sum =
       static_cast<std::int64_t>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
@@ -67,8 +67,8 @@ ROBOCACHE_HOST_DEVICE std::int64_t saturating_sum(std::int64_t a, std::int64_t b
   return !overflows ? sum : b >= 0 ? INT64_MAX : INT64_MIN;
 }
 
-/// How many rows of the episode exist for a causal window. `count_not_after(times, t)` searches:
-/// the number of times at or before `t`, of one row or more.
+/// The number of the episode's rows that exist for a causal window. `count_not_after(times, t)`
+/// returns the number of times at or before `t`, for one row or more.
 template <typename Index, typename CountNotAfter>
 ROBOCACHE_HOST_DEVICE Index count_existing(const BasicWindowPlan<Index>& window,
                                            const EpisodeRows<Index>& rows,
@@ -76,10 +76,11 @@ ROBOCACHE_HOST_DEVICE Index count_existing(const BasicWindowPlan<Index>& window,
                                            const CountNotAfter& count_not_after) {
   if (rows.count == 0) return 0;
   const std::int64_t now = anchor.time_ns;
-  // A row's time and the latency are not past the anchor's; nor is its arrival, where it is known.
+  // A row exists if its time plus the latency is not after the anchor's time, nor is its arrival
+  // time, where it is recorded.
   const auto latest = static_cast<std::int64_t>(static_cast<std::uint64_t>(now) -
                                                 static_cast<std::uint64_t>(window.latency));
-  const bool fits = latest <= now;  // else it is before all times
+  const bool fits = latest <= now;  // else the sum wrapped below int64's least time
   const Index recorded = fits ? count_not_after(times, latest) : 0;
   if (window.received == nullptr) return recorded;
   const RowTimes<Index> arrivals{window.received + rows.first, 1, rows.count, {}, nullptr, 1};
@@ -87,14 +88,14 @@ ROBOCACHE_HOST_DEVICE Index count_existing(const BasicWindowPlan<Index>& window,
   return recorded < arrived ? recorded : arrived;
 }
 
-/// Where a step stands, for all kinds of runs of its stream, and how old it is.
+/// A located step, for all kinds of runs of its stream, and its age in ns.
 template <typename Compute, typename Index>
 struct LocatedStep {
   Located<Compute, Index> located;
   std::int64_t age;
 };
 
-/// A step of a window by row.
+/// Locates a step of a window by row.
 template <typename Compute, typename Index>
 ROBOCACHE_HOST_DEVICE LocatedStep<Compute, Index> locate_by_row(
     const BasicWindowPlan<Index>& window, const EpisodeRows<Index>& rows, const Anchor& anchor,
@@ -117,9 +118,9 @@ ROBOCACHE_HOST_DEVICE LocatedStep<Compute, Index> locate_by_row(
   return step;
 }
 
-/// Step k of a window by time, which is `step_ns` from the anchor, among the rows that exist. A
-/// causal one holds the newest of them: a robot acts on its newest observation.
-/// `find_bracket(times, t)` searches, of one row or more.
+/// Locates step k of a window by time, which is `step_ns` from the anchor, among the rows that
+/// exist. A causal window holds the newest of them: a robot acts on its newest observation.
+/// `find_bracket(times, t)` searches one row or more.
 template <typename Compute, bool kAddsRows, typename Index, typename FindBracket>
 ROBOCACHE_HOST_DEVICE LocatedStep<Compute, Index> locate_by_time(
     const BasicWindowPlan<Index>& window, const RowTimes<Index>& times, const Anchor& anchor,
