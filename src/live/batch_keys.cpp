@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kNoGroup = SIZE_MAX;
 
-/// That a stream of a group can stand beside its first.
+/// Checks that a stream of a group can be concatenated with the group's first stream.
 void check_beside(const std::string& name, const LiveStream& stream, const LiveStream& first) {
   if (stream.shape.size() > 1) {
     throw_value_error(
@@ -30,7 +30,7 @@ void check_beside(const std::string& name, const LiveStream& stream, const LiveS
   }
 }
 
-/// The group of each stream; kNoGroup of those that stand alone.
+/// The group of each stream; kNoGroup for streams without a group.
 std::vector<std::size_t> groups_of(const std::vector<LiveStream>& streams,
                                    const std::vector<LiveGroup>& groups,
                                    const std::string& prefix) {
@@ -75,7 +75,7 @@ BatchKey key_of_stream(const LiveStream& stream, std::size_t number) {
   return key;
 }
 
-/// That everything a batch holds has a name of its own.
+/// Checks that the names of all arrays of a batch differ.
 void check_names(const std::vector<BatchKey>& keys, const std::vector<LiveStream>& streams,
                  const std::string& prefix) {
   std::set<std::string> names;

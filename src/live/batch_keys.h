@@ -1,4 +1,4 @@
-// The keys of a batch: streams, and groups of them that stand side by side.
+// The keys of a batch: streams, and groups of streams that are concatenated.
 #pragma once
 
 #include <cstddef>
@@ -12,22 +12,21 @@ namespace robocache {
 
 struct BatchKey {
   std::string name;
-  std::vector<std::size_t> streams;  // one, or those of a group in its order
+  std::vector<std::size_t> streams;  // one, or the streams of a group in its order
   bool is_group;
-  DataType type;                    // of its values
-  std::vector<std::int64_t> row;    // the shape of a row as it is aligned
-  std::vector<std::int64_t> shape;  // and as transforms leave it
+  DataType type;                    // of the values
+  std::vector<std::int64_t> row;    // the shape of an aligned row
+  std::vector<std::int64_t> shape;  // the shape of a row after the transforms
 
-  /// Elements of a row.
+  /// Elements of an aligned row, and of a row after the transforms.
   std::int64_t row_elements() const;
   std::int64_t shape_elements() const;
 };
 
-/// The keys, in the order of their first streams; `shape` is as `row`. `prefix`: what errors begin
-/// with.
+/// The keys of a batch, in the order of their first streams; each key's `shape` equals its `row`.
+/// `prefix` begins every error message.
 ///
-/// Throws ValueError for groups of streams that can't stand side by side, and for names that
-/// batches would have twice.
+/// Throws ValueError for groups of streams that can't be concatenated, and for duplicate names.
 std::vector<BatchKey> batch_keys(const std::vector<LiveStream>& streams,
                                  const std::vector<LiveGroup>& groups,
                                  const std::string& prefix = "");

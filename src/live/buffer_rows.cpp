@@ -13,13 +13,13 @@
 namespace robocache {
 namespace {
 
-constexpr std::int64_t kSpareRows = 8;  // beside what rates ask for: they are nominal
+constexpr std::int64_t kSpareRows = 8;  // beyond those that the rate implies: rates are nominal
 constexpr std::int64_t kMaxRows = kMaxEpisodeRows / 2;
 constexpr double kMaxBytes = 1e15;
 constexpr std::int64_t kMaxRobots = 1 << 20;
 constexpr int kMaxCudaSlots = 64;
 
-/// How far back a window reads, for its offsets and for rows that count as not arrived.
+/// How far back a window reads, in ns, for its offsets and for rows that latency hides.
 double reach_ns(const LiveStream& stream) {
   const double mean = static_cast<double>(stream.mean_window_ns.value_or(0)) / 2;
   const double offsets = mean - static_cast<double>(earliest_offset(stream));
@@ -28,8 +28,8 @@ double reach_ns(const LiveStream& stream) {
 
 bool has_reach(const LiveStream& stream) { return is_by_row(stream) || stream.rate > 0; }
 
-/// The rows that a window is made of, at the stream's rate: those of its reach, and the one at or
-/// before its begin. As a float, which holds any.
+/// The number of rows that a window reads at the stream's rate: the rows in its reach, and the one
+/// at or before its begin. A double, since int64 may overflow.
 double rows_in_reach(const LiveStream& stream) {
   if (is_by_row(stream)) return 1 - static_cast<double>(earliest_offset(stream));
   return std::ceil(reach_ns(stream) * stream.rate / 1e9) + 1;
@@ -51,7 +51,7 @@ void check_options(const LiveOptions& options) {
          "0 to " + std::to_string(kMaxCudaSlots), std::to_string(options.cuda_slots));
 }
 
-/// `rows`, which may be any number, or an error that says what asks for them.
+/// Converts `rows` to an integer; throws an error with its reason if it exceeds kMaxRows.
 std::int64_t checked_rows(double rows, const std::string& option, const std::string& reason) {
   if (rows <= static_cast<double>(kMaxRows)) return static_cast<std::int64_t>(rows);
   throw_value_error(option, "at most " + std::to_string(kMaxRows) + " rows in a buffer",

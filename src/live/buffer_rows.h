@@ -1,4 +1,4 @@
-// How many rows a LiveAligner keeps of each stream.
+// The number of rows that a LiveAligner keeps of each stream.
 #pragma once
 
 #include <cstdint>
@@ -9,24 +9,26 @@
 
 namespace robocache {
 
-/// A name as messages have it: 'joints'.
+/// A name in quotes for messages: 'joints'.
 std::string quoted(const std::string& name);
 
-/// A number without digits that say nothing.
+/// A number as text, without superfluous digits.
 std::string text_of(double number);
 
-/// The first stream of a name; null where there is none.
+/// The first stream with a name; null if no stream has it.
 const LiveStream* find_stream(const std::vector<LiveStream>& streams, const std::string& name);
 
-/// Whether a stream of the list takes rows: its window can be made live, or another one is relative
-/// to it.
+/// Whether a stream of the list takes rows: its window can be made live, or another stream is
+/// relative to it.
 bool takes_rows(const LiveStream& stream, const std::vector<LiveStream>& streams);
 
-/// How many of a checked stream's `buffer_rows` are for rows at or before now, whatever rows there
-/// are after it: those that its window needs, or half of them where that is not known.
+/// The number of a validated stream's `buffer_rows` that are reserved for rows at or before now,
+/// however many later rows arrive: the rows that its window needs, or half of the buffer where that
+/// number is unknown.
 std::int64_t kept_rows(const LiveStream& stream);
 
-/// The streams with `buffer_rows` and `ring_rows` as they are to be, 0 of those that take no rows.
+/// The streams with the final `buffer_rows` and `ring_rows`, which are 0 for streams that take no
+/// rows.
 ///
 /// Throws ValueError or TypeError for options, sizes and windows that do not fit.
 std::vector<LiveStream> sized_streams(std::vector<LiveStream> streams, const LiveOptions& options);

@@ -36,7 +36,7 @@ struct LiveAligner::Contents {
       keys.push_back({key.name, static_cast<std::int64_t>(keys.size()), key.shape, key.row});
     }
     if (options.cuda_slots > 0) slots.emplace(options.cuda_slots, layout.bytes);
-    // The first query finds code and memory where the others do.
+    // Warms up: the first query of the caller then runs with warm caches and touched pages.
     const AlignedBytes out = make_aligned(layout.bytes);
     for (std::int64_t r = 0; r < options.robots; ++r) make(r, 0, out.get());
   }
@@ -58,7 +58,7 @@ struct LiveAligner::Contents {
     return made;
   }
 
-  /// The source of a stream; null where there is no such stream, or it takes no rows.
+  /// The source of a stream; null for an unknown stream, and for one that takes no rows.
   LiveSource* source(std::int64_t stream) const {
     return has_stream(stream) ? sources[static_cast<std::size_t>(stream)].get() : nullptr;
   }
@@ -104,7 +104,7 @@ struct LiveAligner::Contents {
     return status;
   }
 
-  /// Of an aligned row; returns where the next one goes.
+  /// Applies the streams' inverses to an aligned row; returns the output position of the next row.
   template <typename Given, typename Number>
   Number* undo_streams(const std::vector<std::size_t>& members, std::int64_t robot,
                        const Given* aligned, Number* out) const {
@@ -116,7 +116,7 @@ struct LiveAligner::Contents {
     return out;
   }
 
-  /// Whether all robots' last queries had rows of what a key's values are relative to.
+  /// Checks that the last query of every robot had rows of all references of a key.
   LiveStatus status_of_references(std::size_t key) const {
     LiveStatus status = LiveStatus::kOk;
     const auto look_at = [&](std::size_t stream) {
@@ -153,11 +153,11 @@ struct LiveAligner::Contents {
   LiveSources sources;
   LiveWindows windows;
   std::vector<LiveKey> keys;
-  std::vector<Inverse> inverses;        // of each stream
+  std::vector<Inverse> inverses;        // per stream
   std::vector<std::int64_t> times;      // [R]: of the last query
   std::vector<std::uint8_t> has_query;  // [R]
   std::optional<PinnedSlots> slots;
-  std::atomic<std::int64_t> misdirected{0};  // by any thread
+  std::atomic<std::int64_t> misdirected{0};  // any thread increments it
 };
 
 LiveAligner::LiveAligner(const std::vector<LiveStream>& streams, const LiveOptions& options)
@@ -226,12 +226,12 @@ LiveStatus LiveAligner::query(const LiveNow& now, void* out) noexcept {
   LiveStatus status = LiveStatus::kOk;
   for (std::int64_t r = 0; r < all.options.robots; ++r) {
     std::int64_t time = now.kind_ == LiveNow::Kind::kEach ? now.times_ns_[r] : now.number_;
-    std::int64_t taken_at = time;  // which rows are of the future then
+    std::int64_t taken_at = time;  // rows later than this are future rows
     if (is_at_newest) {
       clock->drain_clock(r, all.options.max_future_ns);
       const bool has_rows = clock->buffer.count(r) > 0;
       time = has_rows ? clock->buffer.newest_time(r) : INT64_MIN;
-      taken_at = has_rows ? time : INT64_MAX;  // nobody knows yet
+      taken_at = has_rows ? time : INT64_MAX;  // no row yet defines the future
       if (!has_rows) status = LiveStatus::kNoRows;
     }
     for (const auto& source : all.sources) {

@@ -20,7 +20,7 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
   return "[" + text + "]";
 }
 
-/// The transforms of a list, one after the other.
+/// Plans and validates the transforms of a list, one after the other.
 class Planner {
  public:
   Planner(const std::vector<LiveStream>& streams, std::vector<BatchKey>* keys)
@@ -89,7 +89,7 @@ class Planner {
     made_.push_back(std::move(planned));
   }
 
-  /// One for each key that there is.
+  /// Adds one transform per key of the normalization that the batch has.
   void add_one(const NormalizeTransform& transform) {
     std::string missing;
     const std::size_t before = made_.size();
@@ -139,7 +139,8 @@ class Planner {
     }
   }
 
-  /// That a scale fits a key's rows, and can be undone in the type that these are computed in.
+  /// Checks that a scale fits a key's rows, and is invertible in the type in which they are
+  /// computed.
   void check_scale_of(const BatchKey& key, const NormalizeTransform::Scale& scale) const {
     const std::string name = "normalization[" + quoted(key.name) + "]";
     const std::vector<std::int64_t> axes = without_leading_ones(scale.shape);
@@ -162,7 +163,7 @@ class Planner {
     }
   }
 
-  /// A number in the type that a key's values are computed in.
+  /// A number rounded to the type in which a key's values are computed.
   static double as_computed(const BatchKey& key, double number) {
     return key.type == DataType::kFloat64 ? number
                                           : static_cast<double>(static_cast<float>(number));

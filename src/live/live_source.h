@@ -1,4 +1,4 @@
-// Where a live stream's rows come from: a ring for each robot, and what has been taken out of them.
+// The rows of a live stream: a ring per robot, and the buffer of the rows taken out of the rings.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ class LiveSource {
 
   RowRing& ring(std::int64_t robot) { return *rings_[static_cast<std::size_t>(robot)]; }
 
-  /// Takes what a robot's ring has, for a query at `now_ns`.
+  /// Moves all rows of a robot's ring to the buffer, for a query at `now_ns`.
   void drain(std::int64_t robot, std::int64_t now_ns, std::int64_t max_future_ns) {
     const std::int64_t taken =
         ring(robot).take_all([&](const RowRing::Header& row, const std::byte* values) {
@@ -38,8 +38,9 @@ class LiveSource {
     buffer.counters(robot).taken.add(taken);
   }
 
-  /// The same for a query at the newest of these rows. A row so far past those that are held is a
-  /// mistake here too, unless it follows another one as far: then the stream had stopped.
+  /// Moves all rows of a robot's ring to the buffer, for a query at the newest of them. A row more
+  /// than `max_future_ns` later than all buffered rows is refused as a mistake here too, unless the
+  /// row that arrived before it was as late: then the stream had stopped.
   void drain_clock(std::int64_t robot, std::int64_t max_future_ns) {
     const std::int64_t taken =
         ring(robot).take_all([&](const RowRing::Header& row, const std::byte* values) {
@@ -53,7 +54,7 @@ class LiveSource {
     buffer.counters(robot).taken.add(taken);
   }
 
-  /// Takes what a robot's ring has and gives it up, with all that is held.
+  /// Drops all rows of a robot, in its ring and in the buffer.
   void forget(std::int64_t robot) {
     const std::int64_t taken =
         ring(robot).take_all([](const RowRing::Header&, const std::byte*) {});
@@ -65,7 +66,8 @@ class LiveSource {
   RowBuffer buffer;
 
  private:
-  /// Whether a time is later than another by more than so much: the difference may be past int64.
+  /// Whether `time_ns` is later than `than_ns` by more than `by_ns`; the difference may exceed
+  /// int64.
   static bool is_past(std::int64_t time_ns, std::int64_t than_ns, std::int64_t by_ns) {
     return time_ns > than_ns &&
            static_cast<std::uint64_t>(time_ns) - static_cast<std::uint64_t>(than_ns) >
@@ -75,7 +77,7 @@ class LiveSource {
   std::vector<std::unique_ptr<RowRing>> rings_;  // [R]
 };
 
-/// One for each stream; null for those that take no rows.
+/// One source per stream; null for streams that take no rows.
 using LiveSources = std::vector<std::unique_ptr<LiveSource>>;
 
 }  // namespace robocache

@@ -18,17 +18,17 @@ void run_inline(void*, std::int64_t count, std::int64_t, ParallelBody body, void
   body(body_data, 0, count);
 }
 
-/// In the thread that asks: starting others would be system calls.
+/// Runs in the calling thread: waking other threads would cost system calls.
 ExecutionContext in_this_thread() { return on_cpu(run_inline); }
 
-/// a - b, as far as int64 goes; b is 0 or more.
+/// a - b, saturated to the range of int64; b is 0 or more.
 std::int64_t earlier(std::int64_t a, std::int64_t b) {
   const auto difference =
       static_cast<std::int64_t>(static_cast<std::uint64_t>(a) - static_cast<std::uint64_t>(b));
   return difference <= a ? difference : INT64_MIN;
 }
 
-/// How far before now a window reads.
+/// How far before now a window reads: ns, or rows of a window by row.
 std::int64_t reach_of(const LiveStream& stream) {
   if (has_method(stream, Method::kSum)) return INT64_MAX;
   const std::int64_t offset = earliest_offset(stream);
@@ -36,7 +36,7 @@ std::int64_t reach_of(const LiveStream& stream) {
   if (is_by_row(stream)) return back;
   const std::int64_t half = stream.mean_window_ns.value_or(0) / 2;
   const std::int64_t reach = back > INT64_MAX - half ? INT64_MAX : back + half;
-  return std::max(reach, stream.latency_ns);  // to the newest row that counts as arrived
+  return std::max(reach, stream.latency_ns);  // to the newest row that latency does not hide
 }
 
 }  // namespace
@@ -74,8 +74,8 @@ LiveWindows::Window& LiveWindows::add_window(const LiveStream& stream, LiveSourc
   return window;
 }
 
-/// Finds the window of the rows that one is relative to: of the output or, where the reference's
-/// own window reaches into the future, of undo.
+/// Sets the index of the window whose rows a window is relative to: a window of the output or,
+/// where the reference's output window reaches into the future, a reference window of `undo`.
 void LiveWindows::relate(Window& window) const {
   const std::string& to = window.stream->relative_to;
   if (to.empty() || window.reference != nullptr) return;
@@ -85,7 +85,8 @@ void LiveWindows::relate(Window& window) const {
   window.relative_to = static_cast<std::int32_t>(found - windows_.begin());
 }
 
-/// The window of what a stream is relative to, for undo, unless there is one that serves it.
+/// Adds the reference window of a relative stream, for `undo`, unless one of that stream and type
+/// exists.
 void LiveWindows::add_reference(std::size_t stream) {
   const LiveStream& relative = streams_[stream];
   const LiveStream* const found = find_stream(streams_, relative.relative_to);
@@ -108,7 +109,7 @@ void LiveWindows::add_reference(std::size_t stream) {
   window.reference = &reference;
 }
 
-/// Numbers of a scale, one for each channel, in the type that the plan computes in.
+/// The numbers of a scale, one per channel, in the compute type of the plan.
 ConstTensorView LiveWindows::scale(Window& window, int which,
                                    const std::vector<double>& numbers) const {
   const LiveStream& stream = *window.stream;
@@ -138,7 +139,7 @@ WindowStream LiveWindows::planned(Window& window) const {
   made.spec.name = window.name;
   made.spec.offsets = window.asked;
   made.spec.causal = is_live(stream) || window.reference != nullptr;
-  made.spec.subtract.clear();  // they are handed over as tensors
+  made.spec.subtract.clear();  // passed as tensors instead
   made.spec.multiply.clear();
   if (window.reference != nullptr) {
     made.spec.has_axis = false;
@@ -172,7 +173,7 @@ void LiveWindows::plan() {
   for (std::size_t i = 0; i < streams.size(); ++i) {
     check_contents_on_cpu(prepared_->window(i), streams[i], context);
   }
-  // A query says where it writes; here that something is written, and what.
+  // Queries set the output addresses; any non-null address here says which outputs are written.
   std::vector<WindowOutput> outputs;
   for (std::size_t i = 0; i < windows_.size(); ++i) {
     WindowOutput& output = outputs.emplace_back();
@@ -191,7 +192,7 @@ void LiveWindows::plan() {
   }
 }
 
-/// Tells the plan where a robot's rows of a window are, and where it goes.
+/// Points the plan to a robot's rows of a window, and to its output.
 void LiveWindows::point_to(std::size_t number, std::int64_t robot, std::int64_t now_ns,
                            std::byte* out) {
   Window& window = *windows_[number];
@@ -226,7 +227,7 @@ void LiveWindows::point_to(std::size_t number, std::int64_t robot, std::int64_t 
   if (is_short) rows.counters(robot).short_windows.add(1);
 }
 
-/// Tells the plan where a robot's rows are of what a window is relative to.
+/// Points the plan to a robot's rows of a window's reference.
 void LiveWindows::point_to_reference(std::size_t number, std::int64_t robot, std::int64_t now_ns) {
   Window& window = *windows_[number];
   const Window& reference = *windows_[static_cast<std::size_t>(window.relative_to)];
@@ -235,7 +236,7 @@ void LiveWindows::point_to_reference(std::size_t number, std::int64_t robot, std
   window.reference_offsets[0] = begin;
   window.reference_offsets[1] = begin + rows.count(robot);
   if (!reference.is_by_row) return;
-  // The anchor's row is the first: let it be the newest.
+  // The plan's anchor has frame 0: let the first row be the newest.
   const std::int64_t count = rows.rows_not_after(robot, now_ns);
   window.reference_offsets[0] = begin + std::max<std::int64_t>(count - 1, 0);
   window.reference_offsets[1] = begin + count;

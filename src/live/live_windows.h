@@ -1,4 +1,4 @@
-// The windows of live streams, as a plan of the loader over the buffers.
+// The windows of live streams, as a plan of the loader over their buffers.
 #pragma once
 
 #include <cstddef>
@@ -17,53 +17,55 @@
 
 namespace robocache {
 
-/// A robot's buffers are one episode, which is recorded up to now; its anchor is now. A query is a
-/// batch of that one sample for each robot, made by the loader's CPU backend.
+/// Computes windows with the loader. A robot's buffers are one episode, which is recorded up to
+/// now; its anchor is now. A query is a batch of that one sample per robot, computed by the
+/// loader's CPU backend.
 ///
-/// Besides the windows of the output there is one for each reference of `undo`, of a single step at
-/// the anchor, which is written to memory of this.
+/// Besides the windows of the output, each reference of `undo` has a window of a single step at the
+/// anchor, which is written to memory of this object.
 class LiveWindows {
  public:
   /// Throws ValueError and TypeError as the loader does, for streams that are not live too.
-  /// `streams` (checked ones), `layout`, `chain` and `sources` outlive this and stay where they
-  /// are.
+  /// `streams` (validated), `layout`, `chain` and `sources` must outlive this object and keep their
+  /// addresses.
   LiveWindows(const std::vector<LiveStream>& streams, const OutputLayout& layout,
               const TransformChain& chain, const LiveSources& sources, std::int64_t robots);
   LiveWindows(const LiveWindows&) = delete;
   LiveWindows& operator=(const LiveWindows&) = delete;
 
-  /// Writes a robot's windows into an output, or where their transforms take them up.
+  /// Writes a robot's windows to an output, or to the input of their transforms.
   void make(std::int64_t robot, std::int64_t now_ns, std::byte* out);
 
-  /// Whether a live stream has a row that a robot's windows at a time know of. Between queries.
+  /// Whether a live stream has a row that a robot's windows at a time can see. Call it between
+  /// queries.
   bool has_rows(std::size_t stream, std::int64_t robot, std::int64_t now_ns) const;
 
-  /// What a stream is relative to, as it was in the last query.
+  /// The value that a stream is relative to, as of the last query.
   struct Reference {
     const LiveStream* stream;  // the reference
     DataType type;             // float32 or float64
     AlignedBytes values;       // [R, its channels]
   };
-  /// Of a stream that is relative; null of others.
+  /// The reference of a relative stream; null for other streams.
   const Reference* reference_of(std::int64_t stream) const;
 
  private:
-  /// A window of the plan, and what the plan points to.
+  /// A window of the plan, and the arrays that the plan points to.
   struct Window {
     const LiveStream* stream;
     std::string name;    // in the plan
-    LiveSource* source;  // its rows; null: it is checked, and never made
+    LiveSource* source;  // its rows; null: the window is validated, and never computed
     bool is_by_row;
-    std::int64_t reach;                // before now: ns, or rows; INT64_MAX: an episode's first row
-    std::vector<std::int64_t> steps;   // of the plan; by row from the robot's first row
-    std::vector<std::int64_t> asked;   // as they were given
-    std::int64_t offsets[2] = {0, 0};  // of the robot's rows in memory
+    std::int64_t reach;                // before now: ns, or rows; INT64_MAX: back to the first row
+    std::vector<std::int64_t> steps;   // of the plan; by row, counted from the robot's first row
+    std::vector<std::int64_t> asked;   // the offsets of the spec
+    std::int64_t offsets[2] = {0, 0};  // row offsets of the robot's rows in memory
     std::vector<float> narrow[2];      // subtract and multiply, in the compute type
     std::vector<double> wide[2];
-    const WindowPlace* place = nullptr;  // in the output; its values elsewhere,
-    std::byte* values = nullptr;         // where transforms take them up; or
-    Reference* reference = nullptr;      // for undo
-    // The window that this one is relative to, or -1, and that one's rows in memory.
+    const WindowPlace* place = nullptr;  // in the output; null for a reference
+    std::byte* values = nullptr;         // the input of its transforms; null: the output
+    Reference* reference = nullptr;      // for `undo`; else null
+    // The index of the window that this one is relative to, or -1, and that window's row offsets.
     std::int32_t relative_to = -1;
     std::int64_t reference_offsets[2] = {0, 0};
   };
@@ -83,7 +85,7 @@ class LiveWindows {
   std::vector<std::unique_ptr<Reference>> references_;
   std::vector<const Reference*> reference_of_;  // [streams]
   std::vector<std::unique_ptr<Window>> windows_;
-  std::size_t made_ = 0;  // the first ones of them; the others are checked
+  std::size_t made_ = 0;  // the first `made_` windows are computed; the others are only validated
   std::int64_t index_ = 0;
   std::int64_t anchor_[2] = {0, 0};  // as an Anchor: episode and frame, time
   std::int64_t episode_[4] = {0, 0, 0, 0};

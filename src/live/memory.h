@@ -1,4 +1,4 @@
-// Memory of the live buffers, and the counters of what goes through them.
+// Allocation of the live buffers, and counters of the rows that pass through them.
 #pragma once
 
 #include <atomic>
@@ -10,7 +10,8 @@
 
 namespace robocache {
 
-/// What threads write is so far apart, and arrays begin so.
+/// The size of a cache line in bytes: alignment of arrays, and distance between data that different
+/// threads write.
 inline constexpr std::size_t kCacheLine = 64;
 
 constexpr std::size_t round_up(std::size_t bytes, std::size_t to) {
@@ -23,8 +24,8 @@ struct FreeAligned {
 
 using AlignedBytes = std::unique_ptr<std::byte, FreeAligned>;
 
-/// So many zeros, aligned to a cache line. Writing them has the machine hand out every page, which
-/// it would otherwise do at the first push.
+/// Allocates `bytes` zeros, aligned to a cache line. Writing them maps every page now, which the
+/// system would otherwise do at the first push.
 inline AlignedBytes make_aligned(std::size_t bytes) {
   AlignedBytes made(
       static_cast<std::byte*>(operator new(bytes > 0 ? bytes : 1, std::align_val_t{kCacheLine})));
@@ -32,7 +33,7 @@ inline AlignedBytes make_aligned(std::size_t bytes) {
   return made;
 }
 
-/// A number that one thread writes and any thread reads.
+/// A number that one thread writes and any thread may read.
 class Counter {
  public:
   void set(std::int64_t value) { value_.store(value, std::memory_order_relaxed); }

@@ -34,7 +34,7 @@ class Builder {
   }
 
  private:
-  /// The values of a stream, or of a whole group.
+  /// Adds the values of a stream, or of a whole group.
   void add_values(const BatchKey& key) {
     const LiveStream& first = streams_[key.streams[0]];
     layout_.values.push_back(-1);
@@ -70,7 +70,7 @@ class Builder {
     return offset;
   }
 
-  /// [R,K], or [R] without an axis of steps.
+  /// [R,K], or [R] for a stream without an axis of steps.
   std::vector<std::int64_t> leading_shape(const LiveStream& stream) const {
     std::vector<std::int64_t> shape{robots_};
     if (stream.has_axis) shape.push_back(static_cast<std::int64_t>(stream.offsets.size()));

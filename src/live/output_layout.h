@@ -1,4 +1,4 @@
-// Where a query writes what.
+// The arrays of a query's output and their positions.
 #pragma once
 
 #include <cstddef>
@@ -10,29 +10,29 @@
 
 namespace robocache {
 
-/// Arrays begin at multiples of this, in bytes.
+/// Alignment of the arrays, in bytes.
 inline constexpr std::int64_t kOutputAlignment = 64;
 
-/// Where one stream's window of a robot is written.
+/// The position of one stream's window in the output.
 struct WindowPlace {
-  std::int64_t stream;       // its number among all
-  std::int64_t values;       // bytes from the output's begin to the first robot's, unless
-                             // transforms take it up elsewhere
+  std::int64_t stream;  // index among all streams
+  std::int64_t values;  // offset of the first robot's values, in bytes, unless a transform reads
+                        // them elsewhere
   std::int64_t row_stride;   // elements from step to step, as aligned
-  std::int64_t is_pad, age;  // bytes, likewise
+  std::int64_t is_pad, age;  // offsets of the first robot's, in bytes
 };
 
 struct OutputLayout {
   std::vector<LiveArray> arrays;
   std::vector<WindowPlace> windows;  // of the live streams, in their order
-  std::vector<std::int64_t> values;  // of each key, bytes to the first robot's; -1: it lies ahead
+  std::vector<std::int64_t> values;  // per key: offset of the first robot's, in bytes; -1: not live
   std::size_t bytes = 0;
 
-  /// Of a live stream.
+  /// The position of a live stream's window.
   const WindowPlace& window_of(std::size_t stream) const;
 };
 
-/// `streams` are checked ones, of which `keys` are.
+/// Lays out the arrays of `keys`. `streams` are validated, and `keys` refer to them.
 OutputLayout lay_out(const std::vector<LiveStream>& streams, const std::vector<BatchKey>& keys,
                      std::int64_t robots);
 

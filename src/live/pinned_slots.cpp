@@ -24,7 +24,7 @@ struct PinnedSlots::Slots {
   Slots(const Slots&) = delete;
   Slots& operator=(const Slots&) = delete;
   ~Slots() {
-    // A copy that is under way still reads. What CUDA says of it is nobody's business by now.
+    // A pending copy still reads the buffers: wait. Its errors have no caller to report to.
     for (cudaEvent_t event : events) {
       cudaEventSynchronize(event);
       cudaEventDestroy(event);
@@ -63,7 +63,7 @@ PinnedSlots::PinnedSlots(int count, std::size_t bytes) {
 }
 
 std::byte* PinnedSlots::free_slot() noexcept {
-  // An event that was never recorded has passed.
+  // cudaEventQuery reports success for an event that was never recorded.
   const cudaError_t status = cudaEventQuery(slots_->events[slots_->turn]);
   if (status == cudaSuccess) return slots_->buffers[slots_->turn];
   cudaGetLastError();

@@ -1,4 +1,4 @@
-// Host memory that a GPU copies from while the host goes on.
+// Pinned host memory for asynchronous copies to a GPU.
 #pragma once
 
 #include <cstddef>
@@ -8,23 +8,23 @@
 
 namespace robocache {
 
-/// Pinned buffers that are used in turn. Each has an event that says when its copy has been made,
-/// so that a buffer is written again only then.
+/// Pinned buffers that are used in rotation. Each has an event that completes with its copy, so
+/// that a buffer is written again only after its copy.
 class PinnedSlots {
  public:
-  /// So many of so many bytes, for the current device. Throws DeviceError.
+  /// Allocates `count` buffers of `bytes` bytes for the current device. Throws DeviceError.
   PinnedSlots(int count, std::size_t bytes);
   ~PinnedSlots();
   PinnedSlots(const PinnedSlots&) = delete;
   PinnedSlots& operator=(const PinnedSlots&) = delete;
 
-  /// The buffer whose turn it is; null while its last copy is under way.
+  /// The next buffer; null while its last copy is pending.
   std::byte* free_slot() noexcept;
 
-  /// Waits until that copy has been made; false if CUDA refuses.
+  /// Waits until that copy is complete; false on a CUDA error.
   bool wait() noexcept;
 
-  /// Enqueues the copy of the buffer that `free_slot` gave last; false if CUDA refuses.
+  /// Enqueues the copy of the buffer that `free_slot` returned last; false on a CUDA error.
   bool copy_to(void* device_out, CUstream_st* stream) noexcept;
 
  private:

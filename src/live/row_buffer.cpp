@@ -71,8 +71,8 @@ void RowBuffer::note_arrival(Robot& robot, std::int64_t time_ns) {
   robot.last_arrived = time_ns;
 }
 
-/// Of a full buffer and a row that comes: whether the newest of all of them is later than now, and
-/// without the oldest there were fewer rows up to now than are kept.
+/// Whether a full buffer must drop its newest row for an incoming one: the newest of all of them is
+/// later than now, and without the oldest, fewer than `kept_` rows up to now would remain.
 bool RowBuffer::must_give_up_newest(std::int64_t robot, std::int64_t time_ns,
                                     std::int64_t now_ns) const {
   if (std::max(time_ns, newest_time(robot)) <= now_ns) return false;
@@ -86,7 +86,7 @@ void RowBuffer::give_up_oldest(Robot& robot) {
   robot.counters.outdated.add(1);
 }
 
-/// Row `index` from the oldest, in both of its places.
+/// Writes row `index`, counted from the oldest, to both of its places.
 void RowBuffer::write(std::int64_t robot, std::int64_t index, std::int64_t time_ns, bool is_valid,
                       const std::byte* values) {
   const std::int64_t turned = at(robot).first + index;
@@ -99,7 +99,7 @@ void RowBuffer::write(std::int64_t robot, std::int64_t index, std::int64_t time_
   }
 }
 
-/// Makes row `index` what the row before it is.
+/// Copies row `index` - 1 to row `index`.
 void RowBuffer::move_up(std::int64_t robot, std::int64_t index) {
   const auto before = static_cast<std::size_t>(begin(robot) + index - 1);
   write(robot, index, times_[before], valid_[before], values_.get() + before * row_bytes_);

@@ -1,4 +1,4 @@
-// A stream's rows in order of their times, as the loader's windows read them.
+// A stream's rows in order of their times, contiguous as the loader's windows read them.
 #pragma once
 
 #include <cstddef>
@@ -11,56 +11,56 @@
 
 namespace robocache {
 
-/// The newest rows of one stream, of every robot: so many that a window reaches no farther, in
-/// order of their times, equal ones in the order in which they arrived.
+/// The newest rows of one stream, for every robot, in order of their times; rows of equal time are
+/// in order of arrival. A robot has at most C rows, the capacity, which covers its windows.
 ///
-/// The loader's windows read rows that are neighbors in memory. So each row is there twice, C rows
-/// apart, and any C rows that follow each other in the ring of C do so in memory as well, however
-/// it has turned:
+/// The loader's windows read rows that are contiguous in memory. So each row is stored twice, C
+/// rows apart, and any C rows that are consecutive in the ring of C rows are contiguous in memory,
+/// wherever the ring begins:
 ///
 ///     C = 4, rows 5 to 8     [8 5 6 7 | 8 5 6 7]
 ///                               ^first: 5 6 7 8
 ///
-/// Appending writes two rows and moves none: no query pays for those before it.
+/// An append writes two rows and moves none: a query's cost does not grow with the buffer.
 class RowBuffer {
  public:
-  /// Of `capacity` rows for each of so many robots. `kept`, of 1 to as many: rows stamped at or
-  /// before now that are not given up for others, later ones above all.
+  /// Allocates `capacity` rows per robot. `kept`, 1 to `capacity`: the number of rows stamped at or
+  /// before now that are not dropped for other rows, later ones above all.
   RowBuffer(std::int64_t capacity, std::int64_t kept, std::size_t row_bytes, std::int64_t robots);
 
   std::int64_t capacity() const { return capacity_; }
-  /// Rows of memory, of all robots: what the arrays below have.
+  /// Rows of memory, of all robots: the length of the arrays below.
   std::int64_t rows_in_memory() const { return 2 * capacity_ * robots(); }
   const std::byte* values() const { return values_.get(); }
   const std::int64_t* times() const { return times_.data(); }
   const bool* valid() const { return valid_.get(); }
 
-  /// Where a robot's rows are in these arrays.
+  /// The index of a robot's first row in these arrays.
   std::int64_t begin(std::int64_t robot) const { return first_row(robot) + at(robot).first; }
   std::int64_t count(std::int64_t robot) const { return at(robot).count; }
   std::int64_t newest_time(std::int64_t robot) const { return time_at(robot, count(robot) - 1); }
-  /// Whether rows have been given up for newer ones since the last `forget`.
+  /// Whether the oldest row has been dropped for newer ones since the last `forget`.
   bool has_given_up(std::int64_t robot) const { return at(robot).has_given_up; }
 
-  /// How many of a robot's rows are stamped at or before a time.
+  /// The number of a robot's rows that are stamped at or before a time.
   std::int64_t rows_not_after(std::int64_t robot, std::int64_t time_ns) const;
 
-  /// The stamp of the row that was taken last; INT64_MIN: none since the last `forget`.
+  /// The stamp of the row that arrived last; INT64_MIN: none since the last `forget`.
   std::int64_t last_arrived(std::int64_t robot) const { return at(robot).last_arrived; }
 
-  /// Puts a row in its place. If there are as many as the buffer has, it gives up the oldest; or
-  /// the row itself, if it is older than that; or the newest of all, if it is later than now and
-  /// the oldest is one of those that are kept.
+  /// Inserts a row in order of time. If the buffer is full, it drops the oldest row; or the new row
+  /// itself, if it is older than that; or the newest of all, if it is later than now and the oldest
+  /// is one of the `kept` rows.
   void insert(std::int64_t robot, std::int64_t time_ns, std::int64_t now_ns, bool is_valid,
               const std::byte* values);
 
-  /// Counts a row that was taken from its ring for nothing: it is stamped too far in the future.
+  /// Counts a row that was taken from its ring and refused: it is stamped too far in the future.
   void refuse_future(std::int64_t robot, std::int64_t time_ns);
 
-  /// Gives up all rows of a robot.
+  /// Drops all rows of a robot.
   void forget(std::int64_t robot);
 
-  /// What queries count, of one robot.
+  /// The counters that queries increment, of one robot.
   struct Counters {
     Counter taken, clock_back, late, too_late, repeated, early, future, outdated, forgotten, held,
         newest, short_windows;
@@ -97,7 +97,7 @@ class RowBuffer {
   std::int64_t kept_;
   std::size_t row_bytes_;
   std::vector<Robot> robots_;
-  std::vector<std::int64_t> times_;  // [R,2C], as valid; and the values, [R,2C,D]
+  std::vector<std::int64_t> times_;  // [R,2C], as is valid_; values_ is [R,2C,D]
   std::unique_ptr<bool[]> valid_;
   AlignedBytes values_;
 };

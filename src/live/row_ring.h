@@ -1,4 +1,4 @@
-// Rows on their way from the thread that has them to the thread that makes windows of them.
+// A queue of rows between the thread that pushes them and the thread that queries windows.
 #pragma once
 
 #include <atomic>
@@ -10,28 +10,28 @@
 
 namespace robocache {
 
-/// A ring of rows with one producer and one consumer, each without waiting for the other.
+/// A ring of rows with one producer and one consumer; neither waits for the other.
 ///
 ///     position   head            tail       head: the first row that the consumer still needs
 ///                  v               v        tail: where the producer writes next
 ///     slot     [ ][x][x][x][x][x][ ][ ]     position p is in slot p % slots
 ///
-/// A position goes up forever; 2^64 are never reached. The producer alone moves the tail, after the
-/// row is written (release), and the consumer reads the row after it has seen that (acquire); the
-/// other way round for the head, so that a slot is written again only when it has been read. Each
-/// position has a cache line of its own, and the producer keeps there what it last saw of the head:
-/// it looks again only when that says that the ring is full.
+/// A position only increases and never reaches 2^64. Only the producer advances the tail, after it
+/// has written the row (release), and the consumer reads the row after it has seen that (acquire);
+/// the head works the other way round, so that a slot is overwritten only after it has been read.
+/// Each position has a cache line of its own, in which the producer also caches the last head that
+/// it read: it reads the head again only when the cached one says that the ring is full.
 /// Source: Lamport, "Specifying concurrent program modules", 1983, with the cached position of Lee
 /// et al., "A lock-free, cache-efficient multi-core synchronization mechanism", 2010.
 class RowRing {
  public:
-  /// What stands before the values of a row.
+  /// The header that precedes the values of a row.
   struct Header {
     std::int64_t time_ns;
     bool is_valid;
   };
 
-  /// Of 1 to 2^30 rows, of so many bytes each.
+  /// Allocates 1 to 2^30 rows of `row_bytes` bytes each.
   RowRing(std::int64_t rows, std::size_t row_bytes)
       : rows_(static_cast<std::uint64_t>(rows)),
         row_bytes_(row_bytes),
@@ -42,7 +42,7 @@ class RowRing {
 
   std::size_t row_bytes() const { return row_bytes_; }
 
-  /// Called by the producer: takes a row of `row_bytes` bytes; false, with no effect, if full.
+  /// Called by the producer: appends a row of `row_bytes` bytes; false, with no effect, if full.
   bool push(std::int64_t time_ns, const void* values, bool is_valid) {
     const std::uint64_t tail = producer_.tail.load(std::memory_order_relaxed);
     if (tail - producer_.seen_head == rows_) {
@@ -61,16 +61,16 @@ class RowRing {
     return true;
   }
 
-  /// The producer's: counts a row that was of another size.
+  /// Called by the producer: counts a row of another size.
   void refuse() { producer_.refused.add(1); }
 
-  // Of any thread: rows that were taken, that there was no room for, that were refused.
+  // Called by any thread: numbers of rows pushed, dropped because the ring was full, and refused.
   std::int64_t pushed() const { return producer_.pushed.get(); }
   std::int64_t dropped() const { return producer_.dropped.get(); }
   std::int64_t refused() const { return producer_.refused.get(); }
 
-  /// The consumer's: calls `take(header, values)` for each row that is there on entry, in order, so
-  /// that a producer that never rests can't hold it up; returns how many.
+  /// Called by the consumer: calls `take(header, values)` for each row present on entry, in order,
+  /// so that a producer that never pauses can't delay it; returns the number of rows.
   template <typename Take>
   std::int64_t take_all(const Take& take) {
     const std::uint64_t head = consumer_.head.load(std::memory_order_relaxed);
@@ -95,7 +95,7 @@ class RowRing {
     return slots_.get() + (position & mask_) * slot_bytes_;
   }
 
-  // Both sides read these, and nobody writes them.
+  // Both threads read these; no thread writes them after construction.
   const std::uint64_t rows_;
   const std::size_t row_bytes_;
   const std::size_t slot_bytes_;

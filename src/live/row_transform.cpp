@@ -18,7 +18,7 @@ namespace {
 
 using namespace ROBOCACHE_TARGET;
 
-/// What all of them know of a window.
+/// Stores the types and the reference of a window, for all transforms.
 class Typed : public RowTransform {
  public:
   void begin(DataType type, DataType reference_type, const double* reference) override {
@@ -28,8 +28,8 @@ class Typed : public RowTransform {
   }
 
  protected:
-  /// `work(zero, round)`: with a zero of the type to compute in, and what rounds such a number to
-  /// the type of the window's.
+  /// Calls `work(zero, round)` with a zero of the compute type, and a function that rounds a number
+  /// of that type to the window's type.
   template <typename Work>
   void in_types(const Work& work) const {
     if (is_wide_) {
@@ -74,7 +74,7 @@ class RotateRows final : public Typed {
   }
 
  private:
-  /// Of rows whose last axis is `last` wide.
+  /// Converts rows whose last axis has `last` elements.
   void convert_all(const double* x, double* out, RotationForm source, RotationForm target,
                    std::int64_t last) const {
     const std::int64_t width = width_of(source), made = width_of(target);
@@ -185,7 +185,7 @@ class ScaleRows final : public Typed {
  private:
   template <typename Compute>
   struct Numbers {
-    std::vector<Compute> subtract, multiply;  // of each element of the row
+    std::vector<Compute> subtract, multiply;  // per element of the row
   };
 
   template <typename Formula>
@@ -201,7 +201,7 @@ class ScaleRows final : public Typed {
   const Numbers<double>& numbers_of(double) const { return wide_; }
   const Numbers<float>& numbers_of(float) const { return narrow_; }
 
-  /// Numbers of a scale, one for each element of a row.
+  /// The numbers of a scale, one per element of a row.
   static std::vector<double> spread(const NormalizeTransform::Scale& scale,
                                     const std::vector<double>& numbers,
                                     const std::vector<std::int64_t>& shape) {

@@ -1,4 +1,4 @@
-// policy_spec.json: reads the fields of a policy spec, and makes an aligner of one.
+// policy_spec.json: parses the fields of a policy spec, and builds the options of its aligner.
 #include <cerrno>
 #include <cstddef>
 #include <fstream>
@@ -68,7 +68,7 @@ PolicySpec read_spec(const Value& root) {
   return spec;
 }
 
-/// What an aligner of a spec is made with.
+/// The options of a spec's aligner.
 LiveOptions options_of(const PolicySpec& spec, LiveOptions options) {
   const auto take = [](const char* name, auto* given, const auto& of_spec) {
     if (!given->empty()) {
@@ -87,9 +87,9 @@ PolicySpec parse_policy_spec(std::string_view text, const std::string& name) {
   try {
     const store::Json json = store::parse_object(text, name);
     return read_spec(Value(json, name));
-  } catch (const StoreError& error) {  // what the parser throws; there is no store
+  } catch (const StoreError& error) {  // thrown by the JSON parser; no store is involved
     throw ValueError(error.what());
-  } catch (const TypeError& error) {  // a type in a file is one of its values
+  } catch (const TypeError& error) {  // a type in a file is a value of it
     throw ValueError(error.what());
   }
 }
@@ -103,7 +103,7 @@ PolicySpec read_policy_spec(const std::string& path) {
   if (!file) refuse(errno);
   std::ostringstream text;
   text << file.rdbuf();
-  // A folder opens well, and can't be read. An empty file fails too, without an error.
+  // A folder opens without an error, but can't be read. An empty file fails too, with errno 0.
   if (!text && errno != 0) refuse(errno);
   return parse_policy_spec(text.str(), path);
 }

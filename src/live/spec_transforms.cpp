@@ -65,7 +65,7 @@ BatchTransform read_delta(const Value& value, int version, DeltaDirection direct
   return read;
 }
 
-/// Numbers in lists of lists, as deep as `axis` says at first.
+/// Parses nested lists of numbers, all as deep as the first.
 void read_nested(const Value& value, std::size_t axis, std::vector<std::int64_t>* shape,
                  std::vector<double>* numbers) {
   const store::Json* const json = value.json();

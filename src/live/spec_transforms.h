@@ -6,8 +6,8 @@
 
 namespace robocache {
 
-/// A transform as its `to_dict` wrote it in Python, in a spec of a version. Throws StoreError for
-/// other JSON; whether it fits the spec's keys is for `plan_live_batch`.
+/// Parses a transform as its Python `to_dict` wrote it, in a spec of the given version. Throws
+/// StoreError for other JSON; `plan_live_batch` checks that it fits the spec's keys.
 BatchTransform read_transform(const store::Value& value, int version);
 
 }  // namespace robocache

@@ -15,7 +15,7 @@ TransformChain::TransformChain(const std::vector<LiveStream>& streams, const Liv
       layout_(layout),
       works_(batch.keys.size()),
       references_of_(batch.keys.size()) {
-  std::vector<std::int64_t> widest(keys_.size());  // row on the way
+  std::vector<std::int64_t> widest(keys_.size());  // elements of the widest intermediate row
   for (const KeyTransform& each : batch.transforms) {
     Link& link = links_.emplace_back();
     link.plan = &each;
@@ -111,7 +111,7 @@ void TransformChain::pad(const KeyTransform& transform, std::int64_t robot, std:
   bool* const mask = mask_of(transform.key, robot, out);
   if (mask == nullptr || !transform.reference) return;
   const bool* const of_reference = mask_of(transform.reference->key, robot, out);
-  // Without a mask it is taken for real.
+  // A reference without a mask counts as valid.
   const bool is_reference_padded =
       of_reference != nullptr && of_reference[transform.reference->step];
   bool is_last_padded = is_reference_padded;

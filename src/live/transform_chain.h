@@ -1,5 +1,5 @@
-// A policy's transforms at control time: done to the windows of a query, and taken back from what a
-// policy answers.
+// A policy's transforms at control time: applied to the windows of a query, and inverted for the
+// policy's output.
 #pragma once
 
 #include <cstddef>
@@ -15,33 +15,35 @@
 
 namespace robocache {
 
-/// A window that transforms change is made in memory of this, one robot's at a time; from there it
-/// goes through them, row after row, to its place in the output. Rows that some are relative to are
-/// kept until the next query: an answer is relative to them too.
+/// Applies transforms to windows, and inverts them for actions. A window that transforms change is
+/// computed in memory of this object, one robot at a time; each row then passes through the
+/// transforms to its place in the output. Reference rows are kept until the next query, since the
+/// policy's output is relative to them too.
 ///
 /// Allocates nothing after construction.
 class TransformChain {
  public:
-  /// `streams`, `batch` and `layout` outlive this.
+  /// `streams`, `batch` and `layout` must outlive this object.
   TransformChain(const std::vector<LiveStream>& streams, const LiveBatch& batch,
                  const OutputLayout& layout, std::int64_t robots);
 
-  /// Where a stream's window is to be made; null: in the output.
+  /// The address for a stream's window; null: in the output.
   std::byte* window_of(std::size_t stream) const;
 
-  /// Brings a robot's windows, which have just been made, to its place in an output.
+  /// Transforms a robot's windows, which have just been computed, into an output.
   void apply(std::int64_t robot, std::byte* out);
 
-  /// Whether any transform is of a key.
+  /// Whether a key has any transform.
   bool changes(std::size_t key) const;
   /// The keys whose rows a key's values are relative to.
   const std::vector<std::size_t>& references_of(std::size_t key) const {
     return references_of_[key];
   }
 
-  /// Begins to take back a robot's rows of a key that transforms change, which are of a type.
+  /// Begins to invert a robot's rows, of the given type, of a key that transforms change.
   void begin_undo(std::size_t key, std::int64_t robot, DataType type);
-  /// The next row as aligned, valid until the next call. `x`: `shape` numbers.
+  /// Inverts the next row; the result, an aligned row, is valid until the next call. `x`: `shape`
+  /// numbers.
   template <typename Number>
   const double* undo(std::size_t key, const Number* x) {
     const std::int64_t count = keys_[key].shape_elements();
@@ -56,7 +58,7 @@ class TransformChain {
     std::unique_ptr<RowTransform> rows;
     std::vector<double> references;  // [R,row]
   };
-  /// A window on its way.
+  /// Memory for a window between transforms.
   struct Work {
     AlignedBytes made;              // [K,row] as aligned; null: no transform changes it
     std::vector<double> now, next;  // [K, the widest row]
@@ -64,12 +66,12 @@ class TransformChain {
 
   std::int64_t steps_of(std::size_t key) const;
   bool is_made(std::size_t key) const { return works_[key].made != nullptr; }
-  /// A window, or an answer, of a robot begins.
+  /// Begins a robot's window, or its inverse.
   void begin(Link& link, std::int64_t robot, DataType type) const;
   void keep_reference(Link& link, const KeyTransform::Reference& reference, std::int64_t robot,
                       const std::byte* out) const;
   void pad(const KeyTransform& transform, std::int64_t robot, std::byte* out) const;
-  /// A key's mask of a robot, [K]; null of groups, which have none.
+  /// A robot's mask of a key, [K]; null for groups, which have no mask.
   bool* mask_of(std::size_t key, std::int64_t robot, std::byte* out) const;
   const double* undo_row(std::size_t key);
 
@@ -79,7 +81,7 @@ class TransformChain {
   std::vector<Link> links_;                              // in the order of the transforms
   std::vector<Work> works_;                              // [keys]
   std::vector<std::vector<std::size_t>> references_of_;  // [keys]
-  std::vector<double> row_, other_row_;                  // of undo
+  std::vector<double> row_, other_row_;                  // used by `undo`
 };
 
 }  // namespace robocache

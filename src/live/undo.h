@@ -1,4 +1,4 @@
-// What was done to a stream's values, taken back.
+// The inverse of a stream's scale and reference, for actions of a policy.
 #pragma once
 
 #include <cmath>
@@ -13,16 +13,16 @@ namespace robocache {
 /// The inverse of a stream's scale and reference.
 class Inverse {
  public:
-  /// Of a checked stream.
+  /// Computes the inverse of a validated stream.
   explicit Inverse(const LiveStream& stream);
 
-  /// Whether there is one: of images whose channels come first, and of types that are copied as
-  /// bytes, there is none.
+  /// Whether the inverse exists: it does not for images whose channels come first, nor for types
+  /// that are copied as bytes.
   bool exists() const { return exists_; }
   std::int64_t channels() const { return count_; }
 
-  /// x / multiply + subtract, then what the reference was; see `LiveAligner::undo`. `x`, `out`: a
-  /// row of a robot's, [D]. `reference`: null of streams that are not relative.
+  /// Computes x / multiply + subtract, then adds the reference; see `LiveAligner::undo`. `x`,
+  /// `out`: a robot's row, [D]. `reference`: null for streams that are not relative.
   template <typename Given, typename Number>
   void apply(const LiveWindows::Reference* reference, std::int64_t robot, const Given* x,
              Number* out) const {
@@ -44,14 +44,14 @@ class Inverse {
 
  private:
   struct Channel {
-    double subtract, multiply;  // as the plan has them, in its compute type
-    std::int32_t column;        // of the reference; -1: none
+    double subtract, multiply;  // as in the plan, in its compute type
+    std::int32_t column;        // of the reference; -1: not relative
     bool is_angle;
   };
 
   static double value_of(const LiveWindows::Reference& reference, std::int64_t robot,
                          std::int64_t column);
-  /// Into (-pi, pi].
+  /// Wraps an angle into (-pi, pi].
   static double wrapped(double angle) {
     constexpr double kPi = 3.14159265358979323846;
     const double within = std::remainder(angle, 2 * kPi);
@@ -60,7 +60,7 @@ class Inverse {
 
   bool exists_;
   std::int64_t count_;             // D
-  std::vector<Channel> channels_;  // [D]; none where nothing was done
+  std::vector<Channel> channels_;  // [D]; empty for a stream with neither scale nor reference
 };
 
 }  // namespace robocache
