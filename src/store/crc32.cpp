@@ -11,15 +11,15 @@
 namespace robocache::store {
 namespace {
 
-// Polynomials modulo that of CRC-32, with the coefficient of x^0 in the highest bit.
+// Remainders modulo the CRC-32 polynomial, with the coefficient of x^0 in the highest bit.
 constexpr std::uint32_t kPolynomial = 0xEDB88320u;
 
 constexpr std::uint32_t times_x(std::uint32_t remainder) {
   return remainder >> 1 ^ ((remainder & 1u) != 0 ? kPolynomial : 0u);
 }
 
-// Bytes that are looked up at once, each in a table of its own, so that the look-ups do not wait
-// for each other ("slicing", Kounavis and Berry, 2005). It is some 2.5 GB/s.
+// Bytes per step, each looked up in its own table, so that the look-ups do not depend on each other
+// ("slicing", Kounavis and Berry, 2005). It reaches about 2.5 GB/s.
 constexpr std::size_t kSlices = 16;
 
 using Tables = std::array<std::array<std::uint32_t, 256>, kSlices>;
@@ -43,7 +43,7 @@ constexpr Tables make_tables() {
 
 constexpr Tables kTables = make_tables();
 
-/// The remainder after `size` more bytes.
+/// The remainder after `size` more bytes, by table look-up.
 std::uint32_t look_up(const unsigned char* bytes, std::size_t size, std::uint32_t remainder) {
   for (; size >= kSlices; size -= kSlices, bytes += kSlices) {
     std::uint32_t words[kSlices / 4];
@@ -62,18 +62,18 @@ std::uint32_t look_up(const unsigned char* bytes, std::size_t size, std::uint32_
 
 #if defined(__x86_64__)
 
-// Carry-less multiplication folds bytes that are far from the end into those that are nearer, four
-// vectors of 16 bytes at a time (Gopal et al.: Fast CRC Computation for Generic Polynomials Using
-// PCLMULQDQ, 2009). The 16 bytes that are left have the same remainder as all of them.
+// Carry-less multiplication folds bytes far from the end into bytes nearer to it, four vectors of
+// 16 bytes at a time (Gopal et al.: Fast CRC Computation for Generic Polynomials Using PCLMULQDQ,
+// 2009). The last 16 bytes then have the same remainder as the whole input.
 constexpr std::size_t kVector = 16, kLanes = 4;
 
 constexpr std::int64_t power_of_x(int exponent) {
   std::uint32_t remainder = 0x80000000u;
   for (int i = 0; i < exponent; ++i) remainder = times_x(remainder);
-  return std::int64_t{remainder} << 1;  // products of numbers with reversed bits are one bit short
+  return std::int64_t{remainder} << 1;  // products of bit-reversed numbers are one bit short
 }
 
-/// What `folded` is when `bits` more bits have come after it, added to those bits.
+/// Multiplies `folded` by the powers of x for the distance that it moves, and adds `next`.
 __attribute__((target("pclmul"))) inline __m128i fold(__m128i folded, __m128i powers,
                                                       __m128i next) {
   const __m128i low = _mm_clmulepi64_si128(folded, powers, 0x00);
@@ -81,7 +81,7 @@ __attribute__((target("pclmul"))) inline __m128i fold(__m128i folded, __m128i po
   return _mm_xor_si128(_mm_xor_si128(low, high), next);
 }
 
-/// As `look_up`, for a multiple of 16 bytes, and at least 64.
+/// Same as `look_up`, for a multiple of 16 bytes, at least 64.
 __attribute__((target("pclmul"))) std::uint32_t multiply(const unsigned char* bytes,
                                                          std::size_t size,
                                                          std::uint32_t remainder) {

@@ -1,4 +1,4 @@
-// The checksum of the store's files: CRC-32 as zlib, PNG and Ethernet have it.
+// The checksum of the store's files: the CRC-32 of zlib, PNG and Ethernet.
 #pragma once
 
 #include <cstddef>
@@ -6,7 +6,7 @@
 
 namespace robocache::store {
 
-/// The checksum of `size` more bytes after those whose checksum is `before`; 0 of none.
+/// The CRC-32 of `size` bytes that follow data with the checksum `before`, 0 for none.
 std::uint32_t crc32(const void* data, std::size_t size, std::uint32_t before = 0);
 
 }  // namespace robocache::store

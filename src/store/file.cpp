@@ -20,7 +20,7 @@ namespace {
   throw_store_error(path, expected, std::generic_category().message(error));
 }
 
-/// Reads up to `size` bytes; fewer at the end of the file alone.
+/// Reads `size` bytes; fewer only at the end of the file.
 std::size_t read_some(const Descriptor& descriptor, const std::string& path, char* buffer,
                       std::size_t size) {
   std::size_t count = 0;
@@ -61,7 +61,7 @@ MappedFile::~MappedFile() {
 }
 
 Folder::Folder(const std::string& path) : path_(path) {
-  // A path with a zero byte would be cut there by the system.
+  // The system would truncate a path at a zero byte.
   if (path.empty() || path.find('\0') != std::string::npos) {
     throw_store_error("path", "the folder of an episode store", quote(path));
   }
@@ -81,7 +81,7 @@ bool Folder::has(const std::string& file) const {
 }
 
 Descriptor Folder::open(const std::string& file, std::int64_t* bytes) const {
-  // O_NONBLOCK: opening a pipe would wait for whoever writes into it.
+  // O_NONBLOCK: opening a pipe would otherwise wait for its writer.
   Descriptor descriptor(
       ::openat(descriptor_.number(), file.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (descriptor.number() < 0) {

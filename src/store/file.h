@@ -43,23 +43,23 @@ class MappedFile {
   std::size_t size_ = 0;
 };
 
-/// A folder, kept open: its files are found in it though it be moved or another take its name.
+/// A folder that stays open: its files remain accessible if the folder is moved or replaced.
 ///
-/// Its files are plain ones: a symbolic link, a device or a pipe is refused. Every function throws
+/// Its files must be regular: a symbolic link, a device or a pipe is refused. Every function throws
 /// a StoreError that names the file.
 class Folder {
  public:
   explicit Folder(const std::string& path);
 
-  /// The path of a file in it, for messages.
+  /// The path of a file in the folder, for messages.
   std::string path_of(const std::string& file) const;
 
   bool has(const std::string& file) const;
   /// The contents of a file of at most `most` bytes.
   std::string read(const std::string& file, std::int64_t most) const;
-  /// A file of exactly `bytes` bytes, 1 or more.
+  /// Maps a file of exactly `bytes` bytes, 1 or more.
   MappedFile map(const std::string& file, std::int64_t bytes) const;
-  /// The checksum of a file of exactly `bytes` bytes, which are read for it.
+  /// Reads a file of exactly `bytes` bytes, and returns its checksum.
   std::uint32_t checksum(const std::string& file, std::int64_t bytes) const;
 
  private:

@@ -9,13 +9,13 @@
 namespace robocache::store {
 namespace {
 
-// What is printed of a value that is not as it should be.
+// Bytes of an unexpected value that messages print.
 constexpr std::size_t kQuoted = 80;
-// A manifest is 6 deep.
+// The limit of nesting; a manifest has 6 levels.
 constexpr std::size_t kDeepest = 16;
 
-/// Makes values of what the library's parser finds: it would take names that come twice, and any
-/// depth. The functions are its interface for this.
+/// Builds values from the events of the library's parser, whose SAX interface it implements: unlike
+/// the library's builder, it rejects duplicate names and limits the depth.
 class Builder {
  public:
   Builder(Json* root, const std::string& name) : root_(root), name_(name) {}
@@ -72,8 +72,8 @@ class Builder {
     return true;
   }
 
-  /// Where the next value goes. What is open stays where it is: a list grows only when the values
-  /// within it are closed.
+  /// The place of the next value. Open containers keep their addresses: a list grows only after the
+  /// values within it are closed.
   Json* place() {
     if (open_.empty()) return root_;
     if (open_.back()->is_object()) return member_;
@@ -83,8 +83,8 @@ class Builder {
 
   Json* root_;
   const std::string& name_;
-  std::vector<Json*> open_;  // the objects and lists around what is read, the outermost first
-  Json* member_ = nullptr;   // of the object that is open, the one whose name was last
+  std::vector<Json*> open_;  // the objects and lists around the current value, outermost first
+  Json* member_ = nullptr;   // the open object's member that was named last
 };
 
 }  // namespace
@@ -182,7 +182,7 @@ std::vector<std::string> Value::texts() const {
 }
 
 std::int64_t Value::integer(std::int64_t highest) const {
-  // A number that is too large for any integer is a floating one here, and so refused.
+  // The library parses a number too large for any integer as floating-point: it is refused here.
   if (json_ == nullptr || !json_->is_number_unsigned() ||
       json_->get<std::uint64_t>() > static_cast<std::uint64_t>(highest)) {
     refuse("a whole number from 0 to " + std::to_string(highest));
@@ -191,7 +191,8 @@ std::int64_t Value::integer(std::int64_t highest) const {
 }
 
 std::int64_t Value::signed_integer() const {
-  // Only a number that is not negative may be too large: others would be floating ones here.
+  // Only a positive number can be too large here: the library parses a number below int64 as
+  // floating-point.
   if (json_ == nullptr || !json_->is_number_integer() ||
       (json_->is_number_unsigned() && json_->get<std::uint64_t>() > std::uint64_t{INT64_MAX})) {
     refuse("a whole number of 64 bits");

@@ -1,4 +1,4 @@
-// JSON from a file that may be anybody's: parsing it, and taking values out of it by type.
+// JSON from an untrusted file: parsing it, and reading its values by type.
 #pragma once
 
 #include <cstddef>
@@ -13,30 +13,30 @@ namespace robocache::store {
 
 using Json = nlohmann::json;
 
-/// `name: expected X, got Y`, as a StoreError.
+/// Throws a StoreError, `name: expected X, got Y`.
 [[noreturn]] void throw_store_error(const std::string& name, const std::string& expected,
                                     const std::string& got);
 
-/// A value in JSON; bytes that are not UTF-8 are replaced.
+/// The JSON text of a value; bytes that are not UTF-8 are replaced.
 std::string dumped(const Json& json);
 
-/// A text as messages print it: cut where it is long.
+/// A text for messages, truncated if it is long.
 std::string shortened(std::string text);
 
-/// A text as messages quote it: in JSON's way, and cut where it is long.
+/// A text as a JSON string for messages, truncated if it is long.
 std::string quote(std::string_view text);
 
-/// Parses an object. Throws StoreError for what is not JSON, not an object, nested more than 16
-/// deep, or has two members of one name: the library would silently take the last.
+/// Parses an object. Throws StoreError for text that is not JSON, not an object, nested more than
+/// 16 deep, or has duplicate names, of which the library would silently take the last.
 Json parse_object(std::string_view text, const std::string& name);
 
-/// A value and what messages call it: "/data/store/manifest.json: streams[3].dtype". That name is
-/// put together on failure only; until then it is a list of steps.
+/// A value and its name in messages: "/data/store/manifest.json: streams[3].dtype". The name is
+/// composed on failure only; until then it is a list of steps.
 ///
-/// Every function throws a StoreError that says so where the value is not what was asked for.
+/// Every function throws a StoreError with that name if the value is not of the expected kind.
 class Value {
  public:
-  /// The whole of a file; the path and the JSON outlive this and what is taken out of it.
+  /// The root of a file; the path and the JSON must outlive this and all values read from it.
   Value(const Json& json, const std::string& path) : json_(&json), path_(&path) {}
 
   std::string name() const;
@@ -50,19 +50,19 @@ class Value {
     return *this;
   }
 
-  /// A member of an object, which may be absent; taking something out of that is an error. The key
-  /// is a literal.
+  /// A member of an object; it may be absent, and reading an absent value is an error. The key is a
+  /// literal.
   Value member(const char* key) const;
   std::vector<Value> items() const;
   const Json::object_t& object() const;
-  /// One of `object()`'s members, whose key is anything.
+  /// A member of `object()`; its key may be any text.
   Value entry(const Json::object_t::value_type& member) const;
   const std::string& text() const;
   std::optional<std::string> optional_text() const;
   std::vector<std::string> texts() const;
-  /// From 0 to `highest`.
+  /// An integer of 0 to `highest`.
   std::int64_t integer(std::int64_t highest) const;
-  /// Of either sign.
+  /// An integer of 64 bits, of either sign.
   std::int64_t signed_integer() const;
   double number() const;
   bool boolean() const;
@@ -72,7 +72,7 @@ class Value {
   [[noreturn]] void refuse(const std::string& expected) const;
 
  private:
-  /// A literal key, or a key from the file, or else an index.
+  /// A literal key, a key from the file, or an index.
   struct Step {
     const char* key = nullptr;
     const std::string* entry = nullptr;
@@ -89,10 +89,10 @@ class Value {
   std::size_t step_count_ = 0;
 };
 
-/// "1a2b3c4d", as checksums are written.
+/// The text of a checksum: "1a2b3c4d".
 std::string checksum_text(std::uint32_t checksum);
 
-/// The number of 8 lower-case hexadecimal digits; nothing for other texts.
+/// Parses 8 lower-case hexadecimal digits; returns nullopt for other texts.
 std::optional<std::uint32_t> parse_checksum(std::string_view digits);
 
 }  // namespace robocache::store

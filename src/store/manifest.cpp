@@ -17,16 +17,16 @@ namespace {
 
 constexpr std::int64_t kHighest = std::numeric_limits<std::int64_t>::max();
 constexpr std::int64_t kVersion = 1;
-// The length of a safetensors header.
+// A safetensors file has at least the 8 bytes of its header's length.
 constexpr std::int64_t kSmallestFile = 8;
-// The bits of an episode's subsets.
+// The number of bits of an episode's subsets.
 constexpr std::size_t kMaxSubsetsInShard = 64;
 
 constexpr std::string_view kChecksumBegins = ",\"crc32\":\"";
 constexpr std::string_view kChecksumEnds = "\"}\n";
 
-/// A file of the store's own folder: PREFIX, five digits or more, ".safetensors". No other name is
-/// taken, so none leads out of the folder.
+/// The name of a file in the store's folder: PREFIX, at least five digits, ".safetensors". Other
+/// names are refused, so no name leads out of the folder.
 std::string file_name(const Value& value, std::string_view prefix) {
   constexpr std::string_view kSuffix = ".safetensors";
   constexpr std::size_t kDigits = 5;
@@ -75,7 +75,7 @@ FileEntry read_file(const Value& value, std::string_view prefix) {
   return entry;
 }
 
-/// Numbers of entries of a table.
+/// Indices into a table.
 std::vector<std::int64_t> read_indices(const Value& value, const std::vector<std::string>& table,
                                        const char* table_name) {
   std::vector<std::int64_t> indices;
@@ -103,7 +103,7 @@ ShardEntry read_shard(const Value& value, const Manifest& manifest) {
   return shard;
 }
 
-/// As many numbers as there are counts, null where one is not finite.
+/// Checks a list of `count` numbers, of which null stands for one that is not finite.
 void check_numbers(const Value& value, std::size_t count) {
   if (value.json() == nullptr || !value.json()->is_array() || value.json()->size() != count) {
     value.refuse("a list of " + std::to_string(count) + " numbers");
@@ -114,7 +114,7 @@ void check_numbers(const Value& value, std::size_t count) {
   }
 }
 
-/// The summary of the statistics, which is Python's to use: its form alone.
+/// Checks the form of the statistics' summary; only Python uses its contents.
 void check_summary(const Value& value) {
   const std::vector<Value> counts = value.member("count").items();
   for (const Value& count : counts) count.integer(kHighest);
@@ -127,7 +127,7 @@ void check_summary(const Value& value) {
     double quantile = -1;
     const char* end = key.data() + key.size();
     const auto parsed = std::from_chars(key.data(), end, quantile);
-    const bool is_quantile = quantile >= 0 && quantile <= 1;  // and not NaN
+    const bool is_quantile = quantile >= 0 && quantile <= 1;  // false for NaN
     if (parsed.ec != std::errc() || parsed.ptr != end || !is_quantile) {
       throw_store_error(quantiles.name(), "quantiles from 0 to 1", quote(key));
     }

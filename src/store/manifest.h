@@ -1,4 +1,4 @@
-// What a store's manifest says, checked. docs/store.md describes the file.
+// The parsed and validated manifest of a store. docs/store.md describes the file.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 namespace robocache::store {
 
 inline constexpr char kManifestFile[] = "manifest.json";
-// Of a store with millions of tasks; what is larger is not read.
+// Enough for a store with millions of tasks; a larger manifest is refused.
 inline constexpr std::int64_t kMaxManifestBytes = std::int64_t{256} << 20;
 
 /// A file that the manifest names.
@@ -26,7 +26,7 @@ struct FileEntry {
 struct ShardEntry : FileEntry {
   std::uint32_t header_crc32 = 0;  // of the header and the 8 bytes of its length
   std::int64_t episodes = 0;
-  // Where the shard's own numbers of tasks and subsets stand in the manifest's tables.
+  // Maps the shard's numbers of tasks and subsets to the manifest's tables.
   std::vector<std::int64_t> tasks;
   std::vector<std::int64_t> subsets;
 };
@@ -39,11 +39,10 @@ struct Manifest {
   std::optional<FileEntry> statistics;
 };
 
-/// Checks the checksum at the end of a manifest's text. Throws StoreError; `path` is the file's,
-/// for messages.
+/// Checks the checksum at the end of a manifest's text. Throws StoreError; `path` is for messages.
 void check_manifest_checksum(std::string_view text, const std::string& path);
 
-/// Reads the text of a manifest, whatever its checksum. Throws StoreError.
+/// Parses the text of a manifest without checking its checksum. Throws StoreError.
 Manifest parse_manifest(std::string_view text, const std::string& path);
 
 }  // namespace robocache::store

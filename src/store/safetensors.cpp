@@ -18,11 +18,11 @@ constexpr std::size_t kLengthBytes = sizeof(std::uint64_t);
 constexpr std::uint64_t kLongestHeader = 100'000'000;
 
 struct Extent {
-  std::int64_t begin;  // of the data, which follow the header
+  std::int64_t begin;  // offset in the data, which follow the header
   std::int64_t end;
 };
 
-/// An entry as the header has it; its `offset` is still to be set.
+/// A tensor's entry of the header; the caller sets its `offset`.
 TensorEntry read_entry(const Value& value, const std::string& name, std::int64_t data_bytes,
                        Extent* extent) {
   TensorEntry entry;
@@ -77,10 +77,10 @@ std::vector<TensorEntry> parse_header(const std::byte* file, std::size_t size,
 
   const auto data_bytes = static_cast<std::int64_t>(size - data);
   std::vector<TensorEntry> tensors;
-  std::vector<std::pair<Extent, std::size_t>> extents;  // and whose they are
+  std::vector<std::pair<Extent, std::size_t>> extents;  // with the index of the tensor
   for (const auto& member : root.object()) {
     const Value value = root.entry(member);
-    if (member.first == "__metadata__") {  // texts for whoever likes to read them
+    if (member.first == "__metadata__") {  // notes for human readers
       for (const auto& note : value.object()) {
         if (!note.second.is_string()) value.refuse("texts");
       }
@@ -90,7 +90,7 @@ std::vector<TensorEntry> parse_header(const std::byte* file, std::size_t size,
     tensors.push_back(read_entry(value, member.first, data_bytes, &extent));
     extents.emplace_back(extent, tensors.size() - 1);
   }
-  // One without elements comes before the one that begins where it does.
+  // A tensor without elements comes before the one that begins at the same byte.
   std::sort(extents.begin(), extents.end(), [](const auto& a, const auto& b) {
     return std::tuple(a.first.begin, a.first.end, a.second) <
            std::tuple(b.first.begin, b.first.end, b.second);

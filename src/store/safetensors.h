@@ -1,4 +1,4 @@
-// The header of a safetensors file: which tensors it holds, and where.
+// The header of a safetensors file: the names, types, shapes and offsets of its tensors.
 // The format: https://github.com/huggingface/safetensors#format
 #pragma once
 
@@ -19,14 +19,14 @@ struct TensorEntry {
   std::size_t offset = 0;  // in the file
 };
 
-/// The bytes of a file's header, the 8 of its length among them. Throws StoreError where they are
-/// more than the file has, or than 100 MB, the format's own limit.
+/// The size of a file's header in bytes, with the 8 bytes of its length. Throws StoreError if it
+/// exceeds the file, or 100 MB, the limit of the format.
 std::size_t header_bytes(const std::byte* file, std::size_t size, const std::string& path);
 
-/// The tensors of a file of `size` bytes, in order of their names. Throws StoreError unless they
-/// are of types that a store holds, each as large as its shape says, one after the other without
-/// gap or overlap from the header's end to the file's, and each at a multiple of its element's
-/// size.
+/// The tensors of a file of `size` bytes, in order of their names. Throws StoreError unless all
+/// have types that a store supports, sizes that match their shapes, and offsets that are multiples
+/// of their element sizes, and unless they fill the file from the header's end without gap or
+/// overlap.
 std::vector<TensorEntry> parse_header(const std::byte* file, std::size_t size,
                                       const std::string& path);
 

@@ -19,7 +19,7 @@ std::string text_of(const std::vector<std::int64_t>& shape) {
   return text + "]";
 }
 
-/// The tensors of a shard, taken out of it by name; what is left over is foreign.
+/// The tensors of a shard, taken by name; a tensor that remains is an error.
 class Tensors {
  public:
   Tensors(const std::byte* file, std::size_t size, const std::string& path)
@@ -30,7 +30,7 @@ class Tensors {
 
   bool has(const std::string& name) const { return find(name) < entries_.size(); }
 
-  /// A tensor of a type and shape; the first size may be -1, for any, which `rows` is then set to.
+  /// Takes a tensor of a type and shape; a first size of -1 accepts any, and `rows` returns it.
   const std::byte* take(const std::string& name, DataType dtype, std::vector<std::int64_t> shape,
                         std::int64_t* rows = nullptr) {
     const std::size_t number = find(name);
@@ -53,7 +53,7 @@ class Tensors {
 
   template <typename Element>
   const Element* take_array(const std::string& name, DataType dtype, std::int64_t size) {
-    // The header's checks have seen to that it is aligned.
+    // `parse_header` has checked the alignment.
     return reinterpret_cast<const Element*>(take(name, dtype, {size}));
   }
 
@@ -66,7 +66,7 @@ class Tensors {
   }
 
  private:
-  /// The number of a tensor; as many as there are where there is none of that name.
+  /// The index of a tensor; the number of tensors if no tensor has the name.
   std::size_t find(const std::string& name) const {
     const auto at = std::lower_bound(
         entries_.begin(), entries_.end(), name,
@@ -106,7 +106,7 @@ ConstTensorView values_view(const std::byte* data, const StreamInfo& info, std::
   return view;
 }
 
-/// Whether an item has a part of what has `size` elements.
+/// Whether [begin, end) is a range of an array of `size` elements.
 bool is_range(std::int64_t begin, std::int64_t end, std::int64_t size) {
   return 0 <= begin && begin <= end && end <= size;
 }
@@ -118,12 +118,12 @@ bool is_range(std::int64_t begin, std::int64_t end, std::int64_t size) {
                     text_of({offsets[item], offsets[item + 1]}));
 }
 
-/// A fact of an episode, as messages call it.
+/// The name of an episode's metadata in messages.
 std::string name_of_fact(const std::string& path, const char* array, std::int64_t episode) {
   return path + ": \"episode/" + array + "\"[" + std::to_string(episode) + "]";
 }
 
-/// Throws where offsets, one more than there are episodes, do not cut `size` elements into ranges.
+/// Throws unless the offsets, one more than the episodes, split `size` elements into ranges.
 void check_all_offsets(const std::int64_t* offsets, std::int64_t episodes, std::int64_t size,
                        const std::string& name) {
   if (offsets[0] != 0) throw_store_error(name, "0 first", std::to_string(offsets[0]));
@@ -135,7 +135,7 @@ void check_all_offsets(const std::int64_t* offsets, std::int64_t episodes, std::
   }
 }
 
-/// Whether the library takes a text into JSON, which it does of UTF-8 alone.
+/// Whether the JSON library accepts a text, which must be UTF-8.
 bool is_utf8(std::string_view text) {
   try {
     (void)Json(text).dump();
@@ -167,7 +167,8 @@ Shard::Shard(const std::byte* file, std::size_t size, const ShardEntry& entry,
     const StreamInfo& info = manifest.streams[i];
     StreamPlace& place = streams_[i];
     const auto name = [&](const char* part) { return info.name + "/" + part; };
-    if (!tensors.has(name("values"))) continue;  // its other tensors, if any, are left over
+    if (!tensors.has(name("values"))) continue;  // its other tensors, if any, remain and are an
+                                                 // error
     std::vector<std::int64_t> shape = {-1};
     shape.insert(shape.end(), info.shape.begin(), info.shape.end());
     place.values = tensors.take(name("values"), info.dtype, std::move(shape), &place.rows);
@@ -191,7 +192,7 @@ StreamRows Shard::rows_between(const StreamPlace& place, const StreamInfo& info,
     return vector_view(array == nullptr ? nullptr : array + begin, DataType::kInt64, rows);
   };
   StreamRows view;
-  // Of a stream that is not here there is nothing to step over.
+  // A stream that the shard lacks has a null pointer, to which no offset may be added.
   const std::byte* values = place.values == nullptr
                                 ? nullptr
                                 : place.values + begin * row_elements(info) * size_of(info.dtype);

@@ -1,4 +1,4 @@
-// A shard: where each stream and each fact of its episodes is in the mapped file.
+// A shard: the addresses of each stream and of the episodes' metadata in the mapped file.
 #pragma once
 
 #include <cstddef>
@@ -12,42 +12,42 @@
 
 namespace robocache::store {
 
-/// The views below point into `file`, which outlives them.
+/// A validated shard. Its views point into `file`, which must outlive them.
 class Shard {
  public:
-  /// Checks a shard's header against its entry in the manifest; of the data it reads nothing.
-  /// Throws StoreError; `path` is the file's, for messages.
+  /// Checks a shard's header against its entry in the manifest, without reading the data. Throws
+  /// StoreError; `path` is for messages.
   Shard(const std::byte* file, std::size_t size, const ShardEntry& entry, const Manifest& manifest,
         const std::string& path);
 
   std::int64_t episodes() const { return episodes_; }
-  /// Rows of a stream in all the shard's episodes.
+  /// The number of a stream's rows in all the shard's episodes.
   std::int64_t rows(std::size_t stream) const { return streams_[stream].rows; }
 
-  /// Everything that there is of a stream.
+  /// All arrays of a stream.
   ShardStream stream(std::size_t stream, const StreamInfo& info) const;
 
   /// The rows of an episode. Throws StoreError where its offsets are out of bounds.
   StreamRows episode_rows(std::int64_t episode, std::size_t stream, const StreamInfo& info,
                           const std::string& path) const;
 
-  /// What the shard says of an episode; `task` and `subsets` are already the manifest's. Throws
-  /// StoreError where that can't be. `numbers` leaves out subsets and source, and is quick.
+  /// The metadata of an episode; `task` and `subsets` are numbers of the manifest's tables. Throws
+  /// StoreError if they are invalid. `numbers` omits subsets and source, and is fast.
   EpisodeInfo numbers(std::int64_t episode, const ShardEntry& entry, const std::string& path) const;
   EpisodeInfo episode(std::int64_t episode, const ShardEntry& entry, const std::string& path) const;
 
   /// Throws StoreError unless the offsets of a stream begin at 0, do not descend and end at N.
   void check_offsets(std::size_t stream, const StreamInfo& info, const std::string& path) const;
 
-  /// Checks every episode and every row, as EpisodeStore::verify_shard says.
+  /// Checks every episode and every row, as EpisodeStore::verify_shard documents.
   void check_data(const ShardEntry& entry, const Manifest& manifest, const std::string& path) const;
 
  private:
-  // A store may have a hundred thousand of these: addresses alone, of which views are made.
+  // A store may have a hundred thousand of these: store addresses only, and build views on demand.
   struct StreamPlace {
     const std::byte* values = nullptr;
     const std::int64_t* times = nullptr;
-    const std::int64_t* offsets = nullptr;   // null where the shard has no such stream
+    const std::int64_t* offsets = nullptr;   // null if the shard lacks the stream
     const std::int64_t* received = nullptr;  // or null
     const std::byte* valid = nullptr;        // or null
     std::int64_t rows = 0;

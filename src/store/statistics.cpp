@@ -11,12 +11,12 @@ namespace {
 // ---- bytes: how often each value occurs ---------------------------------------------------------
 
 constexpr std::int64_t kByteValues = 256;
-// Equal neighbors would wait for each other's increment in one table.
+// Tables per channel: with one table, increments for equal neighbors would depend on each other.
 constexpr std::int64_t kTables = 4;
-// Rows that 32-bit counts have room for.
+// Rows per block, so that counts fit 32 bits.
 constexpr std::int64_t kBlockRows = std::int64_t{1} << 30;
 
-/// Rows of C bytes, few enough for tables of their own in the nearest cache.
+/// Counts rows of kChannels bytes, few enough that the tables fit the L1 cache.
 template <int kChannels>
 void count_few(const std::uint8_t* rows, std::int64_t count, std::int64_t* histogram) {
   for (std::int64_t done = 0; done < count;) {
@@ -47,8 +47,8 @@ void count_few(const std::uint8_t* rows, std::int64_t count, std::int64_t* histo
 
 // ---- floats: moments ----------------------------------------------------------------------------
 
-// Elements that are added up side by side, in whole rows, so that they fill vectors however few
-// channels there are. The sums are those of every machine, since nothing is added in another order.
+// Elements that are added side by side, in whole rows, so that they fill vectors even with few
+// channels. The order of additions is fixed, so the sums have the same bits on every machine.
 //
 //    row 0      row 1      row 2
 //    a b c | d  e f | g  h  i    one step: lanes 0 to 8, of 3 rows with 3 channels
@@ -57,7 +57,7 @@ constexpr std::int64_t kLanes = 64;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-/// Rows that are finite; false, with nothing said, if an element is not.
+/// Computes the moments of rows if all elements are finite; else returns false.
 template <typename T>
 bool of_finite(const T* rows, std::int64_t count, std::int64_t channels, const Moments& moments) {
   const std::int64_t side_by_side = std::max<std::int64_t>(1, kLanes / channels);
@@ -106,7 +106,7 @@ bool of_finite(const T* rows, std::int64_t count, std::int64_t channels, const M
   return true;
 }
 
-/// Any rows; what is not finite is left out.
+/// Computes the moments of any rows, without the elements that are not finite.
 template <typename T>
 void of_some(const T* rows, std::int64_t count, std::int64_t channels, const Moments& moments) {
   const std::int64_t elements = count * channels;

@@ -1,5 +1,4 @@
-// Statistics of rows that are in the cache, channel by channel, which a writer adds up for each
-// stream.
+// Per-channel statistics of cached rows, which a writer accumulates for each stream.
 #pragma once
 
 #include <cstdint>
@@ -14,9 +13,9 @@ void count_bytes(const std::uint8_t* rows, std::int64_t count, std::int64_t chan
 struct Moments {
   std::int64_t* count;
   double* mean;
-  double* squares;  // the sum of their squared differences from the mean
-  double* lowest;   // infinity where no element is finite
-  double* highest;  // -infinity, likewise
+  double* squares;  // the sum of squared differences from the mean
+  double* lowest;   // infinity if no element is finite
+  double* highest;  // -infinity if no element is finite
 };
 
 /// Computes the moments of `count` rows of `channels` elements, 1 or more. The sums are the same on

@@ -16,7 +16,7 @@
 namespace robocache {
 namespace {
 
-/// An index as the standard library takes it, checked.
+/// Checks an index, and converts it to std::size_t.
 std::size_t checked_index(const char* name, std::int64_t index, std::size_t count) {
   if (index < 0 || index >= static_cast<std::int64_t>(count)) {
     throw_value_error(name, "an index below " + std::to_string(count), std::to_string(index));
@@ -58,7 +58,7 @@ struct EpisodeStore::Contents {
     first_episode.push_back(first_episode.back() + entry.episodes);
   }
 
-  /// The shard that has an episode, and its number there.
+  /// The shard of an episode, and the episode's index in it.
   std::pair<std::size_t, std::int64_t> find(std::int64_t episode) const {
     checked_index("episode", episode, static_cast<std::size_t>(first_episode.back()));
     const auto next = std::upper_bound(first_episode.begin(), first_episode.end(), episode);
@@ -81,7 +81,7 @@ struct EpisodeStore::Contents {
   std::vector<std::string> shard_paths;  // for messages
   std::vector<store::MappedFile> files;
   std::vector<store::Shard> shards;
-  std::vector<std::int64_t> first_episode = {0};  // of each shard, and their number in the end
+  std::vector<std::int64_t> first_episode = {0};  // per shard, then the number of episodes
 };
 
 EpisodeStore::EpisodeStore(const std::string& path)

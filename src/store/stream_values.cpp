@@ -9,7 +9,7 @@ namespace robocache::store {
 namespace {
 
 constexpr std::int64_t kHighest = std::numeric_limits<std::int64_t>::max();
-// A row of a stream and the axis of rows are one view.
+// A view has one more axis than a row of a stream: the axis of rows.
 constexpr std::size_t kMaxRowRank = kMaxRank - 1;
 
 constexpr std::pair<std::string_view, DataType> kTypes[] = {

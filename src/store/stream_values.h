@@ -1,4 +1,4 @@
-// What manifests and policy specs say of a stream in the same words: names, types, shapes, methods.
+// The fields of a stream that manifests and policy specs share: names, types, shapes, methods.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@
 
 namespace robocache::store {
 
-/// What a table has under a text; the refusal lists the table.
+/// The value of a text in a table; the error message lists the table's texts.
 template <typename T, std::size_t kCount>
 T choice(const Value& value, const std::pair<std::string_view, T> (&table)[kCount]) {
   std::string names;
@@ -25,30 +25,30 @@ T choice(const Value& value, const std::pair<std::string_view, T> (&table)[kCoun
   value.refuse(names);
 }
 
-/// A type by safetensors' name, "F32"; nothing for what a store does not hold.
+/// The type with a safetensors name, "F32"; nullopt for types that a store does not support.
 std::optional<DataType> type_of(std::string_view name);
 
-/// safetensors' name of a type that a store holds.
+/// The safetensors name of a type that a store supports.
 std::string type_text(DataType type);
 
-/// a * b of numbers that are not negative; nothing where it does not fit.
+/// a * b of numbers that are not negative; nullopt if it overflows.
 std::optional<std::int64_t> product(std::int64_t a, std::int64_t b);
 
-// Each throws a StoreError that names the value where it is something else.
+// Each of these throws a StoreError that names the value if it is invalid.
 
 std::string stream_name(const Value& value);
 
 DataType element_type(const Value& value);
 
-/// Sizes of a row; the elements that they make up come second.
+/// The shape of a row, and the number of its elements.
 std::pair<std::vector<std::int64_t>, std::int64_t> row_shape(const Value& value);
 
-/// The method of a row of so many elements; or, where it is a list, the layout of its runs.
+/// The method of a row of `elements` elements; or the layout of its runs, if the value is a list.
 std::pair<Method, std::vector<Run>> read_method(const Value& value, std::int64_t elements);
 
 Timeline read_timeline(const Value& value);
 
-/// Hz, above 0; nothing for null.
+/// A rate in Hz, above 0; nullopt for null.
 std::optional<double> optional_rate(const Value& value);
 
 }  // namespace robocache::store
