@@ -1,4 +1,4 @@
-// What the flat C APIs of both libraries share: how a function tells that it failed.
+// Error reporting, which the flat C APIs of both libraries share.
 #pragma once
 
 #include <exception>
@@ -11,7 +11,8 @@
 
 namespace robocache::c_api {
 
-/// Status codes of functions that can fail, as `Status` in python/robocache/core/library.py.
+/// Status codes of functions that can fail; `Status` in python/robocache/core/library.py mirrors
+/// them.
 enum Status : int {
   kOk,
   kValueError,
@@ -22,10 +23,11 @@ enum Status : int {
   kOtherError
 };
 
-/// What the last failure in this thread was. Each library has its own.
+/// The message of this thread's last failure. Each library has its own.
 inline thread_local std::string error_message;
 
-/// Runs `body`; nothing is thrown through the C API.
+/// Runs `body`, and converts its exceptions to a Status and a message: no exception may cross the C
+/// API.
 template <typename Body>
 int status_of(const Body& body) noexcept {
   const auto failed = [](Status status, const std::exception& error) {
@@ -45,7 +47,7 @@ int status_of(const Body& body) noexcept {
     } catch (const DeviceError& error) {
       return failed(kDeviceError, error);
     } catch (const std::bad_alloc&) {
-      error_message = "out of memory";  // short enough to need none
+      error_message = "out of memory";  // fits the string's internal buffer: needs no memory
       return kOutOfMemory;
     } catch (const std::exception& error) {
       return failed(kOtherError, error);

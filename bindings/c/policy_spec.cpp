@@ -15,7 +15,7 @@
 extern "C" {
 
 /// The fields of a WindowSpec as JSON: {"windows": [a window with the defaults], "schema": the JSON
-/// schema of a window}. Lives as long as the process.
+/// schema of a window}. The text lives as long as the process.
 ROBOCACHE_C_API const char* robocache_window_fields() {
   static const std::string fields = [] {
     std::string text = robocache::windows_json({robocache::WindowSpec()});
@@ -25,8 +25,8 @@ ROBOCACHE_C_API const char* robocache_window_fields() {
   return fields.c_str();
 }
 
-/// Reads a policy spec, which errors call `name`. `windows`: those of its streams as JSON of
-/// version 2, whatever version the spec has; until this thread's next call.
+/// Parses a policy spec, which errors call `name`. `windows` returns its streams' windows as JSON
+/// of version 2, whatever version the spec has; the text is valid until this thread's next call.
 ROBOCACHE_C_API int robocache_policy_spec_windows(const char* text, std::int64_t bytes,
                                                   const char* name, const char** windows) {
   static thread_local std::string json;
@@ -38,7 +38,7 @@ ROBOCACHE_C_API int robocache_policy_spec_windows(const char* text, std::int64_t
   });
 }
 
-/// Validates the windows of a batch, in JSON as `parse_windows` reads it, as a plan does.
+/// Validates the windows of a batch as a plan does; `parse_windows` defines their JSON.
 ROBOCACHE_C_API int robocache_windows_check(const char* text, std::int64_t bytes) {
   return robocache::c_api::status_of([&] {
     const std::vector<robocache::WindowSpec> windows = robocache::parse_windows(

@@ -1,7 +1,7 @@
 // The episode store as a flat C API, which python/robocache/store/library.py declares to ctypes.
 //
-// A function that can fail returns a Status; robocache_store_error() has the message. Whoever opens
-// a store closes it, after all views of its data are gone.
+// A function that can fail returns a Status; robocache_store_error() has the message. The client
+// that opens a store must close it, after all views of its data are released.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -16,7 +16,7 @@ using robocache::EpisodeStore;
 using robocache::c_api::error_message;
 using robocache::c_api::status_of;
 
-// The structures are as ctypes lays them out.
+// The client declares structures of the same layout to ctypes.
 extern "C" {
 
 struct RobocacheShard {
@@ -30,14 +30,14 @@ struct RobocacheEpisode {
   std::int64_t start_ns;
   std::int64_t end_ns;
   std::int64_t length;
-  std::int64_t task;  // or -1
+  std::int64_t task;  // -1: none
   const char* source;
   std::int64_t source_bytes;
   std::int64_t subset_count;
   std::int64_t subsets[64];
 };
 
-/// Where rows are: offsets in bytes in a shard's file, -1 for what is absent.
+/// Locations of rows: offsets in a shard's file in bytes, -1 for absent arrays.
 struct RobocacheRows {
   std::int64_t shard;
   std::int64_t rows;
@@ -69,7 +69,7 @@ RobocacheRows place_of(const EpisodeStore& store, std::int64_t shard,
 
 extern "C" {
 
-/// What the last failure in this thread was.
+/// The message of this thread's last failure.
 ROBOCACHE_C_API const char* robocache_store_error() { return error_message.c_str(); }
 
 /// The sizes of the structures above in bytes, which the client compares with its own.
@@ -86,7 +86,7 @@ ROBOCACHE_C_API int robocache_store_open(const char* path, EpisodeStore** store)
 
 ROBOCACHE_C_API void robocache_store_close(EpisodeStore* store) { delete store; }
 
-/// The manifest's text; lives as long as the store.
+/// The manifest's text; it lives as long as the store.
 ROBOCACHE_C_API const char* robocache_store_manifest(const EpisodeStore* store,
                                                      std::int64_t* bytes) {
   *bytes = static_cast<std::int64_t>(store->manifest().size());
@@ -105,7 +105,7 @@ ROBOCACHE_C_API int robocache_store_shard(const EpisodeStore* store, std::int64_
   });
 }
 
-/// Rows of a stream in all episodes.
+/// The number of a stream's rows in all episodes.
 ROBOCACHE_C_API int robocache_store_stream_rows(const EpisodeStore* store, std::int64_t stream,
                                                 std::int64_t* rows) {
   return status_of([&] { *rows = store->rows(stream); });
@@ -127,14 +127,14 @@ ROBOCACHE_C_API int robocache_store_episode(const EpisodeStore* store, std::int6
   });
 }
 
-/// Arrays of as many elements as there are episodes, or null.
+/// Arrays with one element per episode, or null.
 ROBOCACHE_C_API int robocache_store_columns(const EpisodeStore* store, std::int64_t* lengths,
                                             std::int64_t* starts_ns, std::int64_t* ends_ns,
                                             std::int64_t* tasks) {
   return status_of([&] { store->episode_columns(lengths, starts_ns, ends_ns, tasks); });
 }
 
-/// An episode's rows of a stream.
+/// The location of an episode's rows of a stream.
 ROBOCACHE_C_API int robocache_store_rows(const EpisodeStore* store, std::int64_t episode,
                                          std::int64_t stream, RobocacheRows* out) {
   return status_of([&] {
@@ -143,7 +143,7 @@ ROBOCACHE_C_API int robocache_store_rows(const EpisodeStore* store, std::int64_t
   });
 }
 
-/// All rows that a shard has of a stream.
+/// The location of all rows of a stream in a shard.
 ROBOCACHE_C_API int robocache_store_shard_rows(const EpisodeStore* store, std::int64_t shard,
                                                std::int64_t stream, RobocacheRows* out) {
   return status_of(
@@ -158,7 +158,7 @@ ROBOCACHE_C_API int robocache_store_verify_statistics(const EpisodeStore* store)
   return status_of([&] { store->verify_statistics(); });
 }
 
-/// CRC-32 of `size` more bytes after those whose checksum is `before`; 0 of none.
+/// The CRC-32 of `size` bytes that follow data with the checksum `before`, 0 for none.
 ROBOCACHE_C_API std::uint32_t robocache_store_crc32(const void* data, std::int64_t size,
                                                     std::uint32_t before) {
   return robocache::store::crc32(data, static_cast<std::size_t>(size), before);
@@ -170,8 +170,8 @@ ROBOCACHE_C_API void robocache_store_count_bytes(const std::uint8_t* rows, std::
   robocache::store::count_bytes(rows, count, channels, histogram);
 }
 
-/// The moments of the finite elements of each of C channels of `count` rows, 1 or more: how many,
-/// their mean, the sum of their squared differences from it, the least and the greatest, each [C].
+/// The moments of the finite elements of each of C channels of `count` rows, 1 or more: their
+/// number, mean, sum of squared differences from the mean, least and greatest, each [C].
 ROBOCACHE_C_API int robocache_store_moments_f32(const float* rows, std::int64_t count,
                                                 std::int64_t channels, std::int64_t* finite,
                                                 double* mean, double* squares, double* lowest,
@@ -182,7 +182,7 @@ ROBOCACHE_C_API int robocache_store_moments_f32(const float* rows, std::int64_t 
   });
 }
 
-/// The same of doubles.
+/// The moments of rows of doubles, as robocache_store_moments_f32.
 ROBOCACHE_C_API int robocache_store_moments_f64(const double* rows, std::int64_t count,
                                                 std::int64_t channels, std::int64_t* finite,
                                                 double* mean, double* squares, double* lowest,

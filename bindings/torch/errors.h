@@ -1,4 +1,4 @@
-// Exceptions on their way to Python.
+// Translation of exceptions for Python.
 #pragma once
 
 #include <stdexcept>
@@ -8,8 +8,8 @@
 
 namespace robocache::torch_binding {
 
-/// Runs `body`, and throws what it throws as an std::runtime_error whose message says which Python
-/// exception it is to be: how an exception of another class surfaces depends on torch's version.
+/// Runs `body`, and converts its exceptions to an std::runtime_error whose message names the Python
+/// exception to raise: how an exception of another class surfaces depends on torch's version.
 template <typename Body>
 auto translate_errors(const Body& body) {
   try {

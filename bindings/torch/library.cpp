@@ -86,12 +86,12 @@ STABLE_TORCH_LIBRARY_IMPL(robocache, CUDA, library) { implement(library); }
 
 extern "C" {
 
-/// What the last failure of this library's C API in this thread was.
+/// The message of this thread's last failure in the library's C API.
 __attribute__((visibility("default"))) const char* robocache_error() {
   return robocache::c_api::error_message.c_str();
 }
 
-/// JSON; see robocache::build_info. The text is static.
+/// The JSON of robocache::build_info. The text is static.
 __attribute__((visibility("default"))) const char* robocache_build_info() {
   return robocache::build_info().c_str();
 }

@@ -1,8 +1,8 @@
 // The LiveAligner as a flat C API, which python/robocache/live/library.py declares to ctypes.
 //
-// What builds an aligner returns a Status; robocache_error() has the message. Everything else
-// that can fail returns a LiveStatus's number. On CUDA the caller makes the device current and
-// gives the stream. Whoever opens an aligner closes it.
+// A function that builds an aligner returns a Status; robocache_error() has the message. Every
+// other function that can fail returns the number of a LiveStatus. On CUDA the caller makes the
+// device current and passes the stream. The client that opens an aligner must close it.
 #include "robocache/live.h"
 
 #include <cstddef>
@@ -17,10 +17,10 @@ using robocache::LiveAligner;
 using robocache::LiveNow;
 using robocache::c_api::status_of;
 
-// The structures are as ctypes lays them out.
+// The client declares structures of the same layout to ctypes.
 extern "C" {
 
-/// How much room there is for a stream's rows; 0: as the aligner reckons.
+/// Capacities for a stream's rows; 0: the aligner's default.
 struct RobocacheLiveRows {
   std::int64_t buffer_rows, ring_rows;
 };
@@ -31,7 +31,7 @@ struct RobocacheLiveOptions {
   std::int64_t cuda_slots;
 };
 
-/// Lives as long as the aligner.
+/// An array of the output; it lives as long as the aligner.
 struct RobocacheLiveArray {
   const char* key;
   std::int64_t dtype;  // DataType's number
@@ -40,14 +40,15 @@ struct RobocacheLiveArray {
   std::int64_t offset;
 };
 
-/// Lives as long as the aligner: the shapes of a row as batches have it, and as undo gives it.
+/// A key of the batches with the shapes of a row, in batches and as `undo` returns it; it lives as
+/// long as the aligner.
 struct RobocacheLiveKey {
   const char* name;
   std::int64_t rank, aligned_rank;
   const std::int64_t *shape, *aligned;
 };
 
-/// robocache::LiveStats.
+/// The fields of robocache::LiveStats.
 struct RobocacheLiveStats {
   std::int64_t pushed, dropped_full, refused, taken, clock_back, late, too_late, repeated, early,
       future, outdated, forgotten, held, newest_ns, short_windows;
@@ -59,8 +60,8 @@ namespace {
 
 std::int32_t number_of(robocache::LiveStatus status) { return static_cast<std::int32_t>(status); }
 
-/// Of a query's three ways to say when: at the newest row of a stream, at a time for each robot, at
-/// one for all.
+/// The time of a query, in one of three ways: a stream's newest row, a time per robot, or one time
+/// for all robots.
 LiveNow now_of(std::int64_t stream, const std::int64_t* times_ns, std::int64_t time_ns) {
   if (stream >= 0) return LiveNow::newest_of(stream);
   return times_ns != nullptr ? LiveNow::each(times_ns) : LiveNow::at(time_ns);
@@ -81,7 +82,8 @@ ROBOCACHE_C_API const char* robocache_live_layout() {
   return layout.c_str();
 }
 
-/// `text`: a policy spec, which errors call `name`; `rows`: for each of its streams.
+/// Builds an aligner. `text`: a policy spec, which errors call `name`; `rows`: one per stream of
+/// the spec.
 ROBOCACHE_C_API int robocache_live_open(const char* text, std::int64_t bytes, const char* name,
                                         const RobocacheLiveOptions* options,
                                         const RobocacheLiveRows* rows, LiveAligner** aligner) {
@@ -102,7 +104,7 @@ ROBOCACHE_C_API int robocache_live_open(const char* text, std::int64_t bytes, co
 
 ROBOCACHE_C_API void robocache_live_close(LiveAligner* aligner) { delete aligner; }
 
-/// How many rows there is room for: those of the spec's stream of this number.
+/// The capacities for the rows of the spec's stream `stream`.
 ROBOCACHE_C_API void robocache_live_rows(const LiveAligner* aligner, std::int64_t stream,
                                          RobocacheLiveRows* rows) {
   const robocache::LiveStream& of_stream = aligner->streams()[static_cast<std::size_t>(stream)];
@@ -145,9 +147,9 @@ ROBOCACHE_C_API std::int32_t robocache_live_push(LiveAligner* aligner, std::int6
                                  is_valid != 0));
 }
 
-/// `count` rows of `bytes` each, one after the other. `robots`: of each which, or null: all of
-/// `robot`. `valid`: which are real, or null: all. Rows that there is no room for are dropped;
-/// returns how many there was room for.
+/// Pushes `count` contiguous rows of `bytes` bytes each. `robots`: the robot of each row, or null:
+/// all rows belong to `robot`. `valid`: the mask of the rows, or null: all are valid. Rows that a
+/// full ring has no space for are dropped; returns the number of rows pushed.
 ROBOCACHE_C_API std::int64_t robocache_live_push_many(
     LiveAligner* aligner, std::int64_t stream, std::int64_t count, const std::int64_t* times_ns,
     const void* values, std::int64_t bytes, std::int64_t robot, const std::int64_t* robots,
@@ -163,7 +165,8 @@ ROBOCACHE_C_API std::int64_t robocache_live_push_many(
   return taken;
 }
 
-/// `stream`: -1, or that whose newest row is now; else `times_ns` [robots], or if null `time_ns`.
+/// Queries all robots. `stream`: -1, or the stream whose newest row is now; else `times_ns`,
+/// [robots], or if that is null `time_ns`.
 ROBOCACHE_C_API std::int32_t robocache_live_query(LiveAligner* aligner, std::int64_t stream,
                                                   const std::int64_t* times_ns,
                                                   std::int64_t time_ns, void* out) {
@@ -186,7 +189,8 @@ ROBOCACHE_C_API std::int64_t robocache_live_now(const LiveAligner* aligner, std:
   return aligner->now_ns(robot);
 }
 
-/// `values`: [robots,rows,shape...], `out`: [robots,rows,aligned...], of float64, or else float32.
+/// Inverts the transforms of a key. `values`: [robots,rows,shape...], `out`:
+/// [robots,rows,aligned...], float64 or else float32.
 ROBOCACHE_C_API std::int32_t robocache_live_undo(LiveAligner* aligner, std::int64_t number,
                                                  const void* values, std::int64_t rows, void* out,
                                                  std::int32_t is_float64) {
@@ -199,7 +203,7 @@ ROBOCACHE_C_API std::int32_t robocache_live_undo(LiveAligner* aligner, std::int6
       aligner->undo(key, static_cast<const float*>(values), rows, static_cast<float*>(out)));
 }
 
-/// `robot`: -1 for all of them.
+/// Drops all rows of a robot. `robot`: -1 for all robots.
 ROBOCACHE_C_API void robocache_live_reset(LiveAligner* aligner, std::int64_t robot) {
   if (robot < 0) {
     aligner->reset();

@@ -1,9 +1,9 @@
 // The loader's batches as a flat C API, which python/robocache/loader/plan.py declares to ctypes.
-// It is in this library, which has the kernels and torch's threads.
+// It is part of this library, which has the kernels and access to torch's threads.
 //
-// A function that can fail returns a Status; robocache_error() has the message. On CUDA the
-// caller makes the device current and gives the stream. Whoever opens a plan closes it, and keeps
-// its tensors until then.
+// A function that can fail returns a Status; robocache_error() has the message. On CUDA the caller
+// makes the device current and passes the stream. The client that opens a plan must close it, and
+// must keep its tensors alive until then.
 #include "robocache/loader.h"
 
 #include <cstddef>
@@ -24,10 +24,10 @@ using robocache::ExecutionContext;
 using robocache::WindowStream;
 using robocache::c_api::status_of;
 
-// The structures are as ctypes lays them out.
+// The client declares structures of the same layout to ctypes.
 extern "C" {
 
-/// Absent where `data` is null and the rank is 0.
+/// A tensor; absent if `data` is null and the rank is 0.
 struct RobocacheTensor {
   void* data;
   std::int32_t dtype;  // DataType's number
@@ -110,7 +110,7 @@ WindowStream stream_of(robocache::WindowSpec spec, const RobocacheWindowData& fr
   return stream;
 }
 
-/// Calls `make(outputs, metadata, context)` with a call's own.
+/// Calls `make(outputs, metadata, context)` with the converted arguments of a call.
 template <typename Make>
 int make_batch(const OpenPlan& open, const RobocacheWindowOutput* outputs,
                const RobocacheBatchMetadata* metadata, void* cuda_stream, const Make& make) {
@@ -144,7 +144,8 @@ ROBOCACHE_C_API const char* robocache_batch_layout() {
   return layout.c_str();
 }
 
-/// `text`: the windows, as robocache::parse_windows reads them; `data`: the tensors of each.
+/// Builds a plan. `text`: the windows, in the JSON of robocache::parse_windows; `data`: the tensors
+/// per window.
 ROBOCACHE_C_API int robocache_batch_plan_open(const char* text, std::int64_t bytes,
                                               const RobocacheWindowData* data, std::int64_t count,
                                               const RobocacheTensor* anchors,
@@ -183,7 +184,7 @@ ROBOCACHE_C_API int robocache_batch_plan_open(const char* text, std::int64_t byt
 
 ROBOCACHE_C_API void robocache_batch_plan_close(void* plan) { delete static_cast<OpenPlan*>(plan); }
 
-/// `metadata` may be null.
+/// Computes a batch of the anchors at `indices`. `metadata` may be null.
 ROBOCACHE_C_API int robocache_batch_plan_gather(void* plan, const std::int64_t* indices,
                                                 std::int64_t size,
                                                 const RobocacheWindowOutput* outputs,
@@ -207,7 +208,7 @@ ROBOCACHE_C_API int robocache_batch_plan_next(void* plan, std::int64_t* state, s
                     });
 }
 
-/// The anchor at a place of an epoch's order; -1 where there is none.
+/// The anchor at a place of an epoch's order; -1 if the arguments are out of range.
 ROBOCACHE_C_API std::int64_t robocache_permute(std::uint64_t seed, std::int64_t epoch,
                                                std::int64_t count, std::int64_t place) {
   std::int64_t anchor = -1;

@@ -1,4 +1,4 @@
-// The operators, which library.cpp registers.
+// The implementations of the operators, which library.cpp registers.
 #pragma once
 
 #include <torch/csrc/stable/tensor.h>

@@ -72,7 +72,7 @@ std::int32_t device_type_of(const Tensor& tensor) {
   return type;
 }
 
-/// "cpu" or "cuda:0"; the types that cannot be named here are numbered.
+/// "cpu" or "cuda:0"; other device types appear as their number.
 std::string device_text(std::int32_t type, std::int32_t index) {
   if (type == aoti_torch_device_type_cpu()) return "cpu";
   if (type == aoti_torch_device_type_cuda()) return "cuda:" + std::to_string(index);
@@ -192,7 +192,7 @@ Scratch::Scratch(const Device& device, std::size_t bytes) {
   memory_ = device.empty(&size, 1, DataType::kUInt8);
   char* const start = static_cast<char*>(memory_->mutable_data_ptr());
   const std::size_t past = reinterpret_cast<std::uintptr_t>(start) % kAlignment;
-  // torch aligns less on a CPU.
+  // torch's CPU allocator aligns less than kAlignment.
   workspace_ = {start + (past == 0 ? 0 : kAlignment - past), bytes};
 }
 

@@ -1,4 +1,4 @@
-// Between torch's tensors and the library's views.
+// Conversion of torch's tensors to the library's views.
 #pragma once
 
 #include <torch/csrc/stable/accelerator.h>
@@ -17,17 +17,17 @@ using torch::stable::Tensor;
 
 DataType dtype_of(const Tensor& tensor);
 
-/// A tensor's view. Throws ValueError, under the argument's name, if it has more dimensions than
-/// any operation takes.
+/// A tensor's view. Throws ValueError, with the argument's name, if it has more dimensions than any
+/// operation takes.
 ConstTensorView view_of(const char* name, const Tensor& tensor);
 
-/// A view without data where the tensor is absent.
+/// A view without data if the tensor is absent.
 ConstTensorView view_of(const char* name, const std::optional<Tensor>& tensor);
 
-/// On the CPU, on torch's own thread pool.
+/// A CPU context that runs on torch's thread pool.
 ExecutionContext on_torch_threads();
 
-/// Where a call runs: the first tensor's device, and torch's current stream on it. The device is
+/// The device of a call: that of its first tensor, with torch's current stream. The device is
 /// current for the lifetime of this object.
 class Device {
  public:
