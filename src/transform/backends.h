@@ -1,4 +1,4 @@
-// What a backend does with a checked call.
+// The backends behind `transform.cpp`: each receives validated plans only.
 #pragma once
 
 #include "robocache/execution.h"

@@ -1,4 +1,4 @@
-// One step of a delta, on its way to an absolute value or back.
+// Converts one step between a delta and an absolute value.
 #pragma once
 
 #include "core/target.h"
@@ -6,7 +6,8 @@
 
 namespace robocache::ROBOCACHE_TARGET {
 
-/// What a row becomes, step after step; `last` is the absolute row before it, and becomes its own.
+/// Converts step after step; `last` is the absolute row before this step, and is set to this step's
+/// absolute row.
 template <typename Compute>
 ROBOCACHE_HOST_DEVICE Compute convert_one_delta(Compute x, Compute duration,
                                                 DeltaDirection direction, Compute* last) {

@@ -1,6 +1,6 @@
-// Dual numbers: a value, and how fast it changes with one of the numbers that it is made of. A
-// formula that is written for any type of number so gives its derivative too, exactly, by the rules
-// of differentiation.
+// Dual numbers: a value, and its derivative with respect to one input (forward-mode automatic
+// differentiation). A formula that is written for any type of number so computes its exact
+// derivative too, by the rules of differentiation.
 #pragma once
 
 #include "align/trigonometry.h"
@@ -41,7 +41,7 @@ ROBOCACHE_HOST_DEVICE Dual<Compute> operator/(Dual<Compute> a, Dual<Compute> b) 
   return {quotient, (a.slope - quotient * b.slope) / b.value};
 }
 
-/// Of a number above 0.
+/// The square root of a number above 0.
 template <typename Compute>
 ROBOCACHE_HOST_DEVICE Dual<Compute> square_root(Dual<Compute> a) {
   const Compute root = square_root(a.value);
@@ -51,7 +51,7 @@ ROBOCACHE_HOST_DEVICE Dual<Compute> square_root(Dual<Compute> a) {
 template <typename Compute>
 struct SeriesTerms<Dual<Compute>> : SeriesTerms<Compute> {};
 
-// What decides between formulas is the value alone, of either type of number.
+// Branches between formulas depend on the value alone, of either type of number.
 
 ROBOCACHE_HOST_DEVICE float value_of(float x) { return x; }
 ROBOCACHE_HOST_DEVICE double value_of(double x) { return x; }
@@ -60,7 +60,7 @@ ROBOCACHE_HOST_DEVICE Compute value_of(Dual<Compute> x) {
   return x.value;
 }
 
-/// `x` moved to another value: it changes as `x` does.
+/// A number with another value and the derivative of `x`.
 ROBOCACHE_HOST_DEVICE float moved_to(float value, float /*x*/) { return value; }
 ROBOCACHE_HOST_DEVICE double moved_to(double value, double /*x*/) { return value; }
 template <typename Compute>

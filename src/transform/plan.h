@@ -1,5 +1,5 @@
-// A checked call, in the form the backends run on: plain data, copied into a CUDA kernel's
-// parameters as it is. `transform.cpp` makes plans; nothing after it checks a shape again.
+// A validated call in the form that the backends run on: plain data, copied into a CUDA kernel's
+// parameters as is. `transform.cpp` builds plans; no later code checks a shape again.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +9,11 @@
 
 namespace robocache {
 
-/// The widest pose: a position and a matrix.
+/// The size of the widest pose: a position and a matrix.
 inline constexpr int kMostNumbers = 12;
 
-/// Where an array of a floating type lies, [N,K,width] or one without K or N, whose strides are 0
-/// then. Strides are in elements.
+/// The layout of a floating-point array, [N,K,width] or without K or N, whose strides are then 0.
+/// Strides are in elements.
 struct ArrayPlan {
   const void* data;
   DataType type;
@@ -24,7 +24,7 @@ struct ArrayPlan {
   }
 };
 
-// Outputs are contiguous, and of the type of their inputs. One that is not wanted is null.
+// Outputs are contiguous, and have the type of their inputs. An output that is not needed is null.
 
 struct RotationPlan {
   std::int64_t count;  // N
@@ -32,7 +32,7 @@ struct RotationPlan {
   std::int64_t source_width, target_width;
   ArrayPlan x;
   void* out;
-  ArrayPlan grad_out;  // backward only, as is the next
+  ArrayPlan grad_out;  // backward only, as is grad_x
   void* grad_x;
 };
 
@@ -42,7 +42,7 @@ struct PosePlan {
   PoseDirection direction;
   ArrayPlan poses, anchor;
   void* out;
-  ArrayPlan grad_out;  // backward only, as are the next
+  ArrayPlan grad_out;  // backward only, as are the gradients
   void *grad_poses, *grad_anchor;
 };
 
@@ -50,7 +50,7 @@ struct DeltaPlan {
   std::int64_t windows, steps, channels;  // N, K, D
   DeltaDirection direction;
   double duration;
-  ArrayPlan times;  // without data: `duration`
+  ArrayPlan times;  // null data: use `duration`
   ArrayPlan x;      // backward: the gradient of the output
   ArrayPlan start;  // forward only
   void* out;        // backward: the gradient of `x`

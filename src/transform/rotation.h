@@ -1,9 +1,9 @@
-// Rotations, as quaternions and as matrices, and what they make of poses: for every type of number,
-// dual ones included, on CPU and CUDA. All of it is made of +, -, *, / and square roots, which
+// Rotations, as quaternions and as matrices, and their action on poses: for every type of number,
+// dual ones included, on CPU and CUDA. All formulas use +, -, *, / and square roots only, which
 // every IEEE machine rounds alike.
 //
-// Quaternions and rotation vectors compute as unit quaternions, matrices and 6D as matrices. All
-// zeros stand for no rotation in both, and stay that.
+// Quaternions and rotation vectors are computed as unit quaternions, matrices and 6D as matrices.
+// All zeros represent no rotation in both, and stay zeros.
 #pragma once
 
 #include <cstdint>
@@ -32,14 +32,14 @@ ROBOCACHE_HOST_DEVICE Number dot3(const Number* a, const Number* b) {
   return (a[0] * b[0] + a[1] * b[1]) + a[2] * b[2];
 }
 
-/// rotated = R v.
+/// Computes rotated = R v.
 template <typename Number>
 ROBOCACHE_HOST_DEVICE void rotate(const RotationMatrix<Number>& r, const Number* v,
                                   Number* rotated) {
   for (int i = 0; i < 3; ++i) rotated[i] = dot3(r.m + 3 * i, v);
 }
 
-/// rotated = R^T v: the inverse.
+/// Computes rotated = R^T v: the inverse.
 template <typename Number>
 ROBOCACHE_HOST_DEVICE void rotate_back(const RotationMatrix<Number>& r, const Number* v,
                                        Number* rotated) {
@@ -48,9 +48,9 @@ ROBOCACHE_HOST_DEVICE void rotate_back(const RotationMatrix<Number>& r, const Nu
   }
 }
 
-// ---- between the two ---------------------------------------------------------------------------
+// ---- quaternions and matrices -----------------------------------------------------------------
 
-/// Whether q is the other one of the two quaternions that each rotation has.
+/// Whether q is the negated one of the two quaternions of a rotation: -`upright(q)`.
 template <typename Number>
 ROBOCACHE_HOST_DEVICE bool is_flipped(const RotationQuaternion<Number>& q) {
   const Number parts[] = {q.w, q.x, q.y, q.z};
@@ -60,7 +60,8 @@ ROBOCACHE_HOST_DEVICE bool is_flipped(const RotationQuaternion<Number>& q) {
   return false;
 }
 
-/// The one of the two with w >= 0; at 0 the first of x, y, z that is not 0 is positive.
+/// The canonical one of a rotation's two quaternions: w >= 0; if w is 0, the first of x, y, z that
+/// is not 0 is positive.
 template <typename Number>
 ROBOCACHE_HOST_DEVICE RotationQuaternion<Number> upright(const RotationQuaternion<Number>& q) {
   return is_flipped(q) ? RotationQuaternion<Number>{-q.x, -q.y, -q.z, -q.w} : q;
@@ -85,9 +86,9 @@ ROBOCACHE_HOST_DEVICE RotationMatrix<Number> matrix_of(const RotationQuaternion<
            two * (xz - yw), two * (yz + xw), ((ww - xx) - yy) + zz}};
 }
 
-/// Upright. Each of the four formulas is good where its own part of the quaternion is large: that
-/// of the largest is taken. Source: Shepperd, "Quaternion from rotation matrix", Journal of
-/// Guidance and Control 1(3), 1978.
+/// The upright quaternion of a matrix. Each of the four formulas is accurate where its own
+/// component of the quaternion is large: the formula of the largest is used. Source: Shepperd,
+/// "Quaternion from rotation matrix", Journal of Guidance and Control 1(3), 1978.
 template <typename Number>
 ROBOCACHE_HOST_DEVICE_CALLED RotationQuaternion<Number> quaternion_of(
     const RotationMatrix<Number>& matrix) {
@@ -96,7 +97,7 @@ ROBOCACHE_HOST_DEVICE_CALLED RotationQuaternion<Number> quaternion_of(
   const auto trace = (a + b) + c;
   const Number one = Number(1);
   if (value_of(dot3(m, m)) == 0) return {Number(0), Number(0), Number(0), Number(0)};
-  RotationQuaternion<Number> q;  // times four of its own largest part
+  RotationQuaternion<Number> q;  // scaled by four times its largest component
   if (trace >= a && trace >= b && trace >= c) {
     q = {m[7] - m[5], m[2] - m[6], m[3] - m[1], one + ((m[0] + m[4]) + m[8])};
   } else if (a >= b && a >= c) {
@@ -111,20 +112,20 @@ ROBOCACHE_HOST_DEVICE_CALLED RotationQuaternion<Number> quaternion_of(
 
 // ---- reading and writing -----------------------------------------------------------------------
 
-/// Whether a form computes as a matrix; else as a quaternion.
+/// Whether a form is computed as a matrix; else as a quaternion.
 ROBOCACHE_HOST_DEVICE bool is_matrix(RotationForm form) {
   return form == RotationForm::kMatrix || form == RotationForm::k6d;
 }
 
-/// Relative to the length of the second row, how little of it may be left across the first before
+/// The length of the second row's part across the first, relative to the second row, below which
 /// the two count as parallel: rounding alone leaves less.
 template <typename Compute>
 ROBOCACHE_HOST_DEVICE Compute parallel_below() {
   return sizeof(Compute) == 8 ? Compute(0x1p-48) : Compute(0x1p-19);
 }
 
-/// Of two rows, by the rule of Gram and Schmidt: the first is made a unit, the second too once the
-/// part along the first is taken off, and the third is their cross product.
+/// A rotation matrix from two rows, by Gram and Schmidt: the first row is normalized, the second
+/// too after its part along the first is subtracted, and the third is their cross product.
 /// Source: Zhou et al., "On the continuity of rotation representations in neural networks", CVPR
 /// 2019; by rows, as in PyTorch3D and diffusion_policy.
 template <typename Number>
@@ -156,8 +157,8 @@ ROBOCACHE_HOST_DEVICE_CALLED RotationMatrix<Number> matrix_of_rows(const Number*
   return r;
 }
 
-/// Upright. The sine of half the angle, over the angle, and its cosine are series of the angle's
-/// square: no small angle is divided by.
+/// The upright quaternion of a rotation vector. sin(angle / 2) / angle and cos(angle / 2) are
+/// computed as series in the angle's square, which avoids a division by a small angle.
 template <typename Number>
 ROBOCACHE_HOST_DEVICE_CALLED RotationQuaternion<Number> quaternion_of_vector(const Number* v) {
   using Compute = decltype(value_of(v[0]));
@@ -167,7 +168,7 @@ ROBOCACHE_HOST_DEVICE_CALLED RotationQuaternion<Number> quaternion_of_vector(con
   const Number half = Number(0.5), quarter = Number(0.25);
   Number ratio, cosine;
   bool is_half_turn = angle == pi;
-  if (angle > pi) {  // less some whole turns, which may leave it negative
+  if (angle > pi) {  // minus whole turns; the result may be negative
     const Number whole = square_root(square);
     const Number rest = moved_to(wrap_angle(angle), whole);
     ratio = half * rest * sine_series(quarter * rest * rest) / whole;
@@ -177,13 +178,13 @@ ROBOCACHE_HOST_DEVICE_CALLED RotationQuaternion<Number> quaternion_of_vector(con
     ratio = half * sine_series(quarter * square);
     cosine = cosine_series(quarter * square);
   }
-  // It is not negative in truth; half a turn is one for every type of number.
+  // The exact cosine is not negative; at half a turn it is 0 for every type of number.
   if (is_half_turn || value_of(cosine) < 0) cosine = moved_to(Compute(0), cosine);
   return upright(RotationQuaternion<Number>{ratio * v[0], ratio * v[1], ratio * v[2], cosine});
 }
 
-/// At most pi long. With c = cos(angle / 4) = sqrt((1 + w) / 2), sin(angle / 8) = |v| / (2 c
-/// sqrt(2 (1 + c))), and the angle over |v| is a series of its square.
+/// A rotation vector of length at most pi. With c = cos(angle / 4) = sqrt((1 + w) / 2), sin(angle /
+/// 8) = |v| / (2 c sqrt(2 (1 + c))), and the angle over |v| is a series in its square.
 template <typename Number>
 ROBOCACHE_HOST_DEVICE_CALLED void vector_of(const RotationQuaternion<Number>& quaternion,
                                             Number* v) {
@@ -218,7 +219,7 @@ ROBOCACHE_HOST_DEVICE RotationMatrix<Number> read_matrix(RotationForm form, cons
   return is_matrix(form) ? matrix_of_rows(x) : matrix_of(read_quaternion(form, x));
 }
 
-/// Of a form that computes as a quaternion.
+/// Writes a form that is computed as a quaternion.
 template <typename Number>
 ROBOCACHE_HOST_DEVICE void write(const RotationQuaternion<Number>& q, RotationForm form,
                                  Number* out) {
@@ -233,14 +234,14 @@ ROBOCACHE_HOST_DEVICE void write(const RotationQuaternion<Number>& q, RotationFo
   out[first == 0 ? 3 : 0] = q.w;
 }
 
-/// Of a form that computes as a matrix.
+/// Writes a form that is computed as a matrix.
 template <typename Number>
 ROBOCACHE_HOST_DEVICE void write(const RotationMatrix<Number>& r, RotationForm form, Number* out) {
   const int count = form == RotationForm::kMatrix ? 9 : 6;
   for (int i = 0; i < count; ++i) out[i] = r.m[i];
 }
 
-/// A rotation in another form.
+/// Converts a rotation to another form.
 template <typename Number>
 ROBOCACHE_HOST_DEVICE void convert(const Number* x, RotationForm source, RotationForm target,
                                    Number* out) {
@@ -253,7 +254,7 @@ ROBOCACHE_HOST_DEVICE void convert(const Number* x, RotationForm source, Rotatio
 
 // ---- poses -------------------------------------------------------------------------------------
 
-/// a b, the rotation b and then a.
+/// The product a b: the rotation b, then a.
 template <typename Number>
 ROBOCACHE_HOST_DEVICE RotationQuaternion<Number> product(const RotationQuaternion<Number>& a,
                                                          const RotationQuaternion<Number>& b) {
@@ -263,7 +264,7 @@ ROBOCACHE_HOST_DEVICE RotationQuaternion<Number> product(const RotationQuaternio
           ((a.w * b.w - a.x * b.x) - a.y * b.y) - a.z * b.z};
 }
 
-/// a b, and a^T b.
+/// The products a b, and a^T b.
 template <typename Number>
 ROBOCACHE_HOST_DEVICE RotationMatrix<Number> product(const RotationMatrix<Number>& a,
                                                      const RotationMatrix<Number>& b,
@@ -280,7 +281,7 @@ ROBOCACHE_HOST_DEVICE RotationMatrix<Number> product(const RotationMatrix<Number
   return c;
 }
 
-/// A pose relative to the anchor's, or back.
+/// Converts a pose to one relative to the anchor, or back.
 template <typename Number>
 ROBOCACHE_HOST_DEVICE void convert_one_pose(const Number* pose, const Number* anchor,
                                             RotationForm form, PoseDirection direction,

@@ -1,5 +1,5 @@
-// The work of each transform, cut into pieces that know nothing of each other: what threads are for
-// on CUDA, and iterations on the CPU. A task says how many pieces it has, and does the i-th.
+// The work of each transform, split into independent pieces: one per thread on CUDA, one per
+// iteration on the CPU. A task has `count` pieces, and runs the i-th.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,8 @@ ROBOCACHE_HOST_DEVICE void load_row(const ArrayPlan& array, std::int64_t start, 
   for (std::int64_t i = 0; i < width; ++i) row[i] = load_number<Compute>(array, start, i);
 }
 
-/// Numbers of which the one at `direction` changes; -1: none does.
+/// Loads numbers as dual numbers, with the derivative taken in the number at `direction`; -1: in
+/// none.
 template <typename Compute>
 ROBOCACHE_HOST_DEVICE void load_row(const ArrayPlan& array, std::int64_t start, std::int64_t width,
                                     Dual<Compute>* row, std::int64_t direction) {
@@ -33,7 +34,7 @@ ROBOCACHE_HOST_DEVICE void load_row(const ArrayPlan& array, std::int64_t start, 
   }
 }
 
-/// How a loss changes along the slopes of `out`, when its gradient by `out` is that at `start`.
+/// The derivative of a loss along the slopes of `out`, from its gradient at `start` of `grad_out`.
 template <typename Compute>
 ROBOCACHE_HOST_DEVICE Compute slope_of_loss(const ArrayPlan& grad_out, std::int64_t start,
                                             std::int64_t width, const Dual<Compute>* out) {
@@ -62,7 +63,7 @@ struct ConvertRotation {
   }
 };
 
-/// A piece is one number of the gradient.
+/// The backward pass of ConvertRotation: a piece is one number of the gradient.
 template <typename Compute>
 struct ConvertRotationBackward {
   RotationPlan plan;
@@ -100,8 +101,8 @@ struct ConvertPose {
   }
 };
 
-/// How a loss changes with a number of one pose, or (`of_anchor`) with one of the anchor's on the
-/// way through that pose.
+/// The derivative of a loss with respect to one number of a pose, or, if `of_anchor`, to one number
+/// of the anchor through that pose.
 template <typename Compute>
 ROBOCACHE_HOST_DEVICE Compute pose_gradient(const PosePlan& plan, std::int64_t window,
                                             std::int64_t step, std::int64_t direction,
@@ -114,8 +115,8 @@ ROBOCACHE_HOST_DEVICE Compute pose_gradient(const PosePlan& plan, std::int64_t w
   return slope_of_loss(plan.grad_out, plan.grad_out.start(window, step), width, out);
 }
 
-/// A piece is one number of the poses' gradient, or after these of the anchors', which is summed in
-/// the order of the steps.
+/// The backward pass of ConvertPose: a piece is one number of the poses' gradient, then of the
+/// anchors', which is summed in the order of the steps.
 template <typename Compute>
 struct ConvertPoseBackward {
   PosePlan plan;
@@ -144,7 +145,7 @@ struct ConvertPoseBackward {
 
 // ---- deltas: a piece is one channel of a window, step after step --------------------------------
 
-/// In seconds, of the step that ends at row `step`.
+/// The duration of a step in seconds, from times[step] to times[step + 1].
 template <typename Compute>
 ROBOCACHE_HOST_DEVICE Compute duration_of(const DeltaPlan& plan, std::int64_t window,
                                           std::int64_t step) {
@@ -155,7 +156,7 @@ ROBOCACHE_HOST_DEVICE Compute duration_of(const DeltaPlan& plan, std::int64_t wi
   switch (times.type) {
     case DataType::kInt64: {
       const auto* const t = static_cast<const std::int64_t*>(times.data);
-      // Through unsigned numbers: the two may lie anywhere in the range of int64.
+      // As unsigned numbers: the two times may lie anywhere in the range of int64.
       const auto from = static_cast<std::uint64_t>(t[begin]),
                  to = static_cast<std::uint64_t>(t[end]);
       const double difference =
@@ -192,7 +193,7 @@ struct ConvertDelta {
   }
 };
 
-/// From the last step to the first.
+/// The backward pass of ConvertDelta, from the last step to the first.
 template <typename Compute>
 struct ConvertDeltaBackward {
   DeltaPlan plan;
@@ -202,7 +203,7 @@ struct ConvertDeltaBackward {
     const std::int64_t window = i / plan.channels;
     const std::int64_t channel = i - window * plan.channels;
     const bool to_absolute = plan.direction == DeltaDirection::kToAbsolute;
-    Compute of_row = Compute(0);  // of row `step`, by way of those after it
+    Compute of_row = Compute(0);  // the gradient of row `step`, through the later rows
     for (std::int64_t step = plan.steps - 1; step >= 0; --step) {
       const Compute duration = duration_of<Compute>(plan, window, step);
       const Compute gradient = load_number<Compute>(plan.x, plan.x.start(window, step), channel);

@@ -1,4 +1,4 @@
-// Checks a transform, turns it into a plan, and hands this to a backend.
+// Validates a transform, builds its plan, and dispatches it to a backend.
 #include "robocache/transform.h"
 
 #include <cmath>
@@ -12,7 +12,7 @@
 namespace robocache {
 
 #if !defined(ROBOCACHE_HAS_CUDA)
-// Never reached: the checks have thrown. They let the dispatch below read the same in every build.
+// Never called: the checks throw first. With them, the dispatch below reads alike in every build.
 void convert_rotation_on_cuda(const RotationPlan&, CUstream_st*) {}
 void convert_rotation_backward_on_cuda(const RotationPlan&, CUstream_st*) {}
 void convert_pose_on_cuda(const PosePlan&, CUstream_st*) {}
@@ -37,7 +37,7 @@ struct Dimension {
   std::int64_t size = -1;
 };
 
-/// The array's shape, where it is as expected.
+/// Checks that the array has the expected shape.
 void expect_dimensions(const Argument& argument, std::initializer_list<Dimension> dimensions) {
   const ConstTensorView& view = argument.view;
   bool fits = view.rank == static_cast<int>(dimensions.size());
@@ -67,7 +67,7 @@ void check_input(const Argument& argument, std::initializer_list<Dimension> dime
   argument.expect_device(device);
 }
 
-/// An output of the type of an input.
+/// Checks an output against the type of an input, and returns its address.
 void* check_output(const char* name, const TensorView& out,
                    std::initializer_list<Dimension> dimensions, const ConstTensorView& first,
                    const char* first_name, DeviceType device) {
@@ -80,7 +80,7 @@ void* check_output(const char* name, const TensorView& out,
   return out.data;
 }
 
-/// Of [N,K,width], or (`has_steps` false) of [N,width].
+/// The layout of [N,K,width], or, if `has_steps` is false, of [N,width].
 ArrayPlan array_of(const ConstTensorView& view, bool has_steps) {
   ArrayPlan array{};
   array.data = view.data;

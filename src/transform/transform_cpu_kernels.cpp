@@ -1,5 +1,5 @@
-// The CPU backend: the pieces of a task, shared out over threads. Compiled for one instruction set:
-// a rotation is too small, and too full of branches, for vectors to pay.
+// The CPU backend: splits the pieces of a task over threads. It is compiled for one instruction
+// set: a rotation is too small, and has too many branches, to benefit from vectors.
 #include "core/parallel.h"
 #include "transform/backends.h"
 #include "transform/tasks.h"
@@ -9,8 +9,8 @@ namespace {
 
 using namespace ROBOCACHE_TARGET;
 
-// A piece of a rotation or a pose, or one step of a channel, takes as long as making so many bytes
-// does elsewhere.
+// The cost of a piece of a rotation or a pose, and of one step of a channel, in bytes that other
+// operations write in the same time.
 constexpr std::int64_t kBytesOfPose = 256;
 constexpr std::int64_t kBytesOfStep = 16;
 

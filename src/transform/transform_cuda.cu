@@ -1,4 +1,4 @@
-// The CUDA backend: a thread for each piece of a task.
+// The CUDA backend: one thread per piece of a task.
 #include <cuda_runtime.h>
 
 #include <type_traits>
