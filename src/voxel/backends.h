@@ -1,5 +1,5 @@
-// The backends behind `voxelize.cpp`: each takes checked plans only, with at least one cloud and at
-// least one channel where there are features. There may be no points.
+// The backends behind `voxelize.cpp`: each receives validated plans only, with at least one cloud,
+// and with at least one channel if there are features. A plan may have no points.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace robocache {
 
-/// The most points that whatever counts or sorts them takes: their numbers are 32 bits wide.
+/// The most points that an operation can count or sort: their indices have 32 bits.
 inline constexpr std::int64_t kMaxCountedPoints = std::numeric_limits<std::int32_t>::max();
 
 /// A dense voxelization.
@@ -23,7 +23,7 @@ struct DensePlan {
   std::int64_t* dropped;  // may be null
 };
 
-/// Whether points are counted in the workspace, as int32, since the output is of a floating type.
+/// Whether points are counted in the workspace, as int32, because the output is floating-point.
 inline bool counts_elsewhere(const DensePlan& plan) {
   return plan.features.mode == VoxelMode::kCount && (plan.features.out_type == DataType::kFloat32 ||
                                                      plan.features.out_type == DataType::kFloat64);
@@ -38,36 +38,36 @@ struct SparsePlan {
   std::int64_t* dropped;  // may be null
 };
 
-/// The second step.
+/// The second step of a sparse voxelization.
 struct SparseWritePlan {
   CloudPlan cloud;
   VoxelGeometry geometry;
-  FeaturePlan features;  // without channels where there are none
+  FeaturePlan features;  // 0 channels without features
   std::int64_t voxels;
   std::int32_t* coordinates;
   std::int32_t* counts;
   void* features_out;
 };
 
-/// The backward pass of a dense voxelization finds the voxels of points again, from `cloud` and
-/// `grid`.
+/// The backward pass of a dense voxelization, which recomputes the voxels of the points from
+/// `cloud` and `grid`.
 struct DenseGradientPlan {
   GradientPlan gradient;
   CloudPlan cloud;
   GridPlan grid;
 };
 
-/// That of a sparse one is told.
+/// The backward pass of a sparse voxelization, which reads the voxels of the points.
 struct SparseGradientPlan {
   GradientPlan gradient;
   const std::int64_t* point_to_voxel;
   const std::int32_t* counts;
 };
 
-/// Throws ValueError where a sparse voxelization has a coordinate or a key that does not fit.
+/// Throws ValueError if a sparse voxelization has a coordinate or a key that does not fit.
 void check_bounds(const CloudPlan& cloud, const SparseBounds& bounds);
 
-// Throws ValueError where offsets do not ascend from 0 to the number of points.
+// Throws ValueError unless offsets ascend from 0 to the number of points.
 void check_offsets_on_cpu(const CloudPlan& cloud);
 std::size_t voxelize_workspace_bytes_on_cpu(const DensePlan& plan);
 void voxelize_on_cpu(const DensePlan& plan, void* workspace, const ExecutionContext& context);

@@ -1,4 +1,4 @@
-// Which cell a point lies in: for every CPU target and for CUDA.
+// The cell of a point, for every CPU target and for CUDA.
 #pragma once
 
 #include <cstdint>
@@ -13,34 +13,34 @@ struct Point {
   double x[3];
 };
 
-/// How many cells a coordinate is past the origin; its floor is the cell. This expression, in this
-/// order, decides.
+/// The distance of a coordinate from the origin in cells; its floor is the cell. This expression,
+/// in this order of operations, defines the cell on every backend.
 ROBOCACHE_HOST_DEVICE double cells_from_origin(double coordinate, double origin, double size) {
   return (coordinate - origin) / size;
 }
 
-// What follows has no branches, so that loops over points vectorize.
+// The functions below have no branches, so that loops over points vectorize.
 
-/// The cell along one axis of a dense grid; -1 outside, which NaN is too. `Index` holds the grid's
-/// size along it.
+/// The cell along one axis of a dense grid; -1 for points outside and for NaN. `Index` must hold
+/// the grid's size along the axis.
 template <typename Index>
 ROBOCACHE_HOST_DEVICE Index dense_index(const GridPlan& grid, int axis, double coordinate) {
   const double q =
       cells_from_origin(coordinate, grid.geometry.origin[axis], grid.geometry.voxel_size[axis]);
   const bool inside = bool(int(q >= 0) & int(q < static_cast<double>(grid.shape[axis])));
-  // From 0 on, conversion to an integer is the floor.
+  // For numbers from 0 on, conversion to an integer is the floor.
   const auto index = static_cast<Index>(inside ? q : 0);
   return inside ? index : -1;
 }
 
-/// The cell that has such indices, in row-major order; -1 if one of them is.
+/// The number of a cell in row-major order, from its indices; -1 if one of them is -1.
 template <typename Index>
 ROBOCACHE_HOST_DEVICE std::int64_t dense_cell(const GridPlan& grid, Index i, Index j, Index k) {
   const std::int64_t cell = (static_cast<std::int64_t>(i) * grid.shape[1] + j) * grid.shape[2] + k;
   return (i | j | k) < 0 ? -1 : cell;
 }
 
-/// The cell of a point in one cloud's dense grid; -1 outside.
+/// The cell of a point in one cloud's dense grid; -1 if the point is outside.
 ROBOCACHE_HOST_DEVICE std::int64_t dense_cell(const GridPlan& grid, const Point& point) {
   return dense_cell(grid, dense_index<std::int64_t>(grid, 0, point.x[0]),
                     dense_index<std::int64_t>(grid, 1, point.x[1]),
@@ -50,7 +50,7 @@ ROBOCACHE_HOST_DEVICE std::int64_t dense_cell(const GridPlan& grid, const Point&
 /// The cell along one axis of a sparse grid.
 struct SparseIndex {
   std::int32_t x;
-  std::int32_t problems;  // 0: it is the cell. Otherwise bits, of which the first is the graver:
+  std::int32_t problems;  // 0: `x` is the cell. Otherwise bits, the more severe first:
   static constexpr std::int32_t kNotFinite = 1;
   static constexpr std::int32_t kDoesNotFit = 2;  // int32
 };

@@ -81,7 +81,7 @@ RowPlan rows_of(const ConstTensorView& view) {
   rows.per_batch = view.shape[view.rank == 3 ? 1 : 0];
   if (view.rank == 3) {
     rows.batch_stride = stride_along(view, 3);
-    // Batches that follow one another are one.
+    // Clouds that are contiguous in memory count as one.
     if (view.shape[0] <= 1 || rows.batch_stride == rows.row_stride * view.shape[1]) {
       rows.per_batch = product(view.shape[0], view.shape[1]);
     }
@@ -190,7 +190,7 @@ GridPlan check_grid(const VoxelGrid& grid, const CheckedCloud& cloud, VoxelMode 
   }
   check_geometry(grid.geometry);
   const std::int64_t channels = mode >= VoxelMode::kMean ? cloud.features.channels : 1;
-  // An empty output too has a grid whose cells can be numbered.
+  // The number of cells must fit int64 for empty outputs too.
   const std::int64_t grids =
       product(std::max<std::int64_t>(1, cloud.plan.batch), std::max<std::int64_t>(1, channels));
   const std::int64_t bytes = product(product(plan.cells, grids), size_of(type));

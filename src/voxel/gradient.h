@@ -10,8 +10,8 @@
 
 namespace robocache::ROBOCACHE_TARGET {
 
-/// One channel of one point, whose voxel is `cell` (-1: none) and has counts[cell] points: mean and
-/// sum.
+/// Writes the gradient of one channel of one point, for mean and sum. The point's voxel is `cell`
+/// (-1: none), which has counts[cell] points.
 template <typename Compute>
 ROBOCACHE_HOST_DEVICE void gather_gradient(const GradientPlan& plan, std::int64_t point,
                                            std::int64_t channel, std::int64_t cell,
@@ -28,8 +28,8 @@ ROBOCACHE_HOST_DEVICE void gather_gradient(const GradientPlan& plan, std::int64_
                     point * plan.features.channels + channel, gradient);
 }
 
-/// One channel of one voxel, whose points are point_at(begin) up to point_at(end), ascending: max
-/// and min. Writes to the winner alone.
+/// Writes the gradient of one channel of one voxel to the point that won it, for max and min. The
+/// voxel's points are point_at(begin) up to point_at(end), ascending.
 template <typename Compute, typename PointAt>
 ROBOCACHE_HOST_DEVICE void scatter_gradient_to_winner(const GradientPlan& plan, std::int64_t cell,
                                                       std::int64_t channel, std::int64_t begin,

@@ -1,5 +1,5 @@
-// A checked call, in the form the backends run on: plain data, copied into a CUDA kernel's
-// parameters as it is. `checks.cpp` makes plans; nothing after it checks a shape again.
+// A validated call in the form that the backends run on: plain data, copied into a CUDA kernel's
+// parameters as is. `checks.cpp` builds plans; no later code checks a shape again.
 //
 // Points are numbered over all clouds: point i of [B,N,3] is [i / N, i % N], and of [P,3] it is
 // [i].
@@ -12,8 +12,8 @@
 
 namespace robocache {
 
-/// i / divisor of numbers that are not negative; in 32 bits where they fit, which a GPU is far
-/// faster at.
+/// i / divisor, for numbers that are not negative; in 32 bits if both fit, which is far faster on a
+/// GPU.
 template <typename Integer>
 ROBOCACHE_HOST_DEVICE_INLINE Integer divide(Integer i, Integer divisor) {
   if (((i | divisor) >> 32) == 0) {
@@ -22,14 +22,14 @@ ROBOCACHE_HOST_DEVICE_INLINE Integer divide(Integer i, Integer divisor) {
   return i / divisor;
 }
 
-/// Where the rows of an array [B,N,width] or [P,width] lie. Strides are in elements.
+/// The layout of the rows of an array [B,N,width] or [P,width]. Strides are in elements.
 struct RowPlan {
   const void* data;
   DataType type;
-  std::int64_t per_batch;  // rows between two batch strides: all where batches follow one another
+  std::int64_t per_batch;  // rows between two batch strides: all if clouds are contiguous
   std::int64_t batch_stride, row_stride, column_stride;
 
-  /// The position of row i's first element.
+  /// The offset of row i's first element.
   ROBOCACHE_HOST_DEVICE_INLINE std::int64_t start(std::int64_t i) const {
     if (i < per_batch) return i * row_stride;
     const std::int64_t b = divide(i, per_batch);
@@ -40,8 +40,8 @@ struct RowPlan {
 /// The clouds of a call.
 struct CloudPlan {
   std::int64_t batch;      // clouds
-  std::int64_t per_cloud;  // points of each, where there are no offsets
-  std::int64_t count;      // points of all
+  std::int64_t per_cloud;  // points per cloud, without offsets
+  std::int64_t count;      // points of all clouds
   RowPlan points;          // 3 columns
   const void* offsets;     // may be null
   std::int64_t offsets_stride;
@@ -53,11 +53,11 @@ struct CloudPlan {
                              : static_cast<const std::int64_t*>(offsets)[index];
   }
 
-  /// The cloud that point i belongs to: the last that begins at or before it. With offsets that do
-  /// not ascend from 0 to P it may be -1, for none; it is below `batch` in any case.
+  /// The cloud of point i: the last that begins at or before it. If offsets do not ascend from 0 to
+  /// P, it may be -1; it is below `batch` in any case.
   ROBOCACHE_HOST_DEVICE_INLINE std::int64_t cloud_of(std::int64_t i) const {
     if (offsets == nullptr) return i < per_cloud ? 0 : divide(i, per_cloud);
-    std::int64_t low = 0;  // offset(low) <= i, as far as is known; offset(high) > i
+    std::int64_t low = 0;  // invariant: offset(low) <= i < offset(high)
     std::int64_t high = batch;
     if (batch == 0 || i < offset(0) || i >= offset(batch)) return -1;
     while (high - low > 1) {
@@ -72,20 +72,20 @@ struct CloudPlan {
   }
 };
 
-/// A dense grid for each cloud.
+/// A dense grid per cloud.
 struct GridPlan {
   std::int64_t shape[3];
   std::int64_t cells;  // of one cloud
   VoxelGeometry geometry;
 };
 
-/// Whether a voxel's channel is that of one of its points: the others have no share of its
-/// gradient.
+/// Whether a mode selects the value of one point per voxel and channel: the other points then get
+/// no gradient.
 ROBOCACHE_CONSTEXPR bool picks_one(VoxelMode mode) {
   return mode == VoxelMode::kMax || mode == VoxelMode::kMin;
 }
 
-/// Features of the points, and how they are reduced.
+/// Features of the points, and the mode that reduces them.
 struct FeaturePlan {
   RowPlan rows;
   std::int64_t channels;
@@ -93,10 +93,10 @@ struct FeaturePlan {
   DataType out_type;
 };
 
-/// Where a voxel's features go: to its cell of [B,C,X,Y,Z], or to its row of [V,C].
+/// The layout of the output features: a voxel is a cell of [B,C,X,Y,Z], or a row of [V,C].
 struct FeatureOutput {
   void* data;
-  std::int64_t cells;  // of one cloud's grid; 0 for rows of voxels
+  std::int64_t cells;  // of one cloud's grid; 0 for [V,C]
   std::int64_t channels;
 
   ROBOCACHE_HOST_DEVICE_INLINE std::int64_t start(std::int64_t voxel, std::uint64_t key) const {
@@ -114,8 +114,8 @@ ROBOCACHE_CONSTEXPR bool computes_in_double(const FeaturePlan& plan) {
   return plan.rows.type == DataType::kFloat64 || plan.out_type == DataType::kFloat64;
 }
 
-/// What the backward pass reads and writes. A sparse voxelization is here a grid of V x 1 x 1 cells
-/// for one cloud. `features.out_type` is the type of the gradient that comes in.
+/// The inputs and outputs of a backward pass. A sparse voxelization is planned as a grid of V x 1 x
+/// 1 cells for one cloud. `features.out_type` is the type of the incoming gradient.
 struct GradientPlan {
   FeaturePlan features;
   std::int64_t points;
@@ -126,7 +126,7 @@ struct GradientPlan {
   std::int64_t batch_stride, channel_stride, strides[3];
   void* grad_features;  // contiguous, [points, channels]
 
-  /// The position of channel 0 of a cell, counted over all clouds, in `grad_output`.
+  /// The offset in `grad_output` of channel 0 of a cell, numbered over all clouds.
   ROBOCACHE_HOST_DEVICE_INLINE std::int64_t start(std::int64_t cell) const {
     if (batch == 1 && shape[1] * shape[2] == 1) return cell * strides[0];
     const std::int64_t xy = cell / shape[2];
@@ -137,24 +137,24 @@ struct GradientPlan {
   }
 };
 
-/// What a sparse voxelization's first step learns about its points.
+/// The bounds of a sparse voxelization's points, which its first step computes.
 struct SparseBounds {
-  std::int64_t lowest[3], highest[3];  // cells; lowest > highest while there is no point
-  std::int64_t first_beyond;  // the first point whose cell does not fit int32; INT64_MAX if all do
+  std::int64_t lowest[3], highest[3];  // cells; lowest > highest if there is no point
+  std::int64_t first_beyond;  // the first point whose cell exceeds int32; INT64_MAX if all fit
 
   ROBOCACHE_HOST_DEVICE_INLINE static SparseBounds of_nothing() {
     return {{INT64_MAX, INT64_MAX, INT64_MAX}, {INT64_MIN, INT64_MIN, INT64_MIN}, INT64_MAX};
   }
 };
 
-/// Numbers the cells of the box around all points, cloud after cloud, each in row-major order.
+/// Numbers the cells of the bounding box of all points, cloud after cloud, each in row-major order.
 struct SparseBox {
   std::int64_t lowest[3];
   std::uint64_t extent[3];
   std::uint64_t cells;  // of the box
   std::uint64_t limit;  // cells of all clouds: the key of a point in no voxel
 
-  /// Wraps around where the keys do not fit 63 bits: `check_bounds` looks for that.
+  /// Wraps around if the keys exceed 63 bits: `check_bounds` reports that.
   ROBOCACHE_HOST_DEVICE_INLINE static SparseBox around(const SparseBounds& bounds,
                                                        std::int64_t batch) {
     SparseBox box{};
@@ -178,7 +178,7 @@ struct SparseBox {
     return key * extent[2] + static_cast<std::uint64_t>(z - lowest[2]);
   }
 
-  /// The cell that has a key, of whichever cloud.
+  /// The cell of a key, of any cloud.
   void cell_of(std::uint64_t key, std::int32_t* cell) const {
     for (int axis = 2; axis >= 0; --axis) {
       const std::uint64_t rest = divide(key, extent[axis]);
@@ -189,7 +189,7 @@ struct SparseBox {
   }
 };
 
-/// The bits of 1 in a type: what marks a cell as occupied.
+/// The bits of 1 in a type, which mark a cell as occupied.
 constexpr std::uint64_t bits_of_one(DataType type) {
   switch (type) {
     case DataType::kFloat16:
@@ -205,7 +205,7 @@ constexpr std::uint64_t bits_of_one(DataType type) {
   }
 }
 
-/// How many bits it takes to tell 0 to `highest` apart; at least 1.
+/// The number of bits that represent 0 to `highest`; at least 1.
 inline int bits_of(std::uint64_t highest) {
   int bits = 1;
   while (bits < 64 && (highest >> bits) != 0) ++bits;

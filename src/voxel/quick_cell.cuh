@@ -1,12 +1,12 @@
-// The cell of a float32 point by float32 arithmetic, where that is provably the cell that the
-// formula in double gives: most points are far enough from a face for it. GPUs are slow at double,
-// some of them 64 times slower than at float32.
+// Computes the cell of a float32 point in float32 where that is provably the cell of the formula in
+// double, as it is for most points, which are far enough from a face. GPUs are slow at double, some
+// of them 64 times slower than at float32.
 //
-// Why it is the same. Let o, s be origin and size, of, r the float32 of o and 1/s, and q = (p - of)
-// * r in float32. Three roundings make q differ from (p - of) / s by at most 3.01 * 2^-24 |q|, and
-// (p - of) / s from (p - o) / s by |of - o| / s; the double formula's own roundings are below 2^-51
-// of it. If no whole number is within |q| * 2^-21 + 1.001 |of - o| / s + 2^-30 of q, q and the
-// formula's result have the same floor. From |q| = 2^20 on that is never so, nor for NaN, and the
+// Proof. Let o, s be origin and size, of, r the float32 of o and 1/s, and q = (p - of) * r in
+// float32. Three roundings make q differ from (p - of) / s by at most 3.01 * 2^-24 |q|, and (p -
+// of) / s from (p - o) / s by |of - o| / s; the double formula's roundings are below 2^-51 of it.
+// If no whole number is within |q| * 2^-21 + 1.001 |of - o| / s + 2^-30 of q, q and the formula's
+// result have the same floor. From |q| = 2^20 on, and for NaN, this condition never holds, and the
 // formula decides.
 #pragma once
 
@@ -22,8 +22,8 @@ namespace robocache::cuda {
 
 struct QuickGrid {
   float origin[3], inverse[3], slack[3];
-  std::int32_t shape[3];  // at most 2^30, which no cell found here reaches
-  bool is_narrow;         // whether int32 numbers a cloud's cells
+  std::int32_t shape[3];  // at most 2^30, more than any cell computed here
+  bool is_narrow;         // whether the cells of a cloud fit int32
 
   explicit QuickGrid(const GridPlan& grid) : is_narrow(grid.cells <= INT32_MAX) {
     for (int axis = 0; axis < 3; ++axis) {
@@ -33,7 +33,7 @@ struct QuickGrid {
       inverse[axis] = static_cast<float>(1 / size);
       slack[axis] = static_cast<float>(
           std::fabs(static_cast<double>(origin[axis]) - o) / size * 1.001 + 0x1p-30);
-      // Where float32 runs out of exponents, never.
+      // Near the limits of float32's exponents, always use the formula.
       if (!(size > 0x1p-100 && size < 0x1p100 && std::fabs(o) < 0x1p100)) {
         slack[axis] = std::numeric_limits<float>::infinity();
       }
@@ -44,7 +44,7 @@ struct QuickGrid {
   }
 };
 
-/// As `dense_cell` gives it.
+/// The same cell as `dense_cell` without `quick`.
 __device__ __forceinline__ std::int64_t dense_cell(const GridPlan& grid, const QuickGrid& quick,
                                                    float x, float y, float z) {
   const float p[3] = {x, y, z};

@@ -1,4 +1,4 @@
-// A voxel's points on CUDA: their run in the sorted order, and its reduction.
+// Reduces a voxel's points on CUDA: their run in the sorted order, and its reduction.
 #pragma once
 
 #include <cstdint>
@@ -10,13 +10,13 @@
 
 namespace robocache::cuda {
 
-// Channels that a thread reduces, and points whose features it loads before it adds them: the sum
-// is one chain of additions, the loads need not be.
+// Channels per thread, and points whose features a thread loads before it adds them: the additions
+// of a sum depend on each other, the loads do not.
 inline constexpr int kChannelsPerThread = 4;
 inline constexpr int kPointsAtOnce = 4;
 
 inline unsigned channel_blocks(std::int64_t channels) {
-  constexpr std::int64_t kMost = 65535;  // of blockIdx.y; threads take further channels in turn
+  constexpr std::int64_t kMost = 65535;  // of gridDim.y; threads loop over further channels
   const std::int64_t blocks = (channels + kChannelsPerThread - 1) / kChannelsPerThread;
   return static_cast<unsigned>(blocks < 1 ? 1 : blocks < kMost ? blocks : kMost);
 }
@@ -27,7 +27,7 @@ __device__ __forceinline__ std::int64_t end_of_run(const Key* keys, std::int64_t
                                                    std::int64_t count) {
   const Key key = keys[begin];
   std::int64_t step = 1;
-  std::int64_t inside = begin;  // the last known to have this key
+  std::int64_t inside = begin;  // the last index known to have this key
   while (begin + step < count && keys[begin + step] == key) {
     inside = begin + step;
     step *= 2;

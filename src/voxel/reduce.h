@@ -1,4 +1,4 @@
-// How the features of a voxel's points combine: for every CPU target and for CUDA.
+// The reduction of the features of a voxel's points, for every CPU target and for CUDA.
 #pragma once
 
 #include <cstdint>
@@ -8,15 +8,15 @@
 
 namespace robocache::ROBOCACHE_TARGET {
 
-/// Whether `x` replaces `best` as the maximum or minimum: the first of equals stays, and so does a
-/// NaN.
+/// Whether `x` replaces `best` as the maximum or minimum: of equal values the first stays, and so
+/// does a NaN.
 template <typename Compute>
 ROBOCACHE_HOST_DEVICE bool wins(VoxelMode mode, Compute x, Compute best) {
   const bool is_better = mode == VoxelMode::kMax ? x > best : x < best;
   return best == best && (is_better || x != x);
 }
 
-/// One channel of a voxel, its points added in ascending order of their index.
+/// The reduction of one channel of a voxel; points are added in ascending order of their index.
 template <typename Compute>
 struct Reduction {
   Compute value = 0;

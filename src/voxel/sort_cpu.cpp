@@ -1,5 +1,5 @@
-// A counting sort, digit by digit from the lowest, of points that carry their keys along: 8 bytes
-// each where keys fit 32 bits, 16 otherwise.
+// A radix sort, least significant digit first, of points together with their keys: 8 bytes per
+// point if keys fit 32 bits, 16 otherwise.
 #include "voxel/sort_cpu.h"
 
 #include <limits>
@@ -8,7 +8,7 @@
 namespace robocache {
 
 void CountingPass::find_places() const {
-  // Row by row, which is far faster than digit by digit: rows are what lies together.
+  // Row by row, which is far faster than digit by digit: rows are contiguous.
   std::int64_t* const totals = starts_;
   std::fill_n(totals, digits_ + 1, 0);
   for (std::int64_t part = 0; part < parts_; ++part) {
@@ -27,11 +27,11 @@ void CountingPass::find_places() const {
 
 namespace {
 
-// 2048 places fit the nearest cache beside what they point to.
+// 2048 places fit the L1 cache together with the cache lines that they address.
 constexpr int kMaxDigitBits = 11;
 
-/// Numbers the voxels, part after part, and notes where they start, their keys and their points.
-/// Where a voxel begins can't be foreseen, so there is no branch for it.
+/// Numbers the voxels, part after part, and writes their starts, keys and points. It has no branch
+/// on whether a voxel begins at a point, since that is unpredictable.
 template <typename Record>
 std::int64_t find_voxels(const Record* records, const SortWorkspace& work, const CountingPass& pass,
                          std::uint64_t limit, std::int64_t* point_to_voxel,
@@ -61,7 +61,7 @@ std::int64_t find_voxels(const Record* records, const SortWorkspace& work, const
     std::int64_t voxel = before[part];
     const std::int64_t end_voxel = before[part + 1];
     std::int64_t i = begin;
-    // While a voxel of this part is to come, whatever is written in its place is overwritten.
+    // While a voxel of this part is still to come, its entry overwrites a premature one.
     for (; voxel < end_voxel; ++i) {
       const std::uint64_t key = records[i].key;
       to.starts[voxel] = i;
@@ -97,7 +97,7 @@ std::int64_t sort_as(const SortWorkspace& work, std::uint64_t limit, std::int64_
   const std::uint64_t* const keys = work.keys;
   auto* from = static_cast<Record*>(work.spare);
   auto* to = static_cast<Record*>(work.records);
-  // Digits of equal width, as few as will do.
+  // Digits of equal width, with the fewest passes.
   const int bits = bits_of(limit);
   const int passes = (bits + kMaxDigitBits - 1) / kMaxDigitBits;
   const int digit_bits = (bits + passes - 1) / passes;

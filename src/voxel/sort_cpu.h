@@ -1,4 +1,4 @@
-// Bringing points into the order of their cells, on the CPU.
+// Sorting points by cell or voxel, on the CPU.
 #pragma once
 
 #include <algorithm>
@@ -12,32 +12,33 @@
 
 namespace robocache {
 
-/// The scratch of a pass of a counting sort, and its result. The points are cut into parts; each
-/// part counts its digits, the counts become the places where each part's digits go, and each part
-/// moves its points there:
+/// The workspace of a pass of a counting sort, and its result. The points are split into parts;
+/// each part counts its digits, a prefix sum of the counts gives the places of each part's digits,
+/// and each part moves its points there:
 ///
 ///              digit 0            digit 1
 ///           part 0  part 1     part 0  part 1    ...
 ///   places  0       3          5       9
 ///
-/// Points of equal digits stay in order whatever thread moves them, so the result is the same on
-/// any number of threads.
+/// Points of equal digits keep their order whichever thread moves them, so the result is the same
+/// for any number of threads.
 class CountingPass {
  public:
   static constexpr std::int64_t kMaxParts = 32;
 
-  /// For digits below `digits`.
+  /// Lays out a pass over digits below `digits`.
   CountingPass(std::int64_t count, std::int64_t digits, WorkspaceCutter& cutter)
       : count_(count),
         digits_(digits),
-        // Enough for the threads of a large machine; a part is worth its counting.
+        // Enough parts for the threads of a large machine, each large enough to pay for its
+        // counters.
         parts_(std::clamp<std::int64_t>(count / std::max<std::int64_t>(kMinPartPoints, 8 * digits),
                                         1, kMaxParts)),
         starts_(cutter.cut<std::int64_t>(digits + 1)),
         places_(cutter.cut<std::int64_t>(parts_ * digits)) {}
 
-  /// Calls `move(i, place)` for each point, where digit_of(i) says which places are for it. They
-  /// hold copies of what they need, so that it is known not to change under them.
+  /// Calls `move(i, place)` for each point i with its place, which digit_of(i) determines. Each
+  /// part copies the two functions, so that the compiler can assume that stores do not change them.
   template <typename DigitOf, typename Move>
   void run(const ExecutionContext& context, const DigitOf& digit_of, const Move& move) const {
     for_each_part(context, [&](std::int64_t part, std::int64_t begin, std::int64_t end) {
@@ -56,7 +57,7 @@ class CountingPass {
     });
   }
 
-  /// After a run: where the points of each digit start, and after the last one where they end.
+  /// After a run: the first place of each digit, then the end of the last.
   const std::int64_t* starts() const { return starts_; }
 
   /// Calls `body(part, begin, end)` for each part of the points.
@@ -77,7 +78,7 @@ class CountingPass {
     return count_ / parts_ * part + std::min(part, count_ % parts_);
   }
 
-  /// Of tallies, makes places within each digit; and where each digit starts.
+  /// Converts counts to places within each digit, and computes the start of each digit.
   void find_places() const;
 
   std::int64_t count_, digits_, parts_;
@@ -85,28 +86,28 @@ class CountingPass {
   std::int64_t* places_;  // [parts, digits]
 };
 
-/// The scratch of a sort and of what it finds, in one block.
+/// The workspace of a sort and its results, in one block of memory.
 struct SortWorkspace {
   std::int64_t count;  // points
-  /// [count]: the caller writes the key of each point here, and the sort the key of each voxel.
+  /// [count]: the caller writes the key of each point, and the sort the key of each voxel.
   std::uint64_t* keys;
-  void *records, *spare;  // for the sort's own use, as is `pass`
+  void *records, *spare;  // used by the sort only, as is `pass`
   std::uint32_t* points;  // [count]
   std::int64_t* starts;   // [count + 1]
   std::int64_t* pass;
-  std::size_t bytes;  // of these, and of what was cut before them
+  std::size_t bytes;  // of these arrays, and of those cut before them
 
   SortWorkspace(std::int64_t count, WorkspaceCutter cutter);
   SortWorkspace(std::int64_t count, void* workspace)
       : SortWorkspace(count, WorkspaceCutter(workspace, DeviceType::kCpu)) {}
 
-  /// What a sort leaves here.
+  /// The result of a sort.
   SortedPoints sorted() const { return {count, points, starts, keys}; }
 };
 
-/// Sorts points, at most `kMaxCountedPoints`, by `work.keys`, stably; keys are at most `limit`,
-/// which is that of points in no voxel. Writes the voxel of each point, -1 for none, unless
-/// `point_to_voxel` is null. Returns how many voxels there are.
+/// Sorts points, at most `kMaxCountedPoints`, stably by `work.keys`; keys are at most `limit`, the
+/// key of points in no voxel. Writes the voxel of each point, -1 for none, unless `point_to_voxel`
+/// is null. Returns the number of voxels.
 std::int64_t sort_into_voxels(const SortWorkspace& work, std::uint64_t limit,
                               std::int64_t* point_to_voxel, const ExecutionContext& context);
 

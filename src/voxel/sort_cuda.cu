@@ -1,4 +1,4 @@
-// Sorting points by key on CUDA, stably, by CUB: its radix sort over as many bits as the keys have,
+// Sorts points by key on CUDA, stably, with CUB: its radix sort over the bits that the keys have,
 // or, for few points with many bits, its merge sort.
 #include <cub/device/device_merge_sort.cuh>
 #include <cub/device/device_radix_sort.cuh>
@@ -8,8 +8,8 @@
 namespace robocache::cuda {
 namespace {
 
-// Where merging is faster than a radix sort, as seen on an H200: a radix sort takes one more pass
-// for every 8 bits, a merge one more for every doubling of the points.
+// The range in which a merge sort is faster than a radix sort, as measured on an H200: a radix sort
+// takes one more pass for every 8 bits, a merge sort one more for every doubling of the points.
 constexpr int kLeastBitsToMerge = 49;
 constexpr std::int64_t kMostPointsToMerge = std::int64_t{1} << 19;
 

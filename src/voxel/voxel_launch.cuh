@@ -1,4 +1,4 @@
-// What the parts of the CUDA backend share.
+// Declarations that the files of the CUDA backend share.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -12,7 +12,7 @@
 
 namespace robocache::cuda {
 
-/// Of any floating type, as the double that the formula of cells takes.
+/// Loads a point of any floating type as double, in which cells are computed.
 __device__ __forceinline__ Point load_any_point(const RowPlan& rows, std::int64_t i) {
   const std::int64_t start = rows.start(i);
   Point point;
@@ -22,8 +22,8 @@ __device__ __forceinline__ Point load_any_point(const RowPlan& rows, std::int64_
   return point;
 }
 
-/// Counts a dropped point of cloud b (none where it is -1). All threads of a warp take part; those
-/// that drop points of one cloud add them up first.
+/// Counts a dropped point of cloud b (-1: of no cloud). All threads of a warp must call it; threads
+/// that drop points of one cloud sum them first.
 __device__ __forceinline__ void count_dropped(std::int64_t* dropped, bool is_dropped,
                                               std::int64_t b) {
   if (dropped == nullptr) return;
@@ -37,12 +37,12 @@ __device__ __forceinline__ void count_dropped(std::int64_t* dropped, bool is_dro
   }
 }
 
-/// voxelize_cuda.cu: zeros in `bytes` bytes and in `batch` numbers of `dropped`, which may be null.
-/// The next kernel may be launched with `launch_marks`.
+/// voxelize_cuda.cu: writes zeros to `bytes` bytes and to `batch` numbers of `dropped`, which may
+/// be null. The next kernel may be launched with `launch_marks`.
 void fill_with_zeros(void* memory, std::int64_t bytes, std::int64_t* dropped, std::int64_t batch,
                      cudaStream_t stream);
 
-/// Adds 1 to the int32 count of each point's cell, counted over all clouds.
+/// Adds 1 to the int32 count of each point's cell, numbered over all clouds.
 void count_points(const CloudPlan& cloud, const GridPlan& grid, std::int32_t* counts,
                   cudaStream_t stream);
 
@@ -50,20 +50,20 @@ void count_points(const CloudPlan& cloud, const GridPlan& grid, std::int32_t* co
 std::size_t reduce_workspace_bytes(const DensePlan& plan);
 void reduce(const DensePlan& plan, void* workspace, cudaStream_t stream);
 
-/// sort_cuda.cu: points sorted by the cell or voxel they lie in.
+/// sort_cuda.cu: points sorted by their cell or voxel.
 struct SortedByKey {
   std::int64_t count;
   bool is_wide;         // keys are uint64, not uint32
   bool is_merged;       // sorted in place
-  std::uint64_t limit;  // the key of what lies in none
+  std::uint64_t limit;  // the key of points in no cell or voxel
   void *keys, *sorted_keys;
   std::uint32_t *points, *sorted_points;
   void* storage;
   std::size_t storage_bytes;
 
-  /// Lays itself out for so many points and keys up to `limit`.
+  /// Lays out the workspace for `count` points and keys up to `limit`.
   SortedByKey(std::int64_t count, std::uint64_t limit, WorkspaceCutter& cutter);
-  /// Sorts `keys` and `points`, which have been filled, stably.
+  /// Sorts `keys` and `points` stably; the caller has filled them.
   void sort(cudaStream_t stream) const;
 };
 

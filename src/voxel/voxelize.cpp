@@ -1,4 +1,4 @@
-// Checks a dense voxelization, turns it into a plan, and hands this to a backend.
+// Validates a dense voxelization, builds its plan, and dispatches it to a backend.
 #include <algorithm>
 #include <initializer_list>
 
@@ -57,7 +57,7 @@ Checked check(const PointCloud& cloud, const VoxelGrid& grid, VoxelMode mode, Da
   return checked;
 }
 
-/// Checks that a grid, or its gradient, is of the shape that is written.
+/// Checks that a grid, or its gradient, has the shape of the output.
 void check_grid_shape(const Argument& argument, const VoxelizedShape& shape, const GridPlan& grid,
                       const char* how) {
   const ConstTensorView& view = argument.view;
@@ -79,7 +79,7 @@ void check_grid_shape(const Argument& argument, const VoxelizedShape& shape, con
 }  // namespace
 
 #if !defined(ROBOCACHE_HAS_CUDA)
-// Never reached: the checks have thrown. They let the dispatch below read the same in every build.
+// Never called: the checks throw first. With them, the dispatch below reads alike in every build.
 std::size_t voxelize_workspace_bytes_on_cuda(const DensePlan&) { return 0; }
 void voxelize_on_cuda(const DensePlan&, void*, CUstream_st*) {}
 std::size_t voxelize_backward_workspace_bytes_on_cuda(const DenseGradientPlan&) { return 0; }
@@ -151,7 +151,7 @@ CheckedBackward check_backward(const PointCloud& cloud, const VoxelGrid& grid, V
   return checked;
 }
 
-/// Where the elements of a gradient [B,C,X,Y,Z] or [C,X,Y,Z] lie.
+/// Sets the layout of a gradient [B,C,X,Y,Z] or [C,X,Y,Z].
 void place_gradient(const ConstTensorView& grad, const GridPlan& grid, std::int64_t batch,
                     GradientPlan& plan) {
   plan.grad_output = grad.data;
@@ -169,7 +169,7 @@ void place_gradient(const ConstTensorView& grad, const GridPlan& grid, std::int6
 
 std::size_t voxelize_backward_workspace_bytes(const PointCloud& cloud, const VoxelGrid& grid,
                                               VoxelMode mode, const ExecutionContext& context) {
-  // Scratch does not depend on the type of the gradient.
+  // The workspace does not depend on the type of the gradient.
   const CheckedBackward checked = check_backward(cloud, grid, mode, DataType::kFloat32, context);
   return workspace_bytes(checked.plan, context);
 }

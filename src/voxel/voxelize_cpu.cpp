@@ -1,6 +1,6 @@
-// The CPU backend, dense: brings the points into the order of blocks of cells that fit a thread's
-// cache, and makes block after block, points in order of their index. So every cell is near when it
-// is written, by one thread, and any number of threads gives the same bits.
+// The CPU backend, dense: sorts the points by blocks of cells that fit a thread's cache, and
+// computes block after block, points in order of their index. So every cell is in the cache when it
+// is written, by one thread, and any number of threads computes the same bits.
 #include "voxel/voxelize_cpu.h"
 
 #include <cstring>
@@ -50,7 +50,7 @@ void fill_with_zeros(void* memory, std::int64_t bytes, const ExecutionContext& c
   });
 }
 
-/// Writes the cell of each point, counted over all clouds, or `none`. Counts dropped points.
+/// Writes the cell of each point, numbered over all clouds, or `none`. Counts dropped points.
 void find_cells(const CloudPlan& cloud, const GridPlan& grid, std::int64_t none,
                 std::int64_t* cells, std::int64_t* dropped, const ExecutionContext& context) {
   parallel_for(context, cloud.count, kGrainPoints, [&](std::int64_t begin, std::int64_t end) {
@@ -68,7 +68,7 @@ void find_cells(const CloudPlan& cloud, const GridPlan& grid, std::int64_t none,
   });
 }
 
-/// The scratch of a dense voxelization.
+/// The workspace of a dense voxelization.
 struct BlockWorkspace {
   WorkspaceCutter cutter;
   std::int64_t all_cells;  // of all clouds
@@ -81,7 +81,7 @@ struct BlockWorkspace {
   BlockWorkspace(const DensePlan& plan, void* workspace)
       : cutter(workspace, DeviceType::kCpu),
         all_cells(plan.cloud.batch * plan.grid.cells),
-        // Some blocks for each thread, unless they'd be smaller than a cache line.
+        // Several blocks per thread, but none smaller than a cache line.
         bits(std::clamp(bits_of(static_cast<std::uint64_t>(all_cells)) - 6, 4,
                         BlockedPoints::kMaxBits)),
         blocks(((all_cells - 1) >> bits) + 1),
@@ -107,8 +107,9 @@ BlockedPoints sort_into_blocks(const DensePlan& plan, const BlockWorkspace& work
   return {work.all_cells, bits, starts[work.blocks], points, starts, is_zeroed};
 }
 
-/// Calls `use(cells, first, last, count)` for the blocks [begin, end) that have points: `cells` are
-/// those of the block, all zero, and [first, last) its points. Zeros the others.
+/// Zeros the cells of the blocks [begin, end) unless they are zero already, and calls `use(cells,
+/// first, last, count)` for the blocks that have points: `count` cells, and the points [first,
+/// last).
 template <typename Cell, typename Use>
 void fill_blocks(const BlockedPoints& blocked, void* out, std::int64_t begin, std::int64_t end,
                  const Use& use) {
@@ -148,7 +149,7 @@ void mark_occupied(const DensePlan& plan, const BlockedPoints& blocked, std::int
   }
 }
 
-/// Counts in integers of the size of Out, in its place.
+/// Counts in integers of the size of Out, in place, and then converts them.
 template <typename Integer, typename Out>
 void count_as(const DensePlan& plan, const BlockedPoints& blocked, std::int64_t begin,
               std::int64_t end) {
@@ -193,12 +194,12 @@ void voxelize_on_cpu(const DensePlan& plan, void* workspace, const ExecutionCont
   const BlockWorkspace work(plan, workspace);
   const std::int64_t cell_bytes = size_of(plan.features.out_type);
   const std::int64_t channels = plan.features.channels;
-  // Where few of the grid's cache lines have points, one large fill is the fastest.
+  // If few of the grid's cache lines have points, one large fill is the fastest.
   const bool is_zeroed = plan.cloud.count < work.all_cells * cell_bytes / (2 * kLineBytes);
   if (is_zeroed) fill_with_zeros(plan.out, work.all_cells * channels * cell_bytes, context);
   const BlockedPoints blocked = sort_into_blocks(plan, work, is_zeroed, context);
   const FeatureOutput out{plan.out, plan.grid.cells, channels};
-  // Zeroing cells costs less than points.
+  // Zeroing a cell costs less than a point.
   const std::int64_t points_worth =
       plan.cloud.count + (is_zeroed ? 0 : work.all_cells / kCellsLikeAPoint * channels);
   const std::int64_t grain = work.blocks / (1 + points_worth / kGrainPoints);
@@ -217,17 +218,17 @@ void voxelize_on_cpu(const DensePlan& plan, void* workspace, const ExecutionCont
 
 namespace {
 
-/// Fills `work` and sorts points by cell. Returns how many cells have any.
+/// Fills `work` and sorts points by cell. Returns the number of cells that have points.
 std::int64_t sort_by_cell(const CloudPlan& cloud, const GridPlan& grid, const SortWorkspace& work,
                           const ExecutionContext& context) {
   const auto limit = static_cast<std::uint64_t>(cloud.batch * grid.cells);
-  // A signed integer may be read as the unsigned one; no cell is past INT64_MAX.
+  // An unsigned integer may be accessed as a signed one; no cell exceeds INT64_MAX.
   find_cells(cloud, grid, cloud.batch * grid.cells, reinterpret_cast<std::int64_t*>(work.keys),
              nullptr, context);
   return sort_into_voxels(work, limit, nullptr, context);
 }
 
-/// The scratch of the dense backward pass of mean and sum.
+/// The workspace of the dense backward pass of mean and sum.
 struct GatherWorkspace {
   WorkspaceCutter cutter;
   std::int64_t* voxels;  // [points]
@@ -299,7 +300,7 @@ void voxelize_sparse_backward_on_cpu(const SparseGradientPlan& plan, void* works
   const auto limit = static_cast<std::uint64_t>(plan.gradient.cells);
   parallel_for(context, work.count, kGrainPoints, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
-      // One that is not a voxel, -1 above all, becomes none.
+      // Numbers that are no voxel, above all -1, become `limit`.
       const auto voxel = static_cast<std::uint64_t>(plan.point_to_voxel[i]);
       work.keys[i] = std::min(voxel, limit);
     }

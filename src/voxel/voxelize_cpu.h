@@ -1,4 +1,4 @@
-// What the halves of the CPU backend share.
+// Declarations that the dense and the sparse part of the CPU backend share.
 #pragma once
 
 #include <algorithm>
@@ -9,21 +9,21 @@
 
 namespace robocache {
 
-/// Those for this machine.
+/// The kernels for this machine.
 const VoxelCpuKernels& voxel_kernels();
 
-// Points worth waking a thread for, and points whose cells are kept in the nearest cache between
+// The fewest points that are worth a thread, and points whose cells stay in the L1 cache between
 // two loops.
 inline constexpr std::int64_t kGrainPoints = 8192;
 inline constexpr std::int64_t kPiecePoints = 512;
 
-/// Voxels of so many channels worth waking a thread for.
+/// The fewest voxels of `channels` channels that are worth a thread.
 inline std::int64_t grain_voxels(std::int64_t channels) {
   return std::max<std::int64_t>(1, kGrainPoints / std::max<std::int64_t>(1, channels));
 }
 
 /// Calls `use(b, begin, end)` for short pieces of the points [begin, end), each of one cloud.
-/// Offsets have been checked.
+/// Offsets must be valid.
 template <typename Use>
 void for_each_piece(const CloudPlan& cloud, std::int64_t begin, std::int64_t end, const Use& use) {
   if (begin >= end) return;
@@ -41,7 +41,7 @@ void for_each_piece(const CloudPlan& cloud, std::int64_t begin, std::int64_t end
   }
 }
 
-/// Adds to a number that other threads add to.
+/// Adds to a number that other threads add to, too.
 template <typename Integer>
 inline void add_shared(Integer& number, Integer more) {
   __atomic_fetch_add(&number, more, __ATOMIC_RELAXED);

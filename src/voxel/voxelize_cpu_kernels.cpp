@@ -1,5 +1,5 @@
 // The CPU kernels. The build compiles this file once per instruction set, each time into the
-// namespace that ROBOCACHE_CPU_TARGET names; see core/target.h for what that asks of the code.
+// namespace that ROBOCACHE_CPU_TARGET names; core/target.h lists the restrictions on such code.
 #include "voxel/voxelize_cpu_kernels.h"
 
 #include "core/dispatch.h"
@@ -18,14 +18,14 @@ struct Flag {
 
 constexpr int kPointsAtOnce = 256;
 
-/// Some points, axis by axis, so that loops over them vectorize.
+/// A batch of points, axis by axis, so that loops over them vectorize.
 struct Points {
   double x[3][kPointsAtOnce];
 
   Point operator[](int i) const { return {{x[0][i], x[1][i], x[2][i]}}; }
 };
 
-/// Loads the points from `begin` on, of which `count` lie one stride apart.
+/// Loads `count` points from `begin` on, which are one stride apart.
 void load_points(const RowPlan& rows, std::int64_t begin, int count, Points& points) {
   with_floating_type(rows.type, [&](auto tag) {
     using T = typename decltype(tag)::type;
@@ -45,7 +45,7 @@ void load_points(const RowPlan& rows, std::int64_t begin, int count, Points& poi
   });
 }
 
-/// Calls `use(i, count, points)` for some of the points [begin, end) after others: those from i on.
+/// Calls `use(i, count, points)` for batches of the points [begin, end): `count` points from i on.
 template <typename Use>
 inline void for_each_batch(const CloudPlan& cloud, std::int64_t begin, std::int64_t end,
                            const Use& use) {
@@ -67,7 +67,7 @@ inline void for_each_batch(const CloudPlan& cloud, std::int64_t begin, std::int6
 template <typename Index>
 void find_dense_cells(const CloudPlan& cloud, const GridPlan& grid, std::int64_t begin,
                       std::int64_t end, std::int64_t* cells) {
-  const GridPlan own = grid;  // which no store changes
+  const GridPlan own = grid;  // a copy, which no store can change
   for_each_batch(cloud, begin, end, [&](std::int64_t first, int count, const Points& points) {
     Index index[3][kPointsAtOnce];
     for (int axis = 0; axis < 3; ++axis) {
@@ -84,7 +84,7 @@ void find_dense_cells(const CloudPlan& cloud, const GridPlan& grid, std::int64_t
 
 void dense_cells(const CloudPlan& cloud, const GridPlan& grid, std::int64_t begin, std::int64_t end,
                  std::int64_t* cells) {
-  // Conversion to 32 bits is what every instruction set has.
+  // Every instruction set has a conversion to 32 bits.
   if (((grid.shape[0] | grid.shape[1] | grid.shape[2]) >> 31) == 0) {
     find_dense_cells<std::int32_t>(cloud, grid, begin, end, cells);
   } else {
@@ -92,10 +92,10 @@ void dense_cells(const CloudPlan& cloud, const GridPlan& grid, std::int64_t begi
   }
 }
 
-/// The cells of some points, axis by axis.
+/// The cells of a batch of points, axis by axis.
 struct SparseCells {
   std::int32_t x[3][kPointsAtOnce];
-  std::int32_t problems[kPointsAtOnce];  // as SparseIndex has them, of any axis
+  std::int32_t problems[kPointsAtOnce];  // the bits of SparseIndex, of any axis
 
   void find(const VoxelGeometry& geometry, int count, const Points& points) {
     for (int i = 0; i < count; ++i) problems[i] = 0;
@@ -108,9 +108,9 @@ struct SparseCells {
     }
   }
 
-  /// Puts points that are in no voxel into that of another, if there is one. Returns how many of
-  /// them are dropped; lowers `first_beyond` to the others. The first point is that of number
-  /// `first`.
+  /// Replaces the cells of points in no voxel by the cell of another point, if one is in a voxel.
+  /// Returns the number of dropped points; lowers `first_beyond` to the first point whose cell
+  /// exceeds int32. `first` is the index of the first point.
   std::int64_t replace_outside(std::int64_t first, int count, std::int64_t& first_beyond) {
     std::int64_t dropped = 0;
     int inside = 0;
@@ -130,7 +130,7 @@ struct SparseCells {
 
 std::int64_t sparse_bounds(const CloudPlan& cloud, const VoxelGeometry& geometry,
                            std::int64_t begin, std::int64_t end, SparseBounds& bounds) {
-  const VoxelGeometry own = geometry;  // which no store changes
+  const VoxelGeometry own = geometry;  // a copy, which no store can change
   std::int64_t dropped = 0;
   for_each_batch(cloud, begin, end, [&](std::int64_t first, int count, const Points& points) {
     SparseCells cells;
@@ -158,7 +158,7 @@ std::int64_t sparse_bounds(const CloudPlan& cloud, const VoxelGeometry& geometry
 
 void sparse_keys(const CloudPlan& cloud, const VoxelGeometry& geometry, const SparseBox& box,
                  std::int64_t b, std::int64_t begin, std::int64_t end, std::uint64_t* keys) {
-  const VoxelGeometry own = geometry;  // which no store changes
+  const VoxelGeometry own = geometry;  // a copy, which no store can change
   for_each_batch(cloud, begin, end, [&](std::int64_t first, int count, const Points& points) {
     SparseCells cells;
     cells.find(own, count, points);
@@ -172,14 +172,14 @@ void sparse_keys(const CloudPlan& cloud, const VoxelGeometry& geometry, const Sp
   });
 }
 
-// The points of a voxel lie anywhere in memory: each is asked for while others before it are worked
-// on.
+// Prefetch distance in points: the points of a voxel are scattered in memory, so each is prefetched
+// while earlier points are processed.
 constexpr std::int64_t kPointsAhead = 16;
 
-// Channels reduced at once, in registers and the nearest cache.
+// Channels reduced together, in registers and the L1 cache.
 constexpr int kChannelsAtOnce = 16;
 
-/// Adds `width` channels of a row. Whole ones are kWidth channels side by side.
+/// Adds `width` channels of a row. If kIsWhole, these are kWidth contiguous channels.
 template <bool kIsWhole, bool kAdds, int kWidth, typename Value, typename Compute>
 inline void add_row(Reduction<Compute>* reduced, const Value* row, std::int64_t stride, int width,
                     VoxelMode mode, bool is_first) {
@@ -195,7 +195,8 @@ inline void add_row(Reduction<Compute>* reduced, const Value* row, std::int64_t 
   }
 }
 
-/// Calls `body` with whether rows of `width` channels are whole, and whether they are added.
+/// Calls `body` with two flags: whether rows of `width` channels are whole, and whether they are
+/// added.
 template <int kWidth, typename Body>
 inline void with_row_kind(const FeaturePlan& features, int width, const Body& body) {
   const bool is_whole = width == kWidth && features.rows.column_stride == 1;
@@ -206,7 +207,7 @@ inline void with_row_kind(const FeaturePlan& features, int width, const Body& bo
   }
 }
 
-/// `width` channels from `channel` on, of at most kWidth.
+/// Reduces `width` channels from `channel` on, at most kWidth.
 template <typename Value, typename Compute, int kWidth>
 inline void reduce_channels(const FeaturePlan& features, const SortedPoints& sorted,
                             std::int64_t begin, std::int64_t end, const FeatureOutput& out,
@@ -235,7 +236,7 @@ inline void reduce_channels(const FeaturePlan& features, const SortedPoints& sor
   });
 }
 
-/// Calls `body` with what Value and Compute stand for in a reduction.
+/// Calls `body` with the value type and the compute type of a reduction.
 template <typename Body>
 inline void with_types(const FeaturePlan& features, const Body& body) {
   with_value_type(features.rows.type, [&](auto value) {
@@ -265,7 +266,7 @@ void reduce(const FeaturePlan& features, const SortedPoints& sorted, std::int64_
   });
 }
 
-// Channels of a block's cells at once, and the points of a cell so far.
+// Channels of a block's cells reduced together. A cell also counts its points.
 constexpr int kBlockChannels = 4;
 
 template <typename Compute>
@@ -274,7 +275,7 @@ struct BlockCell {
   std::int32_t points = 0;
 };
 
-/// Zeros `width` channels of the cells [first, end), counted over all clouds.
+/// Zeros `width` channels of the cells [first, end), numbered over all clouds.
 void zero_cells(DataType type, const FeatureOutput& out, std::int64_t channel, int width,
                 std::int64_t first, std::int64_t end) {
   while (first < end) {

@@ -1,4 +1,4 @@
-// What `voxelize_cpu_kernels.cpp` defines, once for every instruction set.
+// The table of CPU kernels that `voxelize_cpu_kernels.cpp` defines once per instruction set.
 #pragma once
 
 #include <cstdint>
@@ -7,22 +7,22 @@
 
 namespace robocache {
 
-/// A point, and a number that says where it belongs.
+/// A point, and the key that it is sorted by.
 template <typename Integer>
 struct Keyed {
   Integer key, point;
 };
 
-/// Points in order of the voxels they lie in, and by index within a voxel.
+/// Points in order of their voxels, and by index within a voxel.
 struct SortedPoints {
   std::int64_t count;
   const std::uint32_t* points;
   const std::int64_t* starts;  // voxel v has the points from starts[v] up to starts[v + 1]
-  const std::uint64_t* keys;   // of each voxel: the number of its cell, counted over all clouds
+  const std::uint64_t* keys;   // per voxel: the number of its cell, over all clouds
 };
 
-/// The points of a dense grid in order of the block they lie in, and by index within a block. Block
-/// k is the cells from k << bits up to (k + 1) << bits, counted over all clouds, or to the last.
+/// The points of a dense grid in order of their blocks, and by index within a block. Block k is the
+/// cells from k << bits up to (k + 1) << bits, numbered over all clouds, or up to the last.
 struct BlockedPoints {
   static constexpr int kMaxBits = 11;  // a block's cells, some channels each, fit a thread's cache
 
@@ -42,13 +42,13 @@ struct BlockedPoints {
 
 /// One instruction set's kernels.
 struct VoxelCpuKernels {
-  /// Of the points [begin, end), the cells in their own cloud's grid; -1 outside.
+  /// Writes the cells of the points [begin, end) in the grid of their cloud; -1 outside.
   void (*dense_cells)(const CloudPlan& cloud, const GridPlan& grid, std::int64_t begin,
                       std::int64_t end, std::int64_t* cells);
-  /// Widens `bounds` by the points [begin, end), and returns how many of them are dropped.
+  /// Extends `bounds` by the points [begin, end), and returns the number of dropped points.
   std::int64_t (*sparse_bounds)(const CloudPlan& cloud, const VoxelGeometry& geometry,
                                 std::int64_t begin, std::int64_t end, SparseBounds& bounds);
-  /// The keys in the box of the points [begin, end), all of cloud b.
+  /// Writes the keys of the points [begin, end), all of cloud b, in the box.
   void (*sparse_keys)(const CloudPlan& cloud, const VoxelGeometry& geometry, const SparseBox& box,
                       std::int64_t b, std::int64_t begin, std::int64_t end, std::uint64_t* keys);
   /// Reduces the features of the voxels [begin, end).
@@ -57,11 +57,11 @@ struct VoxelCpuKernels {
   /// Writes the cells of the blocks [begin, end), empty ones too unless all are zero already.
   void (*reduce_blocks)(const FeaturePlan& features, const BlockedPoints& blocked,
                         std::int64_t begin, std::int64_t end, const FeatureOutput& out);
-  /// Gives the gradient of the voxels [begin, end) to the points that won them: max and min.
+  /// Writes the gradient of the voxels [begin, end) to the points that won them: max and min.
   void (*scatter_to_winners)(const GradientPlan& plan, const SortedPoints& sorted,
                              std::int64_t begin, std::int64_t end);
-  /// The gradient of the points [begin, end): mean (with `counts`, by voxel) and sum. A voxel of -1
-  /// gives 0.
+  /// Writes the gradient of the points [begin, end): mean (with `counts`, by voxel) and sum. A
+  /// voxel of -1 yields 0.
   void (*gather)(const GradientPlan& plan, const std::int64_t* voxels, const std::int32_t* counts,
                  std::int64_t begin, std::int64_t end);
 };

@@ -4,7 +4,7 @@
 //   mark_kernel       ....------------####     first of these fit beside it: they load points and
 //                                              find cells (.), wait for the zeros (-) and mark (#)
 //
-// Marks set the same bits, or are integer additions: their order does not show.
+// Marks set the same bits, or are integer additions: the result does not depend on their order.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -17,10 +17,10 @@ namespace robocache {
 namespace cuda {
 namespace {
 
-/// What a point does to its cell.
+/// The operation on a point's cell.
 enum class Mark : std::uint8_t {
-  kOr,     // puts the bits of 1 into zeros, a word of 32 bits at a time
-  kStore,  // writes 1: for memory that is no array of whole words
+  kOr,     // ORs the bits of 1 into zeros, a word of 32 bits at a time
+  kStore,  // writes 1: for arrays that are not whole words
   kAdd4,   // counts in int32
   kAdd8,   // counts in int64
 };
@@ -35,13 +35,13 @@ struct MarkPlan {
   std::int64_t* dropped;
 };
 
-// Blocks of an SM that write zeros: enough to keep memory busy, and most of the SM is left for
-// marks.
+// Blocks per SM that write zeros: enough to saturate memory, and few enough that most of the SM is
+// left for marks.
 constexpr int kZeroBlocksPerSm = 2;
-// Blocks of an SM that mark: all that it holds, which sets how many registers a thread may have.
+// Blocks per SM that mark: the SM is full, which limits a thread's registers.
 constexpr int kMarkBlocksPerSm = 8;
 
-/// 16 bytes of zeros, which L2 is asked to keep: marks follow.
+/// Stores 16 bytes of zeros with an L2 hint to keep them: marks follow.
 __device__ __forceinline__ void store_zeros(uint4* at) {
 #if __CUDA_ARCH__ >= 800
   std::uint64_t policy;
@@ -75,11 +75,11 @@ __global__ void __launch_bounds__(kThreads)
   for (std::int64_t b = thread_index(); b < batch; b += threads) dropped[b] = 0;
 }
 
-/// A store of part of a sector is slower than an atomic OR, as seen on an H200.
+/// An atomic OR is faster than a store of part of a sector, as measured on an H200.
 __device__ __forceinline__ void mark_cell(const MarkPlan& plan, std::int64_t cell) {
   switch (plan.mark) {
     case Mark::kOr: {
-      const bool is_double = plan.width == 8;  // 1.0 is all in its upper half
+      const bool is_double = plan.width == 8;  // the bits of 1.0 are all in the upper half
       const std::int64_t byte = cell * plan.width + (is_double ? 4 : 0);
       const auto word = static_cast<unsigned>(is_double ? plan.one >> 32 : plan.one);
       atomicOr(static_cast<unsigned*>(plan.cells) + byte / 4, word << (byte % 4 * 8));
@@ -101,8 +101,8 @@ __device__ __forceinline__ void mark_cell(const MarkPlan& plan, std::int64_t cel
   }
 }
 
-/// One thread marks one point, the last points first: their zeros are the last written, and L2
-/// still has them. `kPacked`: the points are float32, one after another.
+/// One thread marks one point, the last points first: their zeros are written last, and are still
+/// in L2. `kPacked`: the points are float32 and contiguous.
 template <bool kPacked>
 __global__ void __launch_bounds__(kThreads, kMarkBlocksPerSm)
     mark_kernel(const __grid_constant__ MarkPlan plan, const __grid_constant__ QuickGrid quick) {

@@ -1,4 +1,4 @@
-// The CUDA backend, dense, with features: sort points by cell, then reduce each run of them.
+// The CUDA backend, dense, with features: sorts points by cell, then reduces each cell's run.
 #include <cuda_runtime.h>
 
 #include <cstdint>
@@ -11,9 +11,9 @@ namespace robocache {
 namespace cuda {
 namespace {
 
-// Throughout: keys [P], a point's cell counted over all clouds, the limit for dropped points;
-// points [P], their indices; dropped [B], or null. Once sorted, points of a cell stand together, in
-// ascending order.
+// Names in this file: keys [P], a point's cell numbered over all clouds, or the limit for dropped
+// points; points [P], their indices; dropped [B], or null. After the sort, points of a cell are
+// contiguous, in ascending order.
 
 template <typename Key>
 __global__ void __launch_bounds__(kThreads)
@@ -32,7 +32,7 @@ __global__ void __launch_bounds__(kThreads)
   count_dropped(dropped, cell < 0, b);
 }
 
-/// The thread at the first point of a run reduces it.
+/// The thread at the first point of a run reduces the run.
 template <typename Key, typename Compute>
 __global__ void __launch_bounds__(kThreads)
     reduce_kernel(const __grid_constant__ FeaturePlan features, const Key* keys,
@@ -50,7 +50,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-/// Likewise gives the gradient to the winners.
+/// The thread at the first point of a run writes the gradient to the points that won the voxel.
 template <typename Key, typename Compute>
 __global__ void __launch_bounds__(kThreads)
     winners_kernel(const __grid_constant__ GradientPlan plan, const Key* keys,
@@ -67,7 +67,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-/// The cell of each point, counted over all clouds.
+/// Writes the cell of each point, numbered over all clouds.
 __global__ void __launch_bounds__(kThreads)
     cells_kernel(const __grid_constant__ CloudPlan cloud, const __grid_constant__ GridPlan grid,
                  std::int64_t* cells) {  // [P], -1 where dropped
@@ -79,12 +79,12 @@ __global__ void __launch_bounds__(kThreads)
   cells[i] = cell < 0 || b < 0 ? -1 : b * grid.cells + cell;
 }
 
-/// One thread makes one channel of one point.
+/// One thread computes one channel of one point.
 template <typename Compute>
 __global__ void __launch_bounds__(kThreads)
     gather_kernel(const __grid_constant__ GradientPlan plan,
-                  const std::int64_t* voxels,    // [P]: each point's, -1 where dropped
-                  const std::int32_t* counts) {  // [V]: points of each, for the mean
+                  const std::int64_t* voxels,    // [P]: the voxel per point, -1 if dropped
+                  const std::int32_t* counts) {  // [V]: points per voxel, for the mean
   wait_for_stream();
   const std::int64_t i = thread_index();
   if (i >= plan.points * plan.features.channels) return;
@@ -146,7 +146,7 @@ void gather(const GradientPlan& plan, const std::int64_t* voxels, const std::int
          blocks_for(plan.points * plan.features.channels), stream, plan, voxels, counts);
 }
 
-/// The scratch of a sort of `count` points by cells below `limit`.
+/// The workspace of a sort of `count` points by cells below `limit`.
 struct SortWorkspace {
   WorkspaceCutter cutter;
   SortedByKey sorted;
@@ -156,7 +156,7 @@ struct SortWorkspace {
         sorted(count, static_cast<std::uint64_t>(limit), cutter) {}
 };
 
-/// The scratch of the dense backward pass of mean and sum.
+/// The workspace of the dense backward pass of mean and sum.
 struct GatherWorkspace {
   WorkspaceCutter cutter;
   std::int64_t* voxels;
@@ -237,7 +237,7 @@ void voxelize_sparse_backward_on_cuda(const SparseGradientPlan& plan, void* work
   if (!picks_one(gradient.features.mode)) {
     return cuda::gather(gradient, plan.point_to_voxel, plan.counts, stream);
   }
-  // There are no more voxels than points, so their keys are narrow.
+  // There are at most as many voxels as points, so 32-bit keys suffice.
   const cuda::SortWorkspace work(gradient.points, gradient.cells, workspace);
   cuda::launch("voxelization backward, taking voxels", cuda::voxel_keys_kernel,
                cuda::blocks_for(gradient.points), stream, plan.point_to_voxel, gradient.points,

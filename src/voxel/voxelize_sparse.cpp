@@ -1,4 +1,4 @@
-// Checks a sparse voxelization, turns each step into a plan, and hands this to a backend.
+// Validates a sparse voxelization, builds a plan per step, and dispatches it to a backend.
 #include <string>
 
 #include "core/workspace.h"
@@ -27,7 +27,7 @@ void check_point_to_voxel(const char* name, const ConstTensorView& view,
 }  // namespace
 
 #if !defined(ROBOCACHE_HAS_CUDA)
-// Never reached: the checks have thrown. They let the dispatch below read the same in every build.
+// Never called: the checks throw first. With them, the dispatch below reads alike in every build.
 std::size_t voxelize_sparse_workspace_bytes_on_cuda(const CloudPlan&) { return 0; }
 std::int64_t voxelize_sparse_index_on_cuda(const SparsePlan&, void*, CUstream_st*) { return 0; }
 void voxelize_sparse_write_on_cuda(const SparseWritePlan&, const void*, CUstream_st*) {}
@@ -117,7 +117,7 @@ void voxelize_sparse_write(const PointCloud& cloud, const VoxelGeometry& geometr
 
 namespace {
 
-/// Without the gradients.
+/// Builds a gradient plan without the gradients.
 GradientPlan check_assignment(const ConstTensorView& features, const SparseAssignment& assignment,
                               VoxelMode reduce, const ExecutionContext& context) {
   check_backend(context);

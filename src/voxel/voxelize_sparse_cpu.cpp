@@ -1,4 +1,5 @@
-// The CPU backend, sparse: the box around all points, their keys in it, and a sort by key.
+// The CPU backend, sparse: computes the box around all points and their keys in it, and sorts by
+// key.
 #include <cstdint>
 
 #include "core/parallel.h"
@@ -8,7 +9,7 @@
 namespace robocache {
 namespace {
 
-/// The scratch that the two steps share: the box around all points, then the sort's.
+/// The workspace that the two steps share: the box around all points, then the sort's.
 struct SparseWorkspace {
   WorkspaceCutter cutter;
   SparseBox* box;
@@ -51,7 +52,7 @@ SparseBounds find_bounds(const SparsePlan& plan, const ExecutionContext& context
   return bounds;
 }
 
-/// offsets[b] becomes the first voxel of cloud b or a later one.
+/// Sets offsets[b] to the first voxel of cloud b or of a later one.
 void find_offsets(const SortedPoints& sorted, std::int64_t voxels, const SparseBox& box,
                   std::int64_t batch, std::int64_t* offsets) {
   std::int64_t low = 0;

@@ -1,8 +1,8 @@
-// The CUDA backend, sparse. The first step, in one stream without a look back:
+// The CUDA backend, sparse. The first step enqueues, in one stream and without synchronizing:
 //
 //   bounds   the box around all points               (device memory)
 //   keys     the cell of each point in that box
-//   sort     points by key; how many bits the box's keys have is not known here, so all 63
+//   sort     points by key; the host does not know the bits of the box's keys, so all 63
 //   scan     how many voxels begin at or before each place in the order
 //   number   each point's voxel, each voxel's first place, each cloud's first voxel
 //
@@ -11,7 +11,7 @@
 //     starts   0     2  3     5         where voxels 0, 1 and 2 begin, and where the last ends
 //     voxel    0  0  1  2  2  -1        of the point in each place
 //
-// and then the number of voxels and the box come to the host, which waits for them.
+// The host then synchronizes once, and reads the bounds and the number of voxels.
 #include <cuda_runtime.h>
 #include <thrust/iterator/counting_iterator.h>
 #include <thrust/iterator/transform_iterator.h>
@@ -27,11 +27,11 @@ namespace robocache {
 namespace cuda {
 namespace {
 
-/// What the device finds out for the host.
+/// The results that the device computes for the host.
 struct Findings {
   SparseBounds bounds;
   std::int64_t voxels;
-  SparseBox box;  // for the device's own use
+  SparseBox box;  // used by the device only
 };
 
 constexpr std::uint64_t kHighestKey = INT64_MAX;
@@ -48,7 +48,7 @@ struct BeginsVoxel {
   }
 };
 
-/// The scratch of both steps.
+/// The workspace of both steps.
 struct SparseWorkspace {
   WorkspaceCutter cutter;
   std::int64_t count;
@@ -94,7 +94,7 @@ __global__ void __launch_bounds__(kThreads)
   if (dropped != nullptr && i < batch) dropped[i] = 0;
 }
 
-/// Lowers a shared number; one that is low enough costs a read.
+/// Lowers a shared number atomically; if it is low enough, this costs a read only.
 __device__ __forceinline__ void lower(std::int64_t* shared, std::int64_t x) {
   if (x < *static_cast<volatile std::int64_t*>(shared)) {
     atomicMin(reinterpret_cast<long long*>(shared), static_cast<long long>(x));
@@ -166,7 +166,7 @@ __global__ void __launch_bounds__(kThreads)
   points[i] = static_cast<std::uint32_t>(i);
 }
 
-/// How many voxels have begun before the first key of a cloud that has clouds before and after it.
+/// The number of voxels that begin before the first key of a cloud other than the first.
 __device__ __forceinline__ std::int64_t voxels_before(const std::uint64_t* keys,
                                                       const std::uint32_t* begun,
                                                       std::int64_t count, std::uint64_t first_key) {
@@ -174,8 +174,8 @@ __device__ __forceinline__ std::int64_t voxels_before(const std::uint64_t* keys,
   return points == 0 ? 0 : begun[points - 1];
 }
 
-/// The first threads make offsets, one a cloud and one for the end; the others have a place in the
-/// order each.
+/// The first threads write offsets, one per cloud and one for the end; each of the others has a
+/// place in the order.
 __global__ void __launch_bounds__(kThreads)
     number_kernel(const std::uint64_t* keys,    // [P], ascending
                   const std::uint32_t* points,  // [P]: the point in each place
@@ -211,7 +211,7 @@ __global__ void __launch_bounds__(kThreads)
   if (i + 1 == count) findings->voxels = begun[i];
 }
 
-/// Coordinates and count of a voxel, and some channels of its features.
+/// Writes a voxel's coordinates and count, and some channels of its features.
 template <typename Compute>
 __global__ void __launch_bounds__(kThreads)
     write_kernel(const __grid_constant__ SparseWritePlan plan, const std::uint32_t* points,
