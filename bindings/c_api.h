@@ -23,7 +23,7 @@ enum Status : int {
   kOtherError
 };
 
-/// The message of this thread's last failure. Each library has its own.
+/// The message of this thread's last failure. Each library stores one.
 inline thread_local std::string error_message;
 
 /// Runs `body`, and converts its exceptions to a Status and a message: no exception may cross the C

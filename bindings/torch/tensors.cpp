@@ -161,7 +161,7 @@ ExecutionContext on_torch_threads() {
           ParallelBody body;
           void* body_data;
         } call{body, body_data};
-        // On torch's own thread pool.
+        // On torch's thread pool.
         TORCH_ERROR_CODE_CHECK(torch_parallel_for(
             0, count, grain,
             [](std::int64_t begin, std::int64_t end, void* data) {

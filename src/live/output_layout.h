@@ -15,11 +15,10 @@ inline constexpr std::int64_t kOutputAlignment = 64;
 
 /// The position of one stream's window in the output.
 struct WindowPlace {
-  std::int64_t stream;  // index among all streams
-  std::int64_t values;  // offset of the first robot's values, in bytes, unless a transform reads
-                        // them elsewhere
+  std::int64_t stream;       // index among all streams
+  std::int64_t values;       // bytes to the first robot's, unless a transform writes them
   std::int64_t row_stride;   // elements from step to step, as aligned
-  std::int64_t is_pad, age;  // offsets of the first robot's, in bytes
+  std::int64_t is_pad, age;  // bytes to the first robot's
 };
 
 struct OutputLayout {

@@ -167,8 +167,7 @@ Shard::Shard(const std::byte* file, std::size_t size, const ShardEntry& entry,
     const StreamInfo& info = manifest.streams[i];
     StreamPlace& place = streams_[i];
     const auto name = [&](const char* part) { return info.name + "/" + part; };
-    if (!tensors.has(name("values"))) continue;  // its other tensors, if any, remain and are an
-                                                 // error
+    if (!tensors.has(name("values"))) continue;  // its other tensors remain: an error
     std::vector<std::int64_t> shape = {-1};
     shape.insert(shape.end(), info.shape.begin(), info.shape.end());
     place.values = tensors.take(name("values"), info.dtype, std::move(shape), &place.rows);
