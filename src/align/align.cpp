@@ -1,4 +1,4 @@
-// Entry points of alignment: checks a call, and hands its plans to a backend.
+// The entry points of alignment: they validate a call and pass its plans to a backend.
 #include "robocache/align.h"
 
 #include "align/backends.h"
@@ -14,7 +14,8 @@ AlignedShape aligned_shape(const Stream* streams, std::size_t count,
 }
 
 #if !defined(ROBOCACHE_HAS_CUDA)
-// Never reached: a CallPlan has thrown. It lets the dispatch below read the same in every build.
+// Never called, since the constructor of CallPlan throws for CUDA in such a build. It lets the
+// dispatch below compile in every build.
 void align_on_cuda(const CallPlan&, CUstream_st*) {}
 #endif
 

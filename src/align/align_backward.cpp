@@ -1,4 +1,4 @@
-// Entry points of alignment's gradient: checks a call, and hands its plan to a backend.
+// The entry points of alignment's gradient: they validate a call and pass its plan to a backend.
 #include <string>
 
 #include "align/backends.h"
@@ -9,7 +9,8 @@
 namespace robocache {
 
 #if !defined(ROBOCACHE_HAS_CUDA)
-// Never reached: a CallPlan has thrown. They let the dispatch below read the same in every build.
+// Never called, since the constructor of CallPlan throws for CUDA in such a build. They let the
+// dispatch below compile in every build.
 std::size_t backward_workspace_bytes_on_cuda(const BackwardPlan&) { return 0; }
 void align_backward_on_cuda(const BackwardPlan&, const RunTable&, void*, CUstream_st*) {}
 #endif
@@ -33,7 +34,8 @@ std::size_t workspace_bytes(const BackwardPlan& plan, const ExecutionContext& co
 std::size_t align_backward_workspace_bytes(const Stream& stream,
                                            const ConstTensorView& target_times,
                                            const ExecutionContext& context) {
-  Stream unscaled = stream;  // scratch does not depend on the scale, nor its type on the gradient's
+  // The workspace does not depend on the scale, whose type depends on the gradient's, unknown here.
+  Stream unscaled = stream;
   unscaled.subtract = {};
   unscaled.multiply = {};
   const CallPlan call(&unscaled, 1, target_times, AlignOptions{}, stream.values.dtype, context);

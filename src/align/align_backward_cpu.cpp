@@ -1,5 +1,5 @@
-// The CPU backend's backward pass: locate every target, sort the targets by their first row, and
-// let each source row gather from its own. See contribute.h for why it gathers.
+// The CPU backend's backward pass: locates every target, sorts the targets by their first row, and
+// gathers the gradient of each source row from its targets. contribute.h says why rows gather.
 #include <algorithm>
 #include <cstdint>
 
@@ -17,16 +17,16 @@ const AlignBackwardCpuKernels& kernels() {
   return chosen;
 }
 
-/// The scratch of the backward pass, laid out in one block.
+/// The workspace of the backward pass: arrays in one block of memory.
 struct BackwardWorkspace {
   std::int64_t targets;  // over the batch
   std::int64_t rows;     // over the value batch
   WorkspaceCutter cutter;
-  std::int64_t* order;    // [targets], by row, then by target
+  std::int64_t* order;    // [targets]: targets sorted by row, then by target
   std::int64_t* starts;   // [rows + 2]
   TargetRecord* records;  // [targets]
   WindowRecord* windows;  // [targets], or null where the stream has no means or sums
-  std::int64_t* begins;   // [rows], likewise
+  std::int64_t* begins;   // [rows], or null as `windows` is
 
   BackwardWorkspace(const BackwardPlan& plan, void* workspace)
       : targets(plan.forward.batch * plan.forward.targets),
@@ -43,10 +43,10 @@ struct BackwardWorkspace {
   SortedTargets sorted() const { return {records, windows, order, starts, begins}; }
 };
 
-/// A counting sort of the targets by row; stable, so each row's are in ascending order.
+/// Sorts the targets by row with a counting sort, which is stable: each row's targets ascend.
 void sort_by_row(const BackwardWorkspace& work) {
   std::fill(work.starts, work.starts + work.rows + 2, 0);
-  std::int64_t* next = work.starts + 1;  // where row r's next target goes; becomes starts[r + 1]
+  std::int64_t* next = work.starts + 1;  // the place of row r's next target; ends as starts[r + 1]
   for (std::int64_t i = 0; i < work.targets; ++i) {
     if (work.records[i].row >= 0) ++next[work.records[i].row + 1];
   }
@@ -56,7 +56,7 @@ void sort_by_row(const BackwardWorkspace& work) {
   }
 }
 
-/// Sets `begins`, of targets that have been sorted.
+/// Sets `begins`; the targets have been sorted.
 void find_begins(const BackwardWorkspace& work) {
   std::int64_t begin = 0;
   for (std::int64_t row = 0; row < work.rows; ++row) {

@@ -1,4 +1,5 @@
-// The CPU kernels of the backward pass, compiled as align_cpu_kernels.cpp is.
+// The CPU kernels of the backward pass, compiled once per instruction set like
+// align_cpu_kernels.cpp.
 #include "align/align_cpu_kernels.h"
 #include "align/contribute.h"
 #include "align/episode.h"

@@ -1,5 +1,5 @@
-// The CUDA backend's backward pass: locate every target, sort the targets by their first row, and
-// let each source row gather from its own. See contribute.h for why it gathers.
+// The CUDA backend's backward pass: locates every target, sorts the targets by their first row, and
+// gathers the gradient of each source row from its targets. contribute.h says why rows gather.
 #include <cuda_runtime.h>
 #include <thrust/iterator/counting_iterator.h>
 #include <thrust/iterator/transform_iterator.h>
@@ -22,7 +22,7 @@ namespace robocache {
 namespace cuda {
 namespace {
 
-/// The row after the last one of the target at a place in the order.
+/// The row after the last row of the target at a place in the sorted order.
 struct EndOfTarget {
   const WindowRecord* windows;
   const std::int64_t* sorted_targets;
@@ -36,20 +36,20 @@ struct Larger {
   __device__ std::int64_t operator()(std::int64_t a, std::int64_t b) const { return max(a, b); }
 };
 
-/// The scratch of one call.
+/// The workspace of one call.
 struct BackwardWorkspace {
   std::int64_t targets;  // over the batch
   std::int64_t rows;     // over the value batch
   std::size_t bytes;
   TargetRecord* records;
-  WindowRecord* windows;  // null where the stream has no means or sums, as `reach` and `begins` are
-  std::int64_t *row_keys, *sorted_row_keys;  // [targets]; `rows` where there is no gradient to give
+  WindowRecord* windows;  // null where the stream has no means or sums, as are `reach` and `begins`
+  std::int64_t *row_keys, *sorted_row_keys;  // [targets]; `rows` for targets without a gradient
   std::int64_t *targets_in_order, *sorted_targets;
   std::int64_t* starts;  // [rows + 1]
   std::int64_t*
-      reach;  // [targets]: the row after the last that those up to a place in the order help
+      reach;  // [targets]: the row after the last row of the targets up to a place in the order
   std::int64_t* begins;       // [rows]
-  std::size_t storage_bytes;  // for the sort and the scan, which take turns
+  std::size_t storage_bytes;  // temporary storage of CUB, for the sort and then for the scan
   void* storage;
 
   BackwardWorkspace(const BackwardPlan& plan, void* workspace)
@@ -80,7 +80,7 @@ struct BackwardWorkspace {
     return {records, windows, sorted_targets, starts, begins};
   }
 
-  /// Sorts the targets by row, stably; without memory, only sets `its_bytes`, as `scan` does.
+  /// Sorts the targets by row, stably. If `memory` is null, it only sets `its_bytes`.
   cudaError_t sort(void* memory, std::size_t& its_bytes, cudaStream_t stream) const {
     int bits = 1;
     while (bits < 63 && (std::int64_t{1} << bits) <= rows) ++bits;
@@ -89,7 +89,7 @@ struct BackwardWorkspace {
                                            stream);
   }
 
-  /// Fills `reach`.
+  /// Computes `reach`. If `memory` is null, it only sets `its_bytes`.
   cudaError_t scan(void* memory, std::size_t& its_bytes, cudaStream_t stream) const {
     const auto ends = thrust::make_transform_iterator(
         thrust::make_counting_iterator<std::int64_t>(0), EndOfTarget{windows, sorted_targets});
@@ -123,8 +123,8 @@ __global__ void __launch_bounds__(kThreads)
   work.targets_in_order[target] = target;
 }
 
-/// starts[r] becomes the number of targets whose first row is before r, and begins[r] that of those
-/// before the first one that reaches r.
+/// Sets starts[r] to the number of targets whose first row is before r, and begins[r] to the number
+/// of targets in the sorted order before the first one that reaches r.
 __global__ void __launch_bounds__(kThreads)
     rows_kernel(const __grid_constant__ BackwardWorkspace work) {
   wait_for_stream();
@@ -135,7 +135,7 @@ __global__ void __launch_bounds__(kThreads)
   work.begins[row] = lower_bound(work.reach, work.targets, row + 1);
 }
 
-/// One thread makes one unit, a channel or a quaternion, of one source row.
+/// Writes the gradient; each thread computes one unit, a channel or a quaternion, of a source row.
 template <typename Compute>
 __global__ void __launch_bounds__(kThreads)
     gather_kernel(const __grid_constant__ BackwardPlan plan,

@@ -1,5 +1,5 @@
-// The CPU backend: chooses the kernels for this machine, and spreads a plan over the caller's
-// threads.
+// The CPU backend: selects the kernels for this machine's instruction set, and runs a plan in the
+// caller's threads.
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
@@ -77,7 +77,7 @@ std::string time_text(const StreamPlan& plan, const void* times, std::int64_t in
           " at " + at);
 }
 
-/// A sum's targets ascend, but for NaN ones, which are passed over.
+/// Checks that the targets of a sum ascend. NaN targets are skipped.
 template <typename Time>
 void check_target_order(const StreamPlan& plan, const char* name, bool are_batched) {
   const auto index_of = [&](std::int64_t b, std::int64_t t) {
@@ -107,7 +107,7 @@ void check_target_order(const StreamPlan& plan, const char* name, bool are_batch
 void check_on_cpu(const StreamPlan& plan, StreamNumber number, const ArgumentNames& names,
                   BatchedArguments batched, const ExecutionContext& context) {
   check_extents(plan, number, names, batched.lengths);
-  // Times that all batch rows share need one look, unless each has rows of its own.
+  // Times that all batch rows share are checked once, unless `begins` or `lengths` differ by row.
   const bool is_shared = !batched.times && plan.lengths_stride == 0 && plan.begins == nullptr;
   const std::int64_t count = is_shared ? std::min<std::int64_t>(plan.batch, 1) : plan.batch;
   std::atomic<std::int64_t> first_faulty{std::numeric_limits<std::int64_t>::max()};

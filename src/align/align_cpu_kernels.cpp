@@ -1,5 +1,5 @@
 // The CPU kernels. The build compiles this file once per instruction set, each time into the
-// namespace that ROBOCACHE_CPU_TARGET names; see core/target.h for what that asks of the code.
+// namespace that ROBOCACHE_CPU_TARGET names; core/target.h has the rules for such code.
 #include "align/align_cpu_kernels.h"
 
 #include "align/combine_cpu.h"
@@ -17,7 +17,7 @@ std::int64_t first_unordered(const StreamPlan& plan, std::int64_t b) {
   with_time_type(plan.time_type, [&](auto tag) {
     using Time = typename decltype(tag)::type;
     const auto episode = times_of<Time>(plan, b, episode_of(plan, b));
-    // Counting first lets the loop be vectorized; only a faulty recording is read twice.
+    // Counting first lets the compiler vectorize the loop; only invalid times are read twice.
     std::int64_t unordered = episode.count > 0 && !(episode[0] <= episode[0]) ? 1 : 0;
     if (episode.stride == 1) {
       const Time* times = episode.times;
@@ -38,11 +38,11 @@ std::int64_t first_unordered(const StreamPlan& plan, std::int64_t b) {
   return found;
 }
 
-// Targets are located a block at a time, so that the search is compiled once per type of times.
+// Targets are located in blocks of this size, so that the search is compiled once per time type.
 constexpr std::int64_t kBlock = 128;
 
-/// `windows` is written where the stream has means or sums. The others' loop is apart from it:
-/// beside that search it would be slower.
+/// Locates the targets [begin, end). `windows` is written where the stream has means or sums. Other
+/// streams have a separate instance, whose loop is faster without the search for windows.
 template <bool kHasWindows, typename Compute>
 void locate_block(const StreamPlan& plan, std::int64_t begin, std::int64_t end,
                   LocatedTarget<Compute>* located, Windows<std::int64_t>* windows) {

@@ -1,5 +1,5 @@
-// What `align_cpu_kernels.cpp` and `align_backward_cpu_kernels.cpp` define, once for every
-// instruction set.
+// Declarations of the CPU kernels, which `align_cpu_kernels.cpp` and
+// `align_backward_cpu_kernels.cpp` define once for every instruction set.
 #pragma once
 
 #include <cstdint>
@@ -9,16 +9,16 @@
 
 namespace robocache {
 
-// Ranges are of targets, flattened over the batch, or of source rows, flattened likewise.
+// A range [begin, end) counts targets, or source rows, over the whole batch.
 
-/// One instruction set's kernels.
+/// The kernels of the forward pass for one instruction set.
 struct AlignCpuKernels {
-  /// The first row whose time is not at or after its predecessor's, or NaN; -1 if there is none.
+  /// The first row whose time is NaN or before its predecessor's; -1 if all times ascend.
   std::int64_t (*first_unordered)(const StreamPlan& plan, std::int64_t b);
   void (*align)(const StreamPlan& plan, const RunTable& runs, std::int64_t begin, std::int64_t end);
 };
 
-/// Those of the backward pass.
+/// The kernels of the backward pass for one instruction set.
 struct AlignBackwardCpuKernels {
   /// `windows` is null where the stream has no means or sums.
   void (*record)(const BackwardPlan& plan, TargetRecord* records, WindowRecord* windows,

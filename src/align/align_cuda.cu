@@ -1,6 +1,6 @@
-// The CUDA backend: any number of streams in one launch that searches, combines and masks. How
-// blocks share out the work is drawn in tiling.cuh; what they do with a stream is lerp_tile.cuh's
-// or layout_tile.cuh's. Streams of very large sizes or strides are align_wide_cuda.cu's.
+// The CUDA backend: one launch that searches, combines and masks all streams. tiling.cuh draws how
+// the work is divided among blocks; lerp_tile.cuh and layout_tile.cuh compute a tile of a stream.
+// align_wide_cuda.cu aligns streams with very large sizes or strides.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -16,8 +16,8 @@ namespace robocache {
 namespace cuda {
 namespace {
 
-/// A launch, as the kernel's parameters hold it: in constant memory, which takes 32,764 bytes of
-/// them. Small launches have small parameters, since every launch copies them.
+/// The parameters of a kernel, which are in constant memory and take at most 32,764 bytes. Small
+/// launches have small parameters, since every launch copies them.
 template <int kStreams_, int kRuns_>
 struct Launch {
   static constexpr int kStreams = kStreams_;
@@ -42,8 +42,8 @@ using SmallLaunch = Launch<6, 24>;
 using LargeLaunch = Launch<kMaxStreams, kMaxRunsInAll>;
 static_assert(sizeof(SmallLaunch) <= 4096 && sizeof(LargeLaunch) <= 32764);
 
-/// A tile of a stream that is copied and interpolated. `combine(plan, columns, made, count)` is
-/// step 2.
+/// Computes a tile of a stream that needs only copying and interpolating: step 1 of tiling.cuh,
+/// then step 2, which is `combine(plan, columns, made, count)`.
 template <typename Compute, bool kIsBare, typename Launch, typename Combine>
 __device__ void make_plain_tile(const Launch& launch, int stream, const Tile& tile, void* shared,
                                 const Combine& combine) {
@@ -60,7 +60,7 @@ __device__ void make_plain_tile(const Launch& launch, int stream, const Tile& ti
   combine(plan, launch.columns[stream], made, count);
 }
 
-/// A tile of a stream of any layout.
+/// Computes a tile of a stream of any layout.
 template <typename Compute, typename Launch>
 __device__ void make_runs_tile(const Launch& launch, int stream, const Tile& tile, void* shared) {
   using Target = RunsTarget<Compute, std::int32_t>;
@@ -87,8 +87,8 @@ __device__ void make_runs_tile(const Launch& launch, int stream, const Tile& til
   combine_runs(plan, runs, columns, tile.stretch, made, count);
 }
 
-/// One stream of one linear, previous or nearest run, without a clock offset or an age: the usual
-/// launch, with its types known.
+/// Aligns one stream of one linear, previous or nearest run, without a clock offset or ages: the
+/// most frequent launch, compiled for its types.
 template <typename Value, typename Out, int kWidth>
 __global__ void __launch_bounds__(kThreads, kBlocksPerSm)
     plain_kernel(const __grid_constant__ SingleLaunch launch) {
@@ -104,8 +104,8 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerSm)
   });
 }
 
-/// Several streams like that, all of one type, which is the output's too: what a policy's
-/// observations usually are.
+/// Aligns several streams of one linear, previous or nearest run each, all of the output's type,
+/// which is the usual case for a policy's observations.
 template <typename Value, typename Launch>
 __global__ void __launch_bounds__(kThreads, kBlocksPerSm)
     plain_streams_kernel(const __grid_constant__ Launch launch) {
@@ -121,7 +121,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerSm)
   });
 }
 
-/// Any streams.
+/// Aligns any streams.
 template <typename Out, typename Launch>
 __global__ void __launch_bounds__(kThreads, kBlocksPerSm)
     align_kernel(const __grid_constant__ Launch launch) {
@@ -152,14 +152,14 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerSm)
   });
 }
 
-/// Streams as they are gathered for a launch.
+/// A stream of a launch.
 struct NarrowStream {
   NarrowPlan plan;
   Columns columns;
   RunTable runs;
 };
 
-/// Bytes of shared memory that a block of a stream needs.
+/// The bytes of shared memory that a block of a stream needs.
 std::size_t shared_bytes(const Tiling& tiling, const NarrowStream& stream) {
   const bool is_double = computes_in_double(stream.plan.value_type, stream.plan.out_type);
   std::size_t each = is_double ? sizeof(PlainTarget<double>) : sizeof(PlainTarget<float>);
@@ -207,7 +207,7 @@ void launch_streams(const std::vector<NarrowStream>& streams, void (*kernel)(Lau
                kThreads, shared, stream, launch);
 }
 
-/// The kernel for a launch of one stream, if there is one that knows its types.
+/// The kernel for a launch of one stream that is compiled for its types.
 template <typename Value, typename Out>
 auto plain_kernel_of(Access access) {
   constexpr int kWidth = 16 / (sizeof(Value) > sizeof(Out) ? sizeof(Value) : sizeof(Out));

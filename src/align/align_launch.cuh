@@ -1,4 +1,4 @@
-// What the files of the CUDA backend share.
+// Declarations that the files of the CUDA backend share.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -11,7 +11,7 @@
 
 namespace robocache::cuda {
 
-/// A stream's runs, as a kernel's parameters hold them.
+/// A stream's runs as a kernel parameter.
 struct RunsParameter {
   PlannedRun runs[kMaxRuns];
   int count;
@@ -24,7 +24,7 @@ struct RunsParameter {
   __device__ RunTable table() const { return {runs, count, units}; }
 };
 
-/// align_wide_cuda.cu: one stream of any sizes and strides.
+/// Aligns one stream of any sizes and strides; defined in align_wide_cuda.cu.
 void launch_wide(const StreamPlan& plan, const RunTable& runs, cudaStream_t stream);
 
 }  // namespace robocache::cuda

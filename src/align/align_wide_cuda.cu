@@ -1,7 +1,7 @@
-// The CUDA backend for streams that have no narrow plan (see narrow_plan.h), one launch each.
+// The CUDA backend for streams without a narrow plan (see narrow_plan.h), one launch each.
 //
-// A warp makes a tile of 32 consecutive targets: lane i locates target i, and then all lanes share
-// out the tile's units, each a channel or a quaternion.
+// A warp computes a tile of 32 consecutive targets: lane i locates target i, then the lanes divide
+// the tile's units among them. A unit is a channel or a quaternion.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kWarp = 32;
 constexpr int kWarpsPerBlock = 4;
-// Units of a row that one warp makes; blockIdx.y counts these stretches of wider rows.
+// The most units of a row that one warp computes; blockIdx.y counts such stretches of wider rows.
 constexpr std::int64_t kMaxRowUnits = 128;
 
 template <typename Compute>

@@ -1,4 +1,5 @@
-// The backends behind `align.cpp` and `align_backward.cpp`: each takes checked plans only.
+// The interface of the backends, which `align.cpp` and `align_backward.cpp` call with validated
+// plans only.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +11,8 @@
 
 namespace robocache {
 
-/// What the backward pass reads and writes besides the forward plan, whose `out_type` is the
-/// gradient's type here and whose `out` is not used.
+/// The plan of a backward pass: the forward plan, whose `out_type` is the gradient's type here and
+/// whose `out` is not used, and the arrays of gradients.
 struct BackwardPlan {
   StreamPlan forward;
   const void* grad_output;
@@ -20,23 +21,23 @@ struct BackwardPlan {
   std::int64_t value_batch;  // 1 where the values are shared by the batch
 };
 
-/// What the backward pass keeps of a target's location. Rows are counted over [value_batch, rows].
+/// The location of a target, as the backward pass stores it. Rows count over [value_batch, rows].
 struct TargetRecord {
-  std::int64_t row;  // the first that it is made from; -1: it has no gradient to give
+  std::int64_t row;  // the first row that the target reads; -1: it passes no gradient
   double weight;
   std::uint8_t source;
   bool nearest_is_later;
 };
 
-/// And what it keeps besides where a stream has means or sums.
+/// The windows of a target, stored in addition where a stream has means or sums.
 struct WindowRecord {
   struct Rows {
     std::int64_t begin, end, count;
     std::uint8_t source;
   };
   Rows mean, sum;
-  std::int64_t lo;   // the first row that runs of other methods are made from
-  std::int64_t end;  // the row after the last one of all
+  std::int64_t lo;   // the first row that runs of other methods read
+  std::int64_t end;  // the row after the last row that any run reads
 };
 
 /// All targets, located and sorted by their first row.
@@ -44,18 +45,18 @@ struct SortedTargets {
   const TargetRecord* records;
   const WindowRecord* windows;  // null where the stream has no means or sums
   const std::int64_t* order;    // targets, by first row and then by target
-  const std::int64_t* starts;   // [rows + 1]: where in `order` a row's begin
+  const std::int64_t* starts;   // [rows + 1]: where in `order` the targets of a row begin
   const std::int64_t*
-      begins;  // [rows]: where the first that reaches a row is; null as `windows` is
+      begins;  // [rows]: where in `order` the first target is that reaches a row; or null
 };
 
-/// Which arguments have a batch dimension of their own: what the indices in messages go by.
+/// The arguments that have a batch dimension, which the indices in error messages depend on.
 struct BatchedArguments {
   bool times, lengths, target_times;
 };
 
-// Throws ValueError where source times do not ascend, target times do not although there is a sum,
-// or a length is out of range.
+// Throws ValueError where source times do not ascend, target times do not ascend with a sum, or a
+// length is out of range.
 void check_on_cpu(const StreamPlan& plan, StreamNumber number, const ArgumentNames& names,
                   BatchedArguments batched, const ExecutionContext& context);
 void align_on_cpu(const StreamPlan& plan, const RunTable& runs, const ExecutionContext& context);

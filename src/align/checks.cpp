@@ -10,7 +10,7 @@ bool is_time_type(DataType type) {
   return type == DataType::kInt64 || type == DataType::kFloat32 || type == DataType::kFloat64;
 }
 
-/// Takes the batch size from `size`, or checks that it agrees.
+/// Sets the batch size if it is not yet known; returns whether it equals `size`.
 bool agree(std::int64_t& batch, std::int64_t size) {
   if (batch < 0) batch = size;
   return batch == size;
@@ -34,7 +34,7 @@ void check_values(const Argument& values, CheckedStream& stream, Sizes& sizes, b
   }
 }
 
-/// `times` and `valid`: [B,S] or [S], or [N] where the stream is ragged.
+/// Checks `times` or `valid`: [B,S] or [S], or [N] where the stream is ragged.
 void check_rows(const Argument& argument, const CheckedStream& stream, Sizes& sizes, bool ragged) {
   const ConstTensorView& view = argument.view;
   const auto rows = [&] { return dimension(ragged ? "N" : "S", stream.rows); };
@@ -90,7 +90,7 @@ void check_begins(const Argument& begins, const Argument& lengths, Sizes& sizes)
   }
 }
 
-/// `subtract` and `multiply`.
+/// Checks `subtract` or `multiply`.
 void check_scale(const Argument& scale, const CheckedStream& stream, DataType compute_type) {
   if (!scale.view.present()) return;
   scale.expect_type(is_floating_type(scale.view.dtype), kFloatingTypes);

@@ -1,4 +1,4 @@
-// Whether the tensors of a call fit each other: types and shapes, one argument after another.
+// Validation of the tensors of a call: types and shapes, one argument after another.
 #pragma once
 
 #include <cstdint>
@@ -8,20 +8,20 @@
 
 namespace robocache {
 
-/// Dimensions as they become known; -1 until then.
+/// The dimensions of a call; -1 while unknown.
 struct Sizes {
   std::int64_t batch = -1;
   std::int64_t targets = -1;
 };
 
-/// One stream's own dimensions, and its number in messages.
+/// The dimensions of one stream, and its number in error messages.
 struct CheckedStream {
   StreamNumber number;
   std::int64_t rows = 0;
   std::int64_t channels = 0;
 };
 
-/// Checks the types and shapes of a stream against those seen so far, which it adds to.
+/// Checks the types and shapes of a stream against `sizes`, and sets the sizes that were unknown.
 CheckedStream check_stream(const Stream& stream, StreamNumber number, const Argument& targets,
                            const ArgumentNames& names, DataType out_type, Sizes& sizes);
 

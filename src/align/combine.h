@@ -1,5 +1,5 @@
-// From rows and a weight to a value, and from a value's gradient back to its rows': the second half
-// of alignment, in the compute type alone.
+// The second half of alignment: combines rows by a weight, and propagates the gradient of a value
+// to its rows. All of it is in the compute type.
 #pragma once
 
 #include "align/plan.h"
@@ -62,11 +62,11 @@ ROBOCACHE_HOST_DEVICE Quaternion<Compute> weigh(Compute a, const Quaternion<Comp
   return sum;
 }
 
-/// The great-circle arc between two quaternions, neither zero: what slerp and its gradient share.
+/// The great-circle arc between two nonzero quaternions, which slerp and its gradient share.
 template <typename Compute>
 struct Arc {
-  Quaternion<Compute> a, b;    // unit; b on a's side
-  Compute length_a, length_b;  // of what was given; negative where b was flipped
+  Quaternion<Compute> a, b;    // unit quaternions; b has the sign with a . b >= 0
+  Compute length_a, length_b;  // lengths of the inputs; length_b is negative where b was negated
   Compute theta;               // the angle between them, in [0, pi/2]
   Compute weight_a, weight_b;
 };
@@ -92,8 +92,8 @@ ROBOCACHE_HOST_DEVICE Arc<Compute> make_arc(const Quaternion<Compute>& a,
   return arc;
 }
 
-/// Spherical linear interpolation, `w` of the way from `a` to `b` or, where that is shorter, -b.
-/// The inputs need not be unit quaternions, the output is one; zero if either input is.
+/// Spherical linear interpolation, `w` of the way from `a` to `b` or, where that is shorter, to -b.
+/// The inputs need not be unit quaternions; the output is one, or zero if either input is zero.
 /// Source: Shoemake, "Animating rotation with quaternion curves", SIGGRAPH 1985.
 template <typename Compute>
 ROBOCACHE_HOST_DEVICE Quaternion<Compute> slerp(const Quaternion<Compute>& a,
@@ -111,7 +111,7 @@ ROBOCACHE_HOST_DEVICE Quaternion<Compute> normalize(const Quaternion<Compute>& a
 }
 
 /// The gradient with respect to `a` of a loss whose gradient with respect to a / length is
-/// `gradient`: what is left of it across the direction `unit`.
+/// `gradient`: its component orthogonal to `unit`, divided by the length.
 template <typename Compute>
 ROBOCACHE_HOST_DEVICE Quaternion<Compute> normalize_backward(const Quaternion<Compute>& unit,
                                                              Compute length,
@@ -128,10 +128,11 @@ ROBOCACHE_HOST_DEVICE Quaternion<Compute> normalize_backward(const Quaternion<Co
   return normalize_backward(divide(a, length), length, gradient);
 }
 
-/// (1 / sin t) d/dt (sin(u t) / sin t): how a weight of slerp moves with the cosine of the angle.
+/// (1 / sin t) d/dt (sin(u t) / sin t): minus the derivative of a slerp weight with respect to the
+/// cosine of the angle.
 template <typename Compute>
 ROBOCACHE_HOST_DEVICE Compute weight_slope(Compute u, Compute theta) {
-  // Near 0 the quotient cancels, and its series takes over.
+  // Near 0 the quotient loses digits to cancellation; its series does not.
   const Compute series_below = sizeof(Compute) == 8 ? Compute(3e-3) : Compute(0.15);
   if (theta < series_below) {
     const Compute square = theta * theta;
@@ -154,7 +155,7 @@ ROBOCACHE_HOST_DEVICE Quaternion<Compute> slerp_backward(const Quaternion<Comput
   const Quaternion<Compute> point = weigh(arc.weight_a, arc.a, arc.weight_b, arc.b);
   const Compute length = square_root(dot(point, point));
   const Quaternion<Compute> to_point = normalize_backward(divide(point, length), length, gradient);
-  // The weights depend on the rows too, by way of cos(theta) = a . b, which falls as theta grows.
+  // The weights depend on the rows too, through cos(theta) = a . b, which falls as theta grows.
   const Compute to_cosine = -(dot(to_point, arc.a) * weight_slope(Compute(1) - w, arc.theta) +
                               dot(to_point, arc.b) * weight_slope(w, arc.theta));
   if (of_a) {
