@@ -1,4 +1,4 @@
-// From located targets to values on the CPU: what alignment and the loader's windows share.
+// Computes the values of located targets on the CPU, for alignment and for the loader's windows.
 #pragma once
 
 #include <cstddef>
@@ -19,12 +19,12 @@ constexpr bool kIsSame = false;
 template <typename A>
 constexpr bool kIsSame<A, A> = true;
 
-// Values pass through the compute type a stretch of channels at a time, small enough for the first
-// cache, so that code is compiled per type of values and per type of output, not per pair of them,
-// and every loop is one that vectorizes.
+// Values pass through the compute type in stretches of channels that fit the L1 cache. So code is
+// compiled per value type and per output type, not per pair of them, and every loop vectorizes.
 constexpr std::int64_t kStretch = 256;
 
-/// Channels [first, first + count) of a row in the compute type: in `buffer`, or where they are.
+/// Returns channels [first, first + count) of a row in the compute type: in `buffer`, or in place
+/// where they have that type and stride 1.
 template <typename Compute, typename Value>
 const Compute* widen_stretch(const void* values, std::int64_t row, std::int64_t stride,
                              std::int64_t first, std::int64_t count, Compute* __restrict buffer) {
@@ -48,8 +48,8 @@ void round_stretch(const Compute* __restrict from, std::int64_t count, void* out
   for (std::int64_t i = 0; i < count; ++i) to[i] = Round<Out>::from(from[i]);
 }
 
-/// A stretch from row `a`, or rows `a` and `b`, of values that are neighbors in memory, into an
-/// output of their own type, unscaled: the usual case, in one loop.
+/// Copies or interpolates a stretch from row `a`, or rows `a` and `b`, in one loop. This serves the
+/// usual case: contiguous channels, an output of the values' type, and no scale.
 template <typename Compute, typename Value>
 inline __attribute__((always_inline)) void lerp_stretch(const void* values, std::int64_t row_a,
                                                         std::int64_t row_b, Compute w, bool is_pair,
@@ -63,7 +63,7 @@ inline __attribute__((always_inline)) void lerp_stretch(const void* values, std:
       to[i] = Round<Value>::from(lerp(Compute(widen(a[i])), Compute(widen(b[i])), w));
     }
   } else if constexpr (kIsSame<Value, std::uint8_t>) {
-    // What rounding would give back. Rows without elements may be nowhere.
+    // The bytes that rounding would return. Rows without elements may have a null pointer.
     if (count > 0) __builtin_memcpy(to, a, static_cast<std::size_t>(count));
   } else {
     for (std::int64_t i = 0; i < count; ++i) to[i] = Round<Value>::from(Compute(widen(a[i])));
@@ -74,12 +74,12 @@ template <typename Compute>
 struct LocatedTarget {
   Location<Compute> location;
   std::int64_t b, t;
-  std::int64_t first_row;  // of its episode,
-  std::int64_t values;     // whose values begin here, in elements
+  std::int64_t first_row;  // of the target's episode
+  std::int64_t values;     // the position of that row's values, in elements
 };
 
-/// Targets of a stream that is one linear, previous or nearest run, all in the usual case: what has
-/// to be looked at once is not looked at for every target.
+/// Writes targets of a stream with one linear, previous or nearest run, in the usual case (see
+/// `lerp_stretch`): decisions that all targets share are outside the loop.
 template <typename Compute, typename Value>
 void lerp_targets(const StreamPlan& plan, const LocatedTarget<Compute>* targets,
                   std::int64_t count) {
@@ -102,17 +102,17 @@ void lerp_targets(const StreamPlan& plan, const LocatedTarget<Compute>* targets,
   }
 }
 
-/// The types of a plan's values and output, as what there is to do with them.
+/// Functions for the types of a plan's values and output.
 template <typename Compute>
 struct Conversion {
   const Compute* (*widen)(const void* values, std::int64_t row, std::int64_t stride,
                           std::int64_t first, std::int64_t count, Compute* buffer);
   void (*round)(const Compute* from, std::int64_t count, void* out, std::int64_t first);
-  bool is_needed_at_end;  // the output is not of the compute type
-  // Null where values cannot go the short way.
+  bool is_needed_at_end;  // whether the output is not of the compute type
+  // `lerp_stretch`; null where it does not apply.
   void (*lerp)(const void* values, std::int64_t row_a, std::int64_t row_b, Compute w, bool is_pair,
                std::int64_t count, void* out, std::int64_t first);
-  // The same for all channels of many targets; null where there are several runs, too.
+  // `lerp_targets`, for all channels of many targets; null also where there are several runs.
   void (*lerp_targets)(const StreamPlan& plan, const LocatedTarget<Compute>* targets,
                        std::int64_t count);
 };
@@ -144,8 +144,8 @@ Quaternion<Compute> quaternion_at(const Compute* from) {
   return {{from[0], from[1], from[2], from[3]}};
 }
 
-/// A stretch of channels that share a method, from row `a` or rows `a` and `b`; false if it is a
-/// quaternion made from a zero one. `out` may not overlap the rows.
+/// Combines a stretch of channels that share a method, from row `a` or rows `a` and `b`. Returns
+/// false if an input is a zero quaternion. `out` may not overlap the rows.
 template <typename Compute>
 bool combine_stretch(Method method, const Compute* a, const Compute* b, Compute w, bool is_pair,
                      std::int64_t count, Compute* __restrict out) {
@@ -168,7 +168,7 @@ bool combine_stretch(Method method, const Compute* a, const Compute* b, Compute 
   return true;
 }
 
-/// (x - subtract) * multiply, each where given, for channels [first, first + count).
+/// Computes (x - subtract) * multiply, each where present, for channels [first, first + count).
 template <typename Compute>
 void scale_stretch(const StreamPlan& plan, std::int64_t first, std::int64_t count, Compute* out) {
   if (plan.subtract != nullptr) {
@@ -185,7 +185,7 @@ void scale_stretch(const StreamPlan& plan, std::int64_t first, std::int64_t coun
   }
 }
 
-/// A stretch of a mean or a sum of the rows [begin, end) of a window, row after row.
+/// Computes a stretch of the mean or the sum of the valid rows of a window, in order of the rows.
 template <typename Compute>
 void add_stretch(const StreamPlan& plan, const Conversion<Compute>& conversion,
                  const LocatedTarget<Compute>& target, const Window<std::int64_t>& window,
@@ -208,7 +208,7 @@ void add_stretch(const StreamPlan& plan, const Conversion<Compute>& conversion,
   for (std::int64_t i = 0; i < count; ++i) out[i] = out[i] / divisor;
 }
 
-/// A window that is a single row or a literal, as a location; `linear` if it is as linear.
+/// The location of a window that is a single row or a literal; `linear` for kAsLinear.
 template <typename Compute>
 Location<Compute> location_of_window(const Window<std::int64_t>& window,
                                      const Location<Compute>& linear) {
@@ -228,15 +228,16 @@ Location<Compute> location_of_window(const Window<std::int64_t>& window,
   return location;
 }
 
-/// Values go on to be scaled as they are.
+/// A `change` of `write_target` that leaves values as they are.
 struct NoChange {
   template <typename Compute>
   void operator()(std::int64_t, std::int64_t, Compute*) const {}
 };
 
-/// Writes one target's value; false if a quaternion that it is made from is zero. `windows` may be
-/// null where no run adds rows. `change(first, count, x)` may change the channels [first, first +
-/// count) before they are scaled: not literals, and only where `conversion.lerp` is null.
+/// Writes one target's value; returns false if one of its quaternions is zero. `windows` may be
+/// null where no run adds rows. `change(first, count, x)` may change the channels
+/// [first, first + count) before they are scaled. It is not called for literals, nor where
+/// `conversion.lerp` is not null.
 template <typename Compute, typename Change = NoChange>
 bool write_target(const StreamPlan& plan, const RunTable& runs,
                   const Conversion<Compute>& conversion, const LocatedTarget<Compute>& target,

@@ -1,17 +1,17 @@
-// The backward pass: what each source row gets from the targets that it helped to make. A row
-// gathers from its targets, in order, rather than targets scattering to their rows: sums have one
-// order and so the same bits on every run and every backend, and nothing needs an atomic.
+// The backward pass: the gradient that each source row receives from the targets that read it. A
+// row gathers from its targets, in order; targets do not scatter to their rows. So sums have one
+// order, and the same bits on every run and every backend, and no atomics are needed.
 //
 //   targets      t0   t1   t2   t3          each has a first row, `record.row`
 //   sorted by row
-//   |--- r-1 ---|--- r ---|--- r+1 ---|     a pair helps two rows; so row r gathers from r - 1
-//                                         and its own
+//   |--- r-1 ---|--- r ---|--- r+1 ---|     a pair reads two rows; so row r gathers from the
+//                                           targets whose first row is r - 1 or r
 //
-// A mean or a sum helps any number of rows. There, row r gathers from the first target of the order
-// that reaches it (`begins`) up to the last of its own. What lies between reaches it too, where
-// windows are of one length or, as those of sums, do not overlap: a first target with thousands of
-// rows costs the later rows nothing. It may not reach it, and is passed over, only in batch rows
-// that share their values and have timelines of their own, and where a stream has both means and
+// A mean or a sum reads any number of rows. There, row r gathers from the first target of the order
+// that reaches it (`begins`) to the last target whose first row is r. The targets between reach the
+// row too if windows have one length or, as those of sums, do not overlap: a first target with
+// thousands of rows costs the later rows nothing. Targets that do not reach it, which are skipped,
+// occur only where batch rows share values but not timelines, and where a stream has both means and
 // sums.
 #pragma once
 
@@ -27,7 +27,7 @@
 
 namespace robocache::ROBOCACHE_TARGET {
 
-/// Keeps what the backward pass needs of a location.
+/// The record of a target's location for the backward pass.
 template <typename Compute>
 ROBOCACHE_HOST_DEVICE TargetRecord make_record(const BackwardPlan& plan, std::int64_t b,
                                                std::int64_t first_row,
@@ -39,8 +39,8 @@ ROBOCACHE_HOST_DEVICE TargetRecord make_record(const BackwardPlan& plan, std::in
           location.nearest_is_later};
 }
 
-/// The same for a stream with means or sums; `record` is what `make_record` gave, and is moved to
-/// the first row of all.
+/// The record of a target's windows, for a stream with means or sums. `record` is the result of
+/// `make_record`; its row is set to the first row that any run reads.
 template <typename Compute>
 ROBOCACHE_HOST_DEVICE WindowRecord make_window_record(const BackwardPlan& plan, std::int64_t b,
                                                       std::int64_t first_row,
@@ -68,7 +68,7 @@ ROBOCACHE_HOST_DEVICE WindowRecord make_window_record(const BackwardPlan& plan, 
   return made;
 }
 
-/// The targets that a row may have helped to make: `order[begin, end)`.
+/// The targets that may read a row: `order[begin, end)`.
 struct RowTargets {
   const TargetRecord* records;
   const WindowRecord* windows;  // null where the stream has no means or sums
@@ -113,9 +113,8 @@ ROBOCACHE_HOST_DEVICE bool row_is_valid(const BackwardPlan& plan, std::int64_t t
                        row % forward.rows * forward.valid_row_stride];
 }
 
-/// Calls `add(target, location, is_pair, step)` for the targets that a method makes from this row:
-/// from it alone or, if the target's rows are a pair, from it as the first (`step` 0) or the second
-/// (1).
+/// Calls `add(target, location, is_pair, step)` for the targets in which a method reads this row:
+/// alone or, if the target's rows are a pair, as the first (`step` 0) or the second (1).
 template <typename Compute, typename Add>
 ROBOCACHE_HOST_DEVICE void for_each_target(const RowTargets& targets, Method method,
                                            std::int64_t row, const Add& add) {
@@ -132,7 +131,8 @@ ROBOCACHE_HOST_DEVICE void for_each_target(const RowTargets& targets, Method met
   }
 }
 
-/// What one channel of a mean or a sum passes on to a row.
+/// Calls `add(target, factor, divisor)` for the targets whose mean or sum reads this row. The row's
+/// gradient is the sum of each target's gradient * factor / divisor.
 template <typename Compute, typename Add>
 ROBOCACHE_HOST_DEVICE void for_each_window(const BackwardPlan& plan, const RowTargets& targets,
                                            Method method, std::int64_t row, const Add& add) {
@@ -166,7 +166,7 @@ ROBOCACHE_HOST_DEVICE void for_each_window(const BackwardPlan& plan, const RowTa
   }
 }
 
-/// Writes one channel of a source row's gradient, for every method but slerp.
+/// Writes one channel of a source row's gradient, for every method except slerp.
 template <typename Compute>
 ROBOCACHE_HOST_DEVICE void gather_channel(const BackwardPlan& plan, const RowTargets& targets,
                                           Method method, std::int64_t row, std::int64_t channel) {
@@ -189,7 +189,7 @@ ROBOCACHE_HOST_DEVICE void gather_channel(const BackwardPlan& plan, const RowTar
   store_as(plan.forward.value_type, plan.grad_values, row * plan.forward.channels + channel, sum);
 }
 
-/// Writes the four channels from `channel` on of a source row's gradient, for slerp.
+/// Writes the four channels of a source row's gradient that start at `channel`, for slerp.
 template <typename Compute>
 ROBOCACHE_HOST_DEVICE void gather_quaternion(const BackwardPlan& plan, const RowTargets& targets,
                                              std::int64_t row, std::int64_t channel) {

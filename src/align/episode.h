@@ -1,4 +1,4 @@
-// Which source rows a batch row has, and where one of its targets stands.
+// The source rows of a batch row, their times, and the times of its targets.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace robocache::ROBOCACHE_TARGET {
 
-/// A batch row's episode: its first source row and how many it has, clamped to those there are.
+/// A batch row's episode: its first source row and its row count, clamped to the existing rows.
 template <typename Index>
 struct Episode {
   Index first_row;

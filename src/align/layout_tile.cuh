@@ -1,5 +1,5 @@
-// Streams of any layout on the GPU: several runs, slerp, angle, means and sums. Types are looked at
-// as elements are loaded and stored, so that this is compiled once for each compute type.
+// Streams of any layout on the GPU: several runs, slerp, angle, means and sums. Loads and stores
+// branch on the element type at run time, so that this is compiled once for each compute type.
 #pragma once
 
 #include <cstdint>
@@ -12,16 +12,16 @@
 
 namespace robocache::cuda {
 
-/// A target that has been located, and where its rows and its output are.
+/// A located target, with the positions of its rows and its output in elements.
 template <typename Compute, typename Index>
 struct RunsTarget {
-  Located<Compute, Index> located;  // of rows counted from the episode's first,
-  std::int64_t values;              // which has its values here,
-  std::int64_t valid;               // and its flag here
-  std::int64_t out;                 // all in elements; negative: there is no such target
+  Located<Compute, Index> located;  // rows count from the episode's first
+  std::int64_t values;              // the values of the episode's first row
+  std::int64_t valid;               // its validity flag
+  std::int64_t out;                 // the output; negative: past the last target
 };
 
-/// False if a quaternion that the target is made from is zero.
+/// Whether no quaternion that the target reads is zero.
 template <typename Compute, typename Index>
 __device__ bool quaternions_exist(const BasicStreamPlan<Index>& plan,
                                   const BasicRunTable<Index>& runs,
@@ -43,7 +43,7 @@ __device__ bool quaternions_exist(const BasicStreamPlan<Index>& plan,
   return true;
 }
 
-/// Locates target t of batch row b, whose output begins at element `out`.
+/// Locates target t of batch row b, whose output begins at element `out`, and writes its mask.
 template <typename Compute, typename Index>
 __device__ RunsTarget<Compute, Index> locate_runs(const BasicStreamPlan<Index>& plan,
                                                   const BasicRunTable<Index>& runs, Index b,
@@ -64,7 +64,7 @@ __device__ RunsTarget<Compute, Index> locate_runs(const BasicStreamPlan<Index>& 
   return target;
 }
 
-/// Writes `kChannels` channels of a target, or as many literals.
+/// Scales and writes `kChannels` channels of a target, or literals in their place.
 template <typename Compute, typename Index, int kChannels>
 __device__ void write(const BasicStreamPlan<Index>& plan, std::int64_t out, Index channel,
                       Compute (&x)[kChannels], Source source) {
@@ -76,8 +76,8 @@ __device__ void write(const BasicStreamPlan<Index>& plan, std::int64_t out, Inde
   }
 }
 
-/// A channel of the mean or the sum of a window's rows, row after row. `column` is where the
-/// channel is in the episode's first row.
+/// Computes a channel of the mean or the sum of a window's valid rows, in order of the rows.
+/// `column` is the position of the channel in the episode's first row.
 template <typename Compute, typename Index>
 __device__ Compute add_rows(const BasicStreamPlan<Index>& plan,
                             const RunsTarget<Compute, Index>& target, const Window<Index>& window,
@@ -93,7 +93,7 @@ __device__ Compute add_rows(const BasicStreamPlan<Index>& plan,
   return method == Method::kMean ? sum / static_cast<Compute>(window.count) : sum;
 }
 
-/// A channel of a method that is not slerp, by a location of its own.
+/// Computes a channel of a method other than slerp, mean and sum at a location.
 template <typename Compute, typename Index>
 __device__ Compute make_channel(const BasicStreamPlan<Index>& plan, Method method,
                                 const Location<Compute>& location, std::int64_t column) {
@@ -107,8 +107,8 @@ __device__ Compute make_channel(const BasicStreamPlan<Index>& plan, Method metho
   return combine_channel(method, a, b, location.weight, picked.is_pair);
 }
 
-/// Makes one unit, of run `run`, of one target. `use(channel, x, source)` takes a channel, of which
-/// there is a unit each but in slerp runs, which are written.
+/// Computes one unit of a target; `run` is the run that has it. Passes the channel to
+/// `use(channel, x, source)`. A unit of a slerp run has four channels, which it writes itself.
 template <typename Compute, typename Index, typename Use>
 __device__ void make_unit(const BasicStreamPlan<Index>& plan, const BasicPlannedRun<Index>& run,
                           Index unit, const RunsTarget<Compute, Index>& target, const Use& use) {
@@ -151,7 +151,7 @@ __device__ void make_unit(const BasicStreamPlan<Index>& plan, const BasicPlanned
   use(channel, x, source);
 }
 
-/// The same, and writes it.
+/// Computes one unit of a target, and writes it.
 template <typename Compute, typename Index>
 __device__ void make_unit(const BasicStreamPlan<Index>& plan, const BasicPlannedRun<Index>& run,
                           Index unit, const RunsTarget<Compute, Index>& target) {

@@ -1,5 +1,5 @@
-// Streams of one linear, previous or nearest run on the GPU: their values are copied or
-// interpolated, in vectors where memory allows.
+// Streams of one linear, previous or nearest run on the GPU. Their values are copied or
+// interpolated, in vectors where strides and alignment allow.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +14,10 @@ namespace robocache::cuda {
 
 enum class Recipe : std::uint32_t { kZero, kNan, kRow, kPair, kNothing };
 
-/// A target as step 1 leaves it for step 2: a literal, row a, or rows a and b, the one after it.
+/// A target between steps 1 and 2: a literal, row a, or row a and the next one, b.
 template <typename Compute>
 struct alignas(16) PlainTarget {
-  std::int64_t a;  // its first element
+  std::int64_t a;  // the position of the first element of row a
   Compute weight;
   std::uint32_t tag;
 
@@ -25,7 +25,7 @@ struct alignas(16) PlainTarget {
   __device__ int target() const { return static_cast<int>(tag >> 3); }
 };
 
-/// Step 1, for target `target` of the `targets` there are over the batch.
+/// Step 1: locates target `target` of `targets`, counted over the batch, and writes its mask.
 template <typename Compute, bool kIsBare>
 __device__ PlainTarget<Compute> locate_plain(const NarrowPlan& plan, const Divisor& by_targets,
                                              int targets, int target, bool writes_mask) {
@@ -51,13 +51,13 @@ __device__ PlainTarget<Compute> locate_plain(const NarrowPlan& plan, const Divis
   return made;
 }
 
-/// The rows of a piece, as they are loaded ahead of their use.
+/// The rows of a piece, loaded ahead of their use.
 template <typename Value, int kWidth>
 struct PieceRows {
   Vector<Value, kWidth> a, b;
 };
 
-/// Sends for the rows of a piece, of which `from` is in row a.
+/// Issues the loads of a piece's rows; `from` is the piece in row a.
 template <typename Value, int kWidth, typename Compute>
 __device__ void load_rows(const PlainTarget<Compute>& target, const Value* from,
                           std::int64_t row_stride, PieceRows<Value, kWidth>& rows) {
@@ -68,7 +68,7 @@ __device__ void load_rows(const PlainTarget<Compute>& target, const Value* from,
   if (recipe == Recipe::kPair) rows.b = load_vector<Value, kWidth>(from + row_stride);
 }
 
-/// Makes a piece from its rows: the channels from `channel` on, to be written to `out`.
+/// Computes a piece, the channels from `channel` on, from its rows, and writes it to `out`.
 template <typename Value, int kWidth, typename Out, typename Compute>
 __device__ void make_piece(const NarrowPlan& plan, bool is_scaled, int channel,
                            const PlainTarget<Compute>& target, const PieceRows<Value, kWidth>& rows,
@@ -94,7 +94,7 @@ __device__ void make_piece(const NarrowPlan& plan, bool is_scaled, int channel,
   store_vector(out, round_vector<Out>(x));
 }
 
-/// Step 2: this thread's pieces of its tile, whose targets are at `made`.
+/// Step 2: computes this thread's pieces of its tile, whose targets are at `made`.
 template <typename Value, typename Out, int kWidth>
 __device__ void combine_plain(const NarrowPlan& plan, const Columns& columns, int stretch,
                               const PlainTarget<typename ComputeOf<Value, Out>::type>* made,
@@ -104,7 +104,7 @@ __device__ void combine_plain(const NarrowPlan& plan, const Columns& columns, in
   const int thread_row = columns.divisor.quotient(thread);
   const int column = stretch * kThreads + thread - thread_row * columns.side_by_side;
   const int rows_at_once = columns.rows_at_once;
-  // What the threads of a block leave over, and what the last stretch of a wide row leaves.
+  // Threads past the last whole row of the block, and past the end of a wide row, have no pieces.
   if (thread_row >= rows_at_once || column >= columns.pieces) return;
   const int channel = column * kWidth;
   const Value* const values =

@@ -1,5 +1,5 @@
-// The names of methods and of what stands outside a recording: one list, which the planner's
-// messages, the store's manifest, policy specs and Python (by `build_info`) share.
+// The names of methods and of the values of `outside`, which error messages, the store's manifest,
+// policy specs and Python (through `build_info`) share.
 #pragma once
 
 #include <string_view>
@@ -27,7 +27,7 @@ inline constexpr std::pair<std::string_view, Outside> kOutsideNames[] = {
     {"extrapolate", Outside::kExtrapolate},
 };
 
-/// The name of a method or of an outside in its list; "unknown" of other numbers.
+/// The name of a Method or an Outside in its list; "unknown" for invalid values.
 template <typename T, std::size_t kCount>
 constexpr std::string_view name_in(const std::pair<std::string_view, T> (&names)[kCount], T value) {
   for (const auto& [name, each] : names) {
@@ -36,7 +36,7 @@ constexpr std::string_view name_in(const std::pair<std::string_view, T> (&names)
   return "unknown";
 }
 
-/// Whether a list has a value.
+/// Whether a list has a name for a value.
 template <typename T, std::size_t kCount>
 constexpr bool is_named(const std::pair<std::string_view, T> (&names)[kCount], T value) {
   for (const auto& [name, each] : names) {
@@ -45,7 +45,7 @@ constexpr bool is_named(const std::pair<std::string_view, T> (&names)[kCount], T
   return false;
 }
 
-/// Whether a method hands rows on as they are: the only ones that may read rows as bytes.
+/// Whether a method copies rows unchanged. Only such methods apply to rows of bytes.
 constexpr bool copies_rows(Method method) {
   return method == Method::kPrevious || method == Method::kNearest;
 }

@@ -9,7 +9,7 @@ bool narrow_plan(const StreamPlan& wide, NarrowPlan& narrow) {
     fits = fits && size >= 0 && size < (std::int64_t{1} << 30);
     return static_cast<std::int32_t>(size);
   };
-  // Named in the order of the struct, where a compiler warns of one that is left out.
+  // Designated initializers in the order of the struct: the compiler warns of a missing field.
   narrow = NarrowPlan{
       .batch = cut(wide.batch),
       .rows = cut(wide.rows),
@@ -58,7 +58,7 @@ bool narrow_plan(const StreamPlan& wide, NarrowPlan& narrow) {
       .half_mean_window = wide.half_mean_window,
       .clock_offset = wide.clock_offset,
   };
-  // Kernels count targets over the batch, and keep three bits beside them.
+  // Kernels count targets over the batch, and pack three more bits into the same 32.
   return fits && wide.batch * wide.targets < (std::int64_t{1} << 29);
 }
 

@@ -10,9 +10,9 @@ namespace robocache {
 using NarrowPlan = BasicStreamPlan<std::int32_t>;
 using NarrowRun = BasicPlannedRun<std::int32_t>;
 
-/// The plan with narrow sizes and strides. False where one is negative or does not fit, with room
-/// to double an index in the search; where there are 2^29 targets or more over the batch; and where
-/// the output has gaps between batch rows. `narrow` is then of no use.
+/// Sets `narrow` to the plan with 32-bit sizes and strides. Returns false where one is negative or
+/// not below 2^30, since the search doubles indices; where there are 2^29 targets or more over the
+/// batch; and where the output has gaps between batch rows. `narrow` is then unspecified.
 bool narrow_plan(const StreamPlan& wide, NarrowPlan& narrow);
 
 }  // namespace robocache

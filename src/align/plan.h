@@ -1,5 +1,5 @@
-// A checked call, in the form the backends run on: plain data, copied into a CUDA kernel's
-// parameters as it is. `planner.cpp` makes plans; nothing after it checks a shape again.
+// The plan of a validated call, which backends execute: plain data that can be a CUDA kernel's
+// parameter. `planner.cpp` makes plans; no later code validates shapes again.
 #pragma once
 
 #include <cstdint>
@@ -9,21 +9,21 @@
 
 namespace robocache {
 
-/// A time or a duration, in whichever type the stream's times have.
+/// A time or a duration, in the type of the stream's times.
 union TimeValue {
   std::int64_t i64;
   double f64;
   float f32;
 };
 
-/// Whether it is 0; of times of a type.
+/// Whether a value of type `time_type` is 0.
 inline bool is_zero_time(TimeValue value, DataType time_type) {
   return time_type == DataType::kInt64     ? value.i64 == 0
          : time_type == DataType::kFloat32 ? value.f32 == 0
                                            : value.f64 == 0;
 }
 
-/// A run of a layout. A unit is what one thread makes: one channel, or one quaternion.
+/// A run of a layout. A unit is the work of one thread: one channel, or one quaternion.
 template <typename Index>
 struct BasicPlannedRun {
   Index first_channel, first_unit;
@@ -38,7 +38,7 @@ struct BasicRunTable {
   Index units;  // in a row
 
   ROBOCACHE_CONSTEXPR const BasicPlannedRun<Index>& operator[](int run) const { return runs[run]; }
-  /// The channel after a run's last one, of `channels` in the row.
+  /// The channel after a run's last one; the row has `channels` channels.
   ROBOCACHE_CONSTEXPR Index end_channel(int run, Index channels) const {
     return run + 1 < count ? runs[run + 1].first_channel : channels;
   }
@@ -47,19 +47,18 @@ struct BasicRunTable {
 using PlannedRun = BasicPlannedRun<std::int64_t>;
 using RunTable = BasicRunTable<std::int64_t>;
 
-/// One stream, its targets and its share of the output. Strides are in elements, and 0 along a
-/// dimension that is shared. Index is wide enough for every size and stride, not for their
-/// products.
+/// One stream, its targets and its part of the output. Strides are in elements, and 0 along a
+/// dimension that is shared. Index holds every size and stride, but not their products.
 template <typename Index_>
 struct BasicStreamPlan {
   using Index = Index_;
 
-  // The search reads what stands first: a GPU fetches parameters 64 bytes at a time.
+  // The fields that the search reads come first: a GPU fetches parameters 64 bytes at a time.
 
-  // Sizes. `rows` bounds a batch row's source rows; lengths[b] cuts them down.
+  // Sizes. `rows` is the largest number of a batch row's source rows; lengths[b] reduces it.
   Index batch, rows, targets, channels;
 
-  const void* lengths;  // [B]; may be null, as may begins
+  const void* lengths;  // [B]; may be null, like begins
   Index lengths_stride;
   const std::int64_t* begins;  // [B]
   Index begins_stride;
@@ -77,11 +76,11 @@ struct BasicStreamPlan {
 
   const void* values;  // [B,S,D]
   Index values_batch_stride, values_row_stride, values_channel_stride;
-  const bool* valid;  // [B,S]; may be null, as all below but the output
+  const bool* valid;  // [B,S]; may be null, like all pointers below except `out`
   Index valid_batch_stride, valid_row_stride;
   const void* subtract;  // [D], in the compute type
   Index subtract_stride;
-  const void* multiply;  // [D], likewise
+  const void* multiply;  // [D], in the compute type
   Index multiply_stride;
 
   void* out;  // [B,T,D] from this stream's first channel on; the channel stride is 1
@@ -101,8 +100,8 @@ ROBOCACHE_CONSTEXPR std::int64_t offset(std::int64_t position, std::int64_t stri
   return position * stride;
 }
 
-/// The same, of narrow ones: a single instruction on the GPU, where the compiler would spend four
-/// on the product of two widened numbers.
+/// The product of two 32-bit numbers: a single instruction on the GPU, where the compiler emits
+/// four for the product of the two numbers widened to 64 bits.
 ROBOCACHE_HOST_DEVICE_INLINE std::int64_t offset(std::int32_t position, std::int32_t stride) {
 #if defined(__CUDA_ARCH__)
   std::int64_t product;
@@ -113,7 +112,7 @@ ROBOCACHE_HOST_DEVICE_INLINE std::int64_t offset(std::int32_t position, std::int
 #endif
 }
 
-/// Methods by the rows they read; a stream has the flags of all its runs.
+/// Flags of the rows that methods read; a stream has the flags of all its runs.
 enum RowKind : std::uint8_t {
   kReadsPair = 1,
   kReadsPrevious = 2,
@@ -127,12 +126,12 @@ ROBOCACHE_CONSTEXPR bool is_slerp(Method method) {
   return method == Method::kSlerpXyzw || method == Method::kSlerpWxyz;
 }
 
-/// Whether a channel of the method is a copy of a row's or a + w (b - a): what the fast paths make.
+/// Whether a channel of the method is a copy or a + w (b - a), as the fast paths compute it.
 ROBOCACHE_CONSTEXPR bool copies_or_lerps(Method method) {
   return method == Method::kLinear || method == Method::kPrevious || method == Method::kNearest;
 }
 
-/// Whether a channel of the method is made of any number of rows.
+/// Whether the method adds up any number of rows.
 ROBOCACHE_CONSTEXPR bool adds_rows(Method method) {
   return method == Method::kMean || method == Method::kSum;
 }
@@ -154,7 +153,7 @@ ROBOCACHE_CONSTEXPR std::uint8_t row_kinds(Method method) {
   }
 }
 
-/// `compute_type`, in a form that leaves no symbol behind.
+/// Whether `compute_type` is float64, in a form that emits no symbol (see core/target.h).
 ROBOCACHE_CONSTEXPR bool computes_in_double(DataType value_type, DataType out_type) {
   return value_type == DataType::kFloat64 || out_type == DataType::kFloat64;
 }
