@@ -1,6 +1,6 @@
-// From a target time to the rows it is made from: the first half of alignment, which depends on the
-// type of the times alone. docs/meaning.md states the rules; each stands here once, for every
-// backend of the library.
+// The first half of alignment: determines the rows that a target reads and their weight, which
+// depend on times only. docs/meaning.md states the rules; this file implements each of them once,
+// for every backend of the library.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +10,11 @@
 
 namespace robocache::ROBOCACHE_TARGET {
 
-/// How a target's value comes about.
+/// The source of a target's value.
 enum class Source : int {
   kZero,               // a literal 0
   kNan,                // a literal NaN
-  kRow,                // row `lo` alone: a hit, a held row
+  kRow,                // row `lo` alone: a hit, or a held row
   kPair,               // rows lo and lo + 1, the target between them
   kExtrapolateBefore,  // rows lo and lo + 1, the target before both
   kExtrapolateAfter,   // rows lo and lo + 1, the target after both
@@ -24,19 +24,19 @@ ROBOCACHE_HOST_DEVICE bool is_literal(Source source) {
   return source == Source::kZero || source == Source::kNan;
 }
 
-/// The rows and the weight that a target is made from.
+/// The rows that a target's value is computed from, and their weight.
 template <typename Compute>
 struct Location {
   std::int64_t lo;  // counted from the episode's first row
   Compute weight;   // of row lo + 1, where there is a pair
   Source source;
   bool nearest_is_later;  // kPair: row lo + 1 is the closer one
-  bool valid;             // the mask, quaternions of length zero apart
+  bool valid;             // the mask, before zero quaternions clear it
 };
 
-// A stream's clock offset is added to floating times as they are read, so that they round as if the
-// recording held the sums. Integers need no rounding: the offset is taken off the target instead,
-// once, as far as the sum of times would fit.
+// A stream's clock offset is added to floating-point times as they are read, so that they round as
+// if the recording held the sums. Integer sums are exact, so the offset is subtracted from the
+// target instead, once, and saturates.
 ROBOCACHE_HOST_DEVICE std::int64_t offset_row_time(std::int64_t time, TimeValue) { return time; }
 ROBOCACHE_HOST_DEVICE double offset_row_time(double time, TimeValue clock_offset) {
   return time + clock_offset.f64;
@@ -54,9 +54,9 @@ ROBOCACHE_HOST_DEVICE std::int64_t offset_target_time(std::int64_t time, TimeVal
 ROBOCACHE_HOST_DEVICE double offset_target_time(double time, TimeValue) { return time; }
 ROBOCACHE_HOST_DEVICE float offset_target_time(float time, TimeValue) { return time; }
 
-/// The rows of one episode, as far as time goes. Index is wide enough to count them. Without
-/// kIsOffset, the stream is known to have no clock offset: a search on the GPU feels even an
-/// addition.
+/// The times and validity flags of the rows of one episode. Index can count the rows. Without
+/// kIsOffset the stream has no clock offset, which saves an addition that a search on the GPU would
+/// feel.
 template <typename Time, typename Index, bool kIsOffset = true>
 struct EpisodeTimes {
   const Time* times;
@@ -76,23 +76,23 @@ struct EpisodeTimes {
   }
 };
 
-/// Where a target stands among the rows: `not_after` of them are at or before it. `time_lo` is the
-/// time of the last of these, `time_hi` that of the row after; each only where there is such a row.
+/// The position of a target among the rows: `not_after` rows are at or before it. `time_lo` is the
+/// time of the last of them, `time_hi` that of the next row; each is set only if the row exists.
 template <typename Time, typename Index>
 struct Bracket {
   Index not_after;
   Time time_lo, time_hi;
 };
 
-// Differences are exact over the whole range of int64, so they are unsigned; `later` is not before
-// `earlier`.
+// The time from `earlier` to `later`, which is not before it. Differences of int64 are unsigned, so
+// that they are exact over the whole range.
 ROBOCACHE_HOST_DEVICE std::uint64_t elapsed(std::int64_t earlier, std::int64_t later) {
   return static_cast<std::uint64_t>(later) - static_cast<std::uint64_t>(earlier);
 }
 ROBOCACHE_HOST_DEVICE double elapsed(double earlier, double later) { return later - earlier; }
 ROBOCACHE_HOST_DEVICE float elapsed(float earlier, float later) { return later - earlier; }
 
-/// a - b with its sign; of integers, it wraps where it does not fit.
+/// The signed difference a - b; with integers it wraps on overflow.
 ROBOCACHE_HOST_DEVICE std::int64_t difference(std::int64_t a, std::int64_t b) {
   return static_cast<std::int64_t>(elapsed(b, a));
 }
@@ -121,15 +121,15 @@ struct DurationOf<float> {
   ROBOCACHE_HOST_DEVICE static float from(TimeValue value) { return value.f32; }
 };
 
-/// The number of rows for which `is_before(time)` holds; those come first. Gallops from `guess`, a
-/// row in [0, count), then halves: about 2 log2(distance) reads. Times that do not ascend give some
-/// number in [0, count], in as many steps.
+/// The number of rows for which `is_before(time)` holds; they precede all others. Gallops from
+/// `guess`, a row in [0, count), then bisects: about 2 log2(distance) reads. With times that do not
+/// ascend, the result is some number in [0, count], after at most as many steps.
 /// Source: Bentley and Yao, "An almost optimal algorithm for unbounded searching", 1976.
 template <typename Time, typename Index, typename IsBefore, bool kIsOffset>
 ROBOCACHE_HOST_DEVICE Index rows_before(const EpisodeTimes<Time, Index, kIsOffset>& episode,
                                         Index guess, const IsBefore& is_before) {
-  Index low = 0;               // it holds for every row before this one
-  Index high = episode.count;  // and for none from this one on
+  Index low = 0;               // is_before holds for all rows before this one
+  Index high = episode.count;  // and for no row from this one on
   const bool upwards = is_before(episode[guess]);
   if (upwards) {
     low = guess + 1;
@@ -173,7 +173,7 @@ ROBOCACHE_HOST_DEVICE Bracket<Time, Index> bracket_of(
   return bracket;
 }
 
-/// A target before the first row (`not_after` 0) or after the last one, not close enough to be a
+/// The location of a target before the first row (`before`) or after the last one that is not a
 /// hit.
 template <typename Compute, typename Time, typename Index, bool kIsOffset>
 ROBOCACHE_HOST_DEVICE Location<Compute> locate_outside(
@@ -203,8 +203,8 @@ ROBOCACHE_HOST_DEVICE Location<Compute> locate_outside(
   return location;
 }
 
-/// Whether a held row, `newest`, stands for a later target at `t`: it is real, and no older than
-/// the gap limit.
+/// Whether a later target at `t` that holds row `newest` is valid: the row is valid, and at most
+/// `max_gap` older.
 template <typename Time, typename Index, bool kIsOffset>
 ROBOCACHE_HOST_DEVICE bool held_is_valid(const BasicStreamPlan<Index>& plan,
                                          const EpisodeTimes<Time, Index, kIsOffset>& episode,
@@ -213,7 +213,8 @@ ROBOCACHE_HOST_DEVICE bool held_is_valid(const BasicStreamPlan<Index>& plan,
          (!plan.has_max_gap || elapsed(episode[newest], t) <= DurationOf<Time>::from(plan.max_gap));
 }
 
-/// A target after the newest row, which a causal window holds: that row, whatever the method.
+/// The location of a target after the newest row in a causal window, which holds that row with
+/// every method.
 template <typename Compute, typename Time, typename Index, bool kIsOffset>
 ROBOCACHE_HOST_DEVICE Location<Compute> locate_held(
     const BasicStreamPlan<Index>& plan, const EpisodeTimes<Time, Index, kIsOffset>& episode,
@@ -222,8 +223,7 @@ ROBOCACHE_HOST_DEVICE Location<Compute> locate_held(
   return {newest, Compute(0), Source::kRow, false, held_is_valid(plan, episode, t, newest)};
 }
 
-/// Whether the two rows of a pair, or the one of them that a method reads, are real and near
-/// enough, for all methods of `kinds`.
+/// Whether the rows of a pair that the methods of `kinds` read are valid and within `max_gap`.
 template <typename Time, typename Index, bool kIsOffset>
 ROBOCACHE_HOST_DEVICE bool pair_is_valid(const BasicStreamPlan<Index>& plan,
                                          const EpisodeTimes<Time, Index, kIsOffset>& episode,
@@ -250,10 +250,10 @@ ROBOCACHE_HOST_DEVICE bool pair_is_valid(const BasicStreamPlan<Index>& plan,
   return valid;
 }
 
-/// The rows that make the target at `t`, given its bracket (of any content where the episode is
-/// empty or `t` NaN). `plan` says how gaps, outside and tolerance are meant. `holds_newest`: the
-/// rows are those that had arrived, the last of which a later target holds; else such a target lies
-/// outside the recording. Means and sums are window.h's.
+/// The location of the target at `t`, from its bracket (which is ignored where the episode is empty
+/// or `t` is NaN) and the plan's options. `holds_newest`: the window is causal, the rows are those
+/// that had arrived, and a later target holds the last of them; otherwise such a target lies
+/// outside the recording. window.h locates means and sums.
 template <typename Compute, typename Time, typename Index, bool kIsOffset>
 ROBOCACHE_HOST_DEVICE Location<Compute> locate(const BasicStreamPlan<Index>& plan,
                                                const EpisodeTimes<Time, Index, kIsOffset>& episode,
@@ -276,7 +276,7 @@ ROBOCACHE_HOST_DEVICE Location<Compute> locate(const BasicStreamPlan<Index>& pla
   const bool nearest_is_later = has_hi && (!has_lo || before_hi < after_lo);
 
   const auto tolerance = DurationOf<Time>::from(plan.tolerance);
-  // Equality is asked for apart: the difference of equal infinite times is not 0.
+  // Equal times are compared separately, since the difference of equal infinite times is NaN.
   const bool is_hit = (has_lo && (bracket.time_lo == t || after_lo <= tolerance)) ||
                       (has_hi && before_hi <= tolerance);
   if (is_hit) {
@@ -295,19 +295,20 @@ ROBOCACHE_HOST_DEVICE Location<Compute> locate(const BasicStreamPlan<Index>& pla
   location.weight = static_cast<Compute>(after_lo) /
                     static_cast<Compute>(elapsed(bracket.time_lo, bracket.time_hi));
   location.nearest_is_later = nearest_is_later;
-  if (plan.out_valid != nullptr) {  // else nobody asks
+  if (plan.out_valid != nullptr) {  // otherwise the mask is not used
     location.valid = pair_is_valid(plan, episode, t, bracket, nearest_is_later, plan.row_kinds);
   }
   return location;
 }
 
-/// The rows that one method reads at a location: the one `step` after lo alone, or it and the next.
+/// The rows that a method reads at a location: row lo + `step` or, for a pair, that row and the
+/// next.
 struct MethodRows {
   int step;
   bool is_pair;
 };
 
-// No branches: a GPU asks for every target.
+// Without branches, since a GPU computes it for every target.
 template <typename Compute>
 ROBOCACHE_HOST_DEVICE MethodRows rows_for(Method method, const Location<Compute>& location) {
   const bool is_between = location.source == Source::kPair;
@@ -319,8 +320,8 @@ ROBOCACHE_HOST_DEVICE MethodRows rows_for(Method method, const Location<Compute>
   return {takes_later ? 1 : 0, is_pair};
 }
 
-/// The newest row that methods of `kinds` read at a location (means and sums apart), or that they
-/// would if the target were held; the episode has rows.
+/// The newest row that methods of `kinds`, except means and sums, read at a location, or would read
+/// if the target were held. The episode has rows.
 template <typename Compute>
 ROBOCACHE_HOST_DEVICE std::int64_t newest_row(std::uint8_t kinds,
                                               const Location<Compute>& location) {
@@ -335,14 +336,15 @@ ROBOCACHE_HOST_DEVICE std::int64_t newest_row(std::uint8_t kinds,
   return location.lo + (is_later ? 1 : 0);
 }
 
-/// What `out_age` holds of target t of batch row b, whose time is `time`.
+/// Writes the age of target t of batch row b, whose time is `time`, to `out_age`.
 template <typename Time, typename Index, bool kIsOffset>
 ROBOCACHE_HOST_DEVICE void write_age(const BasicStreamPlan<Index>& plan,
                                      const EpisodeTimes<Time, Index, kIsOffset>& episode, Index b,
                                      Index t, Time time, std::int64_t newest) {
   Time age = Time(0);
   if (episode.count > 0 && !is_nan(time)) {
-    // Of equal times +0, whatever their signs of zero are and whether a clock offset was added.
+    // Adding 0 makes the age of equal times +0, whatever the signs of their zeros are and whether a
+    // clock offset was added.
     age = difference(time, episode[static_cast<Index>(newest)]) + Time(0);
   }
   static_cast<Time*>(

@@ -22,7 +22,7 @@ void check_run(const Run& run, StreamNumber stream) {
   }
 }
 
-/// So many nanoseconds or seconds, as times of a type have them.
+/// A duration in the type of the times: nanoseconds for int64, else seconds.
 TimeValue make_time(DataType time_type, std::int64_t nanoseconds, double seconds) {
   TimeValue value;
   if (time_type == DataType::kInt64) {
@@ -35,7 +35,7 @@ TimeValue make_time(DataType time_type, std::int64_t nanoseconds, double seconds
   return value;
 }
 
-/// A duration as the times' type has it; zero where there is none.
+/// Validates a duration and converts it to the type of the times; 0 for nullopt.
 TimeValue make_duration(const std::optional<Duration>& duration, DataType time_type,
                         StreamNumber stream, const char* label, bool may_be_negative = false) {
   if (!duration) return make_time(time_type, 0, 0);
@@ -123,7 +123,8 @@ RunTable CallPlan::runs(std::size_t stream) const {
   return {runs_.data() + range.first, range.count, range.units};
 }
 
-/// A stream's layout, neighbors of one kind merged, or its one method.
+/// Adds the runs of a stream: its layout, with neighboring runs of one method merged, or its single
+/// method.
 void CallPlan::add_runs(const Stream& stream, const CheckedStream& checked) {
   RunRange range{runs_.size(), 0, 0};
   std::int64_t channel = 0;
@@ -284,7 +285,8 @@ void CallPlan::set_outputs(const TensorView& values_out, const TensorView& valid
       plan.out_valid_batch_stride = stride_along(valid_out, 3);
       plan.out_valid_target_stride = stride_along(valid_out, 2);
     } else {
-      plan.has_max_gap = false;  // of use to the mask alone, as is `valid` but where rows are added
+      // Only the mask depends on `max_gap`, and on `valid` except where rows are added.
+      plan.has_max_gap = false;
       if (!(plan.row_kinds & (kReadsWindow | kReadsInterval))) plan.valid = nullptr;
     }
     if (age_out.present()) {

@@ -1,5 +1,5 @@
-// A call's arguments, checked and turned into plans: what every entry point of alignment begins
-// with.
+// Validation of a call's arguments and their conversion to plans, the first step of every entry
+// point of alignment.
 #pragma once
 
 #include <cstddef>
@@ -17,29 +17,29 @@ class CallPlan {
   CallPlan(const CallPlan&) = delete;
   CallPlan& operator=(const CallPlan&) = delete;
 
-  /// Throws ValueError or TypeError if the arguments do not fit each other, and DeviceError if the
-  /// context is not to be had in this build. Reads shapes, types and options only.
+  /// Throws ValueError or TypeError if the arguments contradict each other, and DeviceError if this
+  /// build does not support the context's device. Reads shapes, types and options only.
   CallPlan(const Stream* streams, std::size_t count, const ConstTensorView& target_times,
            const AlignOptions& options, DataType out_type, const ExecutionContext& context);
 
-  /// Whether anything has a B.
+  /// Whether any argument has the axis B.
   bool is_batched() const { return sizes_.batch >= 0; }
   std::int64_t batch() const { return is_batched() ? sizes_.batch : 1; }
   std::int64_t targets() const { return sizes_.targets; }
-  /// Channels of all streams.
+  /// The number of channels of all streams.
   std::int64_t columns() const { return columns_; }
 
   std::size_t count() const { return plans_.size(); }
   const CheckedStream& checked(std::size_t stream) const { return checked_[stream]; }
-  /// Checks the outputs of `align` and makes the plans write to them. `valid_out` and `age_out` may
-  /// be absent.
+  /// Validates the outputs of `align` and sets them in the plans. `valid_out` and `age_out` may be
+  /// absent.
   void set_outputs(const TensorView& values_out, const TensorView& valid_out,
                    const TensorView& age_out);
   const StreamPlan& plan(std::size_t stream) const { return plans_[stream]; }
   RunTable runs(std::size_t stream) const;
 
-  /// Checks an output (or its gradient) of `columns` columns: [B,T,columns], or [T,columns] where
-  /// nothing has a B.
+  /// Validates an output (or its gradient) of `columns` columns: [B,T,columns], or [T,columns]
+  /// where no argument has the axis B.
   void check_output(const Argument& out, std::int64_t columns, const char* columns_name) const;
 
  private:
@@ -61,7 +61,7 @@ class CallPlan {
     int count;
     std::int64_t units;
   };
-  std::vector<RunRange> run_ranges_;  // of each stream, in
+  std::vector<RunRange> run_ranges_;  // the range of each stream in `runs_`
   std::vector<PlannedRun> runs_;
 };
 

@@ -1,4 +1,4 @@
-// What the forward and the backward kernels share: the search for a target's rows on the GPU, and
+// Searches that the forward and the backward kernels share: for a target's rows on the GPU, and for
 // the run that a unit belongs to.
 #pragma once
 
@@ -11,12 +11,13 @@
 
 namespace robocache::cuda {
 
-// Rows read at once around a guess. The times of a steady recording stray from an even spacing by
-// less than a row or so, and then these hold the bracket: one trip to memory in place of several.
+// Rows that are read together around a guess. The times of a steady recording deviate from even
+// spacing by about a row at most, and then these rows hold the bracket: one memory access latency
+// instead of several.
 constexpr int kWindow = 4;
 
-/// Looks for the bracket of `t` in the rows around `guess`; false if it is not there. NaN is before
-/// every row. No branches, so that the loads leave together.
+/// Searches the rows around `guess` for the bracket of `t`; returns false if it is not among them.
+/// NaN is before every row. There are no branches, so that the GPU issues the loads together.
 template <typename Time, typename Index, bool kIsOffset>
 __device__ bool look_around(const EpisodeTimes<Time, Index, kIsOffset>& episode, Time t,
                             Index guess, Bracket<Time, Index>& bracket) {
@@ -43,13 +44,13 @@ __device__ bool look_around(const EpisodeTimes<Time, Index, kIsOffset>& episode,
   return !is_below && !is_above;
 }
 
-/// The bracket of `t`, NaN or not, in an episode that has rows, of whose times the first and the
-/// last are given. Looks where `t` would be if the rows were evenly spaced, and gallops from there.
+/// The bracket of `t`, which may be NaN, in an episode with at least one row, from its first and
+/// last times. Searches where `t` would be if the rows were evenly spaced, and gallops from there.
 template <typename Time, typename Index, bool kIsOffset>
 __device__ __forceinline__ Bracket<Time, Index> find_bracket_between(
     const EpisodeTimes<Time, Index, kIsOffset>& episode, Time t, Time first_time, Time last_time) {
   const Index last = episode.count - 1;
-  // As rough as it likes to be: any row would do, and any number is cut to one.
+  // Precision does not matter: the search accepts any row, and the guess is clamped to one.
   const float share = __fdividef(static_cast<float>(elapsed(first_time, t)),
                                  static_cast<float>(elapsed(first_time, last_time)));
   Index guess = static_cast<Index>(share * static_cast<float>(last));
@@ -61,7 +62,8 @@ __device__ __forceinline__ Bracket<Time, Index> find_bracket_between(
   return bracket_of(episode, rows_not_after(episode, t, min(max(guess, Index{0}), last)));
 }
 
-/// The same, which looks first around `first_guess`: that does not wait for `t` to be read.
+/// The bracket of `t`, which it first searches around `first_guess`: those loads need not wait for
+/// the load of `t`.
 template <typename Time, typename Index, bool kIsOffset>
 __device__ Bracket<Time, Index> find_bracket(const EpisodeTimes<Time, Index, kIsOffset>& episode,
                                              Time t, Index first_guess) {
@@ -72,7 +74,7 @@ __device__ Bracket<Time, Index> find_bracket(const EpisodeTimes<Time, Index, kIs
   return find_bracket_between(episode, t, first_time, last_time);
 }
 
-/// Where a target stands among `count` rows, as if the targets were spread evenly over them.
+/// The row of target t among `count` rows if the targets were spread evenly over them.
 template <typename Index>
 __device__ Index even_guess(Index count, Index targets, Index t) {
   const float rows_per_target = __fdividef(static_cast<float>(count), static_cast<float>(targets));
@@ -92,7 +94,7 @@ __device__ void search_times(const BasicStreamPlan<Index>& plan, Index b, Index 
   use(times, time, bracket);
 }
 
-/// The same, whatever the type of the times.
+/// Calls `use(times, time, bracket)` for target t of batch row b, with the plan's type of times.
 template <bool kIsOffset, typename Index, typename Use>
 __device__ void search(const BasicStreamPlan<Index>& plan, Index b, Index t,
                        const Episode<Index>& episode, const Use& use) {
@@ -106,8 +108,8 @@ __device__ void search(const BasicStreamPlan<Index>& plan, Index b, Index t,
   }
 }
 
-/// The location of target t of batch row b, whose stream has neither means nor sums. Writes its age
-/// if that is asked for. A stream known to be `kIsBare` has no clock offset and wants no age.
+/// The location of target t of batch row b, in a stream without means and sums. Writes its age if
+/// the plan has that output. With `kIsBare` the stream has no clock offset and no such output.
 template <typename Compute, bool kIsBare = false, typename Index>
 __device__ Location<Compute> locate_target(const BasicStreamPlan<Index>& plan, Index b, Index t,
                                            const Episode<Index>& episode) {
@@ -121,7 +123,8 @@ __device__ Location<Compute> locate_target(const BasicStreamPlan<Index>& plan, I
   return location;
 }
 
-/// The same for any stream.
+/// The location and windows of target t of batch row b, in any stream. Writes its age if the plan
+/// has that output.
 template <typename Compute, typename Index>
 __device__ Located<Compute, Index> locate_target_all(const BasicStreamPlan<Index>& plan, Index b,
                                                      Index t, const Episode<Index>& episode) {
@@ -132,7 +135,7 @@ __device__ Located<Compute, Index> locate_target_all(const BasicStreamPlan<Index
   return located;
 }
 
-/// The run that has a unit: the last one that starts at or before it.
+/// The run that contains a unit: the last one that starts at or before it.
 template <typename Index>
 __device__ int run_of_unit(const BasicRunTable<Index>& runs, Index unit) {
   int run = 0;

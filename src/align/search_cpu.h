@@ -1,5 +1,5 @@
-// What the forward and the backward kernels of the CPU share: the search for the rows of many
-// targets.
+// The search for the rows of many targets, which the forward and the backward kernels of the CPU
+// share.
 #pragma once
 
 #include <cstdint>

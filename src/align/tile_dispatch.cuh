@@ -1,5 +1,5 @@
-// A block's share of a launch of several streams: finding it, and writing it once its targets have
-// been located (step 2 of tiling.cuh). What the launches of alignment and of the loader share.
+// Dispatch of a launch's tiles, which alignment and the loader share: selects the stream and the
+// tile of a block, and combines the tile once its targets are located (step 2 of tiling.cuh).
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 
 namespace robocache::cuda {
 
-/// One block's share of a stream that needs no more than copying and interpolating: step 2.
+/// Step 2 of a tile of a stream that needs only copying and interpolating, in vectors or elements.
 template <typename Value, typename Out>
 __device__ void combine_either_way(const NarrowPlan& plan, const Columns& columns, int stretch,
                                    const void* made, int count) {
@@ -26,8 +26,8 @@ __device__ void combine_either_way(const NarrowPlan& plan, const Columns& column
   }
 }
 
-/// The same, by the type of the stream's values. The compute type leaves out those that it is not
-/// for.
+/// Step 2 of a tile of a stream that needs only copying and interpolating, with the stream's value
+/// type. Types with another compute type are not compiled.
 template <typename Compute, typename Out>
 __device__ void combine_stream(const NarrowPlan& plan, const Columns& columns, int stretch,
                                const void* made, int count) {
@@ -50,7 +50,7 @@ __device__ void combine_stream(const NarrowPlan& plan, const Columns& columns, i
   }
 }
 
-/// The same of a stream of any layout.
+/// Step 2 of a tile of a stream of any layout.
 template <typename Compute>
 __device__ void combine_runs(const NarrowPlan& plan, const BasicRunTable<std::int32_t>& runs,
                              const Columns& columns, int stretch,
@@ -65,8 +65,8 @@ __device__ void combine_runs(const NarrowPlan& plan, const BasicRunTable<std::in
   }
 }
 
-/// Calls `make(stream, tile)` for the stream and the tile that block `block` is to make, once the
-/// work before this launch is done.
+/// Calls `make(stream, tile)` with the stream and the tile of block `block`, once the work before
+/// this launch is done.
 template <typename Launch, typename Make>
 __device__ void make_tile_of_block(const Launch& launch, int block, const Make& make) {
   const int sweep = launch.by_sweep.quotient(block);

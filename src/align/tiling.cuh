@@ -1,11 +1,11 @@
-// How the targets and channels of a call are shared out among blocks.
+// The division of a call's targets and channels among blocks.
 //
-// A block makes a tile of targets for one stream, in two steps:
+// A block computes a tile of targets for one stream, in two steps:
 //
 //   1. locate   each thread searches the stream's times for a target, and stores its rows and
 //               weight in shared memory; so each target is searched for once
-//   2. combine  an output row is cut into pieces of 16 bytes; a thread keeps to one column of them,
-//               and walks down the tile
+//   2. combine  an output row is cut into pieces of 16 bytes; a thread computes one column of them,
+//               down the tile
 //
 //                           column 0    column 1    column 2    (3 pieces a row: 42 rows at once)
 //               target 0    thread 0    thread 1    thread 2
@@ -13,17 +13,17 @@
 //               ...
 //               target 42   thread 0    thread 1    thread 2
 //
-// A stream wider than a block takes a stretch of its row to a block.
+// If a row of a stream is wider than a block, each block computes one stretch of it.
 //
-// A tile is not a run of neighbors, once it is larger than what a block has in flight, but chunks
-// taken in turn with the other tiles of a sweep (about as many as run at once):
+// A tile with more targets than a block has in flight is not contiguous. It consists of chunks that
+// interleave with those of the other tiles of a sweep (about as many tiles as run at once):
 //
 //   targets     | 0 1 2 3 | 4 5 6 7 | ... |        |        | ...
 //   tile of        0         1               0        1           (chunks of 4)
 //
-// All blocks then read and write the same few megabytes at any moment, which DRAM likes. All
-// streams have their share in each sweep, so that blocks that wait for memory run beside others
-// that search, and the pieces of an output row are written at about the same time:
+// All blocks then read and write the same few megabytes at any moment, which suits DRAM. Each sweep
+// has tiles of all streams, so that blocks that wait for memory run beside blocks that search, and
+// the pieces of an output row are written at about the same time:
 //
 //   blocks      | sweep 0: stream 0's tiles | stream 1's | ... | sweep 1: stream 0's tiles | ...
 #pragma once
@@ -35,28 +35,28 @@
 
 namespace robocache::cuda {
 
-// Threads of a block, which is also the most targets in a tile: few enough that a block waits for
-// few others' searches, enough that one warp's searches serve four.
+// Threads of a block, and the most targets of a tile: few enough that threads wait for few searches
+// of others, enough that the searches of one warp serve four.
 constexpr int kThreads = 128;
-// Pieces that a thread makes in one go, their loads in flight together, and blocks that an SM
-// holds, which sets how many registers a thread may have for them.
+// Pieces whose loads a thread has in flight together, and resident blocks of an SM, which limit the
+// registers of a thread.
 constexpr int kPiecesAtOnce = 2;
 constexpr int kBlocksPerSm = 8;
 
-// How large a tile grows. A search costs as many instructions as five pieces, so threads are first
-// given pieces for one go, while there are four blocks for each SM; beyond that, more pieces for
-// each search.
+// Limits for the growth of a tile. A search costs as many instructions as five pieces. So tiles
+// first grow to kPiecesAtOnce pieces a thread, as long as four blocks for each SM remain; beyond
+// that, to more pieces for each search.
 constexpr int kEnoughTiles = 512;
 constexpr int kManyTiles = 2048;
 constexpr int kMaxPiecesPerThread = 16;
-// Pieces that a thread makes before its tile goes on elsewhere: enough that a row which two
-// neighboring targets read is seldom fetched by two blocks.
+// Pieces that a thread computes in a chunk: enough that a row which two neighboring targets read is
+// seldom fetched by two blocks.
 constexpr int kPiecesPerChunk = 2 * kPiecesAtOnce;
-// Tiles of a sweep, of the stream that has most: half as many blocks as an H200 holds at once, so
-// that those of several streams and sweeps run side by side.
+// Tiles in a sweep of the stream that has the most: half as many blocks as an H200 holds at once,
+// so that those of several streams and sweeps run concurrently.
 constexpr int kTilesPerSweep = 512;
 
-/// Division of numbers below 2^31 by a number that all threads share.
+/// A divisor that all threads share, for numbers below 2^31.
 /// Source: Granlund and Montgomery, "Division by invariant integers using multiplication", 1994.
 class Divisor {
  public:
@@ -78,19 +78,19 @@ class Divisor {
   std::uint32_t shift_;
 };
 
-/// How a stream's elements are moved.
+/// The unit in which a stream's elements are loaded and stored.
 enum class Access : std::uint8_t {
   kVector,      // one linear, previous or nearest run, in vectors of 16 bytes
-  kScalar,      // the same, one element at a time
+  kScalar,      // one linear, previous or nearest run, one element at a time
   kRuns,        // any layout, one unit at a time
-  kHalfVector,  // as kVector, in 8 bytes: for the loader's kernels alone
+  kHalfVector,  // as kVector, with vectors of 8 bytes; only the loader's kernels use it
 };
 
-/// How a block cuts up one stream's rows.
+/// The division of one stream's rows among the threads of a block.
 struct Columns {
-  std::int32_t pieces;        // in a row: vectors, elements or units
-  std::int32_t side_by_side;  // of them, in a block
-  std::int32_t rows_at_once;  // targets that a block makes side by side
+  std::int32_t pieces;        // pieces of a row: vectors, elements or units
+  std::int32_t side_by_side;  // pieces of one row that a block computes at once
+  std::int32_t rows_at_once;  // targets that a block computes at once
   Divisor divisor;            // by side_by_side
   Access access;
 
@@ -103,10 +103,10 @@ struct Columns {
         access(how) {}
 };
 
-/// How a stream's targets are cut into tiles.
+/// The division of a stream's targets into tiles.
 struct Tiling {
-  std::int32_t first_block;  // of the stream, in a sweep
-  std::int32_t stretches;    // of kThreads pieces in a row
+  std::int32_t first_block;  // the stream's first block in a sweep
+  std::int32_t stretches;    // stretches of a row, each of kThreads pieces
   std::int32_t targets_per_tile, chunk;
   std::int32_t tiles_per_sweep;
   Divisor by_stretches, by_chunk;
@@ -121,7 +121,7 @@ struct Tiling {
     const auto may_grow = [&](int tiles_left, int pieces_per_thread) {
       const int doubled = targets_per_tile * 2;
       return doubled <= kThreads && targets / doubled >= tiles_left &&
-             doubled * in_block <= kThreads * pieces_per_thread * 5 / 4;  // or near it
+             doubled * in_block <= kThreads * pieces_per_thread * 5 / 4;  // a quarter more is fine
     };
     targets_per_tile = kThreads / in_block;
     while (may_grow(kEnoughTiles, kPiecesAtOnce) || may_grow(kManyTiles, kMaxPiecesPerThread)) {
@@ -132,7 +132,7 @@ struct Tiling {
     by_chunk = Divisor(static_cast<std::uint32_t>(chunk));
   }
 
-  /// So many neighbors to a tile, each in so many stretches: for the loader.
+  /// A tiling with contiguous tiles, for the loader.
   static Tiling of_neighbors(std::int32_t targets_per_tile, std::int32_t stretches) {
     Tiling tiling(1, 1);
     tiling.stretches = stretches;
@@ -142,13 +142,13 @@ struct Tiling {
     return tiling;
   }
 
-  /// Sweeps that the stream would be made in alone.
+  /// The number of sweeps of the stream in a launch of its own.
   std::int32_t sweeps(std::int32_t targets) const {
     return std::max((tiles(targets) + kTilesPerSweep / 2) / kTilesPerSweep, 1);
   }
   std::int32_t blocks_per_sweep() const { return tiles_per_sweep * stretches; }
 
-  /// Shares the tiles out among sweeps, all alike; the last tiles may find nothing to do.
+  /// Divides the tiles equally among sweeps; the last tiles may be empty.
   void cut(std::int32_t targets, std::int32_t sweeps) {
     tiles_per_sweep = (tiles(targets) + sweeps - 1) / sweeps;
   }
@@ -159,11 +159,11 @@ struct Tiling {
   }
 };
 
-/// Which targets and which stretch of the row a block makes of its stream.
+/// The targets and the stretch of the row that a block computes.
 struct Tile {
   int stretch;
   int first_target;
-  int chunk_stride;  // from one chunk of the tile to its next, in targets
+  int chunk_stride;  // from one chunk of the tile to the next, in targets
 
   __device__ Tile(const Tiling& tiling, int sweep, int block) {
     int tile = block;

@@ -1,9 +1,9 @@
-// Sine, cosine and arcsine from +, -, *, / and square roots alone. All of these are rounded alike
-// on every IEEE machine, so that slerp and rotations have the same bits on the CPU and the GPU,
-// which their own libraries do not promise.
+// Sine, cosine and arcsine, computed with +, -, *, / and square roots only. Every IEEE machine
+// rounds these operations alike, so that slerp and rotations have the same bits on the CPU and the
+// GPU; the mathematics libraries of the two do not promise that.
 //
-// All are Taylor series about 0, summed by Horner's rule, on ranges on which the terms left out are
-// below half a unit in the last place of 1.
+// All functions are Taylor series about 0, summed by Horner's rule, on ranges where the omitted
+// terms are below half a unit in the last place of 1.
 #pragma once
 
 #include "core/target.h"
@@ -37,7 +37,7 @@ struct SeriesTerms<double> {
   static constexpr int kSine = 12, kCosine = 11, kArcsine = 19;
 };
 
-/// sin(x) / x of the square of |x| <= pi/2: the sum over k of (-1)^k x^(2k) / (2k+1)!.
+/// sin(x) / x for |x| <= pi/2, from `square` = x^2: the sum over k of (-1)^k x^(2k) / (2k+1)!.
 template <typename Number>
 ROBOCACHE_HOST_DEVICE Number sine_series(Number square) {
   Number sum = Number(1);
@@ -53,7 +53,7 @@ ROBOCACHE_HOST_DEVICE Compute sine(Compute x) {
   return x * sine_series(x * x);
 }
 
-/// cos(x) of the square of |x| <= pi/2: the sum over k of (-1)^k x^(2k) / (2k)!.
+/// cos(x) for |x| <= pi/2, from `square` = x^2: the sum over k of (-1)^k x^(2k) / (2k)!.
 template <typename Number>
 ROBOCACHE_HOST_DEVICE Number cosine_series(Number square) {
   Number sum = Number(1);
@@ -63,8 +63,8 @@ ROBOCACHE_HOST_DEVICE Number cosine_series(Number square) {
   return sum;
 }
 
-/// asin(x) / x of the square of |x| <= sin(pi/8): the sum over k of c_k x^(2k), where c_0 = 1 and
-/// c_k / c_(k-1) = (2k-1)^2 / (2k (2k+1)).
+/// asin(x) / x for |x| <= sin(pi/8), from `square` = x^2: the sum over k of c_k x^(2k), where
+/// c_0 = 1 and c_k / c_(k-1) = (2k-1)^2 / (2k (2k+1)).
 template <typename Number>
 ROBOCACHE_HOST_DEVICE Number arcsine_series(Number square) {
   Number sum = Number(1);
@@ -106,7 +106,7 @@ ROBOCACHE_HOST_DEVICE Compute wrap_angle(Compute x) {
   if (x > -3 * pi && x <= 3 * pi) {
     wrapped = x > 0 ? x - turn : x + turn;
   } else {
-    // Far away the turn must be a better one than float32 has, and its multiples exact.
+    // For large angles the turn must be more precise than float32, and its multiples exact.
     const double exact_turn = 6.28318530717958647693;
 #if defined(__CUDA_ARCH__)
     wrapped = static_cast<Compute>(remainder(static_cast<double>(x), exact_turn));

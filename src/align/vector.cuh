@@ -1,4 +1,4 @@
-// Vectors of kWidth elements, moved in one instruction, and what is done to each of their elements.
+// Vectors of kWidth elements, loaded and stored with one instruction, and elementwise operations.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -53,13 +53,13 @@ __device__ void store_vector(T* to, const Vector<T, kWidth>& vector) {
   *reinterpret_cast<typename Vector<T, kWidth>::Bits*>(to) = vector.bits;
 }
 
-/// The same of what is not read again soon: it leaves the cache first.
+/// Stores a vector that is not read again soon, with the evict-first cache policy.
 template <typename T, int kWidth>
 __device__ void stream_vector(T* to, const Vector<T, kWidth>& vector) {
   __stcs(reinterpret_cast<typename Vector<T, kWidth>::Bits*>(to), vector.bits);
 }
 
-// Two neighbors of a half type are rounded by one instruction.
+// Two neighboring elements of a 16-bit type are rounded by one instruction.
 __device__ inline unsigned int round_pair(float low, float high, BFloat16) {
   return bit_cast<unsigned int>(__floats2bfloat162_rn(low, high));
 }
@@ -84,7 +84,7 @@ __device__ Vector<Out, kWidth> round_vector(const Compute (&x)[kWidth]) {
   return vector;
 }
 
-/// `from` element `channel` of a strided array on, combined into x by `combine`.
+/// Combines x with the elements of a strided array from `channel` on; a null array changes nothing.
 template <typename Compute, typename Index, int kWidth, typename Combine>
 __device__ void combine_with(Compute (&x)[kWidth], const void* array, Index stride, Index channel,
                              const Combine& combine) {
@@ -97,11 +97,11 @@ __device__ void combine_with(Compute (&x)[kWidth], const void* array, Index stri
   }
 }
 
-/// (x - subtract) * multiply, each where given, of the channels from `channel` on.
+/// Computes (x - subtract) * multiply, each where present, for the channels from `channel` on.
 template <typename Compute, typename Index, int kWidth>
 __device__ void scale(const BasicStreamPlan<Index>& plan, Index channel, Compute (&x)[kWidth]) {
-  // The compiler may not know these ahead of the branch that leads here: it would work out every
-  // address, and hold them in registers, where nothing is scaled.
+  // Hides the strides from the compiler, which would otherwise compute all addresses ahead of the
+  // branch that leads here, and hold them in registers also where nothing is scaled.
   Index subtract_stride = plan.subtract_stride;
   Index multiply_stride = plan.multiply_stride;
   if constexpr (sizeof(Index) == 4) {
@@ -113,7 +113,7 @@ __device__ void scale(const BasicStreamPlan<Index>& plan, Index channel, Compute
                [](Compute value, Compute by) { return value * by; });
 }
 
-/// The type that values and output are combined in.
+/// The compute type of a value type and an output type.
 template <typename Value, typename Out>
 struct ComputeOf {
   using type = float;

@@ -1,5 +1,5 @@
-// The methods that add rows up: which rows a target's mean or sum is made of, and adding them.
-// docs/meaning.md states the rules; here too each stands once, for every backend of the library.
+// The methods that add rows: the rows of a target's mean or sum. docs/meaning.md states the rules;
+// this file implements each of them once, for every backend of the library.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@ enum class WindowSource : std::uint8_t {
   kZero,      // a literal 0
   kNan,       // a literal NaN
   kRow,       // row `begin`, held
-  kRows,      // the valid ones of rows [begin, end), `count` of them
-  kAsLinear,  // what a linear run is at this target
+  kRows,      // the `count` valid rows among [begin, end)
+  kAsLinear,  // the value of a linear run
 };
 
 /// The rows of a mean or a sum, counted from the episode's first.
@@ -25,8 +25,8 @@ struct Window {
   WindowSource source;
   bool valid;  // the mask
   Index begin, end;
-  Index count;   // of them valid
-  Index newest;  // what the target's age goes by
+  Index count;   // the number of valid rows
+  Index newest;  // the row that the target's age refers to
 };
 
 /// Whether a target lies after the last row.
@@ -36,9 +36,9 @@ ROBOCACHE_HOST_DEVICE bool is_after_rows(const EpisodeTimes<Time, Index, kIsOffs
   return bracket.not_after == episode.count && !(bracket.time_lo == t);
 }
 
-/// What every method that adds rows does with a target outside the recording, a NaN, and an episode
-/// without rows. False if the target is none of these; with `holds_newest` (see `locate`), one
-/// after the last row is none.
+/// Sets the window of a target outside the recording, of a NaN target, and of any target of an
+/// episode without rows, for every method that adds rows. Returns false for other targets. With
+/// `holds_newest` (see `locate`), a target after the last row is not outside.
 template <typename Time, typename Index, bool kIsOffset>
 ROBOCACHE_HOST_DEVICE bool window_outside(const BasicStreamPlan<Index>& plan,
                                           const EpisodeTimes<Time, Index, kIsOffset>& episode,
@@ -59,7 +59,7 @@ ROBOCACHE_HOST_DEVICE bool window_outside(const BasicStreamPlan<Index>& plan,
   return true;
 }
 
-/// Sets `count` and, if any row is valid, `newest`.
+/// Sets `count`, and `newest` if any row is valid.
 template <typename Time, typename Index, bool kIsOffset>
 ROBOCACHE_HOST_DEVICE void count_valid(const EpisodeTimes<Time, Index, kIsOffset>& episode,
                                        Window<Index>& window) {
@@ -75,8 +75,8 @@ ROBOCACHE_HOST_DEVICE void count_valid(const EpisodeTimes<Time, Index, kIsOffset
   }
 }
 
-/// The rows of a mean: those within half the window of `t`, on either side. `location` is that of a
-/// linear run, which takes over where no row is valid.
+/// The rows of a mean: those within half the window of `t`, on either side. Where no row is valid,
+/// the mean is linear, at `location`.
 template <typename Compute, typename Time, typename Index, bool kIsOffset>
 ROBOCACHE_HOST_DEVICE Window<Index> locate_mean(const BasicStreamPlan<Index>& plan,
                                                 const EpisodeTimes<Time, Index, kIsOffset>& episode,
@@ -106,8 +106,8 @@ ROBOCACHE_HOST_DEVICE Window<Index> locate_mean(const BasicStreamPlan<Index>& pl
   return window;
 }
 
-/// The rows of a sum: those after the target before the one at `t`, and not after `t`.
-/// `find_previous(time)` gives the time of that target; false if there is none.
+/// The rows of a sum: those after the previous target and not after `t`. `find_previous(time)` sets
+/// the time of the previous target; it returns false if there is none.
 template <typename Time, typename Index, bool kIsOffset, typename FindPrevious>
 ROBOCACHE_HOST_DEVICE Window<Index> locate_sum(const BasicStreamPlan<Index>& plan,
                                                const EpisodeTimes<Time, Index, kIsOffset>& episode,
@@ -132,26 +132,26 @@ ROBOCACHE_HOST_DEVICE Window<Index> locate_sum(const BasicStreamPlan<Index>& pla
   return window;
 }
 
-/// The windows of a target, each only where its stream has such a run.
+/// The windows of a target; each is set only where the stream has such a run.
 template <typename Index>
 struct Windows {
   Window<Index> mean, sum;
 
-  /// Of a method that adds rows.
+  /// The window of a method that adds rows.
   ROBOCACHE_HOST_DEVICE const Window<Index>& of(Method method) const {
     return method == Method::kMean ? mean : sum;
   }
 };
 
-/// Where a target stands, for all kinds of runs that its stream has.
+/// The location and the windows of a target.
 template <typename Compute, typename Index>
 struct Located {
-  Location<Compute> location;  // its mask is that of all runs
+  Location<Compute> location;  // its `valid` is the mask of all runs
   Windows<Index> windows;
 };
 
-/// Locates the target at `t`. `newest` becomes the row that its age goes by. `holds_newest`: see
-/// `locate`.
+/// Locates the target at `t` for all runs. Sets `newest` to the row that its age refers to.
+/// `holds_newest`: see `locate`.
 template <typename Compute, typename Time, typename Index, bool kIsOffset, typename FindPrevious>
 ROBOCACHE_HOST_DEVICE Located<Compute, Index> locate_all(
     const BasicStreamPlan<Index>& plan, const EpisodeTimes<Time, Index, kIsOffset>& episode, Time t,
@@ -180,8 +180,8 @@ ROBOCACHE_HOST_DEVICE Located<Compute, Index> locate_all(
   return located;
 }
 
-/// Locates target `index` of batch row `b`, which stands at `t`, and writes its age if that is
-/// asked for.
+/// Locates target `index` of batch row `b`, at time `t`, and writes its age if the plan has that
+/// output.
 template <typename Compute, typename Time, typename Index, bool kIsOffset>
 ROBOCACHE_HOST_DEVICE Located<Compute, Index> locate_all(
     const BasicStreamPlan<Index>& plan, const EpisodeTimes<Time, Index, kIsOffset>& episode,
