@@ -1,4 +1,4 @@
-// A tensor argument under the name that messages call it by, and what checks of shapes share.
+// A tensor argument with its name in error messages, and helpers for checks of shapes.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,9 @@
 
 namespace robocache {
 
-/// The stream whose argument it is, where streams are numbered.
+/// The number of an argument's stream, where streams are numbered.
 struct StreamNumber {
-  std::int64_t value = -1;  // -1: of a call's own argument, or of the one stream's
+  std::int64_t value = -1;  // -1: an argument of the call, or of its only stream
 
   /// "streams[2].times", or "times" alone.
   std::string name(const char* label) const {
@@ -19,10 +19,10 @@ struct StreamNumber {
   }
 };
 
-/// Names are put together, and what was expected is described, on failure only.
+/// A tensor argument with its name. It builds names and descriptions for messages on failure only.
 struct Argument {
   const char* label;
-  const ConstTensorView& view;  // outlives this, as a temporary in its braces does
+  const ConstTensorView& view;  // must outlive this; a temporary in the initializer does
   StreamNumber stream = {};
 
   std::string name() const { return stream.name(label); }
@@ -33,7 +33,7 @@ struct Argument {
   void expect_shape(bool accepted, const char* expected) const {
     if (!accepted) throw_value_error(name(), expected, shape_text(view));
   }
-  /// `describe()` says what was expected.
+  /// `describe()` returns the description of the expected shape.
   template <typename Describe>
   void expect_shape(bool accepted, const Describe& describe) const {
     if (!accepted) throw_value_error(name(), describe(), shape_text(view));
@@ -71,8 +71,8 @@ inline bool has_no_elements(const ConstTensorView& view) {
   return false;
 }
 
-/// The stride along an axis, which is counted from the last, 1. It is 0 where the argument has no
-/// such axis, and where it has no elements: its pointer may be null then, and must not be moved.
+/// The stride along an axis, counted from the last, which is 1. It is 0 where the argument has no
+/// such axis, and where it has no elements: its pointer may be null then, and must not be offset.
 inline std::int64_t stride_along(const ConstTensorView& view, int axis_from_last) {
   if (has_no_elements(view)) return 0;
   return axis_from_last <= view.rank ? view.strides[view.rank - axis_from_last] : 0;
@@ -84,7 +84,7 @@ inline bool is_contiguous(const ConstTensorView& view) {
   std::int64_t stride = 1;
   for (int axis = view.rank - 1; axis >= 0; --axis) {
     if (view.shape[axis] != 1 && view.strides[axis] != stride) return false;
-    if (axis > 0) stride *= view.shape[axis];  // the product of all need not fit
+    if (axis > 0) stride *= view.shape[axis];  // the product of all sizes might overflow
   }
   return true;
 }

@@ -15,7 +15,7 @@
 namespace robocache {
 namespace {
 
-/// "a b c" as a JSON list of strings.
+/// Converts "a b c" to a JSON list of strings.
 std::string json_list(const std::string& words) {
   std::string list = "[";
   std::size_t begin = 0;
@@ -33,7 +33,7 @@ std::string version_text(int version) {
 }
 #endif
 
-/// The names of a list, "a b c".
+/// Joins the names of a list: "a b c".
 template <typename Names>
 std::string names(const Names& list) {
   std::string words;

@@ -1,4 +1,4 @@
-// Texts for error messages: `name: expected X, got Y`.
+// Error messages, `name: expected X, got Y`, and their parts.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ namespace robocache {
 /// A view's shape: "[4,100]".
 std::string shape_text(const ConstTensorView& view);
 
-/// A dimension with its name: dimension("B", 4) is "B=4", and "B" alone while it is not known (-1).
+/// A dimension with its name: dimension("B", 4) is "B=4"; "B" alone if the size is unknown (-1).
 std::string dimension(const char* name, std::int64_t size);
 
 const char* device_name(DeviceType device);

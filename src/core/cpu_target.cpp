@@ -4,7 +4,7 @@ namespace robocache {
 
 CpuTarget cpu_target() {
 #if defined(ROBOCACHE_X86_TARGETS)
-  // The features that the build's flags for each set ask for (cmake/RobocacheLibrary.cmake).
+  // The CPU features that the compiler flags of each set require (cmake/RobocacheLibrary.cmake).
   static const CpuTarget target = [] {
     __builtin_cpu_init();
     const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2");

@@ -1,16 +1,16 @@
-// Which of the instruction sets compiled in this machine is given.
+// Selection among the compiled instruction sets for this machine's CPU.
 #pragma once
 
 namespace robocache {
 
 enum class CpuTarget { kBaseline, kAvx2, kAvx512 };
 
-/// Decided on the first call, for the life of the process.
+/// The best compiled instruction set that this CPU supports, determined on the first call.
 CpuTarget cpu_target();
 
 const char* cpu_target_name(CpuTarget target);
 
-/// The one that is for this machine, of what the build has for each instruction set.
+/// Returns the argument for this machine's instruction set.
 template <typename T>
 T choose_for_cpu(T baseline, T avx2, T avx512) {
   switch (cpu_target()) {
@@ -26,7 +26,7 @@ T choose_for_cpu(T baseline, T avx2, T avx512) {
 
 }  // namespace robocache
 
-/// That copy of a function that stands in the namespace of each instruction set:
+/// The copy of a function for this machine, from the namespace of its instruction set. Usage:
 /// ROBOCACHE_FOR_CPU(f)().
 #if defined(ROBOCACHE_X86_TARGETS)
 #define ROBOCACHE_FOR_CPU(function) \

@@ -1,4 +1,4 @@
-// CUDA statuses as exceptions.
+// Conversion of CUDA statuses to exceptions.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -9,8 +9,8 @@
 
 namespace robocache {
 
-/// Throws DeviceError if `status` is a failure, after taking it off the runtime, which would
-/// otherwise hand it to whoever asks next.
+/// Throws DeviceError if `status` is a failure. It first clears the error in the CUDA runtime,
+/// which would otherwise return it to the next caller of cudaGetLastError.
 inline void check_cuda(cudaError_t status, const char* what) {
   if (status == cudaSuccess) return;
   cudaGetLastError();

@@ -1,4 +1,4 @@
-// Types that are known at run time, as types that code is compiled for.
+// Dispatch from a DataType at run time to code compiled for the type.
 #pragma once
 
 #include <cstdint>
@@ -8,13 +8,13 @@
 
 namespace robocache::ROBOCACHE_TARGET {
 
-/// Stands for a type where there is no value of it.
+/// A tag that carries a type without a value of it.
 template <typename T>
 struct Type {
   using type = T;
 };
 
-// Each calls `body` with the Type<> that `type`, which is one of its kind, stands for.
+// Each function calls `body` with the Type<> of `type`, which must be of the kind in its name.
 
 template <typename Body>
 inline void with_floating_type(DataType type, const Body& body) {

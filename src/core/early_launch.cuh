@@ -1,5 +1,5 @@
-// Launching kernels so that they begin while the one before them ends, which a small operation
-// takes as long for as for its work (CUDA Programming Guide, "Programmatic Dependent Launch").
+// Kernel launches that overlap the end of the preceding kernel, since launch latency takes as long
+// as the work of a small operation (CUDA Programming Guide, "Programmatic Dependent Launch").
 #pragma once
 
 #include <cuda_runtime.h>
@@ -10,18 +10,18 @@
 
 namespace robocache::cuda {
 
-/// Waits until all work before this kernel in its stream is done and seen. Every kernel that
-/// `launch_early` starts calls this in every thread before it reads or writes global memory.
+/// Waits until all work before this kernel in its stream is done and its writes are visible. Every
+/// kernel that `launch_early` starts calls this in every thread before it accesses global memory.
 __device__ __forceinline__ void wait_for_stream() {
 #if __CUDA_ARCH__ >= 900
   cudaGridDependencySynchronize();
 #endif
 }
 
-/// Launches a kernel, whose blocks come to the GPU as soon as those of the kernel before have left
-/// it or said that they may; on GPUs before compute capability 9.0, when that kernel has ended.
-/// Throws DeviceError, which calls it `what`. The status is the launch's alone: what others left
-/// pending is theirs to find.
+/// Launches a kernel whose blocks start as soon as all blocks of the preceding kernel have exited
+/// or have triggered the launch; before compute capability 9.0, when that kernel has ended. Throws
+/// DeviceError, whose message begins with `what`. It checks the status of this launch only, and
+/// leaves errors pending from other calls for their callers.
 template <typename... Parameters, typename... Arguments>
 void launch_early(const char* what, void (*kernel)(Parameters...), dim3 blocks, unsigned threads,
                   std::size_t shared_bytes, cudaStream_t stream, const Arguments&... arguments) {

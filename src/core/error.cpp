@@ -4,8 +4,8 @@
 
 namespace robocache {
 
-// Defined here so that each class has one type_info, which exceptions that cross the border of a
-// shared library are recognized by.
+// Defined here so that each class has one type_info, by which a caller in another shared library
+// catches the exception.
 ValueError::~ValueError() = default;
 TypeError::~TypeError() = default;
 DeviceError::~DeviceError() = default;

@@ -13,7 +13,7 @@ void parallel_for_threads(void* /*pool*/, std::int64_t count, std::int64_t grain
   const std::int64_t parts =
       std::clamp<std::int64_t>(count / std::max<std::int64_t>(1, grain), 1, cores);
   const auto run_part = [=](std::int64_t part) {
-    // Written so that count * part need not fit 64 bits.
+    // Avoids count * part, which may overflow 64 bits.
     const std::int64_t size = count / parts;
     const std::int64_t extra = count % parts;
     const std::int64_t begin = part * size + std::min(part, extra);
@@ -25,8 +25,7 @@ void parallel_for_threads(void* /*pool*/, std::int64_t count, std::int64_t grain
   try {
     for (; started < parts; ++started) threads.emplace_back(run_part, started);
   } catch (...) {
-    // The system gives no more threads, or no memory for one: this one does the parts that are
-    // left.
+    // The system cannot start another thread: the calling thread does the remaining parts.
   }
   for (std::int64_t part = started; part < parts; ++part) run_part(part);
   run_part(0);

@@ -1,4 +1,4 @@
-// Kernels of independent threads, and launching them.
+// Launches of kernels whose threads are independent.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -9,7 +9,7 @@
 
 namespace robocache::cuda {
 
-// Threads of a block: 256 fill an SM whatever their registers.
+// Threads of a block: with 256, blocks fill an SM for any number of registers.
 inline constexpr int kThreads = 256;
 
 inline unsigned blocks_for(std::int64_t threads) {
@@ -20,7 +20,8 @@ __device__ __forceinline__ std::int64_t thread_index() {
   return std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
 }
 
-/// As `launch_early`, on `blocks` of kThreads, at least one: the kernel calls `wait_for_stream()`.
+/// Calls `launch_early` with `blocks`, at least one, of kThreads threads. The kernel calls
+/// `wait_for_stream()`.
 template <typename... Parameters, typename... Arguments>
 void launch(const char* what, void (*kernel)(Parameters...), dim3 blocks, cudaStream_t stream,
             const Arguments&... arguments) {

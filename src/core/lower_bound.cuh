@@ -5,7 +5,7 @@
 
 namespace robocache::cuda {
 
-/// How many of `count` ascending numbers are below `limit`.
+/// The number of elements below `limit` among `count` ascending numbers.
 template <typename Number>
 __device__ __forceinline__ std::int64_t lower_bound(const Number* numbers, std::int64_t count,
                                                     Number limit) {

@@ -1,4 +1,4 @@
-// The five value types on host and device: widening to the compute type, and one rounding back.
+// The five value types on host and device: widening to the compute type, and rounding back.
 #pragma once
 
 #include <cstdint>
@@ -43,10 +43,11 @@ ROBOCACHE_HOST_DEVICE float widen(Float16 x) {
 #if defined(__CUDA_ARCH__)
   return __half2float(__ushort_as_half(x.bits));
 #else
-  // Exponent and mantissa are moved into place and the exponent's bias set right. A subnormal,
-  // m steps of 2^-24, so reads as 2^-14 + m steps with the exponent one higher, less 2^-14: no
-  // denormal float32 comes up, which a caller's thread may be set to flush. The choice is by masks,
-  // as compilers make a branch of one between floating results, and loops do not vectorize.
+  // Shifts exponent and mantissa into place and adds the difference of the biases. A subnormal,
+  // m * 2^-24, is computed with an exponent one higher, as (2^-14 + m * 2^-24) - 2^-14. So no
+  // denormal float32 occurs, which the caller's thread may be set to flush to zero. Masks select
+  // the result, since compilers turn a choice between floating-point results into a branch, which
+  // keeps loops from vectorizing.
   const std::int32_t half = x.bits & 0x7fff;
   const std::uint32_t sign = static_cast<std::uint32_t>(x.bits & 0x8000u) << 16;
   const std::uint32_t rebias = half >= 0x7c00 ? 0x70000000u : 0x38000000u;  // infinity, NaN; or not
@@ -58,7 +59,7 @@ ROBOCACHE_HOST_DEVICE float widen(Float16 x) {
 #endif
 }
 
-// Rounding is to nearest, ties to even. float64 reaches the half types by way of float32.
+// Rounding is to nearest, ties to even. float64 is rounded to the 16-bit types through float32.
 
 template <typename Out>
 struct Round;
@@ -100,11 +101,11 @@ struct Round<Float16> {
     const std::uint32_t bits = bit_cast<std::uint32_t>(x);
     const std::uint32_t sign = (bits >> 16) & 0x8000u;
     const std::uint32_t magnitude = bits & 0x7fffffffu;
-    // Normal results: rebias the exponent, round off 13 bits; a carry out of the mantissa is right,
-    // also into infinity.
+    // Normal results: rebias the exponent and round off 13 bits; a carry out of the mantissa gives
+    // the right result, also infinity.
     const std::uint32_t normal =
         (magnitude - 0x38000000u + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;
-    // Subnormal results: adding 0.5 makes the sum's last place 2^-24, the half's own.
+    // Subnormal results: adding 0.5 makes the last place of the sum 2^-24, that of the subnormals.
     const std::uint32_t subnormal =
         bit_cast<std::uint32_t>(bit_cast<float>(magnitude) + 0.5f) - 0x3f000000u;
     std::uint32_t rounded = magnitude < 0x38800000u ? subnormal : normal;
@@ -129,14 +130,14 @@ struct Round<std::uint8_t> {
   }
 };
 
-// NaN as each type writes it: integers have none and write 0.
+// NaN in each type; 0 for integers, which have none.
 template <typename Out>
 ROBOCACHE_HOST_DEVICE Out not_a_number() {
   return Round<Out>::from(bit_cast<float>(0x7fc00000u));
 }
 
-// Elements of an array whose type is known at run time only: for code that is not worth a copy per
-// type.
+// Access to elements of an array whose type is known at run time only, for code that is compiled
+// once rather than for each type.
 
 template <typename Compute>
 ROBOCACHE_HOST_DEVICE Compute load_as(DataType type, const void* array, std::int64_t index) {

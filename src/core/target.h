@@ -1,8 +1,8 @@
 // Code that several compilers or instruction sets share lives in `namespace robocache::<target>`,
-// where <target> is `cuda` or the name of a CPU instruction set (ROBOCACHE_CPU_TARGET, given by the
-// build). The same source compiled twice thus defines different symbols, and the linker cannot hand
-// an AVX-512 copy of a function to a CPU that lacks it. Code that is compiled several times uses no
-// templates of the standard library, for the same reason.
+// where <target> is `cuda` or the name of a CPU instruction set (ROBOCACHE_CPU_TARGET, which the
+// build defines). So a source that is compiled twice defines different symbols, and the linker
+// cannot choose an AVX-512 copy of a function for a CPU without AVX-512. For the same reason, such
+// code uses no templates of the standard library.
 #pragma once
 
 #if defined(__CUDACC__)
@@ -15,7 +15,8 @@
 #define ROBOCACHE_HOST_DEVICE_CALLED inline  // large, and called from many places
 #endif
 
-// For what is outside such a namespace, and so simple that no compiler leaves a copy of it behind.
+// For functions outside such a namespace. They are always inlined, so that no object file has a
+// copy of them.
 #if defined(__CUDACC__)
 #define ROBOCACHE_CONSTEXPR __host__ __device__ constexpr
 #define ROBOCACHE_HOST_DEVICE_INLINE __host__ __device__ __forceinline__

@@ -1,4 +1,4 @@
-// Scratch memory, which the caller gives as one block, cut into arrays.
+// Validation of the caller's workspace, and its division into arrays.
 #pragma once
 
 #include <cstddef>
@@ -11,13 +11,13 @@
 
 namespace robocache {
 
-/// What a block is aligned to, and with it the arrays in it: 256 bytes on CUDA, as CUB asks, and 8
-/// on the CPU, where no type that is kept in one needs more.
+/// The alignment of a workspace and of the arrays in it: 256 bytes on CUDA, which CUB requires, and
+/// 8 on the CPU, where no stored type needs more.
 constexpr std::size_t workspace_alignment(DeviceType device) {
   return device == DeviceType::kCuda ? 256 : 8;
 }
 
-/// The memory of a workspace, which is to have `needed` bytes.
+/// Returns the memory of a workspace. Throws ValueError unless it has `needed` bytes and alignment.
 inline void* check_workspace(const Workspace& workspace, std::size_t needed, DeviceType device) {
   if (needed == 0) return nullptr;
   const std::size_t alignment = workspace_alignment(device);
@@ -32,8 +32,8 @@ inline void* check_workspace(const Workspace& workspace, std::size_t needed, Dev
   return workspace.data;
 }
 
-/// Hands out arrays of a block, one after another. Without a block it only measures: every array is
-/// null, and `bytes` says how large the block is to be.
+/// Allocates arrays from a block, one after another. With a null block it only measures: every
+/// array is null, and `bytes` returns the required size of the block.
 class WorkspaceCutter {
  public:
   WorkspaceCutter(void* block, DeviceType device)
@@ -47,7 +47,7 @@ class WorkspaceCutter {
     return block_ == nullptr ? nullptr : reinterpret_cast<T*>(block_ + start);
   }
 
-  /// Of all arrays so far.
+  /// The size of all arrays so far.
   std::size_t bytes() const { return bytes_; }
 
  private:

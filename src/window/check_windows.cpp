@@ -27,7 +27,7 @@ std::vector<Method> methods_of(const WindowSpec& window) {
   return methods;
 }
 
-/// Checks one window after another; messages name the field, and print its JSON.
+/// Validates windows one after another; messages name the field and print its JSON.
 class Checker {
  public:
   Checker(const std::vector<const WindowSpec*>& windows, const WindowNames& names, WindowUse use)
@@ -124,7 +124,7 @@ class Checker {
         refuse("method",
                "runs of 4 elements for " + std::string(name_in(kMethodNames, run.method)));
       }
-      sum += std::min(run.channels, kMaxRowElements + 1 - sum);  // it need not fit
+      sum += std::min(run.channels, kMaxRowElements + 1 - sum);  // the exact sum may overflow
       if (is_by_row(window())) continue;
       if (!is_computed(window()) && !copies_rows(run.method)) {
         refuse("method", "\"previous\" or \"nearest\" for rows that are copied");
@@ -203,7 +203,7 @@ class Checker {
     }
   }
 
-  /// What a robot can make, or invert.
+  /// Checks that a robot can compute the window live, or invert it.
   void check_policy() const {
     const WindowSpec& of = window();
     if (of.causal && is_by_row(of)) refuse("causal", "false with timeline \"rows\"");

@@ -1,4 +1,4 @@
-// The one validator of windows: for plans of the loader, policy specs and LiveAligners alike.
+// The validator of windows, for loader plans, policy specs and LiveAligners.
 #pragma once
 
 #include <cstddef>
@@ -9,25 +9,25 @@
 
 namespace robocache {
 
-/// What messages call the fields of windows: `offsets['joints']` of a call's, and
-/// `policy_spec.json: streams[0].offsets` of a file's, whose version has names of its own.
+/// The names of windows' fields in error messages: `offsets['joints']` for the arguments of a call,
+/// `policy_spec.json: streams[0].offsets` for a file, with the names of the file's version.
 struct WindowNames {
-  std::string prefix;  // "policy_spec.json: "; empty: of a call
+  std::string prefix;  // "policy_spec.json: "; empty for a call
   int version = 2;
 
   std::string field(const std::vector<const WindowSpec*>& windows, std::size_t window,
                     const std::string& path) const;
 };
 
-/// Who makes the windows: a policy's are those that a robot can make or invert.
+/// The use of windows: kPolicy allows only windows that a robot can compute live, or invert.
 enum class WindowUse { kPlan, kPolicy };
 
-/// Throws ValueError or TypeError for fields that contradict each other, in one window or between
-/// them. Reads no data.
+/// Validates windows: throws ValueError or TypeError for fields out of range, and for fields that
+/// contradict each other, in one window or between windows. Reads no data.
 void check_windows(const std::vector<const WindowSpec*>& windows, const WindowNames& names,
                    WindowUse use);
 
-/// The windows of streams, for `check_windows`.
+/// The windows of streams, as `check_windows` takes them; `window(stream)` is a stream's window.
 template <typename Stream, typename Window>
 std::vector<const WindowSpec*> windows_of(const std::vector<Stream>& streams,
                                           const Window& window) {
@@ -37,7 +37,7 @@ std::vector<const WindowSpec*> windows_of(const std::vector<Stream>& streams,
   return windows;
 }
 
-/// The number of the window that another is relative to. It is one of them.
+/// The index of the window that `window` is relative to; `windows.size()` if there is none.
 std::size_t reference_of(const std::vector<const WindowSpec*>& windows, const WindowSpec& window);
 
 }  // namespace robocache

@@ -18,8 +18,8 @@ using store::Value;
 
 constexpr std::int64_t kHighest = std::numeric_limits<std::int64_t>::max();
 
-// ---- kinds: what the JSON of a field may be -----------------------------------------------------
-// Each reads and writes a member of a type, and says what a schema calls it.
+// ---- kinds: the JSON types of fields ------------------------------------------------------------
+// Each reads and writes a member of one C++ type, and has its JSON schema.
 
 struct StreamName {
   static constexpr char kSchema[] = R"({"type": "string", "minLength": 1})";
@@ -139,7 +139,7 @@ constexpr char kMethodSchema[] =
     {"type": "array", "minItems": 2, "maxItems": 2,
     "prefixItems": [{"$ref": "#/$defs/method"}, {"type": "integer", "minimum": 1}]}}]})";
 
-// The shape is before it in the table.
+// The shape precedes the method in the table, so that it has been read.
 void read_method(const Value& value, WindowSpec* window) {
   std::tie(window->method, window->layout) = store::read_method(value, elements_of(*window));
 }
@@ -163,7 +163,7 @@ constexpr WindowField field(FieldPath path, FieldPath version_1, const char* des
           description};
 }
 
-/// A field that version 1 has under the same name.
+/// A field that has the same name in version 1.
 template <auto kMember, typename Kind>
 constexpr WindowField field(const char* name, const char* description) {
   return field<kMember, Kind>({nullptr, name}, {nullptr, name}, description);
@@ -222,13 +222,13 @@ constexpr WindowField kFields[] = {
         "Whether that value was computed from rows that had arrived by the anchor."),
 };
 
-/// Whether a group of fields is null.
+/// Whether a group of fields is null in JSON.
 bool is_absent(const WindowSpec& window, std::string_view group) {
   if (group == "normalization") return window.subtract.empty() && window.multiply.empty();
   return window.relative_to.empty();
 }
 
-/// The members that an object of a version may have: of the window, or of a group.
+/// The members that a version allows in the window's object (`group` null) or in a group's object.
 std::vector<std::string> names_in(const char* group, int version) {
   std::vector<std::string> names;
   for (const WindowField& field : kFields) {
@@ -253,7 +253,7 @@ const WindowField& window_field(const std::string& path) {
 WindowSpec read_window(const Value& value, int version) {
   check_members(value, names_in(nullptr, version), version);
   WindowSpec window;
-  const char* checked = nullptr;  // the group whose members are known
+  const char* checked = nullptr;  // the last group whose members have been checked
   for (const WindowField& field : kFields) {
     const FieldPath& path = field.path_in(version);
     if (path.name == nullptr) continue;
@@ -311,7 +311,7 @@ std::vector<WindowSpec> parse_windows(std::string_view text, const std::string& 
       windows.push_back(read_window(item, kPolicySpecVersion));
     }
     return windows;
-  } catch (const StoreError& error) {  // what the parser throws; there is no store
+  } catch (const StoreError& error) {  // the parser throws StoreError, but this is not a store
     throw ValueError(error.what());
   }
 }

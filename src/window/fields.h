@@ -1,4 +1,4 @@
-// The table of a WindowSpec's fields, and what is made by it: JSON, the schema, names in messages.
+// The table of a WindowSpec's fields, from which JSON, the schema and names in messages derive.
 #pragma once
 
 #include <cstddef>
@@ -10,11 +10,11 @@
 
 namespace robocache {
 
-inline constexpr int kPolicySpecVersion = 2;  // version 1 is read, too
+inline constexpr int kPolicySpecVersion = 2;  // written; version 1 is read too
 
-/// Where JSON has a field: in the window's object, or in a member of it that may be null.
+/// The location of a field in JSON: in the window's object, or in a member of it that may be null.
 struct FieldPath {
-  const char* group;  // null: the window's own object
+  const char* group;  // null: the window's object
   const char* name;   // null: this version has no such field
 
   /// "relative_to.columns".
@@ -27,26 +27,26 @@ struct WindowField {
   FieldPath version_1;  // and in version 1
   void (*read)(const store::Value& value, WindowSpec* window);
   store::Json (*write)(const WindowSpec& window);
-  const char* schema;       // what JSON may hold, as a JSON schema has it
-  const char* description;  // of the schema
+  const char* schema;       // the JSON schema of the field
+  const char* description;  // its description in the schema
 
   const FieldPath& path_in(int version) const { return version == 1 ? version_1 : path; }
 };
 
-/// The field that version 2 calls so. The path is one of the table.
+/// The field with this path in version 2; the first field if the table has no such path.
 const WindowField& window_field(const std::string& path);
 
-/// A window in JSON of a version. Throws StoreError for fields that are missing, unknown or of
-/// another kind.
+/// Reads a window from JSON of a version. Throws StoreError for fields that are missing, unknown or
+/// of another type.
 WindowSpec read_window(const store::Value& value, int version);
 
-/// A window in JSON of version 2.
+/// Writes a window as JSON of version 2.
 store::Json write_window(const WindowSpec& window);
 
-/// The JSON of a field as messages have it.
+/// The JSON of a field for error messages, shortened.
 std::string field_text(const WindowSpec& window, const std::string& path);
 
-/// Throws StoreError for the first member of an object that is none of these.
+/// Throws StoreError for the first member of an object that `known` does not list.
 void check_members(const store::Value& value, const std::vector<std::string>& known, int version);
 
 }  // namespace robocache

@@ -1,4 +1,4 @@
-// What the fields of a window imply.
+// Properties that follow from the fields of a window.
 #pragma once
 
 #include <cstdint>
@@ -19,16 +19,16 @@ bool is_computed(const WindowSpec& window);
 
 bool is_by_row(const WindowSpec& window);
 
-/// The runs of a row's elements, also where one method serves them all.
+/// The runs of a row's elements; one run where the window has no layout.
 std::vector<Run> runs_of(const WindowSpec& window);
 
-/// Whether a run of the window has a method. By row, methods have no effect.
+/// Whether a run of the window has this method. False by row, where methods have no effect.
 bool has_method(const WindowSpec& window, Method method);
 
-/// Whether no offset lies past the anchor, so that a robot can make the window.
+/// Whether no offset lies past the anchor, so that a robot can compute the window live.
 bool is_live(const WindowSpec& window);
 
-/// The offset that is farthest back, in ns or rows; 0 where all lie ahead.
+/// The earliest offset in ns or rows; 0 where all offsets are positive.
 std::int64_t earliest_offset(const WindowSpec& window);
 
 }  // namespace robocache
