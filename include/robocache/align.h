@@ -129,7 +129,7 @@ ROBOCACHE_API AlignedShape aligned_shape(const Stream* streams, std::size_t coun
                                          const AlignOptions& options, DataType out_type,
                                          const ExecutionContext& context);
 
-/// Aligns `count` streams to `target_times` and writes them side by side.
+/// Aligns `count` streams to `target_times` and writes their channels side by side in one output.
 ///
 ///     const float values[] = {0, 1, 2, 9};           // [S=4,D=1]
 ///     const std::int64_t times[] = {0, 10, 20, 90};  // [S], ns

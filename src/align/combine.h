@@ -29,7 +29,7 @@ struct Quaternion {
   Compute q[4];
 };
 
-/// The four elements from `index` on, `stride` apart.
+/// Loads four elements from `index` on, `stride` apart.
 template <typename Compute>
 ROBOCACHE_HOST_DEVICE Quaternion<Compute> load_quaternion(DataType type, const void* values,
                                                           std::int64_t index, std::int64_t stride) {

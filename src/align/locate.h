@@ -55,8 +55,8 @@ ROBOCACHE_HOST_DEVICE double offset_target_time(double time, TimeValue) { return
 ROBOCACHE_HOST_DEVICE float offset_target_time(float time, TimeValue) { return time; }
 
 /// The times and validity flags of the rows of one episode. Index can count the rows. Without
-/// kIsOffset the stream has no clock offset, which saves an addition that a search on the GPU would
-/// feel.
+/// kIsOffset the stream has no clock offset; leaving out even one addition speeds up a search on
+/// the GPU.
 template <typename Time, typename Index, bool kIsOffset = true>
 struct EpisodeTimes {
   const Time* times;

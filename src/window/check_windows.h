@@ -27,7 +27,8 @@ enum class WindowUse { kPlan, kPolicy };
 void check_windows(const std::vector<const WindowSpec*>& windows, const WindowNames& names,
                    WindowUse use);
 
-/// The windows of streams, as `check_windows` takes them; `window(stream)` is a stream's window.
+/// The windows of streams, as `check_windows` takes them; `window(stream)` returns the address of a
+/// stream's window.
 template <typename Stream, typename Window>
 std::vector<const WindowSpec*> windows_of(const std::vector<Stream>& streams,
                                           const Window& window) {
