@@ -47,7 +47,7 @@ inline constexpr BitField kAll[] = {kOutside, kReturnValid, kReturnAge,  kIsFusi
 
 }  // namespace align_fields
 
-/// {"name": [shift, bits], ...}
+/// The bit fields as JSON: {"name": [shift, bits], ...}.
 inline std::string align_fields_json() {
   std::string text;
   for (const BitField& field : align_fields::kAll) {

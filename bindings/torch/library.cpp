@@ -61,7 +61,7 @@ STABLE_TORCH_LIBRARY(robocache, library) {
 
 namespace {
 
-/// One implementation for both devices, which it reads from the tensors.
+/// Registers one implementation for both devices; it reads the device from the tensors.
 template <typename Library>
 void implement(Library& library) {
   library.impl("align", TORCH_BOX(&align));
@@ -102,8 +102,8 @@ __attribute__((visibility("default"))) const char* robocache_align_fields() {
   return text.c_str();
 }
 
-/// Why CUDA cannot be used on `device`; null if it can. The text is valid until this thread's next
-/// call.
+/// The reason why CUDA cannot be used on `device`; null if it can. The text is valid until this
+/// thread's next call.
 __attribute__((visibility("default"))) const char* robocache_cuda_problem(int device) {
   static thread_local std::string problem;
   problem = robocache::cuda_problem(device);

@@ -12,10 +12,10 @@ namespace robocache::torch_binding {
 
 using torch::stable::Tensor;
 
-/// tensors: for each stream, values [B,S,D] or [S,D], times [B,S] or [S], and its optional tensors.
-/// target_times: [B,T] or [T]. streams, options: bit fields of align_fields.h. Returns values
-/// [B,T,sum of D]; then the mask and the age, [B,T,streams] ([B,T] for resample_trajectories), each
-/// where `options` has its bit.
+/// Aligns streams. tensors: for each stream, values [B,S,D] or [S,D], times [B,S] or [S], and its
+/// optional tensors. target_times: [B,T] or [T]. streams, options: bit fields of align_fields.h.
+/// Returns values [B,T,sum of D]; then the mask and the age, [B,T,streams] ([B,T] for
+/// resample_trajectories), each if its bit in `options` is set.
 std::vector<Tensor> align(std::vector<Tensor> tensors, Tensor target_times,
                           std::vector<int64_t> streams, int64_t options);
 
@@ -26,9 +26,10 @@ Tensor align_backward(Tensor grad, std::optional<Tensor> values, std::vector<Ten
                       Tensor target_times, std::vector<int64_t> integers, int64_t outside,
                       int64_t values_dtype, std::vector<int64_t> values_shape);
 
-/// points: [B,N,3] or [P,3]; features: [...,C]; offsets: [B+1]. geometry: voxel_size and origin,
-/// six numbers. mode: the number of a VoxelMode. out_dtype: the number of a DataType.
-/// Returns the grid, [B,X,Y,Z] or [B,C,X,Y,Z]; voxelize_dropped also returns dropped, [B].
+/// Voxelizes clouds to a dense grid. points: [B,N,3] or [P,3]; features: [...,C]; offsets: [B+1].
+/// geometry: voxel_size and origin, six numbers. mode: the number of a VoxelMode. out_dtype: the
+/// number of a DataType. Returns the grid, [B,X,Y,Z] or [B,C,X,Y,Z]; voxelize_dropped also returns
+/// dropped, [B].
 Tensor voxelize(Tensor points, std::optional<Tensor> features, std::optional<Tensor> offsets,
                 std::vector<int64_t> grid_size, std::vector<double> geometry, int64_t mode,
                 int64_t out_dtype);
@@ -45,8 +46,8 @@ Tensor voxelize_backward(Tensor grad, Tensor points, std::optional<Tensor> featu
                          std::optional<Tensor> offsets, std::vector<int64_t> grid_size,
                          std::vector<double> geometry, int64_t mode, int64_t features_dtype);
 
-/// Returns coordinates [V,3], counts [V], features [V,C] (C = 0 without), point_to_voxel [B,N] or
-/// [P], offsets [B+1], dropped [B] or [].
+/// Voxelizes clouds to sparse voxels. Returns coordinates [V,3], counts [V], features [V,C] (C = 0
+/// without), point_to_voxel [B,N] or [P], offsets [B+1], dropped [B] or [].
 std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor> voxelize_sparse(
     Tensor points, std::optional<Tensor> features, std::optional<Tensor> offsets,
     std::vector<double> geometry, int64_t mode);
@@ -55,18 +56,21 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor> voxelize_sparse(
 Tensor voxelize_sparse_backward(Tensor grad, std::optional<Tensor> features, Tensor point_to_voxel,
                                 Tensor counts, int64_t mode, int64_t features_dtype);
 
-/// x: [N, width of the source]. Returns [N, width of the target]. Forms: numbers of RotationForm.
+/// Converts rotations. x: [N, width of the source]. Returns [N, width of the target]. Forms:
+/// numbers of RotationForm.
 Tensor convert_rotation(Tensor x, int64_t source_form, int64_t target_form);
 Tensor convert_rotation_backward(Tensor grad, Tensor x, int64_t source_form, int64_t target_form);
 
-/// poses: [N,K,P]; anchor: [N,P]. Returns [N,K,P]. inverse: relative poses to absolute ones.
+/// Converts poses to relative ones. poses: [N,K,P]; anchor: [N,P]. Returns [N,K,P]. inverse:
+/// relative poses to absolute ones.
 Tensor convert_pose(Tensor poses, Tensor anchor, int64_t form, bool inverse);
 /// The gradients of the poses and of the anchor, each if needed.
 std::vector<Tensor> convert_pose_backward(Tensor grad, Tensor poses, Tensor anchor, int64_t form,
                                           bool inverse, bool needs_grad_poses,
                                           bool needs_grad_anchor);
 
-/// x: [N,K,D]; start: [N,D]; times: [N,K+1] or [K+1]. Returns [N,K,D]. inverse: values to deltas.
+/// Converts deltas to values. x: [N,K,D]; start: [N,D]; times: [N,K+1] or [K+1]. Returns [N,K,D].
+/// inverse: values to deltas.
 Tensor convert_delta(Tensor x, Tensor start, std::optional<Tensor> times, double duration,
                      bool inverse);
 /// The gradients of x and start.

@@ -23,7 +23,8 @@ class LiveSource {
 
   RowRing& ring(std::int64_t robot) { return *rings_[static_cast<std::size_t>(robot)]; }
 
-  /// Moves all rows of a robot's ring to the buffer, for a query at `now_ns`.
+  /// Moves all rows of a robot's ring to the buffer, for a query at `now_ns`; refuses rows that
+  /// are more than `max_future_ns` later.
   void drain(std::int64_t robot, std::int64_t now_ns, std::int64_t max_future_ns) {
     const std::int64_t taken =
         ring(robot).take_all([&](const RowRing::Header& row, const std::byte* values) {

@@ -12,7 +12,8 @@
 namespace robocache {
 
 /// The newest rows of one stream, for every robot, in order of their times; rows of equal time are
-/// in order of arrival. A robot has at most C rows, the capacity, which covers its windows.
+/// in order of arrival. A robot has at most C rows, the capacity, by default enough for its
+/// windows.
 ///
 /// The loader's windows read rows that are contiguous in memory. So each row is stored twice, C
 /// rows apart, and any C rows that are consecutive in the ring of C rows are contiguous in memory,
@@ -21,7 +22,7 @@ namespace robocache {
 ///     C = 4, rows 5 to 8     [8 5 6 7 | 8 5 6 7]
 ///                               ^first: 5 6 7 8
 ///
-/// An append writes two rows and moves none: a query's cost does not grow with the buffer.
+/// Appending writes two rows and moves none: no query pays for compacting the buffer.
 class RowBuffer {
  public:
   /// Allocates `capacity` rows per robot. `kept`, 1 to `capacity`: the number of rows stamped at or

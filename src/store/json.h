@@ -66,7 +66,7 @@ class Value {
   std::int64_t signed_integer() const;
   double number() const;
   bool boolean() const;
-  /// 8 lower-case hexadecimal digits.
+  /// Parses 8 lower-case hexadecimal digits.
   std::uint32_t checksum() const;
 
   [[noreturn]] void refuse(const std::string& expected) const;

@@ -3,11 +3,11 @@
 //   bounds   the box around all points               (device memory)
 //   keys     the cell of each point in that box
 //   sort     points by key; the host does not know the bits of the box's keys, so all 63
-//   scan     how many voxels begin at or before each place in the order
+//   scan     the number of voxels that begin at or before each place in the order
 //   number   each point's voxel, each voxel's first place, each cloud's first voxel
 //
 //     keys     3  3  7  9  9  limit     sorted; the limit: dropped, or in no cloud
-//     begun    1  1  2  3  3  3         how many begin at or before each place
+//     begun    1  1  2  3  3  3         voxels that begin at or before each place
 //     starts   0     2  3     5         where voxels 0, 1 and 2 begin, and where the last ends
 //     voxel    0  0  1  2  2  -1        of the point in each place
 //
