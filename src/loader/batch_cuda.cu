@@ -14,9 +14,9 @@
 #include "core/early_launch.cuh"
 #include "loader/backends.h"
 #include "loader/copy.cuh"
+#include "loader/image_tile.cuh"
 #include "loader/locate.cuh"
 #include "loader/relative.cuh"
-#include "loader/image_tile.cuh"
 
 namespace robocache {
 namespace cuda {

@@ -5,8 +5,8 @@
 
 #include <cstdint>
 
-#include "align/lerp_tile.cuh"
 #include "align/layout_tile.cuh"
+#include "align/lerp_tile.cuh"
 #include "align/search.cuh"
 #include "align/tiling.cuh"
 #include "loader/anchor.h"

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "support/random.h"
 #include "robocache/live.h"
+#include "support/random.h"
 
 namespace robocache::testing {
 
