@@ -1,4 +1,4 @@
-"""Element types: safetensors' names of them, and the same in NumPy."""
+"""Element types of a store: their safetensors names and their NumPy dtypes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from robocache.core.element_types import ELEMENT_TYPES
 
-# NumPy has no bfloat16: its elements travel as uint16, under their own name.
+# NumPy has no bfloat16: arrays hold its bits as uint16, and the type's name goes with them.
 STORAGE: dict[str, np.dtype[Any]] = {each.stored: np.dtype(each.bits) for each in ELEMENT_TYPES}
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
@@ -18,16 +18,16 @@ _NAMES = {dtype: name for name, dtype in STORAGE.items() if name != "BF16"}
 
 
 def stored(name: str, values: object) -> tuple[str, Array]:
-    """`values` as they are stored: the name of their type, and contiguous little-endian elements.
+    """Converts `values` to their stored form: type name and contiguous little-endian elements.
 
-    Takes NumPy arrays (ml_dtypes' bfloat16 among them), torch tensors on the CPU, and what
-    `numpy.asarray` takes. Copies only where bytes have to move.
+    Accepts NumPy arrays (including ml_dtypes' bfloat16), torch tensors on the CPU, and anything
+    that `numpy.asarray` accepts. Copies only where the layout or the byte order changes.
 
     Raises:
-        TypeError: `<name>: expected ..., got <dtype>`, for a type that a store does not have.
-        ValueError: Elements are masked.
+        TypeError: `<name>: expected ..., got <dtype>`, for a type that stores do not support.
+        ValueError: An element is masked.
     """
-    torch: Any = sys.modules.get("torch")  # a tensor can't come from anywhere else
+    torch: Any = sys.modules.get("torch")  # a caller with a tensor has imported torch
     if torch is not None and isinstance(values, torch.Tensor):
         tensor: Any = values
         if tensor.device.type != "cpu":
@@ -38,7 +38,7 @@ def stored(name: str, values: object) -> tuple[str, Array]:
             return "BF16", bits
         values = tensor.numpy()
     array = without_mask(name, values)
-    if array.dtype in _NAMES:  # nearly always
+    if array.dtype in _NAMES:  # the common case
         return _NAMES[array.dtype], _contiguous(array)
     if array.dtype.name == "bfloat16" and array.dtype.itemsize == 2:
         return "BF16", _contiguous(array).view(np.uint16)
@@ -52,10 +52,10 @@ def stored(name: str, values: object) -> tuple[str, Array]:
 
 
 def without_mask(name: str, values: object) -> Array:
-    """`values` as an array. A NumPy mask has no place in a store, which knows valid rows alone.
+    """Converts `values` to an array. A store marks rows as valid, not elements: it has no mask.
 
     Raises:
-        ValueError: Elements are masked: `numpy.asarray` would take what lies below the mask.
+        ValueError: An element is masked: `numpy.asarray` would return the value under the mask.
     """
     if isinstance(values, np.ma.MaskedArray):
         count = int(np.count_nonzero(values.mask))
@@ -68,13 +68,13 @@ def without_mask(name: str, values: object) -> Array:
 
 
 def _contiguous(array: Array) -> Array:
-    # ascontiguousarray by itself would make a vector of a scalar.
+    # np.ascontiguousarray turns a scalar into a vector of 1 element; reshape undoes that.
     contiguous: Array = np.ascontiguousarray(array).reshape(array.shape)
     return contiguous
 
 
 def widened(dtype: str, elements: Array) -> Array:
-    """Elements as numbers that NumPy computes with: bfloat16's bits become float32."""
+    """Elements in a type that NumPy computes with: the bits of bfloat16 become float32."""
     if dtype == "BF16":
         bits: Array = elements.astype(np.uint32) << np.uint32(16)
         return bits.view(np.float32)

@@ -1,4 +1,4 @@
-"""Writing one episode: rows of its streams, checked as they come."""
+"""Writer of one episode: validates the rows of its streams and appends them to a spool."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from robocache.store.source_state import RecordingState
 from robocache.store.spool import Bytes, Column, Kept, Spool
 from robocache.store.streams import StreamEntry, Streams, check_name, check_text
 
-MAX_SUBSETS = 64  # bits of an episode's subsets
+MAX_SUBSETS = 64  # an episode's subsets are the bits of a 64-bit integer
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -23,9 +23,9 @@ class Rows:
 
     Attributes:
         entry: The stream.
-        rows: How many.
-        first, last: Times of the first and the last row, for an episode.
-        columns: "values", "times", and "received" and "valid" where there are any.
+        rows: The number of rows.
+        first, last: Times of the first and the last row in nanoseconds, for an episode.
+        columns: "values" and "times"; "received" and "valid" if any row has them.
     """
 
     def __init__(self, entry: StreamEntry, spool: Spool) -> None:
@@ -44,10 +44,10 @@ class Rows:
         received: Bytes | Kept | Column | None,
         valid: Bytes | Kept | Column | None,
     ) -> tuple[dict[str, Column], list[tuple[Column, Bytes | Kept | Column]]]:
-        """The columns with n rows more, and what `spool` has to add for that."""
+        """Plans to append n rows: returns the new columns and the additions for `spool.add`."""
         columns = dict(self.columns)
         pairs: list[tuple[Column, Bytes | Kept | Column]] = []
-        # Where only some rows come with these, the others arrived at their times, and were real.
+        # Rows added without `received` arrived at their times; rows without `valid` are valid.
         if received is not None and "received" not in columns:
             columns["received"] = spool.column()
             pairs.append((columns["received"], columns["times"]))
@@ -63,10 +63,10 @@ class Rows:
 
 
 class EpisodeWriter:
-    """Takes the rows of one episode; :meth:`ShardWriter.episode` makes it.
+    """Writes the rows of one episode; :meth:`ShardWriter.episode` creates it.
 
-    Used as a context manager: the episode is kept when the block ends, and discarded when it ends
-    by an exception.
+    As a context manager it adds the episode to the shard when the block ends, and discards the
+    episode when an exception ends the block.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class EpisodeWriter:
 
     @property
     def bytes(self) -> int:
-        """Bytes of the rows so far."""
+        """Size of the rows added so far, in bytes."""
         return sum(
             column.bytes for rows in self.streams.values() for column in rows.columns.values()
         )
@@ -124,23 +124,24 @@ class EpisodeWriter:
         received: object = None,
         valid: object = None,
     ) -> None:
-        """Appends rows of a stream. Refused rows leave the episode as it was.
+        """Appends rows to a stream. Rows that raise an error leave the episode unchanged.
 
         Args:
-            stream: Its name; its first rows fix type and shape for the whole store.
-            times_ns: [n] integers: nanoseconds that ascend (equal neighbors allowed), also from
-                one call to the next.
-            values: [n, ...] bool, integers, or floats of 16 (also bfloat16), 32 or 64 bits. NumPy
-                arrays, torch tensors on the CPU, or lists. What is masked has no place in a store:
-                see `valid`.
-            received: [n] integers: nanoseconds at which each row arrived; None: as in `times_ns`.
-            valid: [n] bool: which rows are real; None: all.
+            stream: Name of the stream; its first rows fix type and shape for the whole store.
+            times_ns: [n] integers: times in nanoseconds, ascending (equal neighbors allowed)
+                within a call and from one call to the next.
+            values: [n, ...] bool, integers, or floats of 16 (also bfloat16), 32 or 64 bits: a
+                NumPy array, a torch tensor on the CPU, or a list. Masked elements are an error;
+                `valid` marks rows without data.
+            received: [n] integers: arrival time of each row in nanoseconds; None: equal to
+                `times_ns`.
+            valid: [n] bool: which rows hold real data; None: all.
 
         Raises:
-            TypeError: An element type that does not fit.
-            ValueError: Shapes that do not fit each other or the stream, times that descend, or
-                masked elements.
-            OSError: The disk is full, or the like.
+            TypeError: The element type is not supported.
+            ValueError: The shapes do not fit each other or the stream, times descend, or an
+                element is masked.
+            OSError: The write failed, for example because the disk is full.
 
         Example:
             >>> episode.add("imu/gyro", [0, 5_000_000], np.zeros((2, 3), np.float32))
@@ -155,7 +156,10 @@ class EpisodeWriter:
         received: object = None,
         valid: object = None,
     ) -> None:
-        """As :meth:`add`, of arrays that nobody changes any more: large ones are not copied."""
+        """Appends rows as :meth:`add` does, without a copy of large arrays.
+
+        The caller must not change the arrays afterwards.
+        """
         self._add(stream, times_ns, values, received, valid, _kept)
 
     def _add(
@@ -206,11 +210,12 @@ class EpisodeWriter:
         return self._known.fit(name, dtype, shape)
 
     def finish(self) -> None:
-        """Ends the episode; it goes into the shard.
+        """Ends the episode and adds it to the shard.
 
         Raises:
-            ValueError: It has no rows.
-            OSError: The disk is full, or the like. The episode is lost, the shard as it was.
+            ValueError: The episode has no rows.
+            OSError: The write failed, for example because the disk is full. The episode is lost;
+                the shard is unchanged.
         """
         if not self._is_open:
             raise ValueError("episode: expected one that goes on, got one that has ended")
@@ -228,7 +233,7 @@ class EpisodeWriter:
             raise
 
     def discard(self) -> None:
-        """Drops the episode."""
+        """Discards the episode."""
         self._is_open = False
         self.streams.clear()
         self.spool.close()
@@ -236,7 +241,7 @@ class EpisodeWriter:
 
 def _times(name: str, times: object, n: int | None = None) -> Array:
     array = without_mask(name, times)
-    if array.size == 0 and array.dtype == np.float64:  # what an empty list becomes
+    if array.size == 0 and array.dtype == np.float64:  # NumPy's type for an empty list
         array = array.astype(np.int64)
     if array.dtype.kind not in "iu" or array.dtype == np.uint64:
         raise TypeError(f"{name}: expected int64 (nanoseconds), got {array.dtype}")

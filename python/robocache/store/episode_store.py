@@ -24,7 +24,7 @@ from robocache.store.stream_info import StatisticsSummary, StreamInfo, StreamTab
 
 
 class Episodes(Sequence[Episode]):
-    """Episodes of a store: `episodes[3]` is one, `episodes[3:7]` are some, columns are arrays."""
+    """Episodes of a store: `episodes[3]` is one, `episodes[3:7]` a sequence; columns are arrays."""
 
     def __init__(self, store: EpisodeStore, indices: range) -> None:
         self._store = store
@@ -40,11 +40,11 @@ class Episodes(Sequence[Episode]):
     def __getitem__(self, index: slice) -> Episodes: ...
 
     def __getitem__(self, index: int | slice) -> Episode | Episodes:
-        """One episode, or a sequence of some.
+        """Returns one episode for an index, and a sequence of episodes for a slice.
 
         Raises:
-            IndexError: There are not so many.
-            TypeError: `index` is neither a number nor a slice.
+            IndexError: The index is not below the number of episodes.
+            TypeError: `index` is neither an integer nor a slice.
         """
         if isinstance(index, slice):
             return Episodes(self._store, self._indices[index])
@@ -92,17 +92,17 @@ class Episodes(Sequence[Episode]):
 
     @property
     def lengths(self) -> NDArray[np.int64]:
-        """Rows of the longest stream of each episode."""
+        """Number of rows of each episode's longest stream."""
         return self._column(0)
 
     @property
     def starts_ns(self) -> NDArray[np.int64]:
-        """The earliest time of each episode."""
+        """The earliest time of each episode, in nanoseconds."""
         return self._column(1)
 
     @property
     def ends_ns(self) -> NDArray[np.int64]:
-        """The latest time of each episode."""
+        """The latest time of each episode, in nanoseconds."""
         return self._column(2)
 
     @property
@@ -112,7 +112,7 @@ class Episodes(Sequence[Episode]):
 
 
 def _hint_of_stream(index: object, streams: Mapping[str, StreamInfo]) -> str:
-    """The way to a stream, for a caller who looks for one among episodes."""
+    """The hint of an error for a caller who indexes episodes by the name of a stream."""
     if not isinstance(index, str):
         return ""
     if index not in streams:
@@ -123,29 +123,29 @@ def _hint_of_stream(index: object, streams: Mapping[str, StreamInfo]) -> str:
     )
 
 
-MOST_FILES = 100  # of a folder that are looked at
+MOST_FILES = 100  # of a folder, that a search for recordings opens
 
 
 def _refuse_recording(path: str) -> None:
-    """Says how to make a store of a recording, or of a folder of recordings.
+    """Refuses a recording or a folder of recordings; the message says how to convert it.
 
     Raises:
-        StoreError: The path is one.
+        StoreError: The path is a recording or a folder of recordings.
     """
     from robocache.readers import find_reader
 
-    given = Path(path)
+    source = Path(path)
     try:
-        reader = find_reader(given)
+        reader = find_reader(source)
         got = f"a recording ({reader.format})" if reader else ""
-        if reader is None and given.is_dir() and not is_store(given):
-            readers = map(find_reader, sorted(islice(given.iterdir(), MOST_FILES)))
+        if reader is None and source.is_dir() and not is_store(source):
+            readers = map(find_reader, sorted(islice(source.iterdir(), MOST_FILES)))
             inside = next(filter(None, readers), None)
             got = f"a folder of recordings ({inside.format})" if inside else ""
     except (ValueError, OSError):
         return
     if got:
-        command = f"robocache convert {shlex.quote(path)} {shlex.quote(f'{given.stem}.store')}"
+        command = f"robocache convert {shlex.quote(path)} {shlex.quote(f'{source.stem}.store')}"
         raise StoreError(
             f"{path}: expected the folder of an episode store, got {got} "
             f"(`{command}` makes a store of it)"
@@ -155,15 +155,16 @@ def _refuse_recording(path: str) -> None:
 class EpisodeStore(Sequence[Episode]):
     """An episode store, opened for reading by memory map.
 
-    Opening checks the manifest whole, and the size and header of every file; data are read when
-    they are looked at, and are views of the files. What is opened stays as it was while others
-    append. Any number of processes may open a store; a pickled one opens again where it is loaded.
+    The constructor validates the whole manifest, and the size and header of every file. Arrays are
+    views of the mapped files: the system reads data at the first access. An open store does not
+    change when a writer appends to its folder. Any number of processes may open a store; a pickled
+    store opens its folder again when it is loaded.
 
     Args:
-        path: Its folder.
+        path: The store's folder.
 
     Raises:
-        StoreError: It is no store, or is damaged; the message names the file.
+        StoreError: The folder is no store, or a file is damaged; the message names the file.
 
     Example:
         >>> store = rc.EpisodeStore("demo.store")
@@ -173,11 +174,11 @@ class EpisodeStore(Sequence[Episode]):
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = os.fspath(path)
-        """Its folder, as it was given."""
+        """The store's folder, as the caller passed it."""
         try:
             self._store = OpenStore(self.path)
         except StoreError:
-            _refuse_recording(self.path)  # with a better word, where it is one
+            _refuse_recording(self.path)  # raises a clearer error for a recording
             raise
         manifest = parse_manifest(self._store.manifest())
         self._shards = manifest.shards
@@ -186,9 +187,9 @@ class EpisodeStore(Sequence[Episode]):
         self.streams = StreamTable(streams)
         """Metadata of each stream, by name."""
         self.tasks: tuple[str, ...] = manifest.tasks
-        """Tasks of its episodes, in words."""
+        """The tasks of the episodes, in words."""
         self.subsets: tuple[str, ...] = manifest.subsets
-        """The names of its parts: "train", "val"."""
+        """The names of the subsets of episodes, such as "train" and "val"."""
         numbers = {name: number for number, name in enumerate(streams)}
         self._tables = Tables(self.tasks, self.subsets, numbers)
 
@@ -201,28 +202,28 @@ class EpisodeStore(Sequence[Episode]):
 
     @property
     def episodes(self) -> Episodes:
-        """All episodes; slices of them, and columns such as `.lengths`."""
+        """All episodes: a sequence with columns such as `.lengths`; its slices have them too."""
         return Episodes(self, range(self._store.episodes))
 
     @property
     def statistics(self) -> Mapping[str, StatisticsSummary]:
-        """Statistics of the streams that have some, by name."""
+        """Statistics by stream; streams without statistics are left out."""
         known = {name: info.statistics for name, info in self.streams.items()}
         return ByName({name: x for name, x in known.items() if x is not None})
 
     @property
     def bytes(self) -> int:
-        """The size of its shards."""
+        """Total size of the shards, in bytes."""
         return sum(shard.bytes for shard in self._shards)
 
     def stream_rows(self, name: str) -> Iterator[StreamRows]:
-        """All rows of a stream, of one file after the other: for what needs no episodes.
+        """Iterates over all rows of a stream, shard by shard, regardless of episodes.
 
-        Each item has the rows of all episodes of a shard, in order. Their times ascend within an
+        Each item has the rows of all episodes of a shard, in order. Times ascend within an
         episode only.
 
         Raises:
-            KeyError: The store has no such stream.
+            KeyError: The store has no stream of this name.
         """
         number = self._tables.number_of_stream.get(name)
         if number is None:
@@ -234,18 +235,18 @@ class EpisodeStore(Sequence[Episode]):
     def pieces(
         self, name: str, episodes: Iterable[int], dtype: np.dtype[Any] | None = None
     ) -> tuple[NDArray[np.int64], list[StreamRows]]:
-        """Rows of a stream of some episodes, in as few pieces as the files have them in.
+        """Rows of a stream in the given episodes; rows that are adjacent in a file are one piece.
 
         Args:
             name: The stream.
-            episodes: Their indices.
-            dtype: What values are seen as, of the size of the stream's type; None: as that type.
+            episodes: Indices of the episodes.
+            dtype: NumPy type of the values, as large as the stream's type; None: the stream's type.
 
         Returns:
-            How many rows each episode has, and the rows of all of them, one after the other.
+            The number of rows of each episode, and the rows of all episodes in order.
 
         Raises:
-            KeyError: The store has no such stream.
+            KeyError: The store has no stream of this name.
             StoreError: A shard contradicts itself.
         """
         number = self._tables.number_of_stream.get(name)
@@ -254,8 +255,8 @@ class EpisodeStore(Sequence[Episode]):
         info = self.streams[name]
         places = [self._store.rows(int(episode), number) for episode in episodes]
         lengths = np.array([place.rows for place in places], np.int64)
-        found = merged(places, info.row_bytes)
-        return lengths, [rows_of(self._store, place, info, dtype) for place in found]
+        merged_places = merged(places, info.row_bytes)
+        return lengths, [rows_of(self._store, place, info, dtype) for place in merged_places]
 
     def __len__(self) -> int:
         return self._store.episodes
@@ -274,16 +275,16 @@ class EpisodeStore(Sequence[Episode]):
         return iter(self.episodes)
 
     def verify(self, progress: Callable[[int, int], object] | None = None) -> None:
-        """Reads every byte, compares it with the checksums, and checks what opening leaves out.
+        """Reads every byte, compares the checksums, and validates what the constructor does not.
 
-        These are the order of times, offsets, flags, what the store says of each episode, and how
-        many elements its statistics are of.
+        That is: the order of times, offsets, flags, the metadata of each episode, and the number
+        of elements that the statistics count.
 
         Args:
-            progress: Called after each file with the bytes read so far and in all.
+            progress: Called after each file with the bytes read so far and the total.
 
         Raises:
-            StoreError: Something is wrong; the message names the file.
+            StoreError: A check failed; the message names the file.
         """
         from robocache.store.verification import verify_counts
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class StoreError(ValueError):
-    """A store or one of its files is not what it should be, or does not allow what was asked.
+    """A store or one of its files is damaged or missing, or does not allow an operation.
 
-    The text names the file, and says what was expected and what came.
+    The message names the file, and says what was expected and what the file has.
     """

@@ -1,6 +1,6 @@
-"""Files of a store: opened without following links, written whole or not at all.
+"""Files of a store: opened without following links, and written atomically.
 
-A new file has a temporary name until it is synced, and is then renamed.
+A new file has a temporary name until its data is synced; the writer renames it then.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ STATISTICS = re.compile(r"statistics-\d{5,}\.safetensors")
 
 
 def temporary_path(folder: Path) -> Path:
-    """A new name in `folder`, which readers ignore."""
+    """A new path in `folder`, with a name that readers ignore."""
     return folder / f"{TEMPORARY}{uuid.uuid4().hex}"
 
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Adds `path` to errors of the operating system that name no file: a full disk, `fsync`."""
+    """Adds `path` to an `OSError` that names no file, such as that of a full disk or of `fsync`."""
     try:
         yield
     except OSError as error:
@@ -39,11 +39,11 @@ def naming(path: Path) -> Iterator[None]:
 
 
 def open_regular(path: Path, flags: int = os.O_RDONLY) -> int:
-    """Opens a regular file and returns its descriptor; a link is not followed, a pipe not awaited.
+    """Opens a regular file and returns its descriptor; follows no link, and waits for no pipe.
 
     Raises:
-        StoreError: It is a symbolic link, a folder, a pipe or a device.
-        OSError: It can't be opened.
+        StoreError: The path is a symbolic link, a folder, a pipe or a device.
+        OSError: The file can't be opened.
     """
     try:
         file = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -65,23 +65,23 @@ def expect_regular(path: Path, size: int) -> None:
     """Checks the kind and the size of a file that the caller is about to rename or link.
 
     Raises:
-        StoreError: It is no regular file, or has another size.
-        FileNotFoundError: There is none.
+        StoreError: The path is no regular file, or the file has another size.
+        FileNotFoundError: The path does not exist.
     """
-    found = path.lstat()
-    if not stat.S_ISREG(found.st_mode):
-        got = "a symbolic link" if stat.S_ISLNK(found.st_mode) else "something that is no file"
+    status = path.lstat()
+    if not stat.S_ISREG(status.st_mode):
+        got = "a symbolic link" if stat.S_ISLNK(status.st_mode) else "something that is no file"
         raise StoreError(f"{path}: expected a file, got {got}")
-    if found.st_size != size:
-        raise StoreError(f"{path}: expected {size} bytes, got {found.st_size}")
+    if status.st_size != size:
+        raise StoreError(f"{path}: expected {size} bytes, got {status.st_size}")
 
 
 def read_chunks(path: Path, size: int, chunk_bytes: int) -> Iterator[bytes]:
-    """Reads a regular file of exactly `size` bytes, which are checked before the first is read.
+    """Reads a regular file in chunks, after a check that it has exactly `size` bytes.
 
     Raises:
-        StoreError: It is no regular file, or has another size.
-        OSError: It can't be read; the error names it.
+        StoreError: The path is no regular file, or the file has another size.
+        OSError: The file can't be read; the error names it.
     """
     file = open_regular(path)
     with naming(path), os.fdopen(file, "rb", buffering=0) as opened:
@@ -96,12 +96,12 @@ def read_chunks(path: Path, size: int, chunk_bytes: int) -> Iterator[bytes]:
 
 
 class NewFile:
-    """A file being written under a temporary name, and the CRC-32 of what was written.
+    """A file being written under a temporary name, with the CRC-32 of its data.
 
     Attributes:
-        path: The temporary name.
-        bytes: How many were written.
-        crc32: Of them all.
+        path: The temporary path.
+        bytes: Number of bytes written.
+        crc32: CRC-32 of all bytes written.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -114,7 +114,7 @@ class NewFile:
         """Appends `data`.
 
         Raises:
-            OSError: The disk is full, or the like; it names the file.
+            OSError: The write failed, for example because the disk is full; it names the file.
         """
         with naming(self.path):
             write_all(self._file, data)
@@ -122,10 +122,10 @@ class NewFile:
         self.crc32 = crc32(data, self.crc32)
 
     def finish(self) -> None:
-        """Syncs the file to the disk and closes it. Its name is still temporary.
+        """Syncs the file to the disk and closes it. It keeps its temporary name.
 
         Raises:
-            OSError: The disk is full, or the like; it names the file.
+            OSError: The sync failed, for example because the disk is full; it names the file.
         """
         with naming(self.path):
             os.fsync(self._file)
@@ -153,7 +153,7 @@ def new_file(folder: Path, data: bytes) -> NewFile:
 
 
 def write_all(file: int, data: bytes | bytearray | memoryview) -> None:
-    """Writes `data` to a file descriptor: one call of the kernel may take less than it is given."""
+    """Writes all of `data` to a file descriptor: one `os.write` may write a part only."""
     with memoryview(data) as view:
         done = 0
         while done < len(view):
@@ -161,10 +161,10 @@ def write_all(file: int, data: bytes | bytearray | memoryview) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Syncs the names in `folder`, so that renamed and new files survive a power loss.
+    """Syncs the entries of `folder`, so that renamed and new files survive a power loss.
 
     Raises:
-        OSError: It can't be synced; the error names the folder.
+        OSError: The sync failed; the error names the folder.
     """
     file = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -177,7 +177,7 @@ def sync_folder(folder: Path) -> None:
 def sync_parents(folders: Iterable[Path]) -> None:
     """Syncs the folders that hold `folders`, so that new folders survive a power loss.
 
-    A parent that this process may not read is left to the system.
+    A parent that this process may not read is skipped: the system syncs it later.
     """
     for folder in folders:
         with suppress(PermissionError):

@@ -1,7 +1,7 @@
-"""Rows that were marked as not valid after they were stored: a note in the headers of shards.
+"""The log of rows that were marked as not valid after they were stored.
 
-The note is in the metadata of a shard's header, beside `recordings`. It stays with the shard when
-stores are merged or appended to, and readers of any version leave it alone.
+The log is in the metadata of each shard's header, beside `recordings`. It stays with the shard when
+stores are merged or appended to; readers of all versions ignore it.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ class Marking(NamedTuple):
     """Rows of a stream that were marked together."""
 
     time: str
-    """When, in UTC: ``2026-11-23T14:30:00Z``."""
+    """Time of the marking in UTC: ``2026-11-23T14:30:00Z``."""
     stream: str
     reason: str
     """The kind of the doctor's finding, or ``by hand``."""
     rows: int
     episodes: int
-    """How many episodes they are in."""
+    """Number of episodes with such rows."""
 
     def __str__(self) -> str:
         rows = f"{self.rows:,} row{'s' * (self.rows != 1)}"
@@ -40,31 +40,31 @@ class Marking(NamedTuple):
 
 
 def with_markings(metadata: Mapping[str, str], markings: Iterable[Marking]) -> dict[str, str]:
-    """The metadata of a shard's header with further markings."""
+    """A shard's header metadata with `markings` appended to the log."""
     listed = [list(marking) for marking in (*_from_text(metadata.get(KEY, "")), *markings)]
     text = json.dumps(listed, ensure_ascii=False, separators=(",", ":"))
     return {**metadata, KEY: text}
 
 
 def read_markings(folder: Path) -> list[Marking]:
-    """All markings of a store, the oldest first.
+    """All markings of a store, the oldest first; one marking that spans shards is one item.
 
     Raises:
-        StoreError: It is no store, or damaged.
+        StoreError: The folder is no store, or is damaged.
     """
-    found: dict[tuple[str, str, str], Marking] = {}
+    markings: dict[tuple[str, str, str], Marking] = {}
     for shard in read_manifest(folder).shards:
         for marking in _from_text(read_metadata(folder / shard.file).get(KEY, "")):
-            known = found.get(marking[:3])
+            known = markings.get(marking[:3])
             if known is not None:
                 rows, episodes = known.rows + marking.rows, known.episodes + marking.episodes
                 marking = marking._replace(rows=rows, episodes=episodes)
-            found[marking[:3]] = marking
-    return sorted(found.values())
+            markings[marking[:3]] = marking
+    return sorted(markings.values())
 
 
 def _from_text(text: Any) -> list[Marking]:
-    """The markings that a header has; none of another program's text."""
+    """Parses the log in a header; another program's text counts as an empty log."""
     with suppress(ValueError, TypeError):
         return [
             Marking(str(time), str(stream), str(reason), int(rows), int(episodes))

@@ -1,4 +1,4 @@
-"""The C++ store behind its flat C API, bindings/c/store.cpp: without torch."""
+"""ctypes bindings of the C++ store's C API (bindings/c/store.cpp), without torch."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class EpisodeMetadata(ctypes.Structure):
 
 
 class Rows(ctypes.Structure):
-    """Where rows of a stream are: offsets in a shard's file, -1 for what is absent."""
+    """Location of rows of a stream: byte offsets in a shard's file, -1 for an absent column."""
 
     _fields_ = (
         ("shard", c_int64),
@@ -63,10 +63,10 @@ class Rows(ctypes.Structure):
 
 @functools.cache
 def load() -> ctypes.CDLL:
-    """Loads the library, once.
+    """Loads the library, once per process.
 
     Raises:
-        ImportError: If it is missing or does not load.
+        ImportError: The library is missing or does not load.
     """
     path = _library.find(FILE_NAME)
     try:
@@ -115,7 +115,7 @@ def load() -> ctypes.CDLL:
 
 
 def count_bytes(rows: NDArray[np.uint8]) -> NDArray[np.int64]:
-    """How often each value occurs in each channel of rows [n, C]: [C, 256]."""
+    """Histogram [C, 256]: the count of each byte value in each channel of rows [n, C]."""
     rows = np.ascontiguousarray(rows)
     histogram = np.zeros((rows.shape[1], 256), np.int64)
     count = load().robocache_store_count_bytes
@@ -131,12 +131,12 @@ def policy_spec_windows(text: bytes, name: str) -> list[dict[str, Any]]:
     """
     windows = c_char_p()
     load().robocache_policy_spec_windows(text, len(text), os.fsencode(name), byref(windows))
-    found: list[dict[str, Any]] = json.loads(windows.value or b"{}")["windows"]
-    return found
+    parsed: list[dict[str, Any]] = json.loads(windows.value or b"{}")["windows"]
+    return parsed
 
 
 def check_windows(windows: Sequence[Mapping[str, Any]]) -> None:
-    """Validates the fields of the windows of a batch, by the validator of plans and specs.
+    """Validates the fields of a batch's windows with the C++ validator of plans and policy specs.
 
     Raises:
         TypeError, ValueError: `<field>['<stream>']: expected ..., got ...`.
@@ -152,13 +152,14 @@ def window_fields() -> dict[str, Any]:
 
 
 def moments(rows: NDArray[Any]) -> tuple[NDArray[Any], ...]:
-    """Count, mean, sum of squared differences from it, least and greatest of finite elements.
+    """Count, mean, sum of squared deviations, minimum and maximum of finite elements, by channel.
 
     Args:
-        rows: [n, C], n of 1 or more; float32, or a type that float64 holds.
+        rows: [n, C] with n of at least 1; float32, or a type that float64 represents.
 
     Returns:
-        Five arrays [C]: int64, and four of float64; infinities for a channel without such elements.
+        Five arrays [C], the first int64, the others float64. The minimum and the maximum of a
+        channel without finite elements are infinite.
     """
     kind = np.float32 if rows.dtype == np.float32 else np.float64
     rows = np.ascontiguousarray(rows, kind)
@@ -176,14 +177,14 @@ def moments(rows: NDArray[Any]) -> tuple[NDArray[Any], ...]:
 
 
 def crc32(data: bytes | bytearray | memoryview, before: int = 0) -> int:
-    """As `zlib.crc32`, by the library, which is faster."""
+    """CRC-32 as `zlib.crc32` computes it; the library's is faster."""
     view = np.frombuffer(data, np.uint8)
     value: int = load().robocache_store_crc32(view.ctypes.data, len(view), before)
     return value
 
 
 def _check(status: int, function: object, arguments: object) -> None:
-    """Raises what a status stands for, with the library's message."""
+    """Raises the exception that a status stands for, with the library's message."""
     if status == Status.OK:
         return
     message = load().robocache_store_error()
@@ -191,19 +192,19 @@ def _check(status: int, function: object, arguments: object) -> None:
 
 
 class _Handle:
-    """An open store; closed when nothing refers to this any more."""
+    """Owner of an open C++ store, which closes when the last reference to this object goes."""
 
     def __init__(self, path: str) -> None:
         pointer = c_void_p()
         library = load()
         library.robocache_store_open(os.fsencode(path), byref(pointer))
         self.pointer = pointer
-        # Not at exit: somebody may still look at the data then.
+        # Not at interpreter exit: arrays that are still alive then view the mapped files.
         weakref.finalize(self, library.robocache_store_close, pointer).atexit = False
 
 
 def _open(path: str) -> _Handle:
-    """Opens a store; once more where a writer has replaced its manifest and files meanwhile."""
+    """Opens a store; retries if a writer replaced the manifest and its files in the meantime."""
     while True:
         before = _manifest_state(path)
         try:
@@ -214,16 +215,16 @@ def _open(path: str) -> _Handle:
 
 
 def _manifest_state(path: str) -> tuple[int, ...] | None:
-    """Identifies a version of the manifest; None if there is none."""
+    """Identity of the manifest's file on disk; None if the file is missing."""
     try:
-        found = os.stat(os.path.join(path, "manifest.json"))  # noqa: PTH116, PTH118
+        status = os.stat(os.path.join(path, "manifest.json"))  # noqa: PTH116, PTH118
     except OSError:
         return None
-    return found.st_ino, found.st_mtime_ns, found.st_size
+    return status.st_ino, status.st_mtime_ns, status.st_size
 
 
 class _Map:
-    """A mapped file as NumPy takes it, read-only. The arrays made of it keep the store open."""
+    """NumPy's array interface of a mapped file, read-only. Arrays from it keep the store open."""
 
     def __init__(self, handle: _Handle, shard: Shard) -> None:
         self.handle = handle
@@ -236,10 +237,10 @@ class _Map:
 
 
 class OpenStore:
-    """An episode store, opened; what its C API gives, as Python takes it."""
+    """An open episode store: Python methods for the functions of the C API."""
 
     def __init__(self, path: str) -> None:
-        if "\0" in path:  # the system would cut it there
+        if "\0" in path:  # C strings end there
             raise StoreError(f"path: expected the folder of an episode store, got {path!r}")
         self._library = load()
         self._handle = _open(path)
@@ -247,13 +248,13 @@ class OpenStore:
         self.episodes: int = self._library.robocache_store_episodes(self._handle.pointer)
 
     def manifest(self) -> bytes:
-        """Its text."""
+        """Text of the manifest."""
         size = c_int64()
         text = self._library.robocache_store_manifest(self._handle.pointer, byref(size))
         return ctypes.string_at(text, size.value)
 
     def count_rows(self, stream: int) -> int:
-        """Rows of a stream in all episodes."""
+        """Number of rows of a stream in all episodes."""
         rows = c_int64()
         self._library.robocache_store_stream_rows(self._handle.pointer, stream, byref(rows))
         return rows.value
@@ -274,13 +275,13 @@ class OpenStore:
         return columns
 
     def rows(self, episode: int, stream: int) -> Rows:
-        """Where an episode's rows of a stream are."""
+        """Location of an episode's rows of a stream."""
         rows = Rows()
         self._library.robocache_store_rows(self._handle.pointer, episode, stream, byref(rows))
         return rows
 
     def shard_rows(self, shard: int, stream: int) -> Rows:
-        """Where all rows are that a shard has of a stream."""
+        """Location of all rows of a stream in a shard."""
         rows = Rows()
         self._library.robocache_store_shard_rows(self._handle.pointer, shard, stream, byref(rows))
         return rows
@@ -289,15 +290,15 @@ class OpenStore:
         """The bytes of a shard, mapped."""
         file = self._maps.get(shard)
         if file is None:
-            found = Shard()
-            self._library.robocache_store_shard(self._handle.pointer, shard, byref(found))
-            file = self._maps.setdefault(shard, np.asarray(_Map(self._handle, found)))
+            mapped = Shard()
+            self._library.robocache_store_shard(self._handle.pointer, shard, byref(mapped))
+            file = self._maps.setdefault(shard, np.asarray(_Map(self._handle, mapped)))
         return file
 
     def verify_shard(self, shard: int) -> None:
-        """Reads a shard and checks all of it."""
+        """Reads and validates a whole shard."""
         self._library.robocache_store_verify_shard(self._handle.pointer, shard)
 
     def verify_statistics(self) -> None:
-        """Reads the statistics' file, if there is one, and compares its checksum."""
+        """Reads the file of the statistics, if the store has one, and compares its checksum."""
         self._library.robocache_store_verify_statistics(self._handle.pointer)

@@ -1,10 +1,10 @@
-"""One writer at a time: a lock on the file `.lock` of a store's folder.
+"""The writer lock: `flock` on the file `.lock` in a store's folder allows one writer at a time.
 
-The kernel holds it (`flock`), so it goes when its process does, however that ends. Readers never
-ask for it.
+The kernel releases the lock when the writer's process ends, however it ends. Readers do not use
+the lock.
 
-Whatever has the name `.lock` may be somebody else's file: it is opened without following links,
-never truncated, and written to only if it is a lock of this library or empty.
+A file named `.lock` may belong to another program: it is opened without following links, never
+truncated, and written to only if it is empty or a lock of this library.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from robocache.store.errors import StoreError
 from robocache.store.files import naming, open_regular
 
 _HOLDER_BYTES = 512
-"""Length of the text that names the holder, padded with blanks."""
+"""Length of the text that names the holder's process, padded with blanks."""
 _HOLDER = re.compile(rb"(process \d+ on [^\n]*)?\s*")
 
 
@@ -27,16 +27,17 @@ class StoreLock:
     """The lock of a store's folder, held from construction to :meth:`release`.
 
     Raises:
-        StoreError: Another writer holds it (the text names its process and host), or `.lock` is not
-            a lock of this library: a link, a pipe, a file with other contents or several names.
-        OSError: The folder can't be written.
+        StoreError: Another writer holds the lock (the message names its process and host), or
+            `.lock` is no lock of this library: a link, a pipe, a file with other contents, or one
+            with several hard links.
+        OSError: The folder is not writable.
     """
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / ".lock"
         self._file, self._is_new = _open(self._path)
         while not self._take(folder):
-            # Its writer removed it between the two steps: a lock on it keeps nobody out.
+            # Its writer removed the file between open and lock; other writers will lock a new file.
             os.close(self._file)
             self._file, self._is_new = _open(self._path)
         try:
@@ -46,7 +47,7 @@ class StoreLock:
             raise
 
     def _take(self, folder: Path) -> bool:
-        """Locks the file; whether it is still the one of that name."""
+        """Locks the file; returns whether the path still names this file."""
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             is_current = os.path.samestat(self._path.lstat(), os.fstat(self._file))
@@ -66,16 +67,16 @@ class StoreLock:
             raise
 
     def _write(self, holder: str) -> None:
-        """Names the holder; a text of fixed length covers that of any holder before."""
+        """Writes the holder's name at a fixed length, which overwrites any earlier name."""
         text = holder.encode()[: _HOLDER_BYTES - 1].ljust(_HOLDER_BYTES - 1) + b"\n"
         with naming(self._path):
             os.pwrite(self._file, text, 0)
 
     def release(self, remove: bool = False) -> None:
-        """Gives the lock back.
+        """Releases the lock.
 
         Args:
-            remove: The file goes too, if this lock made it: the folder did not become a store.
+            remove: Also remove the file, if this lock created it: the folder became no store.
         """
         if self._file < 0:
             return
@@ -84,13 +85,13 @@ class StoreLock:
             if remove and self._is_new:
                 self._path.unlink(missing_ok=True)
         finally:
-            # Closing alone would not do: a process forked meanwhile has the file open too.
+            # Unlock explicitly: a process that was forked in between has the file open too.
             fcntl.flock(file, fcntl.LOCK_UN)
             os.close(file)
 
 
 def _open(path: Path) -> tuple[int, bool]:
-    """The file, and whether it was made."""
+    """Opens or creates the file; returns its descriptor and whether it is new."""
     while True:
         try:
             flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
@@ -100,13 +101,13 @@ def _open(path: Path) -> tuple[int, bool]:
         try:
             return open_regular(path, os.O_RDWR), False
         except FileNotFoundError:
-            pass  # its writer has removed it since
+            pass  # its writer has just removed it
 
 
 def _refuse_foreign(path: Path, file: int) -> None:
-    """Refuses a file that other names share, or that holds anything but a holder's name."""
-    found = os.fstat(file)
-    if found.st_nlink > 1:
-        raise StoreError(f"{path}: expected a file of one name, got {found.st_nlink} links")
-    if found.st_size > _HOLDER_BYTES or not _HOLDER.fullmatch(os.pread(file, _HOLDER_BYTES, 0)):
+    """Refuses a file with several hard links, or with contents other than a holder's name."""
+    status = os.fstat(file)
+    if status.st_nlink > 1:
+        raise StoreError(f"{path}: expected a file of one name, got {status.st_nlink} links")
+    if status.st_size > _HOLDER_BYTES or not _HOLDER.fullmatch(os.pread(file, _HOLDER_BYTES, 0)):
         raise StoreError(f"{path}: expected the lock of a store, got a file with other contents")

@@ -1,4 +1,4 @@
-"""`manifest.json`: what a store holds, and the checksum of that text.
+"""`manifest.json`: the list of a store's streams, tasks and shards, with a checksum.
 
     {"format": "robocache-store", "version": 1,
      "streams": [...], "tasks": [...], "subsets": [...], "shards": [...], "statistics": ...
@@ -24,7 +24,7 @@ NAME = "manifest.json"
 FORMAT = "robocache-store"
 VERSION = 1
 MOST_BYTES = 256 << 20
-"""Length of a manifest at most: that of a store with millions of tasks."""
+"""Maximum size of a manifest; enough for millions of tasks."""
 
 
 def is_store(path: str | os.PathLike[str]) -> bool:
@@ -37,13 +37,13 @@ class ShardEntry:
     """A shard of a store.
 
     Attributes:
-        file: Its name in the store's folder.
-        bytes: Its size.
-        header_crc32: CRC-32 of its header, with the 8 bytes before it, as 8 hex digits.
-        crc32: Of the whole file.
-        episodes: How many it holds.
-        tasks: For each number of a task in the shard, the number in the manifest.
-        subsets: The same for subsets.
+        file: Name of the file in the store's folder.
+        bytes: Size of the file.
+        header_crc32: CRC-32 of the header and the 8 bytes before it, as 8 hex digits.
+        crc32: CRC-32 of the whole file, as 8 hex digits.
+        episodes: Number of episodes.
+        tasks: For each index of a task in the shard, its index in the manifest.
+        subsets: For each index of a subset in the shard, its index in the manifest.
     """
 
     file: str
@@ -60,10 +60,10 @@ class StatisticsEntry:
     """The statistics of a store.
 
     Attributes:
-        file: Name of the file that holds the state from which they go on.
-        bytes: Its size.
-        crc32: Of the whole file.
-        streams: For each stream its numbers, as JSON has them; a stream may be absent.
+        file: Name of the file with the state, to which statistics of new shards are merged.
+        bytes: Size of the file.
+        crc32: CRC-32 of the whole file, as 8 hex digits.
+        streams: The summary of each stream as JSON values; a stream may be absent.
     """
 
     file: str
@@ -128,19 +128,19 @@ def _stream_json(stream: StreamEntry) -> dict[str, Any]:
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """The manifest of the store in `folder`, which is opened for that: so it was checked.
+    """Reads the manifest of the store in `folder`; the C++ library opens and validates the store.
 
     Raises:
-        StoreError: It is no store, damaged, or of a newer version.
+        StoreError: The folder is no store, is damaged, or has a newer version.
     """
     return parse_manifest(OpenStore(str(folder)).manifest())
 
 
 def parse_manifest(text: bytes) -> Manifest:
-    """The record of a manifest's text, which the library has checked; readers and writers use it.
+    """Parses the text of a manifest that the C++ library has validated.
 
-    Members that the format makes optional may be absent: `units`, `channels`, `rate` and `source`
-    of a stream are None then.
+    The format's optional members `units`, `channels`, `rate` and `source` of a stream are None
+    where the text lacks them.
     """
     root = json.loads(text)
     statistics = root.get("statistics")

@@ -23,17 +23,17 @@ from robocache.store.statistics import StreamStatistics
 from robocache.store.stream_info import StreamInfo
 from robocache.store.writer import StoreWriter
 
-_CHUNK_BYTES = 1 << 20  # of values, that statistics take together
+_CHUNK_BYTES = 1 << 20  # of values per update of the statistics
 
 Flags = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, repr=False)
 class Mark(ShortRepr):
-    """Rows of a stream of an episode that are to be marked as not valid."""
+    """Rows of one stream in one episode, to be marked as not valid."""
 
     episode: int
-    """Its index."""
+    """Index of the episode."""
     stream: str
     rows: tuple[tuple[int, int], ...]
     """Ranges [begin, end), ascending."""
@@ -42,14 +42,14 @@ class Mark(ShortRepr):
 
     @property
     def count(self) -> int:
-        """How many rows they are."""
+        """Number of rows."""
         return sum(end - begin for begin, end in self.rows)
 
 
 def new_marks(store: EpisodeStore, marks: Iterable[Mark]) -> list[Mark]:
-    """The marks of rows that are valid, each row once; those without such rows are left out."""
+    """Restricts marks to rows that are still valid, each row once, and drops marks left empty."""
     flags: dict[tuple[int, str], Flags] = {}
-    found = []
+    result = []
     for mark in marks:
         key = (mark.episode, mark.stream)
         if key not in flags:
@@ -62,12 +62,12 @@ def new_marks(store: EpisodeStore, marks: Iterable[Mark]) -> list[Mark]:
         ranges = ranges_of(asked & valid)
         valid &= ~asked
         if ranges:
-            found.append(replace(mark, rows=ranges))
-    return found
+            result.append(replace(mark, rows=ranges))
+    return result
 
 
 def ranges_of(flags: Flags) -> tuple[tuple[int, int], ...]:
-    """The ranges [begin, end) of rows that have a flag set."""
+    """The ranges [begin, end) of rows whose flag is set."""
     edges = np.flatnonzero(np.diff(flags, prepend=False, append=False))
     return tuple(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))
 
@@ -84,22 +84,22 @@ def mark_rows(
     marks: Sequence[Mark],
     progress: Callable[[int, int], object] | None = None,
 ) -> int:
-    """Marks rows as not valid, in one step: readers see all of it or none.
+    """Marks rows as not valid in one atomic commit: readers see all marks or none.
 
-    Shards with such rows are written anew, with the same bytes of values, times and all else. The
-    statistics of the streams are computed anew from their valid rows.
+    Rewrites each shard with such rows; its values, times and other columns keep their bytes.
+    Recomputes the statistics of the marked streams from their valid rows.
 
     Args:
-        writer: Has the store open, and holds its lock.
-        marks: As :func:`new_marks` gives them.
-        progress: Called with the bytes of shards that are written, and those to be written.
+        writer: An open writer of the store, which holds its lock.
+        marks: Marks from :func:`new_marks`.
+        progress: Called after each shard with the bytes rewritten so far and the total.
 
     Returns:
-        How many shards were written anew.
+        The number of rewritten shards.
 
     Raises:
-        StoreError: A shard is damaged. The store is as it was.
-        OSError: The disk is full, or the like; the same.
+        StoreError: A shard is damaged. The store is unchanged.
+        OSError: A write failed, for example because the disk is full. The store is unchanged.
     """
     folder, shards = writer.path, _Shards(writer.path)
     valid, markings = shards.mark(marks)
@@ -117,13 +117,13 @@ def mark_rows(
         statistics = {name: shards.statistics(name, valid) for name in names}
         writer.replace_shards(files, statistics)
     finally:
-        for file in files.values():  # where it was not renamed
+        for file in files.values():  # still present if the commit failed
             (folder / file.file).unlink(missing_ok=True)
     return len(files)
 
 
 class _Shards:
-    """The shards of a store, with the rows that marks are of."""
+    """The shards of a store that is being marked: their new flags, log entries and statistics."""
 
     def __init__(self, folder: Path) -> None:
         self._store = OpenStore(str(folder))
@@ -134,7 +134,7 @@ class _Shards:
     def mark(
         self, marks: Sequence[Mark]
     ) -> tuple[dict[int, dict[str, Flags]], dict[int, list[Marking]]]:
-        """The new flags of each shard's streams, and a note of what is marked in it."""
+        """For each shard with marks: the new flags by stream, and the markings for its log."""
         valid: dict[int, dict[str, Flags]] = {}
         notes: dict[int, dict[tuple[str, str], Marking]] = {}
         now = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -156,7 +156,7 @@ class _Shards:
         return valid, {shard: list(note.values()) for shard, note in notes.items()}
 
     def statistics(self, name: str, valid: dict[int, dict[str, Flags]]) -> StreamStatistics:
-        """The statistics of a stream's rows with the new flags."""
+        """Computes the statistics of a stream with the new flags."""
         info = self._streams[name]
         total = StreamStatistics(info.type_name, info.shape)
         step = max(1, _CHUNK_BYTES // info.row_bytes)

@@ -1,4 +1,4 @@
-"""One store of several."""
+"""`merge_stores`: joins the episodes of several stores in a new store."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ _CHUNK_BYTES = 4 << 20
 def merge_stores(
     sources: Iterable[str | os.PathLike[str]], destination: str | os.PathLike[str]
 ) -> None:
-    """Makes a store of the episodes of others, in their order.
+    """Creates a store with the episodes of other stores, in the order of `sources`.
 
-    Shards are hard links to those of the sources where both are on one file system (they are never
-    changed), and copies elsewhere. Statistics are merged: moments and counts as if all rows had
-    been there at once, quantiles within their rank error. All becomes part of the destination in
-    one step.
+    Shards are hard links to the sources' shards on the same file system (no writer changes a
+    shard's file), and copies on another. Statistics are merged: counts and moments equal those of
+    one pass over all rows, quantiles stay within their rank error. One atomic commit adds all
+    shards to the destination.
 
     Args:
-        sources: Folders of stores. They are only read; one that is appended to meanwhile counts as
-            it was at the start.
-        destination: Folder of the new store. It is made where there is none; a store without
-            episodes may be there.
+        sources: Folders of stores, which are only read. Episodes appended to a source during the
+            merge are left out.
+        destination: Folder of the new store. It is created if missing, and may hold a store without
+            episodes.
 
     Raises:
-        StoreError: A source is no store or damaged (data is read, and so checked, only where it has
-            to be copied; ``verify`` checks what was linked), is named twice, or has a stream of
-            another type, shape, method, units, channels or timeline than one before it; or there is
-            a store already. Nothing is written then.
-        OSError: The disk is full, or the like. The destination is as it was then.
+        StoreError: A source is no store, is damaged or is listed twice; a stream differs in type,
+            shape, method, units, channels or timeline from that of an earlier source; or the
+            destination has episodes. Nothing is written. (Only copied shards are read and compared
+            with their checksums; :meth:`EpisodeStore.verify` checks linked ones.)
+        OSError: A write failed, for example because the disk is full. The destination is unchanged.
 
     Example:
         >>> rc.merge_stores(["monday.store", "tuesday.store"], "week.store")
@@ -61,7 +61,7 @@ def merge_stores(
                 shards += _shards(folder, manifest, statistics, target)
             writer.commit_shards(shards)
         finally:
-            for shard in shards:  # where they were not renamed
+            for shard in shards:  # still present if the commit failed
                 (target / shard.file).unlink(missing_ok=True)
 
 
@@ -81,13 +81,13 @@ def _open(folder: Path) -> tuple[Manifest, dict[str, StreamStatistics]]:
         except FileNotFoundError:
             if read_manifest(folder) == manifest:
                 raise
-            # A writer has replaced it since.
+            # A writer replaced the manifest and the state after the first read: read both again.
 
 
 def _shards(
     folder: Path, manifest: Manifest, statistics: dict[str, StreamStatistics], target: Path
 ) -> Iterator[Shard]:
-    """A source's shards, in the destination under temporary names."""
+    """Links or copies a source's shards to the destination, under temporary names."""
     for entry in manifest.shards:
         yield Shard(
             _link_or_copy(folder / entry.file, entry, target),
@@ -100,14 +100,14 @@ def _shards(
             tuple(manifest.subsets[subset] for subset in entry.subsets),
             statistics,
         )
-        statistics = {}  # the first shard brings them for all
+        statistics = {}  # those of the first shard cover all shards of the source
 
 
 def _link_or_copy(source: Path, entry: ShardEntry, target: Path) -> str:
     path = temporary_path(target)
     try:
         path.hardlink_to(source)
-    except OSError:  # another file system, or one without links
+    except OSError:  # another file system, or one without hard links
         return _copy(source, entry, target)
     try:
         expect_regular(path, entry.bytes)

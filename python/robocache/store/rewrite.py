@@ -1,4 +1,4 @@
-"""A shard written anew with other flags of validity; all other bytes stay as they are."""
+"""`rewrite_shard`: copies a shard with new `valid` flags; all other data keep their bytes."""
 
 from __future__ import annotations
 
@@ -27,21 +27,22 @@ def rewrite_shard(
     valid: Mapping[str, NDArray[np.bool_]],
     markings: Sequence[Marking],
 ) -> ShardFile:
-    """Copies a shard under a temporary name, with new flags for some of its streams.
+    """Copies a shard to a file with a temporary name, with new flags for some of its streams.
 
-    Flags that the shard has are replaced in their place; those that it lacks come last in the file,
-    where elements of one byte leave all others aligned. The checksum of the old file is compared
-    while it is copied.
+    Existing flags are overwritten in place. Flags of a stream that had none are appended to the
+    file: as elements of one byte they leave all others aligned. The copy compares the old file's
+    checksum on the way.
 
     Args:
-        folder: The store's.
+        folder: The store's folder.
         entry: The shard.
-        valid: [N] for each row of a stream in the shard, by stream.
-        markings: Added to the note in the header.
+        valid: The new flags by stream: [N] for the N rows of the stream in the shard.
+        markings: Appended to the log in the header.
 
     Raises:
-        StoreError: The old file is not what was written. Nothing is left behind.
-        OSError: The disk is full, or the like; the same.
+        StoreError: The old file fails its checksum. The new file is removed.
+        OSError: A read or write failed, for example because the disk is full. The new file is
+            removed.
     """
     path = folder / entry.file
     with naming(path), os.fdopen(open_regular(path), "rb") as old:
@@ -49,7 +50,7 @@ def rewrite_shard(
         text = old.read(int.from_bytes(head, "little"))
         header = json.loads(text)
         end = entry.bytes - len(head) - len(text)
-        changed: list[tuple[int, bytes]] = []  # where in the data, and what is there now
+        changed: list[tuple[int, bytes]] = []  # (offset in the data, new bytes)
         added: list[bytes] = []
         for stream, flags in valid.items():
             name, data = f"{stream}/valid", flags.tobytes()
@@ -83,7 +84,7 @@ def rewrite_shard(
 
 
 def _with(chunk: bytes, begin: int, changed: Sequence[tuple[int, bytes]]) -> bytes | bytearray:
-    """A part of the data, which begins at a byte, with what changed in it."""
+    """Applies changes to a chunk of the data that begins at byte `begin`."""
     result: bytes | bytearray = chunk
     for start, data in changed:
         low, high = max(start, begin), min(start + len(data), begin + len(chunk))

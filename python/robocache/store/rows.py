@@ -21,9 +21,10 @@ from robocache.store.stream_info import StreamInfo
 
 @dataclass(frozen=True, eq=False, repr=False)
 class StreamRows:
-    """Rows of one stream, in order of their times; nothing is read before somebody looks.
+    """Rows of one stream, in order of their times.
 
-    The arrays are read-only views of the store's files. `rows[a:b]` is a part of them.
+    The arrays are read-only views of the store's mapped files: the system reads data at the first
+    access. `rows[a:b]` is a view of a part.
     """
 
     values: NDArray[Any]
@@ -31,22 +32,22 @@ class StreamRows:
     times: NDArray[np.int64]
     """[N], nanoseconds"""
     received: NDArray[np.int64] | None
-    """[N], when each row arrived; None where that was not recorded."""
+    """[N], arrival time of each row in nanoseconds; None if it was not recorded."""
     valid: NDArray[np.bool_] | None
-    """[N], which rows are real; None where all are."""
+    """[N], whether each row holds real data; None if all rows do."""
     method: MethodName | tuple[tuple[str, int], ...] = "linear"
-    """How alignment combines them: the stream's stored method, which :func:`robocache.fuse` takes
-    from here."""
+    """How alignment combines the rows: the stream's stored method, the default of
+    :func:`robocache.fuse`."""
 
     def __len__(self) -> int:
         return len(self.times)
 
     def __getitem__(self, rows: slice) -> StreamRows:
-        """A part of the rows.
+        """Returns a view of a part of the rows.
 
         Raises:
             TypeError: `rows` is no slice.
-            ValueError: Its step is negative: times ascend.
+            ValueError: The step is not positive: times must ascend.
         """
         if not isinstance(rows, slice):
             raise TypeError(
@@ -64,7 +65,7 @@ class StreamRows:
 
     @property
     def rate(self) -> float | None:
-        """Rows a second between the first and the last, gaps included; None of less than two."""
+        """Mean rate in Hz from the first row to the last, gaps included; None for fewer than 2."""
         if len(self) < 2 or self.times[-1] == self.times[0]:
             return None
         return (len(self) - 1) * 1e9 / (int(self.times[-1]) - int(self.times[0]))
@@ -79,27 +80,27 @@ class StreamRows:
 
 
 def unknown_stream(streams: Mapping[str, StreamInfo], name: object) -> KeyError:
-    """The error for a stream that a store does not have."""
+    """Creates the error for a stream that the store does not have."""
     return KeyError(f"expected a stream of the store ({', '.join(streams)}), got {name!r}")
 
 
 def rows_of(store: OpenStore, place: Rows, info: StreamInfo, dtype: Any = None) -> StreamRows:
-    """Views of the rows of a stream that are at a place.
+    """Creates views of the rows of a stream at a location.
 
     Args:
         store: The store.
-        place: Where they are.
+        place: Location of the rows in a shard.
         info: The stream.
-        dtype: What the values are seen as; None: as the stream's type.
+        dtype: NumPy type of the values; None: the stream's type.
 
     Raises:
-        ImportError: A bfloat16 stream, no `dtype`, and ml_dtypes is missing.
+        ImportError: The stream is bfloat16, `dtype` is None, and ml_dtypes is missing.
     """
     file, count = store.file(place.shard), place.rows
     dtype = info.dtype if dtype is None else dtype
 
     def view(offset: int, dtype: Any, shape: tuple[int, ...]) -> Any:
-        if offset < 0:  # a shard without the stream
+        if offset < 0:  # the shard lacks the stream
             return np.empty(shape, dtype)
         return np.ndarray(shape, dtype, file, offset)
 
@@ -113,25 +114,25 @@ def rows_of(store: OpenStore, place: Rows, info: StreamInfo, dtype: Any = None) 
 
 
 def merged(places: Iterable[Rows], row_bytes: int) -> list[Rows]:
-    """Merges adjacent places in one file; places without rows are left out."""
-    found: list[Rows] = []
+    """Merges locations that are adjacent in one file; drops locations without rows."""
+    result: list[Rows] = []
     for place in places:
         if place.rows == 0:
             continue
-        last = found[-1] if found else None
+        last = result[-1] if result else None
         if (
             last is not None
             and last.shard == place.shard
             and last.values + last.rows * row_bytes == place.values
         ):
-            last.rows += place.rows  # all columns of a shard are in the same order
+            last.rows += place.rows  # all columns of a stream have the same order of rows
         else:
-            found.append(place)
-    return found
+            result.append(place)
+    return result
 
 
 class Episode:
-    """One episode of a store: what is known of it, and `episode["action"]`, its streams' rows."""
+    """One episode of a store: its metadata, and the rows of its streams as `episode["action"]`."""
 
     def __init__(
         self, store: OpenStore, streams: Mapping[str, StreamInfo], tables: Tables, index: int
@@ -140,7 +141,7 @@ class Episode:
         self._streams = streams
         self._tables = tables
         self.index = index
-        """Its number in the store."""
+        """Index of the episode in the store."""
 
     @cached_property
     def _metadata(self) -> EpisodeMetadata:
@@ -148,17 +149,17 @@ class Episode:
 
     @property
     def length(self) -> int:
-        """Rows of its longest stream."""
+        """Number of rows of the longest stream."""
         return int(self._metadata.length)
 
     @property
     def start_ns(self) -> int:
-        """The earliest time of any stream."""
+        """The earliest time of any stream, in nanoseconds."""
         return int(self._metadata.start_ns)
 
     @property
     def end_ns(self) -> int:
-        """The latest time of any stream."""
+        """The latest time of any stream, in nanoseconds."""
         return int(self._metadata.end_ns)
 
     @property
@@ -168,24 +169,24 @@ class Episode:
 
     @property
     def task(self) -> str | None:
-        """The task of the robot, in words."""
+        """The robot's task in words, or None."""
         number = self._metadata.task
         return None if number < 0 else self._tables.tasks[number]
 
     @property
     def subsets(self) -> tuple[str, ...]:
-        """The named parts of the store that it belongs to: "train", "val"."""
+        """Names of the subsets that the episode belongs to, such as "train" and "val"."""
         metadata = self._metadata
         return tuple(self._tables.subsets[n] for n in metadata.subsets[: metadata.subset_count])
 
     @property
     def source(self) -> str:
-        """The recording that it is from, and its name there: "demo.hdf5#demo_3"."""
+        """The recording, and the episode's name in it: "demo.hdf5#demo_3"."""
         return ctypes.string_at(self._metadata.source, self._metadata.source_bytes).decode()
 
     @property
     def streams(self) -> tuple[str, ...]:
-        """The names of the streams that it has rows of."""
+        """Names of the streams that have rows in the episode."""
         return tuple(self)
 
     def __iter__(self) -> Iterator[str]:
@@ -196,17 +197,17 @@ class Episode:
         return number is not None and self._store.rows(self.index, number).rows > 0
 
     def stream_info(self, name: str) -> StreamInfo:
-        """The metadata of one of the store's streams.
+        """Metadata of a stream of the store.
 
         Raises:
-            KeyError: The store has no such stream.
+            KeyError: The store has no stream of this name.
         """
         if name not in self._streams:
             raise unknown_stream(self._streams, name)
         return self._streams[name]
 
     def align(self, rate: float, **options: Any) -> Any:
-        """The streams on one timeline: :func:`robocache.align` with this episode.
+        """Aligns the streams on one timeline; :func:`robocache.align` of this episode.
 
         Returns:
             A :class:`robocache.timeline.aligned.Aligned`.
@@ -216,12 +217,12 @@ class Episode:
         return robocache.align(self, rate, **options)
 
     def __getitem__(self, name: str) -> StreamRows:
-        """The rows of a stream; none where only other episodes of the store have some.
+        """Rows of a stream; no rows if only other episodes of the store have the stream.
 
         Raises:
-            KeyError: The store has no such stream.
+            KeyError: The store has no stream of this name.
             StoreError: The shard contradicts itself.
-            ImportError: A bfloat16 stream, and ml_dtypes is missing.
+            ImportError: The stream is bfloat16, and ml_dtypes is missing.
         """
         number = self._tables.number_of_stream.get(name)
         if number is None:
@@ -241,10 +242,10 @@ class Episode:
         for name in self.streams:
             info = self._streams[name]
             place = self._store.rows(self.index, self._tables.number_of_stream[name])
-            found = rows_of(self._store, place, info, STORAGE[info.type_name])
-            rate = "" if found.rate is None else f"{found.rate:.4g}"
-            valid = "" if found.valid is None else f"{found.valid.mean():.1%}"
-            row = [cut(name), info.row_text, method_text(info.method), rate, f"{len(found):,}"]
+            views = rows_of(self._store, place, info, STORAGE[info.type_name])
+            rate = "" if views.rate is None else f"{views.rate:.4g}"
+            valid = "" if views.valid is None else f"{views.valid.mean():.1%}"
+            row = [cut(name), info.row_text, method_text(info.method), rate, f"{len(views):,}"]
             rows.append([*row, valid])
         header = ("stream", "row", "method", "Hz", "rows", "valid")
         return html_table(header, rows, (0, 1, 2), f"Episode {self._words()}")

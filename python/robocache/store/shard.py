@@ -1,11 +1,11 @@
-"""Writing one shard: whole episodes, gathered stream by stream, then one safetensors file.
+"""Writer of one shard: collects whole episodes by stream, then writes one safetensors file.
 
     data of the file   | 8-byte types | 4-byte types | 2-byte types | 1-byte types |
                          a/times        a/values       ...            a/valid
                          a/offsets      episode/task                  episode/source
                          episode/...
 
-So every tensor lies at a multiple of its element size, with no hole between two.
+In this order every tensor begins at a multiple of its element size, without padding.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ from robocache.store.statistics import StreamStatistics
 from robocache.store.streams import StreamEntry, Streams, check_name, make_metadata
 
 SPOOL_BYTES = 192 << 20
-_CHUNK_BYTES = 1 << 20  # in which finished columns are read again; it should stay in the cache
+_CHUNK_BYTES = 1 << 20  # of a column, read at once for the file; small enough for the CPU's cache
 
 
 @dataclass(frozen=True)
 class ShardFile:
-    """A finished file of a shard that is no part of the store yet.
+    """The finished file of a shard before its commit.
 
     Attributes:
-        file: Its temporary name in the store's folder.
-        bytes: Its size.
-        header_crc32: CRC-32 of its header, with the 8 bytes before it.
-        crc32: Of the whole file.
+        file: Temporary name of the file in the store's folder.
+        bytes: Size of the file.
+        header_crc32: CRC-32 of the header and the 8 bytes before it.
+        crc32: CRC-32 of the whole file.
     """
 
     file: str
@@ -52,22 +52,22 @@ class ShardFile:
 
     @property
     def manifest_fields(self) -> dict[str, Any]:
-        """Size and checksums as the manifest has them."""
+        """Size and checksums in the manifest's form."""
         checksums = {"header_crc32": self.header_crc32, "crc32": self.crc32}
         return {"bytes": self.bytes, **{name: f"{x:08x}" for name, x in checksums.items()}}
 
 
 @dataclass(frozen=True)
 class Shard(ShardFile):
-    """A finished shard that no store has yet. Small, and can be pickled.
+    """A finished shard before its commit: metadata of its file, small and picklable.
 
     Attributes:
-        episodes: How many it holds.
-        streams: What it holds of each stream.
-        tasks: The names behind the numbers in it.
-        subsets: The same for subsets.
-        statistics: Of each stream.
-        sources: Of each episode, where it comes from; none for a shard of another store.
+        episodes: Number of episodes.
+        streams: The streams.
+        tasks: Names of the tasks, by their index in the shard.
+        subsets: Names of the subsets, by their index in the shard.
+        statistics: Statistics by stream.
+        sources: The source of each episode; empty for a shard of another store.
     """
 
     episodes: int
@@ -91,22 +91,22 @@ class _Tensor:
 
 
 class ShardWriter:
-    """Gathers episodes for one shard. It needs no lock: many may write in a store's folder at once.
+    """Collects episodes for one shard, without a lock: processes can write shards in parallel.
 
-    A process that is killed leaves nothing of it but files that the next writer of the store
-    removes. That is why the StoreWriter which is to commit the shard opens the store first, and
-    keeps it open until then.
+    A killed process leaves temporary files, which the next StoreWriter of the folder removes when
+    it opens the store. Therefore open the StoreWriter that commits the shard before the
+    ShardWriter, and keep it open until the commit.
 
     Args:
-        folder: The store's, which has to exist.
-        streams: What is known of streams already; by default nothing.
-        spool_bytes: Rows that take more memory than this wait on the disk, in `folder`.
+        folder: The store's folder, which must exist.
+        streams: Known streams and declarations; by default none.
+        spool_bytes: Memory limit for rows; rows beyond it wait in a file in `folder`.
 
     Example:
         >>> with ShardWriter("recordings.store") as shard:
         ...     with shard.episode(task="pick", source="demo.hdf5#demo_3") as episode:
         ...         episode.add("action", times_ns, actions)
-        ...     record = shard.close()  # to be given to StoreWriter.commit_shard
+        ...     record = shard.close()  # pass it to StoreWriter.commit_shard
     """
 
     def __init__(
@@ -118,9 +118,9 @@ class ShardWriter:
     ) -> None:
         self._folder = Path(folder)
         self._known = Streams() if streams is None else streams
-        self._memory = Memory(spool_bytes)  # of finished episodes, and of the one being written
+        self._memory = Memory(spool_bytes)  # shared by finished episodes and the one in progress
         self._spool = Spool(self._folder, self._memory)
-        self._spools: list[Spool] = []  # of episodes, where rows of theirs lie in the file
+        self._spools: list[Spool] = []  # spools of finished episodes with rows on the disk
         self._streams: dict[str, Rows] = {}
         self._lengths: dict[str, list[tuple[int, int]]] = {}  # (episode, rows)
         self._spans: list[tuple[int, int, int]] = []  # (start, end, rows of the longest stream)
@@ -132,7 +132,7 @@ class ShardWriter:
         self._recordings: list[RecordingState | None] = []
         self._is_open = True
         self.is_whole = True
-        """Whether it has whole episodes only; it can't be closed otherwise."""
+        """Whether it holds whole episodes only; otherwise :meth:`close` is an error."""
 
     def __enter__(self) -> ShardWriter:
         return self
@@ -147,24 +147,24 @@ class ShardWriter:
 
     @property
     def episodes(self) -> int:
-        """How many are finished."""
+        """Number of finished episodes."""
         return len(self._sources)
 
     @property
     def bytes(self) -> int:
-        """Bytes of the rows of finished episodes: nearly the size of the file."""
+        """Size of the finished episodes' rows in bytes: nearly the size of the file."""
         return sum(
             column.bytes for rows in self._streams.values() for column in rows.columns.values()
         )
 
     def declare(self, stream: str, **metadata: Any) -> None:
-        """Says what is known of a stream; as :meth:`StoreWriter.declare`."""
+        """Declares metadata of a stream; see :meth:`StoreWriter.declare`."""
         self._known.declare(check_name(stream), make_metadata(stream, **metadata))
 
     def episode(
         self, task: str | None = None, source: str = "", subsets: Iterable[str] = ()
     ) -> EpisodeWriter:
-        """A new episode; as :meth:`StoreWriter.episode`."""
+        """Creates the writer of a new episode; see :meth:`StoreWriter.episode`."""
         return self.new_episode(self.keep, task, source, subsets)
 
     def new_episode(
@@ -175,22 +175,25 @@ class ShardWriter:
         subsets: Iterable[str],
         recording: RecordingState | None = None,
     ) -> EpisodeWriter:
-        """A new episode that ends by a call of `keep`; `recording` is what it was read from."""
+        """Creates the writer of an episode that passes itself to `keep` when it is finished.
+
+        `recording` is the state of the recording that the episode was read from.
+        """
         self._check_open()
         spool = Spool(self._folder, self._memory)
         return EpisodeWriter(spool, self._known, keep, task, source, subsets, recording)
 
     def has_room_for(self, subsets: Iterable[str]) -> bool:
-        """Whether there are numbers left for these subsets."""
+        """Whether the shard's subsets with these are at most 64."""
         return len({*self._subset_names, *subsets}) <= MAX_SUBSETS
 
     def keep(self, episode: EpisodeWriter) -> None:
-        """Takes a finished episode, and owns its spool then.
+        """Adds a finished episode and takes ownership of its spool.
 
         Raises:
-            ValueError: A stream of it does not fit what this shard knows by now, or there are more
-                than 64 subsets.
-            OSError: The disk is full, or the like. The shard is as it was.
+            ValueError: A stream of the episode does not fit this shard's stream of that name, or
+                the shard would have more than 64 subsets.
+            OSError: The write failed, for example because the disk is full. The shard is unchanged.
         """
         self._check_open()
         if not self.has_room_for(episode.subsets):
@@ -213,7 +216,7 @@ class ShardWriter:
             )
             changes.append((ours, columns, new))
             pairs += more
-        self.is_whole = False  # should Ctrl-C come between here and the end
+        self.is_whole = False  # stays so if Ctrl-C interrupts before the end of this method
         try:
             self._spool.add(pairs)
         except OSError:
@@ -248,12 +251,12 @@ class ShardWriter:
         self._recordings.append(episode.recording)
 
     def close(self) -> Shard:
-        """Writes the shard to the disk, under a temporary name.
+        """Writes the shard to the disk under a temporary name.
 
         Raises:
-            ValueError: There is no episode in it.
-            OSError: The disk is full, or the like. Nothing is left behind, and the episodes are
-                still here: with room made, `close` may be called again.
+            ValueError: The shard has no episodes, or one whose addition was interrupted.
+            OSError: The write failed, for example because the disk is full. The file is removed
+                and the episodes are kept: call `close` again once the disk has space.
         """
         self._check_open()
         if not self.episodes:
@@ -292,7 +295,7 @@ class ShardWriter:
         return shard
 
     def discard(self) -> None:
-        """Drops all episodes."""
+        """Discards all episodes."""
         self._is_open = False
         self._streams.clear()
         for spool in (self._spool, *self._spools):
@@ -303,7 +306,7 @@ class ShardWriter:
             raise ValueError("shard: expected one that is open, got one that was closed")
 
     def _tensors(self, statistics: dict[str, StreamStatistics]) -> Iterator[_Tensor]:
-        """All tensors; as the chunks of values are read, the statistics are made."""
+        """All tensors; reading the chunks of values updates `statistics`."""
         e = self.episodes
         for name, rows in self._streams.items():
             n = rows.rows
@@ -344,7 +347,7 @@ def _values(rows: Rows, statistics: StreamStatistics) -> Iterator[Bytes]:
 
 
 def _header(tensors: Iterable[_Tensor], recordings: Sequence[RecordingState | None]) -> bytes:
-    """The length of the header and the header; data begin on 64 bytes."""
+    """The header's length and the header, padded so that the data begin at a multiple of 64."""
     entries: dict[str, object] = {}
     if any(recordings):
         entries["__metadata__"] = {KEY: to_text(recordings)}
@@ -360,11 +363,11 @@ def _header(tensors: Iterable[_Tensor], recordings: Sequence[RecordingState | No
 
 
 def header_bytes(entries: Mapping[str, object], begin: int = 0) -> bytes:
-    """A shard's header and, before it, its length.
+    """Encodes a shard's header, preceded by its length.
 
     Args:
-        entries: Its JSON: tensors by name.
-        begin: Data begin at a byte that differs from this one by a multiple of 64.
+        entries: The header's JSON: tensors by name.
+        begin: Padding places the data at a byte that differs from `begin` by a multiple of 64.
     """
     text = json.dumps(entries, ensure_ascii=False, separators=(",", ":")).encode()
     text += b" " * ((begin - 8 - len(text)) % 64)

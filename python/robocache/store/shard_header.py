@@ -1,8 +1,8 @@
-"""The header of a shard: its metadata, read in one place.
+"""Reader of the metadata in a shard's header.
 
     | 8 bytes: n | JSON of n bytes: tensors, and "__metadata__": texts by name | data
 
-The compiled library reads and checks the tensors.
+The C++ library reads and validates the tensors.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from robocache.store.errors import StoreError
 from robocache.store.files import naming, open_regular
 
 MOST_BYTES = 100_000_000
-"""Length of a header at most, as safetensors has it."""
+"""Maximum length of a header; the limit of safetensors."""
 
 
 def read_metadata(path: Path) -> dict[str, str]:
-    """The texts under `__metadata__` in a shard's header; none where it has no such member.
+    """Reads the texts under `__metadata__` in a shard's header; empty if the header has none.
 
     Raises:
         StoreError: The file is no shard.
-        OSError: It can't be read; the error names it.
+        OSError: The file can't be read; the error names it.
     """
     with naming(path), os.fdopen(open_regular(path), "rb") as file:
         length = int.from_bytes(file.read(8), "little")

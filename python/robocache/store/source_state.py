@@ -1,7 +1,7 @@
-"""Size and modification time of each source at conversion, to detect later changes.
+"""Size and modification time of each recording at conversion, to detect later changes.
 
-A shard keeps it in the metadata of its header, which only this looks at: the state of one recording
-after the other, and how many of the shard's episodes are from it.
+The metadata of a shard's header holds them, in the order of its episodes: for each run of episodes
+from one recording, the length of the run and the recording's state. Only this module reads them.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ KEY = "recordings"
 
 
 class RecordingState(NamedTuple):
-    """State of a file, or of all files in a folder."""
+    """State of a recording: a file, or all files in a folder."""
 
     bytes: int
-    """Their size."""
+    """Total size of the files."""
     changed_ns: int
-    """When the newest of them was last written to."""
+    """Modification time of the newest file, in nanoseconds since 1970."""
 
     def __str__(self) -> str:
         when = datetime.fromtimestamp(self.changed_ns / 1e9).isoformat(" ", "milliseconds")
@@ -36,33 +36,33 @@ class RecordingState(NamedTuple):
 
 
 def state_of(path: str | os.PathLike[str]) -> RecordingState:
-    """The state of a recording as it is.
+    """The current state of a recording.
 
     Raises:
-        OSError: It is gone, or may not be looked at.
+        OSError: The recording is gone or not accessible.
     """
     files = [os.stat(path)]  # noqa: PTH116 (half the time of Path.stat, of a million files)
     if stat.S_ISDIR(files[0].st_mode):
         files.clear()
         for folder, _, names in os.walk(path):
             for name in names:
-                with suppress(FileNotFoundError):  # a link that leads nowhere
+                with suppress(FileNotFoundError):  # a broken link
                     files.append(os.stat(f"{folder}/{name}"))  # noqa: PTH116
     newest = max((file.st_mtime_ns for file in files), default=0)
     return RecordingState(sum(file.st_size for file in files), newest)
 
 
 def to_text(states: Iterable[RecordingState | None]) -> str:
-    """The states of each episode's recording as a header has them; None where there is none."""
+    """Encodes the state of each episode's recording for a header; None if it is unknown."""
     runs = [(len(list(run)), state) for state, run in groupby(states)]
     return json.dumps([[count, *(state or ())] for count, state in runs], separators=(",", ":"))
 
 
 def read_states(folder: Path) -> list[RecordingState | None]:
-    """The state of each episode's recording when it was converted; None where it is not known.
+    """The state of each episode's recording at its conversion; None if it is unknown.
 
     Raises:
-        StoreError: It is no store, or damaged.
+        StoreError: The folder is no store, or is damaged.
         OSError: A shard can't be read.
     """
     states: list[RecordingState | None] = []
@@ -72,10 +72,10 @@ def read_states(folder: Path) -> list[RecordingState | None]:
 
 
 def from_text(text: str, episodes: int) -> list[RecordingState | None]:
-    """The states that :func:`to_text` wrote; N times None for any other text of N episodes."""
+    """Parses the text of :func:`to_text`; any other text gives None for each episode."""
     try:
         runs = json.loads(text)
-    except (ValueError, RecursionError):  # not written by this library
+    except (ValueError, RecursionError):  # another program's text
         return [None] * episodes
     states: list[RecordingState | None] = []
     for run in runs if isinstance(runs, list) else []:

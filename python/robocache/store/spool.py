@@ -1,12 +1,12 @@
-"""Columns of bytes that grow in memory, and on disk above a limit.
+"""Columns of bytes that grow in memory and spill to a file above a limit.
 
     Column  [ extent | extent | bytearray | bytearray ]   a part is in a file, or in memory
                  |        |
-    Spool    ....xxxx..xxxxxx....                         one file without a name: it goes with
-                                                          its process
+    Spool    ....xxxx..xxxxxx....                         an unlinked file: the kernel frees it
+                                                          when the process ends
 
-Small parts in memory are joined. Large ones are never copied again: a column that takes over what
-another one holds shares them. Whatever fails here (a full disk) fails before anything was changed.
+Small parts in memory are joined. Large parts are not copied: a column that is extended by another
+column shares them. An error, such as that of a full disk, leaves all columns unchanged.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from robocache.store.files import naming, temporary_path, write_all
 
 Bytes: TypeAlias = bytes | bytearray | memoryview
 
-_JOINED_BYTES = 1 << 20  # in memory; parts are joined up to this, and shared from there on
-_KEPT_BYTES = 1 << 12  # from which on what is `Kept` is worth a part of its own
+_JOINED_BYTES = 1 << 20  # smaller parts in memory are joined, parts from this size on are shared
+_KEPT_BYTES = 1 << 12  # smaller `Kept` bytes are copied: a part for each would cost more
 
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """A part of a column that lies in a spool's file."""
+    """A part of a column in a spool's file."""
 
     spool: Spool
     offset: int
@@ -36,25 +36,25 @@ class Extent:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """Bytes that nobody changes any more, so that they need not be copied."""
+    """Bytes that the caller will not change: columns may share them instead of copying."""
 
     bytes: Bytes
 
 
 @dataclass(slots=True)
 class Memory:
-    """The memory that several spools may use together, and its current use, in bytes."""
+    """A memory limit that several spools share, and their current use, in bytes."""
 
     limit: int
     held: int = 0
 
 
 class Spool:
-    """Where columns keep what does not fit the memory that they are allowed together.
+    """A file for the parts of columns that exceed a memory limit.
 
     Args:
-        folder: Where the file goes, once there has to be one.
-        memory: Of the columns of this spool, and of those of other spools that share it.
+        folder: Folder of the file, which is created at the first spill.
+        memory: The limit, for the columns of this spool and of the other spools that share it.
     """
 
     def __init__(self, folder: Path, memory: Memory) -> None:
@@ -63,30 +63,30 @@ class Spool:
         self._file = -1
         self._end = 0
         self._columns: list[Column] = []
-        self._held = 0  # of the memory
+        self._held = 0  # bytes of `memory` that this spool's columns use
 
     @property
     def is_on_disk(self) -> bool:
-        """Whether there is a file."""
+        """Whether the spool has a file."""
         return self._file >= 0
 
     def column(self) -> Column:
-        """A new one, empty."""
+        """Creates an empty column of this spool."""
         self._columns.append(Column())
         return self._columns[-1]
 
     def add(self, pairs: Sequence[tuple[Column, Bytes | Kept | Column]]) -> None:
-        """Adds to each column bytes, or what another column holds: to all of them, or to none.
+        """Appends to each column bytes or the contents of another column; all pairs, or none.
 
-        Bytes are copied, but for those that are `Kept` and not a few. What lies in the file of
-        another column's spool stays there: keep that spool open. Large parts of another column in
-        memory are shared with it, and smaller ones joined.
+        Bytes are copied, except `Kept` bytes from 4 KiB on. Extents of another column stay in its
+        spool's file: keep that spool open. Parts of another column in memory are shared from 1 MiB
+        on, and copied below.
 
         Raises:
-            OSError: The disk is full, or the like.
+            OSError: The write failed, for example because the disk is full.
         """
-        parts: list[tuple[Column, Bytes | Extent, bool]] = []  # whether it stays as it is
-        held = 0  # more than before: what another column has in memory is held already
+        parts: list[tuple[Column, Bytes | Extent, bool]] = []  # the flag: share, do not copy
+        held = 0  # additional memory: parts shared with another column are counted there
         for column, source in pairs:
             if isinstance(source, Column):
                 for part in source.sealed():
@@ -99,7 +99,7 @@ class Spool:
                 parts.append((column, data, is_kept and len(data) >= _KEPT_BYTES))
                 held += len(data)
         memory = self._memory
-        if memory.held - self._held + held > memory.limit:  # also if all of this went to the file
+        if memory.held - self._held + held > memory.limit:  # even if all columns here were spilled
             parts = [(c, p if isinstance(p, Extent) else self._write(p), True) for c, p, _ in parts]
             held = 0
         elif memory.held + held > memory.limit:
@@ -111,9 +111,9 @@ class Spool:
         self._hold(held)
 
     def take_over(self, other: Spool) -> None:
-        """Answers for what columns here share with those of another one, which is not used again.
+        """Counts the memory of parts shared with `other`, which must not be used again, as its.
 
-        It stays open where there is a file, and is closed otherwise.
+        Closes `other` unless it has a file, whose extents columns here may share.
         """
         shared = sum(
             len(part)
@@ -131,7 +131,7 @@ class Spool:
         self._memory.held += more
 
     def close(self) -> None:
-        """Frees the file. Columns of this spool are of no use then."""
+        """Closes the file and frees its disk space; the columns of this spool become invalid."""
         self._columns.clear()
         self._hold(-self._held)
         if self._file >= 0:
@@ -163,17 +163,17 @@ class Column:
     """Bytes in the order in which a :class:`Spool` added them.
 
     Attributes:
-        bytes: How many.
-        parts: Where they are. Each has whole additions.
+        bytes: Number of bytes.
+        parts: The parts, in memory or in a file. No addition is split between two.
     """
 
     def __init__(self) -> None:
         self.bytes = 0
         self.parts: list[Extent | Bytes] = []
-        self._growing: bytearray | None = None  # the last part, as long as nobody else has it
+        self._growing: bytearray | None = None  # the last part, while no other column shares it
 
     def add(self, part: Bytes | Extent, stays: bool) -> None:
-        """Only for the spool of this column. What `stays` is not copied: nobody changes it."""
+        """Appends a part; for the column's spool only. `stays`: share the part, do not copy it."""
         if isinstance(part, Extent):
             self.bytes += part.size
             self.parts.append(part)
@@ -190,19 +190,19 @@ class Column:
             self.parts.append(self._growing)
 
     def sealed(self) -> list[Extent | Bytes]:
-        """All parts, which stay as they are from here on."""
+        """Returns all parts; later additions go to new parts and leave these unchanged."""
         self._growing = None
         return list(self.parts)
 
     def spill(self, write: Callable[[Bytes], Extent]) -> None:
-        """Everything goes to a file. Only for the spool of this column."""
+        """Moves all parts in memory to a file by `write`; for the column's spool only."""
         self._growing = None
         for i, part in enumerate(self.parts):
             if not isinstance(part, Extent):
                 self.parts[i] = write(part)
 
     def chunks(self, size: int) -> Iterator[memoryview]:
-        """All bytes in pieces of at most `size`, each from one part."""
+        """All bytes in chunks of at most `size`, each from one part."""
         for part in self.sealed():
             if isinstance(part, Extent):
                 for start in range(0, part.size, size):

@@ -1,9 +1,9 @@
-"""Statistics of streams: one pass over the rows, merged over shards and stores.
+"""Statistics of streams, computed in one pass over the rows and merged over shards and stores.
 
-Moments are those of chunks, joined by Chan's formula (Chan, Golub, LeVeque: Updating Formulae and
-a Pairwise Algorithm for Computing Sample Variances, 1979). Where a type has few values (images),
-their histogram holds everything, exactly. :mod:`robocache.statistics.quantiles` has the quantiles
-of the others.
+The moments of chunks are merged by Chan's formula (Chan, Golub, LeVeque: Updating Formulae and
+a Pairwise Algorithm for Computing Sample Variances, 1979). A type with few values, such as that of
+images, has a histogram, from which all statistics are exact; :mod:`robocache.statistics.quantiles`
+computes the quantiles of other types.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from robocache.store.library import count_bytes, moments
 from robocache.store.manifest import NAME, Manifest
 
 MAX_CHANNELS = 1024
-"""Rows with more elements have statistics of a color or of all elements together."""
+"""Maximum channels of a stream; larger rows have statistics per color or for all elements."""
 _MAX_COLORS = 4
-_HISTOGRAMS = {"BOOL": (0, 2), "U8": (0, 256), "I8": (-128, 256)}  # the lowest value, and how many
+_HISTOGRAMS = {"BOOL": (0, 2), "U8": (0, 256), "I8": (-128, 256)}  # (lowest value, bins)
 _WIDE_HISTOGRAMS = {"U16": (0, 1 << 16), "I16": (-(1 << 15), 1 << 16)}
-_MOST_STATE_BYTES = 128 << 20  # of a stream's state: sketches of 1024 channels take up to 60 MB
-_BLOCK = 1 << 15  # elements that bincount makes 64-bit integers of; they should stay in the cache
+_MOST_STATE_BYTES = 128 << 20  # of a stream's state; sketches of 1024 channels take up to 60 MB
+_BLOCK = 1 << 15  # elements per bincount, which copies them to 64-bit integers: fits in the cache
 
 
 def channels_of(dtype: str, shape: tuple[int, ...]) -> int:
-    """For how many channels a stream has statistics.
+    """Number of channels of a stream's statistics.
 
-    One for each element of a row. But rows of bytes with two axes or more, which are images, and
-    rows of more than 1024 elements have one for each entry of their last axis, if that has at most
-    4 (colors, or coordinates of points), and otherwise one for all.
+    Usually one per element of a row. Images (rows of bytes with two axes or more) and rows of more
+    than 1024 elements have one per entry of the last axis if that axis has at most 4 entries
+    (colors, or coordinates of points), and otherwise one for all elements.
     """
     elements = math.prod(shape)
     is_image = dtype == "U8" and len(shape) >= 2
@@ -48,14 +48,14 @@ def channels_of(dtype: str, shape: tuple[int, ...]) -> int:
 
 
 class StreamStatistics:
-    """Statistics of the valid rows of one stream, leaving out what is not finite.
+    """Statistics of the finite elements in the valid rows of one stream.
 
     Args:
         dtype: safetensors' name of the stream's type.
-        shape: Of a row.
+        shape: Shape of a row.
 
     Attributes:
-        channels: C, as :func:`channels_of` says.
+        channels: C, from :func:`channels_of`.
 
     Example:
         >>> statistics = StreamStatistics("F32", (7,))
@@ -83,8 +83,8 @@ class StreamStatistics:
         """Adds rows.
 
         Args:
-            values: [n, *shape], as they are stored: bfloat16 as uint16.
-            valid: [n] bool: which of them count; None: all.
+            values: [n, *shape] in the stored type: bfloat16 as uint16.
+            valid: [n] bool: the rows to count; None: all.
         """
         if valid is not None and not valid.all():
             values = values[valid]
@@ -99,10 +99,10 @@ class StreamStatistics:
         self._quantiles.update(rows)
 
     def merged(self, other: StreamStatistics) -> StreamStatistics:
-        """Statistics of the rows of both.
+        """Statistics of this object's and the other's rows together.
 
         Raises:
-            ValueError: They are of streams of another type or shape.
+            ValueError: The streams differ in type or shape.
         """
         if (self.dtype, self.shape) != (other.dtype, other.shape):
             raise ValueError(
@@ -130,14 +130,14 @@ class StreamStatistics:
         self._min = np.minimum(self._min, lowest)
         self._max = np.maximum(self._max, highest)
 
-    # ---- what comes out ------------------------------------------------------------------------
+    # ---- results -------------------------------------------------------------------------------
 
     def summary(self) -> dict[str, Any]:
-        """The numbers, one for each channel, as the manifest has them; null for what is not finite.
+        """The statistics in the manifest's form: lists over channels, None for non-finite numbers.
 
-        `std` is that of the population (divided by the count). Quantiles are interpolated as
-        `numpy.quantile` does where they are exact; beyond :data:`quantiles.EXACT_ROWS` rows they
-        have a rank error of :data:`quantiles.RANK_ERROR`.
+        `std` is that of the population (divided by the count). Exact quantiles are interpolated
+        as `numpy.quantile` does; beyond :data:`quantiles.EXACT_ROWS` rows quantiles have a rank
+        error of :data:`quantiles.RANK_ERROR`.
         """
         if self._histogram is not None:
             count, mean, squares, lowest, highest = _histogram_moments(
@@ -164,7 +164,7 @@ class StreamStatistics:
         }
 
     def to_tensors(self) -> dict[str, Array]:
-        """The state, from which :meth:`from_tensors` goes on."""
+        """The state, from which :meth:`from_tensors` restores the statistics."""
         if self._histogram is not None:
             return {"histogram": self._histogram}
         return {
@@ -183,7 +183,7 @@ class StreamStatistics:
         """Restores statistics from their state.
 
         Raises:
-            ValueError: `<tensor>: expected ..., got ...`: they are not the state of such a stream.
+            ValueError: `<tensor>: expected ..., got ...`: the tensors do not fit the stream.
         """
         result = StreamStatistics(dtype, shape)
         if result._histogram is not None:
@@ -205,7 +205,7 @@ class StreamStatistics:
 
 
 def state_bytes(statistics: Mapping[str, StreamStatistics]) -> bytes:
-    """A safetensors file with the state of each stream: `<stream>/<tensor>`."""
+    """Encodes the state of each stream as a safetensors file of tensors `<stream>/<tensor>`."""
     from safetensors.numpy import save
 
     tensors = {
@@ -217,12 +217,12 @@ def state_bytes(statistics: Mapping[str, StreamStatistics]) -> bytes:
 
 
 def read_state(folder: Path, manifest: Manifest) -> dict[str, StreamStatistics]:
-    """The statistics of a store's streams, from the file that its manifest names.
+    """Reads the statistics of a store's streams from the file that its manifest names.
 
     Raises:
-        OSError: The file is not there, or can't be read.
-        StoreError: It is not the one that was written, is larger than such a state gets, or there
-            are episodes without statistics.
+        OSError: The file is missing or can't be read.
+        StoreError: The file was altered, is larger than the state of its streams can be, or the
+            manifest has episodes without statistics.
     """
     from safetensors import SafetensorError
     from safetensors.numpy import load
@@ -279,7 +279,7 @@ def _numbers(values: Array) -> list[float | None]:
 def _count_values(histogram: Array, rows: Array, lowest: int) -> None:
     """Adds rows [n, C] to a histogram [C, bins]."""
     bins = histogram.shape[1]
-    if rows.dtype.kind == "i":  # the order of the values, in unsigned integers of the same size
+    if rows.dtype.kind == "i":  # map to unsigned integers of the same size, in the same order
         rows = (rows ^ np.array(lowest, rows.dtype)).view(f"u{rows.dtype.itemsize}")
     elif rows.dtype == np.bool_:
         rows = rows.view(np.uint8)
@@ -304,7 +304,7 @@ def _histogram_moments(histogram: Array, lowest: int) -> tuple[Array, Array, Arr
 
 def _histogram_quantiles(histogram: Array, lowest: int) -> Array:
     """[quantiles, C], interpolated as numpy.quantile does by default."""
-    found = np.full((len(QUANTILES), len(histogram)), np.nan)
+    quantiles = np.full((len(QUANTILES), len(histogram)), np.nan)
     for channel, counts in enumerate(histogram):
         until = counts.cumsum()
         if not until[-1]:
@@ -313,5 +313,5 @@ def _histogram_quantiles(histogram: Array, lowest: int) -> Array:
         before = np.floor(place)
         low = np.searchsorted(until, before, side="right")
         high = np.searchsorted(until, np.minimum(before + 1, until[-1] - 1), side="right")
-        found[:, channel] = lowest + low + (high - low) * (place - before)
-    return found
+        quantiles[:, channel] = lowest + low + (high - low) * (place - before)
+    return quantiles

@@ -1,4 +1,4 @@
-"""Streams of a store as its users see them: :class:`StreamInfo` and statistics."""
+"""Public metadata of a store's streams: :class:`StreamInfo` and :class:`StatisticsSummary`."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ MAX_COLORS = 4
 
 @dataclass(frozen=True, repr=False)
 class StatisticsSummary(ShortRepr):
-    """Numbers of a stream's valid and finite elements, one for each channel.
+    """Statistics of the finite elements in a stream's valid rows: arrays with a number per channel.
 
-    An image stream has one for each color, over all pixels. NaN stands for what is not finite, and
-    for everything but the count where there are no elements.
+    The channels of an image stream are its colors; each number is over all pixels. NaN stands for
+    a statistic that is not finite, and for all but the count of a channel without elements.
     """
 
     count: NDArray[np.int64]
-    """How many elements there are."""
+    """Number of elements."""
     mean: NDArray[np.float64]
-    """Their mean."""
+    """Mean."""
     std: NDArray[np.float64]
-    """Their standard deviation, of the population."""
+    """Standard deviation of the population."""
     min: NDArray[np.float64]
-    """The smallest."""
+    """Minimum."""
     max: NDArray[np.float64]
-    """The largest."""
+    """Maximum."""
     quantiles: Mapping[float, NDArray[np.float64]]
-    """By their rank, 0 to 1."""
+    """Quantiles by rank, 0 to 1."""
     exact_quantiles: bool
     """Whether quantiles are exact, or from a sketch."""
 
@@ -48,34 +48,35 @@ class StreamInfo(ShortRepr):
     """Metadata of a stream of a store."""
 
     name: str
-    """Its name."""
+    """Name of the stream."""
     type_name: str
-    """The type of its elements as safetensors names it: "F32"."""
+    """Element type, by its safetensors name: "F32"."""
     shape: tuple[int, ...]
     """Shape of one row: () for a number, (H, W, C) for an image."""
     method: MethodName | tuple[tuple[str, int], ...]
-    """How alignment combines its rows by default: a method, or runs of channels with one each."""
+    """How alignment combines rows by default: a method, or a layout of (method, channels) pairs."""
     units: str | None
-    """Units of its values."""
+    """Units of the values."""
     channels: tuple[str, ...] | None
     """A name for each element of a row."""
     rate: float | None
-    """The nominal rate in Hz, where the recording has one."""
+    """The nominal rate in Hz, if the recording states one."""
     timeline: Literal["time", "rows"]
-    """"rows" where its times were made from the rate, and not recorded."""
+    """"time" for recorded times, "rows" for times computed from the rate."""
     source: str | None
-    """Where the recording has it, in words."""
+    """Location of the stream in the recording, in words, such as "topic /imu"."""
     rows: int
-    """Rows in all episodes together."""
+    """Total number of rows in all episodes."""
     statistics: StatisticsSummary | None
-    """Statistics of its values, if they were computed."""
+    """Statistics of the values, if they were computed."""
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The type of its elements.
+        """Element type in NumPy.
 
         Raises:
-            ImportError: It is bfloat16, which NumPy has from ml_dtypes alone, and that is missing.
+            ImportError: The type is bfloat16, which NumPy has from ml_dtypes only, and ml_dtypes
+                is missing.
         """
         if self.type_name != "BF16":
             return STORAGE[self.type_name]
@@ -90,7 +91,7 @@ class StreamInfo(ShortRepr):
 
     @property
     def row_bytes(self) -> int:
-        """Bytes of one row's values."""
+        """Size of one row's values, in bytes."""
         return math.prod(self.shape) * STORAGE[self.type_name].itemsize
 
     def __str__(self) -> str:
@@ -125,7 +126,7 @@ class StreamTable(ByName[StreamInfo]):
         return self.html()
 
     def html(self, caption: str = "") -> str:
-        """A table with a row for each stream."""
+        """An HTML table with a row for each stream."""
         return html_table(_HEADER, self._rows(), _LEFT, caption)
 
     def _rows(self) -> list[list[str]]:
@@ -144,12 +145,12 @@ class StreamTable(ByName[StreamInfo]):
 
 
 def is_image(info: StreamInfo) -> bool:
-    """Whether its rows are pictures: bytes [H,W,C] of at most four colors."""
+    """Whether the stream's rows are images: bytes [H, W, C] of at most four colors."""
     return info.type_name == "U8" and len(info.shape) == 3 and info.shape[2] <= MAX_COLORS
 
 
 def stream_infos(manifest: Manifest, rows: list[int]) -> dict[str, StreamInfo]:
-    """The streams of a manifest by name, in its order, with the rows that each of them has."""
+    """The streams of a manifest by name, in its order; `rows` has the row count of each."""
     summaries = {} if manifest.statistics is None else manifest.statistics.streams
     infos = {}
     for stream, count in zip(manifest.streams, rows, strict=True):
@@ -171,7 +172,7 @@ def stream_infos(manifest: Manifest, rows: list[int]) -> dict[str, StreamInfo]:
 
 
 def summary_of(summary: Mapping[str, Any]) -> StatisticsSummary:
-    """A summary from its numbers as a manifest has them."""
+    """Converts a summary from the manifest's JSON values."""
 
     def floats(numbers: list[float | None]) -> NDArray[np.float64]:
         return np.array(numbers, np.float64)  # None becomes NaN

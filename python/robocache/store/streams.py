@@ -1,4 +1,4 @@
-"""Metadata of streams: type, shape, and metadata from recordings."""
+"""Streams in a writer: type, shape, and metadata from recordings and users."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from robocache.store.errors import StoreError
 Method: TypeAlias = str | Sequence[tuple[str, int]]
 Timeline: TypeAlias = Literal["time", "rows"]
 
-# A row and the axis of rows are one view of the C++ library.
+# The C++ library's views have at most 8 axes; one is the axis of rows.
 MAX_ROW_AXES = 7
 _NAME = re.compile(r"[^\x00-\x1f]+")
 
@@ -26,12 +26,12 @@ class StreamMetadata:
     """Metadata of a stream from a recording or a user; None if not stated.
 
     Attributes:
-        method: How alignment should combine rows: a name, or a layout of (name, channels) pairs.
-        units: Of the values, in words.
+        method: How alignment combines rows: a name, or a layout of (name, channels) pairs.
+        units: Units of the values, in words.
         channels: A name for each element of a row.
-        rate: Nominal, in Hz.
-        timeline: "time", or "rows" where the times were made from the rate.
-        source: Where the stream comes from, in words.
+        rate: Nominal rate in Hz.
+        timeline: "time" for recorded times, "rows" for times computed from the rate.
+        source: Location of the stream in the recording, in words, such as "topic /imu".
     """
 
     method: Method | None = None
@@ -47,10 +47,10 @@ class StreamEntry:
     """A stream of a shard or a store.
 
     Attributes:
-        name: Of the stream.
+        name: Name of the stream.
         dtype: safetensors' name of the element type.
-        shape: Of one row: () for a scalar, (H, W, C) for an image.
-        metadata: What is known beyond that.
+        shape: Shape of one row: () for a scalar, (H, W, C) for an image.
+        metadata: Further metadata.
     """
 
     name: str
@@ -60,27 +60,27 @@ class StreamEntry:
 
     @property
     def elements(self) -> int:
-        """Elements of a row."""
+        """Number of elements in a row."""
         return math.prod(self.shape)
 
     @property
     def row_bytes(self) -> int:
-        """Bytes of a row's values."""
+        """Size of a row's values, in bytes."""
         return self.elements * STORAGE[self.dtype].itemsize
 
     @property
     def default_method(self) -> str:
-        """How alignment combines rows where nobody said how."""
+        """How alignment combines rows if the metadata has no method."""
         return "linear" if self.dtype in FLOATS else "previous"
 
     def __str__(self) -> str:
         return f"{self.dtype} rows of shape {list(self.shape)}"
 
     def with_metadata(self, metadata: StreamMetadata) -> StreamEntry:
-        """This stream with other metadata.
+        """Copies this stream with other metadata.
 
         Raises:
-            ValueError: They do not fit its shape.
+            ValueError: The metadata do not fit the shape.
         """
         width = self.elements
         method = metadata.method
@@ -102,11 +102,11 @@ class StreamEntry:
 
 
 def check_name(name: object) -> str:
-    """The name of a stream.
+    """Validates and returns the name of a stream.
 
     Raises:
-        TypeError: It is no str.
-        ValueError: It is empty, has control characters, is no Unicode text, or is "episode".
+        TypeError: The name is no str.
+        ValueError: The name is empty, has control characters, is no Unicode text, or is "episode".
     """
     if not isinstance(name, str):
         raise TypeError(f"stream: expected a str, got {type(name).__name__}")
@@ -119,7 +119,7 @@ def check_name(name: object) -> str:
 
 
 def is_text(text: str) -> bool:
-    """Whether `text` can be written as UTF-8: not so for a lone surrogate of an odd file name."""
+    """Whether UTF-8 can encode `text`: False for lone surrogates, which odd file names have."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -128,11 +128,11 @@ def is_text(text: str) -> bool:
 
 
 def check_text(name: str, text: object) -> str:
-    """A str that can be stored.
+    """Validates and returns a str that UTF-8 can encode.
 
     Raises:
-        TypeError: It is no str.
-        ValueError: It is not Unicode text.
+        TypeError: `text` is no str.
+        ValueError: `text` is no Unicode text.
     """
     if not isinstance(text, str):
         raise TypeError(f"{name}: expected a str, got {type(text).__name__}")
@@ -151,10 +151,10 @@ def make_metadata(
     timeline: object = None,
     source: object = None,
 ) -> StreamMetadata:
-    """Metadata as a user gives them, checked.
+    """Validates user-supplied metadata.
 
     Raises:
-        TypeError, ValueError: `<stream>.<fact>: expected ..., got ...`.
+        TypeError, ValueError: `<stream>.<field>: expected ..., got ...`.
     """
     if units is not None:
         units = check_text(f"{stream}.units", units)
@@ -208,19 +208,20 @@ def _check_method_name(name: str, method: str) -> str:
 
 
 def joined(known: StreamEntry, new: StreamEntry, where: str) -> StreamEntry:
-    """A stream of a store after rows of it came from somewhere else.
+    """Merges the metadata of a store's stream with those of added rows.
 
-    What only one of them says holds for both, and the first source stays. A stored method that is
-    merely the default gives way. A rate is what both say: rates that differ leave none, or are an
-    error where times are made from them.
+    A field that only one side states holds for both; of two sources the first stays. A stated
+    method replaces one that is merely the default. Rates that differ become None; they are an
+    error if the times are computed from the rate (timeline "rows").
 
     Args:
-        known: The stream so far.
-        new: The stream as it comes.
-        where: What is said of the file that `new` comes from.
+        known: The stream of the store.
+        new: The stream of the added rows.
+        where: The file of the added rows, for messages.
 
     Raises:
-        StoreError: Type, shape, method, units, channels or timeline differ, or the rate of rows.
+        StoreError: Type, shape, method, units, channels or timeline differ, or the rates of a
+            "rows" timeline.
     """
     if (known.dtype, known.shape) != (new.dtype, new.shape):
         raise StoreError(f"{where}: stream {known.name!r}: expected {known}, got {new}")
@@ -230,13 +231,13 @@ def joined(known: StreamEntry, new: StreamEntry, where: str) -> StreamEntry:
     if b.method == known.default_method:
         b = replace(b, method=None)
     merged: dict[str, Any] = {}
-    for fact in ("method", "units", "channels", "timeline"):
-        ours, theirs = getattr(a, fact), getattr(b, fact)
+    for field in ("method", "units", "channels", "timeline"):
+        ours, theirs = getattr(a, field), getattr(b, field)
         if ours is not None and theirs is not None and ours != theirs:
             raise StoreError(
-                f"{where}: stream {known.name!r}: expected {fact} {ours!r}, got {theirs!r}"
+                f"{where}: stream {known.name!r}: expected {field} {ours!r}, got {theirs!r}"
             )
-        merged[fact] = theirs if ours is None else ours
+        merged[field] = theirs if ours is None else ours
     rate = a.rate if a.rate == b.rate else None
     if rate is None and merged["timeline"] == "rows":
         if a.rate is not None and b.rate is not None:
@@ -249,42 +250,42 @@ def joined(known: StreamEntry, new: StreamEntry, where: str) -> StreamEntry:
 
 
 def declared(entry: StreamEntry, metadata: StreamMetadata) -> StreamEntry:
-    """A stream of which somebody says more: what `metadata` has takes the place of what was known.
+    """Replaces the metadata of a stream by the fields that `metadata` states.
 
     Raises:
-        ValueError: It does not fit the stream's shape.
+        ValueError: A field does not fit the stream's shape.
     """
-    said = {name: value for name, value in vars(metadata).items() if value is not None}
-    return entry.with_metadata(replace(entry.metadata, **said))
+    stated = {name: value for name, value in vars(metadata).items() if value is not None}
+    return entry.with_metadata(replace(entry.metadata, **stated))
 
 
 class Streams:
-    """The streams that a writer knows, and what was declared of streams, known or to come."""
+    """A writer's streams with rows, and declarations for streams with and without rows."""
 
     def __init__(self) -> None:
         self.entries: dict[str, StreamEntry] = {}
         self.declared: dict[str, StreamMetadata] = {}
 
     def declare(self, name: str, metadata: StreamMetadata) -> None:
-        """Adds to what was declared of a stream before; None leaves a fact as it is.
+        """Adds to the declaration of a stream; a field that is None leaves the earlier value.
 
         Raises:
-            ValueError: It does not fit the stream's shape.
+            ValueError: A field does not fit the stream's shape.
         """
         if name in self.entries:
             self.entries[name] = declared(self.entries[name], metadata)
         before = vars(self.declared.get(name, StreamMetadata()))
-        said = {fact: value for fact, value in vars(metadata).items() if value is not None}
-        self.declared[name] = StreamMetadata(**{**before, **said})
+        stated = {field: value for field, value in vars(metadata).items() if value is not None}
+        self.declared[name] = StreamMetadata(**{**before, **stated})
 
     def fit(self, name: str, dtype: str, shape: tuple[int, ...]) -> StreamEntry:
-        """The stream that rows of this type and shape belong to, known or new.
+        """Returns the stream for rows of this type and shape: the known one, or a new one.
 
         Raises:
-            ValueError: They do not fit it, or what was declared of it.
+            ValueError: The rows do not fit the known stream or the declaration.
         """
         known = self.entries.get(name)
-        if known is not None and (known.dtype, known.shape) == (dtype, shape):  # nearly always
+        if known is not None and (known.dtype, known.shape) == (dtype, shape):  # the common case
             return known
         new = StreamEntry(name, dtype, shape)
         if known is not None:
@@ -298,5 +299,5 @@ class Streams:
         return declared(new, self.declared.get(name, StreamMetadata()))
 
     def keep(self, entry: StreamEntry) -> None:
-        """Rows of it were taken."""
+        """Registers a stream that has rows."""
         self.entries[entry.name] = entry

@@ -1,7 +1,7 @@
-"""Whether a store's statistics are of the rows that it has.
+"""Check that a store's statistics cover the rows that it has.
 
-A manifest that names only some of its shards may be right in all else. Statistics are of all rows,
-and say of how many.
+A manifest that lacks some of its shards can be consistent in all else. The statistics cover all
+rows and state the number of elements, so the count reveals missing shards.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from robocache.store.rows import StreamRows
 from robocache.store.statistics import channels_of
 from robocache.store.stream_info import StreamInfo
 
-_CHUNK_BYTES = 4 << 20  # that are looked at together
+_CHUNK_BYTES = 4 << 20  # of values, checked at once
 
 
 def verify_counts(path: str, info: StreamInfo, rows: Iterable[StreamRows]) -> None:
-    """Compares the statistics' counts of a stream with its rows.
+    """Compares the element counts in a stream's statistics with its rows.
 
     Args:
         path: The store's folder, for messages.
-        info: The stream. One without statistics has nothing to compare.
-        rows: All that the store has of it, values as :data:`dtypes.STORAGE` has them.
+        info: The stream; one without statistics passes.
+        rows: All rows of the stream, with values in the types of :data:`dtypes.STORAGE`.
 
     Raises:
-        StoreError: They are of more elements or of fewer.
+        StoreError: A count differs.
     """
     if info.statistics is None:
         return
@@ -52,7 +52,7 @@ def verify_counts(path: str, info: StreamInfo, rows: Iterable[StreamRows]) -> No
 
 
 def _finite_elements(info: StreamInfo, rows: StreamRows) -> Array:
-    """How many valid and finite elements each channel has."""
+    """Number of finite elements in valid rows, for each channel."""
     channels = channels_of(info.type_name, info.shape)
     if info.type_name not in FLOATS:
         valid = len(rows) if rows.valid is None else int(np.count_nonzero(rows.valid))
