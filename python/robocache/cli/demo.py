@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from robocache.readers.recording import require
+from robocache.core.extras import require
 
 
 def run(output: Path, seed: int, duration_s: float) -> None:

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from robocache.cli.console import out, say
 from robocache.core.checks import nanoseconds_of
+from robocache.core.extras import require
 from robocache.doctor import check_episode
 from robocache.doctor.episode_data import open_data
 from robocache.doctor.finding import Series
 from robocache.readers import ReadOptions
-from robocache.readers.recording import require
 from robocache.view.figures import PICTURES
 
 SUFFIXES = (*PICTURES, ".rrd")

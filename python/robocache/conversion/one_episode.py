@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from robocache.readers import ReadOptions
-from robocache.readers.together import UNIX_NS
+from robocache.readers.merged_recording import UNIX_NS
 from robocache.store.episode_store import EpisodeStore
 from robocache.store.manifest import is_store
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from robocache.readers import RecordingError, find_reader, find_recordings
-from robocache.readers.together import joint_name
+from robocache.readers.merged_recording import merged_name
 from robocache.store.manifest import is_store
 
 PathLike = str | os.PathLike[str]
@@ -61,7 +61,7 @@ def find_takes(sources: Sequence[PathLike]) -> list[Found]:
         takes.append(_take(os.path.abspath(source), parts))  # noqa: PTH100
     if files or not takes:
         parts = find_each(files)
-        takes.insert(0, _take(joint_name(parts), parts))
+        takes.insert(0, _take(merged_name(parts), parts))
     return takes
 
 

@@ -21,7 +21,7 @@ from robocache.readers import (
     StreamMetadata,
     open_recording,
 )
-from robocache.readers.together import joint_name, open_together
+from robocache.readers.merged_recording import merged_name, open_merged
 from robocache.store.dtypes import stored
 from robocache.store.episode import EpisodeWriter
 from robocache.store.shard import Shard, ShardWriter
@@ -76,7 +76,7 @@ def list_recording(
     job: str, path: str, options: ReadOptions, parts: tuple[str, ...] = ()
 ) -> Listing:
     """The episodes of a recording, without their rows; of `parts` that are one episode, that."""
-    together = [joint_name(parts)] if parts else []
+    together = [merged_name(parts)] if parts else []
     try:
         opened = _open(job, path, options, parts)
         keys = tuple(opened.episodes)
@@ -185,7 +185,7 @@ def _open(job: str, path: str, options: ReadOptions, parts: Sequence[str]) -> _O
         close_recording()
         # Taken before reading, so that changes during the conversion are noticed.
         state = state_of_parts(path, parts)
-        recording = open_together(parts, options) if parts else open_recording(path, options)
+        recording = open_merged(parts, options) if parts else open_recording(path, options)
         try:
             episodes = {episode.key: episode for episode in recording.episodes()}
         except BaseException:

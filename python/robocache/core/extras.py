@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import shlex
+import sys
+from typing import Any
 
 EXTRAS: dict[str, tuple[str, ...]] = {
     "demo": ("matplotlib",),
@@ -38,3 +41,31 @@ def problem_without_torch(error: BaseException, what: str = "this command") -> s
     if isinstance(error, ModuleNotFoundError) and error.name == "torch":
         return f"{what} needs torch: pip install torch"
     return None
+
+
+class MissingLibrary(ImportError):  # noqa: N818 (it says what is missing)
+    """A library that a format needs is not installed: the message says what to install."""
+
+
+_imported: dict[str, Any] = {}
+"""Modules that `require` imported: it is called for every column, and imports take long."""
+
+
+def require(module: str, what: str, extra: str, doing: str = "reading") -> Any:
+    """Imports a library of an extra.
+
+    Raises:
+        MissingLibrary: If it is not installed: ``{doing} {what} needs {library}: pip install ...``.
+    """
+    known = _imported.get(module)
+    if known is not None and sys.modules.get(module) is known:
+        return known
+    try:
+        _imported[module] = importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        library = module.partition(".")[0]
+        if error.name is None or error.name.partition(".")[0] != library:
+            raise  # it is there, and something else that it needs is not
+        message = f"{doing} {what} needs {library}: {install_hint(extra)}"
+        raise MissingLibrary(message, name=library) from None
+    return _imported[module]

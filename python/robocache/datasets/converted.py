@@ -9,7 +9,7 @@ from robocache.conversion import convert
 from robocache.conversion.worker import source_of
 from robocache.core.progress import Update
 from robocache.readers import Reader, ReadOptions, RecordingError
-from robocache.readers.recording import describe, hub_hint
+from robocache.readers.errors import describe, hub_hint
 from robocache.store.episode_store import EpisodeStore
 from robocache.store.errors import StoreError
 from robocache.store.manifest import NAME, is_store

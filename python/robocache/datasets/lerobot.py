@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from robocache.core.extras import require
 from robocache.core.progress import Update
 from robocache.datasets.converted import PathLike, converted, data_set, episode_number
 from robocache.loader.foreign_options import refuse_decided, refuse_foreign
@@ -26,9 +27,9 @@ from robocache.loader.windows import TOLERANCE_S, as_window, with_decided
 from robocache.normalization.formulas import Normalization
 from robocache.normalization.parse_statistics import vector
 from robocache.readers import ReadOptions, RecordingError
+from robocache.readers.errors import reading
 from robocache.readers.lerobot.index import read_info
 from robocache.readers.lerobot.reader import BOOKKEEPING, READER
-from robocache.readers.recording import reading, require
 from robocache.readers.tables.arrow import reading_arrow
 from robocache.store.episode_store import EpisodeStore
 

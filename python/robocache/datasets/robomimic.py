@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from robocache.core.checks import check_integer
+from robocache.core.extras import require
 from robocache.core.progress import Update
 from robocache.datasets.converted import PathLike, converted, data_set
 from robocache.loader.foreign_options import refuse_decided, refuse_foreign
@@ -23,7 +24,6 @@ from robocache.loader.sampling.episodes import Episodes, as_episodes, with_decid
 from robocache.loader.window import Relative, Window
 from robocache.readers import ReadOptions
 from robocache.readers.hdf5 import READER
-from robocache.readers.recording import require
 from robocache.store.episode_store import EpisodeStore
 
 OBS, NEXT = "obs/", "next_obs/"

@@ -13,7 +13,7 @@ from robocache.doctor.finding import (
     times_word,
     usual_ns,
 )
-from robocache.readers.recording import row_times
+from robocache.readers.rows import row_times
 
 GAP_PERIODS = 3.0  # a longer interval is a gap, in usual intervals
 LOST_PERIODS = 1.6  # a longer interval of a steady clock is a lost row

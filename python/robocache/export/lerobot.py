@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from robocache.core.extras import require
 from robocache.core.matching import choose, stored_names
 from robocache.core.progress import Update, progress_bar
 from robocache.export.aligned import (
@@ -39,7 +40,6 @@ from robocache.export.report import Export
 from robocache.export.statistics import FeatureStatistics
 from robocache.export.video import VideoFile
 from robocache.readers.images import is_image
-from robocache.readers.recording import require
 from robocache.store.episode_store import EpisodeStore
 from robocache.store.files import naming
 from robocache.store.rows import Episode

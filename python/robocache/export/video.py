@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from robocache.readers.recording import require
+from robocache.core.extras import require
 
 # AV1 as LeRobot encodes it: every second frame is a key frame, so that any frame is found at once.
 ENCODERS = {

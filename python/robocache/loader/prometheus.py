@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from robocache.core.extras import install_hint
+from robocache.core.extras import MissingLibrary, install_hint
 from robocache.loader.metrics import metrics
-from robocache.readers.recording import MissingLibrary
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric

@@ -9,23 +9,15 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from robocache.core.extras import MissingLibrary
 from robocache.readers import calvin, diffusion_policy, hdf5, ulog
+from robocache.readers.errors import RecordingError, describe, reading, refuse_pointer
 from robocache.readers.lerobot import reader as lerobot
-from robocache.readers.recording import (
-    EpisodeReader,
-    MissingLibrary,
-    Reader,
-    ReadOptions,
-    Recording,
-    RecordingError,
-    Rows,
-    StreamMetadata,
-    describe,
-    reading,
-    refuse_pointer,
-)
+from robocache.readers.options import ReadOptions
+from robocache.readers.recording import EpisodeReader, Reader, Recording, StreamMetadata
 from robocache.readers.rlds import reader as rlds
 from robocache.readers.ros import reader as ros
+from robocache.readers.rows import Rows
 from robocache.readers.tables import csv_table, npz, parquet_table
 
 __all__ = [

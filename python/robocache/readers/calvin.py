@@ -17,22 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robocache.readers import images
+from robocache.readers.errors import RecordingError, reading
 from robocache.readers.numpy_arrays import array_headers, read_array, read_member
-from robocache.readers.recording import (
-    EpisodeReader,
-    Method,
-    Reader,
-    ReadOptions,
-    Recording,
-    RecordingError,
-    Rows,
-    StreamMetadata,
-    is_storable,
-    native,
-    reading,
-    row_times,
-    rows_per_chunk,
-)
+from robocache.readers.options import ReadOptions
+from robocache.readers.recording import EpisodeReader, Method, Reader, Recording, StreamMetadata
+from robocache.readers.rows import Rows, is_storable, native, row_times, rows_per_chunk
 
 FORMAT = "CALVIN"
 ENDS = "ep_start_end_ids.npy"

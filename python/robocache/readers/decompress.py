@@ -11,8 +11,8 @@ import zlib
 from collections.abc import Callable, Iterator
 from typing import IO, Any, cast
 
-from robocache.readers.limits import EXPANSION, check_held, most_held
-from robocache.readers.recording import require
+from robocache.core.extras import require
+from robocache.readers.limits import MAX_EXPANSION, check_resident, max_resident
 
 _STEP = 1 << 20  # bytes that are decompressed at a time, to count them
 _ZSTD = b"\x28\xb5\x2f\xfd"
@@ -127,7 +127,7 @@ def refuse_growth(where: str, data: bytes, limit: int) -> None:
     Raises:
         RecordingError: If they become too much.
     """
-    most = most_held(len(data), limit)
+    most = max_resident(len(data), limit)
     grown = 0
     try:
         if data.startswith(_ZSTD):
@@ -139,9 +139,9 @@ def refuse_growth(where: str, data: bytes, limit: int) -> None:
             parts = _parts(cast(IO[bytes], bz2.BZ2File(io.BytesIO(data))))
         elif data.startswith((b"\xfd7zXZ", b"\x5d\0\0")):
             parts = _parts(cast(IO[bytes], lzma.LZMAFile(io.BytesIO(data))))  # noqa: SIM115
-        elif data.startswith(b"\x1f\x8b") and len(data) * EXPANSION > limit:
+        elif data.startswith(b"\x1f\x8b") and len(data) * MAX_EXPANSION > limit:
             parts = _parts(cast(IO[bytes], gzip.GzipFile(fileobj=io.BytesIO(data))))
-        elif data.startswith(b"\x78") and len(data) * EXPANSION > limit:
+        elif data.startswith(b"\x78") and len(data) * MAX_EXPANSION > limit:
             parts = _inflated(data)
         else:
             return
@@ -151,7 +151,7 @@ def refuse_growth(where: str, data: bytes, limit: int) -> None:
                 break
     except (ValueError, OSError, EOFError, lzma.LZMAError, zlib.error):
         pass  # the library reports what is damaged
-    check_held(where, grown, len(data), limit)
+    check_resident(where, grown, len(data), limit)
 
 
 def _parts(file: IO[bytes]) -> Iterator[bytes]:

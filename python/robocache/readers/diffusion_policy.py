@@ -18,26 +18,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from robocache.core.extras import require
 from robocache.readers import images
 from robocache.readers.decompress import refuse_growth
-from robocache.readers.limits import check_held, check_in_all, check_streams
+from robocache.readers.errors import RecordingError, reading
+from robocache.readers.limits import check_resident, check_streams, check_total
 from robocache.readers.numpy_arrays import names_in
+from robocache.readers.options import ReadOptions
 from robocache.readers.recording import (
     EpisodeReader,
     Reader,
-    ReadOptions,
     Recording,
-    RecordingError,
-    Rows,
     StreamMetadata,
-    is_storable,
-    native,
-    need_rate,
-    reading,
-    require,
-    row_times,
-    rows_per_chunk,
+    require_rate,
 )
+from robocache.readers.rows import Rows, is_storable, native, row_times, rows_per_chunk
 
 FORMAT = "diffusion-policy zarr"
 ENDS = "meta/episode_ends"
@@ -102,7 +97,7 @@ class ReplayBuffer(Recording):
                 f"{self.path}: expected groups data and meta/episode_ends, got none"
             )
         self.ends = self._read_ends(group[ENDS])
-        self.rate = need_rate(self.path, None, self.options)
+        self.rate = require_rate(self.path, None, self.options)
         rows = int(self.ends[-1]) if len(self.ends) else 0
         names = sorted(name for name, _ in group["data"].arrays())
         check_streams(self.path, len(names))
@@ -137,8 +132,8 @@ class ReplayBuffer(Recording):
         refuse_pickle(self.path, name, array)
         stored, limit = self._stored[name], self.options.memory_limit
         rows = array.shape[0] if array.shape else 1
-        check_in_all(where, array.nbytes + 8 * rows, stored, limit)
-        check_held(where, math.prod(array.chunks) * array.dtype.itemsize, stored, limit)
+        check_total(where, array.nbytes + 8 * rows, stored, limit)
+        check_resident(where, math.prod(array.chunks) * array.dtype.itemsize, stored, limit)
 
     def _add_stream(self, name: str, array: Any) -> None:
         is_image = _is_image(array)
@@ -149,7 +144,7 @@ class ReplayBuffer(Recording):
         self._arrays[name] = _Blocks(array)
         held = min(self._arrays[name].block_bytes, array.nbytes)
         where = f"{self.path}, array data/{name}"
-        check_held(where, held, self._stored[f"data/{name}"], self.options.memory_limit)
+        check_resident(where, held, self._stored[f"data/{name}"], self.options.memory_limit)
         self.dtypes[name] = array.dtype
         # zarr leaves out chunks that hold nothing but the fill value, and a copy may lack others.
         absent = array.nchunks - array.nchunks_initialized

@@ -18,28 +18,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from robocache.core.extras import require
 from robocache.readers import hdf5_checks, images
+from robocache.readers.errors import RecordingError, head, reading
+from robocache.readers.json_file import as_float
 from robocache.readers.limits import check_streams
+from robocache.readers.options import ReadOptions
 from robocache.readers.recording import (
-    CHUNK_BYTES,
     EpisodeReader,
     Method,
     Reader,
-    ReadOptions,
     Recording,
-    RecordingError,
-    Rows,
     StreamMetadata,
-    as_float,
-    head,
-    is_storable,
-    native,
-    need_rate,
-    reading,
-    require,
-    row_times,
-    rows_per_chunk,
+    require_rate,
 )
+from robocache.readers.rows import CHUNK_BYTES, Rows, is_storable, native, row_times, rows_per_chunk
 
 FORMAT = "robomimic HDF5"
 MAGIC = b"\x89HDF\r\n\x1a\n"
@@ -79,7 +72,7 @@ class Demonstrations(Recording):
         self._about = _describe(self.path, data)
         topics = self.options.topics or ()
         self._asks_for_next = any(pattern.startswith("next_obs") for pattern in topics)
-        self.rate = need_rate(self.path, _find_rate(self._about), self.options)
+        self.rate = require_rate(self.path, _find_rate(self._about), self.options)
         demos.sort(key=_by_number)
         self._rows = {demo: _count_rows(self.path, data[demo]) for demo in demos}
         self._episodes: list[_Episode] | None = None

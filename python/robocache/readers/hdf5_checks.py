@@ -13,8 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from robocache.readers.limits import EXPANSION, RecordingError, check_held, check_in_all
-from robocache.readers.recording import require
+from robocache.core.extras import require
+from robocache.readers.errors import RecordingError
+from robocache.readers.limits import MAX_EXPANSION, check_resident, check_total
 
 _DEFLATE = 1  # H5Z_FILTER_DEFLATE
 _STEP = 1 << 20  # bytes that are decompressed at a time, to count them
@@ -48,11 +49,11 @@ def check(dataset: Any, path: Path, limit: int) -> None:
     where = f"{path}, dataset {dataset.name}"
     stored = _stored_bytes(dataset, path)
     rows = dataset.shape[0] if dataset.shape else 1
-    check_in_all(where, dataset.nbytes + 8 * rows, stored, limit)
-    check_held(where, dataset.nbytes // max(1, rows), stored, limit)
+    check_total(where, dataset.nbytes + 8 * rows, stored, limit)
+    check_resident(where, dataset.nbytes // max(1, rows), stored, limit)
     if dataset.chunks:
         chunk = math.prod(dataset.chunks) * dataset.dtype.itemsize
-        check_held(f"{where}, a chunk", chunk, stored, limit)
+        check_resident(f"{where}, a chunk", chunk, stored, limit)
         _check_deflate(dataset, where, chunk, limit)
 
 
@@ -92,7 +93,7 @@ def _check_deflate(dataset: Any, where: str, chunk: int, limit: int) -> None:
     if kinds.count(_DEFLATE) > 1:
         raise RecordingError(f"{where}: expected deflate once among its filters, got it twice")
     for offset, size, mask in _chunks(dataset):
-        if size * EXPANSION <= limit or mask:
+        if size * MAX_EXPANSION <= limit or mask:
             continue
         data = dataset.id.read_direct_chunk(offset)[1]
         grown = _inflated_bytes(data, chunk + len(data) // 64 + 65536)

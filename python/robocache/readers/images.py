@@ -19,14 +19,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from robocache.readers.recording import (
-    ReadOptions,
-    RecordingError,
-    Rows,
-    Times,
-    require,
-    rows_per_chunk,
-)
+from robocache.core.extras import require
+from robocache.readers.errors import RecordingError
+from robocache.readers.options import ReadOptions
+from robocache.readers.rows import Rows, Times, rows_per_chunk
 
 Pixels = NDArray[Any]
 """[H,W,C]: uint8 of 1 (gray), 3 (RGB), 4 (RGBA) or more channels; or another type, as depth."""

@@ -15,13 +15,8 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from robocache.readers.limits import (
-    RecordingError,
-    check_held,
-    check_in_all,
-    check_streams,
-)
-from robocache.readers.recording import head, refuse_twice
+from robocache.readers.errors import RecordingError, head, refuse_duplicates
+from robocache.readers.limits import check_resident, check_streams, check_total
 
 SUFFIX = ".npy"
 
@@ -69,7 +64,7 @@ def array_headers(path: Path, file: zipfile.ZipFile, limit: int) -> dict[str, Ar
     """
     members = [info for info in file.infolist() if info.filename.endswith(SUFFIX)]
     check_streams(path, len(members))
-    refuse_twice(path, "arrays", [info.filename.removesuffix(SUFFIX) for info in members])
+    refuse_duplicates(path, "arrays", [info.filename.removesuffix(SUFFIX) for info in members])
     stored = sum(info.compress_size for info in members)
     if stored > path.stat().st_size:
         raise RecordingError(
@@ -90,7 +85,7 @@ def array_headers(path: Path, file: zipfile.ZipFile, limit: int) -> dict[str, Ar
         if not found.dtype.hasobject:
             rows = found.shape[0] if found.shape else 1
             where = f"{path}, array {name}"
-            check_in_all(where, found.bytes + 8 * rows, info.compress_size, limit)
+            check_total(where, found.bytes + 8 * rows, info.compress_size, limit)
         headers[name] = found
     return headers
 
@@ -122,7 +117,7 @@ def _read_array(where: str, stream: IO[bytes], stored: int, limit: int) -> NDArr
     found = read_header(stream, stored)
     if found.dtype.hasobject:
         raise RecordingError(f"{where}: expected numbers, got Python objects, which are not read")
-    check_held(where, found.bytes, stored, limit)
+    check_resident(where, found.bytes, stored, limit)
     data = stream.read(found.bytes)
     if len(data) != found.bytes:
         raise RecordingError(

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from robocache.core.matching import Name, expected, find, is_match, may_name_below
-from robocache.readers.recording import ReadOptions, RecordingError
+from robocache.readers.errors import RecordingError
+from robocache.readers.options import ReadOptions
 
 
 class Selection:

@@ -21,23 +21,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from robocache.readers.channels import below, group_fields, method_of
+from robocache.core.extras import require
+from robocache.readers.errors import RecordingError, head, reading, refuse_duplicates
+from robocache.readers.field_groups import below, group_fields, method_of
+from robocache.readers.options import ReadOptions
 from robocache.readers.recording import (
     EpisodeReader,
     Reader,
-    ReadOptions,
     Recording,
-    RecordingError,
-    Rows,
+    SingleEpisode,
     StreamMetadata,
-    Times,
-    WholeRecording,
-    head,
-    reading,
-    refuse_twice,
-    require,
-    rows_per_chunk,
 )
+from robocache.readers.rows import Rows, Times, rows_per_chunk
 from robocache.readers.selection import Selection
 
 MAGIC = b"ULog\x01\x12\x35"
@@ -106,7 +101,7 @@ def _mapped(path: Path) -> Iterator[Any]:
         yield log
 
 
-def look_at(path: Path) -> Contents:
+def scan_log(path: Path) -> Contents:
     """The topics of a log, and its stamps in the order of the file.
 
     Raises:
@@ -257,7 +252,7 @@ class UlogRecording(Recording):
         super().__init__(path, options)
         self._ulog: Any = require("pyulog", "ULog", "ulog").ULog
         with reading(path, WHAT):
-            self._contents = look_at(path)
+            self._contents = scan_log(path)
         names = {stream_name(*topic) for topic in self._contents.topics.values()}
         with_messages = {
             stream_name(*topic)
@@ -273,7 +268,7 @@ class UlogRecording(Recording):
 
     def episodes(self) -> Sequence[EpisodeReader]:
         """The one episode."""
-        return [WholeRecording(self.read)]
+        return [SingleEpisode(self.read)]
 
     def read(self) -> Iterator[Rows]:
         """The rows of the one episode, topic by topic."""
@@ -328,7 +323,7 @@ class UlogRecording(Recording):
             stamps: NDArray[np.uint64] = data.data["timestamp"]
             streams = list(self._streams(name, data))
         streams = [one for one in streams if self._selection.wants(one[0], name)]
-        refuse_twice(self.path, f"streams of {name}", [stream for stream, *_ in streams])
+        refuse_duplicates(self.path, f"streams of {name}", [stream for stream, *_ in streams])
         of_topic = self._contents.keys == data.msg_id
         if _is_stamped_once(stamps):
             logged = self._logged[of_topic]

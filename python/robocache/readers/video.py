@@ -18,16 +18,11 @@ from typing import Any
 
 import numpy as np
 
+from robocache.core.extras import require
+from robocache.readers.errors import RecordingError, reading
 from robocache.readers.images import Pixels, cores, fit, pool
-from robocache.readers.recording import (
-    ReadOptions,
-    RecordingError,
-    Rows,
-    Times,
-    reading,
-    require,
-    rows_per_chunk,
-)
+from robocache.readers.options import ReadOptions
+from robocache.readers.rows import Rows, Times, rows_per_chunk
 
 _ONLY_FILES = {
     "protocol_whitelist": "file",

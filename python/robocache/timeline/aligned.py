@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robocache.core.display import cut, listed, method_text
+from robocache.core.extras import require
 from robocache.core.tables import html_table
 from robocache.doctor.finding import Times
-from robocache.readers.recording import require
 from robocache.store.files import naming, temporary_path
 from robocache.timeline.mcap_file import write_mcap
 from robocache.timeline.stream import AlignedStream

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from robocache.core.extras import require
 from robocache.doctor.finding import Times
-from robocache.readers.recording import require
 from robocache.readers.ros.mcap_method import METHOD_KEY, write_method
 from robocache.timeline.stream import AlignedStream
 

@@ -21,7 +21,7 @@ from robocache.readers import (
     find_recordings,
     open_recording,
 )
-from robocache.readers.together import open_together
+from robocache.readers.merged_recording import open_merged
 from robocache.store.episode_store import EpisodeStore
 from robocache.store.manifest import is_store
 from robocache.store.rows import Episode
@@ -76,7 +76,7 @@ def sources_of(source: Any, episode: int, options: ReadOptions) -> dict[str, Sou
         if is_store(path):
             raise ValueError(f"{path}: expected recordings of one take, got an episode store")
     paths = [_one(path) for path in source]
-    opened = open_recording(paths[0], options) if len(paths) == 1 else open_together(paths, options)
+    opened = open_recording(paths[0], options) if len(paths) == 1 else open_merged(paths, options)
     with opened as recording:
         return _of_recording(recording, episode)
 

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from robocache.readers.recording import require
+from robocache.core.extras import require
 from robocache.store.files import naming, temporary_path
 
 if TYPE_CHECKING:

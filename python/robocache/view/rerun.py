@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robocache.core.display import cut
+from robocache.core.extras import require
 from robocache.doctor.episode_data import EpisodeData
 from robocache.doctor.finding import Series
-from robocache.readers.recording import require
 
 UNIX_NS = 100_000_000_000_000_000  # later times (1973) are Unix time, others durations
 QUALITY = 90  # of JPEG

@@ -12,7 +12,7 @@ from conversions import robocache
 
 import robocache as rc
 from robocache.readers import ReadOptions, RecordingError
-from robocache.readers.together import open_together
+from robocache.readers.merged_recording import open_merged
 
 UNIX = 1_700_000_000
 
@@ -112,14 +112,14 @@ def test_image_streams_of_one_name_are_refused(tmp_path: Path) -> None:
 
 
 def test_topics_match_in_one_file_at_least(take: list[Path]) -> None:
-    with open_together(take, ReadOptions(topics=("force", "q"))) as recording:
+    with open_merged(take, ReadOptions(topics=("force", "q"))) as recording:
         (episode,) = recording.episodes()
         assert {rows.stream for rows in episode.read()} == {"q", "force"}
-    with open_together(take, ReadOptions(topics=("q",))) as recording:
+    with open_merged(take, ReadOptions(topics=("q",))) as recording:
         (episode,) = recording.episodes()
         assert {rows.stream for rows in episode.read()} == {"q"}
     with pytest.raises(RecordingError, match=r"topics: expected some of .*; got 'torque'"):
-        open_together(take, ReadOptions(topics=("q", "torque")))
+        open_merged(take, ReadOptions(topics=("q", "torque")))
 
 
 def test_clocks_that_do_not_overlap_are_refused(take: list[Path], tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from support import assert_same_bits
 
 import robocache as rc
 from robocache.readers import RecordingError
-from robocache.readers.recording import hub_hint
+from robocache.readers.errors import hub_hint
 
 pytest.importorskip("pyarrow", reason="LeRobot data sets need pyarrow")
 pytest.importorskip("PIL", reason="their images need Pillow")

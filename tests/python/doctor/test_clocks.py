@@ -11,7 +11,7 @@ import pytest
 from robocache.doctor import Series, check_episode, examine
 from robocache.doctor.clocks import two_clocks
 from robocache.readers import StreamMetadata
-from robocache.readers.recording import row_times
+from robocache.readers.rows import row_times
 from robocache.store.writer import StoreWriter
 
 START = 1_700_000_000_000_000_000

@@ -16,7 +16,7 @@ from robocache.readers import (
     Rows,
     open_recording,
 )
-from robocache.readers.recording import CHUNK_BYTES
+from robocache.readers.rows import CHUNK_BYTES
 
 DATA = Path(__file__).parents[3] / ".." / "shared" / "data"
 

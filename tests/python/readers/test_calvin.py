@@ -13,7 +13,7 @@ from privileges import unprivileged
 from recordings import message_of, read_all
 
 from robocache.readers import ReadOptions, find_recordings, open_recording
-from robocache.readers.recording import row_times
+from robocache.readers.rows import row_times
 
 
 def step(number: int) -> dict[str, NDArray[Any]]:

@@ -12,7 +12,7 @@ from privileges import unprivileged
 from recordings import DATA, message_of, needs, read_all
 
 from robocache.readers import ReadOptions, open_recording
-from robocache.readers.recording import row_times
+from robocache.readers.rows import row_times
 
 h5py = pytest.importorskip("h5py", reason="HDF5 needs h5py")
 

@@ -25,7 +25,8 @@ from robocache.readers import (
     find_recordings,
     open_recording,
 )
-from robocache.readers.recording import reading, row_times
+from robocache.readers.errors import reading
+from robocache.readers.rows import row_times
 
 HUGE = 10**400
 DEEP = "[" * 200_000

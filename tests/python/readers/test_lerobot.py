@@ -14,7 +14,7 @@ from recordings import DATA, message_of, needs, read_all
 
 import robocache as rc
 from robocache.readers import ReadOptions, open_recording
-from robocache.readers.recording import row_times
+from robocache.readers.rows import row_times
 
 pa = pytest.importorskip("pyarrow", reason="LeRobot's files need pyarrow")
 pq = pytest.importorskip("pyarrow.parquet", reason="LeRobot's files need pyarrow")

@@ -12,7 +12,7 @@ from privileges import unprivileged
 from recordings import message_of, read_all
 
 from robocache.readers import ReadOptions, RecordingError, find_recordings
-from robocache.readers.recording import CHUNK_BYTES
+from robocache.readers.rows import CHUNK_BYTES
 
 NS = 1_000_000_000
 

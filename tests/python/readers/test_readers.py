@@ -14,6 +14,7 @@ from privileges import unprivileged
 
 from robocache import readers
 from robocache.conversion import convert
+from robocache.core.extras import require
 from robocache.doctor import examine
 from robocache.doctor.overview import overview
 from robocache.readers import (
@@ -27,14 +28,8 @@ from robocache.readers import (
     find_recordings,
     open_recording,
 )
-from robocache.readers.recording import (
-    CHUNK_BYTES,
-    chunks,
-    in_order,
-    note_lines,
-    require,
-    row_times,
-)
+from robocache.readers.recording import note_lines
+from robocache.readers.rows import CHUNK_BYTES, chunks, row_times, sort_rows
 
 
 class Letters(Recording):
@@ -64,7 +59,7 @@ def letters(monkeypatch: pytest.MonkeyPatch) -> Reader:
         "letters",
         "letters",
         "a file of letters",
-        lambda path: readers.recording.head(path, 3) == b"ABC",
+        lambda path: readers.errors.head(path, 3) == b"ABC",
         Letters,
     )
     monkeypatch.setattr(readers, "READERS", (reader,))
@@ -214,7 +209,7 @@ def test_rows_that_nobody_stamped_are_left_out() -> None:
     """Zeros after a later time; not those that a clock comes through."""
     notes: Counter[str] = Counter()
     times = np.array([0, 5, 0, 0, 4, 7])
-    ordered = in_order(Rows("s", times, np.arange(6)), notes)
+    ordered = sort_rows(Rows("s", times, np.arange(6)), notes)
     assert (ordered.times.tolist(), ordered.values.tolist()) == ([0, 4, 5, 7], [0, 4, 1, 5])
     assert note_lines(notes) == [
         "rows of s earlier than the row before them, sorted by time: 1",
@@ -223,21 +218,21 @@ def test_rows_that_nobody_stamped_are_left_out() -> None:
     notes.clear()
     for through in ([-2, 0, 0, 3], [0, 0, 0], []):
         rows = Rows("s", np.array(through, np.int64), np.arange(len(through)))
-        assert in_order(rows, notes) is rows
+        assert sort_rows(rows, notes) is rows
     assert not notes
 
 
 def test_rows_that_go_back_are_sorted_stably() -> None:
     notes: Counter[str] = Counter()
     rows = Rows("s", np.array([5, 3, 5, 4, 9]), np.arange(5), valid=np.array([1, 1, 0, 1, 1], bool))
-    ordered = in_order(rows, notes)
+    ordered = sort_rows(rows, notes)
     assert ordered.times.tolist() == [3, 4, 5, 5, 9]
     assert ordered.values.tolist() == [1, 3, 0, 2, 4]
     assert ordered.valid is not None and ordered.valid.tolist() == [True, True, True, False, True]
     assert note_lines(notes) == ["rows of s earlier than the row before them, sorted by time: 2"]
-    assert in_order(ordered, notes) is ordered
+    assert sort_rows(ordered, notes) is ordered
     apart = Rows("s", np.array([2**63 - 1, -(2**63)]), np.arange(2))
-    assert in_order(apart, notes).times.tolist() == [-(2**63), 2**63 - 1]
+    assert sort_rows(apart, notes).times.tolist() == [-(2**63), 2**63 - 1]
 
 
 def test_times_from_a_rate_do_not_drift() -> None:

@@ -20,7 +20,7 @@ from message_files import (
     write,
 )
 
-from robocache.readers import arrivals, find_recordings
+from robocache.readers import find_recordings, reorder_buffer
 
 COVARIANCES = "topics names those to read"
 
@@ -347,17 +347,17 @@ def test_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(tmp_path, "db3", robot, imus(robot, stamps))
     everything, _ = read(path)
     held = 30_000
-    monkeypatch.setattr(arrivals, "HELD_BYTES", held)
+    monkeypatch.setattr(reorder_buffer, "HELD_BYTES", held)
     largest = 0
-    hand_on = arrivals.Collector.hand_on
+    emit = reorder_buffer.StreamBuffer.emit
 
     def watched(self: Any, keep: int) -> Any:
         nonlocal largest
-        for rows in hand_on(self, keep):
+        for rows in emit(self, keep):
             largest = max(largest, rows.values.nbytes)
             yield rows
 
-    monkeypatch.setattr(arrivals.Collector, "hand_on", watched)
+    monkeypatch.setattr(reorder_buffer.StreamBuffer, "emit", watched)
     bounded, recording = read(path)
     assert 0 < largest <= held
     for name, rows in everything.items():

@@ -20,8 +20,8 @@ from message_files import (
 )
 from privileges import unprivileged
 
+from robocache.core.extras import MissingLibrary
 from robocache.readers import RecordingError, find_reader, find_recordings
-from robocache.readers.recording import MissingLibrary
 
 
 def bag_of(tmp_path: Path, storage: str, count: int = 200) -> Path:

@@ -20,7 +20,7 @@ from privileges import unprivileged
 from recordings import DATA, message_of, needs, read_all
 
 from robocache.readers import ReadOptions, RecordingError, images
-from robocache.readers.recording import CHUNK_BYTES, row_times
+from robocache.readers.rows import CHUNK_BYTES, row_times
 from robocache.readers.video import video_rows
 
 av = pytest.importorskip("av", reason="videos need av")

@@ -15,7 +15,7 @@ from privileges import unprivileged
 from recordings import DATA, message_of, needs, read_all
 
 from robocache.readers import ReadOptions, find_recordings, open_recording
-from robocache.readers.recording import row_times
+from robocache.readers.rows import row_times
 
 zarr = pytest.importorskip("zarr", reason="replay buffers need zarr")
 

@@ -15,15 +15,9 @@ from typing import Any
 import numpy as np
 
 from robocache.core.checks import nanoseconds_of
-from robocache.readers.recording import (
-    RecordingError,
-    as_float,
-    parse_json,
-    reading,
-    refuse_pointer,
-    require,
-    shortened,
-)
+from robocache.core.extras import require
+from robocache.readers.errors import RecordingError, reading, refuse_pointer, shortened
+from robocache.readers.json_file import as_float, parse_json
 from robocache.readers.tables.arrow import reading_arrow
 
 VERSIONS = ("v2.0", "v2.1", "v3.0")

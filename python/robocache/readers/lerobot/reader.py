@@ -18,21 +18,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from robocache.core.extras import require
 from robocache.readers import images
+from robocache.readers.errors import RecordingError
 from robocache.readers.lerobot import index as lerobot_index
 from robocache.readers.lerobot.index import Entry, Segment
-from robocache.readers.recording import (
-    Reader,
-    ReadOptions,
-    Recording,
-    RecordingError,
-    Rows,
-    StreamMetadata,
-    Times,
-    chunks,
-    require,
-    row_times,
-)
+from robocache.readers.options import ReadOptions
+from robocache.readers.recording import Reader, Recording, StreamMetadata
+from robocache.readers.rows import Rows, Times, chunks, row_times
 from robocache.readers.tables.parquet_rows import ParquetRows
 from robocache.readers.video import frame_times, matched_by_number, video_rows
 

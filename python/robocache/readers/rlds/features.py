@@ -13,9 +13,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from robocache.readers.channels import method_of
-from robocache.readers.limits import check_held
-from robocache.readers.recording import RecordingError, parse_json, reading, refuse_twice
+from robocache.readers.errors import RecordingError, reading, refuse_duplicates
+from robocache.readers.field_groups import method_of
+from robocache.readers.json_file import parse_json
+from robocache.readers.limits import check_resident
 from robocache.readers.rlds.tfrecord import Feature
 
 STEPS = "steps"
@@ -73,7 +74,7 @@ def read_features(path: Path, notes: Counter[str]) -> list[Step]:
         notes["features of whole episodes, left out"] += others
     with reading(path, expected):
         found = list(_walk(steps, "", notes))
-    refuse_twice(path, "features", [step.name for step in found])  # a/b, and b within a
+    refuse_duplicates(path, "features", [step.name for step in found])  # a/b, and b within a
     return found
 
 
@@ -150,7 +151,7 @@ def tensor_of(step: Step, feature: Feature, where: str, limit: int) -> NDArray[A
         if step.encoding == "none":
             raise ValueError("byte strings, where numbers are expected")
         size = math.prod(step.shape) * step.dtype.itemsize
-        check_held(where, size * len(feature), sum(map(len, feature)), limit)
+        check_resident(where, size * len(feature), sum(map(len, feature)), limit)
         raw = [_inflated(data, size) if step.encoding == "zlib" else data for data in feature]
         values = np.frombuffer(b"".join(raw), step.dtype.newbyteorder("<"))
     else:

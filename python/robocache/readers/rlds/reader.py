@@ -9,19 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from robocache.readers import images
+from robocache.readers.errors import RecordingError, reading
+from robocache.readers.json_file import parse_json
+from robocache.readers.options import ReadOptions
 from robocache.readers.recording import (
     EpisodeReader,
     Reader,
-    ReadOptions,
     Recording,
-    RecordingError,
-    Rows,
     StreamMetadata,
-    chunks,
-    need_rate,
-    parse_json,
-    reading,
-    row_times,
+    require_rate,
 )
 from robocache.readers.rlds.features import Step, count_of, read_features, tensor_of
 from robocache.readers.rlds.tfrecord import (
@@ -31,6 +27,7 @@ from robocache.readers.rlds.tfrecord import (
     read_record,
     record_offsets,
 )
+from robocache.readers.rows import Rows, chunks, row_times
 
 WHAT = "an RLDS data set"
 
@@ -81,7 +78,7 @@ class RldsRecording(Recording):
     def __init__(self, path: Path, options: ReadOptions) -> None:
         super().__init__(path, options)
         folder = path if path.is_dir() else path.parent
-        self.rate = need_rate(path, None, options)
+        self.rate = require_rate(path, None, options)
         with reading(folder, WHAT):
             self.steps = self._choose(read_features(folder / "features.json", self.notes))
             self.shards = self._find_shards(folder, path)

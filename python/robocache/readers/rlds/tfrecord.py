@@ -18,7 +18,8 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from robocache.readers.recording import RecordingError, require
+from robocache.core.extras import require
+from robocache.readers.errors import RecordingError
 
 Feature = list[bytes] | NDArray[np.float32] | NDArray[np.int64]
 

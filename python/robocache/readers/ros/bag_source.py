@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from robocache.core.extras import require
 from robocache.readers.decompress import BOUNDED, zstd_bytes, zstd_parts
-from robocache.readers.limits import check_held, check_in_all, most_held
-from robocache.readers.recording import Method, RecordingError, head, reading, require
+from robocache.readers.errors import RecordingError, head, reading
+from robocache.readers.limits import check_resident, check_total, max_resident
+from robocache.readers.recording import Method
 from robocache.readers.ros.mcap_chunks import Chunk, check_chunks, chunks_of
 
 ROS1_MAGIC = b"#ROSBAG V"
@@ -101,7 +103,7 @@ class RosbagsSource(Source):
             for handle, received, data in self._reader.messages(handles):
                 channel = of.get(id(handle)) or _same(channels, handle)
                 if self._is_packed:
-                    data = zstd_bytes(data, most_held(len(data), self._limit))
+                    data = zstd_bytes(data, max_resident(len(data), self._limit))
                 yield channel, received, received, data
 
     def close(self) -> None:
@@ -184,7 +186,7 @@ def _ros1_reader(path: Path, limit: int) -> Any:
             compression = header.get_string("compression")
             self.bio.seek(begin)
             chunk = super().read_chunk()
-            check_held(f"{path}, chunk at byte {begin:,}", size, chunk.datasize, limit)
+            check_resident(f"{path}, chunk at byte {begin:,}", size, chunk.datasize, limit)
             if compression not in BOUNDED:
                 return chunk
             unpack = BOUNDED[compression]
@@ -209,7 +211,7 @@ def open_ros2(path: Path, limit: int) -> Source:
                 stored, grown = file.stat().st_size, 0
                 for part in zstd_parts(stream):
                     grown += len(part)
-                    check_in_all(str(file), grown, stored, limit)
+                    check_total(str(file), grown, stored, limit)
         log = file.with_name(f"{file.name}-wal")
         if log.is_file() and log.stat().st_size:
             # What it holds would be left out: databases are read as they stand.

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from robocache.readers.arrivals import Arrivals, Clock, Collector
-from robocache.readers.channels import below, group_fields, method_of
+from robocache.readers.field_groups import below, group_fields, method_of
 from robocache.readers.recording import Method, StreamMetadata
+from robocache.readers.reorder_buffer import ReorderBuffer, StreamBuffer, TopicClock
 from robocache.readers.ros.mcap_method import fits
 
 _TIMES = ("timestamp", "stamp")
@@ -32,19 +32,19 @@ class JsonTopic:
         self,
         name: str,
         source: str,
-        clock: Clock,
+        clock: TopicClock,
         method: Method | None,
-        arrivals: Arrivals,
+        buffer: ReorderBuffer,
         notes: Counter[str],
     ) -> None:
         self._name = name
         self._source = source
         self._clock = clock
         self._method = method
-        self._arrivals = arrivals
+        self._buffer = buffer
         self._notes = notes
-        self._objects: list[tuple[tuple[str, ...], tuple[str, ...], Collector]] = []
-        self._arrays: list[tuple[tuple[str, ...], Collector]] = []
+        self._objects: list[tuple[tuple[str, ...], tuple[str, ...], StreamBuffer]] = []
+        self._arrays: list[tuple[tuple[str, ...], StreamBuffer]] = []
         self._planned = False
 
     def add(self, message: Any, sent: int, received: int) -> int:
@@ -60,18 +60,18 @@ class JsonTopic:
             self._plan(message, ())
             self._planned = True
         held = missing = 0
-        for path, fields, collector in self._objects:
-            row = _row(_find(message, path), fields, collector.dtype == np.bool_)
+        for path, fields, stream_buffer in self._objects:
+            row = _row(_find(message, path), fields, stream_buffer.dtype == np.bool_)
             if row is None:
                 missing += 1
             else:
-                held += collector.add(stamp, received, row)
-        for path, collector in self._arrays:
+                held += stream_buffer.add(stamp, received, row)
+        for path, stream_buffer in self._arrays:
             array = _numbers(_find(message, path))
             if array is None:
                 missing += 1
             elif len(array):
-                held += collector.add(stamp, received, array)
+                held += stream_buffer.add(stamp, received, array)
         if missing:
             self._notes[f"rows of {self._name} left out, since numbers are missing"] += missing
         return held
@@ -97,16 +97,16 @@ class JsonTopic:
                 width = array.size if array.ndim == 1 and not path else 0
                 metadata = StreamMetadata(self._method_of(array.dtype, width), source=self._source)
                 stream = below(self._name, below(level, key))
-                collector = self._arrivals.collector(stream, self._clock, metadata)
-                self._arrays.append(((*path, key), collector))
+                stream_buffer = self._buffer.add_stream(stream, self._clock, metadata)
+                self._arrays.append(((*path, key), stream_buffer))
         for group in group_fields(numbers):
             method = self._method_of(group.dtype, 0 if path else len(group.fields))
             metadata = StreamMetadata(method, None, group.fields, source=self._source)
             stream = below(self._name, below(level, group.name))
-            collector = self._arrivals.collector(
+            stream_buffer = self._buffer.add_stream(
                 stream, self._clock, metadata, group.dtype, (len(group.fields),)
             )
-            self._objects.append((path, group.fields, collector))
+            self._objects.append((path, group.fields, stream_buffer))
 
     def _method_of(self, dtype: np.dtype[Any], width: int) -> Method:
         """The channel's method where it fits rows of this type and width, else the type's."""

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from robocache.readers.decompress import BOUNDED, ZSTD_HEAD, zstd_size
-from robocache.readers.limits import RecordingError, check_held, check_in_all
+from robocache.readers.errors import RecordingError
+from robocache.readers.limits import check_resident, check_total
 
 _CHUNK = 0x06  # the opcode of the record
 _HEAD = struct.Struct("<BQ")  # opcode and length of a record
@@ -78,7 +79,7 @@ def check_chunks(path: Path, chunks: Iterable[Chunk], limit: int) -> None:
     there = path.stat().st_size
     if len({chunk.offset for chunk in found}) != len(found):
         raise RecordingError(f"{path}: expected each chunk once in the index, got one twice")
-    check_in_all(f"{path}, chunks", sum(chunk.size for chunk in found), there, limit)
+    check_total(f"{path}, chunks", sum(chunk.size for chunk in found), there, limit)
     changes = sorted(
         [(chunk.start, chunk.size) for chunk in found]
         + [(max(chunk.start, chunk.end) + 1, -chunk.size) for chunk in found]
@@ -87,7 +88,7 @@ def check_chunks(path: Path, chunks: Iterable[Chunk], limit: int) -> None:
     for _, size in changes:
         held += size
         most = max(most, held)
-    check_held(f"{path}, chunks that overlap in time", most, there, limit)
+    check_resident(f"{path}, chunks that overlap in time", most, there, limit)
     with path.open("rb") as file:
         for chunk in found:
             _check_chunk(path, file, chunk, limit)
@@ -95,7 +96,7 @@ def check_chunks(path: Path, chunks: Iterable[Chunk], limit: int) -> None:
 
 def _check_chunk(path: Path, file: BinaryIO, chunk: Chunk, limit: int) -> None:
     where = f"{path}, chunk at byte {chunk.offset:,}"
-    check_held(where, chunk.size, chunk.stored, limit)
+    check_resident(where, chunk.size, chunk.stored, limit)
     file.seek(chunk.data)
     if chunk.compression == "zstd":
         try:

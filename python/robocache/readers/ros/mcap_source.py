@@ -7,7 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from robocache.readers.recording import head, reading, require
+from robocache.core.extras import require
+from robocache.readers.errors import head, reading
 from robocache.readers.ros.bag_source import Channel, Source
 from robocache.readers.ros.mcap_chunks import Chunk, check_chunks, chunk_at, chunks_of
 from robocache.readers.ros.mcap_method import read_method

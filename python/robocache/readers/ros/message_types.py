@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from robocache.readers.channels import COVARIANCE, below, group_fields, method_of
+from robocache.readers.field_groups import COVARIANCE, below, group_fields, method_of
 from robocache.readers.recording import StreamMetadata
 
 Message = Any

@@ -1,8 +1,8 @@
 """Recordings of messages: ROS 1 bags, ROS 2 bags and MCAP files.
 
-A recording is one episode. What messages become is in `ros_types` (by the definition of their type)
-and `ros_topics` (joints, transforms, images); `clocks` brings their times onto one clock, and
-`arrivals` puts rows in order of time.
+A recording is one episode. `message_types` and `topics` convert messages to rows: by the definition
+of their type, and specially for joints, transforms and images. `clocks` converts their times to one
+clock, and `reorder_buffer` sorts rows by time.
 """
 
 from __future__ import annotations
@@ -16,18 +16,12 @@ from typing import Any
 
 from robocache.core.matching import is_match
 from robocache.readers import images
-from robocache.readers.arrivals import Arrivals
-from robocache.readers.channels import COVARIANCE, below
 from robocache.readers.clocks import Clocks, Survey
-from robocache.readers.recording import (
-    EpisodeReader,
-    Reader,
-    ReadOptions,
-    Recording,
-    RecordingError,
-    Rows,
-    WholeRecording,
-)
+from robocache.readers.errors import RecordingError
+from robocache.readers.field_groups import COVARIANCE, below
+from robocache.readers.options import ReadOptions
+from robocache.readers.recording import EpisodeReader, Reader, Recording, SingleEpisode
+from robocache.readers.reorder_buffer import ReorderBuffer
 from robocache.readers.ros import images as ros_images
 from robocache.readers.ros.bag_source import (
     ROS1,
@@ -40,7 +34,6 @@ from robocache.readers.ros.bag_source import (
     open_ros2,
 )
 from robocache.readers.ros.json_topic import JsonTopic, json_stamp
-from robocache.readers.ros.library import TypeLibrary
 from robocache.readers.ros.mcap_source import MCAP, McapSource, is_mcap
 from robocache.readers.ros.message_types import Message, Plan, find_stamp, plan_message, stamp_of
 from robocache.readers.ros.topics import (
@@ -54,6 +47,8 @@ from robocache.readers.ros.topics import (
     is_static,
     pair_path,
 )
+from robocache.readers.ros.type_store import TypeStore
+from robocache.readers.rows import Rows
 from robocache.readers.selection import Selection
 
 HIDDEN = ("/rosout", "/rosout_agg", "/parameter_events", "*/_service_event")
@@ -83,11 +78,11 @@ class MessageRecording(Recording):
         try:
             if not source.channels:
                 raise RecordingError(f"{path}: expected {what} with messages, got one with none")
-            self._library = TypeLibrary(source.channels)
+            self._type_store = TypeStore(source.channels)
             self._channels = self._choose()
             self._plans = {c.topic: self._plan(c) for c in self._channels if self._is_numbers(c)}
             self._clocks: Clocks | None = None
-            self._prepare(self._arrivals())  # for the metadata of the streams
+            self._prepare(self._new_buffer())  # for the metadata of the streams
             for topic, plan in self._plans.items():
                 for note, count in plan.left_out.items():
                     self.notes[note.format(topic)] += count
@@ -101,7 +96,7 @@ class MessageRecording(Recording):
 
     def episodes(self) -> Sequence[EpisodeReader]:
         """The one episode."""
-        return [WholeRecording(self.read)]
+        return [SingleEpisode(self.read)]
 
     def image_bytes(self) -> int | None:
         """As many images as the file has messages, each as large as the first of its topic."""
@@ -114,7 +109,7 @@ class MessageRecording(Recording):
             first = itertools.islice(self._source.messages([channel]), 1)
             with contextlib.suppress(Exception):  # what can't be read, reading reports
                 for *_, data in first:
-                    image = self._decode_image(channel, self._library.decoder(channel)(data))
+                    image = self._decode_image(channel, self._type_store.decoder(channel)(data))
                     total += 0 if isinstance(image, str) else channel.count * image.nbytes
         return total
 
@@ -125,7 +120,7 @@ class MessageRecording(Recording):
         readable: list[Channel] = []
         kinds: dict[str, str] = {}
         for channel in self._source.channels:
-            why = self._library.problem(channel)
+            why = self._type_store.problem(channel)
             if channel.kind in POINT_CLOUDS:
                 why = "point clouds are not read"
             elif kinds.setdefault(channel.topic, channel.kind) != channel.kind:
@@ -169,7 +164,7 @@ class MessageRecording(Recording):
         """The streams of a channel that its type alone tells."""
         if not self._is_numbers(channel):
             return []
-        plan = plan_message(channel.kind, self._library.types(channel), lambda path: True)
+        plan = plan_message(channel.kind, self._type_store.types(channel), lambda path: True)
         return [below(channel.topic, part.name) for part in plan.parts]
 
     def _plan(self, channel: Channel) -> Plan:
@@ -177,7 +172,7 @@ class MessageRecording(Recording):
         patterns = [p for p in self.options.topics or () if COVARIANCE in p]
         plan = plan_message(
             channel.kind,
-            self._library.types(channel),
+            self._type_store.types(channel),
             lambda path: any(is_match(p, below(channel.topic, path)) for p in patterns),
         )
         plan.parts = [
@@ -189,40 +184,40 @@ class MessageRecording(Recording):
 
     # ---- reading
 
-    def _arrivals(self) -> Arrivals:
-        return Arrivals(
+    def _new_buffer(self) -> ReorderBuffer:
+        return ReorderBuffer(
             self.path, self.streams, self.notes, self._selection.wants_late, self._clocks
         )
 
-    def _prepare(self, arrivals: Arrivals) -> dict[str, Topic]:
+    def _prepare(self, buffer: ReorderBuffer) -> dict[str, Topic]:
         """The topics, ready for messages."""
         topics: dict[str, Topic] = {}
         for channel in self._channels:
             if channel.topic not in topics:
-                topics[channel.topic] = self._topic(channel, arrivals)
+                topics[channel.topic] = self._topic(channel, buffer)
         return topics
 
-    def _topic(self, channel: Channel, arrivals: Arrivals) -> Topic:
+    def _topic(self, channel: Channel, buffer: ReorderBuffer) -> Topic:
         name, kind = channel.topic, channel.kind
         source = f"topic {name} ({kind})" if kind else f"topic {name}"
         by_stamp = self.options.stamp == "header"
         if channel.encoding == "json":
-            clock = arrivals.clock(name, by_stamp)
-            return JsonTopic(name, source, clock, channel.method, arrivals, self.notes)
+            clock = buffer.clock(name, by_stamp)
+            return JsonTopic(name, source, clock, channel.method, buffer, self.notes)
         if kind == JOINT_STATE:
-            return JointsTopic(name, source, by_stamp, arrivals, self.notes)
+            return JointsTopic(name, source, by_stamp, buffer, self.notes)
         if kind in TRANSFORMS:
-            return TransformsTopic(name, source, by_stamp, arrivals, self.notes)
-        stamp = find_stamp(kind, self._library.types(channel)) if by_stamp else None
+            return TransformsTopic(name, source, by_stamp, buffer, self.notes)
+        stamp = find_stamp(kind, self._type_store.types(channel)) if by_stamp else None
         # An MCAP file says when a message was sent, too: better than when it was received.
         has_stamps = stamp is not None or (by_stamp and self._source.knows_sending)
-        clock = arrivals.clock(name, has_stamps)
+        clock = buffer.clock(name, has_stamps)
         if kind in _IMAGES:
             decode = functools.partial(self._decode_image, channel)
             # The pixels of a raw image that keeps its size are there at once.
             ahead = kind != ros_images.RAW or self.options.resize is not None
-            return ImagesTopic(name, source, decode, clock, stamp, ahead, arrivals, self.notes)
-        return NumbersTopic(name, source, self._plans[name], stamp, clock, arrivals)
+            return ImagesTopic(name, source, decode, clock, stamp, ahead, buffer, self.notes)
+        return NumbersTopic(name, source, self._plans[name], stamp, clock, buffer)
 
     def read(self) -> Iterator[Rows]:
         """The rows of the one episode."""
@@ -230,10 +225,10 @@ class MessageRecording(Recording):
             self._clocks = self._compare_clocks()
         self._clocks.note(self.notes)
         shift = self._clocks.receipt_shift
-        arrivals = self._arrivals()
-        topics = self._prepare(arrivals)
+        buffer = self._new_buffer()
+        topics = self._prepare(buffer)
         routes = {
-            id(channel): (topics[channel.topic], self._library.decoder(channel))
+            id(channel): (topics[channel.topic], self._type_store.decoder(channel))
             for channel in self._channels
         }
         silent = set(topics)
@@ -241,12 +236,12 @@ class MessageRecording(Recording):
             silent.discard(channel.topic)
             topic, decode = routes[id(channel)]
             with self._understanding(channel):
-                arrivals.held_bytes += topic.add(decode(data), sent, received + shift)
-            if arrivals.is_full:
-                yield from arrivals.overflow()
+                buffer.held_bytes += topic.add(decode(data), sent, received + shift)
+            if buffer.is_full:
+                yield from buffer.overflow()
         for topic in topics.values():
-            arrivals.held_bytes += topic.finish()
-        yield from arrivals.finish()
+            buffer.held_bytes += topic.finish()
+        yield from buffer.finish()
         self._selection.check()
         for name in sorted(silent):
             self.notes[f"topics without messages: {name}"] += 1
@@ -280,7 +275,7 @@ class MessageRecording(Recording):
         """The stamps of the first messages, or of all of them; whether those are all."""
         survey = Survey()
         stampers = {id(channel): self._stamper(channel) for channel in self._channels}
-        decoders = {id(channel): self._library.decoder(channel) for channel in self._channels}
+        decoders = {id(channel): self._type_store.decoder(channel) for channel in self._channels}
         found = self._source.messages(self._channels)
         read = 0
         for number, (channel, received, sent, data) in enumerate(found):
@@ -308,7 +303,7 @@ class MessageRecording(Recording):
             if is_static(name):
                 return None
             return lambda message: [(pair_path(name, t), stamp_of(t)) for t in message.transforms]
-        stamp = find_stamp(kind, self._library.types(channel))
+        stamp = find_stamp(kind, self._type_store.types(channel))
         if stamp is not None:
             return lambda message: [(name, stamp(message))]
         return (lambda message: [(name, None)]) if self._source.knows_sending else None

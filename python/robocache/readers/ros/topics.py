@@ -10,9 +10,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from robocache.readers import images
-from robocache.readers.arrivals import Arrivals, Clock, Collector
-from robocache.readers.channels import below
+from robocache.readers.field_groups import below
 from robocache.readers.recording import StreamMetadata
+from robocache.readers.reorder_buffer import ReorderBuffer, StreamBuffer, TopicClock
 from robocache.readers.ros.message_types import Message, Plan, Stamp, stamp_of
 
 JOINT_STATE = "sensor_msgs/msg/JointState"
@@ -40,7 +40,9 @@ class Topic(Protocol):
         """Called after the last message; the bytes that are held back in addition."""
 
 
-def _time_of(message: Message, stamp: Stamp | None, clock: Clock, sent: int, received: int) -> int:
+def _time_of(
+    message: Message, stamp: Stamp | None, clock: TopicClock, sent: int, received: int
+) -> int:
     """The time of a message: its stamp, else when it was sent, else when it was received."""
     if stamp is not None:
         return stamp(message)
@@ -64,28 +66,28 @@ class NumbersTopic(_Immediate):
         source: str,
         plan: Plan,
         stamp: Stamp | None,
-        clock: Clock,
-        arrivals: Arrivals,
+        clock: TopicClock,
+        buffer: ReorderBuffer,
     ) -> None:
         self._clock = clock
         self._stamp = stamp
-        self._parts: list[tuple[Callable[[Message], Any], Collector, bool]] = []
+        self._parts: list[tuple[Callable[[Message], Any], StreamBuffer, bool]] = []
         for part in plan.parts:
-            collector = arrivals.collector(
+            stream_buffer = buffer.add_stream(
                 below(name, part.name), clock, part.metadata(source), part.dtype, part.shape
             )
-            self._parts.append((part.get, collector, part.shape is None))
+            self._parts.append((part.get, stream_buffer, part.shape is None))
 
     def add(self, message: Message, sent: int, received: int) -> int:
         """As `Topic.add`."""
         stamp = _time_of(message, self._stamp, self._clock, sent, received)
         self._clock.tick(stamp, received)
         held = 0
-        for get, collector, may_be_empty in self._parts:
+        for get, stream_buffer, may_be_empty in self._parts:
             row = get(message)
             if may_be_empty and not len(row):
                 continue
-            held += collector.add(stamp, received, row)
+            held += stream_buffer.add(stamp, received, row)
         return held
 
 
@@ -100,16 +102,16 @@ class JointsTopic(_Immediate):
     _FIELDS = ("position", "velocity", "effort")
 
     def __init__(
-        self, name: str, source: str, has_stamps: bool, arrivals: Arrivals, notes: Counter[str]
+        self, name: str, source: str, has_stamps: bool, buffer: ReorderBuffer, notes: Counter[str]
     ) -> None:
         self._name = name
         self._source = source
         self._has_stamps = has_stamps
-        self._arrivals = arrivals
+        self._buffer = buffer
         self._notes = notes
-        self._sets: dict[frozenset[str], tuple[str, tuple[str, ...], Clock]] = {}
+        self._sets: dict[frozenset[str], tuple[str, tuple[str, ...], TopicClock]] = {}
         self._orders: dict[tuple[str, ...], Any] = {}
-        self._collectors: dict[str, Collector] = {}
+        self._stream_buffers: dict[str, StreamBuffer] = {}
 
     def add(self, message: Message, sent: int, received: int) -> int:
         """As `Topic.add`."""
@@ -127,7 +129,7 @@ class JointsTopic(_Immediate):
                 ] += 1
                 return 0
             path = self._name if not self._sets else f"{self._name}/{len(self._sets) + 1}"
-            clock = self._arrivals.clock(path, self._has_stamps, self._name)
+            clock = self._buffer.clock(path, self._has_stamps, self._name)
             self._sets[joints] = (path, names, clock)
         path, first_names, clock = self._sets[joints]
         clock.tick(stamp, received)
@@ -144,20 +146,20 @@ class JointsTopic(_Immediate):
                     f"rows of {path}/{field} left out, since they are not one number a joint"
                 ] += 1
                 continue
-            collector = self._collector(f"{path}/{field}", clock, field, first_names)
-            held += collector.add(stamp, received, row if order is None else row[order])
+            stream_buffer = self._stream_buffer(f"{path}/{field}", clock, field, first_names)
+            held += stream_buffer.add(stamp, received, row if order is None else row[order])
         return held
 
-    def _collector(
-        self, stream: str, clock: Clock, field: str, joints: tuple[str, ...]
-    ) -> Collector:
-        if stream not in self._collectors:
+    def _stream_buffer(
+        self, stream: str, clock: TopicClock, field: str, joints: tuple[str, ...]
+    ) -> StreamBuffer:
+        if stream not in self._stream_buffers:
             # REP 103: meters and newtons for joints that slide, so no unit holds for all.
             metadata = StreamMetadata("linear", None, joints, source=self._source)
-            self._collectors[stream] = self._arrivals.collector(
+            self._stream_buffers[stream] = self._buffer.add_stream(
                 stream, clock, metadata, np.dtype(np.float64), (len(joints),)
             )
-        return self._collectors[stream]
+        return self._stream_buffers[stream]
 
 
 def pair_path(topic: str, transform: Any) -> str:
@@ -183,16 +185,16 @@ class TransformsTopic(_Immediate):
         name: str,
         source: str,
         has_stamps: bool,
-        arrivals: Arrivals,
+        buffer: ReorderBuffer,
         notes: Counter[str],
     ) -> None:
         self._name = name
         self._source = source
         self._is_static = is_static(name)
         self._has_stamps = has_stamps and not self._is_static
-        self._arrivals = arrivals
+        self._buffer = buffer
         self._notes = notes
-        self._pairs: dict[tuple[str, str], tuple[Clock, Collector, Collector]] = {}
+        self._pairs: dict[tuple[str, str], tuple[TopicClock, StreamBuffer, StreamBuffer]] = {}
 
     def add(self, message: Message, sent: int, received: int) -> int:
         """As `Topic.add`."""
@@ -202,7 +204,7 @@ class TransformsTopic(_Immediate):
             pair = (transform.header.frame_id, transform.child_frame_id)
             if pair not in self._pairs:
                 self._pairs[pair] = self._new_pair(pair_path(self._name, transform))
-                start = self._arrivals.clocks.start
+                start = self._buffer.clocks.start
                 if self._is_static and start is not None:
                     arrival = start
                     self._notes[f"transforms of {self._name}, held from the recording's start"] += 1
@@ -214,16 +216,16 @@ class TransformsTopic(_Immediate):
             held += rotation.add(stamp, arrival, (q.x, q.y, q.z, q.w))
         return held
 
-    def _new_pair(self, path: str) -> tuple[Clock, Collector, Collector]:
-        clock = self._arrivals.clock(path, self._has_stamps)
+    def _new_pair(self, path: str) -> tuple[TopicClock, StreamBuffer, StreamBuffer]:
+        clock = self._buffer.clock(path, self._has_stamps)
         number = np.dtype(np.float64)
         position = StreamMetadata("linear", "m", ("x", "y", "z"), source=self._source)
         rotation = StreamMetadata("slerp_xyzw", None, ("x", "y", "z", "w"), source=self._source)
-        collector = self._arrivals.collector
+        add_stream = self._buffer.add_stream
         return (
             clock,
-            collector(f"{path}/translation", clock, position, number, (3,)),
-            collector(f"{path}/rotation", clock, rotation, number, (4,)),
+            add_stream(f"{path}/translation", clock, position, number, (3,)),
+            add_stream(f"{path}/rotation", clock, rotation, number, (4,)),
         )
 
 
@@ -238,10 +240,10 @@ class ImagesTopic:
         name: str,
         source: str,
         decode: Callable[[Message], Any],
-        clock: Clock,
+        clock: TopicClock,
         stamp: Stamp | None,
         ahead: bool,
-        arrivals: Arrivals,
+        buffer: ReorderBuffer,
         notes: Counter[str],
     ) -> None:
         """Images of a topic.
@@ -255,7 +257,7 @@ class ImagesTopic:
         self._stamp = stamp
         self._notes = notes
         metadata = StreamMetadata("previous", source=source)
-        self._collector = arrivals.collector(name, clock, metadata)
+        self._stream_buffer = buffer.add_stream(name, clock, metadata)
         self._is_ahead = ahead
         self._ahead: deque[tuple[int, int, Future[Any]]] = deque()
 
@@ -284,4 +286,4 @@ class ImagesTopic:
             self._notes[f"images of {self._name} left out: {image}"] += 1
             return 0
         self._clock.tick(stamp, received)
-        return self._collector.add(stamp, received, image)
+        return self._stream_buffer.add(stamp, received, image)

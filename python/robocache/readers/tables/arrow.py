@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from robocache.readers.limits import check_held, check_in_all, check_streams
-from robocache.readers.recording import RecordingError, reading, require
+from robocache.core.extras import require
+from robocache.readers.errors import RecordingError, reading
+from robocache.readers.limits import check_resident, check_streams, check_total
 
 EXACT = 2**53
 """Integers up to this size are float64 too."""
@@ -144,6 +145,6 @@ def check_row_groups(path: Path, metadata: Any, limit: int) -> None:
             width = _WIDTHS.get(column.physical_type, 0)
             size += max(column.num_values * width, column.total_uncompressed_size)
             packed += column.total_compressed_size
-        check_held(f"{path}, row group {number}", size, min(packed, stored), limit)
+        check_resident(f"{path}, row group {number}", size, min(packed, stored), limit)
         total += size
-    check_in_all(f"{path}, all row groups", total, stored, limit)
+    check_total(f"{path}, all row groups", total, stored, limit)

@@ -7,7 +7,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from robocache.readers.tables.names import COMMENT_MARKS, is_time_name, without_marks
+from robocache.readers.tables.column_names import COMMENT_MARKS, is_time_name, without_marks
 
 _DELIMITERS = ",;\t"
 _MOST_LINES = 100

@@ -12,12 +12,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from robocache.readers.recording import Reader, RecordingError, refuse_twice, require
+from robocache.core.extras import require
+from robocache.readers.errors import RecordingError, refuse_duplicates
+from robocache.readers.recording import Reader
 from robocache.readers.tables import table
 from robocache.readers.tables.arrow import is_beyond_float64, reading_arrow
 from robocache.readers.tables.csv_header import read_header, recognizes
 from robocache.readers.tables.table import Table, first_rows
-from robocache.readers.tables.times import find_time_column
+from robocache.readers.tables.time_column import find_time_column
 
 FORMAT = "CSV"
 
@@ -41,7 +43,7 @@ class CsvTable(Table):
         # A small file has its types from all of its rows, and is parsed when these are read.
         # Its beginning says which columns there are, unless some of them begin without values.
         self._header = read_header(self.path)
-        refuse_twice(self.path, "columns", self._header.names)
+        refuse_duplicates(self.path, "columns", self._header.names)
         self._whole: Any = None
         self._is_small = self.path.stat().st_size <= table.WHOLE_BYTES
         if not self._is_small:

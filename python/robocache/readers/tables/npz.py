@@ -17,30 +17,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robocache.readers import images
-from robocache.readers.limits import check_held
+from robocache.readers.errors import RecordingError, head, reading
+from robocache.readers.limits import check_resident
 from robocache.readers.numpy_arrays import SUFFIX, array_headers, names_in, read_header
+from robocache.readers.options import ReadOptions
 from robocache.readers.recording import (
     EpisodeReader,
     Reader,
-    ReadOptions,
     Recording,
-    RecordingError,
-    Rows,
+    SingleEpisode,
     StreamMetadata,
+    require_rate,
+)
+from robocache.readers.rows import (
+    Rows,
     Times,
-    WholeRecording,
     chunks,
-    head,
-    in_order,
     is_storable,
     native,
-    need_rate,
-    reading,
     row_times,
     rows_per_chunk,
+    sort_rows,
 )
-from robocache.readers.tables.names import is_time_name
-from robocache.readers.tables.times import scale_times, unit_of_times
+from robocache.readers.tables.column_names import is_time_name
+from robocache.readers.tables.time_column import scale_times, unit_of_times
 
 FORMAT = "NPZ"
 
@@ -105,7 +105,7 @@ class Npz(Recording):
             return
         self.streams[name] = StreamMetadata(
             method="previous" if is_image else None,
-            rate=None if clock else need_rate(self.path, None, self.options),
+            rate=None if clock else require_rate(self.path, None, self.options),
             timeline="time" if clock else "rows",
             source=f"array {name}" + (f", times in {clock}" if clock else ""),
         )
@@ -113,7 +113,7 @@ class Npz(Recording):
     def episodes(self) -> Sequence[EpisodeReader]:
         """The one episode of the file, if it has rows."""
         if any(self._arrays[name].shape[0] for name in self.streams):
-            return [WholeRecording(self.read)]
+            return [SingleEpisode(self.read)]
         self.notes["episodes without rows, skipped"] = 1
         return []
 
@@ -134,9 +134,9 @@ class Npz(Recording):
                 times = self._times(file, name)
                 parts = self._parts(file, name)
                 if (times[1:] < times[:-1]).any():  # in order only as a whole
-                    self._check_held(name, self._arrays[name].bytes)
+                    self._check_resident(name, self._arrays[name].bytes)
                     values = np.concatenate([part for _, part in parts])
-                    rows = in_order(Rows(name, times, values), self.notes)
+                    rows = sort_rows(Rows(name, times, values), self.notes)
                     times, parts = rows.times, iter([(0, rows.values)])
                 for a, part in parts:
                     if images.is_image(part.shape[1:], part.dtype):
@@ -147,12 +147,12 @@ class Npz(Recording):
         """[n] nanoseconds of an array's rows."""
         found = self._clocks[name]
         if found is None:
-            rate = need_rate(self.path, None, self.options)
+            rate = require_rate(self.path, None, self.options)
             rows = self._arrays[name].shape[0]
-            self._check_held(name, 8 * rows)
+            self._check_resident(name, 8 * rows)
             return row_times(0, rows, rate)
         clock, called = found
-        self._check_held(clock, self._arrays[clock].bytes)
+        self._check_resident(clock, self._arrays[clock].bytes)
         values = np.concatenate([part for _, part in self._parts(file, clock)] or [np.empty(0)])
         if values.dtype.kind == "M":
             return _dates(values, f"{self.path}, {clock}")
@@ -168,10 +168,10 @@ class Npz(Recording):
             )
         return scale_times(values, unit, f"{self.path}, {clock}")
 
-    def _check_held(self, name: str, size: int) -> None:
+    def _check_resident(self, name: str, size: int) -> None:
         """Refuses to hold so much of an array at once that `limits` do not allow it."""
         stored = self._arrays[name].stored
-        check_held(f"{self.path}, array {name}", size, stored, self.options.memory_limit)
+        check_resident(f"{self.path}, array {name}", size, stored, self.options.memory_limit)
 
     def _parts(self, file: zipfile.ZipFile, name: str) -> Iterator[tuple[int, NDArray[Any]]]:
         """An array in parts of bounded size: the number of a row, and rows from there on."""
@@ -180,7 +180,7 @@ class Npz(Recording):
             read_header(stream, array.stored)
             row_bytes = array.row_bytes
             step = rows_per_chunk(row_bytes) if array.in_rows else array.shape[0]
-            self._check_held(name, row_bytes * min(step, array.shape[0]))
+            self._check_resident(name, row_bytes * min(step, array.shape[0]))
             for a in range(0, array.shape[0], max(1, step)):
                 count = min(step, array.shape[0] - a)
                 data = stream.read(count * row_bytes)

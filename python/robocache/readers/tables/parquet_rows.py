@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from robocache.core.extras import require
+from robocache.readers.errors import RecordingError
 from robocache.readers.limits import MEMORY_LIMIT
-from robocache.readers.recording import RecordingError, require
 from robocache.readers.tables.arrow import array_of, check_row_groups, one_array, reading_arrow
 
 _ALONG_BYTES = 8 << 20

@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from robocache.readers.recording import Reader, head, refuse_twice, require
+from robocache.core.extras import require
+from robocache.readers.errors import head, refuse_duplicates
+from robocache.readers.recording import Reader
 from robocache.readers.tables import table
 from robocache.readers.tables.arrow import EXACT, check_row_groups, reading_arrow
 from robocache.readers.tables.table import Table, first_rows
-from robocache.readers.tables.times import find_time_column
+from robocache.readers.tables.time_column import find_time_column
 
 FORMAT = "Parquet"
 
@@ -30,7 +32,7 @@ class ParquetTable(Table):
             self._file = pq.ParquetFile(self.path)
             check_row_groups(self.path, self._file.metadata, self.options.memory_limit)
         schema = self._file.schema_arrow
-        refuse_twice(self.path, "columns", schema.names)
+        refuse_duplicates(self.path, "columns", schema.names)
         fields = [(top.name, field) for top in schema for field in _flat_fields(pa, top)]
         self._tops = {field.name: top for top, field in fields}
         return pa.schema([field for _, field in fields])

@@ -14,23 +14,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from robocache.core.extras import require
+from robocache.readers.errors import RecordingError, refuse_duplicates
+from robocache.readers.options import ReadOptions
 from robocache.readers.recording import (
     EpisodeReader,
     Method,
-    ReadOptions,
     Recording,
-    RecordingError,
-    Rows,
+    SingleEpisode,
     StreamMetadata,
-    Times,
-    WholeRecording,
-    chunks,
-    in_order,
-    need_rate,
-    refuse_twice,
-    require,
-    row_times,
+    require_rate,
 )
+from robocache.readers.rows import Rows, Times, chunks, row_times, sort_rows
 from robocache.readers.tables.arrow import (
     array_of,
     is_list,
@@ -38,8 +33,8 @@ from robocache.readers.tables.arrow import (
     numbers_of,
     one_array,
 )
-from robocache.readers.tables.grouping import Group, Kind, group
-from robocache.readers.tables.times import describe_time
+from robocache.readers.tables.column_groups import Group, Kind, group
+from robocache.readers.tables.time_column import describe_time
 
 WHOLE_BYTES = 256 << 20
 """Files up to this size are read at once, so that rows that are out of order can be sorted."""
@@ -62,11 +57,11 @@ class Table(Recording):
     def _arrange(self, schema: Any) -> None:
         """Finds the time, and the streams that the columns make."""
         path, options = self.path, self.options
-        refuse_twice(path, "columns", schema.names)
+        refuse_duplicates(path, "columns", schema.names)
         if self._is_empty():
             return
         self.time = describe_time(path, schema, options, self._time_sample(schema))
-        self.rate = need_rate(path, None, options) if self.time is None else None
+        self.rate = require_rate(path, None, options) if self.time is None else None
         names = [n for n in schema.names if self.time is None or n != self.time.column]
         kinds: dict[str, Kind] = {}
         self.notes.clear()
@@ -76,7 +71,7 @@ class Table(Recording):
             else:
                 self.notes[f"columns that are not numbers left out ({name or 'no name'})"] = 1
         groups = group(kinds, self._are_unit)
-        refuse_twice(path, "streams", [one.stream for one in groups])
+        refuse_duplicates(path, "streams", [one.stream for one in groups])
         if not groups:
             raise RecordingError(
                 f"{path}: expected columns of numbers beside the time, got "
@@ -118,7 +113,7 @@ class Table(Recording):
         if self._is_empty():
             self.notes["episodes without rows, skipped"] = 1
             return []
-        return [WholeRecording(self.read)]
+        return [SingleEpisode(self.read)]
 
     def read(self) -> Iterator[Rows]:
         """The rows of the one episode; streams take turns."""
@@ -135,7 +130,7 @@ class Table(Recording):
                 latest = int(times.max())
             for one in self.groups:
                 rows = self._rows(one, batch, times)
-                yield from chunks(in_order(rows, self.notes))
+                yield from chunks(sort_rows(rows, self.notes))
             first += len(times)
 
     def _times(self, batch: Any, first: int) -> Times:

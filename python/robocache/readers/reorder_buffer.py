@@ -12,13 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robocache.readers.clocks import OTHER_CLOCK_NS, Clocks, offset_of
-from robocache.readers.recording import (
-    CHUNK_BYTES,
-    RecordingError,
-    Rows,
-    StreamMetadata,
-    rows_per_chunk,
-)
+from robocache.readers.errors import RecordingError
+from robocache.readers.recording import StreamMetadata
+from robocache.readers.rows import CHUNK_BYTES, Rows, rows_per_chunk
 
 HELD_BYTES = 64 << 20
 """How much of an episode is held back for late rows to be put in order.
@@ -32,7 +28,7 @@ _BLOCK_ROWS = 1024
 _STAMPS_KEPT = 100_000  # so many of each topic are looked at for bursts
 
 
-class Clock:
+class TopicClock:
     """The times of a topic's messages: which of them count, and what is odd about them.
 
     A topic has stamps, made where its values were measured, or only the times at which its messages
@@ -129,13 +125,13 @@ class Clock:
             ] += self.messages
 
 
-class Collector:
+class StreamBuffer:
     """The rows of one stream that are held back."""
 
     def __init__(
         self,
         stream: str,
-        clock: Clock,
+        clock: TopicClock,
         dtype: np.dtype[Any] | None,
         shape: tuple[int, ...] | None,
         is_moved: bool = False,
@@ -158,7 +154,7 @@ class Collector:
         self._received: list[int] = []
         self._row: list[Any] = []
         self._blocks: list[NDArray[Any]] = []
-        self._handed_on: int | None = None  # the latest time of the rows that were
+        self._emitted_until: int | None = None  # the latest time of the rows that were
         self._other_shape = 0
         self._too_late = 0
 
@@ -170,7 +166,7 @@ class Collector:
     @property
     def has_rows(self) -> bool:
         """Whether any row was handed on."""
-        return self._handed_on is not None
+        return self._emitted_until is not None
 
     def add(self, stamp: int, received: int, row: Any) -> int:
         """Takes a row: an array, or a sequence of numbers. Returns the bytes that it adds."""
@@ -200,7 +196,7 @@ class Collector:
     def _reject(self) -> int:
         """A row that does not fit the first; the stream is left out if it is all held back yet."""
         self._other_shape += 1
-        if self._handed_on is not None:
+        if self._emitted_until is not None:
             return 0
         given_back = self.held_bytes
         self.is_left_out = True
@@ -220,7 +216,7 @@ class Collector:
             self._blocks.append(block.reshape(len(self._row), *(self.shape or ())))
         self._row = []
 
-    def hand_on(self, keep: int) -> Iterator[Rows]:
+    def emit(self, keep: int) -> Iterator[Rows]:
         """The rows in order of time, all but about the `keep` latest ones."""
         if not self._stamps:
             return
@@ -234,8 +230,8 @@ class Collector:
         is_usable = np.ones(len(times), np.bool_)
         if self.clock.has_stamps and not by_received:
             is_usable = stamps != 0
-        if self._handed_on is not None:
-            too_late = is_usable & (times < self._handed_on)
+        if self._emitted_until is not None:
+            too_late = is_usable & (times < self._emitted_until)
             self._too_late += int(np.count_nonzero(too_late))
             is_usable &= ~too_late
         if is_usable.all() and (np.diff(times) >= 0).all():
@@ -256,7 +252,7 @@ class Collector:
         for part in parts:
             rows = slice(at, at + len(part))
             at += len(part)
-            self._handed_on = int(times[rows][-1])
+            self._emitted_until = int(times[rows][-1])
             yield Rows(self.stream, times[rows], part, None if by_received else received[rows])
 
     def _take_blocks(self, count: int) -> Iterator[NDArray[Any]]:
@@ -291,7 +287,7 @@ class Collector:
             )
 
 
-class Arrivals:
+class ReorderBuffer:
     """An episode whose messages come in; chunks of its streams come out."""
 
     def __init__(
@@ -313,17 +309,17 @@ class Arrivals:
         self._streams = streams
         self._notes = notes
         self._wants = wants
-        self._clocks: dict[str, Clock] = {}
-        self._collectors: dict[str, Collector] = {}
+        self._clocks: dict[str, TopicClock] = {}
+        self._stream_buffers: dict[str, StreamBuffer] = {}
 
-    def clock(self, path: str, has_stamps: bool, topic: str | None = None) -> Clock:
+    def clock(self, path: str, has_stamps: bool, topic: str | None = None) -> TopicClock:
         """The clock of the streams at a path, made when it is first asked for.
 
         `topic` is whose stamps `clocks` knows it by; None: the path itself.
         """
         if path not in self._clocks:
             known = topic or path
-            self._clocks[path] = Clock(
+            self._clocks[path] = TopicClock(
                 path,
                 has_stamps,
                 self.clocks.shifts.get(known, 0),
@@ -331,32 +327,32 @@ class Arrivals:
             )
         return self._clocks[path]
 
-    def collector(
+    def add_stream(
         self,
         stream: str,
-        clock: Clock,
+        clock: TopicClock,
         metadata: StreamMetadata,
         dtype: np.dtype[Any] | None = None,
         shape: tuple[int, ...] | None = None,
-    ) -> Collector:
+    ) -> StreamBuffer:
         """A new stream; one that is not wanted takes rows and keeps none.
 
         Raises:
             RecordingError: For two streams of one name.
         """
         if not self._wants(stream):
-            unwanted = Collector(stream, clock, dtype, shape)
+            unwanted = StreamBuffer(stream, clock, dtype, shape)
             unwanted.is_left_out = True
             return unwanted
-        if stream in self._collectors:
+        if stream in self._stream_buffers:
             raise RecordingError(
                 f"{self._path}: expected streams of different names, got two named {stream} "
                 "(topics chooses some)"
             )
         self._streams[stream] = metadata
         is_moved = self.clocks.receipt_shift != 0 or clock.shift != 0
-        self._collectors[stream] = Collector(stream, clock, dtype, shape, is_moved)
-        return self._collectors[stream]
+        self._stream_buffers[stream] = StreamBuffer(stream, clock, dtype, shape, is_moved)
+        return self._stream_buffers[stream]
 
     @property
     def is_full(self) -> bool:
@@ -366,17 +362,17 @@ class Arrivals:
     def overflow(self) -> Iterator[Rows]:
         """Rows to pass on so that the rest stays within `HELD_BYTES`."""
         while self.is_full:
-            largest = max(self._collectors.values(), key=lambda c: c.held_bytes)
+            largest = max(self._stream_buffers.values(), key=lambda c: c.held_bytes)
             before = largest.held_bytes
-            yield from largest.hand_on(keep=before // largest.row_bytes // 2)
+            yield from largest.emit(keep=before // largest.row_bytes // 2)
             self.held_bytes += largest.held_bytes - before
 
     def finish(self) -> Iterator[Rows]:
         """All that is left, stream by stream; then the notes are complete."""
-        for collector in self._collectors.values():
-            yield from collector.hand_on(keep=0)
-            collector.note(self._notes)
-            if not collector.has_rows:
-                self._streams.pop(collector.stream, None)
+        for stream_buffer in self._stream_buffers.values():
+            yield from stream_buffer.emit(keep=0)
+            stream_buffer.note(self._notes)
+            if not stream_buffer.has_rows:
+                self._streams.pop(stream_buffer.stream, None)
         for clock in self._clocks.values():
             clock.note(self._notes)

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from robocache.readers import Rows, StreamMetadata, arrivals
-from robocache.readers.arrivals import Arrivals
+from robocache.readers import Rows, StreamMetadata, reorder_buffer
+from robocache.readers.reorder_buffer import ReorderBuffer
 
 FLOAT = np.dtype(np.float64)
 
@@ -24,19 +24,19 @@ def run(
     notes: Counter[str] = Counter()
     handed_on = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(arrivals, "HELD_BYTES", held)
-        patch.setattr(arrivals, "_BLOCK_ROWS", 4)
-        episode = Arrivals(Path("bag"), {}, notes)
+        patch.setattr(reorder_buffer, "HELD_BYTES", held)
+        patch.setattr(reorder_buffer, "_BLOCK_ROWS", 4)
+        episode = ReorderBuffer(Path("bag"), {}, notes)
         clock = episode.clock("/a", has_stamps)
         shape = None if array else (width,)
-        collector = episode.collector("/a", clock, StreamMetadata(), FLOAT, shape)
+        stream_buffer = episode.collector("/a", clock, StreamMetadata(), FLOAT, shape)
         for i, stamp in enumerate(stamps):
             clock.tick(stamp, 1000 + i)
             row: Any = np.full(width, float(i)) if array else [float(i)] * width
-            episode.held_bytes += collector.add(stamp, 1000 + i, row)
+            episode.held_bytes += stream_buffer.add(stamp, 1000 + i, row)
             if episode.is_full:
                 handed_on += list(episode.overflow())
-            assert episode.held_bytes == collector.held_bytes
+            assert episode.held_bytes == stream_buffer.held_bytes
             assert episode.held_bytes <= held
         handed_on += list(episode.finish())
     return handed_on, notes
@@ -83,13 +83,13 @@ def test_a_length_that_changes_late() -> None:
     """Rows that were handed on stay; the stream goes on without those of another length."""
     notes: Counter[str] = Counter()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(arrivals, "HELD_BYTES", 200)
-        episode = Arrivals(Path("bag"), {}, notes)
-        collector = episode.collector("/a", episode.clock("/a", False), StreamMetadata(), FLOAT)
+        patch.setattr(reorder_buffer, "HELD_BYTES", 200)
+        episode = ReorderBuffer(Path("bag"), {}, notes)
+        stream_buffer = episode.collector("/a", episode.clock("/a", False), StreamMetadata(), FLOAT)
         parts = []
         for i in range(40):
             row = np.full(3 if i == 30 else 2, float(i))
-            episode.held_bytes += collector.add(i, i, row)
+            episode.held_bytes += stream_buffer.add(i, i, row)
             parts += list(episode.overflow())
         parts += list(episode.finish())
     got = np.concatenate([part.values[:, 0] for part in parts])

@@ -18,13 +18,13 @@ from robocache.readers import (
     Rows,
     open_recording,
 )
-from robocache.readers.recording import WholeRecording
+from robocache.readers.recording import SingleEpisode
 
 UNIX_NS = 10**18
 """Times from here on (2001-09-09) count from 1970, earlier ones from some start of their own."""
 
 
-def open_together(
+def open_merged(
     paths: Sequence[str | os.PathLike[str]], options: ReadOptions | None = None
 ) -> Recording:
     """Opens recordings of one take, which are one episode together.
@@ -45,10 +45,10 @@ def open_together(
     files = [Path(path) for path in paths]
     if not files:
         raise RecordingError("expected at least 1 recording, got none")
-    return _Together(files, options or ReadOptions())
+    return _MergedRecording(files, options or ReadOptions())
 
 
-def joint_name(paths: Sequence[str | os.PathLike[str]]) -> str:
+def merged_name(paths: Sequence[str | os.PathLike[str]]) -> str:
     """One name for several files, as a shell writes it: ``/data/take/{force.csv,joints.csv}``."""
     absolute = [os.path.abspath(path) for path in paths]  # noqa: PTH100 - resolve() follows links
     common = os.path.commonpath(absolute)
@@ -78,11 +78,11 @@ class _Part:
     """ns: the times it covers."""
 
 
-class _Together(Recording):
-    """See :func:`open_together`."""
+class _MergedRecording(Recording):
+    """See :func:`open_merged`."""
 
     def __init__(self, paths: Sequence[Path], options: ReadOptions) -> None:
-        super().__init__(Path(joint_name(paths)), options)
+        super().__init__(Path(merged_name(paths)), options)
         with ExitStack() as opened:
             parts = [self._open(path, chosen, opened) for path, chosen in _chosen(paths, options)]
             self._parts = parts
@@ -130,7 +130,7 @@ class _Together(Recording):
     def episodes(self) -> Sequence[EpisodeReader]:
         """The one that the recordings are together."""
         tasks = [part.episode.task for part in self._parts if part.episode.task]
-        return [WholeRecording(self.read, task=tasks[0] if tasks else None)]
+        return [SingleEpisode(self.read, task=tasks[0] if tasks else None)]
 
     def read(self) -> Iterator[Rows]:
         """The rows of all recordings, one recording after the other."""

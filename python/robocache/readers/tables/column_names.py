@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from robocache.readers.recording import TIME_UNITS
+from robocache.readers.options import TIME_UNITS
 
 # ---- units and times -----------------------------------------------------------------------------
 

@@ -12,15 +12,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from robocache.readers.recording import (
-    TIME_UNITS,
-    ReadOptions,
-    RecordingError,
-    Times,
-    require,
-)
+from robocache.core.extras import require
+from robocache.readers.errors import RecordingError
+from robocache.readers.options import TIME_UNITS, ReadOptions
+from robocache.readers.rows import Times
 from robocache.readers.tables.arrow import array_of, numbers_of, one_array
-from robocache.readers.tables.names import TIME_NAMES, is_time_name, time_unit_of, without_marks
+from robocache.readers.tables.column_names import (
+    TIME_NAMES,
+    is_time_name,
+    time_unit_of,
+    without_marks,
+)
 
 _ONLY_NANOSECONDS = 2**63 // 1000
 """Integers above this are nanoseconds: in any other unit they lie beyond 292 years of 1970."""

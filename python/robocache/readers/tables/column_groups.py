@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from robocache.readers.recording import Method
-from robocache.readers.tables.names import (
+from robocache.readers.tables.column_names import (
     AXES,
     Family,
     families,

@@ -6,9 +6,9 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from robocache.readers.recording import require
+from robocache.core.extras import require
 from robocache.readers.ros.bag_source import Channel
-from robocache.readers.ros.definitions import MOST_FIELDS, check_text, check_types
+from robocache.readers.ros.definition_limits import MOST_FIELDS, check_text, check_types
 from robocache.readers.ros.message_types import Message, Types
 
 Decoder = Callable[[bytes], Message]
@@ -19,7 +19,7 @@ MOST_LINES = 5 * MOST_FIELDS
 """Fields of all types of a recording: rosbags takes half a millisecond for each."""
 
 
-class TypeLibrary:
+class TypeStore:
     """The message types of a recording's channels.
 
     A type has the definitions that were recorded with it: what a bag calls ``std_msgs/Header`` may
