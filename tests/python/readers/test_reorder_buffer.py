@@ -29,7 +29,7 @@ def run(
         episode = ReorderBuffer(Path("bag"), {}, notes)
         clock = episode.clock("/a", has_stamps)
         shape = None if array else (width,)
-        stream_buffer = episode.collector("/a", clock, StreamMetadata(), FLOAT, shape)
+        stream_buffer = episode.add_stream("/a", clock, StreamMetadata(), FLOAT, shape)
         for i, stamp in enumerate(stamps):
             clock.tick(stamp, 1000 + i)
             row: Any = np.full(width, float(i)) if array else [float(i)] * width
@@ -85,7 +85,9 @@ def test_a_length_that_changes_late() -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reorder_buffer, "HELD_BYTES", 200)
         episode = ReorderBuffer(Path("bag"), {}, notes)
-        stream_buffer = episode.collector("/a", episode.clock("/a", False), StreamMetadata(), FLOAT)
+        stream_buffer = episode.add_stream(
+            "/a", episode.clock("/a", False), StreamMetadata(), FLOAT
+        )
         parts = []
         for i in range(40):
             row = np.full(3 if i == 30 else 2, float(i))
