@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from robocache import datasets as datasets
     from robocache.align.fuse import Stream as Stream
     from robocache.align.fuse import fuse as fuse
-    from robocache.align.fuse import fuse_multimodal as fuse_multimodal
+    from robocache.align.multimodal import fuse_multimodal as fuse_multimodal
     from robocache.align.resample import resample_trajectories as resample_trajectories
     from robocache.conversion import Conversion as Conversion
     from robocache.conversion import convert as convert
@@ -157,7 +157,7 @@ _HOME = {
     "delta_to_absolute": "robocache.transform.delta",
     "export_lerobot": "robocache.export",
     "fuse": "robocache.align.fuse",
-    "fuse_multimodal": "robocache.align.fuse",
+    "fuse_multimodal": "robocache.align.multimodal",
     "jax_batch": "robocache.loader.jax_batch",
     "merge_stores": "robocache.store.merge",
     "metrics": "robocache.loader.metrics",

@@ -2,8 +2,9 @@
 
 Resampling is the fusion of one stream.
 
-The public functions put the user's arguments into a :class:`Call`. `parse` checks what depends on
-no shape and converts numbers to Python's; `packing.pack` does so on the way to the operator.
+The public functions put the user's arguments into a :class:`Call`. `parse` checks types, names and
+numbers, and converts numbers to Python's; `packing.pack` does the same while it packs the arguments
+of the operator. `call_checks` checks shapes, dtypes and devices.
 """
 
 from __future__ import annotations
@@ -30,9 +31,10 @@ MODALITIES = ("vision", "proprio", "force")
 
 
 class StreamArguments(NamedTuple):
-    """One stream of a call. On the way to the operator it is a plain tuple, which is faster."""
+    """One stream of a call. The operator's call path uses a plain tuple, which is faster."""
 
-    prefix: str  # of its arguments' names: "streams[1]."; a modality; "" in resample_trajectories
+    # The prefix of the argument names in messages: "streams[1]."; a modality; "" for resampling
+    prefix: str
     values: Tensor  # [B,S,D] or [S,D]
     times: Tensor  # [B,S] or [S]
     method: str | Sequence[tuple[str, int]]
@@ -48,12 +50,12 @@ class StreamArguments(NamedTuple):
 
 
 class Call(NamedTuple):
-    """Streams and the timeline that they are aligned to; a plain tuple as StreamArguments are."""
+    """A call's streams, timeline and options; like StreamArguments often a plain tuple."""
 
     streams: Sequence[StreamArguments]
     target_times: Tensor  # [B,T] or [T]
     outside: str
-    out_dtype: torch.dtype | None  # None: that of the first stream's values
+    out_dtype: torch.dtype | None  # None: the dtype of the first stream's values
     return_valid: bool
     return_age: bool
     is_fusion: bool  # the mask and the age have a column for each stream
@@ -65,11 +67,11 @@ Arguments: TypeAlias = tuple[
 ]
 
 
-# ---- checks of what depends on no shape ----------------------------------------------------------
+# ---- checks of types, names and numbers ----------------------------------------------------------
 
 
 def parse(arguments: Arguments) -> Call:
-    """The call with Python's own numbers, after the checks that need no shape.
+    """The call with Python's numbers, after checks of types, names and numbers.
 
     Raises:
         ValueError, TypeError: `<argument>: expected ..., got ...`.
@@ -127,7 +129,7 @@ def parse_duration(prefix: str, part: str, value: object, times: Tensor) -> floa
 def parse_layout(prefix: str, method: Any) -> list[tuple[str, int]]:
     """The (name, width) pairs of a layout; raises ValueError for an unknown name."""
     name = argument_name(prefix, "method")
-    if isinstance(method, str):  # an unknown one
+    if isinstance(method, str):  # an unknown name
         _options.refuse_name(name, method)
     return _options.parse_layout(name, method)
 
@@ -141,13 +143,13 @@ def check_scale(prefix: str, part: str, scale: object) -> None:
 
 
 def refuse_type(prefix: str, part: str, got: object) -> NoReturn:
-    """Raises TypeError for a part of a stream that is no tensor."""
+    """Raises TypeError for a part of a stream that is not a tensor."""
     name = argument_name(prefix, part)
     raise TypeError(f"{name}: expected a torch.Tensor, got {type(got).__name__}")
 
 
 def refuse_gradient(prefix: str, part: str) -> NoReturn:
-    """Raises ValueError for a part of a stream that requires a gradient but gets none."""
+    """Raises ValueError for a part of a stream that must not require a gradient."""
     tensor_checks.refuse_gradient(argument_name(prefix, part), "the values" if prefix else "data")
 
 
@@ -171,13 +173,13 @@ def argument_name(prefix: str, part: str) -> str:
 
 
 def optional_tensors(stream: StreamArguments) -> list[Tensor]:
-    """Its tensors after values and times, without the absent ones, in the operator's order."""
+    """A stream's optional tensors that are present, in the operator's order."""
     parts = (stream.lengths, stream.valid, stream.subtract, stream.multiply)
     return [part for part in parts if part is not None]
 
 
 def runs_of(stream: StreamArguments) -> list[tuple[int, int]]:
-    """(method, width) of every run, of a parsed stream."""
+    """(method, width) of each run of a parsed stream."""
     if isinstance(stream.method, str):
         return [(METHODS[stream.method], stream.values.size(-1))]
     return [(METHODS[name], width) for name, width in stream.method]

@@ -1,8 +1,8 @@
-"""Checks of a call's tensors: each one's layout, dtype, rank, shape and device.
+"""Checks the tensors of a call: layout, dtype, rank, shape and device.
 
-The pytorch backend, the fake kernel and `config(validate=True)` run `check_call` before a call, the
-cpu and cuda backends after their operator has failed: messages and their order are the same
-everywhere.
+The pytorch backend, the fake kernel and `config(validate=True)` run `check_call` before a call; the
+cpu and cuda backends run it after their operator has failed, so that all report the same error
+first, in the same words.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ MAX_RUNS_IN_ALL = 512
 
 
 def check_call(call: Call) -> int | None:
-    """Checks the tensors of a parsed call; returns B, None where no argument has it.
+    """Checks the tensors of a parsed call; returns B, None if no argument has this dimension.
 
-    B is that of the first argument that has it; an argument without B is shared by the batch.
+    The first argument with the dimension determines B; all episodes share arguments without it.
 
     Raises:
         ValueError, TypeError: `<argument>: expected ..., got ...`.
@@ -55,7 +55,7 @@ def check_call(call: Call) -> int | None:
 def _check_stream(
     stream: StreamArguments, call: Call, batch: int | None, is_first: bool
 ) -> int | None:
-    """Returns B, None if no argument so far has it."""
+    """Checks a stream; returns B, None if no argument up to here has this dimension."""
     first = call.streams[0]
     first_name = name_of(first, "values")
 
@@ -143,7 +143,7 @@ def _check_target_times(call: Call, batch: int | None) -> int | None:
 
 
 def _check_rows(name: str, tensor: Tensor, batch: int | None, rows: int) -> int | None:
-    """`tensor` must be [B,S] or [S]; returns B, None if no argument so far has it."""
+    """Checks a tensor [B,S] or [S]; returns B, None if no argument up to here has it."""
     if tensor.dim() not in (1, 2):
         refuse_shape(name, "[B,S] or [S]", tensor)
     if tensor.dim() == 1:
@@ -156,7 +156,7 @@ def _check_rows(name: str, tensor: Tensor, batch: int | None, rows: int) -> int 
 
 
 def _check_runs(stream: StreamArguments) -> int:
-    """Returns the number of runs: neighbors of one method count as one, slerps never do."""
+    """Checks the runs; returns their number, adjacent runs of one method, except slerp, as one."""
     name, channels = name_of(stream, "method"), stream.values.size(-1)
     runs = runs_of(stream)
     for method, width in runs:

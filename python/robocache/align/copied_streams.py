@@ -1,7 +1,7 @@
-"""Calls with streams of integers or bools, whose rows `previous` and `nearest` copy exactly.
+"""Alignment of integer and bool streams, whose rows `previous` and `nearest` copy exactly.
 
-The operator computes with floats and uint8. Streams of other dtypes go through it as their row
-numbers, in a second call, and the rows are gathered by these numbers.
+The operator computes with floats and uint8. For streams of other dtypes a second call of the
+operator aligns row numbers in place of the values; the rows are then gathered by these numbers.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SIGNED = {torch.uint16: torch.int16, torch.uint32: torch.int32, torch.uint64: t
 
 
 def align(native: bool, needs_grad: bool, arguments: Arguments) -> list[Tensor]:
-    """Runs a call with at least one copied stream, as :func:`robocache._ops.align` does others."""
+    """Runs a call with at least one copied stream; `ops.align` runs the other calls."""
     call = parse(arguments)
     batch = check_call(call)
     dtype = out_dtype_of(call)
@@ -35,7 +35,7 @@ def align(native: bool, needs_grad: bool, arguments: Arguments) -> list[Tensor]:
         target_times = target_times.to(torch.promote_types(target_times.dtype, stream.times.dtype))
     call = call._replace(target_times=target_times)
 
-    columns: dict[int, list[Tensor]] = {}  # by stream: values, mask, age
+    columns: dict[int, list[Tensor]] = {}  # of each stream: values, mask, age
     computed = [i for i, s in enumerate(call.streams) if s.values.dtype in dtypes.DTYPES]
     if computed:
         # Beside integers these are floats, or uint8 throughout.
@@ -63,16 +63,16 @@ def align(native: bool, needs_grad: bool, arguments: Arguments) -> list[Tensor]:
 
 
 def _split(results: Sequence[Tensor], widths: Sequence[int]) -> list[list[Tensor]]:
-    """Each stream's columns of the values, of the mask and of the age."""
+    """Splits the values, the mask and the age into the columns of each stream."""
     split = [results[0].split(list(widths), -1)]
     split += [result.split(1, -1) for result in results[1:]]
     return [list(columns) for columns in zip(*split, strict=True)]
 
 
 def _numbered(stream: StreamArguments) -> StreamArguments:
-    """The stream with row numbers as values, a channel for each run.
+    """The stream with row numbers as values, one channel for each run.
 
-    Numbers begin at 1, since 0 and NaN are written by `outside`; float64 holds each exactly.
+    Numbers begin at 1, since `outside` writes 0 and NaN; float64 represents each exactly.
     """
     runs = runs_of(stream)
     rows = stream.values.size(-2)
@@ -98,7 +98,7 @@ def _rows(stream: StreamArguments, numbers: Tensor, dtype: torch.dtype) -> Tenso
         part = take(values.narrow(-1, start, width), row, 1)
         part = part.masked_fill(~is_row.unsqueeze(-1), 0).view(stream.values.dtype)
         if dtype == torch.uint8:
-            part = part.to(torch.float32)  # exact for what uint8 holds, and saturates like floats
+            part = part.to(torch.float32)  # exact from 0 to 255; round_to saturates the others
         part = round_to(part, dtype)
         if dtype.is_floating_point:
             part = part.masked_fill(number.isnan().unsqueeze(-1), math.nan)

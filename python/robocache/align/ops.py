@@ -1,4 +1,4 @@
-"""The compiled operators of alignment: fake kernels, autograd, calls."""
+"""The compiled operators of alignment: calls, fake kernels and autograd."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def align(native: bool, needs_grad: bool, call: Arguments) -> Sequence[Tensor]:
 
     Raises:
         ValueError, TypeError: `<argument>: expected ..., got ...`.
-        torch.OutOfMemoryError: The result does not fit.
+        torch.OutOfMemoryError: The result does not fit in memory.
     """
     if not native:
         call = parse(call)
@@ -97,7 +97,7 @@ def align(native: bool, needs_grad: bool, call: Arguments) -> Sequence[Tensor]:
 
 
 def _raise_translated(error: Exception, call: Call) -> NoReturn:
-    """Raises an operator's error in the names of the caller's arguments, as on other backends."""
+    """Raises an operator's error with the names of the caller's arguments, as other backends."""
     check_call(call)
     if call.target_times.is_cpu and errors.is_value_error(error):
         validation.check_values(call)
@@ -152,10 +152,10 @@ class _Differentiable(torch.autograd.Function):
     def forward(
         ctx: Any,
         target_times: Tensor,
-        streams: list[list[int]],  # of each stream, packed
+        streams: list[list[int]],  # the packed integers of each stream
         options: int,
         outside: int,
-        counts: list[int],  # of each stream's tensors
+        counts: list[int],  # the number of each stream's tensors
         needs_values: list[bool],  # whether the gradient depends on the values
         *tensors: Tensor,
     ) -> Any:
@@ -181,8 +181,8 @@ class _Differentiable(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor, *more: Tensor) -> tuple[Tensor | None, ...]:
-        # Not left to once_differentiable, which checks `grad` alone although a slerp's gradient
-        # depends on the values too, and whose error allow_unused turns into a zero.
+        # once_differentiable checks `grad` alone, although a slerp's gradient depends on the values
+        # too, and allow_unused turns its error into a zero.
         if torch.is_grad_enabled() and (any(ctx.needs_values) or grad.requires_grad):
             errors.refuse_second_derivatives(grad)
         return _Differentiable.first_order(ctx, grad, *more)
@@ -192,7 +192,7 @@ class _Differentiable(torch.autograd.Function):
     def first_order(ctx: Any, grad: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
         target_times, *saved = ctx.saved_tensors
         if grad.dim() == 3 and target_times.dim() == 1:
-            # The batch may be that of another stream, which this operator does not take.
+            # B may be the batch size of another stream, which this operator does not receive.
             target_times = target_times.expand(grad.size(0), -1)
         grads: list[Tensor | None] = [None] * 6
         column = at = 0

@@ -1,4 +1,4 @@
-"""Names, numbers and dtypes of the options of alignment, and parsers of their values."""
+"""The options of alignment: their names, codes and dtypes, and parsers of their values."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ OUTSIDE_NAMES: tuple[Outside, ...] = ("hold", "zero", "nan", "extrapolate")
 OUTSIDES: dict[str, int] = {name: code for code, name in enumerate(OUTSIDE_NAMES)}
 
 MIN_INT64, MAX_INT64 = -(2**63), 2**63 - 1
-MAX_WIDTH = 2**50  # of a run, so that the sum over a call's runs fits an int64
+MAX_WIDTH = 2**50  # channels of a run, so that the sum over a call's runs fits an int64
 
 
 def refuse_name(name: str, got: str) -> NoReturn:
-    """Raises ValueError for a method name that does not exist."""
+    """Raises ValueError for an unknown method name."""
     raise ValueError(
         f"{name}: expected {', '.join(METHOD_NAMES[:-1])} or {METHOD_NAMES[-1]}, got {got!r}"
     )
 
 
 def parse_layout(name: str, method: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
-    """The (name, width) pairs of a layout. That widths sum to D is checked with the shapes."""
+    """The (name, width) pairs of a layout; `call_checks` checks that the widths sum to D."""
     if not isinstance(method, (list, tuple)):
         _refuse_runs(name, method)
     if not method:

@@ -1,9 +1,9 @@
-"""Packs a call of the operator `align` into its arguments, and reads them for its fake kernel.
+"""Packs a call into the arguments of the operator `align`, and unpacks them for its fake kernel.
 
-The operator takes (tensors, target_times, streams, options). `tensors` are each stream's values and
-times, then its optional tensors; `streams` and `options` are integers of bit fields, which
+The operator takes (tensors, target_times, streams, options). `tensors` holds each stream's values
+and times, then its optional tensors; `streams` and `options` are integers of bit fields, which
 bindings/torch/align_fields.h defines for C++ and Python. Packing is the last step before the
-operator: everything else in Python takes the :class:`Call`.
+operator: all other Python code takes the :class:`Call`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from robocache.align.call import (
 from robocache.align.options import METHOD_NAMES, METHODS
 from robocache.core import dtypes, library
 
-# {name: (shift, bits)}; empty without the compiled library, and then nothing is packed.
+# {name: (shift, bits)}; empty without the compiled library, where no call is packed.
 _FIELDS = library.align_fields()
 
 
@@ -55,9 +55,9 @@ _MEAN_WINDOW, _CLOCK_OFFSET = _flag("mean_window"), _flag("clock_offset")
 
 
 def pack(call: Arguments) -> tuple[list[Tensor], list[int], int]:
-    """`tensors`, `streams` and `options` of a call; checks it as `call.parse` does.
+    """Packs a call into `tensors`, `streams` and `options`; checks it as `call.parse` does.
 
-    One pass over the arguments: on a GPU a call costs little more than one launch.
+    One pass over the arguments, for speed: a small call on a GPU takes little longer than a launch.
     """
     streams, target_times, outside, out_dtype, return_valid, return_age, is_fusion = call
     tensors: list[Tensor] = []
@@ -133,7 +133,7 @@ def pack(call: Arguments) -> tuple[list[Tensor], list[int], int]:
     if is_fusion:
         options |= _IS_FUSION
     if out_dtype is not None:
-        # 0 stands for the default. The operator refuses values of a dtype without a number.
+        # 0 stands for the default. The operator refuses values of a dtype without a code.
         options |= (dtypes.NUMBERS.get(out_dtype, -1) + 1) << _OUT_DTYPE
     return tensors, integers, options
 
@@ -143,9 +143,9 @@ def _packed(duration: float) -> int:
 
 
 def bits_of_seconds(seconds: float) -> int:
-    """The bits of a float64, as struct.unpack("<q", struct.pack("<d", seconds)) has them.
+    """The bits of a float64: ``struct.unpack("<q", struct.pack("<d", seconds))[0]``.
 
-    In arithmetic, because torch.compile does not trace struct.
+    Computed by arithmetic, because torch.compile does not trace struct.
     """
     if seconds < 0:
         return bits_of_seconds(-seconds) + _options.MIN_INT64
@@ -160,15 +160,15 @@ def bits_of_seconds(seconds: float) -> int:
     return (biased << 52) + int(math.ldexp(mantissa, 53)) - (1 << 52)
 
 
-# ---- for the fake kernel, the operator's implementation in Python --------------------------------
+# ---- for the fake kernel -------------------------------------------------------------------------
 
 
 def read(
     tensors: Sequence[Tensor], target_times: Tensor, streams: Sequence[int], options: int
 ) -> Call:
-    """The call of the operator's arguments, with every duration that is present as 0.
+    """Unpacks a call from the operator's arguments, with 0 for each duration that is present.
 
-    A fake kernel returns shapes and dtypes, which depend on no duration's value.
+    A fake kernel returns shapes and dtypes, which do not depend on a duration's value.
     """
     is_fusion = bool(options & _IS_FUSION)
     next_tensor, next_integer = iter(tensors), iter(streams)

@@ -1,4 +1,4 @@
-"""Resampling of one stream: the public function."""
+"""The public function `resample_trajectories`, which aligns one stream."""
 
 from __future__ import annotations
 
@@ -92,81 +92,83 @@ def resample_trajectories(
     return_valid: bool = False,
     backend: Backend = "auto",
 ) -> ArrayT | tuple[ArrayT, ArrayT]:
-    """Values with their own timestamps in, values on a requested timeline out.
+    """Interpolates rows recorded at `source_times` to `target_times`.
 
-    B episodes, S source rows, T targets, D channels. What is given without B is shared by the
-    batch; the result has no B only if nothing has. All tensors are on the device of `data`.
+    B episodes, S source rows, T targets, D channels. All episodes share an argument without the
+    dimension B; the result has B if any argument has. All tensors are on the device of `data`.
 
     Times are int64 nanoseconds, or float32 or float64 seconds; source and target times are both
     integer or both floating. Durations (`max_gap`, `tolerance`, `mean_window`) have the unit of the
     times: an int of nanoseconds for int64 times, a number of seconds for floating ones.
 
-    NumPy arrays in, NumPy arrays out: all arrays of a call are tensors, or all are NumPy's.
+    Pass all arrays as tensors, or all as NumPy arrays; the results are of the same kind.
 
     Args:
         data: The values, [B,S,D] or [S,D]; float16, bfloat16, float32, float64 or uint8; with
             methods ``"previous"`` and ``"nearest"`` also bool and any other integer dtype, whose
-            rows are copied exactly. Any strides. Gradients flow to it. NaN and infinity in it are
-            data.
-        source_times: When each row was recorded, [B,S] or [S]. Ascending in each episode; equal
+            rows are copied exactly. Any strides. Gradients flow to it. NaN and infinity are
+            ordinary values.
+        source_times: The time of each row, [B,S] or [S]. Ascending in each episode; equal
             neighbors are allowed.
-        target_times: The requested timeline, [B,T] or [T], in any order. A NaN target gives NaN
-            (0 where the result is of integers or bool) and is not valid.
-        method: How the rows around a target combine, where `lo` is the last row at or before it.
+        target_times: The requested timeline, [B,T] or [T], in any order. The result at a NaN target
+            is NaN (0 in an integer or bool result) and not valid.
+        method: How the rows around a target are combined; `lo` is the last row at or before it.
 
-            - ``"linear"``: between `lo` and the row after it.
+            - ``"linear"``: interpolation between `lo` and the row after it.
             - ``"previous"``: row `lo`.
             - ``"nearest"``: the closer of the two rows; a tie takes the earlier.
-            - ``"slerp_xyzw"``, ``"slerp_wxyz"``: unit quaternions, 4 channels, on the shortest
-              path, normalized. A zero quaternion gives zeros and is not valid.
-            - ``"angle"``: radians, the short way round; the result lies in (-pi, pi].
+            - ``"slerp_xyzw"``, ``"slerp_wxyz"``: spherical interpolation of unit quaternions (4
+              channels) on the shortest path, normalized. A zero quaternion results in zeros, not
+              valid.
+            - ``"angle"``: radians, interpolated the short way round, wrapped to (-pi, pi].
             - ``"mean"``: the mean of the valid rows within half of `mean_window` of the target,
-              both ends included; as ``"linear"`` where there is none.
-            - ``"sum"``: the sum of the rows after the previous target, up to this one; the first
-              target's from the first row on. Rows that are not valid are left out and clear the
-              mask. Targets must ascend.
-            - A list of (name, channels) pairs that sum to D, where channels differ:
+              both ends included; without such a row, ``"linear"``.
+            - ``"sum"``: the sum of the rows after the previous target, up to this one; for the
+              first target, of all rows up to it. Rows that are not valid are not added, and make
+              the result not valid. Targets must ascend.
+            - A list of (name, channels) pairs, one for each run of channels, that sum to D:
               ``[("linear", 7), ("slerp_xyzw", 4), ("previous", 1)]``.
 
-            A row whose time equals the target's is the answer alone, except in means and sums.
-        outside: What a target before the first or after the last row becomes: ``"hold"`` that row,
-            ``"zero"`` or ``"nan"`` (literally: `subtract` and `multiply` do not apply; no NaN in
-            integers and bool), or ``"extrapolate"`` (linear runs go on along the two rows at that
-            end, others hold). It is not valid in any case.
-        max_gap: Targets made from rows farther apart than this (linear, slerp, angle) or from a row
-            farther away than this (previous, nearest) are not valid. None: no limit. Means and sums
-            of rows have none.
-        tolerance: A row this close to a target, the nearest such, is the answer alone, even just
-            outside the recording and across a gap. Means and sums know no tolerance.
-        mean_window: The length of the window of method ``"mean"``, which needs one; an error
-            without it.
-        source_lengths: How many rows each episode has, [B] or []; int64 or int32, in [0,S]. Rows
-            past it do not exist. An empty episode gives zeros, not valid.
-        source_valid: Which rows are real, [B,S] or [S] bool. Rows that are not still give values,
-            and the mask tells.
+            Where a row's time equals the target's, the result is that row, except for ``"mean"``
+            and ``"sum"``.
+        outside: The result before the first row and after the last: ``"hold"`` repeats that row;
+            ``"zero"`` and ``"nan"`` write these numbers, without `subtract` and `multiply` (no NaN
+            in integer and bool results); ``"extrapolate"`` continues linear runs along the two rows
+            at that end and holds the others. None of these results is valid.
+        max_gap: The longest time between the two rows that a result is computed from (linear,
+            slerp, angle), or from the row to the target (previous, nearest); beyond it the result
+            is not valid. None: no limit. Does not apply to means and sums of rows.
+        tolerance: If a row is at most this far from the target, the result is the nearest such row,
+            also just outside the recording and across a gap. Does not apply to means and sums.
+        mean_window: The length of the window of method ``"mean"``, which requires one; an error
+            for other methods.
+        source_lengths: The number of rows of each episode, [B] or []; int64 or int32, in [0,S].
+            Rows past it are ignored. An empty episode results in zeros, not valid.
+        source_valid: Which rows are valid, [B,S] or [S] bool. Means and sums leave out the others;
+            other methods use them, and the result is not valid.
         subtract: [D], any floating dtype. The result is (x - subtract) * multiply, rounded once.
         multiply: [D], any floating dtype.
-        out_dtype: The dtype of the result, float16, bfloat16, float32, float64 or uint8; that of
-            `data` by default. uint8 rounds to nearest even and saturates. uint8 data with
-            `subtract` or `multiply` need one.
+        out_dtype: The dtype of the result, float16, bfloat16, float32, float64 or uint8; by default
+            that of `data`. uint8 rounds to nearest even and saturates. Required for uint8 data with
+            `subtract` or `multiply`.
         return_valid: Whether to return the mask as well: True where the target lies within the
-            recording, and is made from valid rows within `max_gap`.
-        backend: ``"cuda"`` or ``"cpu"``, the library's own for tensors there; ``"pytorch"``, plain
-            torch on any device; ``"auto"``, as :class:`robocache.config` says, and without that the
-            library's own where it can be used.
+            recording and the result is computed from valid rows within `max_gap`.
+        backend: ``"cuda"`` or ``"cpu"``, compiled kernels for tensors on that device;
+            ``"pytorch"``, plain torch on any device; ``"auto"``, the backend that
+            :class:`robocache.config` sets, by default the compiled kernels where they are usable.
 
     Returns:
-        The values, [B,T,D] or [T,D], contiguous; with `return_valid` a tuple of them and the mask,
-        [B,T] or [T] bool.
+        The values, [B,T,D] or [T,D], contiguous; with `return_valid` a tuple of the values and the
+        mask, [B,T] or [T] bool.
 
     Raises:
-        ValueError: For a shape, device, name or number that does not fit; for times or scales that
-            require grad; for a backend that does not fit the device. On the cpu backend, and on the
-            others under ``config(validate=True)``, for source times that do not ascend or are NaN
-            and for lengths outside [0,S].
-        TypeError: For an argument of a wrong type, and a dtype that is not listed above.
+        ValueError: For an invalid shape, device, name or number; for times or scales that require
+            grad; for a backend that cannot run on the device. On the cpu backend, and on the others
+            under ``config(validate=True)``, for source times that descend or are NaN and for
+            lengths outside [0,S].
+        TypeError: For an argument of a wrong type, and for a dtype that is not listed above.
         torch.OutOfMemoryError: If the result does not fit in memory.
-        RuntimeError: If the GPU refuses a launch, as after a fault in another kernel.
+        RuntimeError: If a kernel launch fails, for example after a fault in another kernel.
 
     Example:
         >>> import torch, robocache as rc
@@ -183,8 +185,8 @@ def resample_trajectories(
     """
     if isinstance(data, np.ndarray):
         return of_arrays(resample_trajectories, locals())  # type: ignore[no-any-return]
-    # On a GPU a small call costs little more than a launch, so this path is short: packing checks
-    # names and numbers, the operator checks shapes and dtypes.
+    # A small call on a GPU takes little longer than a kernel launch, so this path is short: packing
+    # checks names and numbers, the operator checks shapes and dtypes.
     if not isinstance(data, Tensor):
         refuse_type("", "values", data)
     stream = (

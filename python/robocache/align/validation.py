@@ -1,4 +1,4 @@
-"""Checks of values for `config(validate=True)`: lengths in [0,S] and ascending times."""
+"""Checks values for `config(validate=True)`: lengths lie in [0,S], and times ascend."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from robocache.core.tensor_checks import shape_text
 
 
 def validated(call: Call) -> Tensor:
-    """`target_times` of a parsed call, after checks of its shapes and its values.
+    """Returns `target_times` of a parsed call after checking the call's shapes and values.
 
-    Lengths lie in [0,S], source times ascend, and target times do where a stream has a sum.
-    Synchronizes once.
+    Checks that lengths lie in [0,S], that source times ascend, and that target times ascend if a
+    stream has a sum. Synchronizes with the device once.
     """
     batch = check_call(call)
     streams = _times_of(call)
@@ -44,7 +44,7 @@ def check_values(call: Call) -> None:
 
 
 class _Times(NamedTuple):
-    """The parts of a stream whose values are checked."""
+    """The parts of a stream that this module checks."""
 
     prefix: str
     times: Tensor
@@ -64,8 +64,8 @@ def _times_of(call: Call) -> list[_Times]:
     ]
 
 
-# Compiled code cannot branch on values, but it can call an operator that does. It returns the times
-# so that the calls after it depend on it, and a copy since an operator may not return its argument.
+# Compiled code cannot branch on values, but it can call an operator that does. The operator returns
+# the times, so that later calls depend on it; a copy, since it may not return its argument.
 @torch.library.custom_op("robocache::validated_copy", mutates_args=())
 def _validated_copy(
     times: Sequence[Tensor],
@@ -94,7 +94,7 @@ def _(
 
 
 def _check(streams: Sequence[_Times], target_times: Tensor, batch: int | None) -> None:
-    if batch == 0 or target_times.is_meta:  # without values
+    if batch == 0 or target_times.is_meta:  # there are no values
         return
     faults = [_faults(stream, target_times) for stream in streams]
     flags = torch.stack([fault.any() for group in faults for fault in group]).tolist()
@@ -115,7 +115,10 @@ def _check(streams: Sequence[_Times], target_times: Tensor, batch: int | None) -
 
 
 def refuse_while_capturing(tensor: Tensor) -> None:
-    """Reading values of a GPU tensor waits for the GPU, which a CUDA graph cannot capture."""
+    """Raises ValueError during the capture of a CUDA graph, which cannot include a wait.
+
+    Reading the values of a GPU tensor waits for the GPU.
+    """
     if tensor.is_cuda and torch.cuda.is_current_stream_capturing():
         raise ValueError(
             "validate: expected False while a CUDA graph is captured (it waits for the GPU), "
@@ -133,7 +136,7 @@ def _faults(stream: _Times, target_times: Tensor) -> tuple[Tensor, Tensor, Tenso
         rows = times.size(-1)
         beyond = (lengths < 0) | (lengths > rows)
         exists = torch.arange(rows, device=times.device) < lengths.unsqueeze(-1)
-        if exists.dim() > times.dim():  # times shared by the batch: of the longest episode
+        if exists.dim() > times.dim():  # shared times: the rows of the longest episode
             exists = exists.any(0)
         unordered = unordered & exists
     targets_unordered = unordered.new_zeros(())
@@ -143,7 +146,7 @@ def _faults(stream: _Times, target_times: Tensor) -> tuple[Tensor, Tensor, Tenso
 
 
 def _latest_before(times: Tensor) -> Tensor:
-    """The latest of the times before each, without NaN; for the first, the least of its dtype."""
+    """For each time the latest one before it, without NaN; for the first the dtype's minimum."""
     least = -math.inf if times.is_floating_point() else _options.MIN_INT64
     latest = torch.where(times.isnan(), least, times).cummax(-1).values
     return torch.nn.functional.pad(latest, (1, 0), value=least)[..., :-1]
@@ -155,7 +158,7 @@ def _refuse_order(name: str, expected: str, times: Tensor, unordered: Tensor) ->
     row = at[-1]
     got = _text(episode[row])
     if got != "nan":
-        # NaN targets are skipped; a NaN source time before this one would have been refused.
+        # NaN targets are ignored; a NaN source time before this one would be reported first.
         before = episode[:row]
         got += f" after {_text(before[~before.isnan()][-1])}" if row > 0 else ""
     _refuse(name, expected, got, at)

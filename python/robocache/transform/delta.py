@@ -34,7 +34,7 @@ def delta_to_absolute(
     Row k is row k - 1 + delta k, with the start for row -1, added in this order. With `time_step`
     or `times` the deltas are velocities: delta k times the duration of its step, in seconds.
 
-    NumPy arrays in, NumPy arrays out: all arrays of a call are tensors, or all are NumPy's.
+    Pass all arrays as tensors, or all as NumPy arrays; the results are of the same kind.
 
     Args:
         deltas: [...,K,D], K steps of D channels of some windows; float16, bfloat16, float32 or
@@ -44,9 +44,9 @@ def delta_to_absolute(
         time_step: How long each step takes, in seconds.
         times: In place of it: the time of the start, then that of each row, [...,K+1] or [K+1];
             int64 nanoseconds, or float32 or float64 seconds. Differences are taken in this dtype.
-        backend: ``"cuda"`` or ``"cpu"``, the library's own for tensors there; ``"pytorch"``, plain
-            torch on any device; ``"auto"``, as :class:`robocache.config` says, and without that the
-            library's own where it can be used.
+        backend: ``"cuda"`` or ``"cpu"``, compiled kernels for tensors on that device;
+            ``"pytorch"``, plain torch on any device; ``"auto"``, the backend that
+            :class:`robocache.config` sets, by default the compiled kernels where they are usable.
 
     Returns:
         [...,K,D], of the dtype of `deltas`; computed in float64 for float64, else in float32, and
@@ -83,7 +83,7 @@ def absolute_to_delta(
     Delta k is row k less row k - 1, with the start for row -1; with `time_step` or `times` over the
     duration of its step, so that equal times give infinity or NaN.
 
-    NumPy arrays in, NumPy arrays out: all arrays of a call are tensors, or all are NumPy's.
+    Pass all arrays as tensors, or all as NumPy arrays; the results are of the same kind.
 
     Args:
         values: [...,K,D], as the result of :func:`delta_to_absolute`. Gradients flow to it.
@@ -115,7 +115,7 @@ def relative_to(x: ArrayT, reference: ArrayT, mask: ArrayT | None = None) -> Arr
 
     Plain torch, and the same bits everywhere.
 
-    NumPy arrays in, NumPy arrays out: all arrays of a call are tensors, or all are NumPy's.
+    Pass all arrays as tensors, or all as NumPy arrays; the results are of the same kind.
 
     Args:
         x: [...,K,D], K steps of D channels; float16, bfloat16, float32 or float64. Gradients flow
@@ -146,7 +146,7 @@ def relative_to(x: ArrayT, reference: ArrayT, mask: ArrayT | None = None) -> Arr
 def absolute_from(x: ArrayT, reference: ArrayT, mask: ArrayT | None = None) -> ArrayT:
     """Values and those of a reference: it undoes :func:`relative_to`, whose arguments it has.
 
-    NumPy arrays in, NumPy arrays out: all arrays of a call are tensors, or all are NumPy's.
+    Pass all arrays as tensors, or all as NumPy arrays; the results are of the same kind.
 
     Args:
         x: [...,K,D], relative to the reference where the mask says so.

@@ -42,16 +42,16 @@ def convert_rotation(
     quaternion keeps its sign. Rotation vectors are at most pi long, and have at pi the sign of such
     a quaternion. NaN gives NaN.
 
-    NumPy arrays in, NumPy arrays out: all arrays of a call are tensors, or all are NumPy's.
+    Pass all arrays as tensors, or all as NumPy arrays; the results are of the same kind.
 
     Args:
         x: [..., numbers of the source]; float16, bfloat16, float32 or float64. Any strides.
             Gradients flow to it.
         source: The form of `x`.
         target: The form that is wanted.
-        backend: ``"cuda"`` or ``"cpu"``, the library's own for tensors there; ``"pytorch"``, plain
-            torch on any device; ``"auto"``, as :class:`robocache.config` says, and without that the
-            library's own where it can be used.
+        backend: ``"cuda"`` or ``"cpu"``, compiled kernels for tensors on that device;
+            ``"pytorch"``, plain torch on any device; ``"auto"``, the backend that
+            :class:`robocache.config` sets, by default the compiled kernels where they are usable.
 
     Returns:
         [..., numbers of the target], of the dtype of `x`; computed in float64 for float64, else in
@@ -90,7 +90,7 @@ def relative_pose(
     them; P numbers. Rotations need not be exact. With R and p for those of the anchor, the position
     becomes R^T (position - p), and the rotation R^T rotation; quaternions have w >= 0.
 
-    NumPy arrays in, NumPy arrays out: all arrays of a call are tensors, or all are NumPy's.
+    Pass all arrays as tensors, or all as NumPy arrays; the results are of the same kind.
 
     Args:
         poses: [...,K,P], K steps of some windows; float16, bfloat16, float32 or float64. Any
@@ -128,7 +128,7 @@ def absolute_pose(
     It undoes :func:`relative_pose`, whose arguments it has, up to rounding and the sign of
     quaternions, which is that of the product.
 
-    NumPy arrays in, NumPy arrays out: all arrays of a call are tensors, or all are NumPy's.
+    Pass all arrays as tensors, or all as NumPy arrays; the results are of the same kind.
 
     Args:
         poses: [...,K,P], relative to the anchor.

@@ -112,7 +112,7 @@ def voxelize_point_cloud(
     decides on every backend, also far from the origin. Points that are NaN, infinite or outside the
     grid are dropped and counted.
 
-    NumPy arrays in, NumPy arrays out: all arrays of a call are tensors, or all are NumPy's.
+    Pass all arrays as tensors, or all as NumPy arrays; the results are of the same kind.
 
     Args:
         points: x, y, z: [B,N,3], clouds of equal size; or [P,3], one cloud, or with `offsets`
@@ -138,9 +138,9 @@ def voxelize_point_cloud(
             of the features by default, float16, bfloat16, float32, float64 or uint8 (rounded to
             nearest even, saturating).
         return_dropped: Whether to return how many points of each cloud were dropped as well.
-        backend: ``"cuda"`` or ``"cpu"``, the library's own for tensors there; ``"pytorch"``, plain
-            torch on any device; ``"auto"``, as :class:`robocache.config` says, and without that the
-            library's own where it can be used.
+        backend: ``"cuda"`` or ``"cpu"``, compiled kernels for tensors on that device;
+            ``"pytorch"``, plain torch on any device; ``"auto"``, the backend that
+            :class:`robocache.config` sets, by default the compiled kernels where they are usable.
 
     Returns:
         The grid, [B,X,Y,Z], or [B,C,X,Y,Z] in a mode with features; without the B for a single
@@ -160,7 +160,7 @@ def voxelize_point_cloud(
         TypeError: For an argument of a wrong type, and a dtype that is not listed above.
         torch.OutOfMemoryError: If the grid is larger than the memory of the device, before anything
             is allocated, or does not fit beside what is there.
-        RuntimeError: If the GPU refuses a launch, as after a fault in another kernel.
+        RuntimeError: If a kernel launch fails, for example after a fault in another kernel.
 
     Example:
         >>> import torch, robocache as rc
@@ -223,7 +223,7 @@ def voxelize_sparse(
     it cannot be captured in a CUDA graph, and ``torch.compile(fullgraph=True)`` traces it with
     ``torch._dynamo.config.capture_dynamic_output_shape_ops = True``.
 
-    NumPy arrays in, NumPy arrays out: all arrays of a call are tensors, or all are NumPy's.
+    Pass all arrays as tensors, or all as NumPy arrays; the results are of the same kind.
 
     Args:
         points: x, y, z: [B,N,3], clouds of equal size; or [P,3], one cloud, or with `offsets`
@@ -248,7 +248,7 @@ def voxelize_sparse(
             not fit 63 bits.
         TypeError: For an argument of a wrong type, and a dtype that is not listed above.
         torch.OutOfMemoryError: If the voxels do not fit into the memory of the device.
-        RuntimeError: If the GPU refuses a launch, as after a fault in another kernel.
+        RuntimeError: If a kernel launch fails, for example after a fault in another kernel.
 
     Example:
         >>> import torch, robocache as rc
