@@ -1,8 +1,7 @@
-"""`LiveAligner`: windows at control time, made as the loader made them in training."""
+"""`LiveAligner`: computes windows at control time by the code that computes them in training."""
 
 from __future__ import annotations
 
-import math
 import operator
 import os
 import threading
@@ -19,8 +18,10 @@ from robocache.core import torch_private
 from robocache.core.checks import check_bool, check_integer
 from robocache.core.display import ByName, listed
 from robocache.live.arguments import (
+    PushStream,
     Values,
     as_array,
+    contiguous_strides,
     floats,
     integers,
     nanoseconds,
@@ -31,62 +32,44 @@ from robocache.live.library import STATS, Aligner, LiveStatus
 from robocache.live.stats import LiveStats
 from robocache.loader import device as _device
 from robocache.loader.policy_spec import PolicySpec, relative_to
-from robocache.loader.window_spec import WindowSpec
-from robocache.store.dtypes import STORAGE
 
 _NEVER = -(2**63)  # the newest time of a stream without rows
-_MAX_ROBOTS = 2**20  # as the library has it
-_SLOTS = 4  # copies to a GPU that may be under way
-
-
-class _Stream:
-    """The data of a stream that a push reads."""
-
-    def __init__(self, number: int, spec: WindowSpec, takes_rows: bool) -> None:
-        self.number = number
-        self.spec = spec
-        self.takes_rows = takes_rows
-        self.shape = spec.shape
-        self.dtype = STORAGE[spec.dtype]
-        self.is_bfloat16 = spec.dtype == "BF16"  # which NumPy has under another name
-        self.size = spec.elements * self.dtype.itemsize
-        # Held by who pushes: a ring takes rows of one thread at a time.
-        self.lock = threading.Lock()
-        self.has_warned = False  # of a full ring
+_MAX_ROBOTS = 2**20  # the library's limit
+_SLOTS = 4  # copies to a GPU that may be in flight
 
 
 class LiveAligner:
-    """Windows of what sensors send, as the loader made them of recordings.
+    """Aligns live sensor rows into the batches that a policy was trained on.
 
-    Rows are pushed as they arrive; :meth:`query` gives what a batch of the loader would hold if the
-    recording had ended now: the same keys, shapes and types, and the same bits, since the same
-    code makes them. What a policy gives is undone to what the robot takes by :meth:`undo`.
+    :meth:`push` adds rows as they arrive. :meth:`query` returns the batch that the loader would
+    return if the recording ended now: with the same keys, shapes and dtypes, and the same bits,
+    since the same code computes it. :meth:`undo` converts the policy's output to the robot's units.
 
-    All of it may be called by any thread: pushes of a stream wait for one another, and so do
-    :meth:`query`, :meth:`undo`, :meth:`reset` and :meth:`now_ns`, but never these for those. What
-    is relative is undone by the last query, whichever thread's, and with `reuse_buffers` that has
-    overwritten the batches before it: there one thread asks and undoes. What happens to rows that
-    are late, repeated, dropped or from the future is counted: :meth:`stats`. docs/live.md has the
-    rest.
+    All methods may be called by any thread. Pushes of one stream wait for one another; so do
+    :meth:`query`, :meth:`undo`, :meth:`reset` and :meth:`now_ns`, but pushes and these methods
+    never wait for each other. :meth:`undo` takes the reference of relative values from the last
+    query of any thread, and with `reuse_buffers` a query overwrites earlier batches; in both cases
+    one thread should query and undo. :meth:`stats` counts the rows that arrive late, repeated or
+    from the future, and those that are dropped. See docs/live.md.
 
     Args:
-        spec: What the policy was trained on, or its file.
-        robots: How many robots are queried together: the batch.
-        device: Where batches are wanted. On "cuda" they are made on the CPU and copied, in one
-            piece, on the current stream.
-        buffer_rows: How many rows of a stream are kept for its windows, by stream. Others keep what
-            their windows reach back for at the spec's rate, half as many again, and those of a
-            quarter of a second.
-        ring_rows: How many rows of a stream may be pushed between two queries, by stream; more are
-            dropped, the first of them with a ``UserWarning``. Others have room for a quarter of a
-            second.
-        max_future_s: A row stamped later than a query by more than this is a mistake: it is given
-            up, and counted.
-        reuse_buffers: Whether a query overwrites the tensors of the last one, in place of new ones.
+        spec: The spec of the policy's training, or the path of its file.
+        robots: R, the number of robots that a query serves: the batch size.
+        device: The device of the batches. For "cuda" a batch is computed on the CPU and copied, in
+            one piece, on the current CUDA stream.
+        buffer_rows: The number of rows kept for windows, by stream. Other streams keep the rows
+            that their windows reach back for at the spec's rate, half as many again, and those of
+            a quarter of a second.
+        ring_rows: The number of rows that may be pushed between two queries, by stream; rows beyond
+            it are dropped, the first with a ``UserWarning``. Other streams have room for a quarter
+            of a second.
+        max_future_s: A row stamped later than a query by more than this many seconds is taken for
+            an error: it is dropped and counted.
+        reuse_buffers: Whether each query writes to the same tensors, instead of new ones.
 
     Raises:
-        ValueError, TypeError: A spec that is not one, or an option that does not fit it.
-        RuntimeError: There is no CUDA.
+        ValueError, TypeError: An invalid spec, or an option that contradicts it.
+        RuntimeError: `device` is a CUDA device, and CUDA is not available.
 
     Example:
         >>> aligner = rc.LiveAligner("policy_spec.json")
@@ -114,13 +97,13 @@ class LiveAligner:
             name = os.fspath(spec)
             spec = PolicySpec.load(spec)
         self.spec = spec
-        """The policy spec that defines its batches."""
+        """The policy spec that defines the batches."""
         self.robots = check_integer("robots", robots, 1, _MAX_ROBOTS)
-        """R: how many robots are queried together."""
+        """R: the number of robots that a query serves."""
         self.device = _device.find_device(device)
-        """Where batches are."""
+        """The device of the batches."""
         self._streams = {
-            s.name: _Stream(i, s, spec.takes_rows(s)) for i, s in enumerate(spec.streams)
+            s.name: PushStream(i, s, spec.takes_rows(s)) for i, s in enumerate(spec.streams)
         }
         check_bool("reuse_buffers", reuse_buffers)
         rows = zip(
@@ -137,12 +120,12 @@ class LiveAligner:
                 _SLOTS if is_cuda else 0,
             )
         self._index = self.device.index if is_cuda else None
-        self._lock = threading.Lock()  # held by who asks or forgets
-        # Each stream in the output has a mask and an age, behind all values.
-        made = sum(not stream.reaches_ahead for stream in spec.streams)
-        values = len(self._aligner.outputs) - 2 * made
+        self._lock = threading.Lock()  # held by query, undo, reset and now_ns
+        # In the output all values come first, then a mask and an age of each stream.
+        streams = sum(not stream.reaches_ahead for stream in spec.streams)
+        values = len(self._aligner.outputs) - 2 * streams
         self._places = [
-            (o.key, o.dtype, o.shape, _strides(o.shape), o.offset // o.dtype.itemsize)
+            (o.key, o.dtype, o.shape, contiguous_strides(o.shape), o.offset // o.dtype.itemsize)
             for i, o in enumerate(self._aligner.outputs)
             if spec.with_age or i < values or not o.key.endswith("_age")
         ]
@@ -150,53 +133,55 @@ class LiveAligner:
         self._dtypes = {place[1] for place in self._places}
         self._reused = self._allocate() if reuse_buffers else None
 
-    def _rows(self, name: str, given: Mapping[str, int] | None) -> list[int]:
-        if given is not None and not isinstance(given, Mapping):
-            raise TypeError(f"{name}: expected rows by stream, got {type(given).__name__}")
-        for key in given or {}:
+    def _rows(self, name: str, rows: Mapping[str, int] | None) -> list[int]:
+        """The option's number of rows of each stream; 0 for the library's default."""
+        if rows is not None and not isinstance(rows, Mapping):
+            raise TypeError(f"{name}: expected rows by stream, got {type(rows).__name__}")
+        for key in rows or {}:
             self._find(name, key)
         return [
-            check_integer(f"{name}[{key!r}]", given[key], 1, 2**31) if given and key in given else 0
+            check_integer(f"{name}[{key!r}]", rows[key], 1, 2**31) if rows and key in rows else 0
             for key in self._streams
         ]
 
-    def _find(self, name: str, key: object) -> _Stream:
+    def _find(self, name: str, key: object) -> PushStream:
         stream = self._streams.get(key) if isinstance(key, str) else None
         if stream is None:
             names = ", ".join(self._streams)
             raise ValueError(f"{name}: expected a stream of the spec ({names}), got {key!r}")
         return stream
 
-    # ---- rows come in ----------------------------------------------------------------------------
+    # ---- push ------------------------------------------------------------------------------------
 
     def push(
         self, stream: str, time_ns: int, values: Values, robot: int = 0, *, valid: bool = True
     ) -> bool:
-        """Takes a row.
+        """Adds a row to a stream.
 
         Args:
-            stream: Of which stream.
-            time_ns: When it was measured, in ns of the clock that queries go by.
-            values: The row, of the stream's shape. Floats are rounded to the stream's type.
-            robot: Of which robot, 0 to R - 1.
-            valid: Whether the row is real; else what is made from it is padded.
+            stream: The stream's name.
+            time_ns: The time of measurement, in ns, on the clock that queries use.
+            values: The row, of the stream's shape. Floats are rounded to the stream's dtype.
+            robot: The index of the robot, 0 to R - 1.
+            valid: Whether the row is valid; steps computed from rows that are not are padded.
 
         Returns:
-            Whether there was room for it. False: queries are behind; it is dropped, and counted.
-            The first row of a stream that is dropped is a ``UserWarning``.
+            Whether the ring had room for the row. False: the row was dropped and counted, because
+            queries come too rarely. The first dropped row of a stream causes a ``UserWarning``.
 
         Raises:
             ValueError: An unknown stream or robot, a stream whose window reaches into the future,
                 or a row of another shape.
-            TypeError: A time that is no integer, a `valid` that is no bool, or values of another
-                kind.
+            TypeError: A time that is not an integer, a `valid` that is not a bool, or values of
+                another kind.
         """
         to = (self._streams.get(stream) if type(stream) is str else None) or self._find(
             "stream", stream
         )
         if type(robot) is not int or not 0 <= robot < self.robots:
             robot = self._robot(robot)
-        # Kept by its name until the library has copied it. The usual row is taken as it is.
+        # `row` keeps the memory alive until the library has copied it. A contiguous array of the
+        # stream's dtype and shape needs no conversion.
         row: Any = values
         if (
             type(row) is not np.ndarray
@@ -230,21 +215,21 @@ class LiveAligner:
         *,
         valid: NDArray[np.bool_] | Tensor | None = None,
     ) -> int:
-        """Takes rows, one after the other: several of a robot, or one of each.
+        """Adds N rows to a stream, in order: several of one robot, or rows of several robots.
 
         Args:
-            stream: Of which stream.
-            times_ns: When they were measured: [N] integers.
-            values: [N, the row's shape...].
-            robot: Of which robot; or of each row which, [N] integers.
-            valid: Which rows are real, [N] bool; None: all.
+            stream: The stream's name.
+            times_ns: The times of measurement, [N] integers, in ns.
+            values: The rows, [N, the row's shape...].
+            robot: The index of the robot; or the index for each row, [N] integers.
+            valid: Which rows are valid, [N] bool; None: all.
 
         Returns:
-            How many there was room for; the others were dropped, and counted. The first time that
-            this happens to a stream is a ``UserWarning``.
+            The number of rows that the ring had room for; the others were dropped and counted. The
+            first dropped row of a stream causes a ``UserWarning``.
 
         Raises:
-            ValueError, TypeError: As of :meth:`push`.
+            ValueError, TypeError: As :meth:`push`.
         """
         to = self._find("stream", stream)
         if not to.takes_rows:
@@ -279,8 +264,8 @@ class LiveAligner:
             self._warn_full(to)
         return taken
 
-    def _warn_full(self, stream: _Stream) -> None:
-        """Warns once for each stream; :meth:`stats` counts all rows that are dropped."""
+    def _warn_full(self, stream: PushStream) -> None:
+        """Warns of a stream's full ring, the first time; :meth:`stats` counts all dropped rows."""
         stream.has_warned = True
         name, ring = stream.spec.name, self._aligner.rows[stream.number][1]
         warnings.warn(
@@ -291,7 +276,7 @@ class LiveAligner:
             stacklevel=3,  # the caller of push or push_many
         )
 
-    def _refuse_push(self, status: int, stream: _Stream, robot: int) -> None:
+    def _refuse_push(self, status: int, stream: PushStream, robot: int) -> None:
         if status == LiveStatus.TAKES_NO_ROWS:
             raise ValueError(
                 f"stream: expected one whose rows windows are made of, got {stream.spec.name!r}, "
@@ -300,24 +285,24 @@ class LiveAligner:
         if status == LiveStatus.UNKNOWN_ROBOT:
             raise ValueError(f"robot: expected 0 to {self.robots - 1}, got {robot}")
 
-    # ---- batches go out --------------------------------------------------------------------------
+    # ---- query -----------------------------------------------------------------------------------
 
     def query(self, now: int | str | NDArray[np.int64]) -> dict[str, Tensor]:
-        """Makes every window of what has been pushed so far.
+        """Computes all windows from the rows pushed so far.
 
         Args:
-            now: The time, in ns, that windows are at; or for each robot one, [R]; or the stream
-                whose newest row is now, by its stamp.
+            now: The anchor time in ns; or one for each robot, [R]; or the name of a stream, whose
+                newest row's timestamp is the anchor time.
 
         Returns:
-            What a batch of the loader has, with R samples: each stream's values, or those of its
-            `concat` key, ``<key>_is_pad`` and, where the loader has them, ``<key>_age``; without
-            the metadata of samples, and without windows that reach into the future. Before a
-            stream's first row its window is zeros, as transforms leave them, all padded.
+            A batch of R samples as the loader returns it: the values of each stream or `concat`
+            key, ``<key>_is_pad`` and, if the spec has ages, ``<key>_age``; without the samples'
+            metadata, and without windows that reach into the future. Before a stream's first row
+            its window is zeros, to which transforms apply, and all of its steps are padded.
 
         Raises:
-            ValueError, TypeError: An unknown stream, or a time that is none.
-            RuntimeError: CUDA refuses.
+            ValueError, TypeError: An unknown stream, or an invalid time.
+            RuntimeError: A CUDA call fails.
         """
         times, address, stream, time_ns = None, None, -1, 0
         if isinstance(now, str):
@@ -329,7 +314,7 @@ class LiveAligner:
                     "window reaches into the future"
                 )
         elif isinstance(now, (np.ndarray, Tensor)) and now.ndim:
-            times = integers("now", now, self.robots)  # kept until they were looked at
+            times = integers("now", now, self.robots)  # kept alive while the library reads them
             address = times.ctypes.data
         else:
             time_ns = parse_time(now, "now")
@@ -341,7 +326,7 @@ class LiveAligner:
             else:
                 with torch.cuda.device(self._index):
                     status = self._query_on_cuda(stream, address, time_ns, out)
-        if status not in (LiveStatus.OK, LiveStatus.NO_ROWS):  # the masks tell of the latter
+        if status not in (LiveStatus.OK, LiveStatus.NO_ROWS):  # without rows all is padded
             raise RuntimeError(f"query: expected to be made, got {LiveStatus(status).name}")
         return dict(batch)
 
@@ -349,13 +334,13 @@ class LiveAligner:
         assert self._index is not None
         raw = torch_private.cuda_stream(self._index)
         status = self._aligner.query_on_cuda(stream, times, time_ns, out, raw)
-        if status == LiveStatus.BUSY:  # so many copies are under way: wait for them
-            self._aligner.wait_on_cuda()  # on whatever stream they are
+        if status == LiveStatus.BUSY:  # _SLOTS copies are in flight
+            self._aligner.wait_on_cuda()  # on any CUDA stream
             status = self._aligner.query_on_cuda(stream, times, time_ns, out, raw)
         return status
 
     def _allocate(self) -> tuple[Tensor, dict[str, Tensor]]:
-        # Short on purpose: most of what a small query costs.
+        # A short path: most of the time of a small query is spent here.
         storage = torch.empty(self._words, dtype=torch.int64, device=self.device)
         typed = {dtype: storage.view(dtype) for dtype in self._dtypes}
         return storage, {
@@ -364,41 +349,42 @@ class LiveAligner:
         }
 
     def now_ns(self, robot: int = 0) -> int:
-        """The time of a robot's last query; 0 before the first.
+        """The anchor time of a robot's last query, in ns; 0 before the first.
 
-        After a query at the newest row of a stream that had none it is -2**63.
+        After a query at the newest row of a stream without rows it is -2**63.
 
         Raises:
-            ValueError: There is no such robot.
+            ValueError: The index is not that of a robot.
         """
         number = self._robot(robot)
         with self._lock:
             return self._aligner.now_ns(number)
 
-    # ---- actions come back -----------------------------------------------------------------------
+    # ---- undo ------------------------------------------------------------------------------------
 
     def undo(self, key: str, action: NDArray[Any] | Tensor) -> NDArray[Any] | Tensor:
-        """Takes back what was done to a key's values: a policy's output in the robot's unit.
+        """Converts a policy's output back to the values of a key: actions in the robot's units.
 
-        What the spec's transforms did is undone, then normalization, x / multiply + subtract; where
-        a stream is relative to another, that one's value at the last query is added (angles stay
-        within -pi and pi).
+        Applies the inverse of the spec's transforms, then that of normalization, x / multiply +
+        subtract. If a stream is relative to another, adds that stream's value at the last query
+        (angles are wrapped to -pi to pi).
 
         Args:
-            key: A stream that stands alone in batches, or a `concat` key.
-            action: [R,K, a row's shape...], of any K, or without R of one robot; without K where
-                batches have no axis of steps. Floats; a tensor may be on any device, and its
-                gradients end here.
+            key: A key of batches: a stream that is not concatenated, or a `concat` key.
+            action: [R,K, a row's shape...] for any K; R may be left out for one robot, K where
+                batches have no axis of steps. Floats; a tensor may be on any device. Gradients do
+                not flow through.
 
         Returns:
-            The same shape (but for what transforms change), type and device. Transforms compute in
-            float64 where the action, or what it is relative to, is of that type, else in float32;
-            the rest is worked in float64.
+            Values of the same dtype, on the same device, of the same shape unless a transform
+            changes it. Transforms compute in float64 if the action or the value that it is relative
+            to is float64, else in float32; all other steps compute in float64.
 
         Raises:
-            ValueError: An unknown key, another shape, or values that can't be taken back.
-            TypeError: They are no floats.
-            RuntimeError: It is relative to a stream of which there was no row, or no query yet.
+            ValueError: An unknown key, another shape, or values that have no inverse.
+            TypeError: Values that are not floats.
+            RuntimeError: The key is relative to a stream, and there was no query yet, or the stream
+                had no row.
         """
         of = self._aligner.keys.get(key) if isinstance(key, str) else None
         if of is None:
@@ -412,9 +398,9 @@ class LiveAligner:
             raise TypeError(f"{key}: expected floats, got {tensor.dtype}")
         first = self.spec.stream(self.spec.concat.get(key, (key,))[0])
         has_step = first.has_axis or self.robots == 1 or tensor.dim() != len(of.shape) + 1
-        if not has_step:  # as batches have it
+        if not has_step:  # batches of this key have no axis of steps
             tensor = tensor[:, None]
-        # Without the axis of robots, or of one step.
+        # The number of leading axes to add: that of robots, and that of steps.
         missing = max(len(of.shape) + 2 - tensor.dim(), 0) if self.robots == 1 else 0
         values = tensor[(None,) * missing]
         is_whole = values.dim() == len(of.shape) + 2 and missing <= 2
@@ -450,38 +436,38 @@ class LiveAligner:
             )
         raise RuntimeError(f"undo: {LiveStatus(status).name}")
 
-    # ---- the rest --------------------------------------------------------------------------------
+    # ---- reset and statistics --------------------------------------------------------------------
 
     def reset(self, robot: int | None = None) -> None:
-        """Forgets all rows and the last query, of one robot or of all: an episode begins.
+        """Deletes the rows and the last query of one robot, or of all: an episode begins.
 
         Raises:
-            ValueError: There is no such robot.
+            ValueError: The index is not that of a robot.
         """
         number = None if robot is None else self._robot(robot)
         with self._lock:
             self._aligner.reset(-1 if number is None else number)
 
     def stats(self, robot: int | None = None) -> Mapping[str, LiveStats]:
-        """Counters of each stream that takes rows, of one robot or summed over all.
+        """The counters of each stream to which rows are pushed, of one robot or the sum over all.
 
         Raises:
-            ValueError: There is no such robot.
+            ValueError: The index is not that of a robot.
         """
         robots = range(self.robots) if robot is None else [self._robot(robot)]
-        found = {}
+        counters = {}
         for key, stream in self._streams.items():
             if not stream.takes_rows:
                 continue
             each = [self._aligner.stats(stream.number, one) for one in robots]
             sums: dict[str, Any] = {name: sum(of[name] for of in each) for name in STATS}
             newest = max(of["newest_ns"] for of in each)
-            found[key] = LiveStats(**sums | {"newest_ns": None if newest == _NEVER else newest})
-        return ByName(found)
+            counters[key] = LiveStats(**sums | {"newest_ns": None if newest == _NEVER else newest})
+        return ByName(counters)
 
     @property
     def rows(self) -> dict[str, tuple[int, int]]:
-        """How many rows buffer and ring hold of each stream that takes some."""
+        """The capacity (buffer, ring) in rows of each stream to which rows are pushed."""
         return {
             key: self._aligner.rows[stream.number]
             for key, stream in self._streams.items()
@@ -501,8 +487,3 @@ class LiveAligner:
         keys = listed([k for k, *_ in self._places if not k.endswith(("_is_pad", "_age"))])
         robots = "" if self.robots == 1 else f"{self.robots} robots on "
         return f"LiveAligner({robots}{self.device}: {keys})"
-
-
-def _strides(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Strides of contiguous elements."""
-    return tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))

@@ -1,8 +1,10 @@
-"""Converts a LiveAligner's arguments for the library."""
+"""Checks a LiveAligner's arguments and converts them for the library."""
 
 from __future__ import annotations
 
+import math
 import operator
+import threading
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -15,11 +17,27 @@ from robocache.loader.window_spec import WindowSpec
 from robocache.store.dtypes import STORAGE, stored
 
 Values: TypeAlias = Any
-"""NumPy arrays, torch tensors on the CPU, and what `numpy.asarray` takes."""
+"""NumPy arrays, torch tensors on the CPU, and arguments of `numpy.asarray`."""
+
+
+class PushStream:
+    """The properties of a stream that a push reads."""
+
+    def __init__(self, number: int, spec: WindowSpec, takes_rows: bool) -> None:
+        self.number = number
+        self.spec = spec
+        self.takes_rows = takes_rows
+        self.shape = spec.shape
+        self.dtype = STORAGE[spec.dtype]
+        self.is_bfloat16 = spec.dtype == "BF16"  # `dtype` is uint16 then: NumPy has no bfloat16
+        self.size = spec.elements * self.dtype.itemsize
+        # Held while pushing: a ring accepts rows of one thread at a time.
+        self.lock = threading.Lock()
+        self.has_warned = False  # of a full ring
 
 
 def rows_of(name: str, stream: WindowSpec, values: Values, shape: tuple[int, ...]) -> NDArray[Any]:
-    """Values in memory as the library takes them: contiguous, of the stream's type."""
+    """Values converted for the library: a contiguous array of the stream's dtype."""
     if not isinstance(values, (np.ndarray, Tensor)):
         try:
             values = np.asarray(values)
@@ -31,7 +49,7 @@ def rows_of(name: str, stream: WindowSpec, values: Values, shape: tuple[int, ...
         raise ValueError(f"{name}: expected {list(shape)}, got {list(array.shape)}")
     if kind == stream.dtype:
         return array
-    if kind == "BF16":  # whose bits these are: the upper half of a float32's
+    if kind == "BF16":  # the array holds its bits, the upper half of a float32's
         array = (array.astype(np.uint32) << 16).view(np.float32)
     to = np.dtype(np.float32) if stream.dtype == "BF16" else STORAGE[stream.dtype]
     if not _may_be_cast(array, to):
@@ -50,21 +68,21 @@ def rows_of(name: str, stream: WindowSpec, values: Values, shape: tuple[int, ...
 
 
 def floats(name: str, array: NDArray[Any]) -> Tensor:
-    """An array of floats as a tensor, copied where torch does not take it as it lies."""
+    """An array of floats as a tensor; copies an array whose memory torch cannot share."""
     if array.dtype.kind != "f" or array.dtype.itemsize > 8:
         raise TypeError(f"{name}: expected floats, got {array.dtype}")
     native = array.astype(array.dtype.newbyteorder("="), copy=False)
     return torch.from_numpy(np.require(native, requirements=["C", "W"]))
 
 
-def as_array(given: NDArray[Any] | Tensor) -> NDArray[Any]:
+def as_array(values: NDArray[Any] | Tensor) -> NDArray[Any]:
     """An array or tensor as a NumPy array on the host."""
-    return given.detach().cpu().numpy() if isinstance(given, Tensor) else np.asarray(given)
+    return values.detach().cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)
 
 
-def integers(name: str, given: Any, count: int | None = None) -> NDArray[np.int64]:
-    """[N] integers, in memory as the library takes them."""
-    array = as_array(given)
+def integers(name: str, values: Any, count: int | None = None) -> NDArray[np.int64]:
+    """[N] integers as a contiguous int64 array."""
+    array = as_array(values)
     if array.dtype.kind not in "iu":
         raise TypeError(f"{name}: expected integers, got {array.dtype}")
     expected = "[N]" if count is None else f"[{count}]"
@@ -76,12 +94,12 @@ def integers(name: str, given: Any, count: int | None = None) -> NDArray[np.int6
 
 
 def _may_be_cast(array: NDArray[Any], to: np.dtype[Any]) -> bool:
-    """Floats become floats of another size; integers, floats; else nothing may be lost."""
+    """Whether a cast is allowed: to floats from any number, to other dtypes without loss."""
     return np.can_cast(array.dtype, to, "same_kind" if to.kind == "f" else "safe")
 
 
 def parse_time(time_ns: Any, name: str = "time_ns") -> int:
-    """A time in nanoseconds; raises TypeError or ValueError for others."""
+    """A time in nanoseconds as an int; raises TypeError or ValueError for an invalid time."""
     try:
         number = operator.index(time_ns)
     except TypeError:
@@ -93,9 +111,14 @@ def parse_time(time_ns: Any, name: str = "time_ns") -> int:
 
 
 def nanoseconds(name: str, seconds: Any) -> int:
-    """Seconds as nanoseconds; raises TypeError or ValueError for what is no duration."""
+    """Seconds as nanoseconds; raises TypeError or ValueError for an invalid duration."""
     if isinstance(seconds, bool) or not isinstance(seconds, (int, float, np.floating)):
         raise TypeError(f"{name}: expected a number (s), got {type(seconds).__name__}")
     if not 0 <= seconds < 2**33:  # NaN is refused too
         raise ValueError(f"{name}: expected 0 to 2^33 s, got {seconds}")
     return round(float(seconds) * 1e9)
+
+
+def contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Strides, in elements, of a contiguous array."""
+    return tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
