@@ -1,4 +1,4 @@
-"""Checks of point clouds, the same on every backend.
+"""Checks of point clouds, which all backends share.
 
 `check_grid` and `check_voxels` check each tensor's layout, dtype, shape and device; `validated`
 checks the values of offsets.
@@ -99,8 +99,8 @@ def validated(offsets: Tensor, points: Tensor) -> Tensor:
     return offsets
 
 
-# As in align/validation.py: compiled code cannot branch on values, but can call an operator that
-# does.
+# Compiled code cannot branch on values, but can call an operator that does, as in
+# align/validation.py.
 @torch.library.custom_op("robocache::validated_offsets", mutates_args=())
 def _validated_copy(offsets: Tensor, points: int) -> Tensor:
     _check_offsets(offsets, points)
@@ -113,8 +113,8 @@ def _(offsets: Tensor, points: int) -> Tensor:
 
 
 def _check_offsets(offsets: Tensor, points: int) -> None:
-    """Synchronizes once."""
-    if offsets.is_meta:  # without values
+    """Checks the values of offsets; synchronizes with the device once."""
+    if offsets.is_meta:  # there are no values
         return
     validation.refuse_while_capturing(offsets)
     bounds: list[int] = offsets.tolist()

@@ -1,4 +1,4 @@
-"""The compiled operators of voxelization: fake kernels, autograd, calls."""
+"""The compiled operators of voxelization: calls, fake kernels and autograd."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ _voxelize_sparse_backward = library.operator(
 
 
 class _DifferentiableDense(torch.autograd.Function):
-    """`voxelize` or `voxelize_dropped` with a gradient to the features."""
+    """The operator `voxelize` or `voxelize_dropped` with a gradient to the features."""
 
     @staticmethod
     def forward(
@@ -130,7 +130,7 @@ class _DifferentiableDense(torch.autograd.Function):
 
 
 class _DifferentiableSparse(torch.autograd.Function):
-    """`voxelize_sparse` with a gradient to the features."""
+    """The operator `voxelize_sparse` with a gradient to the features."""
 
     @staticmethod
     def forward(
@@ -162,7 +162,7 @@ class _DifferentiableSparse(torch.autograd.Function):
 
 
 def _values_for_backward(features: Tensor, mode: int) -> Tensor | None:
-    """Only the gradients of max and min depend on the features; other modes need not save them."""
+    """The features if the mode's gradient depends on them (max and min), else None."""
     return features if mode in (MAX, MIN) else None
 
 
@@ -175,13 +175,13 @@ def _refuse_second_order(grad: Tensor) -> None:
 
 
 def dense(operator: Any, *arguments: Any) -> Any:
-    """Calls `voxelize` or `voxelize_dropped`; differentiable by the features."""
+    """Calls `voxelize` or `voxelize_dropped`; differentiable with respect to the features."""
     try:
         if _needs_gradient(arguments[1]):
             return _DifferentiableDense.apply(operator, *arguments)
         return operator(*arguments)
     except (RuntimeError, ValueError) as error:
-        # Torch refuses some tensors before the operator runs; its messages name no argument.
+        # Torch refuses some tensors before the operator runs, without naming the argument.
         points, features, offsets, _, _, mode, out_dtype = arguments
         dtype = None if out_dtype == dtypes.OTHER else dtypes.ALL_DTYPES[out_dtype]
         checks.check_grid(points, features, offsets, mode, dtype)
@@ -189,7 +189,7 @@ def dense(operator: Any, *arguments: Any) -> Any:
 
 
 def sparse(*arguments: Any) -> Any:
-    """Calls `voxelize_sparse`; differentiable by the features."""
+    """Calls `voxelize_sparse`; differentiable with respect to the features."""
     try:
         if _needs_gradient(arguments[1]):
             return _DifferentiableSparse.apply(*arguments)

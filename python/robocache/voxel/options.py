@@ -1,4 +1,4 @@
-"""Parses the options of voxelization into what the operators take."""
+"""Parses the options of voxelization into arguments of the operators."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ MODES = {
 MODE_NAMES = tuple(MODES)
 REDUCTIONS = MODE_NAMES[MEAN:]
 
-# The output's dtypes by mode
+# The dtypes of the grid by mode
 _FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 _OUT_DTYPES = (
     (*_FLOATS, torch.uint8, torch.int32, torch.bool),
     (torch.int32, torch.int64, torch.float32, torch.float64),
     *[dtypes.DTYPES] * 4,
 )
-# The default dtype by mode; None: that of the features
+# The default dtype by mode; None: the features' dtype
 _DEFAULTS = (torch.float32, torch.int32, None, None, None, None)
 
-# A grid of fewer bytes than this is not compared with the device's memory.
+# Bytes up to which a grid is not compared with the device's memory
 SMALL_GRID = 2**28
 
 
 class Array(Protocol):
-    """The method that NumPy's arrays and tensors share, for numbers in either."""
+    """A NumPy array or a tensor: an object with the method `tolist`."""
 
     def tolist(self) -> Any:
         """The elements as Python numbers."""
@@ -79,11 +79,11 @@ def parse_grid_size(grid_size: object) -> list[int]:
 
 
 def parse_geometry(voxel_size: object, origin: object, grid_size: Sequence[int]) -> list[float]:
-    """The three sizes of a voxel, then the origin; by default a grid's center is at zero."""
+    """The three sizes of a voxel, then the origin; by default the grid is centered on zero."""
     three = _three("voxel_size", "a number or three", voxel_size, numbers.Real, or_one=True)
     sizes = [to_float(size) for size in three]
     for size in sizes:
-        if not 0 < size < math.inf:  # NaN neither
+        if not 0 < size < math.inf:  # also refuses NaN
             raise ValueError(f"voxel_size: expected positive finite sizes, got {_text(three)}")
     if origin is None:
         corner = [-to_float(n) * size / 2 for n, size in zip(grid_size, sizes, strict=True)]
@@ -102,14 +102,14 @@ def parse_geometry(voxel_size: object, origin: object, grid_size: Sequence[int])
 
 
 def check_features(mode: int, has_features: bool) -> None:
-    """Checks that a mode has features if and only if it needs them."""
+    """Checks that features are passed if and only if the mode requires them."""
     if has_features != (mode >= MEAN):
         expected, got = ("some", "none") if mode >= MEAN else ("none", "some")
         raise ValueError(f"features: expected {expected} for mode {MODE_NAMES[mode]!r}, got {got}")
 
 
 def _three(name: str, expected: str, argument: Any, kind: type, or_one: bool = False) -> list[Any]:
-    """Three numbers of a kind, or one for all three, from any sequence, array or CPU tensor."""
+    """Three numbers of type `kind` from a sequence, array or CPU tensor, or one for all three."""
     plain = _plain(name, argument)
     try:
         three = [x if type(x) in (int, float) else _plain(name, x) for x in plain]
@@ -123,7 +123,7 @@ def _three(name: str, expected: str, argument: Any, kind: type, or_one: bool = F
 
 
 def _plain(name: str, argument: Any) -> Any:
-    """Tensors and NumPy's numbers and arrays as Python's own numbers and lists."""
+    """Converts a tensor, NumPy array or NumPy number to Python lists and numbers."""
     if isinstance(argument, torch.Tensor):
         check_dense(name, argument)
         if argument.requires_grad:
@@ -158,11 +158,11 @@ def check_room(
     dtype: torch.dtype,
     device: torch.device,
 ) -> None:
-    """Checks that the cells of a grid can be numbered, and fit the memory of its device.
+    """Checks that int64 can index the cells of a grid, and that the grid fits in its device.
 
-    Both count 1 channel where there is none, since backends count the points of each cell too; the
-    numbering also counts 1 cloud. Checked before anything is allocated: on a CPU an allocation that
-    can never be used often succeeds, and the process is killed later.
+    Both checks count at least 1 channel, since backends count the points of each cell too; the
+    first counts at least 1 cloud. They run before any allocation: on a CPU an allocation beyond
+    the memory often succeeds, and the process is killed when it writes to it.
     """
     cells = math.prod(grid_size) * (1 if channels is None else max(1, channels))
     size = cells * batch * dtype.itemsize
@@ -191,7 +191,7 @@ def _memory(device: torch.device) -> int | None:
 
 
 def out_dtype_of(out_dtype: torch.dtype | None, features: torch.Tensor | None) -> torch.dtype:
-    """The grid's dtype: by default that of the features."""
+    """The grid's dtype: by default the features' dtype."""
     if out_dtype is not None:
         return out_dtype
     assert features is not None

@@ -1,7 +1,7 @@
-"""The pytorch backend of voxelization: all of its meaning in plain torch, on any device.
+"""The pytorch backend of voxelization: plain torch, on any device.
 
-Shapes: B clouds, P points of all of them, C channels; cells or voxels are slots, and slot number
-`slots` takes what belongs nowhere. Gradients are autograd's own.
+Shapes: B clouds, P points of all of them, C channels. A slot is a cell or a voxel; the additional
+slot number `slots` collects the points that are dropped. Autograd computes the gradients.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _INT32 = (-(2**31), 2**31 - 1)
 
 
 class SparseIndex(NamedTuple):
-    """Which voxels there are, without their features."""
+    """The voxels of the points, without features."""
 
     coordinates: Tensor  # [V,3] int32
     counts: Tensor  # [V] int32
@@ -115,20 +115,20 @@ def voxelize_sparse(
     )
 
 
-# ---- which cells -----------------------------------------------------------------------------
+# ---- cells of points -------------------------------------------------------------------------
 
 
 def _cells_from_origin(points: Tensor, geometry: Sequence[float]) -> Tensor:
-    """How many cells each point is from the origin, [P,3] float64; the floor is its cell."""
-    # Tensors, since torch multiplies by the reciprocal of a plain number on CUDA; filled there,
-    # since copies from the host would wait for the GPU.
+    """The distance of each point from the origin in cells, [P,3] float64; its floor is the cell."""
+    # Tensors, since on CUDA torch divides by a plain number as a multiplication by its reciprocal;
+    # filled on the device, since a copy from the host would wait for the GPU.
     numbers = [torch.full((), x, dtype=torch.float64, device=points.device) for x in geometry]
     size, origin = torch.stack(numbers[:3]), torch.stack(numbers[3:])
     return (points.reshape(-1, 3).double() - origin) / size
 
 
 def _cloud_of_point(points: Tensor, offsets: Tensor | None) -> tuple[Tensor, Tensor]:
-    """The cloud of each point, [P], and whether there is one; in [0,B) where there is."""
+    """The cloud of each point, [P] in [0,B), and whether the point is in a cloud, [P] bool."""
     if offsets is not None:
         number = torch.arange(points.size(0), device=points.device)
         cloud = torch.searchsorted(offsets.long().contiguous(), number, right=True) - 1
@@ -141,7 +141,7 @@ def _cloud_of_point(points: Tensor, offsets: Tensor | None) -> tuple[Tensor, Ten
 
 
 def sparse_index(points: Tensor, offsets: Tensor | None, geometry: Sequence[float]) -> SparseIndex:
-    """Waits for the device, since it looks at the values."""
+    """Computes the voxels of the points; waits for the device, since V depends on the values."""
     device = points.device
     if points.is_meta:
         raise ValueError("points: expected values, which decide the number of voxels, got meta")
@@ -174,7 +174,7 @@ def sparse_index(points: Tensor, offsets: Tensor | None, geometry: Sequence[floa
 def _box(
     cell: Tensor, kept: Tensor, clouds: int, name_point: Callable[[int], str]
 ) -> tuple[list[int], list[int]]:
-    """The lowest coordinates of all points that are kept, and how many cells from there on."""
+    """The lowest coordinates of the kept points, and the extent of their bounding box in cells."""
     if cell.size(0) == 0:
         return [0] * 3, [1] * 3
     fits = ((cell >= _INT32[0]) & (cell <= _INT32[1])).all(-1)
@@ -205,7 +205,7 @@ def _box(
 
 
 def _point_text(number: int, cloud: Tensor, points: Tensor, offsets: Tensor | None) -> str:
-    """The caller's name of a point, from its index among the points of all clouds."""
+    """Names a point by its cloud and its index in the cloud, from its index in all points."""
     if points.dim() == 2 and offsets is None:
         return f"point {number}"
     b = int(cloud[number])
@@ -239,11 +239,11 @@ def _(
     )
 
 
-# ---- what they hold --------------------------------------------------------------------------
+# ---- values of slots -------------------------------------------------------------------------
 
 
 def _count(slot: Tensor, slots: int) -> Tensor:
-    """How many points each slot has, [slots] int64."""
+    """The number of points in each slot, [slots] int64."""
     zeros = torch.zeros(slots + 1, dtype=torch.int64, device=slot.device)
     return zeros.scatter_add(0, slot, torch.ones_like(slot))[:slots]
 
@@ -256,7 +256,7 @@ def _reduced(
     mode: int,
     out_dtype: torch.dtype,
 ) -> Tensor:
-    """The features of each slot, [slots,C]; zeros where it has no point."""
+    """The reduced features of each slot, [slots,C]; zeros in a slot without points."""
     compute = dtypes.compute_dtype(features.dtype, out_dtype)
     rows = features.flatten(0, -2).to(compute)
     if mode in (MEAN, SUM):
@@ -266,16 +266,16 @@ def _reduced(
             assert counts is not None
             reduced = reduced / counts.clamp(min=1).to(compute).unsqueeze(-1)
     else:
-        # By way of the point that wins, so that it alone takes the gradient.
+        # Gathers the row of the winning point, so that the gradient flows to that point alone.
         rows = torch.cat([rows, rows.new_zeros(1, rows.size(-1))])
         reduced = rows.gather(0, _winners(rows[:-1].detach(), slot, slots, mode))
     return round_to(reduced, out_dtype)
 
 
 def _winners(rows: Tensor, slot: Tensor, slots: int, mode: int) -> Tensor:
-    """The first point with the largest (smallest) feature, the first NaN before any; [slots,C].
+    """The index of the point that is a slot's maximum or minimum, [slots,C].
 
-    P where a slot has no point.
+    The first point with a NaN, else the first that attains it; P in a slot without points.
     """
     count, channels = rows.shape
     slot = slot.unsqueeze(-1).expand(-1, channels)

@@ -1,4 +1,4 @@
-"""Voxelization of point clouds: the public functions."""
+"""The public functions that voxelize point clouds."""
 
 from __future__ import annotations
 
@@ -18,30 +18,31 @@ from robocache.voxel import checks, ops, pytorch
 from robocache.voxel import options as _voxel_options
 from robocache.voxel.options import Array
 
-# Looked up once, for the speed of each call
+# A module variable, since every call needs it and attribute look-ups take time
 _is_compiling = torch.compiler.is_compiling
 
 
 class SparseVoxels(NamedTuple):
-    """The voxels that hold points: what :func:`voxelize_sparse` returns.
+    """The voxels that contain points, as :func:`voxelize_sparse` returns them.
 
-    V voxels in order of (cloud, x, y, z), of B clouds and P points. All tensors are contiguous and
-    on the device of the points. Before :func:`torch.load` reads them from a file, it must be told
-    of them: ``torch.serialization.add_safe_globals([robocache.SparseVoxels])``.
+    V voxels of B clouds and P points, sorted by (cloud, x, y, z). All tensors are contiguous and on
+    the device of the points. To load them from a file by :func:`torch.load`, first register the
+    class: ``torch.serialization.add_safe_globals([robocache.SparseVoxels])``.
     """
 
     coordinates: Tensor
     """[V,3] int32: the cell (x, y, z) of each voxel, counted from the origin; may be negative."""
     counts: Tensor
-    """[V] int32: how many points each voxel has, 1 or more."""
+    """[V] int32: the number of points in each voxel, 1 or more."""
     features: Tensor | None
-    """[V,C], of the features' dtype: each voxel's points' features, reduced; None without any."""
+    """[V,C], of the features' dtype: the reduced features of each voxel's points; None if the call
+    had no features."""
     point_to_voxel: Tensor
-    """[B,N] or [P] int64: the voxel of each point, -1 if it was dropped."""
+    """[B,N] or [P] int64: the voxel of each point, -1 for a dropped point."""
     offsets: Tensor
     """[B+1] int64, [2] for a single cloud: cloud b's voxels are offsets[b] to offsets[b+1] - 1."""
     dropped: Tensor
-    """[B] int64, [] for a single cloud: how many points were dropped."""
+    """[B] int64, [] for a single cloud: the number of dropped points."""
 
     def __repr__(self) -> str:
         return short_repr(self)
@@ -102,64 +103,64 @@ def voxelize_point_cloud(
     return_dropped: bool = False,
     backend: Backend = "auto",
 ) -> ArrayT | tuple[ArrayT, ArrayT]:
-    """Points in, a dense grid out.
+    """Reduces points to the cells of a dense grid.
 
-    B clouds, N points of each or P points of all, C channels of features, X × Y × Z cells. All
+    B clouds with N points each, or P points in total; C channels of features; X × Y × Z cells. All
     tensors are on the device of `points`.
 
-    The cell of a point is, along each axis, ``floor((p - origin) / voxel_size)``, worked in float64
-    whatever the dtype of the points: a cell has its lower faces, not its upper ones. This formula
-    decides on every backend, also far from the origin. Points that are NaN, infinite or outside the
-    grid are dropped and counted.
+    The cell of a point is, along each axis, ``floor((p - origin) / voxel_size)``, computed in
+    float64 for every dtype of the points: a cell includes its lower faces and excludes its upper
+    ones. All backends use exactly this formula, also far from the origin. Points that are NaN,
+    infinite or outside the grid are dropped and counted.
 
     Pass all arrays as tensors, or all as NumPy arrays; the results are of the same kind.
 
     Args:
-        points: x, y, z: [B,N,3], clouds of equal size; or [P,3], one cloud, or with `offsets`
-            several. float16, bfloat16, float32 or float64. Any strides.
-        grid_size: X, Y and Z, each at least 1. These, sizes and origin are numbers, NumPy arrays or
-            tensors on the CPU.
+        points: The coordinates x, y, z: [B,N,3], clouds of equal size; or [P,3], one cloud, or
+            several with `offsets`. float16, bfloat16, float32 or float64. Any strides.
+        grid_size: X, Y and Z, each at least 1. `grid_size`, `voxel_size` and `origin` are numbers,
+            NumPy arrays or tensors on the CPU.
         voxel_size: The size of a cell, in the unit of the points: one number or three.
-        origin: The lowest corner of the grid. None: the one that centers the grid on zero,
-            ``-(grid_size * voxel_size) / 2``.
-        mode: What a cell holds; 0 where it has no point.
+        origin: The lowest corner of the grid. None: ``-(grid_size * voxel_size) / 2``, which
+            centers the grid on zero.
+        mode: The value of a cell; 0 where it has no point.
 
             - ``"occupancy"``: 1 if it has a point.
-            - ``"count"``: how many points it has.
-            - ``"mean"``, ``"sum"``, ``"max"``, ``"min"``: of their features, channel by channel.
-              Max and min are NaN where a point is.
+            - ``"count"``: the number of its points.
+            - ``"mean"``, ``"sum"``, ``"max"``, ``"min"``: this reduction of its points' features,
+              per channel. Max and min are NaN if a feature is.
         features: [B,N,C] or [P,C] like the points; float16, bfloat16, float32, float64 or uint8,
-            any strides. The last four modes need them, the others take none. Gradients flow to
-            them: for max and min to the first of the points that attain it.
+            any strides. Required by the last four modes, and None for the others. Gradients flow
+            to them; that of a maximum or minimum to the first point that has it.
         offsets: [B+1], int64 or int32, with points [P,3]: cloud b has the points offsets[b] to
-            offsets[b+1] - 1. They start at 0, do not descend, and end at P.
+            offsets[b+1] - 1. Offsets start at 0, do not descend, and end at P.
         out_dtype: The dtype of the grid. Occupancy: float32 by default, float16, bfloat16, float64,
-            uint8, int32 or bool. Count: int32 by default, int64, float32 or float64. Otherwise that
-            of the features by default, float16, bfloat16, float32, float64 or uint8 (rounded to
+            uint8, int32 or bool. Count: int32 by default, int64, float32 or float64. Other modes:
+            the features' dtype by default, float16, bfloat16, float32, float64 or uint8 (rounded to
             nearest even, saturating).
-        return_dropped: Whether to return how many points of each cloud were dropped as well.
+        return_dropped: Whether to return the number of dropped points of each cloud as well.
         backend: ``"cuda"`` or ``"cpu"``, compiled kernels for tensors on that device;
             ``"pytorch"``, plain torch on any device; ``"auto"``, the backend that
             :class:`robocache.config` sets, by default the compiled kernels where they are usable.
 
     Returns:
         The grid, [B,X,Y,Z], or [B,C,X,Y,Z] in a mode with features; without the B for a single
-        cloud (points [P,3] without offsets). Contiguous. With `return_dropped` a tuple of it and
-        the numbers of dropped points, [B] int64, or [].
+        cloud (points [P,3] without offsets). Contiguous. With `return_dropped` a tuple of the grid
+        and the numbers of dropped points, [B] int64, or [].
 
-        The backends cuda and cpu give the same bits, on every run: they add the features of a cell
+        The backends cuda and cpu return the same bits in every run: they add the features of a cell
         in the order of the points, in float64 if features or output are float64, else in float32.
-        pytorch adds in whatever order torch does.
+        The order of pytorch's additions is unspecified.
 
     Raises:
-        ValueError: For a shape, device, name or number that does not fit; for features that are
-            missing or not wanted; for points that require grad; for a backend that does not fit the
-            device. On the cpu backend, and on the others under ``config(validate=True)``, for
-            offsets that do not start at 0, descend, or do not end at P; otherwise points that no
-            cloud has are left out.
-        TypeError: For an argument of a wrong type, and a dtype that is not listed above.
-        torch.OutOfMemoryError: If the grid is larger than the memory of the device, before anything
-            is allocated, or does not fit beside what is there.
+        ValueError: For an invalid shape, device, name or number; for features that the mode
+            requires or does not take; for points that require grad; for a backend that cannot run
+            on the device. On the cpu backend, and on the others under ``config(validate=True)``,
+            for offsets that do not start at 0, descend, or do not end at P; without this check,
+            points outside all clouds are ignored.
+        TypeError: For an argument of a wrong type, and for a dtype that is not listed above.
+        torch.OutOfMemoryError: If the grid is larger than the memory of the device, raised before
+            any allocation, or does not fit in the free memory.
         RuntimeError: If a kernel launch fails, for example after a fault in another kernel.
 
     Example:
@@ -213,41 +214,42 @@ def voxelize_sparse(
     offsets: ArrayT | None = None,
     backend: Backend = "auto",
 ) -> SparseVoxels:
-    """Points in, a list of the voxels that hold points out.
+    """Reduces points to a list of the voxels that contain points.
 
-    B clouds, N points of each or P points of all, C channels of features, V voxels. Cells are those
-    of :func:`voxelize_point_cloud`, without a grid that would bound them: only points that are NaN
+    B clouds with N points each, or P points in total; C channels of features; V voxels. Cells are
+    computed as in :func:`voxelize_point_cloud`, but the grid is unbounded: only points that are NaN
     or infinite are dropped.
 
-    A call waits for the device, once: how many voxels there are is in the data. For the same reason
-    it cannot be captured in a CUDA graph, and ``torch.compile(fullgraph=True)`` traces it with
+    V depends on the values of the points. A call therefore waits for the device once, and cannot be
+    captured in a CUDA graph; ``torch.compile(fullgraph=True)`` traces it with
     ``torch._dynamo.config.capture_dynamic_output_shape_ops = True``.
 
     Pass all arrays as tensors, or all as NumPy arrays; the results are of the same kind.
 
     Args:
-        points: x, y, z: [B,N,3], clouds of equal size; or [P,3], one cloud, or with `offsets`
-            several. float16, bfloat16, float32 or float64. Any strides. At most 2^31 - 1 points.
+        points: The coordinates x, y, z: [B,N,3], clouds of equal size; or [P,3], one cloud, or
+            several with `offsets`. float16, bfloat16, float32 or float64. Any strides. At most
+            2^31 - 1 points.
         voxel_size: The size of a voxel, in the unit of the points: one number or three.
         origin: The lowest corner of voxel (0, 0, 0).
         features: [B,N,C] or [P,C] like the points; float16, bfloat16, float32, float64 or uint8,
             any strides. Gradients flow to them.
-        reduce: What a voxel makes of its points' features, channel by channel: ``"mean"``,
+        reduce: The reduction of the features of a voxel's points, per channel: ``"mean"``,
             ``"sum"``, ``"max"`` or ``"min"``.
         offsets: [B+1], int64 or int32, with points [P,3]: cloud b has the points offsets[b] to
-            offsets[b+1] - 1. They start at 0, do not descend, and end at P.
+            offsets[b+1] - 1. Offsets start at 0, do not descend, and end at P.
         backend: As in :func:`voxelize_point_cloud`.
 
     Returns:
-        The voxels, their order and numbers the same on every backend and every run. The features'
-        bits are too on cuda and cpu; see :func:`voxelize_point_cloud`.
+        The voxels. Their coordinates, counts and order are the same on every backend in every run;
+        the bits of their features are the same on cuda and cpu, see :func:`voxelize_point_cloud`.
 
     Raises:
         ValueError: As :func:`voxelize_point_cloud`; and for a voxel whose coordinates do not fit
-            int32, and where the number of clouds times the cells of the box around all points does
-            not fit 63 bits.
-        TypeError: For an argument of a wrong type, and a dtype that is not listed above.
-        torch.OutOfMemoryError: If the voxels do not fit into the memory of the device.
+            int32, and if the number of clouds times the number of cells in the bounding box of all
+            points does not fit 63 bits.
+        TypeError: For an argument of a wrong type, and for a dtype that is not listed above.
+        torch.OutOfMemoryError: If the voxels do not fit in the memory of the device.
         RuntimeError: If a kernel launch fails, for example after a fault in another kernel.
 
     Example:
@@ -291,7 +293,7 @@ def voxelize_sparse(
 
 
 def _check_tensors(points: Tensor, features: Tensor | None, offsets: Tensor | None) -> None:
-    """Types, and that only features ask for gradients; shapes are checked by the operators."""
+    """Checks types, and that points require no gradient; the operators check shapes."""
     if not isinstance(points, Tensor):
         tensor_checks.check_type("points", points)
     if features is not None:
@@ -310,7 +312,7 @@ def _check_room(
     mode: int,
     out_dtype: torch.dtype | None,
 ) -> None:
-    """Checks that a large grid fits into the memory of its device, after the shapes."""
+    """Checks the shapes of a call with a large grid, and that the grid fits in its device."""
     dtype = _voxel_options.out_dtype_of(out_dtype, features)
     cells = grid_size[0] * grid_size[1] * grid_size[2]
     channels = 1 if features is None or features.dim() == 0 else features.size(-1)
