@@ -1,4 +1,4 @@
-"""Values as steps from one row to the next, and relative to a reference: the public functions."""
+"""The public functions that convert values to deltas or relative values, and back."""
 
 from __future__ import annotations
 
@@ -29,33 +29,35 @@ def delta_to_absolute(
     times: ArrayT | None = None,
     backend: Backend = "auto",
 ) -> ArrayT:
-    """Deltas, or velocities, added up from a start on.
+    """Accumulates deltas or velocities, from a start.
 
-    Row k is row k - 1 + delta k, with the start for row -1, added in this order. With `time_step`
-    or `times` the deltas are velocities: delta k times the duration of its step, in seconds.
+    Row k is row k - 1 plus delta k, where row -1 is the start; additions are in this order. With
+    `time_step` or `times`, `deltas` are velocities: each is multiplied by the duration of its step,
+    in seconds.
 
     Pass all arrays as tensors, or all as NumPy arrays; the results are of the same kind.
 
     Args:
-        deltas: [...,K,D], K steps of D channels of some windows; float16, bfloat16, float32 or
+        deltas: [...,K,D], K steps of D channels for each window; float16, bfloat16, float32 or
             float64. Any strides. Gradients flow to it.
-        start: [...,D], what each window starts from, or [D], one for all; of the dtype of `deltas`.
+        start: [...,D], the start of each window, or [D], one for all; of the dtype of `deltas`.
             Gradients flow to it.
-        time_step: How long each step takes, in seconds.
-        times: In place of it: the time of the start, then that of each row, [...,K+1] or [K+1];
-            int64 nanoseconds, or float32 or float64 seconds. Differences are taken in this dtype.
+        time_step: The duration of a step, in seconds.
+        times: The time of the start, then that of each row, [...,K+1] or [K+1], in place of
+            `time_step`; int64 nanoseconds, or float32 or float64 seconds. Differences are computed
+            in this dtype.
         backend: ``"cuda"`` or ``"cpu"``, compiled kernels for tensors on that device;
             ``"pytorch"``, plain torch on any device; ``"auto"``, the backend that
             :class:`robocache.config` sets, by default the compiled kernels where they are usable.
 
     Returns:
         [...,K,D], of the dtype of `deltas`; computed in float64 for float64, else in float32, and
-        rounded once. cuda and cpu give the same bits; pytorch adds in whatever order torch does.
+        rounded once. cuda and cpu return the same bits; the order of pytorch's additions is
+        unspecified.
 
     Raises:
-        ValueError: For a shape, device, number or backend that does not fit; for times that require
-            grad.
-        TypeError: For an argument of a wrong type, and a dtype that does not fit.
+        ValueError: For an invalid shape, device, number or backend; for times that require grad.
+        TypeError: For an argument of a wrong type or dtype.
 
     Example:
         >>> import torch, robocache as rc
@@ -78,27 +80,27 @@ def absolute_to_delta(
     times: ArrayT | None = None,
     backend: Backend = "auto",
 ) -> ArrayT:
-    """The step from each row to the next, or the velocity; it undoes :func:`delta_to_absolute`.
+    """Computes the deltas or velocities between rows: the inverse of :func:`delta_to_absolute`.
 
-    Delta k is row k less row k - 1, with the start for row -1; with `time_step` or `times` over the
-    duration of its step, so that equal times give infinity or NaN.
+    Delta k is row k minus row k - 1, where row -1 is the start. With `time_step` or `times` it is
+    divided by the duration of the step, in seconds: equal times result in infinity or NaN.
 
     Pass all arrays as tensors, or all as NumPy arrays; the results are of the same kind.
 
     Args:
         values: [...,K,D], as the result of :func:`delta_to_absolute`. Gradients flow to it.
         start: [...,D] or [D], of the dtype of `values`. Gradients flow to it.
-        time_step: How long each step takes, in seconds.
-        times: In place of it: the time of the start, then that of each row, [...,K+1] or [K+1].
+        time_step: The duration of a step, in seconds.
+        times: The time of the start, then that of each row, [...,K+1] or [K+1], in place of
+            `time_step`.
         backend: As in :func:`delta_to_absolute`.
 
     Returns:
-        [...,K,D], of the dtype of `values`. All backends give the same bits.
+        [...,K,D], of the dtype of `values`. All backends return the same bits.
 
     Raises:
-        ValueError: For a shape, device, number or backend that does not fit; for times that require
-            grad.
-        TypeError: For an argument of a wrong type, and a dtype that does not fit.
+        ValueError: For an invalid shape, device, number or backend; for times that require grad.
+        TypeError: For an argument of a wrong type or dtype.
 
     Example:
         >>> import torch, robocache as rc
@@ -111,25 +113,25 @@ def absolute_to_delta(
 
 
 def relative_to(x: ArrayT, reference: ArrayT, mask: ArrayT | None = None) -> ArrayT:
-    """Values less those of a reference: ``Loader(relative=...)`` does it within its one launch.
+    """Subtracts a reference from values, as ``Loader(relative=...)`` does within its one launch.
 
-    Plain torch, and the same bits everywhere.
+    Computed by plain torch, with the same bits on every device.
 
     Pass all arrays as tensors, or all as NumPy arrays; the results are of the same kind.
 
     Args:
         x: [...,K,D], K steps of D channels; float16, bfloat16, float32 or float64. Gradients flow
             to it.
-        reference: [...,D], that of each window, or [D], one for all; of the dtype of `x`. Gradients
+        reference: [...,D], one for each window, or [D], one for all; of the dtype of `x`. Gradients
             flow to it.
-        mask: [D] bool: which channels are made relative; the others stay. None: all.
+        mask: [D] bool: the channels to subtract from; the others are unchanged. None: all.
 
     Returns:
         [...,K,D], of the dtype of `x`.
 
     Raises:
-        ValueError: For a shape or a device that does not fit.
-        TypeError: For an argument of a wrong type, and a dtype that does not fit.
+        ValueError: For an invalid shape or device.
+        TypeError: For an argument of a wrong type or dtype.
 
     Example:
         >>> import torch, robocache as rc
@@ -144,12 +146,12 @@ def relative_to(x: ArrayT, reference: ArrayT, mask: ArrayT | None = None) -> Arr
 
 
 def absolute_from(x: ArrayT, reference: ArrayT, mask: ArrayT | None = None) -> ArrayT:
-    """Values and those of a reference: it undoes :func:`relative_to`, whose arguments it has.
+    """Adds a reference to relative values: the inverse of :func:`relative_to`.
 
     Pass all arrays as tensors, or all as NumPy arrays; the results are of the same kind.
 
     Args:
-        x: [...,K,D], relative to the reference where the mask says so.
+        x: [...,K,D], relative to the reference in the channels of the mask.
         reference: [...,D] or [D], of the dtype of `x`.
         mask: [D] bool: which channels are relative. None: all.
 
@@ -157,8 +159,8 @@ def absolute_from(x: ArrayT, reference: ArrayT, mask: ArrayT | None = None) -> A
         [...,K,D], of the dtype of `x`.
 
     Raises:
-        ValueError: For a shape or a device that does not fit.
-        TypeError: For an argument of a wrong type, and a dtype that does not fit.
+        ValueError: For an invalid shape or device.
+        TypeError: For an argument of a wrong type or dtype.
 
     Example:
         >>> import torch, robocache as rc
@@ -171,7 +173,7 @@ def absolute_from(x: ArrayT, reference: ArrayT, mask: ArrayT | None = None) -> A
 
 
 def _subtrahend(x: Tensor, reference: Tensor, mask: Tensor | None) -> Tensor:
-    """[...,1,D]: the reference, or 0 where a channel is not relative, whatever it is there."""
+    """The reference, [...,1,D]; 0 in channels outside of the mask, even where it is NaN there."""
     check_steps("x", x)
     check_shared("reference", reference, x, "x", f"D={x.size(-1)}")
     check_mask(mask, x, "x")

@@ -1,4 +1,4 @@
-"""Rotations in other forms, and poses relative to an anchor's: the public functions."""
+"""The public functions that convert rotations, and poses to and from relative ones."""
 
 from __future__ import annotations
 
@@ -23,44 +23,44 @@ from robocache.transform.checks import (
 def convert_rotation(
     x: ArrayT, source: RotationForm, target: RotationForm, *, backend: Backend = "auto"
 ) -> ArrayT:
-    """Rotations in another form.
+    """Converts rotations to another form.
 
-    The forms, and how many numbers they have:
+    The forms and their widths:
 
     - ``"quaternion_xyzw"``, ``"quaternion_wxyz"``: 4.
-    - ``"rotation_vector"``: 3, the axis, as long as the angle in radians.
-    - ``"matrix"``: 9, row by row; ``matrices.flatten(-2)`` makes them of [...,3,3].
-    - ``"rotation_6d"``: 6, the first two rows of the matrix, as PyTorch3D and diffusion_policy have
-      it (Zhou et al. 2019).
+    - ``"rotation_vector"``: 3, the axis, whose length is the angle in radians.
+    - ``"matrix"``: 9, in row-major order; ``matrices.flatten(-2)`` of [...,3,3].
+    - ``"rotation_6d"``: 6, the first two rows of the matrix, as in PyTorch3D and diffusion_policy
+      (Zhou et al. 2019).
 
-    What is read need not be exact: quaternions of any length, and the first two rows of a matrix,
-    made orthonormal by the rule of Gram and Schmidt; its third row is not read. A zero quaternion,
-    and rows that are zero or parallel, stand for no rotation: they give zeros, and no gradient.
+    Inputs need not be exact rotations. Quaternions may have any length. Of a matrix only the first
+    two rows are read, and orthonormalized (Gram-Schmidt). A zero quaternion, and rows that are zero
+    or parallel, are no rotation: the result is zeros, without a gradient.
 
-    What is written is a rotation, up to rounding, also where both forms are one. Quaternions have
-    w >= 0, and if that is 0 the first of x, y, z that is not 0 is positive; one that is made of a
-    quaternion keeps its sign. Rotation vectors are at most pi long, and have at pi the sign of such
-    a quaternion. NaN gives NaN.
+    Results are rotations up to rounding, also if source and target are the same form. Quaternions
+    have w >= 0, and if w is 0, the first nonzero number of x, y, z is positive; but a quaternion
+    converted from a quaternion keeps its sign. Rotation vectors have a length of at most pi; at pi
+    their sign is that of such a quaternion. NaN results in NaN.
 
     Pass all arrays as tensors, or all as NumPy arrays; the results are of the same kind.
 
     Args:
-        x: [..., numbers of the source]; float16, bfloat16, float32 or float64. Any strides.
+        x: [..., width of the source]; float16, bfloat16, float32 or float64. Any strides.
             Gradients flow to it.
         source: The form of `x`.
-        target: The form that is wanted.
+        target: The form of the result.
         backend: ``"cuda"`` or ``"cpu"``, compiled kernels for tensors on that device;
             ``"pytorch"``, plain torch on any device; ``"auto"``, the backend that
             :class:`robocache.config` sets, by default the compiled kernels where they are usable.
 
     Returns:
-        [..., numbers of the target], of the dtype of `x`; computed in float64 for float64, else in
-        float32, and rounded once. cuda and cpu give the same bits; pytorch, whose square roots and
-        angles are torch's own, differs in the last places.
+        [..., width of the target], of the dtype of `x`; computed in float64 for float64, else in
+        float32, and rounded once. cuda and cpu return the same bits; pytorch differs in the last
+        bits, since torch computes its square roots and angles.
 
     Raises:
-        ValueError: For a shape, a form or a backend that does not fit.
-        TypeError: For an argument of a wrong type, and a dtype that is not listed above.
+        ValueError: For an invalid shape, form or backend.
+        TypeError: For an argument of a wrong type, and for a dtype that is not listed above.
 
     Example:
         >>> import torch, robocache as rc
@@ -84,29 +84,29 @@ def convert_rotation(
 def relative_pose(
     poses: ArrayT, anchor: ArrayT, form: RotationForm, *, backend: Backend = "auto"
 ) -> ArrayT:
-    """Poses as an anchor sees them: inverse(anchor) * pose.
+    """Expresses poses in the frame of an anchor: inverse(anchor) * pose.
 
-    A pose is a position, 3 numbers, and a rotation of this form, as :func:`convert_rotation` has
-    them; P numbers. Rotations need not be exact. With R and p for those of the anchor, the position
-    becomes R^T (position - p), and the rotation R^T rotation; quaternions have w >= 0.
+    A pose has P numbers: a position, 3 numbers, and a rotation in a form of
+    :func:`convert_rotation`, which need not be exact. For an anchor with rotation R and position p
+    the position becomes R^T (position - p), and the rotation R^T rotation; quaternions have w >= 0.
 
     Pass all arrays as tensors, or all as NumPy arrays; the results are of the same kind.
 
     Args:
-        poses: [...,K,P], K steps of some windows; float16, bfloat16, float32 or float64. Any
+        poses: [...,K,P], K steps for each window; float16, bfloat16, float32 or float64. Any
             strides. Gradients flow to it.
-        anchor: [...,P], the anchor's pose of each window, or [P], one for all; of the dtype of
+        anchor: [...,P], the anchor's pose for each window, or [P], one for all; of the dtype of
             `poses`. Gradients flow to it, summed in the order of the steps.
         form: The form of the rotations: ``"quaternion_xyzw"`` (P = 7), ``"quaternion_wxyz"`` (7),
             ``"rotation_vector"`` (6), ``"matrix"`` (12) or ``"rotation_6d"`` (9).
         backend: As in :func:`convert_rotation`.
 
     Returns:
-        [...,K,P], of the dtype of `poses`. cuda and cpu give the same bits.
+        [...,K,P], of the dtype of `poses`. cuda and cpu return the same bits.
 
     Raises:
-        ValueError: For a shape, device, form or backend that does not fit.
-        TypeError: For an argument of a wrong type, and a dtype that does not fit.
+        ValueError: For an invalid shape, device, form or backend.
+        TypeError: For an argument of a wrong type or dtype.
 
     Example:
         >>> import torch, robocache as rc
@@ -123,10 +123,10 @@ def relative_pose(
 def absolute_pose(
     poses: ArrayT, anchor: ArrayT, form: RotationForm, *, backend: Backend = "auto"
 ) -> ArrayT:
-    """Poses that an anchor sees, in the frame of the anchor itself: anchor * pose.
+    """Expresses poses relative to an anchor in the frame of the anchor's pose: anchor * pose.
 
-    It undoes :func:`relative_pose`, whose arguments it has, up to rounding and the sign of
-    quaternions, which is that of the product.
+    The inverse of :func:`relative_pose`, up to rounding and the sign of quaternions, which is that
+    of the product.
 
     Pass all arrays as tensors, or all as NumPy arrays; the results are of the same kind.
 
@@ -140,8 +140,8 @@ def absolute_pose(
         [...,K,P], of the dtype of `poses`.
 
     Raises:
-        ValueError: For a shape, device, form or backend that does not fit.
-        TypeError: For an argument of a wrong type, and a dtype that does not fit.
+        ValueError: For an invalid shape, device, form or backend.
+        TypeError: For an argument of a wrong type or dtype.
 
     Example:
         >>> import torch, robocache as rc

@@ -1,8 +1,8 @@
-"""Transforms of batches that can be written down and undone: ``Loader(transforms=[...])``.
+"""Serializable, invertible transforms of batches: ``Loader(transforms=[...])``.
 
-Each takes a batch and a generator, as a loader's transforms do, and returns a batch. `inverse`
-undoes it; `to_dict` and :func:`from_dict` are how a policy spec keeps it. They are made of the
-functions of this library, and compute where the batch is.
+A transform is called with a batch and a generator, like all transforms of a loader, and returns a
+batch. `inverse` computes its inverse; policy specs serialize it by `to_dict` and :func:`from_dict`.
+Transforms call functions of this library, and compute on the device of the batch.
 """
 
 from __future__ import annotations
@@ -43,39 +43,39 @@ class Transform(ABC):
     """The interface of all transforms."""
 
     type: ClassVar[str]
-    """Its name in :meth:`to_dict`."""
+    """The transform's name in :meth:`to_dict`."""
     step = -1
-    """The step of the keys that it reads which is the anchor's, at offset 0."""
+    """The index of the anchor's step (offset 0) in the keys of :attr:`reads`."""
 
     @property
     @abstractmethod
     def keys(self) -> tuple[str, ...]:
-        """The keys that it changes."""
+        """The keys that the transform changes."""
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """Other keys that it looks at."""
+        """Other keys that the transform reads."""
         return ()
 
     @abstractmethod
     def __call__(self, batch: Mapping[str, Any], generator: object = None) -> Batch:
-        """The batch, transformed; what it has besides stays as it is. The generator is not used.
+        """Returns a transformed batch; other keys are unchanged. `generator` is not used.
 
         Raises:
-            TypeError, ValueError: `<key>: expected ..., got ...`: the batch lacks a key, or has
-                another shape or type under it.
+            TypeError, ValueError: `<key>: expected ..., got ...`: the batch lacks a key, or a value
+                has another shape or type.
         """
 
     @abstractmethod
     def inverse(self, batch: Mapping[str, Any], given: Mapping[str, Any] | None = None) -> Batch:
-        """The values that a batch was made of, up to rounding; masks stay as they are.
+        """Returns the batch before the transform, up to rounding; masks are unchanged.
 
-        Keys that the batch lacks need not be there: an action alone can be undone.
+        Ignores keys that the batch lacks: a batch may contain an action alone.
 
         Args:
-            batch: What this transform made; or a policy's output under its key.
-            given: The batch that the transform took, where the values are that others are relative
-                to. None: `batch` has them, as they were.
+            batch: A transformed batch; or a policy's output under its key.
+            given: The batch before the transform, with the reference of relative values. None:
+                `batch` contains the reference, not transformed.
 
         Raises:
             TypeError, ValueError: As a call.
@@ -83,7 +83,7 @@ class Transform(ABC):
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
-        """The fields from which :func:`from_dict` constructs it, of JSON's types."""
+        """The type and fields of the transform, JSON values; :func:`from_dict` is the inverse."""
 
     @classmethod
     @abstractmethod
@@ -93,19 +93,19 @@ class Transform(ABC):
     @classmethod
     @abstractmethod
     def of_fields(cls, given: dict[str, Any]) -> Transform:
-        """The transform that has these."""
+        """The transform with these fields."""
 
 
 def from_dict(given: Mapping[str, Any], name: str = "transform") -> Transform:
-    """The transform that :meth:`Transform.to_dict` wrote down.
+    """Constructs a transform from the result of :meth:`Transform.to_dict`.
 
     Args:
-        given: What that gave.
-        name: What errors call it.
+        given: The result of :meth:`Transform.to_dict`.
+        name: The name of the transform in errors.
 
     Raises:
-        TypeError, ValueError: `<name>.<field>: expected ..., got ...`: a type or a field that is
-            unknown, a field that is missing, a value that it can't have.
+        TypeError, ValueError: `<name>.<field>: expected ..., got ...`: an unknown type or field, a
+            missing field, an invalid value.
     """
     if not isinstance(given, Mapping):
         raise TypeError(f"{name}: expected a mapping, got {type(given).__name__}")
@@ -131,12 +131,14 @@ def from_dict(given: Mapping[str, Any], name: str = "transform") -> Transform:
 def check_order(
     transforms: Sequence[object], normalized: Iterable[str], concat: Mapping[str, Sequence[str]]
 ) -> None:
-    """That a loader does not normalize what its transforms want as it was.
+    """Checks that the loader does not normalize keys that its transforms change or read.
+
+    The transforms of this module compute with values in their physical units.
 
     Args:
-        transforms: The loader's; those that are not of this module may do as they like.
-        normalized: The streams that it normalizes by itself.
-        concat: Streams that stand under one key.
+        transforms: The loader's transforms; those of other modules are not checked.
+        normalized: The streams that the loader normalizes.
+        concat: The streams of each concatenated key.
 
     Raises:
         ValueError: `normalize: expected none of <key>, ...`.
@@ -155,7 +157,7 @@ def check_order(
                     )
 
 
-# ---- of one key ----------------------------------------------------------------------------------
+# ---- transforms of one key -----------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -203,14 +205,13 @@ class _OfOneKey(Transform):
 
 @dataclass(frozen=True)
 class ConvertRotation(_OfOneKey):
-    """Rotations of a key in another form; see :func:`robocache.convert_rotation`.
+    """Converts the rotations of a key to another form; see :func:`robocache.convert_rotation`.
 
     Args:
-        key: A key of [...,D].
-        source: The form that its rotations have.
-        target: The form that they get, which may make rows wider or narrower.
-        at: The column at which the rotation begins: 3 of a pose. The columns before and after it
-            stay.
+        key: A key with values [...,D].
+        source: The form of its rotations.
+        target: The form to convert to, which may change D.
+        at: The column at which the rotation begins: 3 for a pose. Other columns are unchanged.
 
     Example:
         >>> transform = rc.transforms.ConvertRotation("pose", "quaternion_xyzw", "rotation_6d", 3)
@@ -242,17 +243,17 @@ class ConvertRotation(_OfOneKey):
 
 @dataclass(frozen=True)
 class RelativePose(_OfOneKey):
-    """Poses of a key relative to one of another key; see :func:`robocache.relative_pose`.
+    """Expresses a key's poses relative to a pose of another key; see :func:`relative_pose`.
 
-    Its steps are padded also where the reference is, if the batch has masks.
+    If the batch has masks, steps are also padded where the reference is.
 
     Args:
-        key: A key of [B,K,D] or [B,D], with a pose in each row.
-        to: A key of [B,K,D] or [B,D], with the pose of the anchor.
+        key: A key with values [B,K,D] or [B,D], a pose in each row.
+        to: A key with values [B,K,D] or [B,D], which contains the anchor's pose.
         form: The form of the rotations of both: ``"quaternion_xyzw"`` and so on.
-        at: The column of `key` at which the pose begins; the columns before and after it stay.
-        to_at: The column of `to`.
-        step: The step of `to` that is the anchor's, at offset 0: its last one by default.
+        at: The column of `key` at which the pose begins; other columns are unchanged.
+        to_at: The column of `to` at which the pose begins.
+        step: The index of the anchor's step (offset 0) in `to`: the last by default.
 
     Example:
         >>> actions = rc.transforms.RelativePose("action", "pose", "quaternion_xyzw")
@@ -328,15 +329,15 @@ class _Deltas(_OfOneKey):
 
 @dataclass(frozen=True)
 class DeltaToAbsolute(_Deltas):
-    """Deltas of a key, or velocities, added up; see :func:`robocache.delta_to_absolute`.
+    """Accumulates the deltas or velocities of a key; see :func:`robocache.delta_to_absolute`.
 
-    A step is padded also where one before it is, or the start, if the batch has masks.
+    If the batch has masks, a step is also padded where the start or an earlier step is.
 
     Args:
-        key: A key of [B,K,D].
-        start: A key of [B,K,D] or [B,D]: what they are added to.
-        time_step: How long each step takes, in seconds: they are velocities then.
-        step: The step of `start` that is the anchor's, at offset 0: its last one by default.
+        key: A key with values [B,K,D].
+        start: A key with values [B,K,D] or [B,D], to which the deltas are added.
+        time_step: The duration of a step in seconds, if the values are velocities.
+        step: The index of the anchor's step (offset 0) in `start`: the last by default.
     """
 
     type: ClassVar[str] = "delta_to_absolute"
@@ -351,23 +352,23 @@ class DeltaToAbsolute(_Deltas):
         name = f"{self.key}_is_pad"
         if name not in batch:
             return {}
-        # Without a mask of the start, that is taken for valid.
+        # A start without a mask is valid.
         masks = also_padded(batch, self.key, self.start, self.step)
         return {name: masks.get(name, batch[name]).cumsum(-1) > 0}
 
 
 @dataclass(frozen=True)
 class AbsoluteToDelta(_Deltas):
-    """The step from each row of a key to the next; see :func:`robocache.absolute_to_delta`.
+    """Computes the deltas between the rows of a key; see :func:`robocache.absolute_to_delta`.
 
-    A step is padded also where the one before it is, or for the first the start, if the batch has
-    masks.
+    If the batch has masks, a step is also padded where the previous one is, the first where the
+    start is.
 
     Args:
-        key: A key of [B,K,D].
-        start: A key of [B,K,D] or [B,D]: what the first step starts from.
-        time_step: How long each step takes, in seconds: they become velocities then.
-        step: The step of `start` that is the anchor's, at offset 0: its last one by default.
+        key: A key with values [B,K,D].
+        start: A key with values [B,K,D] or [B,D], from which the first delta is computed.
+        time_step: The duration of a step in seconds, to compute velocities.
+        step: The index of the anchor's step (offset 0) in `start`: the last by default.
     """
 
     type: ClassVar[str] = "absolute_to_delta"
@@ -382,25 +383,25 @@ class AbsoluteToDelta(_Deltas):
         name, of_start = f"{self.key}_is_pad", padded_row(batch, self.start, self.step)
         if name not in batch:
             return {}
-        if of_start is None:  # no mask: it is taken for valid
+        if of_start is None:  # a start without a mask is valid
             of_start = torch.zeros_like(batch[name][:, 0])
         before = torch.cat([of_start[:, None], batch[name][:, :-1]], -1)
         return {name: batch[name] | before}
 
 
-# ---- of several ----------------------------------------------------------------------------------
+# ---- transforms of several keys ------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Normalize(Transform):
     """Normalizes values after other transforms; see :class:`robocache.Normalizer`.
 
-    What a loader normalizes by itself is normalized before its transforms. Of a key that these
-    change, the statistics are those of the changed values: ``rc.compute_stats`` of a loader with
-    the other transforms gives them.
+    ``Loader(normalize=)`` normalizes before its transforms. To normalize a key that transforms
+    change, use statistics of the changed values: ``rc.compute_stats`` of a loader with the other
+    transforms.
 
     Args:
-        normalizer: It normalizes those of its keys that a batch has, at least one.
+        normalizer: Normalizes those of its keys that a batch has, at least one.
     """
 
     type: ClassVar[str] = "normalize"
@@ -414,7 +415,7 @@ class Normalize(Transform):
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """Keys of the normalizer."""
+        """The keys of the normalizer."""
         return tuple(self.normalizer.normalization)
 
     def __call__(self, batch: Mapping[str, Any], generator: object = None) -> Batch:
@@ -422,13 +423,13 @@ class Normalize(Transform):
         return self.normalizer.forward(batch)
 
     def inverse(self, batch: Mapping[str, Any], given: Mapping[str, Any] | None = None) -> Batch:
-        """As :meth:`robocache.Normalizer.inverse`; a batch with none of the keys stays as it is."""
+        """As :meth:`robocache.Normalizer.inverse`; returns a batch without the keys unchanged."""
         if not any(key in batch for key in self.keys):
             return dict(batch)
         return self.normalizer.inverse(batch)
 
     def to_dict(self) -> dict[str, Any]:
-        """Its numbers, as lists, by key."""
+        """The normalizer's scales and offsets, as lists by key."""
         scales = self.normalizer.normalization.items()
         parts = {key: {name: x.tolist() for name, x in of._asdict().items()} for key, of in scales}
         return {"type": self.type, "normalization": parts}
@@ -440,17 +441,18 @@ class Normalize(Transform):
 
     @classmethod
     def of_fields(cls, given: dict[str, Any]) -> Transform:
-        """The transform that has these."""
+        """The transform with these fields."""
         scales = given["normalization"]
         if not isinstance(scales, Mapping):
             raise TypeError(f"normalization: expected a mapping, got {type(scales).__name__}")
-        made = {}
+        normalization = {}
         for key, parts in scales.items():
             if not isinstance(parts, Mapping) or set(parts) != set(Normalization._fields):
                 expected = " and ".join(Normalization._fields)
                 raise ValueError(f"normalization[{key!r}]: expected {expected}, got {parts!r}")
-            made[key] = Normalization(*(np.asarray(parts[x]) for x in Normalization._fields))
-        return cls(Normalizer(made))
+            arrays = (np.asarray(parts[name]) for name in Normalization._fields)
+            normalization[key] = Normalization(*arrays)
+        return cls(Normalizer(normalization))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Normalize) and self.to_dict() == other.to_dict()
