@@ -1,1 +1,1 @@
-"""Normalization outside of the loader: forward, back, and where its numbers come from."""
+"""Normalization and its inverse outside of the loader, and the statistics it is computed from."""

@@ -25,13 +25,13 @@ _PLACES = (
 def read_statistics(
     path: str | os.PathLike[str],
 ) -> tuple[dict[str, dict[str, Any]], Literal["lerobot", "openpi"]]:
-    """The statistics of a file by key, by LeRobot's names, and the library that it is of.
+    """Reads the statistics of a file, by key with LeRobot's names, and the library that wrote it.
 
     Args:
-        path: The file, or a folder that has one of those above.
+        path: The file, or a folder with a file of `_PLACES`.
 
     Raises:
-        OSError: There is no such file.
+        OSError: The file does not exist.
         ValueError: `<path>: expected ..., got ...`.
     """
     file = Path(path)
@@ -53,7 +53,7 @@ def read_statistics(
 
 
 def _known(file: Path, content: object) -> dict[str, dict[str, Any]]:
-    """By key what has one of the known names; openpi writes null where it has no quantiles."""
+    """The statistics with known names, by key; openpi writes null for missing quantiles."""
     if not isinstance(content, dict) or not all(isinstance(x, dict) for x in content.values()):
         raise ValueError(
             f"{file}: expected statistics of LeRobot (of each feature mean, std, min, max) or "
@@ -69,9 +69,9 @@ def _known(file: Path, content: object) -> dict[str, dict[str, Any]]:
 
 
 def _taken_together(file: Path, lines: Iterable[object]) -> dict[str, dict[str, Any]]:
-    """All episodes' statistics as one: extremes, moments and counts are those of all rows.
+    """Merges the statistics of episodes into the extremes, moments and counts of all rows.
 
-    Quantiles of episodes say nothing exact of all of them, and are left out.
+    Leaves out quantiles: those of all rows cannot be computed from those of episodes.
     """
     parts: dict[str, list[dict[str, Array]]] = {}
     for number, line in enumerate(lines, 1):
@@ -104,7 +104,7 @@ def _joined(parts: list[dict[str, Array]]) -> dict[str, Any]:
     weights = counts / counts.sum()
     means, stds = (np.stack([part[name] for part in parts]) for name in ("mean", "std"))
     mean = np.tensordot(weights, means, 1)
-    # The variance within episodes, and that of their means.
+    # The variance within episodes plus that of their means
     variance = np.tensordot(weights, stds**2 + (means - mean) ** 2, 1)
     return {
         "mean": mean,

@@ -1,7 +1,6 @@
 """Scale and offset of each channel from a stream's statistics, by the formulas of five libraries.
 
-All are `y = (x - subtract) * multiply`; docs/normalization.md has the table of them. They are those
-of these sources:
+All are `y = (x - subtract) * multiply`; docs/normalization.md has a table. The sources:
 
 - lerobot: huggingface/lerobot 0.4, ``processor/normalize_processor.py``
 - openpi: Physical-Intelligence/openpi, ``transforms.py``, Normalize
@@ -37,7 +36,7 @@ Numbers: TypeAlias = NDArray[np.float64]
 
 
 class Normalization(NamedTuple):
-    """`y = (x - subtract) * multiply`, as alignment and the loader take it: [C] float64 each."""
+    """Offset and scale of `y = (x - subtract) * multiply`, [C] float64 each."""
 
     subtract: NDArray[np.float64]
     multiply: NDArray[np.float64]
@@ -49,29 +48,29 @@ class Normalization(NamedTuple):
 def normalization(
     statistics: StatisticsSummary, mode: NormalizationMode, preset: Preset = "robocache"
 ) -> Normalization:
-    """How a stream is normalized.
+    """Computes the normalization of a stream from its statistics.
 
     - "mean_std": `(x - mean) / (std + 1e-8)`.
     - "min_max": `2 * (x - min) / (max - min) - 1`, which is from -1 to 1.
-    - "quantiles": the same with the quantiles 0.01 and 0.99, so that outliers go beyond.
-    - "quantile10": the same with the quantiles 0.1 and 0.9.
+    - "quantiles": as "min_max" with the quantiles 0.01 and 0.99; outliers exceed -1 to 1.
+    - "quantile10": as "min_max" with the quantiles 0.1 and 0.9.
     - "identity": x.
 
-    A channel without a spread (all values, or both quantiles, are equal, or the deviation is 0) is
-    only shifted to 0: `multiply` is 1 there. A channel without any finite value stays as it is.
+    A constant channel (all values or both quantiles are equal, or the deviation is 0) is only
+    shifted to 0: its `multiply` is 1. A channel without any finite value is unchanged.
 
-    Other presets have the formulas of the library that they are named after, also for channels
-    without a spread, and the modes that it has: docs/normalization.md has the table.
+    The other presets have the formulas and modes of the library of that name, also for constant
+    channels; see the table in docs/normalization.md.
 
     Args:
-        statistics: `store.statistics[stream]`, of C channels. Of images, C is the number of
+        statistics: `store.statistics[stream]`, of C channels. For images, C is the number of
             colors: the last axis.
         mode: One of the above.
-        preset: Whose formula.
+        preset: The library whose formulas apply.
 
     Raises:
-        ValueError: `mode` or `preset` is another, the preset has no such mode, or the statistics
-            lack the mode's quantiles or the preset's count.
+        ValueError: An unknown `mode` or `preset`, a mode that the preset lacks, or statistics
+            without the mode's quantiles or the preset's count.
 
     Example:
         >>> subtract, multiply = rc.normalization(store.statistics["action"], "min_max")
@@ -93,7 +92,7 @@ def normalization(
 
 
 def check_preset(name: str, preset: object) -> str:
-    """The preset, which is one of the five.
+    """Returns the preset if it is one of the five.
 
     Raises:
         ValueError: `<name>: expected ..., got ...`.
@@ -104,7 +103,7 @@ def check_preset(name: str, preset: object) -> str:
 
 
 def check_mode(name: str, mode: object, preset: str = "robocache") -> None:
-    """That a mode is one of :data:`MODES`, and one that the preset has.
+    """Checks that a preset has a mode.
 
     Raises:
         ValueError: `<name>: expected ..., got ...`.
@@ -116,13 +115,14 @@ def check_mode(name: str, mode: object, preset: str = "robocache") -> None:
 
 
 def _by_deviation(statistics: StatisticsSummary, preset: str) -> tuple[Numbers, Numbers]:
-    """Mean 0 and deviation 1."""
+    """The normalization to mean 0 and deviation 1."""
     mean, std = statistics.mean, statistics.std
     if preset == "robocache":
-        # The deviation of equal values may be a rounding error; who gives one may give no range.
+        # The computed deviation of equal values may be a rounding error, so the range counts;
+        # user-supplied statistics may lack the range.
         is_constant = (statistics.min == statistics.max) | (std == 0)
         return mean, np.where(is_constant, 1, 1 / (std + 1e-8))
-    if preset == "diffusion_policy":  # as torch has it: of a sample
+    if preset == "diffusion_policy":  # the deviation of a sample, as torch.std
         count = statistics.count
         if np.any((count < 1) & np.isfinite(std)):
             raise ValueError(
@@ -135,7 +135,7 @@ def _by_deviation(statistics: StatisticsSummary, preset: str) -> tuple[Numbers, 
 
 
 def _by_range(low: Numbers, high: Numbers, preset: str) -> tuple[Numbers, Numbers]:
-    """`low` to -1 and `high` to 1."""
+    """The normalization of `low` to -1 and `high` to 1."""
     middle, half = low / 2 + high / 2, high / 2 - low / 2  # sum and difference may not be finite
     if preset == "robocache":
         return middle, np.where(low == high, 1, 1 / half)
@@ -152,10 +152,10 @@ def _by_range(low: Numbers, high: Numbers, preset: str) -> tuple[Numbers, Number
 def _low_to_minus_one(
     low: Numbers, is_constant: NDArray[np.bool_], middle: Numbers, half: Numbers, epsilon: float
 ) -> tuple[Numbers, Numbers]:
-    """Constant channels become -1, and anything near that becomes them again.
+    """Maps constant channels to -1, and the inverse maps values near -1 to the constant.
 
-    So it is where a library divides `x - low` by an epsilon. A float32 `low + epsilon` may be `low`
-    itself: then the next float32 stands in for it.
+    These are the results of a library that divides `x - low` by an epsilon. Where `low + epsilon`
+    rounds to `low` in float32, the next float32 replaces it.
     """
     step = np.maximum(epsilon, np.spacing(np.abs(low).astype(np.float32)))
     above = (low + step).astype(np.float32).astype(np.float64)

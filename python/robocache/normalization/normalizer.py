@@ -1,4 +1,4 @@
-"""`Normalizer`: what a loader does to values, after the fact and back."""
+"""`Normalizer`: the normalization of a loader and its inverse, for use outside of the loader."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ class _Normalizing(Protocol):
 
 
 class Normalizer:
-    """Normalizes values by key, ``y = (x - subtract) * multiply``, and gives them back.
+    """Normalizes values by key, ``y = (x - subtract) * multiply``, and computes the inverse.
 
-    ``Loader(normalize=normalizer)`` does the same within its one launch. The numbers are of values
-    as batches have them; images are from 0 to 1 with colors first.
+    ``Loader(normalize=normalizer)`` does the same within its one launch. Scales and offsets apply
+    to values as batches have them: images are from 0 to 1, channels first.
 
     Args:
-        normalization: Scale and offset by key. Their axes lie against the last axes of a value,
-            where 1 matches any size: [C] of vectors, [C,1,1] of images, [] of numbers.
+        normalization: Scale and offset by key. Their axes are aligned to the last axes of a value,
+            where 1 matches any size: [C] for vectors, [C,1,1] for images, [] for numbers.
 
     Raises:
-        TypeError, ValueError: `normalization[<key>]: expected ..., got ...`: it is no
-            Normalization of finite numbers, has parts of two shapes, or multiplies by 0.
+        TypeError, ValueError: `normalization[<key>]: expected ..., got ...`: not a Normalization
+            of finite numbers, parts of different shapes, or a scale of 0.
 
     Example:
         >>> normalizer = rc.Normalizer.from_store(store, {"action": "min_max"}, preset="lerobot")
@@ -56,10 +56,10 @@ class Normalizer:
 
     def __init__(self, normalization: Mapping[str, Normalization]) -> None:
         self._scales = _checked("normalization", normalization)
-        # As tensors, by key, device and type: a copy to the GPU for every call would wait for it.
+        # Tensors by key, device and dtype: a copy to the GPU in each call would wait for the GPU.
         self._tensors: dict[tuple[str, Any, Any], tuple[Any, Any]] = {}
 
-    # ---- where its numbers come from -------------------------------------------------------------
+    # ---- constructors ----------------------------------------------------------------------------
 
     @staticmethod
     def from_store(
@@ -68,16 +68,16 @@ class Normalizer:
         *,
         preset: Preset = "robocache",
     ) -> Normalizer:
-        """By the statistics of a store's streams.
+        """Creates a normalizer from the statistics of a store's streams.
 
         Args:
             store: An episode store.
-            modes: A mode for each stream that is to be normalized: ``{"action": "min_max"}``.
-            preset: Whose formulas, as :func:`normalization` takes it.
+            modes: The mode of each stream to normalize: ``{"action": "min_max"}``.
+            preset: The library whose formulas apply, as in :func:`normalization`.
 
         Raises:
-            TypeError, ValueError: `modes: expected ..., got ...`: a stream that the store has not,
-                or has no statistics of; a mode that the preset has not.
+            TypeError, ValueError: `modes: expected ..., got ...`: a stream that the store lacks, or
+                whose statistics it lacks; a mode that the preset lacks.
         """
         summaries, shapes = {}, {}
         for key in _check_modes(modes):
@@ -99,18 +99,19 @@ class Normalizer:
         *,
         preset: Preset = "robocache",
     ) -> Normalizer:
-        """By statistics of :func:`compute_stats`, or others.
+        """Creates a normalizer from statistics of :func:`compute_stats`, or others.
 
         Args:
-            statistics: What :func:`compute_stats` gives; or by key a mapping with LeRobot's names:
-                ``mean``, ``std``, ``min``, ``max``, ``q01``, ``q10``, ``q90``, ``q99``, ``count``,
-                those that the mode needs, whose axes lie as those of a value: [C,1,1] of images.
-            modes: A mode for each key that is to be normalized.
-            preset: Whose formulas, as :func:`normalization` takes it.
+            statistics: The result of :func:`compute_stats`; or by key a mapping with those of
+                LeRobot's names that the mode requires: ``mean``, ``std``, ``min``, ``max``,
+                ``q01``, ``q10``, ``q90``, ``q99``, ``count``; of the shape of a value's axes:
+                [C,1,1] for images.
+            modes: The mode of each key to normalize.
+            preset: The library whose formulas apply, as in :func:`normalization`.
 
         Raises:
             TypeError, ValueError: `modes: ...` or `statistics[<key>]: expected ..., got ...`: a key
-                without statistics, or statistics without what the mode needs.
+                without statistics, or statistics without a number that the mode requires.
         """
         if not isinstance(statistics, Mapping):
             raise TypeError(
@@ -134,18 +135,18 @@ class Normalizer:
         *,
         preset: Preset | None = None,
     ) -> Normalizer:
-        """By a statistics file of LeRobot or openpi.
+        """Creates a normalizer from a statistics file of LeRobot or openpi.
 
         Args:
-            path: LeRobot's ``stats.json``, or v2.1's ``episodes_stats.jsonl``, whose episodes are
-                taken together; openpi's ``norm_stats.json``; or a folder that has one of them, a
-                LeRobot data set for instance.
-            modes: A mode for each key of the file that is to be normalized.
-            preset: Whose formulas; None: those of the library that the file is of.
+            path: LeRobot's ``stats.json``, or ``episodes_stats.jsonl`` of v2.1, whose episodes are
+                merged; openpi's ``norm_stats.json``; or a folder with one of them, such as a
+                LeRobot data set.
+            modes: The mode of each key to normalize.
+            preset: The library whose formulas apply; None: the library of the file.
 
         Raises:
-            OSError: There is no such file.
-            ValueError: `<path>: expected ..., got ...`: it is none of these; or as
+            OSError: The file does not exist.
+            ValueError: `<path>: expected ..., got ...`: a file of another format; or as
                 :meth:`from_statistics`.
         """
         from robocache.normalization.files import read_statistics
@@ -158,11 +159,11 @@ class Normalizer:
         """The normalization of a loader's batches: ``loader.normalizer()``.
 
         Raises:
-            ValueError: It is a mixture, whose parts have a normalization each.
+            ValueError: The loader is a mixture: each of its parts has a normalization.
         """
         return loader.normalizer()
 
-    # ---- forward and back ------------------------------------------------------------------------
+    # ---- forward and inverse ---------------------------------------------------------------------
 
     @property
     def normalization(self) -> Mapping[str, Normalization]:
@@ -170,18 +171,19 @@ class Normalizer:
         return ByName(self._scales)
 
     def forward(self, batch: Mapping[str, Any]) -> dict[str, Any]:
-        """A batch whose values are normalized; what it has besides stays as it is.
+        """Returns a batch with normalized values; other keys are unchanged.
 
         Args:
-            batch: Tensors or arrays by key, as a loader gives them.
+            batch: Tensors or arrays by key, as a loader returns them.
 
         Raises:
-            TypeError, ValueError: It has none of the normalizer's keys; or as :meth:`normalize`.
+            TypeError, ValueError: The batch has none of the normalizer's keys; or as
+                :meth:`normalize`.
         """
         return self._each(batch, self.normalize)
 
     def inverse(self, batch: Mapping[str, Any]) -> dict[str, Any]:
-        """The batch that :meth:`forward` made this one of, up to rounding.
+        """Returns the batch before :meth:`forward`, up to rounding.
 
         Raises:
             TypeError, ValueError: As :meth:`forward`.
@@ -189,38 +191,38 @@ class Normalizer:
         return self._each(batch, self.unnormalize)
 
     def normalize(self, key: str, values: Values) -> Values:
-        """Values of a key, normalized.
+        """Normalizes the values of a key.
 
-        Computed in float64 if they are of that type, else in float32, and rounded once: the bits of
-        a loader that does it by itself, where the stream has the type of `values`.
+        Computes in float64 for float64 values, else in float32, and rounds once: the same bits as
+        ``Loader(normalize=)`` if the stream has the dtype of `values`.
 
         Args:
-            key: One of the normalizer's.
+            key: A key of the normalizer.
             values: A tensor on any device, or an array; of floats, with any axes before those of
-                the scale: [B,K,C] and [C], or [B,C,H,W].
+                the scale: [B,K,C] for a scale [C], [B,C,H,W] for [C,1,1].
 
         Returns:
-            What `values` is, of the same type and shape, on the same device.
+            A tensor or an array like `values`, of the same dtype and shape, on the same device.
 
         Raises:
-            TypeError: `<key>: expected ..., got ...`: values are no floats.
-            ValueError: They have another width; or the key is unknown.
+            TypeError: `<key>: expected ..., got ...`: values that are not floats.
+            ValueError: Values of another shape, or an unknown key.
         """
         x, subtract, multiply = self._ready(key, values)
         return _as((x - subtract) * multiply, values)
 
     def unnormalize(self, key: str, values: Values) -> Values:
-        """Values of a key as they were: ``x = y / multiply + subtract``.
+        """Inverts :meth:`normalize`: ``x = y / multiply + subtract``.
 
-        Args, Returns, Raises: as of :meth:`normalize`.
+        Args, Returns, Raises: As :meth:`normalize`.
         """
         y, subtract, multiply = self._ready(key, values)
         return _as(y / multiply + subtract, values)
 
-    # ---- as tensors ------------------------------------------------------------------------------
+    # ---- state -----------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """Its numbers as float64 tensors on the CPU: ``<key>.subtract`` and ``<key>.multiply``."""
+        """The state as float64 tensors on the CPU: ``<key>.subtract`` and ``<key>.multiply``."""
         import torch
 
         return {
@@ -230,11 +232,11 @@ class Normalizer:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Becomes the normalizer whose state this is; what it had is gone.
+        """Replaces all scales and offsets by those of a state of :meth:`state_dict`.
 
         Raises:
-            TypeError, ValueError: `state: expected ..., got ...`: it is no normalizer's; then
-                nothing changes.
+            TypeError, ValueError: `state: expected ..., got ...`: an invalid state; the normalizer
+                is unchanged then.
         """
         if not isinstance(state, Mapping):
             raise TypeError(f"state: expected a mapping, got {type(state).__name__}")
@@ -263,7 +265,7 @@ class Normalizer:
     def __getstate__(self) -> dict[str, Any]:
         return {"_scales": self._scales, "_tensors": {}}
 
-    # ---- within ----------------------------------------------------------------------------------
+    # ---- computation -----------------------------------------------------------------------------
 
     def _each(self, batch: Mapping[str, Any], function: Any) -> dict[str, Any]:
         if not isinstance(batch, Mapping):
@@ -281,12 +283,12 @@ class Normalizer:
         }
 
     def _ready(self, key: str, values: Any) -> tuple[Any, Any, Any]:
-        """Values, and what is subtracted and multiplied, in the type to compute in."""
+        """The values, the offset and the scale of a key, in the dtype of the computation."""
         scale = self._scales.get(key)
         if scale is None:
             known = ", ".join(self._scales) or "none"
             raise ValueError(f"key: expected {known}, got {key!r}")
-        torch: Any = sys.modules.get("torch")  # a tensor can't come from anywhere else
+        torch: Any = sys.modules.get("torch")  # None: `values` cannot be a tensor
         is_tensor = torch is not None and isinstance(values, torch.Tensor)
         if not is_tensor and not isinstance(values, np.ndarray):
             kind = type(values).__name__
@@ -307,14 +309,14 @@ class Normalizer:
         if found is None:
             import torch
 
-            with torch.inference_mode(False):  # they may be needed for gradients later
+            with torch.inference_mode(False):  # a later call may need them for gradients
                 subtract, multiply = (torch.from_numpy(part).to(device, compute) for part in scale)
             found = self._tensors[key, device, compute] = subtract, multiply
         return found
 
 
 def _checked(name: str, given: object) -> dict[str, Normalization]:
-    """Scales of arrays of one shape each, of finite numbers."""
+    """Copies of the scales and offsets, after checks of their types, shapes and numbers."""
     if not isinstance(given, Mapping):
         raise TypeError(
             f"{name}: expected a Normalization for each key, got {type(given).__name__}"
@@ -366,7 +368,7 @@ def _from_statistics(
 
 
 def _widest(given: object) -> tuple[int, ...]:
-    """The axes of a key's statistics, which LeRobot's images have three of."""
+    """The shape of a key's statistics: [C,1,1] for LeRobot's images."""
     if isinstance(given, Mapping):
         parts = [np.shape(value) for name, value in given.items() if name != "count"]
         return max(parts, key=len, default=(-1,))
@@ -374,7 +376,7 @@ def _widest(given: object) -> tuple[int, ...]:
 
 
 def _of_ones(scale: Normalization) -> Normalization:
-    """The scale of pictures from 0 to 1, from that of their bytes."""
+    """Converts the normalization of images from 0 to 255 to that of images from 0 to 1."""
     return Normalization(scale.subtract / 255, scale.multiply * 255)
 
 
@@ -387,11 +389,11 @@ def _check_shape(key: str, got: tuple[int, ...], wanted: tuple[int, ...]) -> Non
 
 
 def _as(result: Any, values: Values) -> Values:
-    """A result in the type of the values that it was made from."""
+    """Converts a result to the dtype of the values that it was computed from."""
     like: Any = values
     rounded: Any
     if isinstance(like, np.ndarray):
-        rounded = np.asarray(result, like.dtype)  # a number of no axes is no array otherwise
+        rounded = np.asarray(result, like.dtype)  # also where NumPy returned a scalar
     else:
         rounded = result.to(like.dtype)
     return cast(Values, rounded)

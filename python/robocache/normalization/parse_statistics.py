@@ -1,4 +1,4 @@
-"""Statistics as users give them: a store's summaries, LeRobot's names, or scale and offset."""
+"""User-supplied statistics: a store's summaries, LeRobot's names, or scale and offset."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ _NEEDED = {
 def of_statistics(
     key: str, given: Statistics, mode: NormalizationMode, preset: Preset = "robocache"
 ) -> Normalization:
-    """Scale and offset [C] of a key, from what is given as its statistics.
+    """Computes the scale and offset [C] of a key from user-supplied statistics.
 
     Raises:
-        TypeError, ValueError: `normalize[<key>]: expected ..., got ...`, of the mode, or
-            `statistics[<key>]`: they lack what the mode needs, have other names, or numbers that
-            are none of a deviation, a range or a scale.
+        TypeError, ValueError: `normalize[<key>]: expected ..., got ...` for the mode, or
+            `statistics[<key>]: ...` for statistics that the mode requires and are missing, unknown
+            names, or numbers that are not a valid deviation, range or scale.
     """
     check_mode(f"normalize[{key!r}]: mode", mode, preset)
     name = f"statistics[{key!r}]"
@@ -69,7 +69,7 @@ def of_statistics(
 
 
 def _summary(name: str, given: Mapping[str, Any], mode: NormalizationMode) -> StatisticsSummary:
-    """Statistics as LeRobot keeps them, where images have [C,1,1]; what is missing is NaN."""
+    """The summary of a mapping with LeRobot's names ([C,1,1] for images); NaN where missing."""
     for key in given:
         if key not in (*NAMES, "count"):
             raise ValueError(f"{name}: expected {', '.join(NAMES)} or count, got {key!r}")
@@ -99,7 +99,7 @@ def _summary(name: str, given: Mapping[str, Any], mode: NormalizationMode) -> St
 
 
 def _count(name: str, given: Mapping[str, Any], channels: int) -> NDArray[np.int64]:
-    """How many values of each channel there are, 0 where nobody says; LeRobot says one for all."""
+    """The number of values of each channel, 0 if missing; LeRobot has one number for all."""
     count = vector(f"{name}['count']", given.get("count", 0))
     if len(count) not in (1, channels):
         raise ValueError(f"{name}['count']: expected 1 number or {channels}, got {len(count)}")
@@ -108,7 +108,7 @@ def _count(name: str, given: Mapping[str, Any], channels: int) -> NDArray[np.int
 
 
 def _check_summary(name: str, summary: StatisticsSummary) -> None:
-    """That deviations are not below 0, nor ends of ranges the wrong way round."""
+    """Checks that deviations are not negative, and that ranges do not descend."""
     negative = np.flatnonzero(np.less(summary.std, 0))
     if len(negative):
         raise ValueError(
@@ -130,7 +130,7 @@ def _check_summary(name: str, summary: StatisticsSummary) -> None:
 
 
 def check_finite(name: str, numbers: NDArray[np.float64]) -> None:
-    """That numbers of channels are finite.
+    """Checks that the numbers of all channels are finite.
 
     Raises:
         ValueError: `<name>: expected finite numbers, got ...`.
@@ -143,11 +143,10 @@ def check_finite(name: str, numbers: NDArray[np.float64]) -> None:
 
 
 def vector(name: str, value: Any) -> NDArray[np.float64]:
-    """Numbers of channels, however many axes they have, as a vector.
+    """Flattens the numbers of channels, of any shape, to a float64 vector.
 
     Raises:
-        TypeError: `<name>: expected numbers, got ...`: they are something else, texts of numbers
-            too.
+        TypeError: `<name>: expected numbers, got ...`: other values, including numbers as text.
     """
     return array(name, value).reshape(-1)
 
@@ -156,9 +155,9 @@ def array(name: str, value: Any) -> NDArray[np.float64]:
     """Numbers as a float64 array with all of their axes."""
     try:
         numbers = np.asarray(value)
-    except (RuntimeError, TypeError, ValueError):  # ragged, or a tensor that NumPy can't see
+    except (RuntimeError, TypeError, ValueError):  # ragged, or a tensor that is not on the CPU
         numbers = np.empty(1, object)
     if numbers.dtype.kind not in "iuf":
         raise TypeError(f"{name}: expected numbers, got {value!r}")
-    with np.errstate(over="ignore"):  # of a long double: it is infinite then
+    with np.errstate(over="ignore"):  # a long double beyond float64 becomes infinite
         return numbers.astype(np.float64)

@@ -1,4 +1,4 @@
-"""Statistics of what batches have."""
+"""Statistics of the values in batches."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from robocache.store.stream_info import StatisticsSummary, StreamInfo, is_image
 
 
 class WindowSummary(StatisticsSummary):
-    """Statistics of one key of a batch, which know that they are: images are from 0 to 1."""
+    """Statistics of one key of a batch; the type tells that images are from 0 to 1."""
 
 
 class WindowStatistics(dict[str, StatisticsSummary]):
-    """Statistics by key of the values that a loader gives, as :func:`compute_stats` finds them.
+    """Statistics by key of a loader's values, as :func:`compute_stats` computes them.
 
-    Images are from 0 to 1. ``Loader(statistics=)`` and :meth:`Normalizer.from_statistics` take
-    them.
+    Images are from 0 to 1. Arguments of ``Loader(statistics=)`` and
+    :meth:`Normalizer.from_statistics`.
 
     Args:
-        summaries: Of C channels each.
-        shapes: By key, how those channels lie against the last axes of a value: [C], [C,1,1] of
-            images with colors first, [] of a number, and so on.
+        summaries: The statistics of each key's C channels.
+        shapes: The shape by which the channels of each key broadcast to the last axes of a value:
+            [C], [C,1,1] for images with channels first, [] for a number, and so on.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class WindowStatistics(dict[str, StatisticsSummary]):
 
 
 def shape_of(info: StreamInfo, channels: int) -> tuple[int, ...]:
-    """How statistics of so many channels lie against the last axes of a stream's values."""
+    """The shape by which statistics of C channels broadcast to the last axes of a value."""
     if is_image(info):
         return (channels, 1, 1)
     if channels == 1:
