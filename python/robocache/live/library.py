@@ -1,4 +1,4 @@
-"""The C++ LiveAligner behind its flat C API, bindings/torch/live.cpp."""
+"""Calls the C++ LiveAligner through its flat C API, bindings/torch/live.cpp."""
 
 from __future__ import annotations
 
@@ -80,15 +80,15 @@ class LiveArray(NamedTuple):
     key: str
     dtype: torch.dtype
     shape: tuple[int, ...]
-    offset: int  # bytes from the output's begin
+    offset: int  # bytes from the beginning of the output
 
 
 class LiveKey(NamedTuple):
-    """A key of a batch, also of windows that reach into the future."""
+    """A key of a batch, including windows that reach into the future."""
 
     number: int
-    shape: tuple[int, ...]  # of a row, as batches have it
-    aligned: tuple[int, ...]  # and as undo gives it
+    shape: tuple[int, ...]  # of a row in batches
+    aligned: tuple[int, ...]  # of a row in the result of undo
 
 
 @functools.cache
@@ -130,18 +130,18 @@ def _load() -> ctypes.CDLL:
 
 
 class Aligner:
-    """A robocache::LiveAligner. Addresses are plain integers; it looks at none of them.
+    """A robocache::LiveAligner. Addresses are integers, which this class does not validate.
 
     Args:
-        text: A policy spec.
-        name: What errors call it.
-        robots: How many there are.
-        max_future_ns: A row stamped later than a query by more than this is given up.
-        rows: Of each stream of the spec, what buffer and ring hold; 0: as the aligner reckons.
-        cuda_slots: Copies to the current GPU that may be under way at once; 0: none are wanted.
+        text: A policy spec, as JSON.
+        name: The name of the spec in errors.
+        robots: The number of robots.
+        max_future_ns: A row stamped later than a query by more than this is dropped.
+        rows: The capacity (buffer, ring) of each stream of the spec, in rows; 0: the default.
+        cuda_slots: The number of copies to the current GPU that may be in flight; 0: no GPU.
 
     Raises:
-        ValueError, TypeError, RuntimeError: What does not fit, in the library's words.
+        ValueError, TypeError, RuntimeError: The library's error.
     """
 
     def __init__(
@@ -177,7 +177,7 @@ class Aligner:
         self.output_bytes: int = library.robocache_live_output_bytes(pointer)
         self.outputs = tuple(map(self._output, range(library.robocache_live_output_count(pointer))))
         self.keys = dict(map(self._key, range(library.robocache_live_key_count(pointer))))
-        # Of each stream, (buffer, ring).
+        # The capacity (buffer, ring) of each stream
         self.rows = [self._rows(stream) for stream in range(len(rows))]
         weakref.finalize(self, library.robocache_live_close, pointer).atexit = False
 
@@ -202,7 +202,7 @@ class Aligner:
     def push(
         self, stream: int, time_ns: int, values: int, size: int, robot: int, is_valid: bool
     ) -> int:
-        """Takes the row at an address, of so many bytes; a LiveStatus."""
+        """Pushes the row of `size` bytes at an address; returns a LiveStatus."""
         status: int = self._push(self._pointer, stream, time_ns, values, size, robot, is_valid)
         return status
 
@@ -217,45 +217,45 @@ class Aligner:
         robots: int | None,
         valid: int | None,
     ) -> int:
-        """Takes rows; how many there was room for."""
+        """Pushes rows; returns the number of rows that the ring had room for."""
         taken: int = _load().robocache_live_push_many(
             self._pointer, stream, count, times, values, row_size, robot, robots, valid
         )
         return taken
 
     def query(self, stream: int, times: int | None, time_ns: int, out: int) -> int:
-        """Writes all windows; a LiveStatus."""
+        """Writes all windows to an address; returns a LiveStatus."""
         status: int = self._query(self._pointer, stream, times, time_ns, out)
         return status
 
     def query_on_cuda(
         self, stream: int, times: int | None, time_ns: int, out: int, cuda_stream: int
     ) -> int:
-        """Queries into memory of a GPU."""
+        """Writes all windows to an address on the GPU; returns a LiveStatus."""
         status: int = self._query_on_cuda(self._pointer, stream, times, time_ns, out, cuda_stream)
         return status
 
     def wait_on_cuda(self) -> int:
-        """Waits for the copy that such a query waits for; a LiveStatus."""
+        """Waits until a slot is free for a copy to the GPU; returns a LiveStatus."""
         status: int = _load().robocache_live_wait_on_cuda(self._pointer)
         return status
 
     def now_ns(self, robot: int) -> int:
-        """When a robot's last query was."""
+        """The anchor time of a robot's last query, in ns."""
         now: int = _load().robocache_live_now(self._pointer, robot)
         return now
 
     def undo(self, key: int, values: int, rows: int, out: int, is_float64: bool) -> int:
-        """Takes back what was done to values; a LiveStatus."""
+        """Writes the inverse of transforms and normalization; returns a LiveStatus."""
         status: int = _load().robocache_live_undo(self._pointer, key, values, rows, out, is_float64)
         return status
 
     def reset(self, robot: int) -> None:
-        """Forgets the rows of a robot, -1: of all."""
+        """Deletes the rows of a robot; -1: of all robots."""
         _load().robocache_live_reset(self._pointer, robot)
 
     def stats(self, stream: int, robot: int) -> dict[str, int]:
-        """Counters of a robot's stream, by the names of STATS."""
+        """The counters of a robot's stream, by the names of STATS."""
         found = _Stats()
         _load().robocache_live_stats(self._pointer, stream, robot, byref(found))
         return {name: getattr(found, name) for name in STATS}

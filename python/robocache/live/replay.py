@@ -1,4 +1,4 @@
-"""Recordings replayed through the LiveAligner, and compared with the loader bit by bit."""
+"""Replays recordings through the LiveAligner and compares the batches with the loader's bits."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from robocache.store.episode_store import EpisodeStore
 from robocache.store.rows import StreamRows
 from robocache.transform import transforms
 
-_BUDGET = {"ram": "4GiB"}  # of rows; the others are read from the store's files
-_BLOCK = 256  # anchors that are compared at once
+_BUDGET = {"ram": "4GiB"}  # of rows; other rows are read from the store's files
+_BLOCK = 256  # anchors compared in one batch
 _BITS = np.array([bin(byte).count("1") for byte in range(256)], np.uint8)
 _NO_ROWS = StreamRows(np.empty(0), np.empty(0, np.int64), None, None)
-_FEW_ROWS = 16  # kept of a stream of which the spec knows no rate
+_FEW_ROWS = 16  # the capacity of a stream without a rate in the spec
 
 
 @dataclass(frozen=True)
@@ -37,9 +37,9 @@ class Quantiles:
     """Quantiles of a sequence of numbers."""
 
     p50: float | None
-    """The median; None: there are none."""
+    """The median; None for an empty sequence."""
     p99: float | None
-    """The value that 1 % exceed."""
+    """The quantile 0.99."""
 
 
 @dataclass(frozen=True)
@@ -47,28 +47,30 @@ class StreamReplay:
     """Results of the replay of a stream."""
 
     windows: int
-    """Windows that were compared."""
+    """The number of windows that were compared."""
     differing_bits: int
-    """Bits of values, masks and ages that differ. Values of a group that transforms change count
-    for its first stream."""
+    """The number of bits of values, masks and ages that differ. Bits of a `concat` key that
+    transforms change are counted for its first stream."""
     steps: int
-    """Steps of these windows."""
+    """The number of steps of these windows."""
     padded: int
-    """Steps that are padded, as the aligner has them."""
+    """The number of steps that the aligner padded."""
     age_ms: Quantiles
-    """Age of the last step of each window: from the newest row that it is made from to the step,
-    negative if that row is later; by rows, from the row to the anchor."""
+    """The age of the last step of each window: the time from the newest row that it is computed
+    from to the step, negative if that row is later; in windows by rows, from the row to the
+    anchor."""
     latency_ms: Quantiles
-    """How long rows took to arrive, as recorded."""
+    """The recorded time from measurement to arrival of rows."""
     by_arrival: bool
-    """Whether rows were pushed when they arrived. Windows by rows are made in training as if each
-    had arrived at its time, and theirs are pushed then."""
+    """Whether rows were pushed at their arrival. Training computes windows by rows as if each row
+    arrived at its time, so their rows are pushed at that time."""
     rows: int
-    """Rows that were pushed."""
+    """The number of rows that were pushed."""
     given_up: int
-    """Rows that the aligner dropped, or gave up as too late or from the future."""
+    """The number of rows that the aligner dropped: the ring was full, or they were too late or
+    from the future."""
     short_windows: int
-    """Windows that reached before the oldest row that was kept."""
+    """The number of windows that reached before the oldest row of the buffer."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -76,21 +78,21 @@ class Replay(ShortRepr):
     """Results of a replay."""
 
     streams: Mapping[str, StreamReplay]
-    """By stream; windows that reach into the future are not made, and not here."""
+    """Results by stream, without streams whose windows reach into the future."""
     episodes: int
-    """How many were replayed."""
+    """The number of replayed episodes."""
     anchors: int
-    """How many queries there were."""
+    """The number of queries."""
     query_us: Quantiles
-    """How long a query took, in Python."""
+    """The duration of a query in Python, in microseconds."""
 
     @property
     def differing_bits(self) -> int:
-        """Differing bits of all streams."""
+        """The number of differing bits of all streams."""
         return sum(stream.differing_bits for stream in self.streams.values())
 
     def as_json(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """The results as a dict of JSON values."""
         return {**asdict(self), "differing_bits": self.differing_bits}
 
 
@@ -103,27 +105,27 @@ def replay_store(
 ) -> Replay:
     """Replays a store's recordings through a LiveAligner, and compares it with the loader.
 
-    Each episode's rows are pushed in the order in which they arrived: at ``received``, where it was
-    recorded, and no earlier than the stream's latency after their time. At each anchor the aligner
-    is queried, once all rows are there that had arrived by then. What it gives is compared with the
-    loader's causal windows on a CPU, bit by bit: values, masks and ages, padded or not; and after
-    the spec's transforms.
+    Pushes each episode's rows in order of arrival: at the recorded ``received`` time, but no
+    earlier than the stream's latency after their time. Queries the aligner at each anchor, after
+    pushing all rows that had arrived by then. Compares the batch bit by bit with the loader's
+    causal windows on a CPU: values, masks and ages, of padded steps too, after the spec's
+    transforms.
 
-    One thing is not covered: windows by rows look at no arrivals in training. Their rows are pushed
-    at their times (``by_arrival``), so what a robot sees of a stream that is late (``latency_ms``)
-    is older.
+    Not covered: training ignores arrival times in windows by rows, and the replay pushes their rows
+    at their times (``by_arrival``). If such a stream arrives late (``latency_ms``), the robot sees
+    older rows than the replay.
 
     Args:
         store: The recordings.
-        spec: What the policy was trained on, or its file.
+        spec: The spec of the policy's training, or the path of its file.
         episodes: Indices of episodes, or a slice; None: all.
-        progress: Whether a terminal or a notebook shows a bar; or a function, called with the
-            number of anchors done, and of all.
+        progress: Whether to show a progress bar on a terminal or in a notebook; or a function,
+            called with the number of completed anchors and the number of all.
 
     Raises:
-        ValueError: The store lacks a stream of the spec, or has it otherwise; or it does not fit
-            what the loader asks of a store.
-        StoreError: It is no store.
+        ValueError: The store lacks a stream of the spec, its stream differs from the spec's, or the
+            loader refuses the store.
+        StoreError: The store is invalid.
 
     Example:
         >>> rc.replay_store("robot.store", "policy_spec.json").differing_bits
@@ -152,10 +154,10 @@ def replay_store(
 
 
 def _live_part(spec: PolicySpec) -> PolicySpec:
-    """The spec of what is made at control time, with ages.
+    """The spec of the windows that are computed at control time, with ages.
 
-    A stream that reaches past the anchor is here with its value at the anchor, if one that is made
-    is relative to it.
+    Includes a stream that reaches past the anchor only if another one is relative to it, and then
+    with its value at the anchor.
     """
     made = [stream for stream in spec.streams if not stream.reaches_ahead]
     references = {stream.relative_to.stream for stream in made if stream.relative_to is not None}
@@ -169,7 +171,7 @@ def _live_part(spec: PolicySpec) -> PolicySpec:
     if not streams:
         raise ValueError("spec: expected a stream without steps past the anchor, got none")
     names = {stream.name for stream in streams}
-    # Streams side by side have the same steps: a group is here whole, or not at all.
+    # The streams of a `concat` key have the same steps: all of them are included, or none.
     concat = {key: members for key, members in spec.concat.items() if names.issuperset(members)}
     keys = names.difference(*concat.values()) | set(concat)
     kept = [f for f in spec.transforms if not keys.isdisjoint(transforms.from_dict(f).keys)]
@@ -182,9 +184,9 @@ def _has_sum(stream: WindowSpec) -> bool:
 
 
 class _Arrivals:
-    """The rows of a stream in an episode, in the order in which they arrived.
+    """The rows of a stream in an episode, in order of arrival.
 
-    Those of windows by rows, of which training looks at no arrivals, in their own.
+    For windows by rows in order of time, since training ignores their arrival times.
     """
 
     def __init__(self, stream: WindowSpec, rows: StreamRows = _NO_ROWS) -> None:
@@ -197,18 +199,18 @@ class _Arrivals:
         if stream.timeline == "rows":
             arrivals = rows.times
         times, values, valid = rows.times, rows.values, rows.valid
-        if (np.diff(arrivals) < 0).any():  # else they stay in their files
+        if (np.diff(arrivals) < 0).any():  # rows already in order are not copied from their files
             order = np.argsort(arrivals, kind="stable")
             arrivals, times, values = arrivals[order], times[order], values[order]
             valid = None if valid is None else valid[order]
         self.arrivals, self.times, self.valid = arrivals, times, valid
         self.values: Any = values.reshape(-1, *stream.shape)
-        if stream.dtype == "BF16":  # whose bits these are
+        if stream.dtype == "BF16":  # the array holds the bits
             self.values = torch.from_numpy(np.array(self.values)).view(torch.bfloat16)
         self.done = 0
 
     def arrived_by(self, now_ns: int) -> int:
-        """How many rows had arrived by a time."""
+        """The number of rows that had arrived by a time."""
         return int(np.searchsorted(self.arrivals, now_ns, side="right"))
 
     def push_until(self, aligner: LiveAligner, end: int) -> None:
@@ -226,8 +228,8 @@ def _push_all(
 ) -> None:
     """Pushes the rows of all streams that had arrived by a time, merged by arrival.
 
-    Where more rows arrive than a ring has room for, a query at the arrival of the last row that
-    fits empties all rings. Queries never go back in time.
+    If more rows arrived than a ring has room for, queries at the arrival of the last row that fits,
+    which empties all rings. Query times never descend.
 
     Args:
         aligner: Takes the rows.
@@ -247,7 +249,7 @@ def _push_all(
 
 
 class _Run:
-    """A replay under way."""
+    """The state of a replay."""
 
     def __init__(self, store: EpisodeStore, spec: PolicySpec, loader: Loader) -> None:
         self.store, self.spec, self.loader = store, spec, loader
@@ -262,14 +264,14 @@ class _Run:
         self.latencies: dict[str, list[NDArray[np.int64]]] = {name: [] for name in names}
         self.took: list[int] = []
         self.transforms = list(map(transforms.from_dict, spec.transforms))
-        # Whose values each key has, side by side; of one that transforms change the first alone.
+        # The streams that each key concatenates; only the first for a key that transforms change.
         changed = {key for transform in self.transforms for key in transform.keys}
         alone = {n: [n] for n in names if not any(n in of for of in spec.concat.values())}
         groups = {key: list(of)[: 1 if key in changed else None] for key, of in spec.concat.items()}
         self.parts: dict[str, list[str]] = alone | groups
 
     def replay(self, update: Update) -> Replay:
-        """All episodes."""
+        """Replays all episodes."""
         aligner = self._make_aligner()
         bounds = np.searchsorted(self.anchors["episode"], np.arange(len(self.episodes) + 1))
         for episode, index in enumerate(self.episodes):
@@ -353,10 +355,10 @@ class _Run:
 
 
 def differing_bits(a: Tensor, b: Tensor) -> int:
-    """In how many bits tensors of one type and shape differ.
+    """The number of bits in which two tensors of one dtype and shape differ.
 
     Raises:
-        ValueError: They are of others.
+        ValueError: Tensors of different dtypes or shapes.
     """
     if (a.dtype, a.shape) != (b.dtype, b.shape):
         raise ValueError(f"b: expected {a.dtype} {list(a.shape)}, got {b.dtype} {list(b.shape)}")

@@ -9,38 +9,38 @@ from dataclasses import dataclass
 class LiveStats:
     """Counters of a stream since the construction of the aligner.
 
-    Every row that was pushed is in the ring, held, or counted as too late, future, outdated or
-    forgotten.
+    Every pushed row is in the ring or in the buffer, or is counted as `too_late`, `future`,
+    `outdated` or `forgotten`.
     """
 
     pushed: int
-    """Rows that the ring took."""
+    """Rows that were put in the ring."""
     dropped_full: int
-    """Rows that it had no room for: queries were behind."""
+    """Rows dropped because the ring was full: queries came too rarely."""
     refused: int
     """Rows of a wrong size."""
     taken: int
-    """Rows that queries took out of the ring."""
+    """Rows that queries took from the ring."""
     clock_back: int
-    """Rows stamped before the one that arrived just before."""
+    """Rows stamped before the row that arrived just before them."""
     late: int
-    """Rows stamped before the newest held, and put in their place."""
+    """Rows stamped before the newest row of the buffer, and inserted in order."""
     too_late: int
-    """Rows stamped before all that are held, of a full buffer: given up."""
+    """Rows dropped because they were stamped before all rows of a full buffer."""
     repeated: int
-    """Rows stamped like one that is held; both are kept."""
+    """Rows with the timestamp of a row in the buffer; the buffer keeps both."""
     early: int
-    """Rows stamped later than the query's now, and held."""
+    """Rows stamped later than the query, and kept in the buffer."""
     future: int
-    """Rows stamped so much later that it is a mistake: given up."""
+    """Rows dropped because they were stamped more than `max_future_s` after the query."""
     outdated: int
-    """The oldest, given up for newer ones, as is usual."""
+    """Oldest rows that newer ones replaced in the buffer, as in normal operation."""
     forgotten: int
-    """Rows that :meth:`LiveAligner.reset` gave up."""
+    """Rows that :meth:`LiveAligner.reset` deleted."""
     held: int
-    """Rows that are kept."""
+    """Rows in the buffer."""
     newest_ns: int | None
-    """The latest stamp of these; None: none is held."""
+    """The latest timestamp in the buffer, in ns; None: the buffer is empty."""
     short_windows: int
-    """Queries whose window reached before the oldest row held, others having been given up: the
-    buffer is too small."""
+    """Queries whose window reached before the oldest row of the buffer, after older rows were
+    dropped: the buffer is too small."""
