@@ -1,8 +1,7 @@
-"""NumPy arrays as arguments of operations, whose results are NumPy arrays then.
+"""Operations on NumPy arrays, with NumPy arrays as results.
 
-An operation whose first array is NumPy's calls itself with tensors that share the memory, and
-returns arrays. It never writes to its arguments, so that arrays that may not be written to are
-shared as well.
+An operation whose first array is a NumPy array calls itself with tensors that share the memory, and
+returns arrays. Operations never write to their arguments, so tensors share read-only arrays too.
 """
 
 from __future__ import annotations
@@ -65,7 +64,7 @@ def of_arrays(
 
 
 def _tensors(name: str, value: Any, shared: list[Tensor]) -> Any:
-    """An argument with tensors in place of arrays; adds them to `shared`."""
+    """Converts an argument from an array to a tensor, and adds the tensor to `shared`."""
     if isinstance(value, Tensor):
         raise TypeError(
             f"{name}: expected a numpy.ndarray as the other arrays are, got Tensor "
@@ -78,7 +77,7 @@ def _tensors(name: str, value: Any, shared: list[Tensor]) -> Any:
 
 
 def _stream(name_of: Callable[[str], str], stream: Any, shared: list[Tensor]) -> Any:
-    """A `robocache.Stream` of tensors; the rows of an episode, which are arrays, unchanged."""
+    """Converts a `robocache.Stream` of arrays to tensors; an episode's rows are unchanged."""
     if not hasattr(stream, "clock_offset"):
         return stream
     parts = {field.name: getattr(stream, field.name) for field in dataclasses.fields(stream)}
@@ -98,16 +97,16 @@ class _Unlocked:
 
 
 def share(name: str, array: NDArray[Any]) -> Tensor:
-    """A tensor over the memory of an array, to be read; a copy of what torch cannot address.
+    """A tensor that shares the memory of an array, to be read; a copy if torch cannot address it.
 
     Raises:
-        TypeError: `<name>: expected ..., got ...`: torch lacks its dtype.
+        TypeError: `<name>: expected ..., got ...`: torch lacks the array's dtype.
     """
     array = array.astype(array.dtype.newbyteorder("="), copy=False)
     if any(stride < 0 or stride % array.itemsize for stride in array.strides):
         array = array.copy()
     if not array.flags.writeable:
-        array = np.asarray(_Unlocked(array))  # torch warns of others
+        array = np.asarray(_Unlocked(array))  # torch warns of a read-only array
     try:
         return torch.from_numpy(array)
     except TypeError:
@@ -117,7 +116,7 @@ def share(name: str, array: NDArray[Any]) -> Tensor:
 
 
 def _dtype(dtype: Any) -> Any:
-    """Torch's for one of NumPy's; anything else as it is."""
+    """Converts a NumPy dtype to a torch dtype; returns other values unchanged."""
     if isinstance(dtype, torch.dtype):
         if dtype == torch.bfloat16:
             raise TypeError("out_dtype: expected a dtype that NumPy has, got bfloat16")
@@ -129,7 +128,7 @@ def _dtype(dtype: Any) -> Any:
 
 
 def _array(tensor: Tensor, owned: set[int]) -> NDArray[Any]:
-    """A result as an array, which shares no memory with an argument."""
+    """Converts a result to an array that shares no memory with an argument."""
     if tensor.numel() > 0 and tensor.untyped_storage().data_ptr() in owned:
         tensor = tensor.clone()
     return tensor.numpy()

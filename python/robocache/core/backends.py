@@ -1,4 +1,4 @@
-"""Which backend a call takes."""
+"""Selects the backend of a call."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from torch.autograd import forward_ad
 
 from robocache.core import call_counts, config, library, torch_private
 
-# Looked up once: every call asks them.
+# Module variables, since every call needs them and attribute look-ups take time
 _is_compiling = torch.compiler.is_compiling
 _is_wrapped = torch_private.is_wrapped
 _forward_level = torch_private.forward_level
-_unpack_dual: Any = forward_ad.unpack_dual  # which has no types
+_unpack_dual: Any = forward_ad.unpack_dual  # has no type annotations
 
 _TRANSFORMS = "torch.func's transforms and forward-mode derivatives"
 
 
 def is_native(operation: str, backend: str, first: Tensor, name: str, *more: Tensor | None) -> bool:
-    """Whether a call takes one of the library's own backends, cuda or cpu; else it takes pytorch.
+    """Whether a call runs on a native backend, cuda or cpu, rather than on pytorch.
 
-    Counts the call, unless it is being compiled.
+    Counts the call, unless torch.compile is tracing it.
 
     Args:
-        operation: What is called, for `metrics`.
-        backend: As the caller gave it.
+        operation: The operation's name, for `metrics`.
+        backend: The caller's `backend` argument.
         first: The tensor whose device decides, and to which derivatives may flow.
-        name: What the caller calls it.
-        more: Others to which derivatives flow.
+        name: The name of `first` in errors.
+        more: Other tensors to which derivatives may flow.
 
     Raises:
-        ValueError: For an unknown backend, and for one that does not fit the tensor or this build.
+        ValueError: For an unknown backend, and for one that the tensor's device or the build lacks.
     """
     if backend == "auto":
         backend = config.backend
@@ -66,7 +66,7 @@ def is_native(operation: str, backend: str, first: Tensor, name: str, *more: Ten
 
 
 def _is_named_native(backend: str, first: Tensor, name: str) -> bool:
-    """Whether a backend that is asked for by name is native; checks that it fits."""
+    """Whether a backend other than "auto" is native; checks that the call can run on it."""
     config.check_backend(backend)
     if backend == "pytorch":
         return False
@@ -83,7 +83,7 @@ def _is_named_native(backend: str, first: Tensor, name: str) -> bool:
 
 
 def _is_transformed(tensor: Tensor) -> bool:
-    """Whether a derivative or a batch dimension hangs on `tensor` that an operator would lose."""
+    """Whether a tensor has a tangent or a torch.func wrapper, which an operator would drop."""
     if _is_wrapped(tensor):
         return True
     return _forward_level._current_level >= 0 and _unpack_dual(tensor).tangent is not None
@@ -93,7 +93,7 @@ _cuda_usable: dict[int, bool] = {}
 
 
 def _cuda_is_usable(device_index: int) -> bool:
-    """Whether "auto" is the cuda backend on a device; says once, in words, why it is not."""
+    """Whether "auto" selects the cuda backend on a device; warns once with the reason if not."""
     usable = _cuda_usable.get(device_index)
     if usable is None:
         problem = _cuda_problem(device_index)
@@ -102,7 +102,7 @@ def _cuda_is_usable(device_index: int) -> bool:
             warnings.warn(
                 f"robocache: backend 'auto' takes the pytorch backend for CUDA tensors: {problem}",
                 RuntimeWarning,
-                stacklevel=4,  # whoever called the public function
+                stacklevel=4,  # the caller of the public function
             )
         _cuda_usable[device_index] = usable
     return usable
@@ -112,7 +112,7 @@ def _cuda_problem(device_index: int) -> str | None:
     return library.cuda_problem(device_index)
 
 
-# Neither changes while the process runs, and torch.compile cannot look into them. This is what
-# torch.compiler.assume_constant_result does, without importing Dynamo, which takes seconds.
+# Their results are constant while the process runs, and torch.compile cannot trace them. This does
+# what torch.compiler.assume_constant_result does without importing Dynamo, which takes seconds.
 for _function in (_cuda_is_usable, _cuda_problem):
     torch_private.mark_constant(_function)

@@ -1,4 +1,4 @@
-"""Counts of calls. Adding to one costs a tenth of a microsecond, so they are always on."""
+"""Counters of calls. Counting takes a tenth of a microsecond, so it is always on."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ from collections import defaultdict
 
 # Under the GIL no count is lost between threads.
 calls: defaultdict[tuple[str, str], int] = defaultdict(int)
-"""How often each operation was called, by its name and the backend that it took."""
+"""The number of calls of each operation, by its name and the backend."""
 fallbacks: defaultdict[str, int] = defaultdict(int)
-"""How often ``"auto"`` took the pytorch backend on CUDA tensors, by the reason."""
+"""The number of calls in which ``"auto"`` selected pytorch for CUDA tensors, by the reason."""

@@ -1,4 +1,4 @@
-"""Checks of arguments of Python's own types, and how messages show them."""
+"""Checks of arguments of built-in types, and their text in messages."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def check_integer(name: str, value: object, least: int, most: int | None = None) -> int:
-    """An int in a range; NumPy's are fine.
+    """Converts an integer, also of NumPy, to an int and checks its range.
 
     Raises:
         TypeError, ValueError: `<name>: expected ..., got ...`.
@@ -23,9 +23,9 @@ def check_integer(name: str, value: object, least: int, most: int | None = None)
 
 
 def check_bool(name: str, value: object) -> None:
-    """Raises TypeError for a value that is no bool."""
+    """Raises TypeError for a value that is not a bool."""
     if not isinstance(value, bool):
-        kind = type(value)  # with its module: NumPy's is called bool too
+        kind = type(value)  # named with its module, since NumPy has a type bool too
         where = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
         raise TypeError(f"{name}: expected a bool, got {where}{kind.__qualname__}")
 
@@ -38,13 +38,13 @@ def check_text(name: str, value: object) -> str | None:
 
 
 def check_functions(name: str, value: object) -> None:
-    """Raises TypeError for a value that is no sequence of callables."""
+    """Raises TypeError for a value that is not a list or tuple of callables."""
     if not isinstance(value, (list, tuple)) or not all(map(callable, value)):
         raise TypeError(f"{name}: expected a list of functions (batch, generator), got {value!r}")
 
 
 def to_float(number: Any) -> float:
-    """A real number as a float; infinity for an integer beyond every float."""
+    """Converts a real number to a float; an integer beyond the range of floats to infinity."""
     try:
         return float(number)
     except OverflowError:
@@ -52,7 +52,7 @@ def to_float(number: Any) -> float:
 
 
 def number_text(number: Any) -> str:
-    """A number as text; an integer of over 40 digits as its number of digits."""
+    """A number as text; for an integer of over 40 digits, the number of digits."""
     if isinstance(number, numbers.Integral) and abs(int(number)) >= 10**40:
         sign = "negative " if int(number) < 0 else ""
         return f"a {sign}number of {int(math.log10(abs(int(number)))) + 1} digits"

@@ -1,4 +1,4 @@
-"""Settings of the process. Plain module variables: torch.compile guards on them."""
+"""Settings of the process, in plain module variables, on which torch.compile guards."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ BACKENDS: tuple[str, ...] = get_args(Backend)
 
 backend = "auto"
 validate = False
-_changes = 0  # how often they were set
+_changes = 0  # the number of changes of the settings
 
 
-class config:  # noqa: N801 - reads as a function, and is one when called plainly
+class config:  # noqa: N801 - users call it like a function
     """Sets the backend that ``"auto"`` stands for, and whether values are validated.
 
-    A plain call sets for the process; as a context manager the settings before it return at the
-    end. An option left out stays as it is. An object that is kept may be entered later, also more
-    than once: the settings found there return at the end.
+    A plain call changes the settings of the process. As a context manager it restores the previous
+    settings at the end. Omitted options are unchanged. An object may be entered later and more than
+    once: each exit restores the settings at that entry.
 
     Args:
-        backend: What calls with ``backend="auto"`` use: ``"cuda"``, ``"cpu"``, ``"pytorch"``, or
-            ``"auto"``, the best for the tensors' device.
-        validate: Whether the backends cuda and pytorch look at values that must fit, which costs a
-            pass over them and a synchronization: source times that descend or are NaN, target times
-            that descend where a run is a sum, lengths out of range, and offsets of clouds that do
-            not start at 0, descend, or do not end at P. The cpu backend always does.
+        backend: The backend of calls with ``backend="auto"``: ``"cuda"``, ``"cpu"``,
+            ``"pytorch"``, or ``"auto"``, the best for the tensors' device.
+        validate: Whether the backends cuda and pytorch validate values, at the cost of a pass over
+            them and a synchronization. Refused are source times that descend or are NaN, target
+            times that descend where a run is a sum, lengths out of range, and offsets of clouds
+            that do not start at 0, descend, or do not end at P. The cpu backend always validates.
 
     Raises:
         ValueError: For an unknown backend.
@@ -60,7 +60,7 @@ class config:  # noqa: N801 - reads as a function, and is one when called plainl
 
 
 def check_backend(name: object) -> None:
-    """Raises ValueError for a name that is no backend."""
+    """Raises ValueError for an unknown backend."""
     if not isinstance(name, str) or name not in BACKENDS:
         raise ValueError(f"backend: expected auto, cuda, cpu or pytorch, got {name!r}")
 

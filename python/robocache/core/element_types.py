@@ -1,4 +1,4 @@
-"""The table of element types, without torch: every other list of types is made of it."""
+"""The table of element types, without torch, from which all other lists of types derive."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 
 class ElementType(NamedTuple):
-    """A type of elements that tensors and stores have."""
+    """An element type of tensors and stores."""
 
-    name: str  # as torch calls it, and NumPy where it has it
-    stored: str  # as safetensors calls it, and manifests and policy specs
+    name: str  # in torch, and in NumPy if it has the type
+    stored: str  # in safetensors, manifests and policy specs
     bits: str  # the NumPy type whose elements have the same bytes
 
 
@@ -29,4 +29,4 @@ ELEMENT_TYPES = (
     ElementType("uint32", "U32", "<u4"),
     ElementType("uint64", "U64", "<u8"),
 )
-COMPUTED = 5  # the first ones, with which alignment computes; it copies rows of the others
+COMPUTED = 5  # alignment computes with the first five, and copies rows of the others

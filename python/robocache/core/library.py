@@ -1,4 +1,4 @@
-"""The compiled library: loading it, and its flat C API."""
+"""Loads the compiled library and checks its flat C API."""
 
 from __future__ import annotations
 
@@ -42,17 +42,17 @@ class BuildInfo:
     cuda_version: str | None
     """The CUDA release that it was built with."""
     cuda_architectures: tuple[str, ...]
-    """The GPU architectures that it has code for."""
+    """The GPU architectures that it was compiled for."""
     compiler: str
     """The C++ compiler."""
     cpu_targets: tuple[str, ...]
     """The instruction sets that the CPU backend was compiled for."""
     cpu_target: str
-    """The one of them chosen on this machine."""
+    """The instruction set that it uses on this machine."""
     methods: tuple[str, ...]
     """The names of the alignment methods."""
     outsides: tuple[str, ...]
-    """The names of what may stand outside a recording."""
+    """The names of the values of option `outside`."""
 
 
 @functools.cache
@@ -88,7 +88,7 @@ def load() -> ctypes.CDLL:
 
 
 def _refuse_second_copy(path: Path) -> None:
-    """Refuses a library beside another copy of itself: torch ends a process that has both.
+    """Refuses a second copy of the library in a process, which torch would terminate.
 
     Raises:
         ImportError: Another file of the library's name is mapped into this process.
@@ -139,7 +139,7 @@ def raise_failure(
     Args:
         status: The status.
         message: The library's message.
-        others: The exceptions of statuses that have another one in this API.
+        others: Exceptions by status, in place of the default ones.
     """
     kinds: dict[Status, type[Exception]] = {
         Status.VALUE_ERROR: ValueError,
@@ -163,10 +163,10 @@ def _check_version(path: Path, built: str) -> None:
 
 
 def find(file_name: str) -> Path:
-    """Where one of the package's libraries is.
+    """The path of a library of the package.
 
     Raises:
-        ImportError: It was not built.
+        ImportError: The library was not built.
     """
     # An editable install keeps the Python files and the library in two folders of the package.
     folders = [Path(folder) for folder in sys.modules["robocache"].__path__]
@@ -183,7 +183,8 @@ def find(file_name: str) -> Path:
 def operator(name: str, fake: Callable[..., Any]) -> Any:
     """The compiled operator of this name, with `fake` registered as its fake kernel.
 
-    Where the library is missing, a function that says so: the pytorch backend goes without.
+    Without the library, returns a function that raises ImportError: the pytorch backend needs no
+    operator.
     """
     import torch
 
@@ -202,7 +203,7 @@ def operator(name: str, fake: Callable[..., Any]) -> Any:
 
 @functools.cache
 def align_fields() -> dict[str, tuple[int, int]]:
-    """(shift, bits) by name, of the bit fields of operator align; {} without the library."""
+    """(shift, bits) of each bit field of operator align, by name; {} without the library."""
     try:
         library = load()
     except ImportError:
@@ -232,14 +233,14 @@ def build_info() -> BuildInfo:
 
 @functools.cache
 def cuda_problem(device_index: int) -> str | None:
-    """Why the CUDA backend cannot be used on a device, with the way out; None if it can."""
+    """The reason why a device cannot use the CUDA backend, and the remedy; None if it can."""
     _warn_of_compilation(device_index)
     text: bytes | None = load().robocache_cuda_problem(device_index)
     return None if text is None else text.decode()
 
 
 def _warn_of_compilation(device_index: int) -> None:
-    """Says so where the driver has to compile PTX first: it takes long, and is silent."""
+    """Warns if the driver has to compile PTX first, which takes long and is silent."""
     import torch
 
     architectures = build_info().cuda_architectures
@@ -258,10 +259,10 @@ def _warn_of_compilation(device_index: int) -> None:
 
 
 def has_machine_code(architectures: Sequence[str], major: int, minor: int) -> bool:
-    """Whether a build for these has code that a GPU runs as it is: of its major version."""
+    """Whether a build has machine code for a GPU: an architecture of its major version."""
     for architecture in architectures:
         digits = "".join(filter(str.isdigit, architecture))
-        if not digits:  # "native", "all": not known here
+        if not digits:  # "native", "all": cannot be compared
             return True
         if architecture.endswith("-virtual"):
             continue

@@ -1,6 +1,6 @@
-"""The names that options take, for type checkers, editors and programs that hand them on.
+"""The values of options that take names, as types for type checkers and editors.
 
-Functions check them again as they run.
+Functions check them at run time too.
 """
 
 from __future__ import annotations

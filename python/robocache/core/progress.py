@@ -1,4 +1,4 @@
-"""Progress of what takes long: a bar on a terminal or in a notebook, or calls of a function."""
+"""Progress of long operations: a bar on a terminal or in a notebook, or calls of a function."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 Update: TypeAlias = Callable[[int, int], None]
-"""Takes how much is done, and how much there is."""
+"""A function of the completed amount of work and the total."""
 
 REFRESH_S = 0.1  # between two drawings of a bar in a notebook
 
 
 @contextmanager
 def progress_bar(what: str, progress: bool | Update = True) -> Iterator[Update]:
-    """Yields a function of (done, total) that shows how far a piece of work is.
+    """Yields a function of (done, total) that shows the progress of an operation.
 
     Args:
-        what: The work: "converting episodes".
-        progress: True: a bar, on stderr if that is a terminal, in a notebook below its cell, and
-            none elsewhere. False: none. A function is what is yielded.
+        what: The operation: "converting episodes".
+        progress: True: a bar on stderr if that is a terminal, below the cell in a notebook, and no
+            bar elsewhere. False: no bar. A function is yielded itself.
 
     Raises:
         TypeError: `progress: expected ..., got ...`.

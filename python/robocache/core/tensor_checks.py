@@ -1,4 +1,4 @@
-"""Checks that operations share, and the words of what they refuse."""
+"""Checks of tensors that operations share, and their error messages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
 def check_type(name: str, argument: object) -> None:
-    """Raises TypeError for an argument that is no tensor."""
+    """Raises TypeError for an argument that is not a tensor."""
     if not isinstance(argument, Tensor):
         raise TypeError(f"{name}: expected a torch.Tensor, got {type(argument).__name__}")
 

@@ -25,11 +25,11 @@ from robocache.statistics.sketch import Array, Sketch, hashed
 QUANTILES = (0.01, 0.1, 0.5, 0.9, 0.99)
 
 EXACT_ROWS = 1 << 16
-"""Quantiles of so many rows are exact; of fewer where rows have more than 16 channels."""
+"""Quantiles of up to this many rows are exact; of fewer if rows have more than 16 channels."""
 _EXACT_ELEMENTS = 1 << 20  # what a store keeps of each stream: 4 or 8 MiB
 
 RANK_ERROR = 0.003
-"""How far the rank of any quantile beyond that is from the wanted one: 99 of 100 stay below it."""
+"""The rank error of other quantiles: 99 of 100 are below it."""
 
 _BLOCK_ROWS = 256  # NumPy sorts so many at 1 ns a value, and 1024 at 6
 _LEVELS = 7  # of thinning: a share of 128 at most
@@ -37,23 +37,24 @@ _BATCH_ROWS, _BATCH_ELEMENTS = 1 << 14, 1 << 20  # at most, that go into sketche
 
 
 def exact_rows(channels: int) -> int:
-    """How many rows of so many channels have exact quantiles."""
+    """The number of rows, of this many channels, up to which quantiles are exact."""
     return min(EXACT_ROWS, _EXACT_ELEMENTS // channels)
 
 
 def _level(channels: int, rows: int) -> int:
-    """One value of 2 ** level goes into a sketch where so many rows came before."""
+    """The thinning level after `rows` rows: one value of 2 ** level goes into a sketch."""
     least = exact_rows(channels)
     n = 2 * rows if rows >= least else least
     return min(int(math.log2(0.001 * 32 * math.sqrt(n))), _LEVELS)
 
 
 class Quantiles:
-    """Quantiles of each channel of rows, leaving out what is not finite.
+    """Quantiles of each channel of rows, without values that are not finite.
 
     Args:
         channels: C.
-        dtype: Of the rows: float32, or float64, which holds all types but the integers of 64 bits.
+        dtype: The dtype of the rows: float32, or float64, which represents all types exactly but
+            64-bit integers.
     """
 
     def __init__(self, channels: int, dtype: np.dtype[Any]) -> None:
@@ -69,7 +70,7 @@ class Quantiles:
 
     @property
     def is_exact(self) -> bool:
-        """Whether all rows are there."""
+        """Whether all rows are kept, so that quantiles are exact."""
         return not self._sketches
 
     def update(self, rows: Array) -> None:
@@ -88,7 +89,7 @@ class Quantiles:
         if self.is_exact and not other.is_exact:
             return other.merged(self)
         result = self.copy()
-        result._flush()  # whether or not somebody has asked for quantiles in between
+        result._flush()  # so that the result does not depend on earlier calls of `at`
         if other.is_exact:
             result.update(other._rows())
             return result
@@ -103,7 +104,7 @@ class Quantiles:
         return result
 
     def copy(self) -> Quantiles:
-        """One that changes by itself."""
+        """An independent copy."""
         result = copy.copy(self)
         result._kept, result._waiting = list(self._kept), list(self._waiting)
         result._sketches = [Sketch(sketch.levels) for sketch in self._sketches]
@@ -190,7 +191,7 @@ class Quantiles:
         self.rows = len(kept)
 
     def _add(self, rows: Array) -> None:
-        """Feeds whole batches; the rest waits."""
+        """Adds whole batches to the sketches; keeps the rest in `_waiting`."""
         waiting = sum(map(len, self._waiting))
         start = 0
         while waiting + len(rows) - start >= self._batch:
@@ -209,7 +210,7 @@ class Quantiles:
             self._feed(rows, self.rows - len(rows))
 
     def _feed(self, rows: Array, before: int) -> None:
-        """Rows go into the sketches; `before` is how many came before them."""
+        """Adds rows to the sketches; `before` is the number of rows before them."""
         level = _level(self.channels, before)
         places = hashed(before + np.arange(0, len(rows), _BLOCK_ROWS)) % (1 << level)
         columns = rows.T.astype(self.dtype, order="C")  # a copy, always: its blocks are sorted
@@ -229,7 +230,7 @@ class Quantiles:
 
 
 def _feed(sketch: Sketch, columns: Array, level: int, places: Array) -> None:
-    """Rows [C, n] go into a sketch: one of 2 ** level of each whole block, and all of the rest."""
+    """Adds rows [C, n] to a sketch: one of 2 ** level of each whole block, and all of the rest."""
     whole = columns.shape[1] // _BLOCK_ROWS * _BLOCK_ROWS
     sketch.add(level, _thinned(columns[:, :whole], 1 << level, places))
     sketch.add(0, columns[:, whole:])

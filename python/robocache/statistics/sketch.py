@@ -40,7 +40,7 @@ class Sketch:
 
     @property
     def sizes(self) -> list[int]:
-        """How many values of a channel each level has."""
+        """The number of values per channel of each level."""
         return [level.shape[1] for level in self.levels]
 
     def add(self, level: int, values: Array) -> None:
@@ -49,18 +49,18 @@ class Sketch:
         self._compress()
 
     def merge(self, other: Sketch) -> None:
-        """Adds what another one of the same channels holds."""
+        """Adds the values of another sketch of the same channels."""
         for level, values in enumerate(other.levels):
             self._put(level, values)
         self._compress()
 
     def split(self) -> list[Sketch]:
-        """One for each channel."""
+        """Splits the sketch into one for each channel."""
         channels = len(self.levels[0]) if self.levels else 0
         return [Sketch([level[c : c + 1] for level in self.levels]) for c in range(channels)]
 
     def quantiles(self, ranks: Sequence[float]) -> Array:
-        """Values [ranks, C] at ranks from 0 to 1, as float64; NaN where there are none."""
+        """The quantiles [ranks, C] at ranks from 0 to 1, float64; NaN for an empty sketch."""
         values = np.concatenate(self.levels, axis=1)
         if not values.size:
             return np.full((len(ranks), len(values)), np.nan)
