@@ -52,6 +52,8 @@ _LENGTHS, _VALID = _flag("lengths"), _flag("valid")
 _SUBTRACT, _MULTIPLY = _flag("subtract"), _flag("multiply")
 _MAX_GAP, _TOLERANCE = _flag("max_gap"), _flag("tolerance")
 _MEAN_WINDOW, _CLOCK_OFFSET = _flag("mean_window"), _flag("clock_offset")
+_METHOD_FLAGS = {name: code << _METHOD for name, code in METHODS.items()}
+_ZERO = 0  # the default of durations, compared by identity, which is faster than a comparison
 
 
 def pack(call: Arguments) -> tuple[list[Tensor], list[int], int]:
@@ -70,8 +72,7 @@ def pack(call: Arguments) -> tuple[list[Tensor], list[int], int]:
             refuse_type(prefix, "times", times)
         if times.requires_grad:
             refuse_gradient(prefix, "times")
-        tensors.append(values)
-        tensors.append(times)
+        tensors += (values, times)
         flags = 0
         if lengths is not None:
             if not isinstance(lengths, Tensor):
@@ -97,22 +98,21 @@ def pack(call: Arguments) -> tuple[list[Tensor], list[int], int]:
         if max_gap is not None:
             integers.append(_packed(parse_duration(prefix, "max_gap", max_gap, times)))
             flags |= _MAX_GAP
-        if type(tolerance) is not int or tolerance != 0:
+        if tolerance is not _ZERO:
             integers.append(_packed(parse_duration(prefix, "tolerance", tolerance, times)))
             flags |= _TOLERANCE
         if mean_window is not None:
             integers.append(_packed(parse_duration(prefix, "mean_window", mean_window, times)))
             flags |= _MEAN_WINDOW
-        if type(clock_offset) is not int or clock_offset != 0:
+        if clock_offset is not _ZERO:
             duration = parse_duration(prefix, "clock_offset", clock_offset, times)
             integers.append(_packed(duration))
             flags |= _CLOCK_OFFSET
 
         if isinstance(method, str):
-            code = METHODS.get(method, -1)
-            if code < 0:
+            if method not in _METHOD_FLAGS:
                 parse_layout(prefix, method)
-            flags |= code << _METHOD
+            flags |= _METHOD_FLAGS[method]
         else:
             layout = parse_layout(prefix, method)
             flags |= len(layout) << _RUNS

@@ -203,11 +203,11 @@ def resample_trajectories(
         multiply,
         0,
     )
-    if return_valid is not True and return_valid is not False:
+    if return_valid is not False and return_valid is not True:
         check_bool("return_valid", return_valid)
     if out_dtype is not None:
         _options.check_out_dtype(out_dtype)
-    elif data.dtype == torch.uint8 and (subtract is not None or multiply is not None):
+    elif (subtract is not None or multiply is not None) and data.dtype == torch.uint8:
         raise ValueError(
             "out_dtype: expected a dtype with subtract or multiply of uint8 data, got None"
         )

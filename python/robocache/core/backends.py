@@ -35,11 +35,12 @@ def is_native(operation: str, backend: str, first: Tensor, name: str, *more: Ten
     Raises:
         ValueError: For an unknown backend, and for one that the tensor's device or the build lacks.
     """
+    is_cuda = first.is_cuda
     if backend == "auto":
         backend = config.backend
     if backend != "auto":
         native = _is_named_native(backend, first, name)
-    elif first.is_cuda:
+    elif is_cuda:
         native = _cuda_is_usable(first.get_device())
     else:
         native = first.is_cpu
@@ -47,12 +48,12 @@ def is_native(operation: str, backend: str, first: Tensor, name: str, *more: Ten
         return native
     if not native:
         call_counts.calls[operation, "pytorch"] += 1
-        if backend == "auto" and first.is_cuda:
+        if backend == "auto" and is_cuda:
             call_counts.fallbacks[str(_cuda_problem(first.get_device()))] += 1
         return False
     wrapped = _is_wrapped(first)
-    for tensor in more:
-        wrapped = wrapped or (tensor is not None and _is_wrapped(tensor))
+    if more:
+        wrapped = wrapped or any(tensor is not None and _is_wrapped(tensor) for tensor in more)
     if (wrapped or _forward_level._current_level >= 0) and any(
         tensor is not None and _is_transformed(tensor) for tensor in (first, *more)
     ):
@@ -61,7 +62,7 @@ def is_native(operation: str, backend: str, first: Tensor, name: str, *more: Ten
         call_counts.calls[operation, "pytorch"] += 1
         call_counts.fallbacks[_TRANSFORMS] += 1
         return False
-    call_counts.calls[operation, "cuda" if first.is_cuda else "cpu"] += 1
+    call_counts.calls[operation, "cuda" if is_cuda else "cpu"] += 1
     return True
 
 
