@@ -1,4 +1,4 @@
-"""The command line: `robocache`. Every command's work is a function of the package."""
+"""The command line `robocache`. Each command calls a function of the package."""
 
 import signal
 import sys
@@ -20,7 +20,7 @@ def main() -> NoReturn:
         _ignore_interrupts()
         raise
     except (KeyboardInterrupt, SystemExit) as end:
-        # typer makes an exit of a KeyboardInterrupt.
+        # typer turns a KeyboardInterrupt into a SystemExit with code 130.
         if isinstance(end, SystemExit) and end.code != EXIT_INTERRUPTED:
             raise
         _ignore_interrupts()
@@ -29,5 +29,5 @@ def main() -> NoReturn:
 
 
 def _ignore_interrupts() -> None:
-    """Python would print tracebacks of the functions that run at its exit."""
+    """Ignores further Ctrl-C, for which Python's exit handlers would print tracebacks."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)

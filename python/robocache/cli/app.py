@@ -1,6 +1,6 @@
 """The commands and their options.
 
-Only this file and `options.py` are loaded for `--help`: what a command needs, its function imports.
+`--help` loads only this file and `options.py`: each command's function imports the rest.
 """
 
 import shlex
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     name="robocache",
-    help="Robots' recordings, of many rates and formats, to training data.",
+    help="Turns robot recordings of many rates and formats into training data.",
     epilog="Example: robocache convert recordings/ store && robocache check store",
     no_args_is_help=True,
     rich_markup_mode=None,  # help in plain text costs no import of rich
@@ -60,11 +60,11 @@ def _options(
     pass
 
 
-# ---- looking at data -----------------------------------------------------------------------------
+# ---- inspecting data -----------------------------------------------------------------------------
 
 
 @app.command(
-    epilog="Example: robocache info flight.ulg", short_help="What is in a store or a recording."
+    epilog="Example: robocache info flight.ulg", short_help="Describe a store or a recording."
 )
 @reads
 def info(
@@ -77,7 +77,7 @@ def info(
 ) -> None:
     """Describes a store or a recording: streams, rates, jitter, rows, gaps, size.
 
-    Rates, jitter and gaps are measured on at most --episodes episodes, evenly spread.
+    Rates, jitter and gaps are measured on at most --episodes evenly spaced episodes.
     """
     from robocache.cli.info import run
 
@@ -85,27 +85,25 @@ def info(
 
 
 @app.command(
-    epilog="Example: robocache check store --strict", short_help="What is wrong with the data."
+    epilog="Example: robocache check store --strict", short_help="Find defects in the data."
 )
 @reads
 def check(
     path: AnyPath,
     options: "ReadOptions",
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Warnings fail the command too.")
-    ] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 for warnings too.")] = False,
     everything: Annotated[
-        bool, typer.Option("--all", help="Print every finding, not a screen of groups.")
+        bool, typer.Option("--all", help="Print every finding, not only groups on one screen.")
     ] = False,
     json: Json = False,
 ) -> None:
-    """The data doctor: what is wrong with a store or a recording, where, and what to do about it.
+    """The data doctor: finds defects of a store or a recording, and says how to repair them.
 
-    Looks at times (going back, repeating, gaps, lost rows, dropouts, changing rates, drifting
+    Checks times (going back, repeating, gaps, lost rows, dropouts, changing rates, drifting
     clocks), values (NaN, stuck, saturated or constant channels, quaternions, angles that wrap),
     episodes (too short, streams missing), and a store's checksums.
 
-    Prints at most a screen: findings by their cause, worst first.
+    Prints at most one screen: findings grouped by cause, the most severe first.
 
     The exit code is 1 if there is an error (with --strict: or a warning), and 0 otherwise.
     """
@@ -117,45 +115,47 @@ def check(
 
 @app.command(
     epilog="Example: robocache view store --episode 3 --from 2 --to 5",
-    short_help="A picture of an episode.",
+    short_help="Draw an episode.",
 )
 @reads
 def view(
     path: AnyPath,
-    episode: Annotated[int, typer.Option(metavar="N", help="Its index; -1 is the last.")] = 0,
+    episode: Annotated[
+        int, typer.Option(metavar="N", help="Index of the episode; -1 is the last.")
+    ] = 0,
     output: Annotated[
         Path,
         typer.Option(metavar="FILE", help="A .png, .jpg, .svg or .pdf; or .rrd for Rerun."),
     ] = Path("episode.png"),
     begin: Annotated[
         float | None,
-        typer.Option("--from", metavar="S", help="Seconds since the episode's start."),
+        typer.Option("--from", metavar="S", help="Begin, in seconds since the episode's start."),
     ] = None,
     end: Annotated[
         float | None,
-        typer.Option("--to", metavar="S", help="Seconds since the episode's start."),
+        typer.Option("--to", metavar="S", help="End, in seconds since the episode's start."),
     ] = None,
     *,
     options: "ReadOptions",
 ) -> None:
-    """A picture of an episode: when each stream has rows, its rate, its gaps, its values.
+    """Draws an episode: each stream's rows over time, with its rate, gaps and values.
 
-    Of many channels those that vary most are drawn; --topic chooses streams.
+    If there are many channels, those that vary most are drawn; --topic selects streams.
 
-    An output that ends in .rrd is a recording for Rerun's viewer (pip install rerun-sdk),
-    images included.
+    With an output that ends in .rrd, writes a recording for Rerun's viewer instead, with images
+    (pip install rerun-sdk).
     """
     from robocache.cli.view import run
 
     run(path, options, episode, output, begin, end)
 
 
-# ---- making stores -------------------------------------------------------------------------------
+# ---- writing stores ------------------------------------------------------------------------------
 
 
 @app.command(
     epilog="Example: robocache convert recordings/ recordings.store --workers 2",
-    short_help="Recordings to an episode store.",
+    short_help="Convert recordings to an episode store.",
 )
 def convert(
     paths: Annotated[
@@ -163,37 +163,41 @@ def convert(
         typer.Argument(
             metavar="SOURCE... STORE",
             readable=False,
-            help="Recordings, or folders of them; then the store's folder.",
+            help="Recordings, or folders with recordings; then the store's folder.",
         ),
     ],
     append: Annotated[
-        bool, typer.Option("--append", help="Add to a store that has other episodes too.")
+        bool, typer.Option("--append", help="Add to a store that has episodes of other sources.")
     ] = False,
     one_episode: Annotated[
         bool,
         typer.Option(
             "--one-episode",
-            help="The recordings are of one take: one episode of all files, and of each folder.",
+            help="The recordings are of one take: join all files to one episode, and each folder's "
+            "recordings to one.",
         ),
     ] = False,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Stop at the first thing that can't be converted.")
+        bool,
+        typer.Option(
+            "--strict", help="Stop at the first recording or episode that can't be converted."
+        ),
     ] = False,
     workers: Annotated[
         int | None,
         typer.Option(
             metavar="N",
             min=1,
-            help="Worker processes, about 250 MB each. Default: one a core, at most 4.",
+            help="Worker processes, about 250 MB each. Default: one per core, at most 4.",
         ),
     ] = None,
     ray: Annotated[
         str | None,
-        typer.Option(metavar="ADDRESS", help="Work on a Ray cluster: auto, local, or its address."),
+        typer.Option(metavar="ADDRESS", help="Run on a Ray cluster: auto, local, or its address."),
     ] = None,
     rate: Rate = None,
     no_images: Annotated[
-        bool, typer.Option("--no-images", help="Leave images and video out.")
+        bool, typer.Option("--no-images", help="Leave out images and video.")
     ] = False,
     resize: Annotated[
         str | None, typer.Option(metavar="WxH", help="Resize images, such as 224x224.")
@@ -211,11 +215,11 @@ def convert(
 ) -> None:
     """Converts recordings of any known format to an episode store.
 
-    Streams keep their own times and rates. A file or episode that can't be read is skipped and
-    reported. Interrupted, the same command goes on where it was.
+    Streams keep their times and rates. A file or episode that can't be read is skipped and
+    reported. After an interruption the same command resumes the conversion.
 
     The exit code is 0 if everything was converted, 1 if something was skipped or nothing was
-    converted, 2 if the command could not go on, 130 after Ctrl-C.
+    converted, 2 if the command failed, 130 after Ctrl-C.
     """
     from robocache.cli.convert import run
 
@@ -235,7 +239,7 @@ def convert(
 
 @app.command(
     epilog="Example: robocache merge monday.store tuesday.store week.store",
-    short_help="Stores into one.",
+    short_help="Merge stores into a new one.",
 )
 def merge(
     sources: Annotated[
@@ -246,7 +250,10 @@ def merge(
     ],
     json: Json = False,
 ) -> None:
-    """Puts stores together into a new one; their statistics are merged, exactly for moments."""
+    """Merges stores into a new one.
+
+    The statistics are merged too: counts and moments exactly, quantiles within their error.
+    """
     from robocache.cli.merge import run
 
     run(sources, destination, json)
@@ -261,11 +268,15 @@ def repair(
     finding: Kinds = None,
     stream: Annotated[
         list[str] | None,
-        typer.Option("--stream", metavar="NAME", help="Only these; * and ? match. Repeatable."),
+        typer.Option(
+            "--stream", metavar="NAME", help="Only these streams; * and ? match. Repeatable."
+        ),
     ] = None,
     episode: Annotated[
         list[int] | None,
-        typer.Option("--episode", metavar="N", help="Only these; -1 is the last. Repeatable."),
+        typer.Option(
+            "--episode", metavar="N", help="Only these episodes; -1 is the last. Repeatable."
+        ),
     ] = None,
     rows: Annotated[
         list[str] | None,
@@ -286,11 +297,11 @@ def repair(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Marks rows as not valid: those of the doctor's warnings, or some by hand.
+    """Marks rows as not valid: those of the doctor's warnings, or rows that you name.
 
-    Values stay as they are. Rows that are not valid are left out of windows, statistics and
-    check. The files with such rows are written anew; killed at any instant, the store is as it was
-    or as it is to be.
+    Values do not change. Rows that are not valid are left out of windows, statistics and check.
+    Files with such rows are rewritten; a command that is killed leaves the store with all of its
+    marks or with none.
     """
     from robocache.cli.repair import run
 
@@ -298,12 +309,12 @@ def repair(
 
 
 @app.command(
-    epilog="Example: robocache stats store --json", short_help="Statistics of every channel."
+    epilog="Example: robocache stats store --json", short_help="Print statistics of every channel."
 )
 def stats(store: StorePath, json: Json = False) -> None:
-    """Statistics of every channel of a store: count, mean, deviation, range, quantiles.
+    """Prints statistics of every channel of a store: count, mean, deviation, range, quantiles.
 
-    They cover valid rows, without NaN and infinity; a channel of images is a color.
+    They cover valid rows, without NaN and infinity; the channels of images are colors.
     """
     from robocache.cli.stats import run
 
@@ -312,7 +323,7 @@ def stats(store: StorePath, json: Json = False) -> None:
 
 @app.command(
     epilog="Example: robocache align joints.csv force.csv --rate 50 --max-gap 0.1 -o take.csv",
-    short_help="A recording to one table at one rate.",
+    short_help="Align a recording to one table at one rate.",
 )
 def align(
     sources: Annotated[
@@ -339,22 +350,24 @@ def align(
         list[str] | None,
         typer.Option(
             metavar="[NAME=]METHOD",
-            help="In place of the stored method, for all streams or those of a name. Repeatable.",
+            help="Replace the stored method, for all streams or for one by its name. Repeatable.",
         ),
     ] = None,
     max_gap: Annotated[
         float | None,
-        typer.Option(metavar="SECONDS", help="Leave empty what rows farther apart would give."),
+        typer.Option(metavar="SECONDS", help="Longest gap between rows to align across."),
     ] = None,
     span: Annotated[
         Literal["union", "overlap"],
-        typer.Option(help="While any stream has rows, or while all have."),
+        typer.Option(help="The table's time: while any stream has rows, or while all have."),
     ] = "union",
     stream: Annotated[
         list[str] | None,
         typer.Option("--stream", metavar="NAME", help="Only these streams. Repeatable."),
     ] = None,
-    episode: Annotated[int, typer.Option(metavar="N", help="Which; -1 is the last.")] = 0,
+    episode: Annotated[
+        int, typer.Option(metavar="N", help="Index of the episode; -1 is the last.")
+    ] = 0,
     recorded_rate: Annotated[
         float | None,
         typer.Option(metavar="HZ", help="Rows per second of a recording that has no times."),
@@ -366,8 +379,9 @@ def align(
 ) -> None:
     """Aligns all streams to one timeline and writes a table, with masks and ages, or a picture.
 
-    Each stream is aligned by its stored method. What is not valid (outside the stream's rows,
-    across gaps longer than --max-gap) is empty in CSV and Parquet, NaN in NPZ, no message in MCAP.
+    Each stream is aligned by its stored method. Steps that are not valid (outside the stream's
+    rows, or in gaps longer than --max-gap) are empty in CSV and Parquet, NaN in NPZ, and have no
+    message in MCAP.
     """
     from robocache.cli.align import run
     from robocache.readers import ReadOptions
@@ -381,11 +395,13 @@ def align(
 
 @app.command(
     epilog="Example: robocache export store lerobot-set --rate 30",
-    short_help="A store to a LeRobot data set.",
+    short_help="Export a store to a LeRobot data set.",
 )
 def export(
     store: StorePath,
-    destination: Annotated[Path, typer.Argument(metavar="FOLDER", help="Of the new data set.")],
+    destination: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="The folder of the new data set.")
+    ],
     rate: Annotated[float, typer.Option(metavar="HZ", help="Frames per second.")],
     stream: Annotated[
         list[str] | None,
@@ -403,10 +419,11 @@ def export(
 ) -> None:
     """Writes a store as a LeRobot v3.0 data set, every stream aligned to one rate.
 
-    Each stream is aligned by its own method. Frames across gaps are counted: LeRobot has no mask.
+    Each stream is aligned by its stored method. The report counts frames in gaps: LeRobot has no
+    mask.
 
-    Episodes whose rows are at the rate already are exported row by row. Streams that are sent
-    once, such as static transforms, are held in every frame.
+    Episodes that were recorded at the rate are exported row by row. The single row of a stream
+    that is sent once, such as a static transform, is repeated in every frame.
     """
     from robocache.cli.export import run
 
@@ -414,12 +431,12 @@ def export(
         raise typer.Exit(EXIT_FOUND)
 
 
-# ---- the robot -----------------------------------------------------------------------------------
+# ---- on the robot --------------------------------------------------------------------------------
 
 
 @app.command(
     epilog="Example: robocache replay robot.store --spec policy_spec.json",
-    short_help="Whether a robot sees what a policy was trained on.",
+    short_help="Compare a robot's input with a policy's training data.",
 )
 def replay(
     store: StorePath,
@@ -430,14 +447,14 @@ def replay(
         ),
     ],
     episodes: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="At most N episodes, evenly spread.")
+        int | None, typer.Option(metavar="N", min=1, help="At most N episodes, evenly spaced.")
     ] = None,
     json: Json = False,
 ) -> None:
-    """Replays a store's recordings through the LiveAligner, row by row as they arrived.
+    """Replays a store's recordings through the LiveAligner, row by row in order of arrival.
 
-    At every anchor it is queried, and what it gives is compared bit by bit with the loader's causal
-    windows: values, masks, ages.
+    Queries the LiveAligner at every anchor and compares its windows bit by bit with the loader's
+    causal windows: values, masks, ages.
 
     The exit code is 0 if no bit differs, and 1 if one does.
     """
@@ -447,27 +464,27 @@ def replay(
         raise typer.Exit(EXIT_FOUND)
 
 
-# ---- everything ----------------------------------------------------------------------------------
+# ---- the demo ------------------------------------------------------------------------------------
 
 
 @app.command(
     epilog="Example: robocache demo --seed 3 --output pictures",
-    short_help="A generated recording, from files to a trained policy.",
+    short_help="Run the pipeline on a generated recording, up to a trained policy.",
 )
 def demo(
     output: Annotated[
         Path,
-        typer.Option(metavar="FOLDER", help="Where the store and the pictures go."),
+        typer.Option(metavar="FOLDER", help="The folder of the store and the pictures."),
     ] = Path("demo"),
     seed: Annotated[int, typer.Option(metavar="N", help="Seed of the generated recording.")] = 0,
     duration: Annotated[
         float, typer.Option(metavar="SECONDS", help="Length of the recording, 10 to 120.")
     ] = 10.0,
 ) -> None:
-    """A generated recording through a store to one timeline, a generated scene to voxels.
+    """Aligns a generated recording to one timeline by way of a store, and voxelizes a scene.
 
-    Prints the results, and times beside the usual torch code, and draws both. Then trains a small
-    policy and replays it as on a robot.
+    Prints the results and compares their run times with those of usual torch code, and draws both.
+    Then trains a small policy and replays it as on a robot.
     """
     from robocache.cli.demo import run
 

@@ -18,9 +18,9 @@ from robocache.doctor.groups import Group, grouped
 from robocache.readers import ReadOptions
 
 SCREEN = 24  # lines, the summary among them
-MOST_STREAMS = 4  # that are listed of those with the same finding
+MOST_STREAMS = 4  # with the same finding, that are listed
 MOST_TEXTS = 3  # of a group whose findings name no stream, such as a reader's notes
-LEAST_NAME = 12  # columns of a name that is shortened
+LEAST_NAME = 12  # columns to which a name may be shortened
 INDENT = 8
 COLORS = {"error": "bold red", "warning": "yellow", "info": "cyan"}
 
@@ -49,7 +49,7 @@ def print_screen(found: Diagnosis) -> None:
     is_whole = shown == len(groups) and not any(_is_shortened(group) for group in groups)
     for group, lines in zip(groups[:shown], details, strict=False):
         console.print(_head(group, console.width), soft_wrap=True)
-        if len(lines) > left:  # what is less severe gets no details either
+        if len(lines) > left:  # less severe groups get no details either
             left, is_whole = 0, False
             continue
         left -= len(lines)
@@ -61,7 +61,7 @@ def print_screen(found: Diagnosis) -> None:
 
 
 def print_all(found: Diagnosis) -> None:
-    """Prints every finding, in groups; the advice once for those that share it."""
+    """Prints every finding, in groups; an advice that findings share is printed once."""
     console = out()
     for group in grouped(found.findings):
         head = Text(f"{group.severity:{INDENT}}", COLORS[group.severity])
@@ -109,7 +109,7 @@ def _head(group: Group, width: int) -> Text:
 
 
 def _details(group: Group, width: int) -> list[Text]:
-    """The lines below the head: what was found, what it explains, and what to do."""
+    """The lines below the head: the finding, the findings that it explains, and the advice."""
     lines = [Text(line) for text in _texts(group) for line in wrap(text, width, INDENT)]
     if group.explained:
         (first, count), *others = Counter(one.kind for one in group.explained).items()
@@ -138,12 +138,12 @@ def _texts(group: Group) -> Iterator[str]:
 
 
 def _example(group: Group) -> Finding:
-    """The finding that stands for its group: the one that counts most."""
+    """The finding that represents its group: the one with the highest count."""
     return max(group.findings, key=lambda finding: finding.count)
 
 
 def _is_shortened(group: Group) -> bool:
-    """Whether the details leave out a finding that says something else than those shown."""
+    """Whether the details leave out findings whose text or place differs from those shown."""
     texts = {finding.text for finding in group.findings}
     most = 1 if group.streams else MOST_TEXTS
     return bool(
@@ -155,7 +155,7 @@ def _is_shortened(group: Group) -> bool:
 
 
 def _first_episode(group: Group) -> str:
-    """Where the first of the findings is that name an episode."""
+    """The place of the earliest finding that names an episode; empty if none does."""
     named = [finding for finding in group.findings if finding.episode is not None]
     if not named:
         return ""
@@ -168,7 +168,7 @@ def _place(finding: Finding) -> str:
 
 
 def _listed(names: list[str], width: int) -> str | None:
-    """As many names as fit, and how many more there are; None: not one fits."""
+    """As many names as fit, and the number of others; None if not one fits."""
     if len(names) == 1:
         return shortened(names[0], max(width, LEAST_NAME))
     for shown in range(min(len(names), MOST_STREAMS), 0, -1):
@@ -182,7 +182,7 @@ def _listed(names: list[str], width: int) -> str | None:
 
 
 def _in_full(finding: Finding, kind: str) -> str:
-    """One finding in words; its kind where it is not its group's."""
+    """One finding in words; with its kind if that differs from its group's."""
     words = [] if finding.episode is None else [_place(finding)]
     if finding.stream is not None:
         words.append(finding.stream)

@@ -21,11 +21,11 @@ from robocache.core.display import printable
 from robocache.core.display import streams_of_rows as streams_of_rows
 from robocache.store.files import naming
 
-HEIGHT = 50  # rows; with a width alone rich takes 80 columns on a dumb terminal
+HEIGHT = 50  # rows; without a height rich ignores the width on a dumb terminal and uses 80
 
 
 class _Terminal(Console):
-    """A console that escapes control characters, and whose errors name the output."""
+    """A console that escapes control characters and names the output in its errors."""
 
     def print(self, *objects: Any, **options: Any) -> None:
         """Prints texts; control characters other than line ends become escapes."""
@@ -43,24 +43,24 @@ def _escaped(shown: Any) -> Any:
 
 
 def out() -> Console:
-    """Standard output; as wide as the terminal, and unlimited in a file or pipe."""
+    """A console on standard output, as wide as the terminal; unlimited for a file or pipe."""
     return _Terminal(highlight=False, width=width_of(sys.stdout) or UNLIMITED, height=HEIGHT)
 
 
 def err() -> Console:
-    """Standard error, in the same way."""
+    """A console on standard error, as wide as the terminal; unlimited for a file or pipe."""
     width = width_of(sys.stderr) or UNLIMITED
     return _Terminal(stderr=True, highlight=False, width=width, height=HEIGHT)
 
 
 def say(console: Console, text: str, indent: int = 0, style: str = "") -> None:
-    """Prints a text in lines of the console's width, none broken inside a path or a command."""
+    """Prints a text wrapped to the console's width; never breaks inside a path or a command."""
     for line in wrap(text, console.width, indent):
         console.print(Text(line, style), soft_wrap=True)
 
 
 class _Escaping(logging.Formatter):
-    """Records as lines without control characters."""
+    """Formats log records with control characters escaped."""
 
     def format(self, record: logging.LogRecord) -> str:
         return printable(super().format(record), keep="\n")
@@ -68,7 +68,7 @@ class _Escaping(logging.Formatter):
 
 @contextmanager
 def logged(name: str, is_wanted: bool) -> Iterator[None]:
-    """Prints a logger's records on stderr, within a ``with`` block, where that is wanted."""
+    """Within a ``with`` block, prints a logger's records on stderr if `is_wanted`."""
     logger, handler = logging.getLogger(name), logging.StreamHandler()
     handler.setFormatter(_Escaping())
     level = logger.level
@@ -83,7 +83,7 @@ def logged(name: str, is_wanted: bool) -> Iterator[None]:
 
 
 def print_json(value: Any) -> None:
-    """Prints JSON that any program reads: NaN and infinity are null, control characters escapes."""
+    """Prints standard JSON: null for NaN and infinity, escapes for control characters."""
     text = json.dumps(_plain(value), indent=1, ensure_ascii=False)
     lines = map(_json_escapes, text.split("\n"))
     with naming(Path("standard output")):
@@ -91,7 +91,7 @@ def print_json(value: Any) -> None:
 
 
 def _json_escapes(line: str) -> str:
-    """A line of JSON with an escape for each control character that JSON allows in strings."""
+    """Escapes the control characters in a line of JSON that JSON allows unescaped."""
     if printable(line) == line:
         return line
     return "".join(
@@ -100,7 +100,7 @@ def _json_escapes(line: str) -> str:
 
 
 def number(value: float | None, digits: int = 4) -> str:
-    """A number with so many digits; "-" where there is none."""
+    """Formats a number with `digits` significant digits; "-" if it is None or not finite."""
     return "-" if value is None or not math.isfinite(value) else f"{value:.{digits}g}"
 
 

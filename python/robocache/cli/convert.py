@@ -24,8 +24,8 @@ from robocache.conversion import Conversion, convert
 from robocache.store.episode_store import EpisodeStore
 from robocache.store.manifest import is_store
 
-DISK_SPACE = "robocache.conversion.disk_space"  # the logger that says how large images get
-MOST_WORKERS = 4  # by default: each takes some 250 MB, and all together are to stay under 1 GiB
+DISK_SPACE = "robocache.conversion.disk_space"  # the logger of the size of decoded images
+MOST_WORKERS = 4  # by default: some 250 MB each, to stay under 1 GiB together
 MOST_NOTES, MOST_SKIPPED = 20, 50  # that are printed
 
 
@@ -38,7 +38,7 @@ def run(
     workers: int | None,
     **options: Any,
 ) -> bool:
-    """Converts, and prints what was done; whether there is a result and nothing was skipped."""
+    """Converts and prints the report; returns whether episodes are there and none was skipped."""
     workers = workers or min(len(os.sched_getaffinity(0)), MOST_WORKERS)
     size = None if resize is None else parse_size(resize)
     try:
@@ -67,10 +67,10 @@ def what_is_kept(destination: Path) -> str:
 
 
 def parse_size(text: str) -> tuple[int, int]:
-    """Width and height.
+    """Parses ``WxH`` to width and height.
 
     Raises:
-        ValueError: For anything else than ``WxH``.
+        ValueError: The text is no such size.
     """
     match = re.fullmatch(r"(\d+)[x×](\d+)", text)
     if match is None:
@@ -99,7 +99,7 @@ def print_report(report: Conversion) -> None:
         say(console, f"note: {note}", indent=2, style="dim")
     if len(report.notes) > MOST_NOTES:
         say(console, f"and {len(report.notes) - MOST_NOTES:,} more notes (--json has all)", 2)
-    for proposal in report.proposals:  # unbroken: its command is there to be copied
+    for proposal in report.proposals:  # not wrapped, so that its command can be copied
         console.print(f"note: {proposal}", markup=False, soft_wrap=True, style="yellow")
     alike: dict[tuple[str, str], list[str]] = {}
     for skipped in report.skipped:

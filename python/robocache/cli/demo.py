@@ -8,7 +8,7 @@ from robocache.core.extras import require
 
 
 def run(output: Path, seed: int, duration_s: float) -> None:
-    """Runs the demo, where what it needs is installed."""
+    """Runs the demo, after a check that its dependencies are installed."""
     require("matplotlib", "the demo's pictures", "demo", "drawing")
     from robocache.demo import run as demo
 

@@ -18,7 +18,7 @@ def run(
     robot_type: str | None,
     as_json: bool,
 ) -> bool:
-    """Exports, and prints what was done; whether no episode was left out."""
+    """Exports, and prints the report; returns whether no episode was skipped."""
     report = export_lerobot(
         store, destination, rate,
         streams=streams, video=video, robot_type=robot_type, progress=not as_json,

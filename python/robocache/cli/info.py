@@ -14,11 +14,11 @@ from robocache.doctor.overview import Overview, StreamOverview, overview
 from robocache.readers import ReadOptions
 
 MOST_TASKS = 10  # that are listed
-SAME_RATE = 0.01  # a nominal rate that is closer to the measured one is not printed
+SAME_RATE = 0.01  # relative difference up to which the nominal rate is not printed
 
 
 def run(path: Path, options: ReadOptions, most: int, as_json: bool) -> None:
-    """Prints what is in a store or a recording."""
+    """Prints the description of a store or a recording."""
     with progress_bar("reading episodes", not as_json) as update:
         found = overview(path, options, most, update)
     if as_json:
@@ -49,7 +49,7 @@ def run(path: Path, options: ReadOptions, most: int, as_json: bool) -> None:
 
 
 def print_streams(found: Overview) -> None:
-    """A line for each stream; on a narrow terminal a block."""
+    """Prints a line for each stream; on a narrow terminal a block."""
     rows = [stream_row(stream) for stream in found.streams]
     if all(stream.valid == 1 for stream in found.streams):
         rows = [[*row[:-1], ""] for row in rows]
@@ -59,7 +59,7 @@ def print_streams(found: Overview) -> None:
 
 
 def stream_row(stream: StreamOverview) -> list[str]:
-    """Its cells."""
+    """The cells of a stream's row."""
     by_rows = stream.timeline == "rows"
     shape = "x".join(map(str, stream.shape)) or "scalar"
     units = f" {cut(stream.units)}" if stream.units else ""

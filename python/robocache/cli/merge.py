@@ -11,7 +11,7 @@ from robocache.store.merge import merge_stores
 
 
 def run(sources: Sequence[Path], destination: Path, as_json: bool) -> None:
-    """Merges stores, and prints what the new one has."""
+    """Merges stores, and prints the new store's episodes and rows."""
     if len(sources) < 2:
         raise ValueError(f"STORE...: expected two stores or more, got {len(sources)}")
     merge_stores(sources, destination)

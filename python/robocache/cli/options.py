@@ -11,10 +11,10 @@ import typer
 if TYPE_CHECKING:
     from robocache.readers import ReadOptions
 
-EXIT_FOUND = 1  # the command did its work, and its result is not good
-EXIT_FAILED = 2  # it could not
+EXIT_FOUND = 1  # the command finished, and reports defects or skipped data
+EXIT_FAILED = 2  # the command failed
 
-# Whether a path can be read its reader says, in the words of all errors.
+# readable=False: the readers report paths that can't be read, in the format of all errors.
 AnyPath = Annotated[
     Path, typer.Argument(metavar="PATH", readable=False, help="A store, or any recording.")
 ]
@@ -27,21 +27,21 @@ Rate = Annotated[
     typer.Option(metavar="HZ", help="Rows per second of a recording that has no times."),
 ]
 Images = Annotated[
-    bool, typer.Option("--images", help="Decode images of a recording too (takes a while).")
+    bool, typer.Option("--images", help="Also decode the images of a recording (takes a while).")
 ]
 Topics = Annotated[
     list[str] | None,
     typer.Option(
         "--topic",
         metavar="NAME",
-        help="Only these streams or topics, and what is below them; * and ? as in a shell. "
+        help="Only this stream or topic, and those below it; * and ? match as in a shell. "
         "Repeatable.",
     ),
 ]
 
 
 def complete_kinds(typed: str) -> list[str]:
-    """Shell completions for kinds of findings with commas between."""
+    """Shell completions of a comma-separated list of kinds of findings."""
     from robocache.marking.choice import KINDS
 
     before, comma, last = typed.rpartition(",")
@@ -54,7 +54,7 @@ Kinds = Annotated[
         "--finding",
         metavar="KIND",
         help="Rows of these findings of check: not_finite, spike, stuck (the default), saturated, "
-        "not_unit. Commas between; repeatable.",
+        "not_unit. Separate by commas; repeatable.",
         autocompletion=complete_kinds,
     ),
 ]
@@ -85,7 +85,7 @@ def read_options(
     time_unit: TimeUnit = None,
     memory_limit: MemoryLimit = 4.0,
 ) -> "ReadOptions":
-    """How a recording is looked at, as readers take it."""
+    """The readers' options from those of the command line."""
     from robocache.readers import ReadOptions
 
     topics = tuple(topic) if topic else None
@@ -96,12 +96,12 @@ def read_options(
 
 
 def in_bytes(gib: float) -> int:
-    """Bytes of a memory limit in GiB; 0, which `ReadOptions` refuses, for one that is none."""
+    """A memory limit in bytes; 0, which `ReadOptions` refuses, if it is NaN or infinite."""
     return int(gib * 2**30) if math.isfinite(gib) else 0
 
 
 def refuse_without_effect(path: Path, options: "ReadOptions") -> None:
-    """Refuses options of reading a recording where there is a store.
+    """Refuses options for recordings if the path is a store.
 
     Raises:
         ValueError: ``--rate: expected a recording, got a store (...)``.
@@ -125,18 +125,18 @@ def refuse_without_effect(path: Path, options: "ReadOptions") -> None:
 
 
 def reads(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with the options of `read_options` in place of its parameter `options`."""
+    """Decorates a command: the parameters of `read_options` replace its parameter `options`."""
     options = inspect.signature(read_options).parameters
 
-    def run(**given: Any) -> None:
-        """Makes the options of what was given for them."""
-        made = read_options(**{name: given.pop(name) for name in options})
-        refuse_without_effect(given["path"], made)
-        command(**given, options=made)
+    def run(**arguments: Any) -> None:
+        """Calls the command with a `ReadOptions` of the arguments for it."""
+        read = read_options(**{name: arguments.pop(name) for name in options})
+        refuse_without_effect(arguments["path"], read)
+        command(**arguments, options=read)
 
     parameters: list[inspect.Parameter] = []
     for parameter in inspect.signature(command).parameters.values():
         parameters += options.values() if parameter.name == "options" else [parameter]
     run.__name__, run.__doc__ = command.__name__, command.__doc__
-    run.__dict__["__signature__"] = inspect.Signature(parameters)  # where typer looks
+    run.__dict__["__signature__"] = inspect.Signature(parameters)  # typer reads it
     return run

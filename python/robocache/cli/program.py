@@ -1,4 +1,4 @@
-"""The program `robocache`: it runs a command, and says in a line what went wrong."""
+"""The program `robocache`: runs a command and prints an error as one line."""
 
 import sys
 from typing import NoReturn
@@ -17,7 +17,7 @@ def _fail(problem: str) -> NoReturn:
 
 
 def run() -> NoReturn:
-    """Runs `robocache`: errors are one line on stderr, which a terminal wraps, and exit code 2."""
+    """Runs `robocache`; an error prints one line on stderr, wrapped on a terminal, and exits 2."""
     try:
         app(prog_name="robocache", standalone_mode=True)
     except OSError as error:

@@ -12,7 +12,7 @@ from robocache.marking import Repair, repair
 from robocache.marking.choice import Range
 
 MOST_MARKS = 50  # that are printed
-MOST_RANGES = 3  # of a mark
+MOST_RANGES = 3  # of a mark, that are printed
 
 
 def run(
@@ -44,10 +44,10 @@ def run(
 
 
 def parse_rows(text: str) -> Range:
-    """The range that ``A:B`` stands for; an end that is left out is None.
+    """Parses a range of rows ``A:B``; an end that is left out is None.
 
     Raises:
-        ValueError: For anything else.
+        ValueError: The text is no such range.
     """
     match = re.fullmatch(r"(\d*):(\d*)", text)
     if match is None:
@@ -56,10 +56,10 @@ def parse_rows(text: str) -> Range:
 
 
 def parse_times(text: str) -> Range:
-    """Parses a range of times in seconds.
+    """Parses a range of times ``A:B`` in seconds; an end that is left out is None.
 
     Raises:
-        ValueError: For anything else.
+        ValueError: The text is no such range.
     """
     begin, colon, end = text.partition(":")
     try:
@@ -71,7 +71,7 @@ def parse_times(text: str) -> Range:
 
 
 def print_report(report: Repair) -> None:
-    """A line for each stream of an episode, and how much it is together."""
+    """Prints a line for each mark, and the totals."""
     console = out()
     if not report.marks:
         say(console, f"{report.path}: no valid rows to mark")
@@ -93,7 +93,7 @@ def print_report(report: Repair) -> None:
 
 
 def ranges(rows: Sequence[tuple[int, int]]) -> str:
-    """The first ranges of rows as ``--rows`` takes them, and how many more there are."""
+    """The first ranges of rows in the form of ``--rows``, and the number of further ones."""
     listed = ", ".join(f"{begin}:{end}" for begin, end in rows[:MOST_RANGES])
     more = len(rows) - MOST_RANGES
     return listed + (f" and {more:,} more" if more > 0 else "")

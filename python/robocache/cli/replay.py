@@ -18,21 +18,21 @@ HEADER = (
 
 
 def run(path: Path, spec: Path, episodes: int | None, as_json: bool) -> bool:
-    """Replays a store, and prints what came of it; whether no bit differs."""
+    """Replays a store and prints the report; returns whether no bit differs."""
     store = EpisodeStore(path)
     chosen = None
     if episodes is not None and episodes < len(store):
         chosen = np.linspace(0, len(store) - 1, episodes).round().astype(int).tolist()
-    found = replay_store(store, spec, episodes=chosen, progress=not as_json)
+    report = replay_store(store, spec, episodes=chosen, progress=not as_json)
     if as_json:
-        print_json({"path": str(path), "spec": str(spec), **found.as_json()})
+        print_json({"path": str(path), "spec": str(spec), **report.as_json()})
     else:
-        print_replay(path, found)
-    return found.differing_bits == 0
+        print_replay(path, report)
+    return report.differing_bits == 0
 
 
 def print_replay(path: Path, found: Replay) -> None:
-    """A row for each stream, and what it all comes to."""
+    """Prints a row for each stream, and the totals."""
     console = out()
     rows = [
         [
@@ -62,7 +62,7 @@ def print_replay(path: Path, found: Replay) -> None:
         for name, stream in found.streams.items()
         if not stream.by_arrival and (stream.latency_ms.p99 or 0) > 0
     ]
-    if late:  # which the comparison does not cover
+    if late:  # the replay does not test their late arrival
         note = f"by rows, and so pushed at their times, not when they arrived: {', '.join(late)}"
         say(console, note)
 

@@ -45,7 +45,7 @@ def run(path: Path, as_json: bool) -> None:
 
 
 def as_dict(store: EpisodeStore, name: str) -> dict[str, Any]:
-    """The statistics of a stream, a list with one number a channel for each."""
+    """The statistics of a stream: for each a list with one number per channel."""
     statistics = store.statistics[name]
     count = len(statistics.mean)
     names: Sequence[str] | None = store.streams[name].channels

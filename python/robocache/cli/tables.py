@@ -1,4 +1,4 @@
-"""Tables without frames, as wide as the terminal: a block for each row where a line is too long."""
+"""Tables without frames, as wide as the terminal; a row that does not fit becomes a block."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from robocache.core.display import cut
 
 BETWEEN = 2  # columns
 EMPTY = ("", "-")
-MOST_LETTERS = 400  # of a cell, however wide the console
+MOST_LETTERS = 400  # of a cell, on a console of any width
 TAILS = (0.6, 0.4, 0.8, 0.2)  # of a shortened text: the first that leaves names distinct
 
 
@@ -26,15 +26,15 @@ def print_table(
 ) -> None:
     """Prints a table; columns whose cells are all empty are left out.
 
-    Where it is wider than the console, texts are shortened in the middle, as far as `shrink`
-    allows. Numbers never are: what is too wide then is printed as a block for each row.
+    If the table is wider than the console, texts are shortened in the middle, down to `shrink`.
+    Numbers are not; a table that is still too wide is printed as a block for each row.
 
     Args:
-        console: Where to print.
+        console: The console to print to.
         header: The columns' names.
-        rows: A cell for each column.
-        left: The columns that start alike; the others end alike.
-        shrink: To how many letters texts may be shortened, by the number of their column.
+        rows: Rows with a cell for each column.
+        left: Indices of the left-aligned columns; the others are right-aligned.
+        shrink: The minimum width of columns that may be shortened, by index.
     """
     filled = [i for i in range(len(header)) if any(row[i] not in EMPTY for row in rows)]
     texts = [[cut(row[i], MOST_LETTERS) for i in filled] for row in [header, *rows]]
@@ -50,7 +50,7 @@ def print_table(
             [shortened(*cell, tail) for cell in zip(row, widths, strict=True)] for row in texts
         ]
         if len({row[0] for row in short}) == len(names):
-            break  # they can still be told apart
+            break  # the names are still distinct
     else:
         excess = 1
     if excess > 0:

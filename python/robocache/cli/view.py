@@ -68,10 +68,10 @@ def run(
 def time_span(
     streams: Sequence[Series], begin_s: float | None, end_s: float | None
 ) -> tuple[int, int]:
-    """The first and the last time, in ns, of a range in seconds since the episode's start.
+    """Converts a range in seconds since the episode's start to its first and last time in ns.
 
     Raises:
-        ValueError: If it has no row.
+        ValueError: The range has no row.
     """
     filled = [series.times for series in streams if len(series.times)]
     start = min((int(times[0]) for times in filled), default=0)

@@ -1,4 +1,4 @@
-"""Texts and cells in lines of the terminal's width. Without rich: errors are printed by it too."""
+"""Wraps texts to the terminal's width, without rich: `program.py` prints errors by it."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import sys
 import unicodedata
 from typing import TextIO
 
-UNLIMITED = 1 << 20  # columns, where no terminal limits them
+UNLIMITED = 1 << 20  # columns of an output that is no terminal
 
 # Text that a user copies is never wrapped: `commands`, pip's command line, quoted paths.
 _PIECES = re.compile(r"`[^`]*`|pip install \S+(?: '[^']*')?|'[^' ]*/[^']*'")
 
 
 def width_of(stream: TextIO) -> int | None:
-    """The columns of a stream's terminal; None where it is a file or a pipe."""
+    """The columns of a stream's terminal; None for a file or a pipe."""
     try:
         return os.get_terminal_size(stream.fileno()).columns or None if stream.isatty() else None
     except (OSError, ValueError):
@@ -24,13 +24,13 @@ def width_of(stream: TextIO) -> int | None:
 
 
 def wrap(text: str, width: int | None, indent: int = 0) -> list[str]:
-    """A text in lines of at most `width` columns, broken at spaces.
+    """Wraps a text at spaces to lines of at most `width` columns.
 
-    Paths, commands, and the arguments of this process stay whole, whatever their length.
+    Paths, commands, and the arguments of this process are not broken, even if they are longer.
 
     Args:
         text: One line or several.
-        width: None: the lines stay as they are.
+        width: Columns; None: keep the lines.
         indent: Spaces before each line.
     """
     lines: list[str] = []
@@ -48,7 +48,7 @@ def wrap(text: str, width: int | None, indent: int = 0) -> list[str]:
 
 
 def _words(text: str) -> list[str]:
-    """The pieces of a text that a line may break between."""
+    """Splits a text into the pieces between which a line may break."""
     arguments = [a for a in sys.argv[1:] if " " in a]
     kept = sorted({form for a in arguments for form in (a, shlex.quote(a))}, key=len, reverse=True)
     pattern = "|".join([*map(re.escape, kept), _PIECES.pattern])
@@ -65,12 +65,12 @@ def cells(text: str) -> int:
 
 
 def shortened(text: str, width: int, tail: float = 0.5) -> str:
-    """A text of at most `width` columns: of a longer one the middle is left out.
+    """Shortens a text to at most `width` columns: an ellipsis replaces its middle.
 
     Args:
         text: One line.
-        width: Its columns.
-        tail: The share of them for the text's end.
+        width: Maximum columns.
+        tail: The fraction of the columns for the text's end.
     """
     if cells(text) <= width:
         return text

@@ -15,23 +15,23 @@ log = logging.getLogger(__name__)
 HINT = "resize makes images smaller, and a conversion without images leaves them out"
 
 
-def image_bytes(listings: Sequence[tuple[str, Listing]], there: set[str]) -> int:
-    """Bytes of all episodes' decoded images, as far as readers know them beforehand.
+def image_bytes(listings: Sequence[tuple[str, Listing]], converted: set[str]) -> int:
+    """Total bytes of the decoded images, as far as readers can compute it before reading.
 
     Args:
         listings: The episodes of each recording.
-        there: Sources of the episodes that are not converted again.
+        converted: Sources of the episodes that the store has already.
     """
     total = 0.0
     for path, listing in listings:
-        missing = sum(source_of(path, key) not in there for key in listing.keys)
+        missing = sum(source_of(path, key) not in converted for key in listing.keys)
         if missing:
             total += (listing.image_bytes or 0) * missing / len(listing.keys)
     return round(total)
 
 
 def announce(destination: Path, size: int) -> None:
-    """Logs the size of decoded images before a conversion begins, if it has any."""
+    """Logs the size of the decoded images and the free space before a conversion with images."""
     if not size:
         return
     free = free_bytes(destination)
@@ -46,7 +46,7 @@ def announce(destination: Path, size: int) -> None:
 
 
 def free_bytes(path: Path) -> int:
-    """Free bytes of the disk that holds a path, which need not exist yet."""
+    """Free bytes on the disk of a path, which need not exist yet."""
     path = path.absolute()
     while not path.exists():
         path = path.parent

@@ -13,8 +13,8 @@ from robocache.readers.merged_recording import UNIX_NS
 from robocache.store.episode_store import EpisodeStore
 from robocache.store.manifest import is_store
 
-MOST_FILES = 1000  # files of a conversion that are compared
-MOST_TOGETHER = 8  # files of the same streams in one episode: sensors of one name
+MOST_FILES = 1000  # of a conversion, that are compared
+MOST_TOGETHER = 8  # files with the same streams in one episode, such as identical sensors
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,8 @@ class _File:
 def propose_one_episode(destination: Path, paths: Sequence[str], options: ReadOptions) -> list[str]:
     """Messages that propose one episode for converted files of a folder that overlap in time.
 
-    Files with the same streams are takes of their own where their clocks begin anew, as those of a
-    data set do; others that overlap are proposed as one.
+    Files with the same streams and clocks that start at 0 count as separate takes, as in a data
+    set of episodes; for other files that overlap, a message proposes one episode.
     """
     folders: dict[str, list[_File]] = {}
     for file in _files(destination, set(paths[:MOST_FILES])):
@@ -47,21 +47,21 @@ def propose_one_episode(destination: Path, paths: Sequence[str], options: ReadOp
 
 
 def _files(destination: Path, paths: set[str]) -> list[_File]:
-    """The recordings of one episode each, as the store has them."""
+    """The recordings with one episode in the store, with its times and streams."""
     if len(paths) < 2 or not is_store(destination):
         return []
-    found: dict[str, list[_File]] = {}
+    files_of: dict[str, list[_File]] = {}
     for episode in EpisodeStore(destination):
         path = episode.source.rpartition("#")[0]
         if path in paths:
             streams = frozenset(episode.streams)
             file = _File(path, episode.start_ns, episode.end_ns, streams)
-            found.setdefault(path, []).append(file)
-    return [files[0] for files in found.values() if len(files) == 1]
+            files_of.setdefault(path, []).append(file)
+    return [files[0] for files in files_of.values() if len(files) == 1]
 
 
 def _groups(files: Sequence[_File]) -> list[list[_File]]:
-    """Files that overlap, each with one before it, where they may be of one take."""
+    """Groups of files that may be one take: each file overlaps an earlier one of its group."""
     groups: list[list[_File]] = []
     for file in sorted(files, key=lambda file: (file.first, file.path)):
         if groups and any(file.overlaps(other) for other in groups[-1]):
@@ -72,7 +72,7 @@ def _groups(files: Sequence[_File]) -> list[list[_File]]:
 
 
 def _may_be_one(group: Sequence[_File]) -> bool:
-    """Whether streams differ, or the clock is one that tells two takes apart."""
+    """Whether two files differ in all streams, or the clock is absolute, so takes can't overlap."""
     differ = any(not a.streams & b.streams for a in group for b in group)
     return differ or (group[0].first >= UNIX_NS and len(group) <= MOST_TOGETHER)
 
@@ -80,7 +80,7 @@ def _may_be_one(group: Sequence[_File]) -> bool:
 def _proposal(folder: str, group: Sequence[_File], destination: Path, options: ReadOptions) -> str:
     names = [os.path.basename(file.path) for file in group]  # noqa: PTH119
     is_one = group[0].first >= UNIX_NS or not _repeat(group)
-    if not is_one:  # takes of several files, whose clocks all begin anew: an example
+    if not is_one:  # several takes of several files, with clocks from 0: propose one pair
         a, b = next((a, b) for a in group for b in group if not a.streams & b.streams)
         group = [a, b]
     listed = f"{', '.join(names[:4])}" + (f" and {len(names) - 4:,} more" * (len(names) > 4))
@@ -101,7 +101,7 @@ def _repeat(group: Sequence[_File]) -> bool:
 
 
 def _flags(options: ReadOptions) -> list[str]:
-    """The options of a conversion as its command line has them."""
+    """The options of a conversion as flags of its command line."""
     plain = ReadOptions()
     flags = [] if options.images else ["--no-images"]
     if options.resize is not None:

@@ -1,4 +1,4 @@
-"""Where the work of a conversion runs: in this process, in others, or on a Ray cluster."""
+"""Executors of a conversion's tasks: this process, worker processes, or a Ray cluster."""
 
 from __future__ import annotations
 
@@ -25,47 +25,47 @@ Task = tuple[Any, ...]
 """The arguments of a call."""
 
 RETRIES = 3  # of a task whose worker died, on Ray
-PATIENCE_S = 5.0  # with idle processes that are to end
+PATIENCE_S = 5.0  # to wait for idle worker processes to exit
 
 
 class WorkerDiedError(Exception):
-    """The process of a task ended before the task did."""
+    """The worker process of a task died before the task finished."""
 
 
 class Pool(Protocol):
-    """Runs functions somewhere; a context manager's exit ends what still runs."""
+    """Interface of an executor of tasks."""
 
     window: int
-    """How many tasks to have under way."""
+    """Number of tasks to keep in flight."""
 
     def submit(self, function: Callable[..., Any], task: Task) -> Any:
-        """Starts a call; returns a handle of it."""
+        """Starts a call; returns its handle."""
 
     def result(self, handle: Any) -> Any:
-        """Waits for it.
+        """Waits for a call and returns its result.
 
         Raises:
-            WorkerDiedError: Its process died; other tasks under way may be lost too.
+            WorkerDiedError: The worker died; other tasks in flight may be lost too.
         """
 
     def renewed(self, handle: Any, function: Callable[..., Any], task: Task) -> Any:
-        """The handle of a call after another one's process died, submitted again if need be."""
+        """Returns the call's handle, resubmitted if the death of another's worker lost the call."""
 
     def close(self) -> None:
-        """Ends what still runs."""
+        """Ends all calls that still run."""
 
 
 def run_in_order(
     pool: Pool, function: Callable[..., Result], tasks: Iterable[Task]
 ) -> Iterator[tuple[Task, Result | None]]:
-    """Each task with its result, in the order of the tasks; None where its worker died twice.
+    """Yields each task with its result, in order; the result is None if its worker died twice.
 
-    A few tasks are under way at a time, so that results do not pile up.
+    At most `pool.window` tasks are in flight, so that results do not accumulate.
     """
     waiting: deque[tuple[Task, Any]] = deque()
-    coming = iter(tasks)
+    remaining = iter(tasks)
     while True:
-        while len(waiting) < pool.window and (task := next(coming, None)) is not None:
+        while len(waiting) < pool.window and (task := next(remaining, None)) is not None:
             waiting.append((task, pool.submit(function, task)))
         if not waiting:
             return
@@ -74,10 +74,10 @@ def run_in_order(
         try:
             result = pool.result(handle)
         except WorkerDiedError:
-            # Which of the tasks under way killed it is not known: this one runs again by itself,
-            # once the others have ended, and those that were lost after it.
+            # Any of the tasks in flight may have killed the worker. Wait for the others, run this
+            # task again alone, and then resubmit those that were lost.
             for _, other in waiting:
-                with suppress(Exception):  # their own, when it is their turn
+                with suppress(Exception):  # raised again when that task's result is due
                     pool.result(other)
             try:
                 result = pool.result(pool.submit(function, task))
@@ -88,28 +88,28 @@ def run_in_order(
 
 
 class Inline:
-    """This process, one task after the other."""
+    """Runs tasks in this process, one after the other."""
 
     window = 1
 
     def submit(self, function: Callable[..., Any], task: Task) -> Callable[[], Any]:
-        """Nothing runs before its result is asked for."""
+        """Defers the call until its result is requested."""
         return lambda: function(*task)
 
     def result(self, handle: Callable[[], Any]) -> Any:
-        """Runs it."""
+        """Runs the call."""
         return handle()
 
     def renewed(self, handle: Any, function: Callable[..., Any], task: Task) -> Any:
-        """Nothing dies here but everything."""
+        """Returns the handle: there is no worker whose death could lose it."""
         return handle
 
     def close(self) -> None:
-        """Nothing runs."""
+        """Does nothing: no call runs in the background."""
 
 
 class Processes:
-    """Processes of this machine, started anew: not every reader's library survives a fork."""
+    """Runs tasks in spawned processes: the libraries of some readers do not survive a fork."""
 
     def __init__(self, workers: int) -> None:
         self.window = 2 * workers
@@ -124,7 +124,7 @@ class Processes:
 
     def submit(self, function: Callable[..., Any], task: Task) -> Future[Any]:
         """Queues a call."""
-        with _interrupts_blocked():  # which a process that starts here inherits
+        with _interrupts_blocked():  # a process that starts here inherits the mask
             try:
                 handle = self._executor.submit(function, *task)
             except BrokenProcessPool:
@@ -135,25 +135,26 @@ class Processes:
         return handle
 
     def result(self, handle: Future[Any]) -> Any:
-        """Waits for it; a pool that broke is started again by the next call."""
+        """Waits for a call; after a worker's death the next `submit` starts a new pool."""
         try:
             return handle.result()
         except BrokenProcessPool as error:
             raise WorkerDiedError from error
 
     def renewed(self, handle: Future[Any], function: Callable[..., Any], task: Task) -> Future[Any]:
-        """All that a broken pool had not finished is lost."""
+        """Submits the call again if the pool broke before it finished."""
         broke = handle.done() and isinstance(handle.exception(), BrokenProcessPool)
         return self.submit(function, task) if broke else handle
 
     def close(self) -> None:
-        """Ends the processes, also where they are busy."""
-        # Those that are idle end by themselves, and clean up what their libraries made.
+        """Ends the worker processes, even busy ones."""
+        # Idle processes exit by themselves and clean up after their libraries.
         is_busy = any(not handle.done() for handle in self._handles)
         self._end(0.0 if is_busy else PATIENCE_S)
 
     def _end(self, patience: float) -> None:
-        # Each by itself: an executor waits for ever for one that started while the pool broke.
+        # Join each process here: the executor would wait forever for one that started while the
+        # pool broke.
         processes = list((self._executor._processes or {}).values())
         results: Any = self._executor._result_queue
         self._executor.shutdown(wait=False, cancel_futures=True)
@@ -166,15 +167,15 @@ class Processes:
                 process.terminate()
             for process in processes:
                 process.join()
-            # A worker may have ended halfway through a result. The executor's thread reads its
-            # rest, and Python waits for that thread at exit: without writers the read ends.
+            # A worker may have died halfway through writing a result. The executor's thread waits
+            # for the rest, and Python joins that thread at exit: closing the writer ends the read.
             if results is not None:
                 results._writer.close()
 
 
 @contextmanager
 def _interrupts_blocked() -> Iterator[None]:
-    """Defers Ctrl-C to the end, so that worker processes start whole and print no traceback.
+    """Defers Ctrl-C to the block's end, so that a starting worker is not interrupted.
 
     A process that starts here inherits the mask. The mask alone does not protect the main thread:
     any other thread may receive the signal, and Python acts on it in the main thread.
@@ -195,9 +196,10 @@ def _interrupts_blocked() -> Iterator[None]:
 
 
 def _end_with_parent() -> None:
-    """A worker whose parent was killed must not go on writing into the store's folder.
+    """Initializes a worker: it exits when its parent dies, and ignores Ctrl-C.
 
-    Ctrl-C is the parent's to act upon.
+    A worker that outlived its parent would still write to the store's folder. The parent handles
+    Ctrl-C.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
@@ -211,7 +213,7 @@ def _end_with_parent() -> None:
 
 
 class RayTasks:
-    """Tasks of a Ray cluster whose machines share the store's folder and the recordings."""
+    """Runs tasks on a Ray cluster whose machines share the store's folder and the recordings."""
 
     def __init__(self, address: str) -> None:
         try:
@@ -230,13 +232,13 @@ class RayTasks:
         self._remote: dict[Callable[..., Any], Any] = {}
 
     def submit(self, function: Callable[..., Any], task: Task) -> Any:
-        """Queues a call; Ray repeats it where its worker dies."""
+        """Queues a call; Ray retries it if its worker dies."""
         if function not in self._remote:
             self._remote[function] = self._ray.remote(max_retries=RETRIES)(function)
         return self._remote[function].remote(*task)
 
     def result(self, handle: Any) -> Any:
-        """Waits for it."""
+        """Waits for a call and returns its result."""
         try:
             return self._ray.get(handle)
         except self._ray.exceptions.RayTaskError as error:
@@ -249,10 +251,10 @@ class RayTasks:
             raise WorkerDiedError from error
 
     def renewed(self, handle: Any, function: Callable[..., Any], task: Task) -> Any:
-        """One worker's death is not another's."""
+        """Returns the handle: on Ray a worker's death loses no other task."""
         return handle
 
     def close(self) -> None:
-        """Leaves a cluster that was joined for this."""
+        """Disconnects from the cluster if this object connected to it."""
         if not self._was_running:
             self._ray.shutdown()

@@ -1,4 +1,4 @@
-"""The public function: recordings to a store."""
+"""`convert`: recordings to an episode store."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ from robocache.store.writer import SHARD_BYTES, StoreWriter
 # recordings: small enough to keep many workers busy, large enough that a store has few shards.
 GROUPS = 16
 LEAST_GROUP_BYTES, MOST_GROUP_BYTES = 32 << 20, 256 << 20
-COMMIT_SECONDS = 2.0  # what is made in this time becomes part of the store together
+COMMIT_SECONDS = 2.0  # shards that finish within this time are committed together
 log = logging.getLogger(__name__)
 
 VIDEO = (".mp4", ".mkv", ".webm", ".avi", ".mov")
-VIDEO_FACTOR = 32  # by which a video grows when it is decoded, about
+VIDEO_FACTOR = 32  # approximate size of decoded video over its size on disk
 
 DIED = "its worker died twice (out of memory? a script that does not guard its start?)"
 
@@ -67,25 +67,25 @@ class Conversion(ShortRepr):
     destination: Path
     recordings: int = 0
     episodes: int = 0
-    """How many were added."""
+    """Number of added episodes."""
     rows: dict[str, int] = field(default_factory=dict)
-    """How many each stream has in these, by its name."""
+    """Number of added rows, by stream."""
     bytes: int = 0
-    """Bytes of the added shards."""
+    """Size of the added shards."""
     already_there: int = 0
-    """Episodes that the store had before."""
+    """Number of episodes that an earlier conversion added to the store."""
     skipped: list[Skipped] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    """Notes of readers on what they left out or changed, with counts."""
+    """Readers' notes on data that they left out or changed, with counts."""
     proposals: list[str] = field(default_factory=list)
     """Files that overlap in time and may be one take, each with the command that joins them."""
     formats: dict[str, int] = field(default_factory=dict)
-    """How many recordings of each there were."""
+    """Number of recordings, by format."""
     image_bytes: int = 0
     """Bytes of the decoded images, as far as readers knew them before the conversion."""
 
     def as_json(self) -> dict[str, Any]:
-        """As `robocache convert --json` prints it."""
+        """The values that `robocache convert --json` prints."""
         skipped = [vars(one) for one in self.skipped]
         return {**vars(self), "destination": str(self.destination), "skipped": skipped}
 
@@ -113,53 +113,54 @@ def convert(
 ) -> Conversion:
     """Converts recordings of any known format to an episode store.
 
-    Streams keep their own times and rates. The same sources give the same store, however many
-    workers there are. Killed at any instant, it leaves a store that opens, and the same call goes
-    on: an episode whose source is in the store already is not converted again.
+    Streams keep their times and rates. The result does not depend on the number of workers. A
+    conversion that is killed leaves a valid store, and the same call resumes it: an episode whose
+    source is in the store is not converted again.
 
-    A recording or an episode that can't be read, or whose streams differ from those of the episodes
-    before it, is skipped and reported. Where no episode can be converted, no store is made.
+    A recording or an episode that can't be read, or whose streams differ from those of earlier
+    episodes, is skipped and reported. If no episode can be converted, no store is created.
 
     Args:
         sources: A file or folder, or several. A folder that is not a recording itself is searched.
-        destination: The store's folder. One that is there is gone on with if all its episodes come
-            from `sources`.
-        append: Add to a store that has other episodes too.
-        strict: Stop at the first recording or episode that can't be converted. What came before
-            it is in the store.
-        workers: Processes. Each takes up to some 310 MB. With more than one, a script must guard
-            its own start: ``if __name__ == "__main__":``.
-        ray: The address of a Ray cluster that works instead, such as ``"auto"``; ``"local"`` starts
-            one here. Its machines must share the recordings and the destination.
-        shard_bytes: How large a file of the store gets; a longer episode has a file of its own.
-        one_episode: The recordings of `sources` are of one take, and one episode together: all
-            files, and for each folder of several recordings those in it. Streams of one name get
-            the names of their files before theirs.
-        progress: Whether a terminal or a notebook shows a bar; or a function, called with how many
-            episodes are done, and how many there are.
+        destination: The store's folder. An existing store is resumed if all its episodes come from
+            `sources`.
+        append: Add to a store that also has episodes of other sources.
+        strict: Stop at the first recording or episode that can't be converted. Earlier episodes
+            stay in the store.
+        workers: Number of worker processes, each with up to some 310 MB of memory. With more than
+            one, a script must guard its start: ``if __name__ == "__main__":``.
+        ray: Address of a Ray cluster that runs the workers, such as ``"auto"``; ``"local"`` starts
+            one on this machine. Its machines must share the recordings and the destination.
+        shard_bytes: Maximum size of a file of the store; a larger episode gets a separate file.
+        one_episode: The recordings are of one take and become one episode: all files of `sources`
+            together, and the recordings of each folder together. Streams of equal names are
+            prefixed by the names of their files.
+        progress: Whether to show a progress bar in a terminal or notebook; or a function that is
+            called with the number of finished episodes and the total.
         rate: Rows per second of recordings that have no times.
         images: Whether to convert images and video.
         resize: Width and height of images.
         fit: How an image of another aspect fits `resize`: ``"pad"``, ``"crop"`` or ``"stretch"``.
-        topics: Names of the streams to convert, ``*`` and ``?`` as in a shell.
-        stamp: The time of a message: that of its ``"header"``, or when it was ``"received"``.
+        topics: Names of the streams to convert; ``*`` and ``?`` match as in a shell.
+        stamp: The time of a message: the stamp in its ``"header"``, or the time at which it was
+            ``"received"``.
         time_column: The column of times in a table.
         time_unit: The unit of the time column.
-        memory_limit: Bytes that a part of a recording (a row, a chunk) may take beyond its bytes on
-            disk.
+        memory_limit: Memory that a part of a recording (a row, a chunk) may take beyond its size on
+            disk, in bytes.
 
     Returns:
-        What was done, skipped and changed.
+        The report: added episodes, skipped sources, and readers' notes.
 
     Raises:
-        RecordingError: If there is no recording; under `strict` for one that can't be converted;
-            with `one_episode` for the one take of `sources`, whose recordings do not overlap in
-            time, or have several episodes.
-        StoreError: If the destination is damaged, has episodes of other sources (without `append`),
+        RecordingError: `sources` has no recording; with `strict`, a recording can't be converted;
+            with `one_episode` and a single take, its recordings do not overlap in time, or one has
+            several episodes.
+        StoreError: The destination is damaged, has episodes of other sources (without `append`),
             or has another writer.
-        MissingLibrary: If Ray is asked for and not installed.
-        ValueError: For an option out of its range.
-        OSError: If the store can't be written. What was committed before stays.
+        MissingLibrary: `ray` is set, and Ray is not installed.
+        ValueError: An option is out of its range.
+        OSError: The store can't be written. Episodes that were committed stay.
 
     Example:
         >>> report = rc.convert("recordings/", "recordings.store", workers=2)
@@ -196,10 +197,10 @@ def convert(
         finally:
             pool.close()
             close_recording()
-            for left in Path(destination).glob(f"{TEMPORARY}*"):  # by workers that died
+            for left in Path(destination).glob(f"{TEMPORARY}*"):  # of workers that died
                 left.unlink(missing_ok=True)
         if not is_there and not report.episodes:
-            writer.abandon()  # what converts nothing leaves nothing behind
+            writer.abandon()  # removes the folder: no store without episodes
     report.notes = note_lines(run.notes)
     report.proposals = propose_one_episode(Path(destination), [path for path, _ in found], options)
     for note in report.notes:
@@ -210,7 +211,7 @@ def convert(
 
 
 def _sources_in(destination: PathLike) -> dict[str, RecordingState | None]:
-    """The sources of all episodes, and what their recordings were like, where that is known."""
+    """The source of each episode, with its recording's state at the conversion if known."""
     from robocache.store.episode_store import EpisodeStore
 
     sources = (episode.source for episode in EpisodeStore(destination))
@@ -221,7 +222,8 @@ def _refuse_others(
     destination: Path, there: set[str], listings: Sequence[tuple[str, Listing]]
 ) -> None:
     ours = {source_of(path, key) for path, listing in listings for key in listing.keys}
-    # A recording that can't be read any more has no keys; its episodes are still its own.
+    # The listing of a recording that can't be read any more has no keys; recognize its episodes
+    # by its path.
     unread = tuple(source_of(path, "") for path, listing in listings if listing.problem)
     others = sorted(source for source in there - ours if not source.startswith(unread))
     if others:
@@ -233,7 +235,7 @@ def _refuse_others(
 
 
 def _groups(listings: Sequence[tuple[str, Listing]]) -> list[list[Span]]:
-    """All episodes in order, in groups of about equal size; a function of the recordings alone."""
+    """All episodes in order, in groups of about equal size that depend on the recordings only."""
     sizes = {path: _size(path, listing.parts) for path, listing in listings if listing.keys}
     limit = min(max(sum(sizes.values()) // GROUPS, LEAST_GROUP_BYTES), MOST_GROUP_BYTES)
     groups: list[list[Span]] = [[]]
@@ -254,23 +256,23 @@ def _groups(listings: Sequence[tuple[str, Listing]]) -> list[list[Span]]:
 
 
 def _size(path: str, parts: Sequence[str]) -> int:
-    """About the bytes of its rows."""
+    """Estimated size of a recording's rows, in bytes."""
     if parts:
         return sum(_size(part, ()) for part in parts)
     try:
         files = [path]
-        if Path(path).is_dir():  # with as many files as steps, perhaps
+        if Path(path).is_dir():  # os.walk: a folder may have a file per step
             files = [f"{folder}/{name}" for folder, _, names in os.walk(path) for name in names]
         return sum(
             Path(file).stat().st_size * (VIDEO_FACTOR if file.endswith(VIDEO) else 1)
             for file in files
         )
-    except OSError:  # it will be skipped, and the reason said
+    except OSError:  # the conversion will skip the recording and report the reason
         return 0
 
 
 class _Run:
-    """One conversion: lists, converts, commits in order, and notes what happened."""
+    """One conversion: lists recordings, converts groups, commits in order, and fills the report."""
 
     def __init__(
         self,
@@ -283,7 +285,7 @@ class _Run:
         progress: bool | Update,
     ) -> None:
         self.notes: Counter[str] = Counter()
-        self._job = uuid.uuid4().hex  # workers may outlive it, and must not mix up two
+        self._job = uuid.uuid4().hex  # workers may outlive a conversion: tells their caches apart
         self._writer = writer
         self._pool = pool
         self._options = options
@@ -295,7 +297,7 @@ class _Run:
         self._committed = time.monotonic()
 
     def list_recordings(self, found: Sequence[Found]) -> list[tuple[str, Listing]]:
-        """The episodes of each recording."""
+        """Lists the episodes of each recording."""
         listings = []
         tasks = [(self._job, path, self._options, parts) for path, parts in found]
         for (_, path, *_), listing in run_in_order(self._pool, list_recording, tasks):
@@ -316,7 +318,7 @@ class _Run:
         listings: Sequence[tuple[str, Listing]],
         there: Mapping[str, RecordingState | None],
     ) -> None:
-        """Says which recordings are no longer what the store's episodes were made from."""
+        """Reports recordings that changed since the store's episodes were converted from them."""
         for path, listing in listings:
             sources = [source_of(path, key) for key in listing.keys]
             known = [there[source] for source in sources if source in there]
@@ -326,10 +328,10 @@ class _Run:
             try:
                 now = state_of_parts(path, listing.parts)
             except OSError:
-                continue  # it went away since it was listed; its episodes are there
-            if now in states:  # the last conversion saw it so
+                continue  # removed since it was listed; the store has its episodes
+            if now in states:  # unchanged
                 continue
-            if now.bytes in {state.bytes for state in states}:  # copied or touched, most likely
+            if now.bytes in {state.bytes for state in states}:  # probably copied or touched
                 self.notes["recordings with another date than when they were converted"] += 1
                 continue
             if len(known) < len(sources):
@@ -343,7 +345,7 @@ class _Run:
             )
 
     def convert(self, groups: Sequence[Sequence[Span]], there: Collection[str]) -> None:
-        """Converts what is not there yet."""
+        """Converts the episodes that the store does not have."""
         total = sum(len(span.keys) for group in groups for span in group)
         tasks = [self._task(todo) for group in groups if (todo := _without(group, there))]
         left = sum(len(span.keys) for task in tasks for span in task[2])
@@ -369,13 +371,13 @@ class _Run:
             self._commit_waiting()
 
     def _commit_waiting(self) -> None:
-        """Commits what was made, in one step where it fits the store."""
+        """Commits the waiting shards, in one step if all fit the store's streams."""
         waiting, self._waiting = self._waiting, []
         if len(waiting) > 1:
             try:
                 self._writer.commit_shards([shard for made, _ in waiting for shard in made.shards])
             except StoreError:
-                pass  # one at a time, to see which
+                pass  # commit one at a time, to find the shard that does not fit
             else:
                 for made, _ in waiting:
                     self._count(made.shards, made)
@@ -393,8 +395,8 @@ class _Run:
             try:
                 self._writer.commit_shard(shard)
             except StoreError:
-                # Streams differ from the store's: again, with the store's streams, so that only
-                # the episodes that do not fit are left out.
+                # Streams differ from the store's: convert again with the store's streams, which
+                # leaves out only the episodes that do not fit.
                 for rest in made.shards[i:]:
                     (self._writer.path / rest.file).unlink(missing_ok=True)
                 self._commit_fitting(spans, {s for done in made.shards[:i] for s in done.sources})

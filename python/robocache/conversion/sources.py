@@ -1,4 +1,4 @@
-"""The recordings that a conversion is given: files, folders, and takes of several files."""
+"""The recordings of a conversion's sources: files, folders, and takes of several files."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from robocache.store.manifest import is_store
 
 PathLike = str | os.PathLike[str]
 Found = tuple[str, tuple[str, ...]]
-"""A recording, or a name for several that are one episode, and which these are."""
+"""A path and (), or the name of a take and the paths of its recordings."""
 
 
 def find_each(sources: Sequence[PathLike]) -> list[str]:
-    """The recordings, each once, in order."""
+    """Finds the recordings of the sources, each once, in order."""
     found: dict[str, str] = {}
     others: list[PathLike] = []
     for source in sources:
@@ -29,21 +29,21 @@ def find_each(sources: Sequence[PathLike]) -> list[str]:
         if not paths:
             others.append(source)
         for path in paths:
-            # Absolute: the same words in another folder mean another recording.
+            # Absolute: a relative path means another recording in another working directory.
             absolute = os.path.abspath(path)  # noqa: PTH100 - resolve() follows links
             found.setdefault(os.path.realpath(path), absolute)
     if not found:
         listed = ", ".join(str(source) for source in sources) or "no source"
         raise RecordingError(f"{listed}: expected a recording of a known format, got none")
-    # Sources that the user named are reported where they are skipped.
+    # A source without recordings stays in the list, so that the report says it was skipped.
     return [*found.values(), *(os.path.abspath(other) for other in others)]  # noqa: PTH100
 
 
 def find_takes(sources: Sequence[PathLike]) -> list[Found]:
-    """The takes: all files together, and each folder of several recordings.
+    """Groups the sources into takes: all files together, and the recordings of each folder.
 
     Raises:
-        RecordingError: If there is no recording, or a folder has recordings in folders of its own.
+        RecordingError: The sources have no recording, or a folder has recordings in subfolders.
     """
     files: list[PathLike] = []
     takes: list[Found] = []

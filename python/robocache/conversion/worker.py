@@ -1,7 +1,7 @@
 """Tasks of a conversion's workers: listing a recording, and writing shards of its episodes.
 
-Both functions run in other processes, on other machines too: what they take and return is small and
-can be pickled. They change nothing but files with temporary names in the store's folder.
+Both functions run in other processes, possibly on other machines: their arguments and results are
+small and picklable. They write only files with temporary names in the store's folder.
 """
 
 from __future__ import annotations
@@ -38,21 +38,21 @@ class Listing:
     notes: Counter[str] = field(default_factory=Counter)
     """Notes of the reader on opening the recording."""
     image_bytes: int | None = None
-    """Bytes of its decoded images; None: the reader can't compute them."""
+    """Size of the decoded images; None: the reader can't compute it before reading."""
     problem: str | None = None
-    """Why the recording can't be read; it has no keys then."""
+    """Why the recording can't be read (`keys` is empty then); None if it can."""
     parts: tuple[str, ...] = ()
     """The recordings that form one episode; empty for a single recording."""
 
 
 @dataclass(frozen=True)
 class Span:
-    """Consecutive episodes of a recording that are to be converted."""
+    """Consecutive episodes of a recording, to be converted."""
 
     path: str
     keys: tuple[str, ...]
     parts: tuple[str, ...] = ()
-    """As of its listing."""
+    """The recordings that form one episode, as in :class:`Listing`."""
 
 
 @dataclass
@@ -68,29 +68,29 @@ class Made:
 
 
 def source_of(path: str, key: str) -> str:
-    """The source of an episode, as a store records it."""
+    """The source of an episode in the form that a store records: `path#key`."""
     return f"{path}#{key}"
 
 
 def list_recording(
     job: str, path: str, options: ReadOptions, parts: tuple[str, ...] = ()
 ) -> Listing:
-    """The episodes of a recording, without their rows; of `parts` that are one episode, that."""
+    """Lists the episodes of a recording, or the one episode of `parts`, without reading rows."""
     together = [merged_name(parts)] if parts else []
     try:
         opened = _open(job, path, options, parts)
         keys = tuple(opened.episodes)
         size = opened.recording.image_bytes()
         return Listing(keys, opened.recording.format, opened.notes, size, parts=parts)
-    except Exception as error:  # readers raise RecordingError; their libraries anything
+    except Exception as error:  # a reader's library may raise any exception
         return Listing(problem=_reason(error, path, *together), parts=parts)
 
 
 def state_of_parts(path: str, parts: Sequence[str]) -> RecordingState:
-    """The state of a recording, or of all recordings that are one episode together.
+    """The current state of a recording, or of all `parts` of one episode together.
 
     Raises:
-        OSError: One is gone, or may not be looked at.
+        OSError: A recording is gone or not accessible.
     """
     states = [state_of(part) for part in parts or [path]]
     return RecordingState(
@@ -107,22 +107,22 @@ def make_shards(
     strict: bool,
     known: Sequence[StreamEntry] = (),
 ) -> Made:
-    """Makes shards of episodes, in the store's folder, under temporary names.
+    """Converts episodes to shards with temporary names in the store's folder.
 
-    An episode that can't be read, or does not fit the streams of those before it, is left out. So
-    are all of them where there is no memory for a shard.
+    An episode that can't be read, or does not fit the streams of earlier ones, is skipped. If
+    memory runs out while a shard is written, all episodes of `spans` are.
 
     Args:
-        job: The conversion's.
-        folder: The store's.
-        spans: What to convert, in this order.
-        options: How to read.
-        shard_bytes: How large a shard gets.
+        job: Identifies the conversion.
+        folder: The store's folder.
+        spans: The episodes to convert, in this order.
+        options: Options of the readers.
+        shard_bytes: Maximum size of a shard; a larger episode gets a separate shard.
         strict: Stop at the first episode that can't be converted.
         known: The streams that the episodes must fit.
 
     Raises:
-        OSError: A shard can't be written: the disk is full, or the like.
+        OSError: A shard can't be written, for example because the disk is full.
     """
     maker = _Maker(folder, shard_bytes, known)
     try:
@@ -155,7 +155,7 @@ def _convert_span(maker: _Maker, job: str, span: Span, options: ReadOptions, str
                 raise RecordingError("expected an episode that was there a moment ago, got none")
             maker.add(opened, opened.episodes[key], source)
         except (ValueError, TypeError, ImportError, MemoryError) as error:
-            # It can't be read, or does not fit: the streams before it, or the memory.
+            # The episode can't be read, or does not fit the earlier streams or the memory.
             if not maker.is_whole:
                 raise
             skipped.append((source, _reason(error, source, span.path)))
@@ -177,13 +177,13 @@ class _Opened:
 
 
 _opened: dict[tuple[str, str], _Opened] = {}
-"""The last recording of this process: listing one with many episodes can take long."""
+"""The process's last recording, kept open: listing one with many episodes can take long."""
 
 
 def _open(job: str, path: str, options: ReadOptions, parts: Sequence[str]) -> _Opened:
     if (job, path) not in _opened:
         close_recording()
-        # Taken before reading, so that changes during the conversion are noticed.
+        # Read the state before the data, so that a change during the conversion shows later.
         state = state_of_parts(path, parts)
         recording = open_merged(parts, options) if parts else open_recording(path, options)
         try:
@@ -215,10 +215,10 @@ class _Maker:
         for entry in known:
             self._known.keep(entry)
         self._shard = ShardWriter(folder, streams=self._known)
-        self._fitting: dict[str, tuple[object, ...]] = {}  # what changes nothing of a stream
+        self._fitting: dict[str, tuple[object, ...]] = {}  # last arguments that changed no stream
 
     def add(self, opened: _Opened, reader: EpisodeReader, source: str) -> None:
-        """Converts an episode; what it raises but for OSError leaves the shard as it was."""
+        """Converts an episode; any exception but OSError leaves the shard unchanged."""
         recording = opened.recording
         entries: dict[str, StreamEntry] = {}
         counts: dict[str, int] = {}
@@ -233,7 +233,7 @@ class _Maker:
                     entries[rows.stream] = self._entry(recording, rows, source)
                 episode.take(rows.stream, rows.times, rows.values, rows.received, rows.valid)
                 counts[rows.stream] = counts.get(rows.stream, 0) + len(rows.times)
-        # Only a kept episode decides what the streams are.
+        # An episode that was skipped must not define streams.
         for entry in entries.values():
             if entry.name in self._known.entries:
                 self._known.keep(entry)
@@ -245,15 +245,15 @@ class _Maker:
         return self._shard.is_whole
 
     def _entry(self, recording: Recording, rows: Rows, source: str) -> StreamEntry:
-        """The stream as the store is to have it."""
-        said = recording.streams.get(rows.stream, StreamMetadata())
+        """The store's entry of a stream: its known entry joined with the recording's metadata."""
+        stated = recording.streams.get(rows.stream, StreamMetadata())
         known = self._known.entries.get(rows.stream)
-        asked = (said, rows.values.dtype, rows.values.shape[1:], known)
-        if self._fitting.get(rows.stream) == asked:  # as in the episode before
+        asked = (stated, rows.values.dtype, rows.values.shape[1:], known)
+        if self._fitting.get(rows.stream) == asked:  # as in an earlier episode
             assert known is not None
             return known
         dtype, values = stored(f"{rows.stream}.values", rows.values)
-        metadata = make_metadata(rows.stream, **vars(said))
+        metadata = make_metadata(rows.stream, **vars(stated))
         entry = StreamEntry(rows.stream, dtype, values.shape[1:]).with_metadata(metadata)
         if known is not None:
             entry = joined(known, entry, source)
@@ -275,7 +275,7 @@ class _Maker:
         self._shard = ShardWriter(self._folder, streams=self._known)
 
     def discard(self) -> None:
-        """Removes everything."""
+        """Discards the open shard and removes the finished ones."""
         self._shard.discard()
         for shard in self.made.shards:
             with suppress(OSError):
@@ -283,7 +283,7 @@ class _Maker:
 
 
 def _reason(error: Exception, *names: str) -> str:
-    """The text of an error, without the name that is printed before it."""
+    """The text of an error, without the recording's name, which reports print before it."""
     text = " ".join(str(error).split()) or type(error).__name__
     if isinstance(error, MemoryError):
         return "out of memory" + f": {text}" * (text != type(error).__name__)

@@ -1,11 +1,11 @@
-"""Writing a store: one writer, its lock, and commits that are whole or not there.
+"""`StoreWriter`: writes a store under a lock, in atomic commits.
 
     .tmp-... (shard)  .tmp-... (statistics)  .tmp-... (manifest)      written and synced
     shard-00007       statistics-00007                                renamed, folder synced
     manifest.json                                                     renamed, folder synced
 
-Killed before the last rename, the store is as it was, and the files that its manifest does not name
-are removed by the next writer; after it, the store is the new one.
+A process killed before the last rename leaves the old store; the next writer removes files that the
+manifest does not name. After the last rename the store is the new one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 
-from robocache.store.episode import MAX_SUBSETS, EpisodeWriter
+from robocache.store.episode import EpisodeWriter
 from robocache.store.errors import StoreError
 from robocache.store.files import (
     SHARD,
@@ -29,14 +29,8 @@ from robocache.store.files import (
     sync_parents,
 )
 from robocache.store.lock import StoreLock
-from robocache.store.manifest import (
-    MOST_BYTES,
-    NAME,
-    Manifest,
-    ShardEntry,
-    StatisticsEntry,
-    read_manifest,
-)
+from robocache.store.manifest import MOST_BYTES, NAME, Manifest, StatisticsEntry, read_manifest
+from robocache.store.manifest_update import next_number, with_declarations, with_shard
 from robocache.store.shard import Shard, ShardFile, ShardWriter
 from robocache.store.statistics import StreamStatistics, read_state, state_bytes
 from robocache.store.streams import (
@@ -45,8 +39,6 @@ from robocache.store.streams import (
     Streams,
     Timeline,
     check_name,
-    declared,
-    joined,
     make_metadata,
 )
 
@@ -56,21 +48,21 @@ SHARD_BYTES = 128 << 20
 class StoreWriter:
     """Writes an episode store, or adds to one.
 
-    Episodes gather in a shard, which becomes part of the store when the next episode does not fit,
-    at :meth:`commit` and at the end: only then do readers see them. Those who read at that moment
-    see the store before or the store after. Whenever the process ends, also by a kill or a full
-    disk, the store has every episode that was committed. An exception that ends the block before
-    anything was committed leaves no store behind where there was none.
+    Finished episodes wait in a shard, which the writer commits when the next episode does not fit,
+    at :meth:`commit` and at :meth:`close`. Readers see episodes once they are committed; a commit
+    is atomic. Committed episodes survive however the process ends, also by a kill or a full disk.
+    If an exception ends the block before the first commit, a new store is removed.
 
     Args:
-        path: The store's folder; it is made where there is none.
-        append: Add to the store that is there, if there is one. Otherwise a store that is there is
-            an error, and so is a folder with other files.
-        shard_bytes: How large a shard gets; an episode larger than that has one of its own.
+        path: The store's folder; it is created if missing.
+        append: Add to an existing store, if there is one. Without it an existing store is an error,
+            as is a folder with other files.
+        shard_bytes: Maximum size of a shard; a larger episode gets a separate shard.
 
     Raises:
-        StoreError: There is a store already, the manifest is damaged, or another writer has it.
-        OSError: The folder can't be written.
+        StoreError: The store exists (without `append`), its manifest is damaged, or another writer
+            holds its lock.
+        OSError: The folder is not writable.
 
     Example:
         >>> with rc.StoreWriter("recordings.store") as writer:
@@ -89,8 +81,8 @@ class StoreWriter:
         self._shard_bytes = shard_bytes
         if self.path.exists() and not self.path.is_dir():
             raise StoreError(f"{self.path}: expected a folder, got a file")
-        self._made = [each for each in (self.path, *self.path.parents) if not each.exists()]
-        self._is_new = False  # whether this writer made a store of the folder
+        self._created = [each for each in (self.path, *self.path.parents) if not each.exists()]
+        self._is_new = False  # whether this writer created the store
         self._lock: StoreLock | None = None
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -126,14 +118,14 @@ class StoreWriter:
             )
         manifest = Manifest()
         self._clean(manifest)
-        # From here on this is a store, and what looks like a shard in it was made by its writers.
+        # From here on the folder is a store: files with names of shards are those of its writers.
         self._is_new = True
         self._write(manifest, {}, {})
-        sync_parents(self._made or [self.path])
+        sync_parents(self._created or [self.path])
         return manifest
 
     def _clean(self, manifest: Manifest) -> None:
-        """Removes what writers that were killed left behind."""
+        """Removes files of writers that were killed."""
         named = {shard.file for shard in manifest.shards}
         if manifest.statistics is not None:
             named.add(manifest.statistics.file)
@@ -141,7 +133,7 @@ class StoreWriter:
             name = entry.name
             is_ours = SHARD.fullmatch(name) or STATISTICS.fullmatch(name)
             if entry.is_dir():
-                continue  # no writer made it
+                continue  # writers create no folders
             if name.startswith(TEMPORARY) or (is_ours and name not in named):
                 entry.unlink(missing_ok=True)
 
@@ -157,8 +149,8 @@ class StoreWriter:
         if kind is None:
             self.close()
             return
-        # Finished episodes are kept, whatever came after them. What ended the block is what the
-        # caller has to know, also where that can't be done.
+        # Commit the finished episodes after any exception. If that fails too, the caller sees the
+        # exception that ended the block.
         try:
             with contextlib.suppress(OSError, ValueError):
                 self.commit()
@@ -167,7 +159,7 @@ class StoreWriter:
 
     @property
     def episodes(self) -> int:
-        """How many there are: the store's, and those that were finished since the last commit."""
+        """Number of episodes: committed ones, and those finished since the last commit."""
         committed = sum(shard.episodes for shard in self._manifest.shards)
         pending = self._pending.episodes if self._pending else 0
         return committed + pending + (self._shard.episodes if self._shard else 0)
@@ -182,15 +174,15 @@ class StoreWriter:
     def episode(
         self, task: str | None = None, source: str = "", subsets: Iterable[str] = ()
     ) -> EpisodeWriter:
-        """A new episode, to be used as a context manager.
+        """Creates the writer of a new episode, a context manager.
 
-        It is kept when the block ends, and discarded when it ends by an exception; the store goes
-        on either way. It needs at least one row.
+        The episode is finished when the block ends, and discarded when an exception ends the block;
+        the store accepts further episodes either way. An episode needs at least one row.
 
         Args:
-            task: What was to be done, in words.
-            source: Where it comes from, such as `demo.hdf5#demo_3`.
-            subsets: Names of subsets that it belongs to, such as "train"; at most 64.
+            task: The robot's task, in words.
+            source: Origin of the episode, such as `demo.hdf5#demo_3`.
+            subsets: Names of the episode's subsets, such as "train"; at most 64.
         """
         self._check_open()
         return self._open_shard().new_episode(self._keep, task, source, subsets)
@@ -206,21 +198,22 @@ class StoreWriter:
         timeline: Timeline | None = None,
         source: str | None = None,
     ) -> None:
-        """Says what is known of a stream; it takes the place of what the store said before.
+        """Declares metadata of a stream; a stated field replaces the store's.
 
         Args:
-            stream: Its name; rows may come later.
-            method: How alignment combines rows by default: a name, or a layout as
-                `[("linear", 7), ("slerp_xyzw", 4)]`. Where nobody says, "linear" for floats and
-                "previous" for anything else.
-            units: Of the values, such as "rad".
+            stream: Name of the stream, which may have no rows yet.
+            method: How alignment combines rows by default: a name, or a layout such as
+                `[("linear", 7), ("slerp_xyzw", 4)]`. If no method is declared: "linear" for floats
+                and "previous" for other types.
+            units: Units of the values, such as "rad".
             channels: A name for each element of a row.
-            rate: Nominal, in Hz.
-            timeline: "rows" where the times were made from the rate; "time" where nobody says.
-            source: Where the stream comes from, such as "topic /imu".
+            rate: Nominal rate in Hz.
+            timeline: "time" for recorded times, the default; "rows" for times computed from the
+                rate.
+            source: Location of the stream in the recording, such as "topic /imu".
 
         Raises:
-            TypeError, ValueError: `<stream>.<fact>: expected ..., got ...`.
+            TypeError, ValueError: `<stream>.<field>: expected ..., got ...`.
         """
         self._check_open()
         metadata = make_metadata(
@@ -246,19 +239,19 @@ class StoreWriter:
         if shard.episodes and (is_full or not shard.has_room_for(episode.subsets)):
             self.commit()
             shard = self._open_shard()
-        # A full shard waits for the next episode: an error of its commit must not look as if this
-        # episode had been refused.
+        # Do not commit a full shard here: an error of the commit would look as if this episode
+        # had been refused.
         shard.keep(episode)
 
     # ---- commits -------------------------------------------------------------------------------
 
     def commit(self) -> None:
-        """Makes finished episodes and declarations part of the store.
+        """Commits finished episodes and declarations.
 
         Raises:
-            StoreError: Streams differ from what the store got meanwhile by :meth:`commit_shard`.
-            OSError: The disk is full, or the like. The store is as it was, and the episodes wait:
-                with room made, `commit` may be called again.
+            StoreError: Streams differ from those that :meth:`commit_shard` added in the meantime.
+            OSError: A write failed, for example because the disk is full. The store is unchanged
+                and the episodes are kept: call `commit` again once the disk has space.
         """
         self._check_open()
         self._commit_pending()
@@ -266,7 +259,8 @@ class StoreWriter:
             self._pending = self._shard.close()
             self._shard = None
             self._commit_pending()
-        manifest = replace(self._manifest, streams=self._declared(self._manifest.streams))
+        streams = with_declarations(self._manifest.streams, self._known.declared)
+        manifest = replace(self._manifest, streams=streams)
         if manifest != self._manifest:
             self._write(manifest, {}, self._statistics)
 
@@ -276,21 +270,22 @@ class StoreWriter:
         try:
             self.commit_shard(self._pending)
         finally:
-            if not (self.path / self._pending.file).exists():  # it has its name in the store
+            if not (self.path / self._pending.file).exists():  # renamed: it is committed
                 self._pending = None
 
     def commit_shard(self, shard: Shard) -> None:
-        """Makes a shard that a :class:`ShardWriter` wrote in this folder part of the store.
+        """Commits a shard that a :class:`ShardWriter` wrote in this folder.
 
         Raises:
-            StoreError: Its streams differ from the store's, or its file is not there as it was
-                written. The store is as it was, and so is the shard.
-            OSError: The disk is full, or the like; the same.
+            StoreError: The shard's streams differ from the store's, or its file is missing or has
+                another size. Store and shard are unchanged.
+            OSError: A write failed, for example because the disk is full. Store and shard are
+                unchanged.
         """
         self.commit_shards([shard])
 
     def commit_shards(self, shards: Sequence[Shard]) -> None:
-        """Commits several shards in one step: all become part of the store, or none."""
+        """Commits several shards atomically; see :meth:`commit_shard`."""
         self._check_open()
         if not shards:
             return
@@ -299,7 +294,7 @@ class StoreWriter:
         files: dict[Path, str] = {}
         for shard in shards:
             path = self._check_file(shard)
-            manifest = self._with(manifest, shard)
+            manifest = with_shard(manifest, shard, self._known.declared, self.path)
             files[path] = manifest.shards[-1].file
             for name, new in shard.statistics.items():
                 known = statistics.get(name)
@@ -311,20 +306,20 @@ class StoreWriter:
     def replace_shards(
         self, shards: Mapping[str, ShardFile], statistics: Mapping[str, StreamStatistics]
     ) -> None:
-        """Puts shards in the place of others with the same episodes, in one step: all or none.
+        """Replaces shards by others with the same episodes, in one atomic commit.
 
         Args:
-            shards: The new files, in this folder, by the names of those that they replace.
-            statistics: Of the streams whose statistics change with them.
+            shards: The new files, in this folder, by the names of the files that they replace.
+            statistics: The new statistics of the streams that change.
 
         Raises:
-            StoreError: A file is not there as it was written. The store is as it was.
-            OSError: The disk is full, or the like; the same.
+            StoreError: A new file is missing or has another size. The store is unchanged.
+            OSError: A write failed, for example because the disk is full. The store is unchanged.
         """
         self._check_open()
         if not shards:
             return
-        number = _next_number(entry.file for entry in self._manifest.shards)
+        number = next_number(entry.file for entry in self._manifest.shards)
         files: dict[Path, str] = {}
         entries = []
         for entry in self._manifest.shards:
@@ -346,21 +341,21 @@ class StoreWriter:
         statistics: dict[str, StreamStatistics],
         changed: Collection[str],
     ) -> None:
-        """Puts a manifest, its new files and its statistics, of which some changed, in place."""
+        """Commits a manifest, new files by their final names, and the `changed` statistics."""
         old = manifest.statistics
         summaries = dict(old.streams) if old else {}
         summaries.update(
             (name, statistics[name].summary()) for name in statistics if name in changed
         )
         state = new_file(self.path, state_bytes(statistics))
-        # As the newest shard, so that a store does not tell in how many commits it was made.
-        name = f"statistics-{_next_number(e.file for e in manifest.shards) - 1:05d}.safetensors"
+        # Numbered as the newest shard: the files do not depend on the number of commits.
+        name = f"statistics-{next_number(e.file for e in manifest.shards) - 1:05d}.safetensors"
         entry = StatisticsEntry(name, state.bytes, f"{state.crc32:08x}", summaries)
         manifest = replace(manifest, statistics=entry)
         try:
             self._write(manifest, {**files, state.path: name}, statistics)
         finally:
-            state.discard()  # where it was not renamed
+            state.discard()  # still present if the commit failed
         if old is not None:
             (self.path / old.file).unlink(missing_ok=True)
 
@@ -377,44 +372,13 @@ class StoreWriter:
             ) from None
         return path
 
-    def _with(self, manifest: Manifest, shard: Shard) -> Manifest:
-        """The manifest with a shard more."""
-        streams = {stream.name: stream for stream in self._declared(manifest.streams)}
-        where = f"{self.path / shard.file}"
-        for stream in shard.streams:
-            known = streams.get(stream.name)
-            streams[stream.name] = stream if known is None else joined(known, stream, where)
-        tasks = _numbered((*manifest.tasks, *shard.tasks))
-        subsets = _numbered((*manifest.subsets, *shard.subsets))
-        if len(shard.subsets) > MAX_SUBSETS:
-            raise StoreError(f"{where}: expected at most {MAX_SUBSETS} subsets in a shard")
-        number = _next_number([entry.file for entry in manifest.shards])
-        entry = ShardEntry(
-            file=f"shard-{number:05d}.safetensors",
-            **shard.manifest_fields,
-            episodes=shard.episodes,
-            tasks=tuple(tasks[task] for task in shard.tasks),
-            subsets=tuple(subsets[subset] for subset in shard.subsets),
-        )
-        return replace(
-            manifest,
-            streams=self._declared(streams.values()),
-            tasks=tuple(tasks),
-            subsets=tuple(subsets),
-            shards=(*manifest.shards, entry),
-        )
-
-    def _declared(self, streams: Iterable[StreamEntry]) -> tuple[StreamEntry, ...]:
-        said = self._known.declared
-        return tuple(declared(s, said[s.name]) if s.name in said else s for s in streams)
-
     def _write(
         self,
         manifest: Manifest,
         files: Mapping[Path, str],
         statistics: dict[str, StreamStatistics],
     ) -> None:
-        """Puts a manifest in place, and before it the files that are new in it, by their names."""
+        """Renames new files to their final names and then replaces the manifest."""
         text = manifest.to_bytes()
         if len(text) > MOST_BYTES:
             raise StoreError(
@@ -431,7 +395,7 @@ class StoreWriter:
                 sync_folder(self.path)
             file.path.rename(self.path / NAME)
         finally:
-            # Whatever came in between, Ctrl-C too: this is the moment that decides.
+            # After any exception, Ctrl-C too: the commit happened if the manifest was renamed.
             if file.path.exists():
                 for path, temporary in renamed:
                     if not temporary.exists():
@@ -447,30 +411,30 @@ class StoreWriter:
     # ---- the end -------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Commits, and gives the store back. A second call does nothing.
+        """Commits, and releases the store. A second call does nothing.
 
         Raises:
-            As :meth:`commit` does; the store is given back then too, and what was not committed is
-            gone.
+            As :meth:`commit` does; the writer releases the store then too, and episodes that were
+            not committed are lost.
         """
         if self._lock is None:
             return
         try:
             self.commit()
         finally:
-            self._give_back()
+            self._release()
 
     def abandon(self) -> None:
-        """Gives the store back without a commit: episodes that were not committed are gone.
+        """Releases the store without a commit: episodes that were not committed are lost.
 
-        A store that this writer made, and that nothing was committed to, goes too.
+        A store that this writer created and that has no commit is removed.
         """
         if self._lock is not None and self._manifest == Manifest():
             self._discard_shards()
             self._undo()
-        self._give_back()
+        self._release()
 
-    def _give_back(self) -> None:
+    def _release(self) -> None:
         if self._lock is None:
             return
         self._discard_shards()
@@ -484,26 +448,16 @@ class StoreWriter:
             (self.path / self._pending.file).unlink(missing_ok=True)
 
     def _undo(self) -> None:
-        """Gives back a folder without episodes as it was found: what failed leaves nothing."""
+        """Restores a folder without episodes to its state before this writer."""
         if self._lock is not None:
             if self._is_new:
                 (self.path / NAME).unlink(missing_ok=True)
             self._lock.release(remove=not (self.path / NAME).exists())
             self._lock = None
-        with contextlib.suppress(OSError):  # somebody may have put something there
-            for folder in self._made:
+        with contextlib.suppress(OSError):  # another program may have written to the folder
+            for folder in self._created:
                 folder.rmdir()
 
     def _check_open(self) -> None:
         if self._lock is None:
             raise ValueError("writer: expected one that is open, got one that was closed")
-
-
-def _numbered(names: Iterable[str]) -> dict[str, int]:
-    """Each name once, with its number."""
-    return {name: i for i, name in enumerate(dict.fromkeys(names))}
-
-
-def _next_number(files: Iterable[str]) -> int:
-    """The number after that of any file: `shard-00007.safetensors` has 7."""
-    return max((int(file.split("-")[1].split(".")[0]) for file in files), default=-1) + 1
