@@ -1,7 +1,7 @@
 # RoboCache from a bare machine: `make demo` and `make test` install what they need. `make` lists the rest.
 #
-# Python packages, CMake and ninja go into .venv; a compiler and C++ libraries come by apt where we are
-# root, and otherwise the one line to run is printed. Everything built is under build/.
+# Python packages, CMake and ninja go into .venv. As root, make installs a compiler and C++ libraries by
+# apt; otherwise it prints the command to run. All build outputs are under build/.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -9,7 +9,7 @@ SHELL := /bin/bash
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
 
-# May be given on the command line: make demo PYTHON=python3.12 CUDA=OFF
+# Variables for the command line: make demo PYTHON=python3.12 CUDA=OFF
 PYTHON ?= python3
 JOBS ?= $(shell nproc)
 # AUTO or OFF
@@ -33,7 +33,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1|/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "  make %-14s %s\n", $$1, $$2}'
 
-# ---- what the machine needs
+# ---- system packages
 
 build/.compiler:
 	@tools/need.sh '$(PYTHON)' compiler venv json
@@ -60,7 +60,7 @@ $(VENV)/.test-packages: pyproject.toml $(VENV)/.demo-packages
 
 # ---- the build
 
-# What CUDA there is may change between two runs: looked at each time, written down where it differs.
+# The CUDA installation may change between two runs: detect it each time, update the file on a change.
 $(VENV)/cuda: $(VENV)/.demo-packages FORCE
 	@tools/detect_cuda.sh '$(CUDA)' $(BIN)/python $(UV) >$@.new 2>$@.says
 	@if [[ -n '$(CUDA_ARCHITECTURES)' ]]; then sed -i 's/^CMAKE_CUDA_ARCHITECTURES=.*/CMAKE_CUDA_ARCHITECTURES=$(CUDA_ARCHITECTURES)/' $@.new; fi

@@ -1,4 +1,4 @@
-"""How long calls take, and how fast the machine can be at all."""
+"""Measures the time of calls, and the machine's upper limits of speed."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def poisoned_call(call: Call, inputs: Inputs, like: Tensor | None) -> Any:
 
 @dataclass
 class Ceiling:
-    """What the machine can do, measured in this run."""
+    """Upper limits of the machine's speed, measured in this run."""
 
     bandwidth: float  # bytes per second, read and written
     bandwidth_by: dict[str, float]  # each way of copying that was tried
@@ -162,7 +162,7 @@ def copy_bandwidth_cpu(total_bytes: int, repeats: int) -> float:
 
 
 def copy_seconds(total_bytes: int, sets: int, device: torch.device, repeats: int) -> float:
-    """Device time of one torch copy, or negation, that moves so many bytes in all."""
+    """Device time of one torch copy, or negation, that moves `total_bytes` in all."""
     size = max(256, total_bytes // 2 // 256 * 256) // 4  # aligned, as allocations are
     sources = [torch.zeros(size, dtype=torch.float32, device=device) for _ in range(sets)]
     inputs = [(source, torch.zeros_like(source)) for source in sources]

@@ -256,7 +256,7 @@ class Runner:
         expected: dict[int, Tensor],
         wall_s: float | None = None,
     ) -> Timing:
-        """Check a call's results, then time it; what fails is noted and not timed."""
+        """Checks a call's results, then times it; records the error of a call that fails."""
         self.progress.step(label)
         device = self.options.device
 
@@ -285,7 +285,7 @@ class Runner:
 
 
 class WrongResultError(Exception):
-    """A peer's result and robocache's differ."""
+    """A peer's result differs from robocache's."""
 
 
 def expect(case: Case, reference: Call, sets: list[Inputs]) -> dict[int, Tensor]:

@@ -42,7 +42,7 @@ Floats = npt.NDArray[np.float32]
 
 
 class Buffer(NamedTuple):
-    """What is measured."""
+    """One implementation to measure."""
 
     name: str
     push: Callable[[str, int, Floats], object]  # stream, time in ns, row
@@ -89,14 +89,14 @@ class Deques:
 
 
 def times_of(milliseconds: int) -> npt.NDArray[np.int64]:
-    """When rows of all streams are stamped, with a jitter."""
+    """Times of the rows of all streams, with jitter."""
     jitter = np.random.default_rng(0).integers(0, MS // 3, (milliseconds, STREAMS))
     times: npt.NDArray[np.int64] = np.arange(milliseconds)[:, None] * MS + jitter
     return times
 
 
 def check(buffers: list[Buffer]) -> None:
-    """That they give the same values, but for rounding."""
+    """Checks that the implementations return equal values, up to rounding."""
     rows = np.random.default_rng(1).normal(size=(400, STREAMS, CHANNELS)).astype(np.float32)
     for i, times in enumerate(times_of(400).tolist()):
         for name, stamp, row in zip(NAMES, times, rows[i], strict=True):
@@ -110,7 +110,7 @@ def check(buffers: list[Buffer]) -> None:
 
 
 def work_on_gpu(buffer: Buffer) -> dict[str, int]:
-    """How often a query copies, and launches a kernel."""
+    """Counts the copies and kernel launches of a query."""
     now = 400 * MS
     buffer.query(now)
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:

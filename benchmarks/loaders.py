@@ -49,7 +49,7 @@ Batches = Iterator[Any]
 
 @dataclass(frozen=True)
 class Setup:
-    """How a loader is to be made."""
+    """Options with which to create a loader."""
 
     recording: Recording
     folder: Path  # for other formats
@@ -71,7 +71,7 @@ class Contender:
 
 @dataclass(frozen=True)
 class Result:
-    """What was measured; without samples_per_second, why not."""
+    """A measurement, or the reason why it failed."""
 
     loader: str
     version: str
@@ -206,7 +206,7 @@ class Entry:
     note: str = ""
 
     def try_to(self, do: Callable[[], None]) -> None:
-        """A loader that fails does not stop the others."""
+        """Runs a step; records its exception, so that other loaders are still measured."""
         if self.note:
             return
         try:
@@ -215,7 +215,7 @@ class Entry:
             self.note = f"failed: {type(error).__name__}: {error}".splitlines()[0]
 
     def start(self) -> None:
-        """Makes it, and takes some batches that are not counted."""
+        """Creates the loader and takes some batches to warm up."""
         if importlib.util.find_spec(self.contender.module) is None:
             self.note = "missing: it is not installed here"
             return

@@ -1,4 +1,4 @@
-"""The machine: its memory, what a report says of it, and where reports go."""
+"""The machine: its memory, its description in reports, and the path of reports."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def keep_freed_memory() -> bool:
 
 
 def environment(device: torch.device, memory_kept: bool) -> dict[str, Any]:
-    """What a reader needs to judge or repeat the numbers."""
+    """Describes hardware and software, so that readers can judge or reproduce the numbers."""
     import robocache
 
     root = Path(__file__).resolve().parent.parent

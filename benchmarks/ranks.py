@@ -36,7 +36,7 @@ KINDS = ("replicated", "split")
 
 @dataclass(frozen=True)
 class Job:
-    """What each rank of a job does."""
+    """Work of each rank of a job."""
 
     store: str
     kind: str
@@ -51,7 +51,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Result:
-    """Of a job, all ranks together."""
+    """Measurements of a job, over all ranks."""
 
     kind: str
     is_training: bool
@@ -80,7 +80,7 @@ class Policy(nn.Module):
 
 
 def work(rank: int, job: Job, results: Any) -> None:
-    """What runs on a rank; the first puts the result of all."""
+    """Main function of a rank; rank 0 reports the result of all."""
     is_cuda = job.device == "cuda"
     device = torch.device("cuda", rank) if is_cuda else torch.device("cpu")
     if is_cuda:
@@ -124,7 +124,7 @@ def work(rank: int, job: Job, results: Any) -> None:
     dist.all_reduce(held, dist.ReduceOp.MAX)
     if rank == 0:
         results.put(Result(job.kind, job.is_training, job.ranks, job.batch, best, int(held)))
-    dist.barrier()  # nobody leaves while others still talk
+    dist.barrier()  # no rank exits while others still communicate
     dist.destroy_process_group()
 
 
@@ -142,7 +142,7 @@ def training_step(loader: rc.Loader, width: int, device: torch.device) -> Callab
 
 
 def calibrate(step: Callable[[], object], seconds: float, device: torch.device) -> int:
-    """How many steps a round has, the same on every rank."""
+    """Number of steps in a round, equal on every rank."""
     for _ in range(20):
         step()
     synchronize(device)

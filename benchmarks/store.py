@@ -101,7 +101,7 @@ class Recording:
         return torch.from_numpy(out)
 
     def read_stream(self) -> Tensor:
-        """The same without looking at episodes."""
+        """Every row, read by shard instead of by episode."""
         out, begin = self.empty(), 0
         for rows in self.store.stream_rows("action"):
             out[begin : begin + len(rows)] = rows.values
@@ -109,7 +109,7 @@ class Recording:
         return torch.from_numpy(out)
 
     def copy_mapped(self) -> Tensor:
-        """The same in one copy for each file."""
+        """Every row, in one copy for each file."""
         out, begin = self.empty(), 0
         for values in self.mapped:
             out[begin : begin + len(values)] = values
@@ -118,7 +118,7 @@ class Recording:
 
 
 class ManyEpisodes(Recording):
-    """A store of so many episodes, in several shards that are all alike."""
+    """A store of several identical shards."""
 
     def write(self, generator: torch.Generator) -> Inputs:
         if not self.path.exists():

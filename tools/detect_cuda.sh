@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# What the Makefile's build is to do about CUDA on this machine: prints CMake definitions, one a
-# line, and says on standard error what it found.
+# Chooses the Makefile build's CUDA settings on this machine: prints CMake definitions, one per
+# line, and reports the choice on standard error.
 #   detect_cuda.sh AUTO|OFF PYTHON UV
-# AUTO takes an nvcc that is there; where there is a GPU and no nvcc, it installs one from PyPI into
+# AUTO uses an installed nvcc; on a machine with a GPU and no nvcc it installs one from PyPI into
 # PYTHON's environment, which is about 120 MB to fetch.
 set -euo pipefail
 

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Makes sure that the machine has what the Makefile can't put into .venv: need.sh PYTHON WHAT...
-# Whatever is missing is installed by apt where we are root; else the one line to run is printed.
+# Installs system packages that the Makefile can't install into .venv: need.sh PYTHON WHAT...
+# As root it installs missing packages by apt; otherwise it prints the command to run.
 set -euo pipefail
 
 python=$1
 shift
 
-# The package that has it, on Debian and Ubuntu, and how to see that it is there.
+# The package of each on Debian and Ubuntu, and the check that it is installed.
 package() {
   case $1 in
     compiler) echo g++ ;;

@@ -1,4 +1,4 @@
-"""Checks the points of the style that a machine can see, in the files that git tracks.
+"""Checks the rules of the style that a program can check, in the files that git tracks.
 
 - Lines have at most 100 columns in code and comments, and 120 in Markdown. Tables and code blocks
   in Markdown, lines without a place to break, such as a URL, and pragmas may be longer.

@@ -27,7 +27,7 @@ def sources(build: Path) -> list[Path]:
 
 
 def digest_of_shared(build: Path) -> str:
-    """What decides about every file: the headers, the settings, the tool and the flags."""
+    """Digest of the inputs common to all files: the headers, the settings, the tool and the flags."""
     digest = hashlib.sha256()
     headers = [file for folder in ("include", *FOLDERS) for file in (ROOT / folder).rglob("*.h")]
     for file in [*sorted(headers), ROOT / ".clang-tidy", build / "compile_commands.json"]:
@@ -38,7 +38,7 @@ def digest_of_shared(build: Path) -> str:
 
 
 def check(file: Path, build: Path, shared: str, clean: Path) -> bool:
-    """Whether the file is clean; prints what is not."""
+    """Checks a file and prints its findings; returns whether it has none."""
     stamp = clean / hashlib.sha256(shared.encode() + file.read_bytes()).hexdigest()
     if stamp.exists():
         return True

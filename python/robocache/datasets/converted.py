@@ -1,4 +1,4 @@
-"""Data sets of other libraries as stores: converted once, then found again."""
+"""Data sets of other libraries as stores: converted at the first use, opened at later ones."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def data_set(source: PathLike, reader: Reader) -> Path:
     """The absolute path of a data set of a format.
 
     Raises:
-        RecordingError: It is none.
+        RecordingError: The path is no data set of the format.
     """
     path = Path(os.path.abspath(os.fspath(source)))  # noqa: PTH100 - resolve() follows links
     if not path.exists() or not reader.recognizes(path):
@@ -45,16 +45,16 @@ def converted(
     options: ReadOptions,
     progress: bool | Update = True,
 ) -> EpisodeStore:
-    """The store that a data set was converted to; it is made, or gone on with, where it must be.
+    """Opens the store of a data set; converts the data set, or resumes the conversion, if needed.
 
     Args:
-        path: The data set, as :func:`data_set` gives it.
+        path: The data set, from :func:`data_set`.
         store: The store's folder; None: beside the data set, under its name with ``.robocache``,
             with ``.no-images.robocache`` where `options` leave images out, or with
             ``.96x96.robocache`` where they resize images.
         reader: The data set's format.
-        options: Of reading; `rate`, `topics`, `images` and `resize` are looked at.
-        progress: Of the conversion, as :func:`robocache.convert` takes it.
+        options: Options of the reader, of which `rate`, `topics`, `images` and `resize` apply.
+        progress: The conversion's, as in :func:`robocache.convert`.
 
     Raises:
         RecordingError: An episode can't be read.
@@ -99,7 +99,7 @@ def converted(
 
 
 def _suffix(options: ReadOptions) -> str:
-    """The end of a store's name beside its data set: each size, and none, is another store."""
+    """The suffix of a store's name beside its data set: each image size has a separate store."""
     if not options.images:
         return f".no-images{SUFFIX}"
     if options.resize is None:
@@ -122,10 +122,10 @@ def _refuse_sizes(folder: Path, store: EpisodeStore, options: ReadOptions) -> No
 
 
 def _refuse_older(folder: Path, source: Path) -> None:
-    """That no file of the data set was written after the store."""
+    """Refuses a store that is older than a file of its data set."""
     made = (folder / NAME).stat().st_mtime_ns
     for file in [source] if source.is_file() else source.rglob("*"):
-        # A folder like .cache is not the data set's: what downloads it keeps books there.
+        # Skip folders such as .cache: a download tool keeps its records there.
         if any(part.startswith(".") for part in file.relative_to(source).parts[:-1]):
             continue
         if file.is_file() and file.stat().st_mtime_ns > made:

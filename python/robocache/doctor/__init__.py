@@ -1,7 +1,7 @@
-"""The data doctor: what is wrong with a store or a recording, and what to do about it.
+"""The data doctor: finds defects of a store or a recording, and advises how to repair them.
 
-Each finding is made by one small function of a stream's rows (:mod:`times`, :mod:`values`), of an
-episode's streams, or of all episodes (:mod:`episodes`). :func:`examine` runs them all.
+Each check is one small function of a stream's rows (:mod:`times`, :mod:`values`), of an episode's
+streams, or of all episodes (:mod:`episodes`). :func:`examine` runs all checks.
 """
 
 from robocache.doctor.examine import Diagnosis, check_episode, examine

@@ -38,14 +38,14 @@ class EpisodeData(Protocol):
 
     @property
     def source(self) -> str:
-        """Its source."""
+        """Origin of the episode: the recording and the episode's key in it."""
 
     @property
     def task(self) -> str | None:
-        """The task of the robot, in words."""
+        """The robot's task in words, or None."""
 
     def load(self) -> list[Series]:
-        """Its streams that have rows."""
+        """Reads the streams that have rows in the episode."""
 
     def frames(self, stream: str, rows: Sequence[int]) -> NDArray[np.uint8] | None:
         """Rows [n,H,W,C] of an image stream; None if they are not available."""
@@ -68,13 +68,13 @@ class Data:
 def open_data(path: str | os.PathLike[str], options: ReadOptions) -> Iterator[Data]:
     """Opens a store, or a recording of any known format.
 
-    Of `options`, a store heeds `topics` alone.
+    For a store only `options.topics` applies.
 
     Raises:
-        ValueError: For a pattern of `topics` that names no stream of a store.
-        StoreError: For a store that is damaged.
-        RecordingError: For a recording that can't be read.
-        MissingLibrary: If its reader needs a library that is not installed.
+        ValueError: A pattern of `topics` matches no stream of the store.
+        StoreError: The store is damaged.
+        RecordingError: The recording can't be read.
+        MissingLibrary: The reader needs a library that is not installed.
     """
     if is_store(path):
         from robocache.store.episode_store import EpisodeStore

@@ -27,7 +27,7 @@ from robocache.readers import ReadOptions
 from robocache.readers.recording import note_lines
 
 Progress = Callable[[int, int], None]
-"""Called with how much is done, and of how much: of a store's bytes, then of the episodes."""
+"""Called with the finished amount and the total: first bytes of a store, then episodes."""
 
 
 @dataclass(repr=False)
@@ -61,9 +61,8 @@ def examine(
 ) -> Diagnosis:
     """Examines a whole store or recording.
 
-    An episode of a recording that can't be read, and a store whose bytes are not those that were
-    written, are findings too. The vectors of one episode at a time are in memory, of its images a
-    few pixels.
+    An episode that can't be read, and a store that fails its checksums, are findings too. Memory
+    holds the vectors of one episode at a time, and a few pixels of its images.
 
     Args:
         path: A store, or any recording that a reader knows.
@@ -71,9 +70,9 @@ def examine(
         progress: Called after each file of a store, then after each episode.
 
     Raises:
-        StoreError: For a store that does not open.
-        RecordingError: For a recording that does not open.
-        MissingLibrary: If its reader needs a library that is not installed.
+        StoreError: The store does not open.
+        RecordingError: The recording does not open.
+        MissingLibrary: The reader needs a library that is not installed.
     """
     options = options or ReadOptions(images=False)
     with open_data(path, options) as data:
@@ -109,13 +108,13 @@ def check_episode(streams: Sequence[Series], index: int | None = None) -> list[F
     """The findings on one episode.
 
     Args:
-        streams: What it has.
-        index: The episode's, which its findings are to name.
+        streams: The streams of the episode.
+        index: Index of the episode, for the findings.
     """
     found: list[Finding] = []
     for series in streams:
         checks = VALUE_CHECKS if made_from_rate(series) else TIME_CHECKS + VALUE_CHECKS
-        with np.errstate(invalid="ignore", over="ignore"):  # infinity less infinity
+        with np.errstate(invalid="ignore", over="ignore"):  # infinity minus infinity
             found += [finding for check in checks if (finding := check(series)) is not None]
     found = settle(found, streams)
     for together in EPISODE_CHECKS:

@@ -24,7 +24,7 @@ class Metadata(Protocol):
 
     @property
     def method(self) -> str | Sequence[tuple[str, int]] | None:
-        """How alignment is to treat its channels: a name, or (name, channels) pairs."""
+        """How alignment combines rows: a name, or (name, channels) pairs."""
 
     @property
     def units(self) -> str | None:
@@ -32,15 +32,15 @@ class Metadata(Protocol):
 
     @property
     def channels(self) -> Sequence[str] | None:
-        """Their names."""
+        """Names of the channels."""
 
     @property
     def rate(self) -> float | None:
-        """Nominal, Hz."""
+        """Nominal rate in Hz."""
 
     @property
     def timeline(self) -> str:
-        """``"time"``, or ``"rows"`` where the times were made from the rate."""
+        """``"time"`` for recorded times, ``"rows"`` for times computed from the rate."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Series:
 
     @property
     def steps(self) -> Times:
-        """[n-1] ns from each row to the next, as far as int64 goes."""
+        """[n-1] ns from each row to the next, saturated to int64."""
         before, after = self.times[:-1], self.times[1:]
         with np.errstate(over="ignore"):
             steps = after - before
@@ -118,7 +118,7 @@ class Finding(ShortRepr):
         return asdict(self)
 
 
-# ---- what several findings need ------------------------------------------------------------------
+# ---- functions that several checks use -----------------------------------------------------------
 
 
 def period_ns(times: Times) -> float:
@@ -157,7 +157,7 @@ def real_rows(series: Series) -> tuple[Times, NDArray[Any]]:
 
 
 def row_ranges(series: Series, rows: NDArray[np.intp]) -> tuple[tuple[int, int], ...]:
-    """Rows of `real_rows`, ascending, as ranges [begin, end) of the stream's own rows."""
+    """Converts ascending row indices of `real_rows` to ranges [begin, end) of the stream's rows."""
     if series.valid is not None:
         rows = np.flatnonzero(series.valid)[rows]
     if len(rows) == 0:

@@ -38,7 +38,7 @@ class Group:
 def grouped(findings: Sequence[Finding]) -> list[Group]:
     """The findings by severity and kind, errors first, then those of the largest extent.
 
-    A finding with a `cause` is with the findings of that kind, whatever its own severity.
+    A finding with a `cause` is in the group of that kind, regardless of its severity.
     """
     groups: dict[tuple[str, str], Group] = {}
     for finding in findings:

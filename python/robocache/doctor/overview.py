@@ -34,11 +34,11 @@ class StreamOverview:
     units: str | None
     channels: tuple[str, ...] | None
     timeline: str
-    """``"rows"``: the times were made from the rate."""
+    """``"time"`` for recorded times, ``"rows"`` for times computed from the rate."""
     nominal_hz: float | None
     """The rate that the recording states."""
     measured_hz: float | None = None
-    """The median of the episodes'."""
+    """The median of the episodes' rates."""
     jitter_ms: float | None = None
     """The standard deviation of the intervals between rows, gaps left out."""
     rows: int = 0

@@ -162,9 +162,10 @@ def rate_change(series: Series) -> Finding | None:
 
 
 def made_from_rate(series: Series) -> bool:
-    """Whether a stream's times were made from its rate, and so can't be checked.
+    """Whether a stream's times are computed from its rate, so that no time check applies.
 
-    A recording may have both, as LeRobot's timestamps that are not frame_index / fps.
+    A "rows" timeline may have recorded times too: LeRobot's timestamps may differ from
+    frame_index / fps.
     """
     if series.metadata.timeline != "rows":
         return False

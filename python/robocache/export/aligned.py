@@ -120,10 +120,10 @@ def timeline(episode: Episode, streams: Sequence[str], rate: float) -> Times:
 
 
 def stream_with_far_time(episode: Episode, streams: Sequence[str]) -> str | None:
-    """A stream that is silent for more than a day while all are there; None if there is none.
+    """The first stream with a gap of more than a day within the time of all streams, or None.
 
-    That is a stamp of zero, or a clock that was set (the doctor's ``far_time``): frames across it
-    would be made of nothing, and could be more than memory holds.
+    Its cause is a stamp of zero, or a clock that was set (the doctor's ``far_time``): frames in
+    the gap would have no data, and could exceed the memory.
     """
     first = max(int(episode[name].times[0]) for name in streams)
     last = min(int(episode[name].times[-1]) for name in streams)
@@ -137,7 +137,7 @@ def stream_with_far_time(episode: Episode, streams: Sequence[str]) -> str | None
 
 
 def align(store: EpisodeStore, episode: Episode, name: str, targets: Times) -> Column:
-    """A stream at the targets, by its own method."""
+    """Aligns a stream to the targets by its stored method."""
     rows, info = episode[name], store.streams[name]
     times = torch.from_numpy(np.array(rows.times))
     valid = None if rows.valid is None else torch.from_numpy(np.array(rows.valid))

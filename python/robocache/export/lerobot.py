@@ -80,12 +80,12 @@ def export_lerobot(
     """Writes a store as a LeRobot v3.0 data set, all streams aligned to one rate.
 
     An episode's frames begin when all its streams have begun, and end when one of them ends. Each
-    stream is aligned by its own method; images, integers and flags take the row before (method
-    ``"nearest"``: the nearest). LeRobot has no mask: frames across gaps are counted in the result.
+    stream is aligned by its stored method; images, integers and flags take the row before (method
+    ``"nearest"``: the nearest). LeRobot has no mask: the report counts frames in gaps.
 
-    An episode is not resampled where row k of every stream lies within 0.1 ms, LeRobot's
-    tolerance, of frame k: its rows are exported as they are. Streams that are sent once (static
-    transforms, and streams of at most one row in every episode) are held in every frame.
+    If row k of every stream is within 0.1 ms, LeRobot's tolerance, of frame k, the episode is not
+    resampled: its rows are exported unchanged. The row of a stream that is sent once (a static
+    transform, or a stream of at most one row in every episode) is repeated in every frame.
 
     Args:
         store: The store, or its folder.
@@ -94,19 +94,19 @@ def export_lerobot(
         streams: Names or patterns (``"imu*"``) of the streams to export, as
             :func:`convert` takes topics; None: all.
         video: Images become video (AV1); False: PNG images in the data files.
-        robot_type: What LeRobot is to say of the robot.
-        progress: Whether a terminal or a notebook shows a bar; or a function, called with how many
-            episodes are done, and how many there are.
+        robot_type: The data set's ``robot_type``.
+        progress: Whether to show a progress bar in a terminal or notebook; or a function that is
+            called with the number of finished episodes and the total.
 
     Returns:
-        What was written, and what was left out.
+        The report: exported and skipped episodes.
 
     Raises:
-        StoreError: For a store that is damaged.
-        ValueError: For a rate or stream that can't be, or if no episode can be exported; the
-            message names the stream.
-        FileExistsError: If the destination is there.
-        MissingLibrary: If pyarrow is not installed; for images PyAV or Pillow.
+        StoreError: The store is damaged.
+        ValueError: The rate is not above 0, a stream can't be exported (the message names it), or
+            no episode can.
+        FileExistsError: The destination exists.
+        MissingLibrary: pyarrow, or for images PyAV or Pillow, is not installed.
     """
     if not 0 < rate < math.inf:
         raise ValueError(f"rate: expected frames per second above 0, got {rate}")

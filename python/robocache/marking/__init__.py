@@ -1,4 +1,4 @@
-"""Marking rows of a store as not valid: those that the data doctor found, or by hand."""
+"""Marks rows of a store as not valid: rows of the data doctor's findings, or user-named rows."""
 
 from robocache.marking.run import Repair, repair
 

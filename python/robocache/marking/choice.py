@@ -14,21 +14,21 @@ from robocache.store.episode_store import EpisodeStore
 from robocache.store.marks import Mark
 
 BY_DEFAULT = ("not_finite", "spike", "stuck")
-"""Kinds of findings whose rows were never measured, so that nobody wants to learn from them."""
+"""Kinds of findings whose values were never measured, and which no policy should learn from."""
 KINDS = (*BY_DEFAULT, "saturated", "not_unit")
 """Kinds of findings that name rows."""
 BY_HAND = "by hand"
 
 Range = tuple[int | float | None, int | float | None]
-"""Where a range begins and ends, which is not in it; None: with the episode."""
+"""Begin and end of a range, the end exclusive; None: that of the episode."""
 
 
 def check_kinds(findings: Sequence[str]) -> tuple[str, ...]:
-    """The kinds of findings that a caller asks for.
+    """Validates the kinds of findings that a caller requests.
 
     Raises:
-        TypeError: It is no sequence of texts.
-        ValueError: A kind does not name rows, or there is none.
+        TypeError: `findings` is no sequence of str.
+        ValueError: A kind does not name rows, or `findings` is empty.
     """
     if isinstance(findings, str):
         raise TypeError(f"findings: expected a list of kinds such as ['stuck'], got {findings!r}")
@@ -101,7 +101,7 @@ def marks_by_rows(
     """Ranges of rows of one stream of one episode.
 
     Raises:
-        ValueError: There are several streams or episodes, or not so many rows.
+        ValueError: `streams` or `episodes` has not exactly 1 item, or a range exceeds the rows.
     """
     for option, chosen in (("streams", streams), ("episodes", episodes)):
         if len(chosen) != 1:

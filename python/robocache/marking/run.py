@@ -1,4 +1,4 @@
-"""The public function: rows of a store that are marked as not valid."""
+"""`repair`: marks rows of a store as not valid."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ class Repair(ShortRepr):
 
     path: Path
     marks: list[Mark] = field(default_factory=list)
-    """The rows, each once, by episode and stream; without those that were not valid before."""
+    """The rows by episode and stream, each once; without rows that were not valid before."""
     files: int = 0
-    """How many files of the store were written anew."""
+    """Number of rewritten files of the store."""
     is_dry_run: bool = False
 
     @property
     def rows(self) -> dict[str, int]:
-        """How many rows of each stream are marked, by its name."""
+        """Number of marked rows, by stream."""
         counts: dict[str, int] = {}
         for mark in self.marks:
             counts[mark.stream] = counts.get(mark.stream, 0) + mark.count
@@ -49,11 +49,11 @@ class Repair(ShortRepr):
 
     @property
     def episodes(self) -> list[int]:
-        """The indices of the episodes that they are in."""
+        """Indices of the episodes with marked rows."""
         return sorted({mark.episode for mark in self.marks})
 
     def as_json(self) -> dict[str, Any]:
-        """As `robocache repair --json` prints it."""
+        """The values that `robocache repair --json` prints."""
         return {
             "path": str(self.path),
             "dry_run": self.is_dry_run,
@@ -74,35 +74,36 @@ def repair(
     dry_run: bool = False,
     progress: bool | Update = True,
 ) -> Repair:
-    """Marks rows of a store as not valid: those that the doctor found, or some by hand.
+    """Marks rows of a store as not valid: rows of the doctor's findings, or user-named rows.
 
-    Values stay as they are, bit for bit: a row that is not valid is left out of windows, fusion and
-    statistics. The files with such rows are written anew, and the statistics of their streams are
-    computed anew. All of it becomes the store in one step: killed at any instant, this leaves the
-    store as it was, or as it is to be. A note of what was marked stays in the files.
+    Values do not change, bit for bit; windows, fusion and statistics leave out rows that are not
+    valid. Files with such rows are rewritten, and the statistics of their streams recomputed, in
+    one atomic commit: a process that is killed leaves the store with all marks or with none. The
+    files keep a log of the marks.
 
     Args:
-        store: Its folder.
-        findings: Kinds of the doctor's findings whose rows are marked, where they are warnings or
-            errors: of ``"not_finite"``, ``"spike"``, ``"stuck"``, ``"saturated"``, ``"not_unit"``.
-            None: the first three, if neither `rows` nor `times` are given.
-        streams: Only these; names, with ``*`` and ``?`` as in a shell. None: all.
-        episodes: Only these; negative indices count from the end. None: all.
-        rows: Ranges (begin, end) of rows by hand, of one stream in one episode; None in them stands
-            for the first row, or for the end.
-        times: Ranges (begin, end) of seconds since the start of each of `episodes`, by hand: rows
-            of all `streams` from begin on and before end.
-        dry_run: Find the rows and change nothing.
-        progress: Whether a terminal or a notebook shows a bar; or a function, called with how much
-            is done, and how much there is.
+        store: The store's folder.
+        findings: Kinds of findings whose rows to mark if they are warnings or errors, out of
+            ``"not_finite"``, ``"spike"``, ``"stuck"``, ``"saturated"``, ``"not_unit"``.
+            None: the first three, unless `rows` or `times` are passed.
+        streams: Names of the streams to mark; ``*`` and ``?`` match as in a shell. None: all.
+        episodes: Indices of the episodes to mark; negative ones count from the end. None: all.
+        rows: Ranges (begin, end) of rows to mark, of one stream in one episode; None stands for the
+            first row, or for the end.
+        times: Ranges (begin, end) of times to mark, in seconds since the start of each of
+            `episodes`: rows of all `streams` from begin on and before end.
+        dry_run: Report the rows and change nothing.
+        progress: Whether to show a progress bar in a terminal or notebook; or a function that is
+            called with the finished amount and the total.
 
     Returns:
-        What was marked.
+        The report: the marked rows.
 
     Raises:
-        StoreError: It is no store, damaged, or has another writer. The store is as it was.
-        ValueError: For an option out of its range.
-        OSError: The store can't be written; it is as it was.
+        StoreError: The folder is no store, is damaged, or has another writer. The store is
+            unchanged.
+        ValueError: An option is out of its range.
+        OSError: The store can't be written; it is unchanged.
 
     Example:
         >>> report = rc.repair("robot.store", dry_run=True)
@@ -111,7 +112,7 @@ def repair(
         >>> rc.repair("robot.store", streams=["joints"], episodes=[3], rows=[(120, 148)])
     """
     path = Path(store)
-    EpisodeStore(path)  # a recording is refused, with what to do about it
+    EpisodeStore(path)  # refuses a recording with a hint to convert it
     by_hand = rows is not None or times is not None
     if by_hand and findings is not None:
         raise ValueError("findings: expected none where rows or times are given, got some")
@@ -120,11 +121,12 @@ def repair(
     kinds = BY_DEFAULT if findings is None else check_kinds(findings)
     with ExitStack() as opened:
         writer = None if dry_run else opened.enter_context(StoreWriter(path, append=True))
-        there = EpisodeStore(path)  # nobody changes it any more
-        names, indices = choose_streams(there, streams), choose_episodes(there, episodes)
-        marks = marks_by_rows(there, rows, names, indices) if rows is not None else []
+        opened_store = EpisodeStore(path)  # after the lock: no other writer changes it
+        names = choose_streams(opened_store, streams)
+        indices = choose_episodes(opened_store, episodes)
+        marks = marks_by_rows(opened_store, rows, names, indices) if rows is not None else []
         if times is not None:
-            marks += marks_by_times(there, times, names, indices)
+            marks += marks_by_times(opened_store, times, names, indices)
         if not by_hand:
             with progress_bar("checking", progress) as update:
                 found = examine(path, progress=update).findings
@@ -132,7 +134,7 @@ def repair(
                 if finding.kind == "checksum":
                     raise StoreError(finding.text)
             marks = marks_of_findings(found, kinds, names, indices)
-        report = Repair(path, new_marks(there, marks), is_dry_run=dry_run)
+        report = Repair(path, new_marks(opened_store, marks), is_dry_run=dry_run)
         if report.marks and writer is not None:
             with progress_bar("writing bytes", progress) as update:
                 report.files = mark_rows(writer, report.marks, update)

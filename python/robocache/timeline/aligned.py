@@ -154,7 +154,7 @@ class Aligned(Mapping[str, AlignedStream]):
             partial.unlink(missing_ok=True)
 
     def plot(self, path: str | os.PathLike[str], title: str | None = None) -> list[str]:
-        """Draws the table: aligned lines over recorded rows, what is not valid shaded.
+        """Draws the table: aligned lines over recorded rows; steps that are not valid are shaded.
 
         Of more than 24 streams those that move are drawn, of more than 8 channels those that vary
         most; images are not drawn.
@@ -164,7 +164,8 @@ class Aligned(Mapping[str, AlignedStream]):
             title: Of the picture. None: the rows, rate and length of the table.
 
         Returns:
-            What is drawn of what there is: ``"8 of 26 channels of action, which vary most"``.
+            Notes on channels and streams left out: ``"8 of 26 channels of action, which vary
+            most"``.
 
         Raises:
             ValueError: For another name, and for a table of images alone.

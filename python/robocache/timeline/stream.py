@@ -21,11 +21,11 @@ class AlignedStream(ShortRepr):
     """A stream at T targets."""
 
     values: NDArray[Any]
-    """[T, the row's shape...]: floats are NaN where they are not valid, others hold a row there."""
+    """[T, the row's shape...]: where not valid, floats are NaN, and other types hold some row."""
     valid: NDArray[np.bool_]
-    """[T]: which are real."""
+    """[T]: which values are valid."""
     age: Times
-    """[T] ns: the target's time less that of the newest row that the value is made from."""
+    """[T] ns: the target's time minus that of the newest row that the value is computed from."""
     method: str | Sequence[tuple[str, int]]
     """How it was aligned."""
     channels: tuple[str, ...] | None

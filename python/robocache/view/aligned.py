@@ -1,4 +1,4 @@
-"""An aligned table as a picture: values over the rows that they are made from."""
+"""Draws an aligned table: values over the rows that they are computed from."""
 
 from __future__ import annotations
 

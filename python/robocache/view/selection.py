@@ -16,7 +16,7 @@ MOST_STREAMS = 24  # whose values are drawn
 
 
 def cut(streams: Sequence[Series], begin: int, end: int) -> list[Series]:
-    """The rows from `begin` to `end` ns, both included, of the streams that have some there."""
+    """Cuts streams to the rows from `begin` to `end` ns, both inclusive; drops empty streams."""
     parts = []
     for series in streams:
         first, last = _rows(series, begin, end)
@@ -34,7 +34,7 @@ def cut(streams: Sequence[Series], begin: int, end: int) -> list[Series]:
 
 
 class EpisodePart:
-    """An episode of which a time range is drawn: frames by their row within the range."""
+    """A time range of an episode; rows of frames are counted from the range's begin."""
 
     def __init__(
         self, episode: EpisodeData, streams: Sequence[Series], begin: int, end: int
@@ -49,7 +49,7 @@ class EpisodePart:
         return cut(self._streams, self._begin, self._end)
 
     def frames(self, stream: str, rows: Sequence[int]) -> NDArray[np.uint8] | None:
-        """Rows [n,H,W,C] of an image stream; None where they are not at hand."""
+        """Rows [n,H,W,C] of an image stream; None if they are not available."""
         (series,) = (series for series in self._streams if series.name == stream)
         first, _ = _rows(series, self._begin, self._end)
         return self._episode.frames(stream, [first + row for row in rows])
