@@ -27,7 +27,7 @@ def sources(build: Path) -> list[Path]:
 
 
 def digest_of_shared(build: Path) -> str:
-    """Digest of the inputs common to all files: the headers, the settings, the tool and the flags."""
+    """Digest of the inputs that all files share: headers, settings, tool and flags."""
     digest = hashlib.sha256()
     headers = [file for folder in ("include", *FOLDERS) for file in (ROOT / folder).rglob("*.h")]
     for file in [*sorted(headers), ROOT / ".clang-tidy", build / "compile_commands.json"]:
