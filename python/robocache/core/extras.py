@@ -1,4 +1,4 @@
-"""The optional dependencies, and how messages say to install them."""
+"""The optional dependencies: their import, and the message that says how to install them."""
 
 from __future__ import annotations
 
@@ -44,15 +44,15 @@ def problem_without_torch(error: BaseException, what: str = "this command") -> s
 
 
 class MissingLibrary(ImportError):  # noqa: N818 (it says what is missing)
-    """A library that a format needs is not installed: the message says what to install."""
+    """An optional library is not installed: the message says how to install it."""
 
 
 _imported: dict[str, Any] = {}
-"""Modules that `require` imported: it is called for every column, and imports take long."""
+"""Modules that `require` imported: readers call it for each column, and `import_module` is slow."""
 
 
 def require(module: str, what: str, extra: str, doing: str = "reading") -> Any:
-    """Imports a library of an extra.
+    """Imports a module of an extra's library.
 
     Raises:
         MissingLibrary: If it is not installed: ``{doing} {what} needs {library}: pip install ...``.
@@ -65,7 +65,7 @@ def require(module: str, what: str, extra: str, doing: str = "reading") -> Any:
     except ModuleNotFoundError as error:
         library = module.partition(".")[0]
         if error.name is None or error.name.partition(".")[0] != library:
-            raise  # it is there, and something else that it needs is not
+            raise  # the library is installed; a dependency of it is not
         message = f"{doing} {what} needs {library}: {install_hint(extra)}"
         raise MissingLibrary(message, name=library) from None
     return _imported[module]

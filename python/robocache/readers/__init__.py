@@ -1,7 +1,7 @@
-"""Readers of recordings: each knows one format, by its content.
+"""Readers of recordings: one for each format, which it recognizes by content.
 
-:func:`open_recording` finds the reader of a file or folder. A format's library is imported when a
-recording of it is opened.
+:func:`open_recording` selects the reader of a file or folder. The library of a format is imported
+when a recording of that format is opened.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = [
     "open_recording",
 ]
 
-# The first that recognizes a path reads it.
+# In order of precedence: the first reader that recognizes a path reads it.
 READERS: tuple[Reader, ...] = (
     lerobot.READER,
     calvin.READER,
@@ -56,7 +56,7 @@ def find_reader(path: str | os.PathLike[str]) -> Reader | None:
     """The reader that recognizes a file or folder; None if none does.
 
     Raises:
-        RecordingError: If there is no such file, or it may not be read.
+        RecordingError: If the file does not exist, or the process may not read it.
     """
     path = Path(path)
     with reading(path, "a recording"):
@@ -68,57 +68,58 @@ def find_reader(path: str | os.PathLike[str]) -> Reader | None:
 
 
 def open_recording(path: str | os.PathLike[str], options: ReadOptions | None = None) -> Recording:
-    """Opens a recording of any format that a reader knows.
+    """Opens a recording of any supported format.
 
     Args:
         path: A file or folder.
         options: None: the defaults.
 
     Raises:
-        RecordingError: If no reader recognizes it, its reader cannot read it, or the options ask
-            for what is not in it.
+        RecordingError: If no reader recognizes it, its reader cannot read it, or the options name
+            streams or columns that it does not have.
         MissingLibrary: If its reader's library is not installed.
     """
     path = Path(path)
     with reading(path, "a recording"):
-        if path.is_file():  # a table of text has a place for anything
+        if path.is_file():  # the CSV reader would accept a pointer as a table of text
             refuse_pointer(path, "a recording")
     reader = find_reader(path)
     if reader is None:
-        meant = _meant_for(path) or READERS
-        known = "; ".join(f"{r.format} ({r.expects})" for r in meant)
+        candidates = _readers_by_suffix(path) or READERS
+        known = "; ".join(f"{r.format} ({r.expects})" for r in candidates)
         raise RecordingError(f"{path}: expected a recording: {known}; got {describe(path)}")
     return reader.open(path, options or ReadOptions())
 
 
-def _meant_for(path: Path) -> tuple[Reader, ...]:
-    """The readers whose recordings are named like a file."""
+def _readers_by_suffix(path: Path) -> tuple[Reader, ...]:
+    """The readers whose formats use the suffix of a path."""
     return tuple(reader for reader in READERS if path.suffix.lower() in reader.suffixes)
 
 
 def find_recordings(path: str | os.PathLike[str]) -> list[Path]:
-    """The recordings at or below a path, sorted by name; none inside a folder that is one.
+    """The recordings at or below a path, sorted by name; a recording folder is not searched.
 
-    Hidden files and folders, and links to folders, are not looked at. A file or folder below `path`
-    that may not be read counts as a recording, and so does a file that is named as one, though no
-    reader recognizes it (empty, say, since the recorder crashed): opening it says what is wrong.
+    The search skips hidden files and folders, and links to folders. It returns a file or folder
+    below `path` that the process may not read, and a file whose suffix is that of a format though
+    no reader recognizes it (such as an empty file, left by a recorder that crashed): opening it
+    reports the problem.
 
     Raises:
-        RecordingError: If there is no such path, or it may not be read.
+        RecordingError: If the path does not exist, or the process may not read it.
     """
     path = Path(path)
     if find_reader(path) is not None:
         return [path]
     if not path.is_dir():
-        return [path] if _meant_for(path) else []
-    found: list[Path] = []
+        return [path] if _readers_by_suffix(path) else []
+    recordings: list[Path] = []
     with reading(path, "a folder of recordings"):
         entries = sorted(path.iterdir())
     for entry in entries:
         if entry.name.startswith(".") or (entry.is_dir() and entry.is_symlink()):
             continue
         try:
-            found += find_recordings(entry)
+            recordings += find_recordings(entry)
         except RecordingError:
-            found.append(entry)
-    return found
+            recordings.append(entry)
+    return recordings

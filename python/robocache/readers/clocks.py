@@ -1,12 +1,12 @@
-"""The clocks that a recording's messages are stamped by, and how they come onto one timeline.
+"""Detects the clocks of a recording's stamps, and the shifts that convert them to one clock.
 
-The recorder's clock says when each message was received; stamps are of the clock of whoever made
-the message. As a rule both are one clock, and differ by what transport and queues take. They are
-two where a simulator or a player publishes a time of its own, where a driver stamps by the time
-since its start, or where a clock was never set (GPS and TAI are 18 s and 37 s ahead of UTC).
+The recorder's clock dates the receipt of each message; the publisher's clock dates its stamp. As a
+rule both are one clock, and the times differ by the latency of transport and queues. They are two
+clocks if a simulator or a player publishes simulated or replayed time, if a driver stamps by the
+time since its start, or if a clock was never set (GPS and TAI are 18 s and 37 s ahead of UTC).
 
 :class:`Survey` compares stamps with times of receipt, topic by topic, and :meth:`Survey.clocks`
-says what to add to which, so that all are on the clock of most topics' stamps.
+returns the shifts that convert all times to the clock that stamps most topics.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 OTHER_CLOCK_NS = 10_000_000_000
-"""Stamps whose median distance from receipt is more are of another clock. Transport takes
-milliseconds, a queue or a slow computation seconds; the smallest offsets of clocks that are seen in
-practice and that nobody chose are 18 s (GPS) and 37 s (TAI)."""
+"""Stamps whose median distance from receipt exceeds this are of another clock. Transport takes
+milliseconds, a queue or a slow computation seconds; the smallest unintended offsets of clocks seen
+in practice are 18 s (GPS) and 37 s (TAI)."""
 
 FEW = 5
-"""With fewer messages, or with one stamp for all, a topic does not show by which clock it is
-stamped: what is latched (a map) was stamped long before it was recorded."""
+"""With fewer messages, or one stamp for all, the clock of a topic cannot be determined: a latched
+message (a map) was stamped long before it was recorded."""
 
 _STEADY_NS = 250_000_000
-"""How far the median offset of any tenth of the messages may lie from that of all of them, for a
-constant offset to hold: a loaded machine delays messages by so much for a while. A clock at another
-rate exceeds it: one that is 0.5 % slow within two minutes."""
+"""The largest distance of the median offset of a tenth of the messages from that of all messages,
+for the offset to count as constant: a loaded machine delays messages this much for a while. A clock
+at another rate exceeds it: one that is 0.5 % slow within two minutes."""
 _SAME_NS = 500_000_000  # offsets of topics of one foreign clock: they differ by latency alone
 _LATCHED_NS = 86_400_000_000_000  # how much older than its receipt a latched message may be
-_MOST = 100_000  # messages of a topic that are compared; of more, every second and so on
+_MAX_SAMPLES = 100_000  # messages of a topic that are compared; of more, every second, fourth, ...
 
 
 @dataclass(frozen=True)
@@ -47,12 +47,12 @@ class Offset:
 
     @property
     def is_steady(self) -> bool:
-        """Whether one number says it for the whole recording."""
+        """Whether the offset is constant over the recording."""
         return self.spread <= _STEADY_NS
 
 
 def offset_of(stamps: NDArray[np.int64], received: NDArray[np.int64]) -> Offset | None:
-    """The offset of a topic's stamps; None where its messages don't show a clock."""
+    """The offset of a topic's stamps; None if its messages do not determine a clock (see `FEW`)."""
     if len(stamps) < FEW or (stamps == stamps[0]).all():
         return None
     delays = received - stamps
@@ -69,20 +69,20 @@ class Clocks:
     """Shifts that map the times of a recording onto one clock."""
 
     receipt_shift: int = 0
-    """Nanoseconds to be added to times of receipt."""
+    """Nanoseconds to add to times of receipt."""
     shifts: Mapping[str, int] = field(default_factory=dict)
-    """Topic: nanoseconds to be added to its stamps; 0 where it is not in here."""
+    """Nanoseconds to add to the stamps of each topic; 0 for topics without an entry."""
     by_receipt: frozenset[str] = frozenset()
-    """Topics whose stamps are of no clock that is known: their times of receipt count."""
+    """Topics whose stamps are of an undetermined clock: their times are those of receipt."""
     start: int | None = None
-    """The earliest time of a message, on that clock; None: not known."""
+    """The earliest time of a message, on the common clock; None: not known."""
     on_reference: tuple[str, ...] = ()
-    """The topics whose clock it is, where that is not the clock of receipt."""
+    """The topics stamped by the common clock; empty if it is the clock of receipt."""
     spread: int = 0
-    """How far the shift of receipt is off at most, ns."""
+    """The largest error of `receipt_shift`, ns."""
 
     def note(self, notes: Counter[str]) -> None:
-        """Says what is moved."""
+        """Adds notes on the shifted times."""
         if self.receipt_shift:
             notes[
                 "topics stamped by a simulated or replayed clock, onto which times of receipt are "
@@ -112,11 +112,11 @@ def _listed(names: tuple[str, ...]) -> str:
 
 
 class _Stamps:
-    """The stamps of one topic, and when those messages were received."""
+    """The stamps and times of receipt of one topic's messages."""
 
     def __init__(self, in_message: bool) -> None:
         self.in_message = in_message
-        """Whether its messages hold stamps; else the file says when they were sent."""
+        """Whether its messages contain stamps; else the stamps are the file's times of sending."""
         self._stamps = array("q")
         self._received = array("q")
         self._every = 1
@@ -127,7 +127,7 @@ class _Stamps:
         if self._count % self._every == 0:
             self._stamps.append(stamp)
             self._received.append(received)
-        if len(self._stamps) == _MOST:
+        if len(self._stamps) == _MAX_SAMPLES:
             del self._stamps[::2], self._received[::2]
             self._every *= 2
 
@@ -136,7 +136,7 @@ class _Stamps:
 
 
 class Survey:
-    """The stamps of a recording's topics, compared with when their messages were received."""
+    """Compares the stamps of a recording's topics with the times of receipt."""
 
     def __init__(self) -> None:
         self._topics: dict[str, _Stamps] = {}
@@ -144,13 +144,13 @@ class Survey:
         self._first_unstamped: int | None = None
 
     def add(self, topic: str, stamp: int, received: int, in_message: bool) -> None:
-        """Counts a message with a stamp; zero is a stamp that nobody set.
+        """Counts a message with a stamp; a stamp of zero was never set.
 
         Args:
             topic: Its topic.
             stamp: Its stamp, ns.
             received: When it was received, ns.
-            in_message: Whether the message holds the stamp; else the file says when it was sent.
+            in_message: Whether the message contains the stamp; else it is the time of sending.
         """
         self._receive(received)
         if stamp == 0:
@@ -229,9 +229,9 @@ class Survey:
         return groups
 
     def _elect(self, groups: Mapping[int, tuple[str, ...]]) -> tuple[int, tuple[str, ...]]:
-        """The offset and the topics of the clock that most are stamped by; receipt, if none is.
+        """The offset and the topics of the clock that stamps most topics; on a tie that of receipt.
 
-        When a message was sent is no vote for the clock of receipt, which it is of by nature.
+        Topics with times of sending alone do not vote for the clock of receipt, which is theirs.
         """
 
         def votes(offset: int) -> int:
@@ -242,7 +242,7 @@ class Survey:
         return best, groups[best]
 
     def _start(self, reference: int, shifts: Mapping[str, int], by_receipt: set[str]) -> int | None:
-        """The earliest time of a message, on the clock of reference."""
+        """The earliest time of a message, on the reference clock."""
         if self._first_received is None:
             return None
         first = self._first_received - reference
@@ -255,7 +255,7 @@ class Survey:
                 times.append(int(received.min()) - reference)
                 continue
             moved = stamps + shifts.get(name, 0)
-            # Latched messages count, stamps of no clock do not.
+            # Includes latched messages, and excludes stamps of undetermined clocks.
             moved = moved[np.abs(moved - first) <= _LATCHED_NS]
             times += [int(moved.min())] if len(moved) else []
         return min(times, default=first)

@@ -1,4 +1,4 @@
-"""Decompression of untrusted bytes up to a stated size, whatever they would become."""
+"""Decompression of untrusted bytes up to a limit, which stops decompression bombs."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from robocache.readers.limits import MAX_EXPANSION, check_resident, max_resident
 _STEP = 1 << 20  # bytes that are decompressed at a time, to count them
 _ZSTD = b"\x28\xb5\x2f\xfd"
 ZSTD_HEAD = 18
-"""Bytes of a zstd frame that state its decompressed size, where it states it."""
+"""Bytes at the start of a zstd frame that contain its decompressed size, if it has one."""
 
 
 def bz2_bytes(data: bytes, most: int) -> bytes:
-    """The bytes that bz2 streams hold.
+    """Decompresses bz2 streams.
 
     Raises:
-        ValueError: If they are more than `most`, or cut off.
-        OSError: If they are damaged.
+        ValueError: If the result is larger than `most`, or the data are cut off.
+        OSError: For damaged data.
     """
     parts: list[bytes] = []
     left = most
@@ -42,40 +42,40 @@ def bz2_bytes(data: bytes, most: int) -> bytes:
 
 
 def lz4_bytes(data: bytes, most: int) -> bytes:
-    """The bytes that an lz4 frame holds.
+    """Decompresses an lz4 frame.
 
     Raises:
-        ValueError: If they are more than `most`, or cut off.
-        RuntimeError: If they are damaged.
+        ValueError: If the result is larger than `most`, or the data are cut off.
+        RuntimeError: For damaged data.
     """
     stream = require("lz4.frame", "lz4", "ros").LZ4FrameDecompressor()
-    found: bytes = stream.decompress(data, most + 1)
-    if len(found) > most:
+    decompressed: bytes = stream.decompress(data, most + 1)
+    if len(decompressed) > most:
         raise ValueError(f"lz4 data of more than {most:,} bytes")
     if not stream.eof:
         raise ValueError("lz4 data that are cut off")
-    return found
+    return decompressed
 
 
 def zstd_bytes(data: bytes, most: int) -> bytes:
-    """The bytes that zstd frames hold.
+    """Decompresses zstd frames.
 
     Raises:
-        ValueError: If they are more than `most`, or damaged.
+        ValueError: If the result is larger than `most`, or the data are damaged.
     """
-    found = bytearray()
+    decompressed = bytearray()
     for part in zstd_parts(io.BytesIO(data)):
-        found += part
-        if len(found) > most:
+        decompressed += part
+        if len(decompressed) > most:
             raise ValueError(f"zstd data of more than {most:,} bytes")
-    return bytes(found)
+    return bytes(decompressed)
 
 
 def zstd_parts(file: IO[bytes]) -> Iterator[bytes]:
-    """The bytes that the zstd frames of a file hold, a bounded part at a time.
+    """Decompresses the zstd frames of a file, a bounded part at a time.
 
     Raises:
-        ValueError: If they are damaged.
+        ValueError: For damaged data.
     """
     zstandard = require("zstandard", "zstd", "ros")
     try:
@@ -111,21 +111,22 @@ BOUNDED: dict[str, Callable[[bytes, int], Any]] = {
     "lz4": lz4_bytes,
     "zstd": zstd_bytes,
 }
-"""By the name of the compression."""
+"""Functions that decompress at most a number of bytes, by the name of the compression."""
 
 
 def refuse_growth(where: str, data: bytes, limit: int) -> None:
-    """Refuses compressed data that become more than `limits` allow, by how they begin.
+    """Raises for compressed data that decompress to more than `limits` allow.
 
-    For libraries that decompress whatever there is. Data of other kinds pass, damaged ones too.
+    It precedes libraries that decompress without a limit. The first bytes of the data identify the
+    compression; data of other kinds and damaged data pass.
 
     Args:
-        where: For errors: file, and part of it.
+        where: For errors: the file and the part.
         data: The compressed data.
         limit: `ReadOptions.memory_limit`.
 
     Raises:
-        RecordingError: If they become too much.
+        RecordingError: If the decompressed data are too large.
     """
     most = max_resident(len(data), limit)
     grown = 0

@@ -1,4 +1,4 @@
-"""The error of an unreadable recording, and the checks and descriptions that word it."""
+"""`RecordingError`, the conversion of other errors to it, and helpers that word its messages."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ class RecordingError(ValueError):
 
 @contextlib.contextmanager
 def reading(path: Path, what: str) -> Iterator[None]:
-    """Turns what a parser raises into a RecordingError: ``path: expected {what}, got ...``.
+    """Converts exceptions of parsers to a RecordingError: ``path: expected {what}, got ...``.
 
-    Libraries raise anything for damaged or hostile bytes, so every exception becomes one; the
-    message has its type, and its traceback is its cause. These pass as they are: MemoryError and
-    KeyboardInterrupt, a missing library, and failed assertions and unknown names in RoboCache's own
-    code, which no recording can cause.
+    Libraries raise exceptions of any type for damaged or hostile bytes, so all of them are
+    converted; the message names the type, and the exception is the cause of the error. These
+    exceptions are not converted: MemoryError, KeyboardInterrupt, ImportError (a missing library),
+    and AssertionError and NameError from RoboCache's code, which are bugs that no recording causes.
 
-    Where a Git LFS pointer is in the file's place, or in a folder's, that is what the error says.
+    If `path` is a Git LFS pointer, or a folder that contains one, the error reports the pointer.
     """
     try:
         yield
     except RecordingError as error:
-        if _A_POINTER not in str(error):
+        if _LFS_POINTER not in str(error):
             refuse_pointer(path, what, error)
         raise
     except FileNotFoundError as error:
@@ -43,20 +43,20 @@ def reading(path: Path, what: str) -> Iterator[None]:
     except (MemoryError, ImportError):
         raise
     except Exception as error:
-        if isinstance(error, (AssertionError, NameError)) and _is_own(error):
+        if isinstance(error, (AssertionError, NameError)) and _is_from_robocache(error):
             raise
         refuse_pointer(path, what, error)
         text = " ".join(str(error).split()) or "no reason"
-        if len(text) > _MOST_TEXT:
-            text = f"{text[:_MOST_TEXT]}..."
+        if len(text) > _MAX_TEXT:
+            text = f"{text[:_MAX_TEXT]}..."
         kind = type(error).__name__
         raise RecordingError(f"{path}: expected {what}, got {kind}: {text}") from error
 
 
-_MOST_TEXT = 1000  # characters of a library's message: some have all of what they parse in them
+_MAX_TEXT = 1000  # characters of a library's message: some quote all of the data they parse
 
 
-def _is_own(error: Exception) -> bool:
+def _is_from_robocache(error: Exception) -> bool:
     """Whether an exception was raised in RoboCache's code, not in a library."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
@@ -67,17 +67,17 @@ def _is_own(error: Exception) -> bool:
 
 
 def refuse_pointer(path: Path, what: str, cause: Exception | None = None) -> None:
-    """Refuses a Git LFS pointer, which is what a checkout has of a file before it is pulled.
+    """Raises for a Git LFS pointer, which stands for a file that ``git lfs pull`` has not fetched.
 
     Raises:
-        RecordingError: If `path` is one, or a folder that has one among its first 10,000 files.
+        RecordingError: If `path` is a pointer, or a folder with one in its first 10,000 entries.
     """
     pointer = _find_pointer(path)
     if pointer is not None:
-        raise RecordingError(f"{pointer}: expected {what}, got {_A_POINTER}") from cause
+        raise RecordingError(f"{pointer}: expected {what}, got {_LFS_POINTER}") from cause
 
 
-_A_POINTER = "a Git LFS pointer (git lfs pull downloads the file itself)"
+_LFS_POINTER = "a Git LFS pointer (git lfs pull downloads the file itself)"
 
 _POINTER_HEAD = b"version https://git-lfs.github.com/spec/"
 
@@ -86,7 +86,7 @@ def _find_pointer(path: Path) -> Path | None:
     try:
         files = itertools.islice(path.rglob("*"), 10_000) if path.is_dir() else [path]
         return next((file for file in files if is_pointer(file)), None)
-    except OSError:  # what may not be read is reported by who reads it
+    except OSError:  # the reader reports files that it may not read
         return None
 
 
@@ -100,21 +100,21 @@ def is_pointer(path: Path) -> bool:
 
 
 def refuse_duplicates(path: object, what: str, names: Iterable[str]) -> None:
-    """Refuses names that come more than once.
+    """Raises for names that occur more than once.
 
     Raises:
         RecordingError: ``path: expected {what} of different names, got a twice``.
     """
     counts = Counter(names)
-    twice = sorted(name for name, count in counts.items() if count > 1)
-    if twice:
+    duplicates = sorted(name for name, count in counts.items() if count > 1)
+    if duplicates:
         raise RecordingError(
-            f"{path}: expected {what} of different names, got {', '.join(twice)} twice"
+            f"{path}: expected {what} of different names, got {', '.join(duplicates)} twice"
         )
 
 
 def shortened(value: object) -> str:
-    """A value for messages: its first 60 characters."""
+    """The first 60 characters of a value's repr, for messages."""
     try:
         text = repr(value)
     except (ValueError, RecursionError):  # an integer of more than 4,300 digits, or nested deeply
@@ -123,7 +123,7 @@ def shortened(value: object) -> str:
 
 
 def head(path: Path, count: int = 16) -> bytes:
-    """The first bytes of a file; none of a folder or of a file that is not a plain one."""
+    """The first bytes of a regular file; empty for a folder or a special file."""
     if not path.is_file():
         return b""
     with path.open("rb") as file:
@@ -131,7 +131,7 @@ def head(path: Path, count: int = 16) -> bytes:
 
 
 def hub_hint(source: object) -> str:
-    """How a data set of Hugging Face's Hub gets here, where a path reads like the id of one."""
+    """The command that downloads a data set of Hugging Face's Hub, if `source` looks like an id."""
     owner, _, name = str(source).partition("/")
     looks_like_id = re.fullmatch(r"[A-Za-z0-9][\w.-]*/[\w.-]+", str(source))
     if not looks_like_id or re.search(r"\.[A-Za-z]\w*$", name) or Path(owner).exists():
@@ -147,7 +147,7 @@ def describe(path: Path) -> str:
     pointer = _find_pointer(path)
     if pointer is not None:
         where = "" if pointer == path else f"a folder with {pointer.relative_to(path)}, "
-        return where + _A_POINTER
+        return where + _LFS_POINTER
     if path.is_dir():
         names = sorted(entry.name for entry in path.iterdir())
         if not names:

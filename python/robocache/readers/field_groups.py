@@ -1,4 +1,4 @@
-"""How the fields of a message become streams, for every kind of recorded message."""
+"""Groups the numeric fields of a message into streams: ROS, JSON and PX4 messages share it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 COVARIANCE = "covariance"
-"""Fields with this word in their name are left out unless they are asked for."""
+"""Fields with this word in their name are left out unless `topics` names them."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Group:
 
     @property
     def method(self) -> str:
-        """How alignment combines it: only floating numbers have values between two rows."""
+        """How alignment combines it: only floating-point numbers are interpolated."""
         return method_of(self.dtype)
 
 
@@ -33,14 +33,15 @@ def method_of(dtype: np.dtype[Any]) -> str:
 
 
 def group_fields(fields: Sequence[tuple[str, np.dtype[Any]]]) -> list[Group]:
-    """Streams of the numbers that stand side by side in a message.
+    """The streams of the numeric fields of one level of a message.
 
-    A stream has one type. So floating numbers make one, in the widest of their types; whole numbers
-    and flags another, named ``discrete`` where there are both, in a type that holds them all. Where
-    no integer type does (uint64 beside signed numbers), each uint64 is a stream of its own.
+    A stream has one type. Floating-point fields are one stream, in the widest of their types;
+    integers and flags are another, in a type that holds all of them, named ``discrete`` if the
+    level has both. If no integer type holds them (uint64 beside signed numbers), each uint64 is a
+    separate stream.
 
     Args:
-        fields: Name and type (bool, an integer or a floating type) of each, in their order.
+        fields: Name and type (bool, an integer or a floating type) of each, in message order.
     """
     floats = [(name, dtype) for name, dtype in fields if dtype.kind == "f"]
     whole = [(name, dtype) for name, dtype in fields if dtype.kind != "f"]
@@ -62,5 +63,5 @@ def _group(name: str, fields: Sequence[tuple[str, np.dtype[Any]]]) -> Group:
 
 
 def below(path: str, name: str) -> str:
-    """The path of what is called `name` at `path`; either may be empty."""
+    """The path of `name` below `path`; either may be empty."""
     return f"{path}/{name}" if path and name else path or name

@@ -1,6 +1,6 @@
-"""Parses the JSON files of recordings: a file that anyone may have written.
+"""Parses the JSON files of recordings, which may be damaged or hostile.
 
-A module because LeRobot, RLDS and HDF5 readers share it, and no other reader parses JSON files.
+The readers of LeRobot, RLDS and HDF5 share this module; it is too small to be split further.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from robocache.readers.errors import refuse_duplicates
 
 
 def as_float(value: object) -> float | None:
-    """A number that a recording states; None for anything else, and if float64 cannot hold it."""
+    """A number from a recording as a finite float; None for other values and numbers too large."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     try:
@@ -28,7 +28,7 @@ def parse_json(path: Path, text: str | bytes) -> Any:
     """Parses the JSON text of a file.
 
     Raises:
-        RecordingError: For an object that has two entries of one name.
+        RecordingError: For an object with duplicate names.
         ValueError: For a text that is not JSON, or is nested too deeply for Python's parser.
     """
 

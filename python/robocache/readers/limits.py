@@ -1,8 +1,8 @@
-"""Limits on memory and time that a recording may ask for, whatever sizes it states.
+"""Limits on the memory and time that reading a recording may take.
 
-A recording states sizes: of arrays, of rows, of what compressed bytes become. Nothing is allocated
-for a stated size before these functions compared it with the bytes that exist. The rules are here
-alone, and `ReadOptions.memory_limit` raises them all.
+A recording states sizes: of arrays, of rows, of decompressed data. Readers call these functions,
+which compare a stated size with the bytes that are stored, before they allocate memory for it. No
+other module has such a limit, and `ReadOptions.memory_limit` raises all of them.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ MEMORY_LIMIT = 4 << 30
 """The default of `ReadOptions.memory_limit`, bytes."""
 
 MAX_EXPANSION = 1100
-"""How many times larger than its stored bytes a part may be: deflate, the most common compression,
-reaches 1,032."""
+"""The largest ratio of the bytes of a part in memory to its stored bytes: deflate, the most common
+compression, reaches 1,032."""
 
 MAX_STREAMS = 10_000
-"""Streams of one recording: robots have some hundred, and every one costs time and memory."""
+"""Streams of one recording: robots have some hundred, and each stream costs time and memory."""
 
 
 def max_resident(stored: int, limit: int) -> int:
-    """Bytes that a part of a recording may take in memory at once.
+    """The most bytes that a part of a recording may take in memory at once.
 
     Args:
-        stored: Its bytes on disk; 0 where it has none.
+        stored: Its bytes on disk; 0 for a part that is not stored.
         limit: `ReadOptions.memory_limit`.
 
     Returns:
@@ -35,30 +35,30 @@ def max_resident(stored: int, limit: int) -> int:
 
 
 def max_total(stored: int, limit: int) -> int:
-    """Bytes that all rows of a stream or file may amount to, read one part after the other."""
+    """The most bytes that all rows of a stream or file may have, read one part after the other."""
     return max(limit, MAX_EXPANSION * stored)
 
 
 def check_resident(where: str, size: int, stored: int, limit: int) -> None:
-    """Refuses a part that would take too much memory.
+    """Raises for a part that would take more memory than `max_resident` allows.
 
     Args:
         where: File and field: ``a.npz, array imu``.
-        size: The bytes that it would take.
+        size: The bytes that it would take in memory.
         stored: See `max_resident`.
         limit: See `max_resident`.
 
     Raises:
-        RecordingError: If it does.
+        RecordingError: If `size` is above the limit.
     """
     _check(where, "at once", size, max_resident(stored, limit), stored)
 
 
 def check_total(where: str, size: int, stored: int, limit: int) -> None:
-    """Refuses rows whose stated size no stored bytes account for; arguments as `check_resident`.
+    """Raises for rows whose total size is above `max_total`; arguments as `check_resident`.
 
     Raises:
-        RecordingError: If there are too many.
+        RecordingError: If `size` is above the limit.
     """
     _check(where, "in all", size, max_total(stored, limit), stored)
 
@@ -72,7 +72,7 @@ def _check(where: str, how: str, size: int, most: int, stored: int) -> None:
 
 
 def check_streams(path: object, count: int) -> None:
-    """Refuses a recording of too many streams.
+    """Raises for a recording that has too many streams.
 
     Raises:
         RecordingError: If there are more than `MAX_STREAMS`.

@@ -1,4 +1,4 @@
-"""Several recordings of one take, read as one episode."""
+"""Several recordings of one take, merged into one episode."""
 
 from __future__ import annotations
 
@@ -21,25 +21,26 @@ from robocache.readers import (
 from robocache.readers.recording import SingleEpisode
 
 UNIX_NS = 10**18
-"""Times from here on (2001-09-09) count from 1970, earlier ones from some start of their own."""
+"""Nanoseconds (2001-09-09). Times from here on count from 1970; earlier times count from another
+start, such as that of a device."""
 
 
 def open_merged(
     paths: Sequence[str | os.PathLike[str]], options: ReadOptions | None = None
 ) -> Recording:
-    """Opens recordings of one take, which are one episode together.
+    """Opens the recordings of one take as a recording of one episode.
 
-    Each keeps its streams, times and rates. Streams of one name in several recordings get the names
-    of their files before theirs: ``left/force`` and ``right/force``. All recordings are read once
-    to learn what times they have, without images where they have other streams.
+    Streams keep their times and rates. Streams of one name in several recordings are prefixed by
+    the names of their files: ``left/force`` and ``right/force``. Opening reads all recordings once
+    to find their first and last times, without images if they have other streams.
 
     Args:
-        paths: Files or folders, of one episode each.
-        options: None: the defaults. A pattern of `topics` has to match in one recording at least.
+        paths: Files or folders, each of one episode.
+        options: None: the defaults. Each pattern of `topics` must match in at least one recording.
 
     Raises:
-        RecordingError: If one can't be read or has not one episode, or if their times do not
-            overlap: they are then of different takes, or of different clocks.
+        RecordingError: If a recording can't be read or does not have one episode, or if the times
+            do not overlap: the recordings are of different takes, or of different clocks.
         MissingLibrary: If a reader's library is not installed.
     """
     files = [Path(path) for path in paths]
@@ -49,7 +50,7 @@ def open_merged(
 
 
 def merged_name(paths: Sequence[str | os.PathLike[str]]) -> str:
-    """One name for several files, as a shell writes it: ``/data/take/{force.csv,joints.csv}``."""
+    """One name for several files, as in a shell: ``/data/take/{force.csv,joints.csv}``."""
     absolute = [os.path.abspath(path) for path in paths]  # noqa: PTH100 - resolve() follows links
     common = os.path.commonpath(absolute)
     names = sorted({os.path.relpath(path, common) for path in absolute})
@@ -57,7 +58,7 @@ def merged_name(paths: Sequence[str | os.PathLike[str]]) -> str:
 
 
 def span_text(first: int, last: int) -> str:
-    """The times that a recording covers, in words: seconds, or dates of a clock that counts so."""
+    """The times that a recording covers as text: seconds, or dates for times from `UNIX_NS` on."""
     return f"{_time_text(first)} to {_time_text(last)}"
 
 
@@ -72,10 +73,10 @@ class _Part:
     recording: Recording
     episode: EpisodeReader
     names: dict[str, str]
-    """Its names of streams in the episode."""
+    """The merged name of each of its streams."""
     first: int = 0
     last: int = 0
-    """ns: the times it covers."""
+    """`first` and `last`: its first and last times, ns."""
 
 
 class _MergedRecording(Recording):
@@ -86,7 +87,7 @@ class _MergedRecording(Recording):
         with ExitStack() as opened:
             parts = [self._open(path, chosen, opened) for path, chosen in _chosen(paths, options)]
             self._parts = parts
-            _refuse_separate(self.path, parts)
+            _refuse_gaps(self.path, parts)
             self._name_streams()
             self._opened = opened.pop_all()
         self.format = " + ".join(part.recording.format for part in parts)
@@ -102,7 +103,7 @@ class _MergedRecording(Recording):
                 f"got {len(episodes):,}"
             )
         spans: dict[str, tuple[int, int]] = {}
-        with suppress(RecordingError):  # where nothing but images is asked for
+        with suppress(RecordingError):  # no stream but images is selected
             spans = _spans(path, replace(options, images=False))
         spans = spans or _spans(path, options)
         if not spans:
@@ -128,12 +129,12 @@ class _MergedRecording(Recording):
                 self.streams[part.names.get(name, name)] = metadata
 
     def episodes(self) -> Sequence[EpisodeReader]:
-        """The one that the recordings are together."""
+        """The one episode, of all recordings."""
         tasks = [part.episode.task for part in self._parts if part.episode.task]
         return [SingleEpisode(self.read, task=tasks[0] if tasks else None)]
 
     def read(self) -> Iterator[Rows]:
-        """The rows of all recordings, one recording after the other."""
+        """The rows of all recordings, one recording after another."""
         owners: dict[str, Path] = {}
         for part in self._parts:
             recording = part.recording
@@ -152,7 +153,7 @@ class _MergedRecording(Recording):
             self.notes.update(recording.notes - before)
 
     def image_bytes(self) -> int | None:
-        """Image bytes of all recordings, if all of them are known."""
+        """Image bytes of all recordings; None if one does not know them."""
         sizes = [part.recording.image_bytes() for part in self._parts]
         return None if None in sizes else sum(size or 0 for size in sizes)
 
@@ -162,10 +163,10 @@ class _MergedRecording(Recording):
 
 
 def _chosen(paths: Sequence[Path], options: ReadOptions) -> list[tuple[Path, ReadOptions]]:
-    """Each recording with the patterns of `topics` that match in it.
+    """The recordings that a pattern of `topics` matches, each with those patterns.
 
     Raises:
-        RecordingError: For a pattern that matches in none.
+        RecordingError: For a pattern that matches in no recording.
     """
     if options.topics is None:
         return [(path, options) for path in paths]
@@ -201,8 +202,8 @@ def _spans(path: Path, options: ReadOptions) -> dict[str, tuple[int, int]]:
     return spans
 
 
-def _refuse_separate(path: Path, parts: Sequence[_Part]) -> None:
-    """Refuses recordings of which some share no instant with the others."""
+def _refuse_gaps(path: Path, parts: Sequence[_Part]) -> None:
+    """Raises for recordings whose time ranges leave a gap in their union."""
     ordered = sorted(parts, key=lambda part: (part.first, part.last))
     last, earlier = ordered[0].last, ordered[0]
     for part in ordered[1:]:
@@ -219,7 +220,7 @@ def _refuse_separate(path: Path, parts: Sequence[_Part]) -> None:
 
 
 def _labels(paths: Sequence[Path]) -> list[str]:
-    """A short name for each file: without folder and suffix, where these are not needed."""
+    """A unique short name for each file: its stem, else with its folders, else with its suffix."""
     common = Path(os.path.commonpath([path.absolute().parent for path in paths]))
     relative = [path.absolute().relative_to(common) for path in paths]
     for names in ([path.stem for path in relative], [str(p.with_suffix("")) for p in relative]):

@@ -1,7 +1,7 @@
-"""NumPy arrays in files and zip archives, whose stated sizes are compared with the bytes there.
+"""NumPy arrays in files and zip archives, checked before memory is allocated for them.
 
-`numpy.load` allocates what a header states, unpickles where it is asked to, and takes an archive
-for an array. Here a header is read first.
+`numpy.load` allocates the size that a header states, unpickles on request, and accepts an archive
+as an array. These functions read the header first, and compare its size with the stored bytes.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ class ArrayHeader:
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     in_rows: bool
-    """Whether a row's bytes lie together in the file."""
+    """Whether the array is in C order: the bytes of a row are contiguous in the file."""
     stored: int = 0
-    """Bytes that the array takes in the file, compressed or not."""
+    """Bytes of the array in the file, compressed or not."""
 
     @property
     def row_bytes(self) -> int:
@@ -44,7 +44,7 @@ class ArrayHeader:
 
 
 def names_in(path: Path) -> list[str] | None:
-    """The names of the files in a zip archive; None if it is none, or damaged."""
+    """The names of the files in a zip archive; None if it is not an archive, or damaged."""
     if head(path, 2) != b"PK":
         return None
     try:
@@ -57,10 +57,10 @@ def names_in(path: Path) -> list[str] | None:
 
 
 def array_headers(path: Path, file: zipfile.ZipFile, limit: int) -> dict[str, ArrayHeader]:
-    """The arrays of an archive, each as long as its header states.
+    """The headers of an archive's arrays, whose sizes match their bytes.
 
     Raises:
-        RecordingError: If one is not, if two have one name, or if there are too many.
+        RecordingError: For a size that does not match, a duplicate name, or too many arrays.
     """
     members = [info for info in file.infolist() if info.filename.endswith(SUFFIX)]
     check_streams(path, len(members))
@@ -74,19 +74,19 @@ def array_headers(path: Path, file: zipfile.ZipFile, limit: int) -> dict[str, Ar
     headers = {}
     for info in members:
         with file.open(info) as stream:
-            found = read_header(stream, info.compress_size)
+            header = read_header(stream, info.compress_size)
             got = info.file_size - stream.tell()
-        if got != found.bytes and not found.dtype.hasobject:
+        if got != header.bytes and not header.dtype.hasobject:
             raise RecordingError(
-                f"{path}: expected {found.dtype} {list(found.shape)} in {info.filename}, "
+                f"{path}: expected {header.dtype} {list(header.shape)} in {info.filename}, "
                 f"got {got:,} bytes"
             )
         name = info.filename.removesuffix(SUFFIX)
-        if not found.dtype.hasobject:
-            rows = found.shape[0] if found.shape else 1
+        if not header.dtype.hasobject:
+            rows = header.shape[0] if header.shape else 1
             where = f"{path}, array {name}"
-            check_total(where, found.bytes + 8 * rows, info.compress_size, limit)
-        headers[name] = found
+            check_total(where, header.bytes + 8 * rows, info.compress_size, limit)
+        headers[name] = header
     return headers
 
 
@@ -114,24 +114,24 @@ def read_array(path: Path, limit: int) -> NDArray[Any]:
 
 
 def _read_array(where: str, stream: IO[bytes], stored: int, limit: int) -> NDArray[Any]:
-    found = read_header(stream, stored)
-    if found.dtype.hasobject:
+    header = read_header(stream, stored)
+    if header.dtype.hasobject:
         raise RecordingError(f"{where}: expected numbers, got Python objects, which are not read")
-    check_resident(where, found.bytes, stored, limit)
-    data = stream.read(found.bytes)
-    if len(data) != found.bytes:
+    check_resident(where, header.bytes, stored, limit)
+    data = stream.read(header.bytes)
+    if len(data) != header.bytes:
         raise RecordingError(
-            f"{where}: expected {found.dtype} {list(found.shape)}, got {len(data):,} bytes"
+            f"{where}: expected {header.dtype} {list(header.shape)}, got {len(data):,} bytes"
         )
-    order: Any = "C" if found.in_rows else "F"
-    return np.frombuffer(data, found.dtype).reshape(found.shape, order=order)
+    order: Any = "C" if header.in_rows else "F"
+    return np.frombuffer(data, header.dtype).reshape(header.shape, order=order)
 
 
 def read_header(stream: IO[bytes], stored: int) -> ArrayHeader:
-    """The header that a stream begins with; the stream is then at the first value.
+    """Reads the header at the begin of a stream; the stream is then at the first value.
 
     Raises:
-        ValueError: If it is none.
+        ValueError: If the stream does not begin with a header.
     """
     version = np.lib.format.read_magic(stream)
     read = {

@@ -12,7 +12,7 @@ from robocache.readers.errors import RecordingError
 from robocache.readers.limits import MEMORY_LIMIT
 
 TIME_UNITS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
-"""The units of time that options take, in nanoseconds."""
+"""Nanoseconds of each unit of time that `ReadOptions.time_unit` accepts."""
 
 
 @dataclass(frozen=True)
@@ -20,27 +20,27 @@ class ReadOptions:
     """The user's options for reading.
 
     Raises:
-        ValueError: For an option out of its range, ``name: expected X, got Y``.
+        ValueError: For an option out of range: ``name: expected X, got Y``.
     """
 
     rate: float | None = None
-    """Rows per second of recordings that have no times and don't say their rate."""
+    """Rows per second of recordings that state neither times nor a rate."""
     images: bool = True
-    """Whether to decode images and video; False leaves those streams out, with a note."""
+    """Whether to decode images and video; False omits those streams, with a note."""
     resize: tuple[int, int] | None = None
     """Width and height of images; None: as recorded."""
     fit: Literal["pad", "crop", "stretch"] = "pad"
-    """How an image of another aspect fits `resize`: black borders, cut off, or distorted."""
+    """How to fit an image of another aspect ratio to `resize`: pad with black, crop or distort."""
     topics: tuple[str, ...] | None = None
     """Streams or topics to read, as :mod:`robocache.core.matching` names them; None: all."""
     stamp: Literal["header", "received"] = "header"
     """The time of a message: the stamp in its header, or its time of receipt."""
     time_column: str | None = None
-    """The column of times in a table; None: found by its name."""
+    """The column of times in a table; None: detected by its name."""
     time_unit: Literal["ns", "us", "ms", "s"] | None = None
     """The unit of the time column; None: from its type or its name."""
     memory_limit: int = MEMORY_LIMIT
-    """Bytes that a part of a recording may take beyond its bytes on disk; see `limits`."""
+    """Bytes that a part of a recording may take in memory, or its size on disk; see `limits`."""
 
     def __post_init__(self) -> None:
         if self.memory_limit < 1:
@@ -62,7 +62,7 @@ class ReadOptions:
         """Selects the `names` that `topics` matches, in their order.
 
         Raises:
-            RecordingError: For a pattern of `topics` that names none.
+            RecordingError: For a pattern of `topics` that matches none.
         """
         names = list(names)
         if self.topics is None:
@@ -73,5 +73,5 @@ class ReadOptions:
             raise RecordingError(str(error)) from None
 
     def wants(self, name: str) -> bool:
-        """Whether `topics` names a stream, whatever other streams there are."""
+        """Whether a pattern of `topics` matches a stream, without reference to other streams."""
         return self.topics is None or any(find(pattern, [(name, name)]) for pattern in self.topics)

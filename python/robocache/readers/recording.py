@@ -20,12 +20,12 @@ from robocache.readers.options import ReadOptions
 from robocache.readers.rows import Rows
 
 Method = str | tuple[tuple[str, int], ...]
-"""How alignment combines a stream's rows: a method, or a layout of (method, channels)."""
+"""How alignment combines a stream's rows: a method, or a layout of (method, channel count)."""
 
 
 @dataclass(frozen=True)
 class StreamMetadata:
-    """Metadata of a stream in a recording; None if the recording has none."""
+    """Metadata of a stream in a recording; None for a field that the recording does not state."""
 
     method: Method | None = None
     """The default method of alignment."""
@@ -35,34 +35,34 @@ class StreamMetadata:
     rate: float | None = None
     """Nominal rows per second."""
     timeline: Literal["time", "rows"] = "time"
-    """``"rows"``: the times were made from the rate."""
+    """``"rows"``: the reader computed the times from the rate."""
     source: str | None = None
-    """Where the stream comes from, in words."""
+    """The origin of the stream, for people: ``column x``, ``topic /imu``."""
 
 
 class EpisodeReader(Protocol):
-    """One episode of a recording, not read yet."""
+    """One episode of a recording, whose rows are read by :meth:`read`."""
 
     @property
     def key(self) -> str:
-        """Names the episode within its recording, the same on every opening."""
+        """The name of the episode in its recording, equal each time the recording is opened."""
 
     @property
     def task(self) -> str | None:
-        """The task of the robot, in words."""
+        """The task of the robot, in natural language."""
 
     @property
     def subsets(self) -> tuple[str, ...]:
         """Names of the subsets (train, valid, ...) that the episode belongs to."""
 
     def read(self) -> Iterator[Rows]:
-        """The rows, in chunks of about `CHUNK_BYTES` at most; streams may take turns.
+        """The rows, in chunks of about `CHUNK_BYTES` at most; chunks of streams may interleave.
 
-        Who reads may keep the arrays: they are not changed afterward.
+        The caller may keep the arrays: the reader does not modify them afterward.
 
         Raises:
-            RecordingError: For an episode that cannot be read. What came before it is not to be
-                kept.
+            RecordingError: For an episode that cannot be read. The caller discards the chunks that
+                it received before the error.
         """
 
 
@@ -76,23 +76,23 @@ class Recording(ABC):
         self.path = path
         self.options = options
         self.streams: dict[str, StreamMetadata] = {}
-        """Metadata of the streams, as far as it is known; reading an episode may add some."""
+        """Metadata of the streams known so far; reading an episode may add streams."""
         self.notes: Counter[str] = Counter()
-        """Notes on what is left out or changed, in words that end before the number, with counts.
+        """Counts of what the reader leaves out or changes, by a description of it.
 
-        Opening and reading count here: ``notes["rows out of order, sorted by time"] += 12``.
+        Opening and reading add to it: ``notes["rows out of order, sorted by time"] += 12``.
         """
 
     @abstractmethod
     def episodes(self) -> Sequence[EpisodeReader]:
-        """All episodes, in the recording's order. Cheap: their rows are not read."""
+        """All episodes, in the recording's order. Cheap: it does not read their rows."""
 
     def image_bytes(self) -> int | None:
-        """Bytes of the images of all episodes once they are decoded; None: not known unread."""
+        """Bytes of the decoded images of all episodes; None: not known before reading them."""
         return None
 
     def close(self) -> None:  # noqa: B027 (most readers keep nothing open)
-        """Closes what is open. Episodes can't be read afterward."""
+        """Closes open files. Episodes can't be read afterward."""
 
     def __enter__(self) -> Recording:
         return self
@@ -103,7 +103,7 @@ class Recording(ABC):
 
 @dataclass(frozen=True)
 class SingleEpisode:
-    """The one episode of a recording that has no more, without a task."""
+    """The only episode of a recording; by default without a task."""
 
     read: Callable[[], Iterator[Rows]]
     key: str = "0"
@@ -137,9 +137,9 @@ class _GuardedEpisode:
 
 
 class GuardedRecording(Recording):
-    """A recording as `open_recording` returns it: whatever its parsers raise is a RecordingError.
+    """The recording that `open_recording` returns: it converts parsers' errors to RecordingError.
 
-    See :func:`reading` for the exceptions that pass.
+    See :func:`reading` for the exceptions that it does not convert.
     """
 
     def __init__(self, recording: Recording) -> None:
@@ -155,31 +155,31 @@ class GuardedRecording(Recording):
             return [_GuardedEpisode(self.path, one) for one in self._recording.episodes()]
 
     def image_bytes(self) -> int | None:
-        """Bytes of the images of all episodes once they are decoded; None: unknown."""
+        """Bytes of the decoded images of all episodes; None: not known before reading them."""
         with reading(self.path, f"episodes of {self.format}"):
             return self._recording.image_bytes()
 
     def close(self) -> None:
-        """Closes what is open."""
+        """Closes open files."""
         self._recording.close()
 
 
 @dataclass(frozen=True)
 class Reader:
-    """A format: how to recognize and how to open its recordings."""
+    """A format, with the functions that recognize and open its recordings."""
 
     format: str
     """Its name, such as ``"LeRobot"``."""
     extra: str
-    """The extra that brings its library, a key of :data:`robocache.core.extras.EXTRAS`."""
+    """The extra that installs its library, a key of :data:`robocache.core.extras.EXTRAS`."""
     expects: str
     """A description of the format, for messages: ``a folder with meta/info.json``."""
     recognizes: Callable[[Path], bool]
-    """By content, without a library; may raise OSError."""
+    """Whether a path is of this format, by content, without a library; may raise OSError."""
     opens: Callable[[Path, ReadOptions], Recording]
-    """Opens a recording, without the guard of `open`."""
+    """Opens a recording, without the error conversion of `open`."""
     suffixes: tuple[str, ...] = ()
-    """Files that are named so, in small letters, are meant to be of this format."""
+    """The format's usual file suffixes, in lower case."""
 
     def open(self, path: Path, options: ReadOptions) -> Recording:
         """Opens a recording.
@@ -192,13 +192,13 @@ class Reader:
             return GuardedRecording(self.opens(path, options))
 
 
-def require_rate(path: Path, found: float | None, options: ReadOptions) -> float:
-    """Rows per second of a recording without times: what it says, else what `options` say.
+def require_rate(path: Path, stated: float | None, options: ReadOptions) -> float:
+    """Rows per second of a recording without times: the stated rate, else that of `options`.
 
     Raises:
-        RecordingError: If neither says it.
+        RecordingError: If neither has a rate.
     """
-    rate = found or options.rate
+    rate = stated or options.rate
     if rate is None:
         raise RecordingError(
             f"{path}: expected a rate, since the recording has neither times nor a rate, got none "
@@ -208,5 +208,5 @@ def require_rate(path: Path, found: float | None, options: ReadOptions) -> float
 
 
 def note_lines(notes: Counter[str]) -> list[str]:
-    """Notes for people: ``rows out of order, sorted by time: 12``."""
+    """Notes as lines of text, sorted: ``rows out of order, sorted by time: 12``."""
     return [f"{text}: {count:,}" for text, count in sorted(notes.items())]

@@ -1,4 +1,4 @@
-"""Messages as they come in, handed on as streams in order of time, in bounded memory."""
+"""Sorts the rows of messages by time, stream by stream, in bounded memory."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from robocache.readers.recording import StreamMetadata
 from robocache.readers.rows import CHUNK_BYTES, Rows, rows_per_chunk
 
 HELD_BYTES = 64 << 20
-"""How much of an episode is held back for late rows to be put in order.
+"""Bytes of an episode that are buffered, so that late rows can be sorted.
 
-Where there is more, the older half of the largest stream's rows is handed on. A row that comes
-after that and is older than those is left out, with a note.
+Above it, the buffer emits the older half of the largest stream's rows. A row that arrives later and
+is older than the emitted rows is left out, with a note.
 """
 
 _BLOCK_BYTES = 1 << 16
 _BLOCK_ROWS = 1024
-_STAMPS_KEPT = 100_000  # so many of each topic are looked at for bursts
+_MAX_STAMPS = 100_000  # stamps per topic that are compared with their times of receipt
 
 
 class TopicClock:
-    """The times of a topic's messages: which of them count, and what is odd about them.
+    """Selects the times of a topic's messages, stamps or times of receipt, and notes anomalies.
 
-    A topic has stamps, made where its values were measured, or only the times at which its messages
-    were received. A stamp of zero says that nobody set it: where all are, the times of receipt
-    count; where some are, those messages have no time. Where the recording's clocks differ,
-    `shift` is added to the stamps.
+    A topic has stamps, taken when its values were measured, or only the times at which its messages
+    were received. A stamp of zero was never set: if all stamps are zero, the times of receipt are
+    used; if some are, those messages have no time. If the recording has several clocks, `shift` is
+    added to the stamps.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class TopicClock:
         self._received = array("q")
 
     def tick(self, stamp: int, received: int) -> None:
-        """Counts a message, whose stamp is the time of receipt where there is none."""
+        """Counts a message; `stamp` is the time of receipt for a message without a stamp."""
         self.messages += 1
         if stamp == 0:
             self._zeros += 1
@@ -64,19 +64,19 @@ class TopicClock:
             elif stamp == self._previous:
                 self._repeats += 1
         self._previous = stamp
-        if self.has_stamps and len(self._stamps) < _STAMPS_KEPT:
+        if self.has_stamps and len(self._stamps) < _MAX_STAMPS:
             self._stamps.append(stamp)
             self._received.append(received)
 
     @property
     def uses_received(self) -> bool:
-        """Whether times of receipt count; once asked, the answer stays."""
+        """Whether the times are those of receipt; decided on the first call."""
         if self._uses_received is None:
             self._uses_received = self._zeros == self.messages > 0
         return self._uses_received
 
     def note(self, notes: Counter[str]) -> None:
-        """Says at the end of an episode what was odd."""
+        """Adds notes on anomalies of the times, at the end of an episode."""
         topic = self.topic
         if self._is_by_receipt:
             return
@@ -97,7 +97,7 @@ class TopicClock:
         self._note_other_clock(notes)
 
     def _note_bursts(self, notes: Counter[str]) -> None:
-        """Messages that were stamped regularly, and received many at a time."""
+        """Adds a note if messages with regular stamps were received in bursts."""
         stamps: NDArray[Any] = np.diff(np.frombuffer(self._stamps, np.int64)) / 1e6
         received: NDArray[Any] = np.diff(np.frombuffer(self._received, np.int64)) / 1e6
         regular = stamps > 0
@@ -113,7 +113,7 @@ class TopicClock:
             ] += close
 
     def _note_other_clock(self, notes: Counter[str]) -> None:
-        """Stamps that are of another clock than receipt, as no constant brings them together."""
+        """Adds a note if stamps, even shifted, are of another clock than the times of receipt."""
         stamps = np.array(self._stamps, np.int64)
         is_set = stamps != 0
         offset = offset_of(stamps[is_set] + self.shift, np.array(self._received, np.int64)[is_set])
@@ -126,7 +126,7 @@ class TopicClock:
 
 
 class StreamBuffer:
-    """The rows of one stream that are held back."""
+    """The buffered rows of one stream."""
 
     def __init__(
         self,
@@ -136,10 +136,15 @@ class StreamBuffer:
         shape: tuple[int, ...] | None,
         is_moved: bool = False,
     ) -> None:
-        """`dtype` and `shape` of a row; None: as the first row has it.
+        """Creates an empty buffer.
 
-        `is_moved` says that stamps or times of receipt were moved from one clock to another: then
-        no row is received before its time.
+        Args:
+            stream: Its name.
+            clock: The clock of its topic.
+            dtype: Of a row; None: that of the first row.
+            shape: Of a row; None: that of the first row.
+            is_moved: Whether stamps or times of receipt were converted to another clock: a time of
+                receipt before the row's time is then raised to it.
         """
         self.stream = stream
         self.clock = clock
@@ -148,34 +153,34 @@ class StreamBuffer:
         self.is_left_out = False
         self.row_bytes = 0
         self._is_moved = is_moved
-        self._given = shape is not None
+        self._has_fixed_shape = shape is not None
         self._block_rows = _BLOCK_ROWS
         self._stamps: list[int] = []
         self._received: list[int] = []
         self._row: list[Any] = []
         self._blocks: list[NDArray[Any]] = []
-        self._emitted_until: int | None = None  # the latest time of the rows that were
+        self._emitted_until: int | None = None  # the latest time of emitted rows
         self._other_shape = 0
         self._too_late = 0
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of the rows that are held back."""
+        """Bytes of the buffered rows."""
         return len(self._stamps) * self.row_bytes
 
     @property
     def has_rows(self) -> bool:
-        """Whether any row was handed on."""
+        """Whether any row was emitted."""
         return self._emitted_until is not None
 
     def add(self, stamp: int, received: int, row: Any) -> int:
-        """Takes a row: an array, or a sequence of numbers. Returns the bytes that it adds."""
+        """Adds a row, an array or a sequence of numbers; returns the change in buffered bytes."""
         if self.is_left_out:
             self._other_shape += 1
             return 0
         if self.row_bytes == 0:
-            self._first(row)
-        if not self._given and (row.shape != self.shape or row.dtype != self.dtype):
+            self._start(row)
+        if not self._has_fixed_shape and (row.shape != self.shape or row.dtype != self.dtype):
             return self._reject()
         self._stamps.append(stamp)
         self._received.append(received)
@@ -184,7 +189,7 @@ class StreamBuffer:
             self._close_block()
         return self.row_bytes
 
-    def _first(self, row: Any) -> None:
+    def _start(self, row: Any) -> None:
         if self.shape is None:
             self.shape = row.shape
         if self.dtype is None:
@@ -194,21 +199,21 @@ class StreamBuffer:
         self.row_bytes = size + 16
 
     def _reject(self) -> int:
-        """A row that does not fit the first; the stream is left out if it is all held back yet."""
+        """Drops a row that differs in shape or type, and the stream if no row was emitted."""
         self._other_shape += 1
         if self._emitted_until is not None:
             return 0
-        given_back = self.held_bytes
+        freed_bytes = self.held_bytes
         self.is_left_out = True
         self._other_shape = len(self._stamps) + 1
-        self._forget()
-        return -given_back
+        self._clear()
+        return -freed_bytes
 
-    def _forget(self) -> None:
+    def _clear(self) -> None:
         self._stamps, self._received, self._row, self._blocks = [], [], [], []
 
     def _close_block(self) -> None:
-        """Turns the latest rows into an array; rows that are large are arrays already."""
+        """Converts the latest rows to an array; a block of one large row is one already."""
         if len(self._row) == self._block_rows == 1:
             self._blocks.append(np.asarray(self._row[0], self.dtype)[None])
         elif self._row:
@@ -217,7 +222,7 @@ class StreamBuffer:
         self._row = []
 
     def emit(self, keep: int) -> Iterator[Rows]:
-        """The rows in order of time, all but about the `keep` latest ones."""
+        """Emits the rows sorted by time, except about the `keep` latest."""
         if not self._stamps:
             return
         self._close_block()
@@ -225,7 +230,7 @@ class StreamBuffer:
         received = np.array(self._received, np.int64)
         by_received = self.clock.uses_received
         times = received if by_received else stamps + self.clock.shift
-        if self._is_moved:  # the offset is a median: half of the rows lie before it
+        if self._is_moved:  # by a median offset, which puts half of the rows after their receipt
             received = np.maximum(received, times)
         is_usable = np.ones(len(times), np.bool_)
         if self.clock.has_stamps and not by_received:
@@ -256,7 +261,7 @@ class StreamBuffer:
             yield Rows(self.stream, times[rows], part, None if by_received else received[rows])
 
     def _take_blocks(self, count: int) -> Iterator[NDArray[Any]]:
-        """The values of `count` rows, rounded up to blocks, in chunks; forgets those rows."""
+        """Removes `count` rows, rounded up to blocks, and returns their values in chunks."""
         taken = 0
         while taken < count:
             group, size = [self._blocks.pop(0)], 0
@@ -271,7 +276,7 @@ class StreamBuffer:
         self._received = self._received[taken:]
 
     def note(self, notes: Counter[str]) -> None:
-        """Says at the end of an episode what was left out."""
+        """Adds notes on rows that were left out, at the end of an episode."""
         name = self.stream
         if self.row_bytes == 0 and self.clock.messages:
             notes[f"streams that are empty in every message: {name}"] += 1
@@ -288,7 +293,7 @@ class StreamBuffer:
 
 
 class ReorderBuffer:
-    """An episode whose messages come in; chunks of its streams come out."""
+    """Buffers the rows of an episode's messages and emits them as chunks sorted by time."""
 
     def __init__(
         self,
@@ -298,10 +303,15 @@ class ReorderBuffer:
         wants: Callable[[str], bool] = bool,
         clocks: Clocks | None = None,
     ) -> None:
-        """`path`, `streams` and `notes` of the recording; adds to the latter two.
+        """Creates an empty buffer.
 
-        `wants` says whether a stream is to be read; by default every one that has a name. Times of
-        receipt come in moved by `clocks`; stamps come in as they are.
+        Args:
+            path: Of the recording.
+            streams: Of the recording; the buffer adds to it.
+            notes: Of the recording; the buffer adds to it.
+            wants: Whether to read a stream; by default each stream whose name is not empty.
+            clocks: The shifts between clocks. The caller adds `receipt_shift` to times of receipt;
+                the buffer adds the shifts of stamps.
         """
         self.held_bytes = 0
         self.clocks = clocks or Clocks()
@@ -313,17 +323,17 @@ class ReorderBuffer:
         self._stream_buffers: dict[str, StreamBuffer] = {}
 
     def clock(self, path: str, has_stamps: bool, topic: str | None = None) -> TopicClock:
-        """The clock of the streams at a path, made when it is first asked for.
+        """The clock of the streams at a path, created on the first call.
 
-        `topic` is whose stamps `clocks` knows it by; None: the path itself.
+        `topic` is the key of its stamps in `clocks`; None: the path itself.
         """
         if path not in self._clocks:
-            known = topic or path
+            key = topic or path
             self._clocks[path] = TopicClock(
                 path,
                 has_stamps,
-                self.clocks.shifts.get(known, 0),
-                known in self.clocks.by_receipt,
+                self.clocks.shifts.get(key, 0),
+                key in self.clocks.by_receipt,
             )
         return self._clocks[path]
 
@@ -335,10 +345,10 @@ class ReorderBuffer:
         dtype: np.dtype[Any] | None = None,
         shape: tuple[int, ...] | None = None,
     ) -> StreamBuffer:
-        """A new stream; one that is not wanted takes rows and keeps none.
+        """Adds a stream; that of a stream that is not selected discards its rows.
 
         Raises:
-            RecordingError: For two streams of one name.
+            RecordingError: For a second stream of the same name.
         """
         if not self._wants(stream):
             unwanted = StreamBuffer(stream, clock, dtype, shape)
@@ -356,11 +366,11 @@ class ReorderBuffer:
 
     @property
     def is_full(self) -> bool:
-        """Whether some of what is held back has to be handed on."""
+        """Whether more than `HELD_BYTES` are buffered, so that `overflow` must be called."""
         return self.held_bytes > HELD_BYTES
 
     def overflow(self) -> Iterator[Rows]:
-        """Rows to pass on so that the rest stays within `HELD_BYTES`."""
+        """Emits rows until at most `HELD_BYTES` are buffered."""
         while self.is_full:
             largest = max(self._stream_buffers.values(), key=lambda c: c.held_bytes)
             before = largest.held_bytes
@@ -368,7 +378,7 @@ class ReorderBuffer:
             self.held_bytes += largest.held_bytes - before
 
     def finish(self) -> Iterator[Rows]:
-        """All that is left, stream by stream; then the notes are complete."""
+        """Emits the remaining rows, stream by stream, and completes the notes."""
         for stream_buffer in self._stream_buffers.values():
             yield from stream_buffer.emit(keep=0)
             stream_buffer.note(self._notes)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from robocache.readers.errors import RecordingError
 
 CHUNK_BYTES = 32 << 20
-"""How large a chunk of rows should be at most; a single row may be larger."""
+"""The intended limit of a chunk of rows, bytes; a single row may be larger."""
 
 Times = NDArray[np.int64]
 
@@ -28,12 +28,12 @@ class Rows:
     values: NDArray[Any]
     """[n, ...]: bool, an integer or a floating type; images are uint8 [n,H,W,C]."""
     received: Times | None = None
-    """[n] nanoseconds: when each row arrived."""
+    """[n] nanoseconds: when the recorder received each row."""
     valid: NDArray[np.bool_] | None = None
     """[n]: which rows are real."""
 
     def pick(self, rows: slice | NDArray[np.intp]) -> Rows:
-        """Some of the rows, by a slice or their numbers."""
+        """A subset of the rows, by a slice or row indices."""
         return Rows(
             self.stream,
             self.times[rows],
@@ -44,12 +44,12 @@ class Rows:
 
 
 def is_storable(dtype: np.dtype[Any]) -> bool:
-    """Whether values of a type can be a stream's: bool, integers, floats of 2 to 8 bytes."""
+    """Whether a stream can have this type: bool, integers, floats of 2 to 8 bytes."""
     return dtype.kind in "biuf" and dtype.itemsize <= 8
 
 
 def native(values: NDArray[Any]) -> NDArray[Any]:
-    """Converts values to this machine's byte order."""
+    """Converts values to the native byte order."""
     return values.astype(values.dtype.newbyteorder("="), copy=False)
 
 
@@ -57,7 +57,7 @@ def row_times(first: int, count: int, rate: float) -> Times:
     """[count] nanoseconds of the rows from `first` on, at `rate` rows per second from 0.
 
     Raises:
-        RecordingError: If the last is beyond int64.
+        RecordingError: If the last time does not fit int64.
     """
     if count and (first + count) * 1e9 / rate >= 2.0**63:
         raise RecordingError(
@@ -68,12 +68,12 @@ def row_times(first: int, count: int, rate: float) -> Times:
 
 
 def rows_per_chunk(row_bytes: int) -> int:
-    """How many rows of `row_bytes` go into a chunk; at least 1."""
+    """The number of rows of `row_bytes` bytes in a chunk; at least 1."""
     return max(1, CHUNK_BYTES // max(1, row_bytes))
 
 
 def chunks(rows: Rows) -> Iterator[Rows]:
-    """Rows cut into chunks of bounded size, as views."""
+    """Splits rows into chunks of bounded size, which are views."""
     count = len(rows.times)
     step = rows_per_chunk(rows.values.nbytes // max(1, count))
     for a in range(0, count, step):
@@ -81,9 +81,10 @@ def chunks(rows: Rows) -> Iterator[Rows]:
 
 
 def sort_rows(rows: Rows, notes: Counter[str]) -> Rows:
-    """A stream's rows by ascending time; equal times keep their order. Moved rows are noted.
+    """Sorts a stream's rows by time, stably; `notes` counts the rows that were out of order.
 
-    A time of zero after a later one is a stamp that nobody set: such rows are left out, and noted.
+    A time of zero after a later time is a stamp that the recorder never set: such rows are left
+    out, and counted.
     """
     is_unset = (rows.times == 0) & (np.maximum.accumulate(rows.times) > 0)
     unset = int(np.count_nonzero(is_unset))

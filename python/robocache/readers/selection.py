@@ -1,4 +1,4 @@
-"""Which streams of recorded messages are read, where some are known only as messages come in."""
+"""Selects the streams of messages to read; some streams become known only as messages are read."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ class Selection:
     """The streams that `ReadOptions.topics` asks for.
 
     Args:
-        options: What the user asks for.
-        names: The streams that are known from the start, with their topics.
+        options: The user's options.
+        names: The streams known before reading, with their topics.
         lazy: Topics whose streams are known only once their messages are read.
         hidden: Topics that are left out unless a pattern names them.
 
     Raises:
-        RecordingError: For a pattern that can name no stream.
+        RecordingError: For a pattern that cannot match any stream.
     """
 
     def __init__(
@@ -33,22 +33,22 @@ class Selection:
         self._lazy = frozenset(lazy)
         self._known = list(dict.fromkeys([*names, *((topic, topic) for topic in lazy)]))
         self._late: list[Name] = []
-        self._open: set[str] = set()  # patterns that can only name a stream of a lazy topic
+        self._open: set[str] = set()  # patterns that can only match a stream of a lazy topic
         if self._patterns is None:
             self.chosen = {name for name in self._known if name[1] not in hidden}
             return
         self.chosen = set()
         for pattern in self._patterns:
-            found = find(pattern, self._known)
-            self.chosen.update(found)
-            if not found:
+            matches = find(pattern, self._known)
+            self.chosen.update(matches)
+            if not matches:
                 self._open.add(pattern)
         self._unseen = set(self._open)
         if not self._lazy:
             self.check()
 
     def reads(self, topic: str) -> bool:
-        """Whether messages of a topic are to be read."""
+        """Whether to read the messages of a topic."""
         if any(chosen == topic for _, chosen in self.chosen):
             return True
         if topic not in self._lazy or self._patterns is None:
@@ -56,7 +56,7 @@ class Selection:
         return bool(self._open) or any(may_name_below(p, topic) for p in self._patterns)
 
     def wants(self, stream: str, topic: str) -> bool:
-        """Whether a stream of a topic is wanted."""
+        """Whether to read a stream of a topic."""
         name = (stream, topic)
         if topic not in self._lazy:
             return name in self.chosen
@@ -73,15 +73,15 @@ class Selection:
         )
 
     def wants_late(self, stream: str) -> bool:
-        """Whether a stream is wanted that may be one of a lazy topic; others were chosen before."""
+        """Whether to read a stream, which a lazy topic may contain; True if none contains it."""
         topics = [t for t in self._lazy if stream == t or stream.startswith(f"{t}/")]
         return not topics or any(self.wants(stream, topic) for topic in topics)
 
     def check(self) -> None:
-        """Called once all streams are known.
+        """Checks the patterns; the caller calls it when all streams are known.
 
         Raises:
-            RecordingError: For a pattern that named none of them.
+            RecordingError: For a pattern that matched no stream.
         """
         if self._patterns is None:
             return

@@ -1,5 +1,4 @@
-"""CSV and Parquet files of one recording: columns of numbers, one of them the time.
+"""CSV, Parquet and NPZ files of one recording: columns of numbers, one of them the time.
 
-Here, and not in a module, since others than the readers of tables use its parts: LeRobot's data
-are Parquet (`arrow`, `parquet_rows`), and NPZ files name their times likewise (`names`, `times`).
+The LeRobot reader uses `arrow` and `parquet_rows` too, since its data are Parquet files.
 """

@@ -14,19 +14,19 @@ from robocache.readers.errors import RecordingError, reading
 from robocache.readers.limits import check_resident, check_streams, check_total
 
 EXACT = 2**53
-"""Integers up to this size are float64 too."""
+"""float64 represents each integer up to this absolute value exactly."""
 
 
 def reading_arrow(path: Path, what: str) -> contextlib.AbstractContextManager[None]:
-    """`reading`."""
+    """`reading`, for code that calls pyarrow."""
     return reading(path, what)
 
 
 def array_of(column: Any, name: str) -> NDArray[Any] | None:
-    """A column of numbers as [n, ...]; None for one of another kind (text, bytes, structures).
+    """A column of numbers as [n, ...]; None for another type (text, bytes, structures).
 
-    Lists, lists of lists and so on become further axes, without a copy where Arrow has none to
-    make: every row must be of one shape.
+    Nested lists become further axes, without a copy if Arrow stores the numbers contiguously: all
+    rows must have the same shape.
 
     Args:
         column: A pyarrow.Array or pyarrow.ChunkedArray.
@@ -71,9 +71,9 @@ def array_of(column: Any, name: str) -> NDArray[Any] | None:
 
 
 def numbers_of(column: Any) -> NDArray[Any]:
-    """A pyarrow.Array of numbers or flags as [n], a view where it can be; NaN where one is missing.
+    """A pyarrow.Array of numbers or flags as [n], a view if possible; NaN for missing floats.
 
-    pyarrow's `to_numpy` imports pandas where that is installed, which takes a second.
+    pyarrow's `to_numpy` imports pandas if it is installed, which takes a second.
     """
     pa = require("pyarrow", "columns", "lerobot")
     kind = column.type
@@ -100,8 +100,8 @@ def is_number(kind: Any) -> bool:
 
 
 def one_array(column: Any) -> Any:
-    """A pyarrow.ChunkedArray as a pyarrow.Array, without a copy if it is one chunk."""
-    if not hasattr(column, "num_chunks"):  # it is one
+    """A pyarrow.ChunkedArray as a pyarrow.Array, without a copy if it has one chunk."""
+    if not hasattr(column, "num_chunks"):  # a pyarrow.Array
         return column
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
@@ -114,17 +114,17 @@ def is_numeric(kind: Any) -> bool:
 
 
 def is_beyond_float64(column: Any) -> bool:
-    """Whether a column of integers has one that float64 may not hold."""
+    """Whether a column of integers has a value that float64 may not represent (see `EXACT`)."""
     numbers = numbers_of(one_array(column).drop_null())
     return len(numbers) > 0 and max(int(numbers.max()), -int(numbers.min())) > EXACT
 
 
 _WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8}
-"""Bytes of a value of Parquet's types of numbers. Those of others are in the column's size."""
+"""Bytes of a value of each numeric type of Parquet; columns of other types state their size."""
 
 
 def check_row_groups(path: Path, metadata: Any, limit: int) -> None:
-    """Refuses a Parquet file whose numbers, repeated by its encodings, take too much memory.
+    """Raises for a Parquet file that its encodings expand to more memory than `limits` allow.
 
     Args:
         path: For errors.

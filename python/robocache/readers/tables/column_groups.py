@@ -1,4 +1,4 @@
-"""Columns as streams: which belong together, and which are a quaternion."""
+"""Groups the columns of a table into streams, and detects quaternions."""
 
 from __future__ import annotations
 
@@ -16,40 +16,40 @@ from robocache.readers.tables.column_names import (
 )
 
 Kind = Literal["number", "integer", "flag", "list"]
-"""The kind of a column: ``"integer"`` where float64 could not hold every value, ``"list"`` where
-each of its rows is a row of a stream. Columns of different kinds do not share a stream."""
+"""The kind of a column: ``"integer"`` if float64 cannot represent all values, ``"list"`` if each
+cell is a row of a stream. Columns of different kinds do not share a stream."""
 
 AreUnit = Callable[[Sequence[str]], bool | None]
-"""Whether four columns have norm 1 in the first rows; None where no row tells."""
+"""Whether four columns have norm 1 in the first rows; None if none is finite and nonzero."""
 
 
 @dataclass(frozen=True)
 class Group:
-    """Columns that make a stream."""
+    """The columns of one stream."""
 
     stream: str
     columns: tuple[str, ...]
     channels: tuple[str, ...] | None = None
     """Names of the numbers of a row; None: one column, whose rows are the stream's."""
     units: str | None = None
-    """The units that the names of all columns have in brackets."""
+    """The units in brackets, if the names of all columns have the same."""
     method: Method | None = None
-    """Where there are quaternions among the channels."""
+    """The method, if quaternions are among the channels; None: the default."""
     is_guess: bool = False
-    """Whether a note should say what was read as one stream, and with which method."""
+    """Whether a note should report the grouping and its method."""
 
 
 def group(columns: Mapping[str, Kind], are_unit: AreUnit) -> list[Group]:
-    """The streams that columns make, in the order of the first column of each.
+    """Groups columns into streams, in the order of their first columns.
 
-    Four channels w, x, y and z are a quaternion where a word of the name says so (``quat_x``,
-    ``orientation.x``) and their norms are 1 as far as the first rows tell, or where no word says
-    so and the first rows do. So are four that are numbered, if both say so: ``q0`` to ``q3`` may
-    be joints, and six always are.
+    Channels w, x, y and z are a quaternion if their norms in the first rows are 1, or if no row
+    determines the norm and a word of the name marks a quaternion (``quat_x``, ``orientation.x``).
+    Four numbered channels are one only if both the norms and the name say so: ``q0`` to ``q3`` may
+    be joints, and ``q0`` to ``q5`` always are.
 
     Args:
         columns: Names and kinds.
-        are_unit: Looks at the first rows of four columns.
+        are_unit: Checks the norms of four columns in the first rows.
     """
     names = list(columns)
     bases, units = _bases(names)
@@ -66,7 +66,7 @@ def group(columns: Mapping[str, Kind], are_unit: AreUnit) -> list[Group]:
                 stream = f"{stream}_{letters}"  # q_xyzw beside joints q1, q2, q3
             is_taken = stream in streams or stream in bases
             if is_taken and (kind != "number" or family.pattern.is_guess):
-                continue  # columns of other kinds, or one column, are called so
+                continue  # columns of another kind, or a single column, have this name
             streams.add(stream)
             shared = {units[i] for i in members}
             one = _with_method(
@@ -89,7 +89,7 @@ def group(columns: Mapping[str, Kind], are_unit: AreUnit) -> list[Group]:
 
 
 def _bases(names: Sequence[str]) -> tuple[list[str], list[str | None]]:
-    """The names without units, and the units; the whole names where two differ in units only."""
+    """Names and units; the whole names, without units, if two differ in units only."""
     split = [split_units(name) for name in names]
     bases = [base for base, _ in split]
     if len(set(bases)) < len(bases):
@@ -101,7 +101,7 @@ def _bases(names: Sequence[str]) -> tuple[list[str], list[str | None]]:
 
 
 def _with_method(one: Group, family: Family, are_unit: AreUnit) -> Group:
-    """The group with the method of its quaternions, each of which has its channels side by side."""
+    """The group with its quaternions' channels made adjacent, and the method of the layout."""
     assert one.channels is not None
     quaternions = _quaternions(one, family, are_unit)
     if not quaternions:
@@ -128,13 +128,13 @@ def _with_method(one: Group, family: Family, are_unit: AreUnit) -> Group:
 
 
 def _quaternions(one: Group, family: Family, are_unit: AreUnit) -> dict[tuple[int, ...], str]:
-    """The method of each four channels that are a quaternion, in the method's order."""
+    """The method of each quaternion, by its four channels in the method's order."""
     assert one.channels is not None
     stream = one.stream.replace("/", ".").rpartition(".")[2]
     if all(channel.isdecimal() for channel in one.channels):
         four = tuple(range(4))
         is_one = len(one.columns) == 4 and says_quaternion(stream) and are_unit(one.columns)
-        # Whoever numbers the components of a quaternion begins with the scalar.
+        # By convention, the first of numbered components is the scalar.
         return {four: "slerp_wxyz"} if is_one else {}
     found = {}
     names = [family.stream + c if family.pattern in AXES else c for c in one.channels]

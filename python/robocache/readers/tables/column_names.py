@@ -1,6 +1,6 @@
-"""Rules for names of columns: their units, times, and the streams that they belong to.
+"""Rules for names of columns: units, times, and the channels of one stream.
 
-Everything that is guessed from a name is in the two tables here, `TIME_NAMES` and `PATTERNS`.
+The tables `TIME_NAMES`, `PATTERNS` and `QUATERNION_WORDS` have all guesses from names.
 """
 
 from __future__ import annotations
@@ -31,38 +31,38 @@ COMMENT_MARKS = ("#", "%")
 
 
 def without_marks(name: str) -> str:
-    """A name without the mark of a comment before it: ``#timestamp [ns]``, ``%time``."""
+    """A name without a leading comment mark: ``#timestamp [ns]``, ``%time``."""
     return name.strip().lstrip("".join(COMMENT_MARKS) + " ")
 
 
 def is_time_name(name: str) -> bool:
-    """Whether a column of times is called so: ``t``, ``Time [s]``, ``#timestamp [ns]``."""
+    """Whether a name is that of a column of times: ``t``, ``Time [s]``, ``#timestamp [ns]``."""
     return _TIME_NAME.fullmatch(without_marks(name).lower().lstrip("_")) is not None
 
 
 def time_unit_of(name: str) -> int | None:
     """The unit of time that a name ends with, in nanoseconds: ``clock_us``, ``time [s]``."""
-    found = _ENDS_IN_UNIT.fullmatch(name.strip().lower())
-    return _NANOSECONDS[found[1]] if found else None
+    match = _ENDS_IN_UNIT.fullmatch(name.strip().lower())
+    return _NANOSECONDS[match[1]] if match else None
 
 
 _BASE_AND_UNITS = re.compile(r"(.*\S)\s*(?:\[(?!\d+\])([^\[\]]*)\]|\((?!\d+\))([^()]*)\))")
 
 
 def split_units(name: str) -> tuple[str, str | None]:
-    """A name without the units in brackets at its end, and those: ``a_x [m s^-2]``, ``x (mm)``."""
+    """Splits the units in brackets off the end of a name: ``a_x [m s^-2]``, ``x (mm)``."""
     plain = name.strip()
-    found = _BASE_AND_UNITS.fullmatch(plain)
-    if found is None:
+    match = _BASE_AND_UNITS.fullmatch(plain)
+    if match is None:
         return plain, None
-    return found[1], (found[2] or found[3] or "").strip() or None
+    return match[1], (match[2] or match[3] or "").strip() or None
 
 
 # ---- channels of one stream ----------------------------------------------------------------------
 
 
 def _count(channels: Sequence[str]) -> bool:
-    """Whether they are numbered from 0 or 1 on, without a gap."""
+    """Whether the channels are numbered from 0 or 1 on, without a gap."""
     numbers = [int(channel) for channel in channels]
     return numbers[0] in (0, 1) and numbers == list(range(numbers[0], numbers[0] + len(numbers)))
 
@@ -72,7 +72,7 @@ def _several(channels: Sequence[str]) -> bool:
 
 
 def _are_axes(channels: Sequence[str]) -> bool:
-    """Whether they are x, y and z, or w, x, y and z, in any order, in small or capital letters."""
+    """Whether the channels are x, y, z or w, x, y, z, in any order, all lower or all upper case."""
     letters = "".join(sorted(channels))
     return letters in ("xyz", "wxyz", "XYZ", "WXYZ")
 
@@ -99,49 +99,49 @@ PATTERNS = (
     Pattern("ax, ay, az", re.compile(rf"(?P<stream>.*[^\W_]){_AXIS}"), _are_axes, True),
     Pattern("x, y, z", re.compile(rf"(?P<stream>){_AXIS}"), _are_axes, True),
 )  # fmt: skip
-"""In order of precedence: of columns that no earlier pattern has put together."""
+"""In order of precedence: a pattern applies to columns that no earlier pattern has grouped."""
 
 AXES = tuple(pattern for pattern in PATTERNS if pattern.are_complete is _are_axes)
 
 QUATERNION_WORDS = ("q", "quat", "quaternion", "orientation", "ori", "rotation", "rot", "attitude")
-"""Words of a name before w, x, y and z that are said of quaternions."""
+"""Words of a stream's name that mark w, x, y and z as a quaternion."""
 
 
 def says_quaternion(stream: str) -> bool:
-    """Whether a word of a stream's name says that its four channels are a quaternion."""
+    """Whether a stream's name contains one of `QUATERNION_WORDS`."""
     words = re.split(r"[\W_]+|(?<=[a-z])(?=[A-Z])", stream)
     return any(word.lower() in QUATERNION_WORDS for word in words)
 
 
 def families(names: Sequence[str], patterns: Sequence[Pattern] = PATTERNS) -> list[Family]:
-    """The streams that columns make by their names, in the order of their first columns.
+    """Groups columns into streams by their names, in the order of their first columns.
 
     Args:
         names: Of the columns, without units.
-        patterns: Those that count, in order of precedence.
+        patterns: The patterns to apply, in order of precedence.
     """
-    found: list[Family] = []
+    grouped: list[Family] = []
     left = list(range(len(names)))
     for pattern in patterns:
-        together: dict[str, list[tuple[int, str]]] = {}
+        by_stream: dict[str, list[tuple[int, str]]] = {}
         for column in left:
             match = pattern.regex.fullmatch(names[column])
             if match is not None:
-                together.setdefault(match["stream"], []).append((column, match["channel"]))
-        for stream, members in together.items():
+                by_stream.setdefault(match["stream"], []).append((column, match["channel"]))
+        for stream, members in by_stream.items():
             channels = [channel for _, channel in members]
             if len(members) > 1 and pattern.are_complete(channels):
-                found.append(Family(stream, pattern, dict(members)))
-        taken = {column for family in found for column in family.channels}
+                grouped.append(Family(stream, pattern, dict(members)))
+        taken = {column for family in grouped for column in family.channels}
         left = [column for column in left if column not in taken]
-    return sorted(found, key=lambda family: min(family.channels))
+    return sorted(grouped, key=lambda family: min(family.channels))
 
 
 class Family(NamedTuple):
     """Columns whose names make them channels of one stream."""
 
     stream: str
-    """The part that their names share; empty of ``x, y, z``."""
+    """The common part of the names; empty for ``x, y, z``."""
     pattern: Pattern
     channels: dict[int, str]
-    """The number of each column, and what it is called as a channel."""
+    """The channel name of each column, by the column's number."""

@@ -1,4 +1,4 @@
-"""How a CSV file begins: what its columns are called, and where its rows are."""
+"""Parses the header of a CSV file: the names of its columns and the position of its rows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from robocache.readers.tables.column_names import COMMENT_MARKS, is_time_name, without_marks
 
 _DELIMITERS = ",;\t"
-_MOST_LINES = 100
+_MAX_LINES = 100
 _MOTIVE = "Format Version,"  # how an export of OptiTrack's Motive begins
 
 
@@ -23,16 +23,16 @@ class Header(NamedTuple):
     skip: int
     """Lines before the first row."""
     first: list[str]
-    """The first row; empty where there is none."""
+    """The first row; empty for a file without rows."""
 
     @property
     def dialect(self) -> dict[str, Any]:
-        """For `csv.reader`."""
+        """The keyword arguments of `csv.reader`."""
         return {"delimiter": self.delimiter}
 
 
 def read_header(path: Path) -> Header:
-    """The header of a file; one without names if the file is no text.
+    """The header of a file; its names are empty if the file is not text.
 
     It is the first line, or the last of the comments before the rows. Names in a comment may be
     separated by spaces, as those of TUM's trajectories are (``# timestamp tx ty tz qx qy qz qw``).
@@ -54,11 +54,11 @@ def read_header(path: Path) -> Header:
 
 
 def _first_lines(path: Path) -> list[str]:
-    """The first lines, as far as they are text; none if not."""
+    """The first lines; empty if the file is not text."""
     with path.open("rb") as file:
         raw = list(islice(iter(lambda: file.readline(1 << 16), b""), 2))
         if raw and raw[0].removeprefix(b"\xef\xbb\xbf").startswith((b"#", b"%", _MOTIVE.encode())):
-            raw += islice(iter(lambda: file.readline(1 << 16), b""), _MOST_LINES)
+            raw += islice(iter(lambda: file.readline(1 << 16), b""), _MAX_LINES)
     try:
         return [line.decode("utf-8-sig").rstrip("\r\n") for line in raw]
     except UnicodeDecodeError:
@@ -72,7 +72,7 @@ def _fields(line: str, delimiter: str) -> list[str]:
 def _motive(lines: list[str]) -> Header:
     """The header of a Motive export: its rows joined by column, as in ``robot.Rotation.X``.
 
-    Rows for what a column belongs to: kind, name, an identifier, Rotation or Position, the axis.
+    The rows are: kind, name, an identifier, Rotation or Position, and the axis.
     """
     rows = [_fields(line, ",") for line in lines]
     axes = next((i for i, row in enumerate(rows) if row[:1] == ["Frame"]), 0)
@@ -91,9 +91,10 @@ def _motive(lines: list[str]) -> Header:
 
 
 def recognizes(path: Path) -> bool:
-    """Whether it is a line of names and one of as many fields, in a file that is named as CSV.
+    """Whether a file with a CSV suffix has a line of names and a row of equally many fields.
 
-    A text file is one if its names are in a comment, and one of them is the time's.
+    A ``.txt`` file, or one separated by spaces, also needs a time among its names and a row of
+    numbers.
     """
     suffix = path.suffix.lower()
     if suffix not in (".csv", ".tsv", ".txt") or not path.is_file():

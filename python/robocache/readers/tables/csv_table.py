@@ -24,10 +24,10 @@ from robocache.readers.tables.time_column import find_time_column
 FORMAT = "CSV"
 
 BLOCK_BYTES = 2 << 20
-"""How much of a larger file is read at once."""
+"""Bytes of a large file that are read at once."""
 
 BEGINNING_BYTES = 1 << 16
-"""How much of a small file says which columns it has, before it is read."""
+"""Bytes of a small file that are parsed for its schema, before the file is read."""
 
 _NO_VALUE = ["", "NULL", "null", "N/A", "NA", "#N/A"]  # NaN is a number here, and kept
 _NUMBER_OF_COLUMN = re.compile(r"In CSV column #(\d+): ")
@@ -40,8 +40,8 @@ class CsvTable(Table):
 
     def _schema(self) -> Any:
         pa = require("pyarrow", FORMAT, "parquet")
-        # A small file has its types from all of its rows, and is parsed when these are read.
-        # Its beginning says which columns there are, unless some of them begin without values.
+        # The types of a small file come from all of its rows, parsed when the rows are read. Its
+        # first rows give the schema, unless a column has no value in them.
         self._header = read_header(self.path)
         refuse_duplicates(self.path, "columns", self._header.names)
         self._whole: Any = None
@@ -57,10 +57,10 @@ class CsvTable(Table):
         return self._begun.schema
 
     def _beginning(self) -> Any:
-        """A small file's first rows; None where they don't tell all types."""
+        """A small file's first rows; None if they do not determine all types."""
         arrow_csv = require("pyarrow.csv", FORMAT, "parquet")
         pa = require("pyarrow", FORMAT, "parquet")
-        with contextlib.suppress(pa.ArrowException, UnicodeDecodeError):  # a row above this size
+        with contextlib.suppress(pa.ArrowException, UnicodeDecodeError):  # a longer row
             with arrow_csv.open_csv(self.path, **self._options({}, BEGINNING_BYTES)) as stream:
                 batch = next((batch for batch in stream if len(batch)), None)
             self._has_rows = batch is not None
@@ -94,7 +94,7 @@ class CsvTable(Table):
         return not self._has_rows
 
     def _is_beyond_float64(self, column: str) -> bool:
-        return True  # or it would be float64
+        return True  # `_floats` has converted all other integers
 
     def _first_rows(self, columns: Sequence[str]) -> NDArray[np.float64]:
         return first_rows(self._begun.slice(0, table.UNIT_ROWS), columns)
@@ -110,7 +110,7 @@ class CsvTable(Table):
         return max(values, key=len, default="")
 
     def close(self) -> None:
-        """Forgets the rows."""
+        """Releases the rows."""
         self._whole = None
 
     def _stream(self, types: dict[str, Any] | None = None) -> Any:
@@ -139,7 +139,7 @@ class CsvTable(Table):
 
     @contextlib.contextmanager
     def _reading(self) -> Iterator[None]:
-        """Raises pyarrow's errors as a RecordingError that names the column, not its number."""
+        """Converts pyarrow's errors to a RecordingError with the column's name, not its number."""
         try:
             with reading_arrow(self.path, FORMAT):
                 yield
@@ -154,8 +154,8 @@ class CsvTable(Table):
 def _floats(rows: Any) -> Any:
     """A pyarrow.Table with float64 in place of integers.
 
-    What is whole numbers in one recording has fractions in the next. Integers stay where float64
-    cannot hold them: stamps in nanoseconds, identifiers.
+    A column may have integers in one recording and fractions in the next. Integers that float64
+    cannot represent stay: stamps in nanoseconds, identifiers.
     """
     pa = require("pyarrow", FORMAT, "parquet")
     fields = [

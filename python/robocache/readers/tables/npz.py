@@ -1,8 +1,8 @@
-"""NPZ files of one recording: arrays of one row a time, and the times beside them.
+"""NPZ files of one recording: arrays with one row per time, and arrays of times.
 
-The times of an array ``imu`` are ``imu_times`` (or ``imu/times``, ``imu_t``, ``imu_timestamps``, a
-unit behind it or not); those of arrays without any are ``times``, ``timestamps`` or ``t`` where
-there is one. Arrays are read row by row out of the file, not at once.
+The times of an array ``imu`` are ``imu_times`` (or ``imu/times``, ``imu_t``, ``imu_timestamps``,
+with an optional unit); arrays without such times share ``times``, ``timestamps`` or ``t``. Arrays
+are read in parts, not at once.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class Npz(Recording):
         return []
 
     def image_bytes(self) -> int:
-        """As the headers of the arrays say."""
+        """Bytes of the decoded images, by the headers of the arrays."""
         arrays = [self._arrays[name] for name in self.streams]
         return sum(
             array.shape[0] * images.fitted_bytes(array.shape[1:], 1, self.options)
@@ -127,13 +127,13 @@ class Npz(Recording):
         )
 
     def read(self) -> Iterator[Rows]:
-        """The rows of the one episode, an array after the other."""
+        """The rows of the one episode, one array after another."""
         path = self.path
         with reading(path, "an NPZ file"), zipfile.ZipFile(path) as file:
             for name in self.streams:
                 times = self._times(file, name)
                 parts = self._parts(file, name)
-                if (times[1:] < times[:-1]).any():  # in order only as a whole
+                if (times[1:] < times[:-1]).any():  # sorting needs the whole array
                     self._check_resident(name, self._arrays[name].bytes)
                     values = np.concatenate([part for _, part in parts])
                     rows = sort_rows(Rows(name, times, values), self.notes)
@@ -169,12 +169,12 @@ class Npz(Recording):
         return scale_times(values, unit, f"{self.path}, {clock}")
 
     def _check_resident(self, name: str, size: int) -> None:
-        """Refuses to hold so much of an array at once that `limits` do not allow it."""
+        """Raises if `size` bytes of an array exceed what `limits` allow in memory at once."""
         stored = self._arrays[name].stored
         check_resident(f"{self.path}, array {name}", size, stored, self.options.memory_limit)
 
     def _parts(self, file: zipfile.ZipFile, name: str) -> Iterator[tuple[int, NDArray[Any]]]:
-        """An array in parts of bounded size: the number of a row, and rows from there on."""
+        """An array in parts of bounded size: the first row of each part, and its rows."""
         array = self._arrays[name]
         with file.open(f"{name}{SUFFIX}") as stream:
             read_header(stream, array.stored)
@@ -190,7 +190,7 @@ class Npz(Recording):
 
 
 def _dates(values: NDArray[Any], where: str) -> Times:
-    """[n] nanoseconds of an array of dates."""
+    """[n] nanoseconds of an array of datetime64."""
     if np.isnat(values).any():
         row = int(np.flatnonzero(np.isnat(values))[0])
         raise RecordingError(f"{where}: expected a time in every row, got none in row {row}")
@@ -204,7 +204,7 @@ def _dates(values: NDArray[Any], where: str) -> Times:
 
 
 def recognizes(path: Path) -> bool:
-    """Whether it is a zip file of NumPy arrays; a damaged or empty one by its name."""
+    """Whether a file is a zip file of NumPy arrays; a damaged or empty file, by its suffix."""
     names = names_in(path)
     if not names:
         return head(path, 2) == b"PK" and path.suffix.lower() == ".npz"

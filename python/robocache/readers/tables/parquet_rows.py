@@ -1,4 +1,4 @@
-"""Rows of a Parquet file, of any part of it, in bounded memory."""
+"""Reads any range of rows of a Parquet file in bounded memory."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from robocache.readers.errors import RecordingError
 from robocache.readers.limits import MEMORY_LIMIT
 from robocache.readers.tables.arrow import array_of, check_row_groups, one_array, reading_arrow
 
-_ALONG_BYTES = 8 << 20
-"""How much of a Parquet file is read at once, where it has small row groups."""
+_READAHEAD_BYTES = 8 << 20
+"""Bytes of small, adjacent row groups that are read at once."""
 
 
 class _Span:
-    """Row groups of a file that were read together, and their columns as arrays."""
+    """Adjacent row groups that were read at once, and their columns as arrays."""
 
     def __init__(self, first: int, table: Any) -> None:
         self.first = first
@@ -29,13 +29,13 @@ class _Span:
         self._uneven: set[str] = set()
 
     def array(self, name: str, first: int, stop: int, path: Path) -> NDArray[Any] | None:
-        """Some of the file's rows of a column, as :func:`array_of` has them."""
+        """Rows `first` to `stop` - 1 of the file's column, converted by :func:`array_of`."""
         a, b = first - self.first, stop - self.first
         where = f"{path}, column {name}"
         if name not in self._arrays and name not in self._uneven:
             try:
                 self._arrays[name] = array_of(self.table[name], where)
-            except RecordingError:  # of other rows, perhaps
+            except RecordingError:  # rows outside of the range may be the cause
                 self._uneven.add(name)
         if name in self._uneven:
             return array_of(self.table[name].slice(a, b - a), where)
@@ -44,7 +44,7 @@ class _Span:
 
 
 class ParquetRows:
-    """Rows of an opened Parquet file; reading neighbors does not read their row groups again."""
+    """Rows of an opened Parquet file; it caches the row groups that were read last."""
 
     def __init__(self, path: Path, limit: int = MEMORY_LIMIT) -> None:
         """Opens a file; `limit` is `ReadOptions.memory_limit`.
@@ -62,10 +62,10 @@ class ParquetRows:
         self._starts = np.concatenate([[0], np.cumsum(counts)])  # a row group's first row
         self._sizes = np.array([group.total_byte_size for group in groups], np.int64)
         check_row_groups(path, metadata, limit)
-        # By columns: the row groups that were read last.
+        # The row groups that were read last, by columns.
         self._spans: dict[tuple[str, ...], _Span] = {}
         self._runs: dict[str, NDArray[Any]] = {}
-        self._checked: set[str] = set()  # columns that are there
+        self._checked: set[str] = set()  # columns that occur once in the schema
 
     @property
     def schema(self) -> Any:
@@ -81,17 +81,17 @@ class ParquetRows:
         self._file.close()
 
     def read(self, columns: Sequence[str], first: int, stop: int) -> dict[str, NDArray[Any] | None]:
-        """Columns of the rows from `first` to `stop` - 1, as :func:`array_of` has them.
+        """Columns of the rows from `first` to `stop` - 1, converted by :func:`array_of`.
 
         Raises:
-            RecordingError: As there, and for a file that is damaged or has no such column.
+            RecordingError: As `array_of`, and for a damaged file or a missing column.
         """
         self._check(columns)
         span = self._span(tuple(columns), first, stop)
         return {name: span.array(name, first, stop, self.path) for name in columns}
 
     def groups(self, column: str, first: int, stop: int) -> Iterator[tuple[int, Any]]:
-        """A column of those rows by row groups: how many came before, and a pyarrow.Array."""
+        """A column of the rows by row group: the offset from `first`, and a pyarrow.Array."""
         self._check([column])
         row = first
         while row < stop:
@@ -101,10 +101,10 @@ class ParquetRows:
             row = end
 
     def run_of(self, column: str, value: int) -> tuple[int, int]:
-        """The first row whose column of integers has a value, and the one after the last.
+        """The range of rows in which a column of integers equals `value`: begin and end.
 
         Raises:
-            RecordingError: If rows between them have another value.
+            RecordingError: If a row within the range has another value.
         """
         if column not in self._runs:
             self._check([column])
@@ -127,23 +127,26 @@ class ParquetRows:
         return int(np.searchsorted(self._starts, row, side="right")) - 1
 
     def _span(self, columns: tuple[str, ...], first: int, stop: int) -> _Span:
-        """Whole row groups with the rows from `first` to `stop` - 1.
+        """The row groups that contain the rows from `first` to `stop` - 1.
 
-        Further ones are read along: Parquet is read faster so, and neighbors are asked for next.
+        It reads ahead the row groups that follow: larger reads of Parquet are faster, and callers
+        ask for neighboring rows next.
         """
-        kept = self._spans.get(columns)
-        if kept is not None and kept.first <= first and stop <= kept.first + len(kept.table):
-            return kept
+        cached = self._spans.get(columns)
+        if cached is not None:
+            is_inside = cached.first <= first and stop <= cached.first + len(cached.table)
+            if is_inside:
+                return cached
         group = self._group_of(first)
         end = self._group_of(stop - 1) + 1
-        limit = _ALONG_BYTES - int(self._sizes[group:end].sum())
+        limit = _READAHEAD_BYTES - int(self._sizes[group:end].sum())
         while end < len(self._sizes) and self._sizes[end] <= limit:
             limit -= int(self._sizes[end])
             end += 1
-        self._spans.pop(columns, None)  # before another is read: both need not fit into memory
+        self._spans.pop(columns, None)  # before the next is read, so that memory holds only one
         with self._reading():
             table = self._file.read_row_groups(range(group, end), list(columns))
-        table = table.combine_chunks()  # a slice of many chunks looks for its own in all of them
+        table = table.combine_chunks()  # slicing many chunks searches all of them
         self._spans[columns] = _Span(int(self._starts[group]), table)
         return self._spans[columns]
 

@@ -52,14 +52,14 @@ class ParquetTable(Table):
                 yield _flat(self._file.read_row_group(number, columns))
 
     def _columns(self, names: Sequence[str]) -> list[str]:
-        """The file's columns that hold these, which may be fields of structures."""
+        """The top-level columns that contain `names`, which may be fields of structures."""
         return list(dict.fromkeys(self._tops[name] for name in names))
 
     def _is_empty(self) -> bool:
         return bool(self._file.metadata.num_rows == 0)
 
     def _is_beyond_float64(self, column: str) -> bool:
-        """By the file's statistics; without them it may have one."""
+        """Decides by the file's statistics; True without them."""
         metadata = self._file.metadata
         paths = [metadata.schema.column(i).path for i in range(metadata.num_columns)]
         if column not in paths:
@@ -83,7 +83,7 @@ class ParquetTable(Table):
         return first_rows(self._begin(columns), columns)
 
     def _time_sample(self, schema: Any) -> str:
-        """A sample of integer times: integers that can only be nanoseconds need no unit."""
+        """A first integer time as text: integers that can only be nanoseconds need no unit."""
         types = require("pyarrow", FORMAT, "parquet").types
         column = find_time_column(schema.names, self.options)
         if column is None or not types.is_integer(schema.field(column).type):
@@ -97,14 +97,14 @@ class ParquetTable(Table):
 
 
 def _flat_fields(pa: Any, field: Any) -> list[Any]:
-    """The columns that :func:`_flat` makes of one."""
+    """The columns that :func:`_flat` returns for one field."""
     if not pa.types.is_struct(field.type):
         return [field]
     return [flat for child in field.flatten() for flat in _flat_fields(pa, child)]
 
 
 def _flat(table: Any) -> Any:
-    """Fields of structures as columns, ``imu.x``."""
+    """Replaces structures by a column for each of their fields: ``imu.x``."""
     pa = require("pyarrow", FORMAT, "parquet")
     while any(pa.types.is_struct(field.type) for field in table.schema):
         table = table.flatten()
@@ -112,7 +112,7 @@ def _flat(table: Any) -> Any:
 
 
 def recognizes(path: Path) -> bool:
-    """Whether it is Parquet."""
+    """Whether a file is Parquet."""
     return head(path, 4) == b"PAR1"
 
 

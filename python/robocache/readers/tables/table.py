@@ -1,7 +1,7 @@
-"""The common part of the CSV and Parquet readers: a time, and streams of columns.
+"""The base of the CSV and Parquet readers: a column of times, and streams of columns.
 
-A row in which all columns of a stream are empty is not a row of that stream, so streams of several
-rates share a file.
+A row in which all columns of a stream are empty is not a row of that stream, so streams of
+different rates can share a file.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ from robocache.readers.tables.column_groups import Group, Kind, group
 from robocache.readers.tables.time_column import describe_time
 
 WHOLE_BYTES = 256 << 20
-"""Files up to this size are read at once, so that rows that are out of order can be sorted."""
+"""Files up to this size are read whole, so that rows that are out of order can be sorted."""
 
 UNIT_ROWS = 1000
-"""How many of the first rows tell whether four columns have norm 1."""
+"""The number of first rows that decide whether four columns have norm 1."""
 
-_NORM_OFF = 0.02  # of the usual row; norms of two decimals are off by up to 0.01
+_NORM_TOLERANCE = 0.02  # of the median norm; norms of two decimals are off by up to 0.01
 
 
 class Table(Recording):
@@ -55,7 +55,7 @@ class Table(Recording):
         self._arrange(self._schema())
 
     def _arrange(self, schema: Any) -> None:
-        """Finds the time, and the streams that the columns make."""
+        """Determines the time column and groups the other columns into streams."""
         path, options = self.path, self.options
         refuse_duplicates(path, "columns", schema.names)
         if self._is_empty():
@@ -102,11 +102,11 @@ class Table(Recording):
         return "integer" if is_exact and self._is_beyond_float64(field.name) else "number"
 
     def _are_unit(self, columns: Sequence[str]) -> bool | None:
-        """Whether four columns have norm 1 in the first rows; None where no row tells."""
+        """Whether four columns have norm 1 in the first rows; None if no row has a usable norm."""
         values = self._first_rows(columns)
         norms = np.linalg.norm(values, axis=1)
         norms = norms[np.isfinite(norms) & (norms > 0)]
-        return bool(abs(np.median(norms) - 1) < _NORM_OFF) if len(norms) else None
+        return bool(abs(np.median(norms) - 1) < _NORM_TOLERANCE) if len(norms) else None
 
     def episodes(self) -> Sequence[EpisodeReader]:
         """The one episode of the file, if it has rows."""
@@ -116,7 +116,7 @@ class Table(Recording):
         return [SingleEpisode(self.read)]
 
     def read(self) -> Iterator[Rows]:
-        """The rows of the one episode; streams take turns."""
+        """The rows of the one episode; chunks of streams interleave."""
         first = 0
         latest: int | None = None
         for batch in self._batches():
@@ -162,27 +162,27 @@ class Table(Recording):
 
     @abstractmethod
     def _batches(self) -> Iterator[Any]:
-        """The file's rows as tables (pyarrow.Table), the whole of a small file in one."""
+        """The file's rows as tables (pyarrow.Table); one table for a small file."""
 
     @abstractmethod
     def _is_empty(self) -> bool:
-        """Whether it is known to have no rows."""
+        """Whether the file has no rows."""
 
     @abstractmethod
     def _is_beyond_float64(self, column: str) -> bool:
-        """Whether a column of 64-bit integers has, or may have, one that float64 cannot hold."""
+        """Whether a column of 64-bit integers may have a value that float64 cannot represent."""
 
     @abstractmethod
     def _first_rows(self, columns: Sequence[str]) -> NDArray[np.float64]:
-        """[n, columns] of about the first `UNIT_ROWS` rows; NaN where one is missing."""
+        """[n, columns] of about the first `UNIT_ROWS` rows; NaN for missing values."""
 
     @abstractmethod
     def _time_sample(self, schema: Any) -> str:
-        """One of the first times as text: of text the longest; empty where types say enough."""
+        """One of the first times as text, the longest if they are text; empty if types suffice."""
 
 
 def first_rows(rows: Any, columns: Sequence[str]) -> NDArray[np.float64]:
-    """[n, columns] of an Arrow table of numbers; NaN where one is missing."""
+    """[n, columns] of an Arrow table of numbers; NaN for missing values."""
     arrays = [numbers_of(one_array(rows[name])) for name in columns]
     return np.stack(arrays, axis=1).astype(np.float64)
 
@@ -192,10 +192,10 @@ def _guess(one: Group) -> str:
     shown = [name.strip() for name in one.columns]
     if len(shown) > 4:
         shown = [f"{shown[0]} to {shown[-1]}"]
-    return f"columns {', '.join(shown)} read as stream {one.stream} ({_words(one.method)})"
+    return f"columns {', '.join(shown)} read as stream {one.stream} ({_method_text(one.method)})"
 
 
-def _words(method: Method | None) -> str:
+def _method_text(method: Method | None) -> str:
     if method is None or isinstance(method, str):
         return method or "linear"
     return ", ".join(f"{channels} {name}" for name, channels in method)

@@ -1,4 +1,4 @@
-"""The times of a table: which column has them, in which unit, and its rows as nanoseconds."""
+"""Finds the time column of a table and its unit, and converts its rows to nanoseconds."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ class TimeColumn:
 
     column: str
     unit: int | None
-    """In nanoseconds; None: dates, whose type or text says it."""
+    """Nanoseconds per unit; None: dates, whose type or text states it."""
 
     def read(self, path: Path, column: Any, first: int) -> Times:
-        """[n] nanoseconds of a column (pyarrow.ChunkedArray); its first row is `first` of the file.
+        """[n] nanoseconds of a column (pyarrow.ChunkedArray) whose first row is the file's `first`.
 
         Raises:
-            RecordingError: For a row without a time, and for one out of range.
+            RecordingError: For a missing time, and for a time out of range.
         """
         pa = require("pyarrow", "tables", "parquet")
         where = f"{path}, column {self.column}"
@@ -62,10 +62,10 @@ class TimeColumn:
 
 
 def scale_times(values: NDArray[Any], unit: int, where: str, first: int = 0) -> Times:
-    """[n] numbers in a unit as nanoseconds; integers exactly.
+    """Converts [n] numbers in a unit to nanoseconds; integers exactly.
 
     Raises:
-        RecordingError: For one that is not finite, or out of int64's range.
+        RecordingError: For a number that is not finite, or out of int64's range.
     """
     scaled = values.astype(np.float64) * unit
     good = np.abs(scaled) < 2.0**63
@@ -94,7 +94,7 @@ def _dates(pa: Any, column: Any) -> Times:
 
 
 def _decimals(pa: Any, column: Any, unit: int, where: str, first: int) -> Times:
-    """Decimal text in a unit: exact, where a float64 of Unix time would be good for 0.2 us."""
+    """Converts decimal text exactly; float64 would resolve Unix time to 0.2 us only."""
     scale = len(str(unit)) - 1
     column = require("pyarrow.compute", "tables", "parquet").utf8_trim_whitespace(column)
     try:
@@ -105,17 +105,17 @@ def _decimals(pa: Any, column: Any, unit: int, where: str, first: int) -> Times:
     words = np.frombuffer(exact.buffers()[1], np.int64).reshape(-1, 2)
     words = words[exact.offset : exact.offset + len(exact)]
     low, high = words[:, 0], words[:, 1]
-    if (high != low >> 63).any():  # more than 64 bits: refused, with its row
+    if (high != low >> 63).any():  # more than 64 bits: `_rounded` reports the row
         return _rounded(column.to_pylist(), scale, where, first)
     times: Times = low.copy()
     return times
 
 
 def _rounded(texts: Sequence[str], scale: int, where: str, first: int) -> Times:
-    """Decimal texts, times 10^scale, each to the nearest integer; a tie to the even one."""
+    """Decimal texts times 10^scale, rounded to the nearest integer, half to even."""
     times = np.empty(len(texts), np.int64)
     digits = max((len(text) for text in texts), default=0) + 1
-    # Nothing is trapped: what is no number becomes NaN, which is out of range like infinity.
+    # Without traps, text that is not a number becomes NaN, which is out of range like infinity.
     context = decimal.Context(
         prec=digits, rounding=decimal.ROUND_HALF_EVEN,
         Emin=decimal.MIN_EMIN, Emax=decimal.MAX_EMAX, traps=[],
@@ -136,27 +136,28 @@ def _rounded(texts: Sequence[str], scale: int, where: str, first: int) -> Times:
 
 
 def find_time_column(names: Sequence[str], options: ReadOptions) -> str | None:
-    """The column of times: the one that the options name, else the first that is called so."""
-    asked = options.time_column
-    if asked is None:
+    """The column of times: that of the options, else the first with a name of times."""
+    requested = options.time_column
+    if requested is None:
         return next((name for name in names if is_time_name(name)), None)
-    if asked in names:
-        return asked
-    plain = without_marks(asked)  # a header that is a comment has lost its mark
+    if requested in names:
+        return requested
+    plain = without_marks(requested)  # a header that is a comment has lost its mark
     return next((name for name in names if without_marks(name) == plain), None)
 
 
 def describe_time(path: Path, schema: Any, options: ReadOptions, sample: str) -> TimeColumn | None:
-    """The column of times of a table; None where a rate is given and there is no such column.
+    """The column of times of a table; None if it has none and the options state a rate.
 
     Args:
         path: For errors.
         schema: Of the table, a pyarrow.Schema.
         options: `time_column`, `time_unit` and `rate`.
-        sample: One of the first times as text; empty where the table's types say enough.
+        sample: One of the first times as text; empty if the table's types suffice.
 
     Raises:
-        RecordingError: If there is neither such a column nor a rate; if nothing says the unit.
+        RecordingError: If the table has no such column and the options no rate; if the unit is
+            unknown.
     """
     pa = require("pyarrow", "tables", "parquet")
     column = find_time_column(schema.names, options)
@@ -184,15 +185,15 @@ def describe_time(path: Path, schema: Any, options: ReadOptions, sample: str) ->
 
 
 def unit_of_times(name: str, options: ReadOptions, largest: int, are_whole: bool) -> int | None:
-    """The unit of numbers that are times, in nanoseconds; None where nothing says it.
+    """The unit of numeric times, in nanoseconds; None if it is unknown.
 
-    The options say it, else the name, else the size of integers. Numbers with a fraction are
-    seconds.
+    It is that of the options, else that of the name, else follows from the size of integers.
+    Floating-point numbers are in seconds by default.
 
     Args:
         name: Of the column or array.
         options: `time_unit`.
-        largest: The absolute value of one of the numbers, where they are integers.
+        largest: The absolute value of one of the numbers, if they are integers.
         are_whole: Whether they are integers.
     """
     if options.time_unit is not None:
