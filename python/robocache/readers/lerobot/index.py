@@ -1,4 +1,4 @@
-"""Which episodes a LeRobot data set has, and where: ``meta`` of v2.0, v2.1 and v3.0."""
+"""Lists the episodes of a LeRobot data set and their files: ``meta`` of v2.0, v2.1 and v3.0."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Info:
     fps: float
     features: dict[str, dict[str, Any]]
     splits: dict[str, tuple[int, int]]
-    """Names of subsets, and their first episode and the one after their last."""
+    """The range of episodes of each subset: begin and end."""
     chunk_size: int
     data_path: str
     video_path: str
@@ -55,35 +55,35 @@ class Segment:
     start: int = 0
     """Nanoseconds at which the episode begins in the video."""
     stop: int | None = None
-    """Nanoseconds at which the next one begins; None for a video of one episode."""
+    """Nanoseconds at which the next episode begins; None for a video of one episode."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """An episode: which rows of which file, and which parts of which videos."""
+    """An episode: its length, its table, and its segments of videos."""
 
     index: int
     length: int
     tasks: tuple[str, ...]
     table: Path
     videos: dict[str, Segment]
-    """Stream: where its frames are."""
+    """The segment of each video stream."""
 
 
 def is_number(dtype: str) -> bool:
-    """Whether a feature of this dtype is numbers that NumPy has."""
+    """Whether a dtype of a feature is a numeric type of NumPy."""
     try:
         return np.dtype(dtype).kind in "biuf"
     except TypeError:
         return False
 
 
-@functools.lru_cache(64)  # episodes of one file, side by side
+@functools.lru_cache(64)  # neighboring episodes share files
 def inside(root: Path, relative: str) -> Path:
-    """A path that a file of the data set names.
+    """The absolute path of a relative path in the data set's metadata.
 
     Raises:
-        RecordingError: If it leaves the data set.
+        RecordingError: If the path leaves the data set.
     """
     path = Path(relative)
     if path.is_absolute() or ".." in path.parts:
@@ -92,10 +92,10 @@ def inside(root: Path, relative: str) -> Path:
 
 
 def read_info(root: Path) -> Info:
-    """``meta/info.json``, checked.
+    """Reads and validates ``meta/info.json``.
 
     Raises:
-        RecordingError: If it is not what LeRobot writes, or of a version that is not known.
+        RecordingError: If the file is invalid, or of an unsupported version.
     """
     path = root / "meta" / "info.json"
     with reading(path, "LeRobot's description of a data set"):
@@ -153,10 +153,10 @@ def read_entries(info: Info, cameras: Sequence[str]) -> Iterator[Entry]:
 
     Args:
         info: Of the data set.
-        cameras: The streams that are videos and wanted.
+        cameras: The selected streams that are videos.
 
     Raises:
-        RecordingError: If the index is missing or is not what LeRobot writes.
+        RecordingError: If the index is missing or invalid.
     """
     read = _read_v3 if info.version == "v3.0" else _read_v2
     entries = sorted(read(info, cameras), key=lambda entry: entry.index)
@@ -255,7 +255,7 @@ def _entry_v3(info: Info, cameras: Sequence[str], row: dict[str, Any]) -> Entry:
 
 
 def _chunk(number: int) -> dict[str, Any]:
-    """The number of a chunk under both names that templates have for it, in either version."""
+    """The number of a chunk, under the names that templates of v2 and v3 use."""
     return {"episode_chunk": number, "chunk_index": number}
 
 

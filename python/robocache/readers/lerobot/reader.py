@@ -1,8 +1,8 @@
 """LeRobot data sets, v2.0, v2.1 and v3.0.
 
 Up to v2.1 an episode has a Parquet file and a video for each camera; from v3.0 on files hold many
-episodes, and the tables in ``meta/episodes`` say which rows and which seconds are whose. Where the
-files are stands in ``meta/info.json``; :mod:`.lerobot_index` lists the episodes of both.
+episodes, and the tables in ``meta/episodes`` list the rows and the seconds of each episode.
+``meta/info.json`` has the paths of the files; :mod:`.index` lists the episodes of both versions.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from robocache.readers.video import frame_times, matched_by_number, video_rows
 FORMAT = "LeRobot"
 
 BOOKKEEPING = ("timestamp", "frame_index", "episode_index", "index", "task_index")
-"""Columns that say which row it is: times and tasks hold that already, so they are streams only
-where `topics` has their full name."""
+"""Columns that identify a row: times and tasks already have that information, so these are streams
+only if `topics` has their full names."""
 
 _REST = "--no-images, or images=False, reads the rest"
 
@@ -55,7 +55,7 @@ class LeRobot(Recording):
         self._kinds: dict[str, str] = {}
         self._episodes: list[_Episode] | None = None
         self.row_counts: dict[Path, int] = {}
-        """How many rows a table should have, if its episodes follow each other without others."""
+        """The number of rows of each table, if it contains the listed episodes alone."""
         by_name = options.topics or ()
         names = [n for n in self.info.features if n not in BOOKKEEPING or n in by_name]
         for name in options.select(names):
@@ -85,10 +85,10 @@ class LeRobot(Recording):
         )
 
     def episodes(self) -> list[_Episode]:
-        """The episodes whose files are here; the others are noted.
+        """The episodes whose files are present; adds notes on the others.
 
         Raises:
-            RecordingError: If there are others alone.
+            RecordingError: If files of all episodes are absent.
         """
         if self._episodes is None:
             self.row_counts.clear()
@@ -96,17 +96,17 @@ class LeRobot(Recording):
         return self._episodes
 
     def _list(self) -> Iterator[_Episode]:
-        is_there = functools.cache(Path.is_file)
+        is_present = functools.cache(Path.is_file)
         found, no_table, no_video = 0, list[Entry](), Counter[str]()
-        for entry in lerobot_index.read_entries(self.info, self._of_kind("video")):
+        for entry in lerobot_index.read_entries(self.info, self._streams_of("video")):
             first = self.row_counts.get(entry.table, 0)
             self.row_counts[entry.table] = first + entry.length
             if entry.length == 0:
                 self.notes["episodes without rows, skipped"] += 1
-            elif not is_there(entry.table):
+            elif not is_present(entry.table):
                 self.notes["episodes whose data file is absent, skipped"] += 1
                 no_table.append(entry)
-            elif absent := [c for c, video in entry.videos.items() if not is_there(video.path)]:
+            elif absent := [c for c, video in entry.videos.items() if not is_present(video.path)]:
                 cameras = ", ".join(absent)
                 self.notes[f"episodes without their video of {cameras}, skipped ({_REST})"] += 1
                 no_video.update(absent)
@@ -128,8 +128,8 @@ class LeRobot(Recording):
             )
 
     def image_bytes(self) -> int:
-        """As many frames as there are rows, in the size of their feature or of `resize`."""
-        frame = sum(self._frame_bytes(n) for n in (*self.pictures, *self._of_kind("video")))
+        """Bytes of one frame per row, at the size of the feature or of `resize`."""
+        frame = sum(self._frame_bytes(n) for n in (*self.pictures, *self._streams_of("video")))
         rows = sum(episode.entry.length for episode in self.episodes())
         return frame * rows
 
@@ -147,16 +147,16 @@ class LeRobot(Recording):
             self._file = None
 
     def file(self, path: Path) -> ParquetRows:
-        """An opened table; the last one is kept, since neighbors share it in v3.0."""
+        """An opened table; the last one is cached, since neighboring episodes share it in v3.0."""
         if self._file is None or self._file[0] != path:
             self.close()
             self._file = (path, ParquetRows(path, self.options.memory_limit))
         return self._file[1]
 
     def frames(self, camera: str, video: Segment, margin: int) -> Times:
-        """When the frames of an episode are shown in its video; the camera's last one is kept.
+        """The presentation times of an episode's frames; caches those of the camera's last video.
 
-        A frame up to `margin` nanoseconds before the episode's begin is its first.
+        A frame up to `margin` nanoseconds before the start of the episode belongs to it.
         """
         if camera not in self._frames or self._frames[camera][0] != video.path:
             self._frames[camera] = (video.path, frame_times(video.path))
@@ -173,9 +173,9 @@ class LeRobot(Recording):
     @property
     def pictures(self) -> list[str]:
         """The streams that are columns of encoded images."""
-        return self._of_kind("image")
+        return self._streams_of("image")
 
-    def _of_kind(self, wanted: str) -> list[str]:
+    def _streams_of(self, wanted: str) -> list[str]:
         return [name for name, kind in self._kinds.items() if kind == wanted]
 
 
@@ -184,7 +184,7 @@ class _Episode:
     recording: LeRobot
     entry: Entry
     first: int
-    """Its first row in its table, if the episodes before it are all there."""
+    """Its first row in its table, if the table has all episodes before it."""
 
     @property
     def key(self) -> str:
@@ -244,7 +244,7 @@ class _Episode:
             raise RecordingError(f"{self.entry.table}: expected timestamps in seconds, got text")
         seconds = stamps.reshape(-1).astype(np.float64)
         times = row_times(0, len(seconds), self.recording.info.fps)
-        # A float32 of an hour is good for 0.2 ms.
+        # A float32 resolves an hour to 0.2 ms.
         allowed = TIME_TOLERANCE + np.abs(seconds) * np.finfo(np.float32).eps
         if (np.abs(seconds - times / 1e9) <= allowed).all():
             return times
@@ -281,7 +281,7 @@ class _Episode:
 
 
 def _channels(feature: dict[str, Any]) -> tuple[str, ...] | None:
-    """The feature's names as one name a number, however they are nested."""
+    """The feature's names, flattened; None unless their count is that of its numbers."""
 
     def leaves(names: Any) -> Iterator[str]:
         if isinstance(names, dict):
@@ -297,7 +297,7 @@ def _channels(feature: dict[str, Any]) -> tuple[str, ...] | None:
 
 
 def recognizes(path: Path) -> bool:
-    """Whether it has LeRobot's ``meta/info.json``."""
+    """Whether a folder has LeRobot's ``meta/info.json``."""
     info = path / "meta" / "info.json"
     return info.is_file() and b'"codebase_version"' in info.read_bytes()
 

@@ -1,4 +1,4 @@
-"""Where recorded messages come from: bags of ROS 1 and ROS 2, read by rosbags."""
+"""The interface of a source of messages, and ROS 1 and ROS 2 bags, which rosbags reads."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ class Channel:
     handle: Any = None
     """The source's own handle."""
     method: Method | None = None
-    """How alignment combines its numbers, where the file says so."""
+    """How alignment combines its numbers, if the file states it."""
     count: int | None = None
-    """How many messages it has, where the file says so."""
+    """The number of its messages, if the file states it."""
 
 
 class Source(ABC):
@@ -53,9 +53,9 @@ class Source(ABC):
 
     @abstractmethod
     def messages(self, channels: Sequence[Channel]) -> Iterator[tuple[Channel, int, int, bytes]]:
-        """The messages of some channels: channel, when it was received and sent (ns), its bytes.
+        """The messages of some channels: channel, times of receipt and sending (ns), bytes.
 
-        The time of sending is that of receipt where it is not recorded.
+        The time of sending is that of receipt if the file does not record it.
 
         Raises:
             RecordingError: For what cannot be read.
@@ -96,7 +96,7 @@ class RosbagsSource(Source):
         """As `Source.messages`."""
         if not channels:  # to rosbags, none would mean all
             return
-        # By identity: a connection of rosbags holds lists, so that it has no hash.
+        # By identity: a connection of rosbags contains lists, so it is not hashable.
         of = {id(channel.handle): channel for channel in channels}
         handles = [channel.handle for channel in channels]
         with reading(self.path, self._what):
@@ -112,7 +112,7 @@ class RosbagsSource(Source):
 
 
 def _same(channels: Sequence[Channel], handle: Any) -> Channel:
-    """The channel of a connection that rosbags made anew."""
+    """The channel of a connection that rosbags has recreated."""
     return next(c for c in channels if c.handle.id == handle.id)
 
 
@@ -130,10 +130,10 @@ def _channel(connection: Any, encoding: str) -> Channel:
 
 
 def _bound_storage(reader: Any, limit: int) -> bool:
-    """Checks what the files of an opened ROS 2 bag decompress to.
+    """Checks the decompressed sizes of the files of an opened ROS 2 bag.
 
     Returns:
-        Whether its messages are compressed one by one, which rosbags then leaves to its caller.
+        Whether its messages are compressed one by one; the caller must then decompress them.
     """
     inner = getattr(reader, "storage", None)
     for storage in getattr(inner, "storages", [inner]):
@@ -205,7 +205,7 @@ def open_ros1(path: Path, limit: int) -> Source:
 def open_ros2(path: Path, limit: int) -> Source:
     """A ROS 2 bag: its folder, or a db3 file of it alone; `limit` is `ReadOptions.memory_limit`."""
     for file in [f for f in path.iterdir() if f.is_file()] if path.is_dir() else [path]:
-        # SQLite says less of a file that may not be read.
+        # SQLite's error for an unreadable file is less specific.
         with reading(file, ROS2), file.open("rb") as stream:
             if file.suffix == ".zstd":  # which rosbags decompresses to a temporary file
                 stored, grown = file.stat().st_size, 0
@@ -214,7 +214,7 @@ def open_ros2(path: Path, limit: int) -> Source:
                     check_total(str(file), grown, stored, limit)
         log = file.with_name(f"{file.name}-wal")
         if log.is_file() and log.stat().st_size:
-            # What it holds would be left out: databases are read as they stand.
+            # Its messages would be missing: the database is opened without its write-ahead log.
             raise RecordingError(
                 f"{file}: expected a database that was closed, got one with messages in {log.name} "
                 f"(sqlite3 {file.name} 'PRAGMA wal_checkpoint(TRUNCATE)' moves them in)"
@@ -242,7 +242,7 @@ def is_ros2(path: Path) -> bool:
     if not head(path).startswith(SQLITE_MAGIC):
         return False
     try:
-        # immutable: a database in write-ahead mode makes files beside it otherwise
+        # immutable: else SQLite creates files beside a database in write-ahead mode
         uri = f"{path.resolve().as_uri()}?immutable=1"
         database = sqlite3.connect(uri, uri=True)
         try:
@@ -250,6 +250,6 @@ def is_ros2(path: Path) -> bool:
         finally:
             database.close()
     except sqlite3.Error:
-        # Damaged, so that it does not say what it is: its name does.
+        # A damaged database is recognized by its name.
         return path.suffix == ".db3"
     return {"messages", "topics"} <= names

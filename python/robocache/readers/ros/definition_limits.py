@@ -1,8 +1,8 @@
 """Limits definitions of ROS messages: nested types grow exponentially.
 
-rosbags writes a program for each type and runs it, a line for each field and for each element of a
-fixed array of messages; here a stream is planned for each group of numbers. So definitions are
-measured before either begins.
+rosbags generates and runs code for each type, a line for each field and for each element of a fixed
+array of messages; RoboCache plans a stream for each group of numbers. So these functions measure
+the definitions first.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from robocache.readers.limits import check_streams
 from robocache.readers.ros.message_types import ARRAY, BASE, NAME, SEQUENCE
 
 MOST_TEXT = 1 << 20
-"""Characters of a definition with those of the types that it uses."""
+"""Characters of a definition, including the types that it uses."""
 
 MOST_FIELDS = 10_000
 """Fields of a message, those of nested messages and of each element of fixed arrays included."""
 
 EMPTY = "structure_needs_at_least_one_member"
-"""The field that rosbags gives to messages without any; it takes no byte in ROS 1."""
+"""The field that rosbags adds to messages without fields; it takes no byte in ROS 1."""
 
 _NAME = re.compile(r"[A-Za-z]\w*(/[A-Za-z]\w*)*", re.ASCII)
 _FIELD = re.compile(r"[A-Za-z_]\w*", re.ASCII)
@@ -33,7 +33,7 @@ Definitions = Mapping[str, tuple[Any, list[tuple[str, Any]]]]
 
 
 def check_text(text: str, is_idl: bool) -> None:
-    """Refuses a definition that takes long to parse: rosbags' parser of IDL is exponential.
+    """Raises for a definition that takes long to parse: rosbags' IDL parser is exponential.
 
     Raises:
         ValueError: If it is too long, or an IDL constant is an expression and not a number.
@@ -47,7 +47,7 @@ def check_text(text: str, is_idl: bool) -> None:
 
 
 def check_types(found: Definitions, known: Definitions, kind: str) -> int:
-    """Refuses definitions that expand to too much.
+    """Raises for definitions that expand to too many fields or streams.
 
     Args:
         found: The types of a definition.
@@ -82,7 +82,7 @@ def check_types(found: Definitions, known: Definitions, kind: str) -> int:
 
 
 def _lines(desc: Any) -> int:
-    """How many elements of a field rosbags' programs handle one by one."""
+    """The elements of a field that rosbags' generated code handles one by one."""
     node, detail = desc
     if node != ARRAY:
         return 1
@@ -96,7 +96,7 @@ def _measure(
     sizes: dict[str, tuple[int, int]],
     within: tuple[str, ...],
 ) -> tuple[int, int]:
-    """The fields of a type, all in all, and the least bytes of a message of ROS 1."""
+    """The number of fields of a type, nested ones included, and its least bytes in ROS 1."""
     if kind in sizes:
         return sizes[kind]
     if kind in within or len(within) > 100:

@@ -13,7 +13,7 @@ from robocache.readers.ros.message_types import Message
 RAW = "sensor_msgs/msg/Image"
 COMPRESSED = "sensor_msgs/msg/CompressedImage"
 
-# Channels as stored, and which of them make red, green and blue.
+# The number of stored channels, and the slice of red, green and blue.
 _COLORS = {
     "rgb8": (3, slice(None)),
     "bgr8": (3, slice(None, None, -1)),
@@ -25,7 +25,7 @@ _KINDS = {"U": "u", "S": "i", "F": "f"}
 
 
 def decode_raw(message: Message) -> NDArray[Any] | str:
-    """The pixels of a sensor_msgs/Image; why not, in words, where they cannot be read.
+    """Decodes a sensor_msgs/Image; the reason as text if it cannot be decoded.
 
     Returns:
         Colors as uint8 [H,W,3], red first, without alpha; others as they are, [H,W,C]: depth is

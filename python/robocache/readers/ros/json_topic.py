@@ -1,4 +1,4 @@
-"""The numbers of messages in JSON, as MCAP files of programs without ROS hold them."""
+"""Converts JSON messages to rows: programs without ROS write them to MCAP files."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _OF_FLAGS = ("previous", "nearest")
 
 
 class JsonTopic:
-    """Messages that are JSON objects: the first one says which numbers there are.
+    """Messages that are JSON objects: the first one determines the streams.
 
-    As of a ROS message, the numbers of an object make a stream, and an array of numbers is one of
-    its own. Numbers are float64, true and false are flags. A message that lacks one of a stream's
+    As for ROS messages, the numbers of an object are a stream, and an array of numbers is another
+    stream. Numbers are float64, true and false are flags. A message without one of a stream's
     numbers has no row in that stream. `timestamp` or `header.stamp`, an object with `sec` and
     `nsec` (or `nanosec`), is the stamp.
 
@@ -48,7 +48,7 @@ class JsonTopic:
         self._planned = False
 
     def add(self, message: Any, sent: int, received: int) -> int:
-        """As `Topic.add`; `message` is what `json.loads` gives."""
+        """As `Topic.add`; `message` is the result of `json.loads`."""
         if not isinstance(message, dict):
             self._notes[f"messages of {self._name} that are not JSON objects, left out"] += 1
             return 0
@@ -124,10 +124,10 @@ def _find(value: Any, path: tuple[str, ...]) -> Any:
 
 
 def _row(value: Any, fields: tuple[str, ...], flags: bool) -> list[float] | None:
-    """The flags or numbers of an object that a stream has; None if it lacks one.
+    """The fields of an object that a stream has, flags or numbers; None if one is missing.
 
     Raises:
-        OverflowError: For a number that float64 does not hold.
+        OverflowError: For an integer that is too large for float64.
     """
     found: list[Any] = [value.get(f) for f in fields] if isinstance(value, dict) else [None]
     if flags:
@@ -138,7 +138,7 @@ def _row(value: Any, fields: tuple[str, ...], flags: bool) -> list[float] | None
 
 
 def _numbers(value: Any) -> Any:
-    """A list of numbers, or of lists of the same length of them, as float64; None for others."""
+    """A nested list of numbers as float64, or of flags as bool; None for other values."""
     if not isinstance(value, list):
         return None
     try:
@@ -151,7 +151,7 @@ def _numbers(value: Any) -> Any:
 
 
 def json_stamp(message: Any) -> int | None:
-    """The stamp that a message holds, ns; None if it holds none."""
+    """The stamp of a message, ns; None if it has none."""
     if not isinstance(message, dict):
         return None
     header = message.get("header")
@@ -164,7 +164,7 @@ def json_stamp(message: Any) -> int | None:
 
 
 def _time(value: Any) -> int | None:
-    """An object of seconds and nanoseconds, ns."""
+    """The nanoseconds of an object with `sec` and `nsec` or `nanosec`; None for others."""
     if not isinstance(value, dict) or not isinstance(value.get("sec"), int):
         return None
     rest = value.get("nsec", value.get("nanosec"))

@@ -1,4 +1,4 @@
-"""Chunks of MCAP files: what they decompress to, compared with the bytes that exist."""
+"""Chunks of MCAP files, whose decompressed sizes are checked against the stored bytes."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from robocache.readers.limits import check_resident, check_total
 _CHUNK = 0x06  # the opcode of the record
 _HEAD = struct.Struct("<BQ")  # opcode and length of a record
 _SIZES = struct.Struct("<QQQI")  # of a chunk: start, end, bytes decompressed, checksum
-_LZ4_GROWTH = 255  # lz4 has no block that grows more
+_LZ4_GROWTH = 255  # the largest ratio of an lz4 block
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """A chunk of messages as a file states it."""
+    """A chunk of messages, by its header in the file."""
 
     offset: int
     start: int
@@ -28,11 +28,11 @@ class Chunk:
     """The times (ns) of its first and last message."""
     compression: str
     data: int
-    """Where its compressed bytes begin."""
+    """The offset of its compressed bytes."""
     stored: int
-    """How many those are."""
+    """The number of compressed bytes."""
     size: int
-    """How many bytes they become."""
+    """The number of decompressed bytes that the header states."""
 
 
 def chunk_at(file: BinaryIO, offset: int) -> Chunk | None:
@@ -67,19 +67,19 @@ def chunks_of(file: BinaryIO) -> Iterator[Chunk]:
 
 
 def check_chunks(path: Path, chunks: Iterable[Chunk], limit: int) -> None:
-    """Refuses chunks that become more than `limits` allow.
+    """Raises for chunks that decompress to more than `limits` allow.
 
-    Readers hold chunks whose times overlap together.
+    Readers hold chunks whose times overlap in memory at once.
 
     Raises:
         RecordingError: If a chunk, those that overlap in time, or all do; or for one that is listed
             twice.
     """
     found = list(chunks)
-    there = path.stat().st_size
+    file_bytes = path.stat().st_size
     if len({chunk.offset for chunk in found}) != len(found):
         raise RecordingError(f"{path}: expected each chunk once in the index, got one twice")
-    check_total(f"{path}, chunks", sum(chunk.size for chunk in found), there, limit)
+    check_total(f"{path}, chunks", sum(chunk.size for chunk in found), file_bytes, limit)
     changes = sorted(
         [(chunk.start, chunk.size) for chunk in found]
         + [(max(chunk.start, chunk.end) + 1, -chunk.size) for chunk in found]
@@ -88,7 +88,7 @@ def check_chunks(path: Path, chunks: Iterable[Chunk], limit: int) -> None:
     for _, size in changes:
         held += size
         most = max(most, held)
-    check_resident(f"{path}, chunks that overlap in time", most, there, limit)
+    check_resident(f"{path}, chunks that overlap in time", most, file_bytes, limit)
     with path.open("rb") as file:
         for chunk in found:
             _check_chunk(path, file, chunk, limit)
@@ -107,7 +107,7 @@ def _check_chunk(path: Path, file: BinaryIO, chunk: Chunk, limit: int) -> None:
             return
     elif chunk.compression != "lz4" or chunk.stored * _LZ4_GROWTH <= limit:
         return
-    # The size is not stated, or another: the library would decompress whatever there is.
+    # The frame states no size, or another: the library would decompress it without a limit.
     file.seek(chunk.data)
     try:
         grown = len(BOUNDED[chunk.compression](file.read(chunk.stored), chunk.size))

@@ -22,7 +22,7 @@ def write_method(method: str | Sequence[tuple[str, int]]) -> str:
 
 
 def read_method(metadata: Mapping[str, str]) -> Method | None:
-    """The method in a channel's metadata; None where other programs have other text there."""
+    """The method in a channel's metadata; None for absent or other text."""
     text = metadata.get(METHOD_KEY, "")
     if text in METHODS:
         return text
@@ -32,7 +32,7 @@ def read_method(metadata: Mapping[str, str]) -> Method | None:
 
 
 def fits(method: Method, width: int) -> bool:
-    """Whether rows of so many numbers can have a method."""
+    """Whether rows of `width` numbers can have a method."""
     layout = ((method, width),) if isinstance(method, str) else method
     is_whole = sum(run for _, run in layout) == width > 0
     return is_whole and all(run == 4 for name, run in layout if name.startswith("slerp"))

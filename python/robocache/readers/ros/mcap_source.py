@@ -1,4 +1,4 @@
-"""Where recorded messages come from: MCAP files, read by the mcap library."""
+"""MCAP files as a source of messages, read by the mcap library."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class McapSource(Source):
     knows_sending = True
 
     def __init__(self, path: Path, limit: int) -> None:
-        """`limit` as `ReadOptions.memory_limit`."""
+        """Opens a file; `limit` is `ReadOptions.memory_limit`."""
         self.path = path
         self._library = require("mcap.reader", "MCAP", "ros")
         with reading(path, MCAP):
@@ -37,7 +37,7 @@ class McapSource(Source):
                 found = (
                     [(summary.schemas.get(c.schema_id), c) for c in summary.channels.values()]
                     if self._is_indexed
-                    else self._look_for_channels()
+                    else self._scan_channels()
                 )
             statistics = summary.statistics if summary and self._is_indexed else None
             counts = statistics.channel_message_counts if statistics else {}
@@ -49,7 +49,7 @@ class McapSource(Source):
             raise
 
     def _chunks(self, summary: Any) -> Iterator[Chunk]:
-        """The chunks that will be read, by the index where it is used."""
+        """The chunks that will be read: those of the index, if the file has a usable one."""
         if not self._is_indexed:
             yield from chunks_of(self._file)
             return
@@ -57,11 +57,11 @@ class McapSource(Source):
             chunk = chunk_at(self._file, index.chunk_start_offset)
             if chunk is None:
                 raise ValueError(f"no chunk at byte {index.chunk_start_offset:,}, as indexed")
-            # The library goes by these times, whatever those of the chunk are.
+            # The library orders chunks by the times of the index.
             yield replace(chunk, start=index.message_start_time, end=index.message_end_time)
 
-    def _look_for_channels(self) -> list[tuple[Any, Any]]:
-        """The channels with messages, of a file that has no index: reads all of it."""
+    def _scan_channels(self) -> list[tuple[Any, Any]]:
+        """The channels with messages of a file without an index; reads the whole file."""
         found: dict[int, tuple[Any, Any]] = {}
         for schema, channel, _ in self._from_start().iter_messages(log_time_order=False):
             found.setdefault(channel.id, (schema, channel))
@@ -77,11 +77,11 @@ class McapSource(Source):
         topics = {channel.topic for channel in channels}
         reader = self._reader if self._is_indexed else self._from_start()
         with reading(self.path, MCAP):
-            # By an index, chunks are read as their time comes; in order of the file, the library
-            # would read all of them first. Without an index it is the other way round.
-            found_messages = reader.iter_messages(topics, log_time_order=self._is_indexed)
-            for _, found, message in found_messages:
-                channel = of.get(found.id)
+            # With an index, reading by time loads chunks one after another, and reading in file
+            # order would load all of them first. Without an index it is the reverse.
+            messages = reader.iter_messages(topics, log_time_order=self._is_indexed)
+            for _, recorded, message in messages:
+                channel = of.get(recorded.id)
                 if channel is not None:
                     sent = message.publish_time or message.log_time
                     yield channel, message.log_time, sent, message.data

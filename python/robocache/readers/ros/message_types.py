@@ -57,7 +57,7 @@ _UNITS = {
     ("sensor_msgs/msg/LaserScan", "ranges"): "m",
 }
 
-# Neighboring rows of these have nothing to do with each other, so they are not interpolated.
+# Elements of successive rows are not of the same point, so these are not interpolated.
 _HELD = {("sensor_msgs/msg/LaserScan", "ranges"), ("sensor_msgs/msg/LaserScan", "intensities")}
 
 _ONLY_NUMBERS = "fields of {} that are not numbers, left out"
@@ -72,7 +72,7 @@ class Part:
     name: str
     """Name of the stream, below the topic."""
     get: Callable[[Message], Any]
-    """The numbers of a message: a tuple, an array, or an empty array where it has none."""
+    """Returns the numbers of a message: a tuple, or an array, which may be empty."""
     dtype: np.dtype[Any]
     shape: tuple[int, ...] | None
     """Shape of `get`'s results; None if the type leaves the length open."""
@@ -87,11 +87,11 @@ class Part:
 
 @dataclass
 class Plan:
-    """How a message of a type is taken apart."""
+    """The streams of a message type."""
 
     parts: list[Part]
     left_out: dict[str, int]
-    """Notes on the fields that are not read, ``{}`` for the topic, and how many those are."""
+    """The number of fields that are not read, by a note with ``{}`` for the topic."""
 
     def leave_out(self, note: str) -> None:
         """Counts a field that is not read."""
@@ -99,17 +99,17 @@ class Plan:
 
 
 def plan_message(kind: str, types: Types, takes_covariance: Callable[[str], bool]) -> Plan:
-    """Takes any type apart by its numeric fields.
+    """Plans the streams of any message type, by its numeric fields.
 
     The numbers of a (nested) message make a stream named by the path to it, as `group_fields` says;
-    an array of numbers is a stream of its own. A quaternion is a stream that is combined as one.
+    an array of numbers is a separate stream. A quaternion is a stream that alignment slerps.
     Text, times of the header and lists of messages of any length are left out. A list of messages
     of a fixed length L makes streams whose rows are [L, n].
 
     Args:
         kind: The type's name.
         types: The definitions.
-        takes_covariance: Whether the covariance of this path is to be read.
+        takes_covariance: Whether to read the covariance at a path.
     """
     plan = Plan([], {})
     _add_level(plan, kind, "", types, takes_covariance)

@@ -59,12 +59,12 @@ POINT_CLOUDS = ("sensor_msgs/msg/PointCloud2", "sensor_msgs/msg/PointCloud")
 _IMAGES = (ros_images.RAW, ros_images.COMPRESSED)
 
 Stamper = Callable[[Message], Sequence[tuple[str, int | None]]]
-"""A message's stamps, ns, each with the path of what it stamps; None: it holds none, and the file
-says when it was sent."""
+"""Returns the stamps of a message, ns, each with the path of the stamped streams; None for a stamp
+that the message lacks, so that the file's time of sending applies."""
 
 PROBED_MESSAGES, PROBED_BYTES = 10_000, 256 << 20
-"""The first messages, whose stamps are compared with their times of receipt. Only where they differ
-by more than latency are all messages read for it, before they are read for their values."""
+"""The first messages, whose stamps are compared with their times of receipt. Only if they differ by
+more than latency does the reader scan the stamps of all messages, before it reads their values."""
 
 
 class MessageRecording(Recording):
@@ -99,7 +99,7 @@ class MessageRecording(Recording):
         return [SingleEpisode(self.read)]
 
     def image_bytes(self) -> int | None:
-        """As many images as the file has messages, each as large as the first of its topic."""
+        """Estimates by the number of messages, and the size of the first image of each topic."""
         total = 0
         for channel in self._channels:
             if channel.kind not in _IMAGES:
@@ -107,7 +107,7 @@ class MessageRecording(Recording):
             if channel.count is None:
                 return None
             first = itertools.islice(self._source.messages([channel]), 1)
-            with contextlib.suppress(Exception):  # what can't be read, reading reports
+            with contextlib.suppress(Exception):  # `read` reports what it can't read
                 for *_, data in first:
                     image = self._decode_image(channel, self._type_store.decoder(channel)(data))
                     total += 0 if isinstance(image, str) else channel.count * image.nbytes
@@ -116,7 +116,7 @@ class MessageRecording(Recording):
     # ---- what is read
 
     def _choose(self) -> list[Channel]:
-        """The channels to read: those that are asked for and can be read; notes say what is not."""
+        """The channels to read, of those that `topics` selects; adds notes on the others."""
         readable: list[Channel] = []
         kinds: dict[str, str] = {}
         for channel in self._source.channels:
@@ -161,14 +161,14 @@ class MessageRecording(Recording):
         )
 
     def _stream_names(self, channel: Channel) -> list[str]:
-        """The streams of a channel that its type alone tells."""
+        """The streams of a channel that its type determines."""
         if not self._is_numbers(channel):
             return []
         plan = plan_message(channel.kind, self._type_store.types(channel), lambda path: True)
         return [below(channel.topic, part.name) for part in plan.parts]
 
     def _plan(self, channel: Channel) -> Plan:
-        """How a channel's messages are taken apart: the streams that are asked for."""
+        """The plan of a channel's selected streams."""
         patterns = [p for p in self.options.topics or () if COVARIANCE in p]
         plan = plan_message(
             channel.kind,
@@ -209,12 +209,12 @@ class MessageRecording(Recording):
         if kind in TRANSFORMS:
             return TransformsTopic(name, source, by_stamp, buffer, self.notes)
         stamp = find_stamp(kind, self._type_store.types(channel)) if by_stamp else None
-        # An MCAP file says when a message was sent, too: better than when it was received.
+        # An MCAP file also records the time of sending, which is closer to the measurement.
         has_stamps = stamp is not None or (by_stamp and self._source.knows_sending)
         clock = buffer.clock(name, has_stamps)
         if kind in _IMAGES:
             decode = functools.partial(self._decode_image, channel)
-            # The pixels of a raw image that keeps its size are there at once.
+            # A raw image that keeps its size needs no decoding.
             ahead = kind != ros_images.RAW or self.options.resize is not None
             return ImagesTopic(name, source, decode, clock, stamp, ahead, buffer, self.notes)
         return NumbersTopic(name, source, self._plans[name], stamp, clock, buffer)
@@ -235,7 +235,7 @@ class MessageRecording(Recording):
         for channel, received, sent, data in self._source.messages(self._channels):
             silent.discard(channel.topic)
             topic, decode = routes[id(channel)]
-            with self._understanding(channel):
+            with self._decoding(channel):
                 buffer.held_bytes += topic.add(decode(data), sent, received + shift)
             if buffer.is_full:
                 yield from buffer.overflow()
@@ -247,8 +247,8 @@ class MessageRecording(Recording):
             self.notes[f"topics without messages: {name}"] += 1
 
     @contextlib.contextmanager
-    def _understanding(self, channel: Channel) -> Iterator[None]:
-        """Turns what is wrong with a message into a RecordingError that names its topic."""
+    def _decoding(self, channel: Channel) -> Iterator[None]:
+        """Converts errors of decoding a message to a RecordingError that names its topic."""
         try:
             yield
         except (RecordingError, ImportError, MemoryError):
@@ -272,7 +272,7 @@ class MessageRecording(Recording):
         return (survey if is_all else self._survey(None, None)[0]).clocks()
 
     def _survey(self, messages: int | None, size: int | None) -> tuple[Survey, bool]:
-        """The stamps of the first messages, or of all of them; whether those are all."""
+        """Surveys the stamps of the first messages, or of all; returns whether these are all."""
         survey = Survey()
         stampers = {id(channel): self._stamper(channel) for channel in self._channels}
         decoders = {id(channel): self._type_store.decoder(channel) for channel in self._channels}
@@ -287,7 +287,7 @@ class MessageRecording(Recording):
                 if not is_static(channel.topic):
                     survey.add_unstamped(received)
                 continue
-            with self._understanding(channel):
+            with self._decoding(channel):
                 for path, stamp in stamps(decoders[id(channel)](data)):
                     survey.add(path, sent if stamp is None else stamp, received, stamp is not None)
         return survey, True
@@ -309,7 +309,7 @@ class MessageRecording(Recording):
         return (lambda message: [(name, None)]) if self._source.knows_sending else None
 
     def _decode_image(self, channel: Channel, message: Message) -> Any:
-        """The pixels of an image message at the size that is asked for; why not, in words."""
+        """Decodes an image message and fits it to the options; the reason as text if it can't."""
         if channel.kind == ros_images.RAW:
             image = ros_images.decode_raw(message)
         elif "compressedDepth" in str(message.format):

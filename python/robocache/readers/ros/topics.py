@@ -1,4 +1,4 @@
-"""How the messages of each ROS topic become rows: one class for each kind of message."""
+"""Converts the messages of ROS topics to rows: one class for each kind of message."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ TRANSFORMS = ("tf2_msgs/msg/TFMessage", "tf/msg/tfMessage")
 STATIC = "tf_static"
 """The last part of the name of a topic whose transforms hold until others replace them."""
 
-_MOST_SETS = 16  # of joint names of one topic
+_MAX_NAME_SETS = 16  # sets of joint names of one topic
 
 
 class Topic(Protocol):
     """The messages of one topic, as rows of its streams."""
 
     def add(self, message: Message, sent: int, received: int) -> int:
-        """Takes a message; the bytes that are held back because of it.
+        """Adds a message; returns the change in buffered bytes.
 
         Args:
             message: The message.
-            sent: When it was sent, ns; the time of receipt where that is not recorded. A stamp in
-                the message comes before it.
+            sent: When it was sent, ns; the time of receipt if that is not recorded. A stamp in
+                the message takes precedence.
             received: When it was received, ns.
         """
 
     def finish(self) -> int:
-        """Called after the last message; the bytes that are held back in addition."""
+        """Called after the last message; returns the change in buffered bytes."""
 
 
 def _time_of(
@@ -50,7 +50,7 @@ def _time_of(
 
 
 class _Immediate:
-    """The reader of topics whose messages become rows at once."""
+    """Base of topics that convert each message in `add`, so that `finish` has nothing to do."""
 
     def finish(self) -> int:
         """As `Topic.finish`."""
@@ -58,7 +58,7 @@ class _Immediate:
 
 
 class NumbersTopic(_Immediate):
-    """Any message, by its numeric fields."""
+    """Messages of any type, by their numeric fields."""
 
     def __init__(
         self,
@@ -94,8 +94,8 @@ class NumbersTopic(_Immediate):
 class JointsTopic(_Immediate):
     """sensor_msgs/JointState: position, velocity and effort of named joints.
 
-    Nodes that share a topic send joints of their own; each set of names has streams of its own, the
-    first ``<topic>/position``, the next ``<topic>/2/position``. The order of names may change from
+    Nodes that share a topic send different joints; each set of names has separate streams, the
+    first ``<topic>/position``, the next ``<topic>/2/position``. The order of names may differ from
     message to message.
     """
 
@@ -122,10 +122,10 @@ class JointsTopic(_Immediate):
             return 0
         joints = frozenset(names)
         if joints not in self._sets:
-            if len(self._sets) == _MOST_SETS:
+            if len(self._sets) == _MAX_NAME_SETS:
                 self._notes[
-                    f"messages of {self._name} left out, since it has more than {_MOST_SETS} sets "
-                    "of joints"
+                    f"messages of {self._name} left out, since it has more than {_MAX_NAME_SETS} "
+                    "sets of joints"
                 ] += 1
                 return 0
             path = self._name if not self._sets else f"{self._name}/{len(self._sets) + 1}"
@@ -154,7 +154,7 @@ class JointsTopic(_Immediate):
         self, stream: str, clock: TopicClock, field: str, joints: tuple[str, ...]
     ) -> StreamBuffer:
         if stream not in self._stream_buffers:
-            # REP 103: meters and newtons for joints that slide, so no unit holds for all.
+            # REP 103: prismatic joints have meters and newtons, so no unit applies to all joints.
             metadata = StreamMetadata("linear", None, joints, source=self._source)
             self._stream_buffers[stream] = self._buffer.add_stream(
                 stream, clock, metadata, np.dtype(np.float64), (len(joints),)
@@ -169,15 +169,15 @@ def pair_path(topic: str, transform: Any) -> str:
 
 
 def is_static(topic: str) -> bool:
-    """Whether a topic's transforms hold until others replace them."""
+    """Whether a topic's transforms are valid until others replace them."""
     return topic.rpartition("/")[2] == STATIC
 
 
 class TransformsTopic(_Immediate):
-    """tf: each pair of frames is a translation and a rotation, with stamps of their own.
+    """tf: each pair of frames has a translation and a rotation, with the stamps of that pair.
 
-    Static transforms were stamped long before the recording, or never: the first of a pair holds
-    from the start of the recording, later ones from when they were received.
+    Static transforms were stamped long before the recording, or never: the first of a pair is
+    valid from the start of the recording, later ones from their receipt.
     """
 
     def __init__(
@@ -230,9 +230,9 @@ class TransformsTopic(_Immediate):
 
 
 class ImagesTopic:
-    """Raw and compressed images: what a camera saw, at the size that is asked for.
+    """Raw and compressed images of a camera, at the size of the options.
 
-    They may be decoded on all cores, some messages ahead.
+    A thread pool may decode some messages ahead, on all cores.
     """
 
     def __init__(
@@ -248,8 +248,8 @@ class ImagesTopic:
     ) -> None:
         """Images of a topic.
 
-        `decode` gives an image [H,W,C], or a word that says why it does not; `ahead` says whether
-        that is so much work that other threads should do it.
+        `decode` returns an image [H,W,C], or text with the reason why it cannot; `ahead` is whether
+        the thread pool decodes ahead, for slow decoders.
         """
         self._name = name
         self._decode = decode
@@ -277,7 +277,7 @@ class ImagesTopic:
         return held
 
     def _collect(self) -> int:
-        """Takes the oldest of the images that are being decoded."""
+        """Waits for the oldest image in flight, and adds it."""
         stamp, received, future = self._ahead.popleft()
         return self._take(stamp, received, future.result())
 

@@ -1,4 +1,4 @@
-"""The definitions of a recording's message types, and messages decoded by them."""
+"""The definitions of a recording's message types, and their decoders."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ MOST_LINES = 5 * MOST_FIELDS
 class TypeStore:
     """The message types of a recording's channels.
 
-    A type has the definitions that were recorded with it: what a bag calls ``std_msgs/Header`` may
-    differ from one topic to another. Where none were recorded (older ROS 2 bags), those of a
-    current ROS 2 count.
+    A type has the definitions that were recorded with it: ``std_msgs/Header`` may differ from one
+    topic of a bag to another. If none were recorded (older ROS 2 bags), the definitions of the
+    newest ROS 2 that rosbags has apply.
     """
 
     def __init__(self, channels: Sequence[Channel]) -> None:
@@ -65,7 +65,7 @@ class TypeStore:
     def decoder(self, channel: Channel) -> Decoder:
         """The decoder of a channel's messages.
 
-        It raises a ValueError for bytes that are none.
+        The decoder raises a ValueError for bytes that are not such a message.
         """
         kind = channel.kind
         if channel.encoding == "json":
@@ -82,7 +82,7 @@ class TypeStore:
         return decode
 
     def _type_store(self, channel: Channel) -> Any:
-        """The definitions of a channel's type and of those that it uses."""
+        """The definitions of a channel's type and of the types that it uses."""
         typesys = self._typesys
         if not channel.schema_encoding:
             return typesys.get_typestore(typesys.Stores.LATEST)
@@ -107,7 +107,7 @@ class TypeStore:
         except typesys.TypesysError:  # they differ from those of another topic
             store = typesys.get_typestore(typesys.Stores.EMPTY)
             store.register(found)
-        store.get_msgdef(channel.kind)  # now, if something that it uses is missing
+        store.get_msgdef(channel.kind)  # raises now if a type that it uses is missing
         return store
 
 
