@@ -28,7 +28,7 @@ ENDS = "ep_start_end_ids.npy"
 RATE = 30.0
 
 MOST_STEPS = 4096
-"""Steps of a chunk: so many files are asked for before one that is absent ends the reading."""
+"""The most steps of a chunk, and so of files opened before a missing file raises."""
 
 # What the numbers of a row are, as CALVIN documents them; orientations are Euler angles.
 _POSE = ("tcp_x", "tcp_y", "tcp_z", "tcp_roll", "tcp_pitch", "tcp_yaw")
@@ -106,7 +106,7 @@ class Calvin(Recording):
         return found
 
     def image_bytes(self) -> int:
-        """As large in each step as in the first."""
+        """Bytes of the first step's images, times the number of steps."""
         if not any(map(_is_image, self.names)):
             return 0
         try:
@@ -175,7 +175,7 @@ def _count_digits(path: Path) -> int:
 
 
 def recognizes(path: Path) -> bool:
-    """Whether it is a folder with the list of first and last steps."""
+    """Whether a folder has the list of first and last steps."""
     return (path / ENDS).is_file()
 
 

@@ -38,7 +38,7 @@ FORMAT = "diffusion-policy zarr"
 ENDS = "meta/episode_ends"
 
 BLOCK_BYTES = 8 << 20
-"""How much of an array is read at once: episodes are shorter than what zarr compresses together."""
+"""Bytes of an array that are read at once: episodes are shorter than zarr's chunks."""
 
 
 class ReplayBuffer(Recording):
@@ -183,7 +183,7 @@ class ReplayBuffer(Recording):
         return found
 
     def image_bytes(self) -> int:
-        """As the shapes of the arrays say; images of floats become bytes."""
+        """Bytes of the decoded images, by the arrays' shapes; images of floats become uint8."""
         rows = int(self.ends[-1]) if len(self.ends) else 0
         arrays = [blocks.array for blocks in self._arrays.values()]
         frames = [

@@ -2,8 +2,7 @@
 
 A file has a group ``data`` with a group for each demonstration, ``demo_0``, ``demo_1`` and so on;
 in it datasets of one row a step, some in groups (``obs/eef_pos``). ``mask`` names subsets. There
-are no times: rows lie 1 / rate apart, and the rate stands in a description of the environment, if
-anywhere.
+are no times: rows are 1 / rate apart, and a description of the environment may have the rate.
 """
 
 from __future__ import annotations
@@ -227,7 +226,7 @@ class _Episode:
             yield a, native(dataset[a : a + step])
 
 
-# ---- what attributes say -------------------------------------------------------------------------
+# ---- attributes ----------------------------------------------------------------------------------
 
 
 def _text(value: Any) -> str:
@@ -255,7 +254,7 @@ def _describe(path: Path, group: Any) -> dict[str, Any]:
 
 
 def _find_rate(about: dict[str, Any]) -> float | None:
-    """Robosuite's control_freq; Isaac Lab's step of the physics, and how many make one of ours."""
+    """Robosuite's control_freq, or 1 / (dt * decimation) of Isaac Lab's physics steps."""
     inner = about.get("env_kwargs")
     simulation = about.get("sim_args")
     rate = about.get("control_freq")
@@ -287,14 +286,14 @@ def _count_rows(path: Path, demo: Any) -> int:
 
 
 def _names(group: Any) -> list[str]:
-    """All that is in a group and its groups."""
+    """The names of all objects in a group and its subgroups."""
     names: list[str] = []
     group.visit(names.append)
     return names
 
 
 def _is_unwritten(dataset: Any) -> bool:
-    """Whether it would read as zeros that nobody recorded."""
+    """Whether the dataset has no stored values, so that it would read as zeros."""
     if dataset.id.get_storage_size():  # nearly always
         return False
     return bool(dataset.size and not (dataset.is_virtual or dataset.external))
@@ -306,7 +305,7 @@ def _by_number(name: str) -> tuple[bool, int, str]:
 
 
 def recognizes(path: Path) -> bool:
-    """Whether it is HDF5."""
+    """Whether a file is HDF5."""
     return head(path, len(MAGIC)) == MAGIC
 
 

@@ -1,4 +1,4 @@
-"""Refuses HDF5 files that name other files, or state sizes without stored bytes for them.
+"""Raises for HDF5 files that refer to foreign files, or state sizes without stored bytes.
 
 HDF5 follows external links, external storage and virtual sources to any file of the machine; its
 deflate filter lets a chunk grow to any size. Filters that are plugins are loaded from the folders
@@ -35,10 +35,10 @@ def child(group: Any, name: str, path: Path) -> Any:
 
 
 def check(dataset: Any, path: Path, limit: int) -> None:
-    """Refuses a dataset that is not to be read.
+    """Raises for a dataset that is unsafe to read.
 
     Args:
-        dataset: The dataset, of which nothing was read yet.
+        dataset: The dataset, before any of it is read.
         path: Of the recording.
         limit: `ReadOptions.memory_limit`.
 

@@ -31,12 +31,12 @@ FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "TIFF")
 """The formats that Pillow may decode. It knows others that run programs (Ghostscript, for EPS)."""
 
 SMALLEST = 8
-"""Arrays [H,W,C] with fewer rows or columns are not taken for images."""
+"""The least height and width of an image; smaller arrays [H,W,C] are streams of numbers."""
 
 
 @functools.cache
 def pool() -> ThreadPoolExecutor:
-    """The threads that decode and resize: one a core that this process may use."""
+    """The thread pool that decodes and resizes: one thread per core that this process may use."""
     return ThreadPoolExecutor(cores(), thread_name_prefix="robocache-images")
 
 
@@ -45,7 +45,7 @@ os.register_at_fork(after_in_child=pool.cache_clear)
 
 
 def cores() -> int:
-    """How many cores this process may use."""
+    """The number of cores that this process may use."""
     return len(os.sched_getaffinity(0))
 
 
@@ -60,7 +60,7 @@ def is_image(shape: Sequence[int], dtype: np.dtype[Any]) -> bool:
 
 
 def leave_out(stream: str, notes: Counter[str]) -> None:
-    """Notes that a stream of images is left out, as `ReadOptions.images` says."""
+    """Adds a note on a stream of images that `ReadOptions.images` leaves out."""
     notes[f"streams of images left out, as asked for ({stream})"] = 1
 
 
@@ -139,7 +139,7 @@ def fit(pixels: Pixels, options: ReadOptions) -> Pixels:
 
 
 def fitted_bytes(shape: Sequence[int], itemsize: int, options: ReadOptions) -> int:
-    """Bytes of an image [H,W,C], with elements of so many bytes, at the size of `options`."""
+    """Bytes of an image [H,W,C], with elements of `itemsize` bytes, at the size of `options`."""
     height, width, channels = shape
     if options.resize is not None:
         width, height = options.resize
@@ -166,7 +166,7 @@ def _scale(plane: Pixels, box: tuple[float, float, float, float], size: tuple[in
 def _place(
     source: tuple[int, int], target: tuple[int, int], how: str
 ) -> tuple[tuple[float, float, float, float], tuple[int, int]]:
-    """Which part of the source (left, top, right, bottom) becomes how many pixels (width, height).
+    """The box of the source (left, top, right, bottom), and its size in the target, in pixels.
 
     Sizes are (width, height).
     """

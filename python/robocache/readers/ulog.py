@@ -39,8 +39,8 @@ MAGIC = b"ULog\x01\x12\x35"
 WHAT = "a PX4 ULog file"
 
 GROUP_BYTES = 256 << 20
-"""pyulog holds what it reads. So topics are read together up to this many bytes; larger logs are
-read in several passes."""
+"""pyulog keeps the data that it reads in memory. One pass reads topics of at most this many bytes;
+larger logs take several passes."""
 
 _TOPIC, _DATA, _FORMAT = ord("A"), ord("D"), ord("F")  # kinds of records
 _US = 1000
@@ -53,7 +53,7 @@ _AROUND = 15
 """Messages before, and after, that a stamp is compared with."""
 
 
-# ---- what the file holds -------------------------------------------------------------------------
+# ---- contents of the file ------------------------------------------------------------------------
 
 
 @dataclass
@@ -63,15 +63,15 @@ class Contents:
     topics: dict[int, tuple[str, int]] = field(default_factory=dict)
     """Message id: topic and instance."""
     bytes: dict[str, int] = field(default_factory=dict)
-    """Topic: how much data it has."""
+    """The bytes of data of each topic."""
     is_whole: bool = True
-    """Whether the last record ends with the file and nothing in between is unknown."""
+    """Whether the records are of known kinds and end with the file."""
     start: int = 0
     """When the log began, us."""
     keys: NDArray[np.uint16] = field(default_factory=lambda: np.empty(0, np.uint16))
     """[messages] ids, in the order in which the messages were logged."""
     stamps: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
-    """[messages] us; -1 where a message says nothing of its time."""
+    """[messages] us; -1 for messages without a usable stamp."""
     is_ahead: NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, np.bool_))
     """[messages] whether a stamp is bogus: `ahead_of_the_log`."""
 
@@ -84,7 +84,7 @@ class Contents:
 
 
 def _records(log: Any) -> Iterator[tuple[int, int, int, int]]:
-    """Kind, first byte, size and message id (of data) of each record, as far as they are known."""
+    """Kind, offset, size and message id (of data) of each record, up to the first unknown kind."""
     at, end, unpack = 16, len(log) - 5, struct.Struct("<HBH").unpack_from
     while at <= end:
         size, kind, key = unpack(log, at)
@@ -143,9 +143,9 @@ def scan_log(path: Path) -> Contents:
     contents.keys = np.array(keys, np.uint16)
     stamped = {key for key, (name, _) in contents.topics.items() if name in begin_with_stamp}
     contents.stamps = _times_of(contents.keys, np.array(stamps, np.uint64), stamped)
-    told = np.flatnonzero(contents.stamps >= 0)
+    usable = np.flatnonzero(contents.stamps >= 0)
     contents.is_ahead = np.zeros(len(keys), np.bool_)
-    contents.is_ahead[told] = ahead_of_the_log(contents.stamps[told], contents.start)
+    contents.is_ahead[usable] = ahead_of_the_log(contents.stamps[usable], contents.start)
     return contents
 
 
@@ -181,17 +181,17 @@ _MOST_FIELDS = 65_535  # bytes of a message, whose size is an uint16
 def _times_of(
     keys: NDArray[np.uint16], stamps: NDArray[np.uint64], stamped: set[int]
 ) -> NDArray[np.int64]:
-    """The stamps that tell a time; -1 for the others.
+    """The usable stamps as times; -1 for the others.
 
-    Stamps of 0, impossible stamps, and those of a topic that is stamped once and for all tell none.
+    Stamps of 0, impossible stamps, and those of a topic with one stamp for all are not usable.
     """
-    tells = (stamps > 0) & (stamps <= _LATEST_STAMP)
+    is_usable = (stamps > 0) & (stamps <= _LATEST_STAMP)
     for key in np.unique(keys).tolist():
         of_topic = keys == key
         if key not in stamped or _is_stamped_once(stamps[of_topic]):
-            tells &= ~of_topic
-    times = np.where(tells, stamps, 0).astype(np.int64)
-    times[~tells] = -1
+            is_usable &= ~of_topic
+    times = np.where(is_usable, stamps, 0).astype(np.int64)
+    times[~is_usable] = -1
     return times
 
 
@@ -261,7 +261,7 @@ class UlogRecording(Recording):
         }
         if not with_messages:
             raise RecordingError(f"{path}: expected {WHAT} with messages, got one without")
-        # Which streams a topic has, its messages tell.
+        # The messages of a topic determine its streams.
         self._selection = Selection(options, [], sorted(with_messages))
         if options.topics is None and len(names) > len(with_messages):
             self.notes["topics without messages"] += len(names) - len(with_messages)
@@ -285,7 +285,7 @@ class UlogRecording(Recording):
         return self._contents.logged()
 
     def _groups(self) -> list[list[str]]:
-        """The topics to read, in groups that are small enough to hold."""
+        """The topics to read, in groups of at most `GROUP_BYTES`, or of one topic."""
         groups: list[list[str]] = []
         held = GROUP_BYTES
         for name, size in sorted(self._contents.bytes.items()):

@@ -1,4 +1,4 @@
-"""Video of recordings: each frame goes to the row that it was shown at.
+"""Video of recordings: assigns frames to rows by presentation time.
 
 Decoded by PyAV, whose wheels carry FFmpeg with H.264, H.265, AV1 and VP9. A frame belongs to a row
 if its presentation time is the row's: counting frames instead goes wrong wherever one is missing,

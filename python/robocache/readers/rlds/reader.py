@@ -45,7 +45,7 @@ class Shard:
     split: str
     index: int
     episodes: int | None
-    """How many the data set says that it has."""
+    """The number of its episodes, if the data set states it."""
     offsets: list[int] | None = None
 
     def offset(self, number: int) -> int:
@@ -53,7 +53,7 @@ class Shard:
         return self.load()[number]
 
     def load(self) -> list[int]:
-        """Where each episode begins; reads the lengths of the records when first asked.
+        """The offset of each episode; the first call reads the lengths of the records.
 
         Raises:
             RecordingError: If the file is cut short, or has another number of episodes.
@@ -185,7 +185,7 @@ class RldsEpisode:
         return None
 
     def read(self) -> Iterator[Rows]:
-        """The rows, a stream after the other."""
+        """The rows, one stream after another."""
         features = self._load()
         steps = [step for step in self._recording.steps if step.kind != "text"]
         where = f"{self._shard.path}, episode {self._number}"
@@ -234,7 +234,7 @@ class RldsEpisode:
 
 
 def is_task(name: str) -> bool:
-    """Whether a text says what the robot was to do, by its name."""
+    """Whether a text describes the task, by its name."""
     base = name.rpartition("/")[2]
     return any(word in base for word in _TASKS)
 
