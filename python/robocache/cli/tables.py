@@ -24,7 +24,7 @@ def print_table(
     left: Sequence[int],
     shrink: Mapping[int, int],
 ) -> None:
-    """Prints a table; columns whose cells are all empty are left out.
+    """Prints a table; columns whose cells are all empty are left out, and a table without rows is.
 
     If the table is wider than the console, texts are shortened in the middle, down to `shrink`.
     Numbers are not; a table that is still too wide is printed as a block for each row.
@@ -36,6 +36,8 @@ def print_table(
         left: Indices of the left-aligned columns; the others are right-aligned.
         shrink: The minimum width of columns that may be shortened, by index.
     """
+    if not rows:
+        return
     filled = [i for i in range(len(header)) if any(row[i] not in EMPTY for row in rows)]
     texts = [[cut(row[i], MOST_LETTERS) for i in filled] for row in [header, *rows]]
     widths = [max(map(cells, column)) for column in zip(*texts, strict=True)]

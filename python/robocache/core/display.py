@@ -152,7 +152,10 @@ class ByName(Mapping[str, V]):
         self._items = items
 
     def __getitem__(self, name: str) -> V:
-        return self._items[name]
+        try:
+            return self._items[name]
+        except KeyError:
+            raise KeyError(f"expected one of {listed(self)}, got {name!r}") from None
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._items)

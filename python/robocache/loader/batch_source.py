@@ -187,6 +187,11 @@ class BatchSource(IterableDataset[Batch]):
             self._generator.manual_seed(derived_seed(order.key, epoch, position + order.rank))
             for transform in self._transforms:
                 batch = transform(batch, self._generator)
+                if not isinstance(batch, Mapping):
+                    raise TypeError(
+                        f"transforms: expected a function that returns the batch, a dict, "
+                        f"got {type(batch).__name__} of {transform!r}"
+                    )
         return batch
 
     def gather(self, indices: Sequence[int] | np.ndarray[Any, Any] | Tensor) -> Batch:
@@ -291,7 +296,8 @@ class BatchSource(IterableDataset[Batch]):
         return f"{len(self.dataset)} samples, {batches}"
 
     def _repr_html_(self) -> str:
-        return self._summary.html(f"Loader: {self._words()}")
+        kind = repr(self).partition("(")[0]
+        return self._summary.html(f"{kind}: {self._words()}")
 
 
 def _rebuild(recipe: Recipe, state: Mapping[str, int]) -> BatchSource:

@@ -68,8 +68,8 @@ def compute_stats(
         raise ValueError("loader: expected one of one store (each of a mixture's), got a mixture")
     if normalized := batch_scales(contents.windows, contents.concat, contents.modes):
         raise ValueError(
-            "loader: expected one without normalize (statistics are of what that takes), got one "
-            f"that normalizes {', '.join(normalized)}"
+            "loader: expected one without normalize (statistics describe values before it), got "
+            f"one that normalizes {', '.join(normalized)}"
         )
     order = contents.order
     if order.ranks > 1 or order.shares > 1:

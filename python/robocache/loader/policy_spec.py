@@ -12,7 +12,7 @@ from typing import Any
 from robocache.core.display import cut, listed, method_text
 from robocache.core.tables import html_table, offsets_text
 from robocache.loader.window_spec import WindowSpec
-from robocache.store.files import new_file, sync_folder
+from robocache.store.files import naming, new_file, sync_folder
 from robocache.store.library import policy_spec_windows
 
 VERSION = 2  # version 1 is read, too
@@ -81,7 +81,8 @@ class PolicySpec:
         """
         data, path = self.to_json().encode(), Path(path)
         self.from_json(data, str(path))
-        file = new_file(path.parent, data)
+        with naming(path):
+            file = new_file(path.parent, data)
         try:
             file.path.replace(path)
         except BaseException:

@@ -37,7 +37,7 @@ def parse_relative(windows: Mapping[str, Window]) -> dict[str, Relative]:
                 f"relative_to[{key!r}]: expected a stream's name or a rc.Relative, got {kind}"
             )
         if to not in windows:
-            _refuse(key, f"one of the batch ({known}) to be relative to", repr(to))
+            _refuse(key, f"a stream of the batch ({known})", f"{to!r} (add it to windows)")
         if to == key:
             _refuse(key, "another stream", repr(to))
         if windows[to].relative_to is not None:

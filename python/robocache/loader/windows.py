@@ -357,7 +357,10 @@ def _output(
             scale = Normalization(np.zeros(1), np.full(1, 1 / 255))
         return True, wanted or torch.float32, spread(f"normalize[{key!r}]", scale, info.shape[2:])
     if scale is not None and wanted is None and dtype == torch.uint8:
-        raise ValueError(f"dtype[{key!r}]: expected one with normalize of uint8 values, got None")
+        raise ValueError(
+            f"dtype[{key!r}]: expected a floating type for normalized uint8 values, got None "
+            "(channels_first=True has float32)"
+        )
     if scale is not None:
         scale = spread(f"normalize[{key!r}]", scale, info.shape)
     return False, wanted or dtype, scale

@@ -61,7 +61,7 @@ def is_image(shape: Sequence[int], dtype: np.dtype[Any]) -> bool:
 
 def leave_out(stream: str, notes: Counter[str]) -> None:
     """Adds a note on a stream of images that `ReadOptions.images` leaves out."""
-    notes[f"streams of images left out, as asked for ({stream})"] = 1
+    notes[f"streams of images left out ({stream})"] = 1
 
 
 def decode(data: bytes, name: str) -> Pixels:

@@ -29,11 +29,12 @@ def temporary_path(folder: Path) -> Path:
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Adds `path` to an `OSError` that names no file, such as that of a full disk or of `fsync`."""
+    """Adds `path` to an `OSError` that names no file (a full disk, `fsync`) or a temporary one."""
     try:
         yield
     except OSError as error:
-        if not error.filename and error.errno is not None:
+        named = Path(os.fsdecode(error.filename)).name if error.filename else TEMPORARY
+        if named.startswith(TEMPORARY) and error.errno is not None:
             raise OSError(error.errno, os.strerror(error.errno), str(path)) from error
         raise
 

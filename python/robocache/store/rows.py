@@ -235,7 +235,8 @@ class Episode:
     def _words(self, *more: str) -> str:
         task = [] if self.task is None else [f"task {short(self.task)}"]
         words = [f"{self.length} rows", f"{self.duration_s:.3f} s", *task, *more]
-        return f"{self.index}: {', '.join(words)}; from {short(self.source)}"
+        source = f"; from {short(self.source)}" if self.source else ""
+        return f"{self.index}: {', '.join(words)}{source}"
 
     def _repr_html_(self) -> str:
         rows = []

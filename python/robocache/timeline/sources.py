@@ -111,7 +111,14 @@ def _of_arrays(name: str, rows: Any) -> Source:
             f"source[{name}]: expected (values, times) or rows, got {type(rows).__name__}"
         )
     if times.dtype.kind == "f":
-        times = np.rint(times.astype(np.float64) * 1e9).astype(np.int64)
+        scaled = times.astype(np.float64) * 1e9
+        if not (good := np.abs(scaled) < 2.0**63).all():
+            row = int(np.argmin(good))
+            raise ValueError(
+                f"source[{name}].times: expected seconds within 292 years of 1970, "
+                f"got {times.flat[row]} at row {row} (nanoseconds are integers)"
+            )
+        times = np.rint(scaled).astype(np.int64)
     elif times.dtype.kind not in "iu":
         raise TypeError(f"source[{name}].times: expected ns or seconds, got {times.dtype}")
     if times.ndim != 1 or len(times) != len(np.atleast_1d(values)):
@@ -120,8 +127,12 @@ def _of_arrays(name: str, rows: Any) -> Source:
             f"got {list(times.shape)}"
         )
     times = times.astype(np.int64)
-    if (times[1:] < times[:-1]).any():
-        raise ValueError(f"source[{name}].times: expected ascending times, got earlier ones later")
+    if (back := times[1:] < times[:-1]).any():
+        row = int(np.argmax(back)) + 1
+        raise ValueError(
+            f"source[{name}].times: expected ascending times, "
+            f"got {times[row]} after {times[row - 1]} ns at row {row}"
+        )
     return Source(times, values, valid, method)
 
 

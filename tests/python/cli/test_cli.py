@@ -186,6 +186,15 @@ def test_info(run: Any, tmp_path: Path) -> None:
     assert "wave" in result.out
 
 
+def test_info_of_a_table_without_rows(run: Any, tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    path = tmp_path / "header.csv"
+    path.write_text("t,a\n")
+    result = run("info", path)
+    assert (result.code, result.err) == (0, "")
+    assert result.out.startswith(f"{path}: CSV, 4 B, 0 episodes")
+
+
 def test_info_as_json(run: Any, tmp_path: Path) -> None:
     found = run("info", write_store(tmp_path / "s", gap=True), "--json").json
     assert (found["format"], found["episodes"], found["measured"]) == ("episode store", 2, 2)

@@ -97,6 +97,13 @@ def test_a_file_gives_the_same_back(spec: rc.PolicySpec, tmp_path: Path) -> None
     assert [entry.name for entry in tmp_path.iterdir()] == ["policy_spec.json"]
 
 
+def test_a_folder_that_is_absent_is_named(spec: rc.PolicySpec, tmp_path: Path) -> None:
+    path = tmp_path / "absent" / "policy_spec.json"
+    with pytest.raises(FileNotFoundError) as error:
+        spec.save(path)
+    assert error.value.filename == str(path)
+
+
 def test_the_schema_takes_it(spec: rc.PolicySpec) -> None:
     Draft202012Validator.check_schema(VALIDATOR.schema)
     VALIDATOR.validate(json.loads(spec.to_json()))

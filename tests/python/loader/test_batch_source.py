@@ -71,3 +71,12 @@ def test_the_normalizer_of_a_loader(store: rc.EpisodeStore) -> None:
     one = loader(store, normalize={"joints": "min_max"})
     assert one.normalizer().normalization.keys() == {"joints"}
     assert rc.Normalizer.from_loader(one).normalization.keys() == {"joints"}
+
+
+def test_a_transform_returns_the_batch(store: rc.EpisodeStore) -> None:
+    def forgets(batch: Any, generator: Any) -> None:
+        batch["state"] *= 2
+
+    message = "transforms: expected a function that returns the batch, a dict, got NoneType of "
+    with pytest.raises(TypeError, match=f"^{re.escape(message + repr(forgets))}$"):
+        loader(store, transforms=[forgets]).next()

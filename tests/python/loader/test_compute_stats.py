@@ -174,8 +174,8 @@ def test_errors_of_compute_stats(store: rc.EpisodeStore) -> None:
     for loader, options, kind, message in (
         (3, {}, TypeError, "loader: expected a rc.Loader, got int"),
         (make(store, normalize={"action": "min_max"}), {}, ValueError,
-         "loader: expected one without normalize (statistics are of what that takes), got one that "
-         "normalizes action"),
+         "loader: expected one without normalize (statistics describe values before it), got "
+         "one that normalizes action"),
         (two, {}, ValueError,
          "loader: expected one of all samples (rank=0, world_size=1), got one of 2 ranks"),
         (rc.Loader.mixture([make(store)], [1], 8, 4), {}, ValueError,

@@ -144,7 +144,8 @@ CASES: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"windows": {"counter": rc.Window([0], dtype=torch.float32)}}, ValueError,
      "dtype['counter']: expected None for counter I64[2], whose rows are copied, got float32"),
     ({"windows": {"camera": [0]}, "normalize": {"camera": "mean_std"}}, ValueError,
-     "dtype['camera']: expected one with normalize of uint8 values, got None"),
+     "dtype['camera']: expected a floating type for normalized uint8 values, got None "
+     "(channels_first=True has float32)"),
     ({"windows": {"counter": [0]}, "normalize": {"counter": "min_max"}}, ValueError,
      "normalize['counter']: expected floats or uint8, got counter I64[2]"),
     ({**JOINTS, "normalize": "min_max"}, TypeError,

@@ -318,8 +318,8 @@ CASES: list[tuple[Any, type[Exception], str]] = [
     ({"action": 3}, TypeError,
      "relative_to['action']: expected a stream's name or a rc.Relative, got int"),
     ({"action": "force"}, ValueError,
-     "relative_to['action']: expected one of the batch (state, action, pose, counter, depth, "
-     "image, wide) to be relative to, got 'force'"),
+     "relative_to['action']: expected a stream of the batch (state, action, pose, counter, depth, "
+     "image, wide), got 'force' (add it to windows)"),
     ({"action": "action"}, ValueError,
      "relative_to['action']: expected another stream, got 'action'"),
     ({"action": to_state(), "state": "pose"}, ValueError,

@@ -137,7 +137,7 @@ def test_images_may_be_left_out_or_resized(tmp_path: Path) -> None:
     path = write(tmp_path / "a", {"demo_0": 3, "demo_1": 2})
     read, recording = read_all(path, ReadOptions(rate=20, images=False))
     assert "obs/camera" not in read["demo_0"]
-    note = "streams of images left out, as asked for (obs/camera)"
+    note = "streams of images left out (obs/camera)"
     assert recording.notes[note] == 1
     read, _ = read_all(path, ReadOptions(rate=20, resize=(12, 8)))
     assert read["demo_0"]["obs/camera"].values.shape == (3, 8, 12, 3)

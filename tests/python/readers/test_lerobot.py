@@ -42,7 +42,7 @@ def test_every_row_is_pyarrow() -> None:
             np.testing.assert_allclose(rows.times / 1e9, table["timestamp"], atol=1e-5)
     assert recording.notes == {
         "episodes whose data file is absent, skipped": 96,
-        "streams of images left out, as asked for (observation.images.cam_high)": 1,
+        "streams of images left out (observation.images.cam_high)": 1,
     }
 
 
@@ -122,7 +122,7 @@ def test_packed_tables_with_other_rows_too(tmp_path: Path) -> None:
 def test_images_may_be_left_out_or_resized(tmp_path: Path) -> None:
     root = write_v3(tmp_path / "a", [3, 4])
     notes = check(root, [3, 4], WITHOUT_IMAGES)
-    assert notes["streams of images left out, as asked for (observation.image)"] == 1
+    assert notes["streams of images left out (observation.image)"] == 1
     read, _ = read_all(root, ReadOptions(resize=(12, 10)))
     assert read["episode_000001"]["observation.image"].values.shape == (4, 10, 12, 3)
     read, _ = read_all(root, ReadOptions(topics=("action", "next.*")))

@@ -63,7 +63,7 @@ def test_options(tmp_path: Path) -> None:
     read, recording = read_all(path, ReadOptions(rate=2, images=False))
     assert read["0"]["x"].times.tolist() == [0, NS // 2, NS]
     assert recording.streams["x"].timeline == "rows"
-    assert recording.notes == {"streams of images left out, as asked for (camera)": 1}
+    assert recording.notes == {"streams of images left out (camera)": 1}
     read, _ = read_all(path, ReadOptions(rate=2, resize=(8, 6), topics=("cam*",)))
     assert read["0"]["camera"].values.shape == (3, 6, 8, 3)
     assert "expected a rate, since the recording has neither" in message_of(path)

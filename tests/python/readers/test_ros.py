@@ -294,7 +294,7 @@ def test_compressed_images(tmp_path: Path, storage: str) -> None:
 
     streams, recording = read(path, images=False)
     assert all(name.startswith("/imu") for name in streams)
-    assert recording.notes["streams of images left out, as asked for (/png)"] == 1
+    assert recording.notes["streams of images left out (/png)"] == 1
 
     entries.append(("/png", kind, START + 9, robot.compressed(START + 9, encoded["PNG"][0][:50])))
     broken = write(tmp_path / "broken", storage, robot, entries)

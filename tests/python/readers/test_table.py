@@ -241,7 +241,8 @@ def test_csv_that_cannot_be_read(tmp_path: Path, text: str, message: str) -> Non
     ("text", "message"),
     [
         ("t,x\n0.5,1\n,2\n", "expected a time in every row, got none in row 1"),
-        ("t,x\n0.5,1\nabc,2\n", "expected times within 292 years of 1970, got 'abc' in row 1"),
+        ("t,x\n0.5,1\nabc,2\n", "expected a number, got 'abc' in row 1"),
+        ("t;x\n0,5;1\n0,6;2\n", "expected a number, got '0,5' in row 0"),
         ("t,x\n0.5,1\n1e30,2\n", "expected times within 292 years of 1970, got '1e30' in row 1"),
         ("t,x\n0.5,1\n99999999999999.5,2\n", "expected times within 292 years of 1970, got "),
         ("t,x\n0.5,1\nnan,2\n", "expected times within 292 years of 1970, got 'nan' in row 1"),

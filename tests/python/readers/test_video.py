@@ -471,4 +471,4 @@ def test_what_is_an_image() -> None:
     notes: Counter[str] = Counter()
     images.leave_out("camera", notes)
     images.leave_out("camera", notes)
-    assert notes == {"streams of images left out, as asked for (camera)": 1}
+    assert notes == {"streams of images left out (camera)": 1}

@@ -129,7 +129,7 @@ def test_images(tmp_path: Path) -> None:
     write(path, [12])
     read, recording = read_all(path, ReadOptions(rate=10, images=False))
     assert set(read["episode_0"]) == {"action", "count"}
-    assert recording.notes["streams of images left out, as asked for (img)"] == 1
+    assert recording.notes["streams of images left out (img)"] == 1
     read, _ = read_all(path, ReadOptions(rate=10, resize=(6, 8)))
     assert read["episode_0"]["img"].values.shape == (12, 8, 6, 3)
     part = np.fromfile(path / "data/img/0.0.0.0", np.float32)

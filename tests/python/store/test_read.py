@@ -120,6 +120,9 @@ def test_episodes(folder: Path) -> None:
     assert first.streams == ("action", "camera/rgb") and second.streams == ("action",)
     assert last.streams == ("action", "force") and list(last) == ["action", "force"]
     assert "force" in last and "force" not in first and "nothing" not in first and 3 not in first
+    assert repr(third).endswith(")") and "from" not in repr(third)
+    with pytest.raises(KeyError, match=r"expected one of action, .*, got 'nothing'"):
+        store.streams["nothing"]
     assert repr(last) == "Episode(3: 7 rows, 0.060 s, task 'pick', action, force; from 'c')"
 
 

@@ -454,3 +454,26 @@ def test_two_clocks_are_refused() -> None:
     )
     with pytest.raises(ValueError, match=message):
         rc.align(both, 50)
+
+
+@pytest.mark.parametrize(
+    ("times", "message"),
+    [
+        ([0.0, np.nan, 0.2],
+         "expected seconds within 292 years of 1970, got nan at row 1 (nanoseconds are integers)"),
+        ([0.0, 0.1, 1.7e18],
+         "expected seconds within 292 years of 1970, got 1.7e+18 at row 2 (nanoseconds are "
+         "integers)"),
+        ([0.0, 0.2, 0.1], "expected ascending times, got 100000000 after 200000000 ns at row 2"),
+    ],
+)  # fmt: skip
+def test_times_of_arrays_that_are_wrong(times: list[float], message: str) -> None:
+    with pytest.raises(ValueError, match=whole(f"source[f].times: {message}")):
+        rc.align({"f": (np.zeros(3), np.array(times))}, rate=20)
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    table = rc.align({"f": (np.zeros(2), np.array([0.0, 0.1]))}, rate=20)
+    with pytest.raises(FileNotFoundError) as error:
+        table.save("/proc/take.csv")
+    assert error.value.filename == "/proc/take.csv"

@@ -123,6 +123,10 @@ def _rounded(texts: Sequence[str], scale: int, where: str, first: int) -> Times:
     with decimal.localcontext(context):
         for row, text in enumerate(texts):
             value = decimal.Decimal(text).scaleb(scale).to_integral_value()
+            if value.is_nan() and not _is_number(text):
+                raise RecordingError(
+                    f"{where}: expected a number, got {text!r} in row {first + row}"
+                )
             if not -(2**63) <= value < 2**63:
                 raise RecordingError(
                     f"{where}: expected times within 292 years of 1970, "
@@ -130,6 +134,15 @@ def _rounded(texts: Sequence[str], scale: int, where: str, first: int) -> Times:
                 )
             times[row] = int(value)
     return times
+
+
+def _is_number(text: str) -> bool:
+    """Whether a text is a number of any size, NaN included."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 # ---- finding the column --------------------------------------------------------------------------
