@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
@@ -76,6 +77,7 @@ class BatchSource(IterableDataset[Batch]):
         counters.sample_bytes = engine.outputs.sample_bytes
         register(self, counters)
         self._forks = _device.forks
+        self._lock = threading.Lock()  # held by the one call that may change the sampler state
 
     @property
     def dataset(self) -> Dataset:
@@ -134,29 +136,34 @@ class BatchSource(IterableDataset[Batch]):
         counts both waits.
 
         Raises:
-            RuntimeError: The GPU refuses the launch; the process is the child of a fork, on CUDA;
-                or a CUDA graph is captured, with transforms, batches of several sizes, or a budget
-                that leaves rows outside the GPU.
+            RuntimeError: Another call of `next` is running, in a thread or around a signal handler;
+                the GPU refuses the launch; the process is the child of a fork, on CUDA; or a CUDA
+                graph is captured, with transforms, batches of several sizes, or a budget that
+                leaves rows outside the GPU.
             torch.OutOfMemoryError: The batch does not fit.
         """
         if self._forks != _device.forks:
             self._after_fork()
         index = self._index
+        is_capturing = False
         if index is not None:
             if torch_private.cuda_device() != index:
                 with torch.cuda.device(index):
                     return self.next()
-            if torch_private.is_capturing():
-                self._engine.check_capture(self._transforms)
-                self._sampler_state.check_capture()
-                return self._draw(is_capturing=True)
-            if self._sampler_state.is_captured:
-                self._sampler_state.catch_up()
-        return self._draw(is_capturing=False)
+            is_capturing = torch_private.is_capturing()
+        if self._lock.locked():
+            self._refuse_call("next")
+        with self._lock:
+            return self._draw(is_capturing)
 
     def _draw(self, is_capturing: bool) -> Batch:
         order, outputs = self._order, self._outputs
         sampler_state, index = self._sampler_state, self._index
+        if is_capturing:
+            self._engine.check_capture(self._transforms)
+            sampler_state.check_capture()
+        elif sampler_state.is_captured:
+            sampler_state.catch_up()
         epoch, position = sampler_state.epoch, sampler_state.position
         size = order.size(position)
         stream = 0
@@ -167,9 +174,10 @@ class BatchSource(IterableDataset[Batch]):
             if self._ahead is not None:
                 batch = self._ahead.next(epoch, position)
             else:
-                batch = outputs.take(size)
-                windows, metadata = outputs.windows_address, outputs.facts_address
+                batch, block = outputs.take(size)
+                windows, metadata = block.windows_address, block.metadata_address
                 self._plan.next(sampler_state.state_address, size, windows, metadata, stream)
+                outputs.give_back(block)
         finally:
             if index is not None:
                 torch_private.range_pop()
@@ -197,6 +205,9 @@ class BatchSource(IterableDataset[Batch]):
     def gather(self, indices: Sequence[int] | np.ndarray[Any, Any] | Tensor) -> Batch:
         """Returns the samples at some indices, in that order, without transforms.
 
+        Any number of threads may call it at once, also during :meth:`next`. With `reuse_buffers`
+        they share the tensors of a size: the batch of one call is overwritten by the next.
+
         Args:
             indices: [B] integers from 0 to the number of samples less 1, in any order; they may
                 repeat. A tensor on the loader's GPU is not validated, since that would wait for the
@@ -207,6 +218,9 @@ class BatchSource(IterableDataset[Batch]):
             TypeError: `indices` are not integers.
             ValueError: `indices` are out of range (except on a GPU), or have several axes.
         """
+        return self._gather(indices)
+
+    def _gather(self, indices: object, *, is_new: bool = False) -> Batch:
         if self._forks != _device.forks:
             self._after_fork()
         index = self._index
@@ -214,9 +228,9 @@ class BatchSource(IterableDataset[Batch]):
         if index is not None:
             if torch_private.cuda_device() != index:
                 with torch.cuda.device(index):
-                    return self.gather(indices)
+                    return self._gather(indices, is_new=is_new)
             stream = torch_private.cuda_stream(index)
-        batch = self._engine.gather(indices, self.device, stream)
+        batch = self._engine.gather(indices, self.device, stream, is_new)
         size = batch["timestamp"].size(0)
         self._counters.gathered += size
         call_counts.calls["Loader.gather", self.device.type] += 1
@@ -242,7 +256,10 @@ class BatchSource(IterableDataset[Batch]):
         Raises:
             TypeError, ValueError: `state` is of other samples, another seed or order, or no state.
         """
-        self._sampler_state.load(state)
+        if self._lock.locked():
+            self._refuse_call("load_state_dict")
+        with self._lock:
+            self._sampler_state.load(state)
 
     def set_epoch(self, epoch: int) -> None:
         """Goes to the start of an epoch; within that epoch, it stays at its position.
@@ -252,7 +269,10 @@ class BatchSource(IterableDataset[Batch]):
         Raises:
             TypeError, ValueError: `epoch` is not an int, or below 0.
         """
-        self._sampler_state.set_epoch(epoch)
+        if self._lock.locked():
+            self._refuse_call("set_epoch")
+        with self._lock:
+            self._sampler_state.set_epoch(epoch)
 
     def stats(self) -> LoaderStats:
         """Returns counts of batches, bytes and waits so far, and the resident bytes."""
@@ -282,7 +302,15 @@ class BatchSource(IterableDataset[Batch]):
             )
         # The threads of the parent do not exist here, and OpenMP would wait for them.
         torch.set_num_threads(1)
+        self._lock = threading.Lock()  # a thread of the parent may have held the other
         self._forks = _device.forks
+
+    def _refuse_call(self, name: str) -> NoReturn:
+        raise RuntimeError(
+            f"Loader: expected one call at a time, got {name} during another call of next (a lock "
+            "around the calls, or one loader for each thread; gather and dataset take any number "
+            "of callers)"
+        )
 
     def __repr__(self) -> str:
         return f"Loader({self._words()}: {listed(self._outputs.keys)})"

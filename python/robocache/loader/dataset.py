@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
-from torch import Tensor
-
 from robocache.loader.outputs import Batch
 
 
 class _Source(Protocol):
-    def gather(self, indices: Sequence[int]) -> Batch: ...
+    def _gather(self, indices: Sequence[int], *, is_new: bool) -> Batch: ...
 
 
 class Dataset:
     """`dataset[i]` is sample i as a batch has it, without the axis of samples, on the same device.
 
     For inspection: a whole batch of :meth:`Loader.gather` costs as much as one of these samples.
+    Any number of threads may read samples at once; each sample has tensors of its own.
     """
 
     def __init__(self, loader: _Source, count: int) -> None:
@@ -40,7 +39,7 @@ class Dataset:
             number = range(self._count)[index]
         except IndexError:
             raise IndexError(f"sample: expected below {self._count}, got {index}") from None
-        return _only(self._loader.gather([number]))
+        return _only(self._loader._gather([number], is_new=True))
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return map(self.__getitem__, range(self._count))
@@ -55,6 +54,6 @@ def _only(batch: dict[str, Any]) -> dict[str, Any]:
     for key, values in batch.items():
         if isinstance(values, dict):
             found[key] = _only(values)
-        else:  # a copy, which a loader that reuses buffers does not overwrite
-            found[key] = values[0].clone() if isinstance(values, Tensor) else values[0]
+        else:
+            found[key] = values[0]
     return found

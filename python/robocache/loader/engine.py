@@ -44,8 +44,16 @@ class Engine(NamedTuple):
                 "pinned memory or on disk, whose batches are made ahead"
             )
 
-    def gather(self, indices: object, device: torch.device, stream: int) -> Batch:
+    def gather(
+        self, indices: object, device: torch.device, stream: int, is_new: bool = False
+    ) -> Batch:
         """The samples at some indices, as :meth:`Loader.gather` takes them, on a CUDA stream.
+
+        Args:
+            indices: The indices.
+            device: Where the batch is.
+            stream: The CUDA stream; 0 on the CPU.
+            is_new: Whether the tensors are new ones, also of a loader that reuses buffers.
 
         Raises:
             TypeError, ValueError: `indices: expected ..., got ...`.
@@ -57,14 +65,15 @@ class Engine(NamedTuple):
             indices = indices.cpu() if isinstance(indices, Tensor) else indices
         checked = check_indices(indices, plan.anchors.size(0), where)
         size = checked.numel()
-        batch = outputs.take(size)
+        batch, block = outputs.allocate(size) if is_new else outputs.take(size)
         if disk is not None:
             disk.gather(checked, batch)
             checked = checked.to(device)
         if size:
             plan.gather(
-                checked.data_ptr(), size, outputs.windows_address, outputs.facts_address, stream
+                checked.data_ptr(), size, block.windows_address, block.metadata_address, stream
             )
+        outputs.give_back(block)
         return batch
 
 

@@ -1,4 +1,4 @@
-"""The tensors of a batch: allocated, or used again, and their addresses for the plan."""
+"""The tensors of a batch: new or reused ones, and their addresses for the plan."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ INTEGER_METADATA = ("index", "episode_index", "frame_index", "task_index", "time
 METADATA = (*INTEGER_METADATA, "timestamp")
 DATASET = "dataset_index"  # a fact of mixtures alone
 PAD, AGE, DIM_PAD = "_is_pad", "_age", "_dim_is_pad"
+_CPU_ALLOCATOR = "DefaultCPUAllocator"  # begins torch's text about a CPU without memory
 
 
 class Writer(NamedTuple):
@@ -45,7 +46,7 @@ class _Values:
     key: str
     shape: tuple[int, ...]  # of a sample
     dtype: torch.dtype
-    members: tuple[tuple[Any, int], ...]  # (WindowOutput, bytes before its columns)
+    members: tuple[tuple[int, int], ...]  # (index of a WindowOutput, bytes before its columns)
 
 
 class _Empty(NamedTuple):
@@ -59,15 +60,44 @@ class _Empty(NamedTuple):
 class _Blanks(NamedTuple):
     """The tensors of a batch of some size."""
 
-    values: list[tuple[str, _Empty, tuple[tuple[Any, int], ...]]]
-    masks: list[tuple[str, _Empty, Sequence[Any]]]
-    ages: list[tuple[str, _Empty, Sequence[Any]]]
+    values: list[tuple[str, _Empty, tuple[tuple[int, int], ...]]]
+    masks: list[tuple[str, _Empty, Sequence[int]]]
+    ages: list[tuple[str, _Empty, Sequence[int]]]
     integers: _Empty  # [5,B], of a mixture [6,B]
     timestamp: _Empty  # [B]
 
 
+class AddressBlock:
+    """The addresses of one batch's tensors, as a call of the plan reads them; for one call.
+
+    Args:
+        template: A ctypes array of WindowOutput with the row strides, which is copied.
+
+    Attributes:
+        slots: The elements of its array of WindowOutput.
+        metadata: Its BatchMetadata.
+        windows_address: The address of that array.
+        metadata_address: The address of that BatchMetadata.
+        is_kept: Whether it is of a batch that is reused, and keeps that batch's addresses.
+    """
+
+    def __init__(self, template: Any) -> None:
+        self._array = type(template).from_buffer_copy(template)
+        self.slots = list(self._array)
+        self.metadata = BatchMetadata()
+        self.windows_address = ctypes.addressof(self._array)
+        self.metadata_address = ctypes.addressof(self.metadata)
+        self.is_kept = False
+
+
+_MOST_SIZES = 64  # whose layouts are cached, each of about 2 kB
+
+
 class Outputs:
-    """Allocates batches, and knows where they are.
+    """Allocates batches, from any number of threads at once.
+
+    A batch comes with an :class:`AddressBlock` for the call that writes it. The caller gives the
+    block back after that call (:meth:`give_back`); a block that is not given back is freed.
 
     Args:
         windows: In the order of the batch; without `mixture` also that of the plan's streams.
@@ -82,8 +112,6 @@ class Outputs:
 
     Attributes:
         is_kept: Whether batches of a size are the same tensors every time.
-        windows_address: Of the plan's array of WindowOutput; the last batch's addresses are in it.
-        facts_address: Of its BatchMetadata.
         sample_bytes: Bytes of one sample.
         keys: Of values.
     """
@@ -102,37 +130,39 @@ class Outputs:
         own = [Writer(window.name) for window in windows]
         writers = own if mixture is None else mixture.writers
         widths = () if mixture is None else mixture.widths
-        self._array = (WindowOutput * (len(writers) + len(widths)))()
-        self._metadata = BatchMetadata()
-        self.windows_address = ctypes.addressof(self._array)
-        self.facts_address = ctypes.addressof(self._metadata)
+        self._template = (WindowOutput * (len(writers) + len(widths)))()
+        self._spare: list[AddressBlock] = []
         if empty is None:
             is_cuda = device.type == "cuda"
             # Allocation is most of the cost of a small batch.
             empty = torch_private.empty_strided_cuda if is_cuda else torch_private.empty_strided_cpu
         self._empty = empty
         self._blanks: dict[int, _Blanks] = {}
-        self._kept: dict[int, tuple[Batch, bytes, bytes]] = {}
+        # The full batch, which a graph may write to, and that of the most recent other size.
+        self._kept_full: tuple[int, Batch, AddressBlock] | None = None
+        self._kept_other: tuple[int, Batch, AddressBlock] | None = None
         self._full = full
         self.is_kept = full is not None
         in_array = sorted(writers, key=lambda writer: writer.key in staged)
-        slots = [(writer, self._array[i]) for i, writer in enumerate(in_array)]
+        slots = list(zip(in_array, range(len(in_array)), strict=True))
         by_key = {window.name: window for window in windows}
         group_of = {key: group for group, keys in concat.items() for key in keys}
         self._values: list[_Values] = []
         for group in dict.fromkeys(group_of.get(window.name, window.name) for window in windows):
             members = [by_key[key] for key in concat.get(group, (group,))]
-            self._values.append(_side_by_side(group, members, slots, group in concat))
+            self._values.append(
+                _side_by_side(group, members, slots, self._template, group in concat)
+            )
         self.keys = [values.key for values in self._values]
         self._integers = INTEGER_METADATA if mixture is None else (*INTEGER_METADATA, DATASET)
         # A window of a stream that is named like a fact stands in its place.
         self._hidden = [name for name in (*self._integers, "timestamp") if name in self.keys]
         for i, key in enumerate(widths, len(writers)):
-            slot, elements = self._array[i], by_key[key].elements
-            slot.row_stride = elements
-            self._values.append(_Values(key + DIM_PAD, (elements,), torch.bool, ((slot, 0),)))
+            elements = by_key[key].elements
+            self._template[i].row_stride = elements
+            self._values.append(_Values(key + DIM_PAD, (elements,), torch.bool, ((i, 0),)))
 
-        def masks(window: WindowSpec, ending: str) -> tuple[str, Sequence[Any], tuple[int, ...]]:
+        def masks(window: WindowSpec, ending: str) -> tuple[str, Sequence[int], tuple[int, ...]]:
             of_window = [slot for to, slot in slots if to.key == window.name and to.has_mask]
             return window.name + ending, of_window, _steps_shape(window)
 
@@ -144,22 +174,34 @@ class Outputs:
         facts_bytes -= sum(4 if name == "timestamp" else 8 for name in self._hidden)
         self.sample_bytes = values_bytes + steps * (9 if with_age else 1) + facts_bytes
 
-    def take(self, size: int) -> Batch:
-        """A batch of so many samples, to be written next: its addresses are set."""
+    def take(self, size: int) -> tuple[Batch, AddressBlock]:
+        """A batch of `size` samples, new or reused, and its addresses.
+
+        Raises:
+            torch.OutOfMemoryError: It does not fit.
+        """
         if not self.is_kept:
             return self.allocate(size)
-        kept = self._kept.get(size)
-        if kept is None:
-            if size != self._full:  # which a graph may write to
-                self._kept = {own: b for own, b in self._kept.items() if own == self._full}
-            with torch.inference_mode(False):  # others get it too
-                batch = self.allocate(size)
-            self._kept[size] = (batch, bytes(self._array), bytes(self._metadata))
-            return dict(batch)
-        batch, array, metadata = kept
-        ctypes.memmove(self.windows_address, array, len(array))
-        ctypes.memmove(self.facts_address, metadata, len(metadata))
-        return dict(batch)
+        is_full = size == self._full
+        kept = self._kept_full if is_full else self._kept_other
+        if kept is None or kept[0] != size:
+            del kept
+            if not is_full:
+                self._kept_other = None  # its memory is free before the next batch is allocated
+            with torch.inference_mode(False):  # other calls return it too
+                batch, block = self.allocate(size)
+            block.is_kept = True
+            kept = (size, batch, block)
+            if is_full:
+                self._kept_full = kept
+            else:
+                self._kept_other = kept
+        return dict(kept[1]), kept[2]
+
+    def give_back(self, block: AddressBlock) -> None:
+        """Takes back a block whose call has returned."""
+        if not block.is_kept:
+            self._spare.append(block)
 
     def nbytes(self, size: int, take: Callable[[int], int]) -> int:
         """Bytes of a batch, where a tensor of some bytes takes what a function says."""
@@ -169,29 +211,53 @@ class Outputs:
             found += [blank for _, blank, _ in part]
         return sum(take(math.prod(blank.shape) * blank.dtype.itemsize) for blank in found)
 
-    def allocate(self, size: int) -> Batch:
-        """A batch of new tensors, to be written next, also where others are kept."""
+    def allocate(self, size: int) -> tuple[Batch, AddressBlock]:
+        """A batch of new tensors, also where others are reused, and its addresses.
+
+        Raises:
+            torch.OutOfMemoryError: It does not fit.
+        """
+        try:
+            block = self._spare.pop()  # atomic: no other thread gets it
+        except IndexError:
+            block = AddressBlock(self._template)
+        try:
+            return self._fill(size, block), block
+        except torch.OutOfMemoryError:
+            raise
+        except RuntimeError as error:  # torch has no class for it on a CPU
+            if _CPU_ALLOCATOR not in str(error):
+                raise
+            raise torch.OutOfMemoryError(
+                f"batch: expected memory for {size} samples of {self.sample_bytes} bytes on the "
+                "CPU, got none (a smaller batch_size or shorter windows need less)"
+            ) from None
+
+    def _fill(self, size: int, block: AddressBlock) -> Batch:
         # Short on purpose.
         blanks = self._blanks.get(size)
         if blanks is None:
-            blanks = self._blanks[size] = self._make_blanks(size)
-        empty, metadata = self._empty, self._metadata
+            blanks = self._make_blanks(size)
+            if len(self._blanks) >= _MOST_SIZES:
+                self._blanks.clear()
+            self._blanks[size] = blanks
+        empty, slots, metadata = self._empty, block.slots, block.metadata
         batch: Batch = {}
         for key, blank, members in blanks.values:
             batch[key] = tensor = empty(*blank)
             address = tensor.data_ptr()
-            for slot, offset in members:
-                slot.values = address + offset
-        for key, blank, slots in blanks.masks:
+            for i, offset in members:
+                slots[i].values = address + offset
+        for key, blank, masked in blanks.masks:
             batch[key] = tensor = empty(*blank)
             address = tensor.data_ptr()
-            for slot in slots:
-                slot.is_pad = address
-        for key, blank, slots in blanks.ages:
+            for i in masked:
+                slots[i].is_pad = address
+        for key, blank, aged in blanks.ages:
             batch[key] = tensor = empty(*blank)
             address = tensor.data_ptr()
-            for slot in slots:
-                slot.age_ns = address
+            for i in aged:
+                slots[i].age_ns = address
         hiding = {name: batch[name] for name in self._hidden}
         integers = empty(*blanks.integers)
         (
@@ -237,9 +303,13 @@ def _steps_shape(window: WindowSpec) -> tuple[int, ...]:
 
 
 def _side_by_side(
-    key: str, windows: Sequence[WindowSpec], slots: Sequence[tuple[Writer, Any]], is_group: bool
+    key: str,
+    windows: Sequence[WindowSpec],
+    slots: Sequence[tuple[Writer, int]],
+    array: Any,
+    is_group: bool,
 ) -> _Values:
-    """One window as it is, or a group's, whose rows are vectors then."""
+    """One window as it is, or a group's, whose rows are vectors then; sets the row strides."""
     width = sum(window.elements for window in windows)
     dtype = windows[0].torch_out_dtype
     members = []
@@ -248,7 +318,7 @@ def _side_by_side(
         for writer, slot in slots:
             if writer.key != window.name:
                 continue
-            slot.row_stride = width
+            array[slot].row_stride = width
             members.append((slot, (column + writer.column) * dtype.itemsize))
         column += window.elements
     shape = (*_steps_shape(windows[0]), width) if is_group else windows[0].out_shape

@@ -88,7 +88,7 @@ def test_streams_in_the_place_of_metadata(tmp_path: Path, device: str) -> None:
     loader = rc.Loader(tmp_path / "store", 5, shuffle=False, device=device)
     for _ in range(3):
         batch = loader.next()
-        metadata = loader._outputs._metadata
+        metadata = loader._outputs._spare[-1].metadata
         assert not any(getattr(metadata, name) for name in names)
         for number, name in enumerate(names):
             assert batch[name].tolist() == [10 * number + row for row in range(5)]

@@ -93,4 +93,5 @@ def test_buffers_of_the_full_size_and_of_one_other_are_kept(store: rc.EpisodeSto
         assert len(loader.next()["index"]) == size
         loader.gather(range(size + 1))
         assert loader.next()["joints"].data_ptr() == full.data_ptr()
-        assert set(loader._outputs._kept) == {16, size + 1}
+        kept = loader._outputs._kept_full, loader._outputs._kept_other
+        assert [one and one[0] for one in kept] == [16, size + 1]

@@ -26,9 +26,8 @@ class Slot:
     """Pinned memory for the disk windows of one batch, with one user at a time."""
 
     def __init__(self, outputs: Outputs, size: int) -> None:
-        self.batch = outputs.take(size)
-        self.windows_address = outputs.windows_address
-        self._outputs = outputs  # owns the structures at that address
+        self.batch, self._block = outputs.take(size)
+        self.windows_address = self._block.windows_address
         self.copied: torch.cuda.Event | None = None  # after the last copy to the GPU
 
 
@@ -99,8 +98,9 @@ class DiskWindows:
 
     def gather(self, indices: Tensor, batch: Batch) -> None:
         """Makes the windows of samples [B] int64 now, and copies them to the GPU's batch."""
-        made = self._outputs.take(len(indices))
-        self._plan.gather(indices.data_ptr(), len(indices), self._outputs.windows_address, 0, 0)
+        made, block = self._outputs.take(len(indices))
+        self._plan.gather(indices.data_ptr(), len(indices), block.windows_address, 0, 0)
+        self._outputs.give_back(block)
         for key in self.keys:
             batch[key].copy_(made[key])
 

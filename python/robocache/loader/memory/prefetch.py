@@ -117,7 +117,7 @@ class Prefetcher:
         self._counters.queue_depth = len(in_flight)
         if not self._outputs.is_kept:
             return head.batch
-        kept = self._outputs.take(head.size)
+        kept, _ = self._outputs.take(head.size)
         torch_private.copy_each(list(kept.values()), [head.batch[key] for key in kept])
         return kept
 
@@ -126,7 +126,7 @@ class Prefetcher:
         sampler_state, outputs, disk = self._sampler_state, self._outputs, self._disk
         size = self._order.size(sampler_state.position)
         with torch.inference_mode(False):  # another call returns it, maybe in another mode
-            batch = outputs.allocate(size)
+            batch, block = outputs.allocate(size)
         # Appended first: if a call below fails, the memory stays owned until the stream is done.
         in_flight = _InFlight(
             sampler_state.epoch, sampler_state.position, size, batch, user, None, None, None
@@ -136,10 +136,11 @@ class Prefetcher:
         self._plan.next(
             sampler_state.state_address,
             size,
-            outputs.windows_address,
-            outputs.facts_address,
+            block.windows_address,
+            block.metadata_address,
             self._side.cuda_stream,
         )
+        outputs.give_back(block)
         waited = 0.0
         if disk is None:
             in_flight.made = self._side.record_event()
