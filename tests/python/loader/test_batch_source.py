@@ -75,7 +75,7 @@ def test_the_normalizer_of_a_loader(store: rc.EpisodeStore) -> None:
 
 def test_a_transform_returns_the_batch(store: rc.EpisodeStore) -> None:
     def forgets(batch: Any, generator: Any) -> None:
-        batch["state"] *= 2
+        batch["joints"] *= 2
 
     message = "transforms: expected a function that returns the batch, a dict, got NoneType of "
     with pytest.raises(TypeError, match=f"^{re.escape(message + repr(forgets))}$"):
