@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from robocache.core import dtypes
+from robocache.core.checks import nanoseconds_of
 from robocache.loader.window_spec import WindowSpec
 from robocache.store.dtypes import STORAGE, stored
 
@@ -116,7 +117,7 @@ def nanoseconds(name: str, seconds: Any) -> int:
         raise TypeError(f"{name}: expected a number (s), got {type(seconds).__name__}")
     if not 0 <= seconds < 2**33:  # NaN is refused too
         raise ValueError(f"{name}: expected 0 to 2^33 s, got {seconds}")
-    return round(float(seconds) * 1e9)
+    return nanoseconds_of(float(seconds))
 
 
 def contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
