@@ -59,7 +59,7 @@ def row_times(first: int, count: int, rate: float) -> Times:
     Raises:
         RecordingError: If the last time does not fit int64.
     """
-    if count and (first + count) * 1e9 / rate >= 2.0**63:
+    if count and (first + count - 1) * 1e9 / rate >= 2.0**63:
         raise RecordingError(
             f"expected times within 292 years, got row {first + count - 1} at {rate:g} rows per "
             "second"
