@@ -123,7 +123,8 @@ class LookedAt:
             dtype=dtypes.STORED_NAMES[dtype],
             out_dtype=dtypes.STORED_NAMES[dtype],
             shape=(len(methods),),
-            method=tuple((method, 1) for method in methods),
+            # By rows, methods have no effect on masks, and a slerp needs its four channels.
+            method=tuple(("previous" if window.by_rows else method, 1) for method in methods),
             channels_first=False,
             normalization=None,
             outside="hold",

@@ -432,3 +432,16 @@ def test_the_picture_of_the_page() -> None:
         [False, True, True, True],
         [False, False, False, True, True, True, True],
     ]
+
+
+def test_quaternions_by_rows(tmp_path: Path) -> None:
+    with rc.StoreWriter(tmp_path / "store") as writer:
+        writer.declare("pose", rate=50, method=[("linear", 3), ("slerp_wxyz", 4)])
+        with writer.episode() as episode:
+            rows = np.tile(np.eye(7, dtype=np.float32)[3], (10, 1))
+            episode.add("pose", np.arange(10) * 20_000_000, rows)
+    window = rc.Window([-0.02, 0.0, 0.02], timeline="rows")
+    loader = rc.Loader(tmp_path / "store", 10, {"pose": window}, shuffle=False, device="cpu")
+    batch = loader.next()
+    assert batch["pose_is_pad"].sum() == 2  # before the first row, and after the last
+    assert (batch["pose"] == torch.from_numpy(rows[0])).all()
