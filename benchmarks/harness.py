@@ -51,7 +51,7 @@ class Case:
     compiled: Mapping[str, Call]  # peers for torch.compile, by formulation
     rtol: float  # how far a peer may be from robocache: |a - b| <= atol + rtol * |b|
     atol: float
-    # What an implementation moves beyond bytes_moved that first sorts its rows, as robocache does.
+    # Bytes beyond bytes_moved of an implementation that sorts its rows first, as robocache does.
     sort_bytes: Callable[[Inputs], int] | None = None
     waits: bool = False  # a call waits for the GPU, so that no graph can hold it
     to_tensor: Callable[[Any], Tensor] = lambda output: output  # what is compared of an output

@@ -79,7 +79,7 @@ def random_rows(rng: np.random.Generator, name: str, count: int) -> np.ndarray[A
 
 
 class Rows:
-    """What the peers read: the same rows, with what they need to know of each anchor."""
+    """The rows that the peers read, with the episode bounds that they need for each anchor."""
 
     def __init__(self, recording: Recording, device: torch.device) -> None:
         def joined(name: str, part: str) -> Tensor:
@@ -109,7 +109,7 @@ def by_rows(rows: Rows, indices: Tensor) -> Batch:
 
 
 def by_rows_in_order(rows: Rows, indices: Tensor) -> Batch:
-    """The same with index_select of flattened rows."""
+    """Windows in order, by index_select of flattened rows."""
     return clamped(rows, indices, select)
 
 
@@ -159,7 +159,7 @@ def as_floats(gather: Callable[[Rows, Tensor], Batch], rows: Rows, indices: Tens
 
 
 def flat(steps: dict[str, range], batch: Batch) -> Tensor:
-    """What is compared of a batch: values and masks."""
+    """The compared values and masks of a batch."""
     parts = [batch[name + ending] for name in steps for ending in ("", "_is_pad")]
     return torch.cat([part.reshape(-1).float() for part in parts])
 
@@ -269,7 +269,7 @@ class Cases:
 
 
 def cases(device: torch.device, dtypes: list[torch.dtype], quick: bool, backend: str) -> list[Case]:
-    """Of float32 and of pictures, whatever the types."""
+    """Cases of float32 rows and of uint8 images, whatever `dtypes` says."""
     del dtypes, backend
     if free_bytes(device) < 8 << 30:
         return []

@@ -30,7 +30,7 @@ SHARDS = 400  # of 256 MB, where an episode has 1 MB
 READ_SHAPES = [(128, 2000, 256), (5000, 500, 14)]
 MS = 1_000_000
 
-# What opening adds to a process that has the library already.
+# Memory that opening adds to a process that has loaded the library.
 MEMORY_PROGRAM = """
 import sys
 import robocache as rc

@@ -64,7 +64,7 @@ class Case:
 
 
 def median_seconds(call: Callable[[], object], count: int, device: torch.device) -> float:
-    """Of one of `count` calls in a row, by events on a GPU."""
+    """The median time of `count` consecutive calls, by events on a GPU."""
     call()
     samples: list[float] = []
     for _ in range(REPEATS):
@@ -86,7 +86,7 @@ def median_seconds(call: Callable[[], object], count: int, device: torch.device)
 
 
 def wall_seconds(loader: rc.Loader, count: int) -> float:
-    """Of one batch of `count` in a loop."""
+    """The wall time of a batch, averaged over `count` in a loop."""
     samples = []
     for _ in range(REPEATS):
         loader.next()

@@ -200,7 +200,7 @@ def cells_of(output: Any) -> Tensor:
 
 
 def sort_bytes(keys: int, inputs: Inputs) -> int:
-    """What sorting points by cell moves: keys and indices, read and written once a pass."""
+    """Bytes that sorting points by cell moves: keys and indices, read and written once a pass."""
     passes = math.ceil(math.log2(keys + 1) / DIGIT_BITS)
     rows = inputs[0].numel() // 3
     return rows * (KEY_BYTES + INDEX_BYTES) * (1 + 2 * passes)

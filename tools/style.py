@@ -3,8 +3,7 @@
 - Lines have at most 100 columns in code and comments, and 120 in Markdown. Tables and code blocks
   in Markdown, lines without a place to break, such as a URL, and pragmas may be longer.
 - Spelling is American.
-- A docstring of the package begins with what the object is or does, not with "Of", "The same",
-  "What" or "Those".
+- A docstring begins with what the object is or does, not with "Of", "The same", "What" or "Those".
 
     python tools/style.py              # all files; exit status 1 if one is reported
     python tools/style.py FILE...      # these files
@@ -18,7 +17,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PACKAGE = "python/robocache/"
 
 CODE = {".cmake", ".cpp", ".cu", ".cuh", ".h", ".py", ".pyi", ".sh"}
 COLUMNS = {".md": 120} | dict.fromkeys(CODE, 100)
@@ -124,7 +122,7 @@ def check(name: str, text: str) -> list[tuple[int, str]]:
     found = list(long_lines(path, text))
     if not SPELLED_ELSEWHERE.search(name):
         found += british(text)
-    if path.suffix == ".py" and name.startswith(PACKAGE):
+    if path.suffix == ".py":
         found += docstrings(text)
     return sorted(found)
 

@@ -1,4 +1,4 @@
-"""The same batches from four loaders: RoboCache, LeRobot, robomimic, and plain torch.
+"""Four loaders of equal batches: RoboCache, LeRobot, robomimic, and plain torch.
 
 A sample has a row of an episode as its anchor: the last two states, and sixteen actions from the
 previous row on. Rows outside the episode repeat its first or last row, and are masked in the loss.

@@ -54,7 +54,7 @@ def no_exact_rotations() -> None:
         add(name, reason, "convert_rotation", source, "float32", [x], [expected], target=target,
             ulps=ulps)
 
-    # Of any length, and either of the two quaternions of a rotation, whose sign stays
+    # Quaternions of any length, and either of the two of a rotation, whose sign stays
     read("length", "quaternions may have any length", "quaternion_xyzw", [0, 0, 3, -4],
          "quaternion_xyzw", [0, 0, 0.6, -0.8])
     read("order_read", "w first", "quaternion_wxyz", [-4, 0, 0, 3], "quaternion_xyzw",

@@ -79,7 +79,7 @@ def case(
     out_dtype: str | None = None,
     atol: float = 0,
 ) -> None:
-    """Of one stream, `expected`, `valid` and `age` may be flat: one column."""
+    """Adds a case; `expected`, `valid` and `age` of one stream may be flat, for one column."""
     assert all(c["name"] != name for c in CASES), name
     assert name.replace("_", "").isalnum() and name == name.lower(), name
     streams = [streams] if isinstance(streams, dict) else streams

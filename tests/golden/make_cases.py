@@ -34,7 +34,7 @@ FOLDER = Path(__file__).parent
 
 
 def make() -> None:
-    # Of one stream: cases.json.
+    # cases.json: one stream
     cases_times.times()
     cases_rows.rows()
     cases_rotations.quaternions()
@@ -45,19 +45,19 @@ def make() -> None:
     cases_masks.batches()
     cases_values.dtypes()
     cases_values.normalization()
-    # Of any number: fuse.json.
+    # fuse.json: any number of streams
     cases_means.means()
     cases_sums.sums()
     cases_streams.clock_offsets()
     cases_ages.ages()
     cases_streams.streams()
-    # Of voxelization: voxels.json.
+    # voxels.json: voxelization
     cases_voxels.cells()
     cases_voxels.modes()
     cases_voxels.arithmetic()
     cases_voxels.clouds()
     cases_voxels.voxels()
-    # Of transforms: transforms.json.
+    # transforms.json: transforms
     cases_transforms.rotations()
     cases_transforms.tiny_rotations()
     cases_transforms.no_exact_rotations()

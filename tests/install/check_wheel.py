@@ -1,4 +1,4 @@
-"""What a wheel ships: hardened libraries without build paths, and the notices of what they contain.
+"""Checks a wheel: hardened libraries without build paths, and notices of third-party code.
 
 python check_wheel.py WHEEL
 
@@ -28,7 +28,7 @@ def output(*command: str | Path) -> str:
 
 
 def problems_of_library(path: Path) -> list[str]:
-    """What a shared library lacks; an empty list where nothing is wrong."""
+    """The properties that a shared library lacks; empty if it has all."""
     segments = output("readelf", "--wide", "--segments", path)
     dynamic = output("readelf", "--wide", "--dynamic", path)
     symbols = output("nm", "--dynamic", "--undefined-only", path)

@@ -16,7 +16,7 @@ BEGIN, END = "<!-- parity -->", "<!-- end parity -->"
 
 @dataclass
 class Row:
-    """What was compared with one library on one kind of data."""
+    """A row of the table: counts for one library on one kind of data."""
 
     library: str
     what: str
@@ -76,7 +76,7 @@ def _bits(values: torch.Tensor) -> torch.Tensor:
 
 
 def table() -> str:
-    """What was compared, as Markdown."""
+    """The table of all comparisons, as Markdown."""
     lines = [
         "| library | data | samples | values | values that differ |",
         "|---|---|---:|---:|---:|",

@@ -1,4 +1,4 @@
-"""What diffusion-policy's ``SequenceSampler`` and validation mask do, written down anew.
+"""The rules of diffusion-policy's ``SequenceSampler`` and validation mask, reimplemented.
 
 diffusion-policy is in no package index, so that a test can't install it. This is its behavior as
 its users know it, one row after the other. Where a checkout of the real one is on PYTHONPATH,

@@ -1,4 +1,4 @@
-"""What LeRobot itself reads: items of a LeRobotDataset, put into a file.
+"""Writes items of a LeRobotDataset, as LeRobot itself reads them, to a file.
 
     python lerobot_items.py requests.json items.pt
 

@@ -82,7 +82,7 @@ def write_v3(path: Path, fps: int, lengths: Sequence[int] = LENGTHS) -> Path:
 
 
 def write_v2(path: Path, v3: Path, store: Path) -> Path:
-    """The same rows as v2.1: a table and a video an episode."""
+    """Writes a v3.0 data set's rows as v2.1: a table and a video for each episode."""
     info = json.loads((v3 / "meta/info.json").read_text())
     table = pq.read_table(v3 / "data/chunk-000/file-000.parquet")
     # Up to v2.1 LeRobot knows images by what the datasets library keeps in the table's schema.

@@ -25,7 +25,7 @@ STEP = 1 / 30
 
 @dataclass
 class Case:
-    """What LeRobotDataset and from_lerobot are both asked for."""
+    """The arguments of one comparison of LeRobotDataset with from_lerobot."""
 
     deltas: dict[str, list[float]] | None = None
     episodes: list[int] | None = None
@@ -95,7 +95,7 @@ def sets(tmp_path_factory: pytest.TempPathFactory) -> Sets:
 
 
 def ask(requests: list[dict[str, Any]], folder: Path, library: str) -> list[Any]:
-    """What a LeRobot answers, in a process of its own."""
+    """The answers of a LeRobot version, which runs in a separate process."""
     folder.mkdir()
     (folder / "requests.json").write_text(json.dumps(requests))
     files = [str(folder / "requests.json"), str(folder / "items.pt")]

@@ -1,4 +1,4 @@
-"""The same on real recordings, where they are: nothing of it counts in the table."""
+"""Comparisons on real recordings, if they are present; the table does not count them."""
 
 from __future__ import annotations
 

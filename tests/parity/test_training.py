@@ -28,7 +28,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> loaders.Data:
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_batches(data: loaders.Data, name: str) -> None:
-    """Those of the plain torch loader, which draws in the same order, to the bit."""
+    """They equal the plain torch loader's to the bit, which draws in the same order."""
     ours, theirs = (loaders.LOADERS[loader](data, 16, 7, 0) for loader in ("torch", name))
     for a, b in itertools.islice(zip(ours, theirs, strict=True), 30):
         assert list(a) == list(b)

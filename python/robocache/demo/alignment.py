@@ -27,7 +27,7 @@ class Plan:
 PLANS = [
     # Six angles between their stops, and a wrist whose readings wrap: the short way round for that.
     Plan("joints", [("linear", 6), ("angle", 1)], 25),
-    # Of 20 rows each: a row in between would let the sensor's noise and ringing alias into 50 Hz.
+    # Means of 20 rows: single rows would let the sensor's noise and ringing alias into 50 Hz.
     Plan("force", "mean", 5, mean_window_ms=20),
     # A frame is what it is: the nearest one, not a blend of two.
     Plan("vision", "nearest", 25),

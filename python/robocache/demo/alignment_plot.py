@@ -57,7 +57,7 @@ def choose_panels(episode: Recording, aligned: Sequence[Aligned], targets: Times
 
     joints, _, vision, gripper, hand = aligned
     silence = seconds(np.array(episode.dropout_ns))
-    # Of the lost frames the one that is missed most, by the feature that misses it most.
+    # The lost frame with the largest error, in the feature with the largest error.
     frames = vision.source.values.astype(float)
     lost_frame = np.diff(vision.source.times) > 50 * MS
     change = np.where(lost_frame[:, None], np.abs(np.diff(frames, axis=0)), 0.0)

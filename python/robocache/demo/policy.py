@@ -197,7 +197,7 @@ def drive(
         seen.append(aligner.query(now))
         commands.append(np.asarray(aligner.undo("action", policy(seen[-1]))))
 
-    # The same moments by the loader: as the policy sees them, and the commands that were recorded.
+    # The loader's samples at these moments: the policy's input, and the recorded commands.
     moments = range(0, len(arrivals["joints"]), EVERY)
     batch = make_loader(store, [CUT], normalize=normalizer).gather(moments)
     recorded = make_loader(store, [CUT], relative_to=None).gather(moments)
@@ -211,7 +211,7 @@ def drive(
     )
 
 
-# What came of it ----------------------------------------------------------------------------------
+# Results ------------------------------------------------------------------------------------------
 
 
 def print_replay(replay: rc.Replay) -> None:

@@ -213,7 +213,7 @@ def _width_reached(t: Floats) -> Floats:
     return GRIPPER_OPEN_MM + closed * (GRIPPER_CLOSED_MM - GRIPPER_OPEN_MM)
 
 
-# What the sensors made of it ----------------------------------------------------------------------
+# Readings of the sensors --------------------------------------------------------------------------
 
 
 def clock(rng: np.random.Generator, rate_hz: float, duration_s: float, jitter: float) -> Floats:

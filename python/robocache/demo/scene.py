@@ -130,7 +130,7 @@ def _lit_by_projector(points: Floats) -> NDArray[np.bool_]:
     return lit
 
 
-# What rays meet -----------------------------------------------------------------------------------
+# Intersections of rays ----------------------------------------------------------------------------
 
 
 def cast(origin: Floats, directions: Floats) -> tuple[Floats, Floats, Floats]:

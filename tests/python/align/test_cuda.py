@@ -1,4 +1,4 @@
-"""What only a GPU shows: graphs, streams, devices, memory, and the context after an error."""
+"""Behavior on a GPU only: graphs, streams, devices, memory, and the context after an error."""
 
 from __future__ import annotations
 

@@ -165,7 +165,7 @@ def test_native_is_pytorch(native: Backend) -> None:
 
 
 def test_second_derivatives(backend: Backend) -> None:
-    """Of means and sums, which are linear in the values; refused on native backends."""
+    """Means and sums are linear in the values; native backends refuse second derivatives."""
     leaf = rows(6, 2).to(backend.device).requires_grad_()
     times = torch.arange(6) * 10
     stream = rc.Stream(leaf, times, method=[("mean", 1), ("sum", 1)], mean_window=21)
@@ -180,7 +180,7 @@ def test_second_derivatives(backend: Backend) -> None:
     out = backend.fuse([stream], times).square().sum()
     with pytest.raises(ValueError, match=r"^backend: expected 'pytorch' for second derivatives"):
         torch.autograd.grad(out, leaf, create_graph=True)
-    # Of the second of two streams. All but `x` is on its device before torch.func looks.
+    # The second of two streams varies. All but `x` is on its device before torch.func traces.
     first = backend.stream(torch.zeros(2, 1), times[:2])
     times = backend.put(times)
     with pytest.raises(ValueError, match=r"^backend: expected 'pytorch' for torch\.func's"):

@@ -238,7 +238,7 @@ def test_px4(backend: Backend) -> None:
         out[:, 11:], linear(times[3], positions.astype(np.float64), targets), rtol=1e-5, atol=1e-5
     )
 
-    # What the log says was dropped (timestamp and length) is a gap of the fastest stream, and all
+    # A dropout of the log (timestamp and length) is a gap of the fastest stream, and all
     # targets deep in it are invalid.
     steps = np.diff(times[0])
     longest = [(at, length) for at, length in dropouts if length > 30 * MS]

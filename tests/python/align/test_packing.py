@@ -35,7 +35,7 @@ def test_bits_of_seconds() -> None:
 @pytest.mark.parametrize("dtype", [None, *dtypes.DTYPES])
 @pytest.mark.parametrize("outside", ["hold", "zero", "nan", "extrapolate"])
 def test_packed_calls_are_read_back(dtype: torch.dtype | None, outside: str) -> None:
-    """What the fake kernel reads is what was packed, but for values of durations."""
+    """The fake kernel reads the packed call, except for values of durations."""
     values, times = torch.zeros(2, 5, 6), torch.arange(5)
     plain = ("", values, times, "slerp_wxyz", None, 0, None, None, None, None, None, 0)
     layout = [("mean", 1), ("sum", 5)]

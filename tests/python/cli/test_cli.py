@@ -28,7 +28,7 @@ COMMANDS = (
 
 
 class Result:
-    """What a command did."""
+    """The exit code and the output of a command."""
 
     def __init__(self, code: object, out: str, err: str) -> None:
         self.code, self.out, self.err = code, out, err

@@ -53,7 +53,7 @@ def test_workers_make_no_difference(recordings: Path, tmp_path: Path, small_grou
 
 
 def test_long_streams_have_the_same_statistics_each_time(tmp_path: Path) -> None:
-    """Those of a sketch; other shards, as of a conversion in two parts, give others as good."""
+    """Sketches are deterministic; other shards give other statistics within the same bounds."""
     for seed in range(3):
         write_recording(tmp_path / "r" / f"r{seed}.npz", seed, rows=40_000)
     rc.convert(tmp_path / "r", tmp_path / "one")

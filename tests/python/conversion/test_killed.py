@@ -43,7 +43,7 @@ def convert_and_kill(recordings: Path, store: Path, seconds: float, append: bool
 
 
 def test_killed_at_any_instant(recordings: Path, tmp_path: Path, small_groups: None) -> None:
-    """What a killed conversion leaves opens, and converting again gives what it would have been.
+    """A killed conversion leaves a store that opens; converting again completes it exactly.
 
     Every other one appends to a store of another recording.
     """
@@ -115,7 +115,7 @@ def children_of(process: int) -> list[int]:
 
 
 def test_a_full_disk(recordings: Path, tmp_path: Path) -> None:
-    """What was committed stays, the error names the file, and with room made it goes on."""
+    """Committed episodes stay, the error names the file, and with free space it continues."""
     write_recording(recordings / "r5.npz", 5, rows=60_000)
     limit = 1_000_000
     code = (

@@ -1,4 +1,4 @@
-"""What is said where torch or a reader's library is not installed."""
+"""Messages if torch or a reader's library is not installed."""
 
 from __future__ import annotations
 

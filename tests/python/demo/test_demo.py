@@ -227,7 +227,7 @@ def test_demo_names_a_wrong_argument(
 
 
 def test_the_store_gives_the_recording_back(recording: Any, tmp_path: Path) -> None:
-    """The same bits, so that the demo shows what it showed without a store."""
+    """The bits are equal, so that the demo shows what it showed without a store."""
     storing = importlib.import_module("robocache.demo.stores")
     made = recording.make_recording(np.random.default_rng(0))
     for _ in range(2):  # the second run takes the place of the first

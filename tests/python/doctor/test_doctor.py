@@ -218,7 +218,7 @@ def test_every_check_has_a_fault() -> None:
 
 
 def test_texts() -> None:
-    """What a user reads."""
+    """The texts of findings, as a user reads them."""
     (found,) = check_episode([nan(clean(channels=("j0", "j1", "j2")))])
     assert found.text == "1 of 2,000 rows have NaN, in channel j1"
     (found,) = check_episode([back(clean())])

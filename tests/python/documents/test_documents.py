@@ -48,7 +48,7 @@ def test_pages_with_examples() -> None:
 
 @pytest.mark.parametrize("page", SESSIONS, ids=lambda page: page.name)
 def test_sessions(page: Path) -> None:
-    """What is typed at a prompt, with its answers."""
+    """Sessions at a prompt give the printed answers."""
     failed, tried = doctest.testfile(str(page), module_relative=False)
     assert tried > 0 and failed == 0
 

@@ -50,7 +50,7 @@ def run(program: str, *options: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_distances_to_the_block() -> None:
-    """Those to many points of its outline."""
+    """They equal the smallest distance to many points of the outline."""
     points = np.random.default_rng(0).uniform(-150, 150, (500, 2))
     corners = task.OUTLINE + task.ORIGIN
     parts = np.linspace(0, 1, 400)[:, None]

@@ -126,15 +126,15 @@ def test_text_of_others_keeps_its_spelling(style: ModuleType) -> None:
 
 @pytest.mark.parametrize("opening", ["Of", "The same", "What", "Those"])
 def test_docstrings(style: ModuleType, opening: str) -> None:
-    name = "python/robocache/a.py"
     message = "expected a docstring that names the object or action first, got"
     module = f'"""{opening} others."""\n'
     function = f'def f():\n    """{opening} others."""\n'
     attribute = f'class A:\n    """A thing."""\n\n    x: int\n    """{opening} others."""\n'
     for line, text in ((1, module), (2, function), (5, attribute)):
-        assert style.check(name, text) == [(line, f"{message} {opening!r}")]
-        assert style.check("tests/a.py", text) == []
-    assert style.check(name, '"""Offsets, whatever the same or those are."""\n') == []
+        for name in ("python/robocache/a.py", "tests/a.py"):
+            assert style.check(name, text) == [(line, f"{message} {opening!r}")]
+        assert style.check("a.md", text) == []
+    assert style.check("a.py", '"""Offsets, whatever the same or those are."""\n') == []
 
 
 def test_command(tmp_path: Path) -> None:

@@ -158,7 +158,7 @@ def test_an_episode_whose_clock_was_set_is_left_out(tmp_path: Path) -> None:
 
 
 def test_bytes_that_are_no_pictures(tmp_path: Path) -> None:
-    """Of two or five channels, or smaller than any encoder takes: numbers, none of them lost."""
+    """Rows of two or five channels, or too small for any encoder, are exported as numbers."""
     shapes = {"two": (16, 16, 2), "five": (16, 16, 5), "small": (2, 2, 3)}
     rng = np.random.default_rng(0)
     values = {n: rng.integers(0, 256, (3, *shape), np.uint8) for n, shape in shapes.items()}

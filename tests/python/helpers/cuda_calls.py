@@ -8,7 +8,7 @@ import torch
 
 
 class Captured(tuple[Any, ...]):
-    """What a captured call returned, and the graph that computes it again."""
+    """The results of a captured call, and the graph that computes them again."""
 
     graph: torch.cuda.CUDAGraph
 

@@ -1,4 +1,4 @@
-"""What test_distributed.py has torchrun start on each rank: two epochs of loaders, in files.
+"""The job that test_distributed.py starts by torchrun: two epochs of loaders, into files.
 
 A rank dies in the middle of the first attempt; the second goes on where the last checkpoint was.
 Arguments: the store and a folder. Each loader writes what it drew as lines of `<step> <episode>

@@ -21,7 +21,7 @@ OPTIONS = ReadOptions(rate=10, memory_limit=256 << 20)
 
 
 def read(path: Path) -> dict[str, object]:
-    """What becomes of reading all of a recording."""
+    """The outcome of reading a whole recording: its error, peak memory and time."""
     resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, ADDRESS_SPACE))
     signal.alarm(SECONDS)
     before = time.perf_counter()

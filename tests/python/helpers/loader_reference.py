@@ -72,7 +72,7 @@ class Mixture(NamedTuple):
     counts: Sequence[int]  # anchors of each
 
     def index(self, seed: int, epoch: int, place: int) -> int:
-        """Of the sample at a place, counted through all parts."""
+        """The index of the sample at a place, counted through all parts."""
         key = mix64((mix64((seed + GOLDEN) & MASK64) + epoch) & MASK64)
         choice = mix64((key + (2 * place + 1) * GOLDEN) & MASK64)
         number = mix64((key + (2 * place + 2) * GOLDEN) & MASK64)
@@ -148,7 +148,7 @@ def row_anchors(
 
 @dataclass(frozen=True)
 class Window:
-    """What a sample gets of a stream. `steps` and durations are ns, or rows with `by_rows`."""
+    """The window of a stream. `steps` and durations are ns, or rows with `by_rows`."""
 
     stream: str
     steps: Sequence[int]

@@ -33,7 +33,7 @@ OPTIONS: dict[str, Any] = {
 
 
 def least(store: rc.EpisodeStore, tier: str, **options: Any) -> int:
-    """What an error says that a budget must be at least."""
+    """The smallest budget of a tier, as the error for one byte names it."""
     with pytest.raises(ValueError, match=rf"^budget\['{tier}'\]: expected at least ") as caught:
         keyed_loader(store, **OPTIONS | options)
     found = re.search(r"at least (\d+) bytes", str(caught.value))

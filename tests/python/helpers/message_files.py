@@ -186,7 +186,7 @@ def read(path: Path, **options: Any) -> tuple[dict[str, Rows], Recording]:
 
 
 def error_of(path: Path, **options: Any) -> str:
-    """What reading a recording says is wrong."""
+    """The message of the error that reading a recording raises."""
     return message_of(path, ReadOptions(**options))
 
 

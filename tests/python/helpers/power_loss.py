@@ -1,4 +1,4 @@
-"""What a disk may hold after a power loss, from a record of the calls that wrote to it.
+"""Possible states of a disk after a power loss, from a record of the calls that wrote to it.
 
     calls   mkdir  open  write  fsync  rename  fsync(folder) ...     recorded by `Recorder`
               |-------------------|                                  a prefix: the power fails here
@@ -251,7 +251,7 @@ Tree = dict[str, "bytes | Tree"]
 
 
 def states(disk: Folder) -> Iterator[Tree]:
-    """What may be on the disk if the power fails now."""
+    """The possible contents of the disk if the power fails now."""
     for is_written in (False, True):
         yield from _states(disk, is_written)
 

@@ -1,4 +1,4 @@
-"""What the tests of readers share: reading all of a recording, and where the real ones are."""
+"""Helpers for tests of readers: reading whole recordings, and the folder of real ones."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def read_all(
 
 
 def message_of(path: Path, options: ReadOptions | None = None) -> str:
-    """What a recording that cannot be read is refused with."""
+    """The message of the error that a refused recording raises."""
     with pytest.raises(RecordingError) as error:
         read_all(path, options)
     return str(error.value)

@@ -231,7 +231,7 @@ SPOILED: list[tuple[Callable[[Any], None], str]] = [
         "got [2]",
     ),
 ]
-# What fields ask of each other.
+# Fields that contradict each other
 BEYOND_A_SCHEMA = [
     spoil
     for spoil, message in SPOILED

@@ -29,7 +29,7 @@ def small_store(folder: Path) -> HandStore:
 
 
 def problem(folder: Path, verify: bool = False) -> str:
-    """What opening says, or accessing everything, or verifying; the folder's name left out."""
+    """The error of opening, of accessing everything, or of verifying; without the folder's name."""
     with pytest.raises(rc.StoreError) as caught:
         look_at_all_of(folder, verify)
     return str(caught.value).replace(str(folder), "ST")

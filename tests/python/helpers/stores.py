@@ -95,7 +95,7 @@ def sealed(body: bytes) -> bytes:
 
 
 def checksums(data: bytes) -> dict[str, Any]:
-    """What the manifest says of a shard's bytes."""
+    """The checksums of a shard's bytes, as a manifest has them."""
     header = 8 + int.from_bytes(data[:8], "little")
     return {
         "bytes": len(data),

@@ -125,7 +125,7 @@ def fusions(draw: st.DrawFn, methods: Sequence[str], most: int = 4) -> FuseCall:
 
 
 def expected_fusion(call: FuseCall) -> tuple[list[reference.Aligned], torch.dtype, list[int]]:
-    """What the reference makes of each stream, the output's dtype, and its shape but columns."""
+    """The reference's result for each stream, the output's dtype, and its shape without columns."""
     dtype, kind = call.streams[0].values.dtype, call.target_times.dtype
     batches: list[int | None] = []
     for stream in call.streams:
@@ -395,7 +395,7 @@ def assume_clear_sign(quaternions: torch.Tensor) -> None:
 
 @st.composite
 def strided(draw: st.DrawFn, x: torch.Tensor) -> torch.Tensor:
-    """The same numbers under other strides: permuted, a slice of something larger, expanded."""
+    """Equal numbers with other strides: permuted, a slice of a larger tensor, or expanded."""
     how: Callable[[torch.Tensor], torch.Tensor] = draw(
         st.sampled_from([lambda t: t, permuted, sliced, offset, expanded_where_equal])
     )

@@ -1,4 +1,4 @@
-"""What the test modules share: the backends of this machine, comparing, and strided copies."""
+"""Helpers of all tests: the backends of this machine, comparisons, and strided copies."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Backend:
         )
 
     def voxelize_sparse(self, points: Any, *args: Any, **options: Any) -> rc.SparseVoxels:
-        """The same with voxelize_sparse."""
+        """Calls voxelize_sparse on this backend."""
         return rc.voxelize_sparse(
             self.put(points), *args, backend=self.backend, **self.put(options)
         )
@@ -186,7 +186,7 @@ def assert_same_bits(got: torch.Tensor, expected: torch.Tensor, what: str = "") 
 def assert_same_batch(
     got: Mapping[str, torch.Tensor], expected: Mapping[str, torch.Tensor]
 ) -> None:
-    """The same keys in the same order, with the same bits on the same device."""
+    """Asserts equal keys in equal order, with equal bits on the same device."""
     assert list(got) == list(expected)
     for key, values in expected.items():
         assert got[key].device == values.device

@@ -192,7 +192,7 @@ def gradient(
     point_to_voxel: torch.Tensor,
     grad_of_voxels: torch.Tensor,
 ) -> torch.Tensor:
-    """Of the features, given that of the voxels [V,C] in the compute type; CPU tensors."""
+    """The gradient of the features from the voxels' [V,C], in the compute type; CPU tensors."""
     channels = features.shape[-1]
     rows = features.flatten(0, -2)
     of_points = point_to_voxel.reshape(-1).tolist()

@@ -123,7 +123,7 @@ def test_references_that_reach_ahead(store: rc.EpisodeStore) -> None:
 
 
 def test_bfloat16_rows_that_arrive_out_of_order(tmp_path: Path) -> None:
-    """Those of one stream: windows by rows look at no arrivals."""
+    """Windows by rows do not depend on arrivals; one stream has late ones."""
     times = np.arange(100) * 10_000_000
     late = np.random.default_rng(0).integers(0, 40_000_000, 100)
     with rc.StoreWriter(tmp_path / "s") as writer:

@@ -219,7 +219,7 @@ def test_what_transforms_are_relative_to() -> None:
 
 
 def test_rows_that_are_not_real_are_rows() -> None:
-    """What an answer is relative to is there, also where it is padded at this very moment."""
+    """An action's reference has a value, also while it is padded."""
     for method in ("linear", "sum"):
         joints = make_stream("joints", offsets=(0,), method=method)
         relative = AbsoluteToDelta("action", "joints").to_dict()

@@ -29,7 +29,7 @@ def of_windows(values: torch.Tensor, is_pad: torch.Tensor) -> np.ndarray:
 
 
 def test_statistics_of_windows(store: rc.EpisodeStore, device: str) -> None:
-    """Those of all steps that are not padded, gathered at once; the loader is left where it was."""
+    """They equal those of all steps that are not padded; the loader's position stays."""
     loader = make(store, device, shuffle=True, seed=3)
     loader.next()
     before = loader.state_dict()

@@ -28,7 +28,7 @@ Steps = dict[int, list[tuple[int, int]]]
 
 
 def run_job(store: rc.EpisodeStore, folder: Path) -> Path:
-    """What two ranks drew, of which one died and was started again."""
+    """The folder of two ranks' samples, one of which died and was restarted."""
     folder.mkdir()
     subprocess.run(
         [

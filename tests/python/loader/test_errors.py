@@ -1,4 +1,4 @@
-"""What the loader refuses: every message, whole."""
+"""Errors of a loader's options: every message, whole."""
 
 from __future__ import annotations
 

@@ -305,7 +305,7 @@ def test_stats(store: rc.EpisodeStore, device: str) -> None:
 
 
 def test_metrics_of_loaders(store: rc.EpisodeStore) -> None:
-    """Those of one name are added up; what they made stays when they are gone."""
+    """Loaders of one name are summed; their counts stay after they are gone."""
     one = rc.Loader(store, 16, {"joints": PAST}, device="cpu", name="of test_metrics")
     two = rc.Loader(store, 8, {"action": [0.0]}, device="cpu", name="of test_metrics")
     one.next(), two.next(), two.gather([0])

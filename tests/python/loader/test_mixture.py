@@ -42,7 +42,7 @@ def test_samples_are_the_references(stores: Any, device: str) -> None:
 
 
 def test_three_loaders_of_two_stores(stores: Any, device: str) -> None:
-    """What is missing at the beginning, in the middle and at the end; two of one store."""
+    """Keys are missing in the first, the middle and the last loader; two share a store."""
     mixture = rc.Loader.mixture(
         [
             rc.Loader(stores[1], 4, {"action": None}, episodes=[1], device=device),

@@ -1,4 +1,4 @@
-"""What mixtures draw, against the plain reference: by weight, by rank, on from a state."""
+"""The order of mixtures against the plain reference: by weight, by rank, and resumed."""
 
 from __future__ import annotations
 

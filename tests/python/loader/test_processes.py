@@ -92,7 +92,7 @@ def test_survives(store: rc.EpisodeStore, method: str) -> None:
 
 
 def test_a_store_that_others_add_to(tmp_path: Path) -> None:
-    """What is open stays as it was; opened again it is another store, which the state is not of."""
+    """An open store stays as it was; reopened it is another store, which refuses the state."""
     store = write_store(tmp_path / "store", episodes=2)
     loader, same = make(store, seed=9), make(store, seed=9)
     pickled = pickle.dumps(loader)

@@ -144,7 +144,7 @@ def test_samples_are_those_of_a_whole_store(store: rc.EpisodeStore, device: str)
 
 
 def test_with_a_budget(store: rc.EpisodeStore) -> None:
-    """What does not fit a rank's budget comes from its files, and is the same."""
+    """Rows outside a rank's budget come from its files, with the same bits."""
     for rank in range(2):
         loader = make(store, rank, 2)
         held = loader.stats().resident_bytes["ram"]

@@ -1,4 +1,4 @@
-"""What loaders count: waits and their quantiles, sums by name."""
+"""Counters of loaders: waits and their quantiles, sums by name."""
 
 from __future__ import annotations
 

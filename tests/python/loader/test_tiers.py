@@ -131,7 +131,7 @@ def test_the_most_used_is_on_the_gpu() -> None:
     fewer = on_gpu(least, room + staged - 1)
     assert fewer == rest | {"often": "disk", "with it": "disk", "rare": "disk"}
     assert set(on_gpu(least, staged).values()) == {"disk"}
-    # What is beside values on disk needs no room on the GPU.
+    # Times and masks of values on disk need no memory of the GPU.
     assert set(on_gpu(512 + BATCHES.held_ahead, staged).values()) == {"disk"}
 
 
@@ -260,7 +260,7 @@ def test_what_a_loop_holds_is_within_its_budget(
 
 
 def tensor_bytes() -> int:
-    """Of all tensors that torch has allocated on the CPU."""
+    """Bytes of all tensors that torch has allocated on the CPU."""
     storages = {}
     for found in gc.get_objects():
         is_tensor = issubclass(type(found), torch.Tensor) and found.layout == torch.strided
@@ -274,7 +274,7 @@ def tensor_bytes() -> int:
 
 
 def array_bytes() -> int:
-    """Of all arrays that NumPy has allocated since tracemalloc was started."""
+    """Bytes of all arrays that NumPy has allocated since tracemalloc was started."""
     of_numpy = tracemalloc.DomainFilter(True, np.lib.tracemalloc_domain)
     snapshot = tracemalloc.take_snapshot().filter_traces([of_numpy])
     return sum(trace.size for trace in snapshot.traces)

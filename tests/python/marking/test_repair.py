@@ -190,7 +190,7 @@ def test_rows_by_hand(path: Path) -> None:
 
 
 def test_times_by_hand(path: Path) -> None:
-    """Of all streams, with their own rows; the end is not in it."""
+    """A range of times marks rows of all streams; its end is exclusive."""
     report = rc.repair(path, episodes=[0, 3], streams=["arm", "force"], times=[(0.3, 0.5)])
     assert report.marks == [
         Mark(number, name, rows, "by hand")

@@ -61,7 +61,7 @@ def test_modes_of_the_loader_are_a_preset(store: rc.EpisodeStore) -> None:
 
 
 def test_halves_are_rounded_once(store: rc.EpisodeStore) -> None:
-    """Of a batch in half precision the loader has seen more than its after-the-fact normalizer."""
+    """A loader rounds once; its normalizer starts from values that are already half precision."""
     normalizer = rc.Normalizer.from_store(store, {"action": "min_max"})
     plain = make(store).gather(range(40))["action"]
     for dtype in (torch.float16, torch.bfloat16):

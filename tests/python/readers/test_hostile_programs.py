@@ -36,7 +36,7 @@ class Program:
 
 @pytest.fixture
 def made(tmp_path: Path) -> Path:
-    """What no recording may make."""
+    """The file that a program in a recording would create."""
     return tmp_path / "made"
 
 

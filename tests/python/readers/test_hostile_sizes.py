@@ -18,7 +18,7 @@ SECONDS = 20.0
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
-    """What became of each file, by its name."""
+    """The outcome for each file, by its name."""
     folder = tmp_path_factory.mktemp("hostile")
     paths = {}
     for name, (write, _) in HOSTILE.items():

@@ -89,7 +89,7 @@ def test_ros(tmp_path: Path, version: int, options: dict[str, Any]) -> None:
 
 
 def test_when_it_was_sent(tmp_path: Path) -> None:
-    """Of a message without a header, the time of sending counts."""
+    """A message without a header has the time at which it was sent."""
     robot = Messages(2)
     twist = "geometry_msgs/msg/Twist"
     messages = []
@@ -205,7 +205,7 @@ def test_json(tmp_path: Path) -> None:
 def test_methods_in_metadata(
     tmp_path: Path, text: str, method: str | tuple[tuple[str, int], ...]
 ) -> None:
-    """Of other programs too, where the text is a method and fits the numbers."""
+    """Metadata of other programs is read too, if it is a method and fits the numbers."""
     message = {"x": 0.5, "y": 0.5, "z": 0.5, "w": 0.5, "on": True, "more": {"p": 1, "q": 2}}
     path = write_mcap(
         tmp_path / "a.mcap",

@@ -1,4 +1,4 @@
-"""What all readers share: recognizing, options, errors, order in time."""
+"""Behavior of all readers: recognition, options, errors, order in time."""
 
 from __future__ import annotations
 

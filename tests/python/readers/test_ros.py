@@ -340,7 +340,7 @@ def test_some_stamped_zero(tmp_path: Path, storage: str) -> None:
 
 
 def test_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is held back stays small; rows that are not later than that are put in order."""
+    """The reorder buffer stays small, and sorts rows that are late by no more than it holds."""
     robot = Messages(2)
     jitter = np.random.default_rng(3).integers(-4, 5, 3000)
     stamps = [START + (i * 10 + int(jitter[i]) * 10) * MS for i in range(3000)]

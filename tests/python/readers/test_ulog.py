@@ -267,7 +267,7 @@ def test_what_is_no_stamp_is_ahead_of_nothing(tmp_path: Path) -> None:
 
 
 def test_a_log_that_was_cut(tmp_path: Path) -> None:
-    """What an aircraft that lost power leaves: read as far as it goes, and said."""
+    """A log cut off by a power loss is read up to its end, with a note."""
     log = small_log(list(range(1000, 30000, 1000)))
     log.data = log.data[:-5]
     streams, recording = read(log.save(tmp_path / "a.ulg"))

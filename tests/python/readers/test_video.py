@@ -39,7 +39,7 @@ def picture(number: int, height: int = 48, width: int = 64) -> NDArray[np.uint8]
 
 
 def number_of(frame: NDArray[np.uint8]) -> int:
-    """What `picture` wrote, also after a lossy codec and a change of size."""
+    """The number that `picture` drew, also after a lossy codec and a change of size."""
     blocks = frame.mean((0, 2)).reshape(8, -1).mean(1)
     return sum(1 << bit for bit in range(8) if blocks[bit] > 127)
 

@@ -22,7 +22,7 @@ FUNCTIONS = {"mean": np.mean, "std": np.std, "min": np.min, "max": np.max}
 
 
 def numpy_summary(columns: list[np.ndarray]) -> dict:
-    """What NumPy says of the finite values of each channel."""
+    """NumPy's statistics of the finite values of each channel."""
     columns = [np.asarray(c)[np.isfinite(c)].astype(np.float64) for c in columns]
     some = [len(c) > 0 for c in columns]
     return {

@@ -25,7 +25,7 @@ STATISTICS = "statistics-00000.safetensors"
 
 
 def refused(path: Path) -> str:
-    """What a writer says of a store in `path`."""
+    """The message of the error that a writer of a store in `path` raises."""
     with pytest.raises(rc.StoreError) as caught:
         rc.StoreWriter(path, append=True)
     return str(caught.value)

@@ -152,7 +152,7 @@ def close(file: files.NewFile) -> None:
 
 @pytest.mark.parametrize("kind", ["file", "folder", "parent"])
 def test_a_missing_sync_is_seen(tmp_path: Path, monkeypatch, kind: str) -> None:
-    """What the tests above would say if a writer left out a sync."""
+    """The tests above fail if a writer leaves out a sync."""
     if kind == "file":
         monkeypatch.setattr(files.NewFile, "finish", close)
     elif kind == "folder":

@@ -64,7 +64,7 @@ SHARDS: list[tuple[Callable[[dict[str, np.ndarray]], object], str]] = [
     (replace("episode/task", [0, 0]), '"episode/task": expected I32 [2], got I64 [2]'),
     (replace("episode/source", np.zeros((2, 2), np.uint8)),
      '"episode/source": expected U8 [2], got U8 [2,2]'),
-    # What is seen when an episode is accessed
+    # Errors on access of an episode
     (replace("action/offsets", [0, 7, 6]),
      '"action/offsets"[0]: expected a range within 6, got [0,7]'),
     (replace("action/offsets", [0, 3, 7]),
@@ -90,7 +90,7 @@ SHARDS: list[tuple[Callable[[dict[str, np.ndarray]], object], str]] = [
     (replace("episode/source", np.frombuffer(b"a#1a\xff2", np.uint8)),
      '"episode/source"[1]: expected UTF-8, got "a\ufffd2"'),
 ]
-# What only verify() looks at
+# Errors that only verify() reports
 VERIFIED: list[tuple[Callable[[dict[str, np.ndarray]], object], str]] = [
     (replace("action/offsets", [1, 3, 6]), '"action/offsets": expected 0 first, got 1'),
     (replace("action/offsets", [0, 3, 5]), '"action/offsets": expected 6 last, got 5'),

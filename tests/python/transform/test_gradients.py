@@ -25,7 +25,7 @@ def seed() -> None:
 def gradients(
     backend: Backend, function: Callable[..., Any], *inputs: torch.Tensor
 ) -> list[torch.Tensor]:
-    """Of a weighted sum of the outputs; the weights are the same for every backend."""
+    """Gradients of a weighted sum of the outputs, with equal weights for every backend."""
     leaves = [backend.put(x.clone()).requires_grad_() for x in inputs]
     out = function(*leaves)
     weights = torch.cos(torch.arange(out.numel(), dtype=torch.float64)).view(out.shape)
@@ -164,7 +164,7 @@ def test_only_what_is_wanted(native: Backend) -> None:
 
 
 def test_second_derivatives(native: Backend) -> None:
-    """Of pytorch alone; the library's own say so."""
+    """Only pytorch has them; the native backends refuse."""
     x = native.put(torch.randn(2, 4)).requires_grad_()
     message = r"^backend: expected 'pytorch' for second derivatives"
     out = native.convert_rotation(x, "quaternion_xyzw", "matrix")

@@ -142,7 +142,7 @@ calls = st.tuples(
 
 
 def strided(x: torch.Tensor, how: str) -> torch.Tensor:
-    """The same numbers, lying otherwise."""
+    """Equal numbers with other strides."""
     if how == "transposed":
         return x.mT.contiguous().mT if x.dim() > 1 else x
     if how == "reversed columns":

@@ -54,7 +54,7 @@ INT32 = (
 )
 INT64 = torch.int64
 
-# What both functions take: (arguments, class, message); B=2, N=5, P=10, C=4
+# Errors of both functions: (arguments, class, message); B=2, N=5, P=10, C=4
 # fmt: off
 SHARED: list[tuple[dict[str, Any], type[Exception], str]] = [
     # Points
@@ -202,7 +202,7 @@ SPARSE: list[tuple[dict[str, Any], type[Exception], str]] = [
     (sparse(features=zeros(B, 4, C)), ValueError, "features: expected [B=2,N=5,C], got [2,4,4]"),
     (sparse(points=many(2**31)), ValueError,
      "points: expected at most 2147483647 points for sparse voxels, got 2147483648"),
-    # What only the data show
+    # Errors that depend on the data
     (sparse(points=torch.tensor([[0.0, 0, 0], [0, 2.0**31, 0], [0, -(2.0**40), 0]]),
             voxel_size=1), ValueError,
      f"points: {INT32}, got y = 2147483648 for point 1"),

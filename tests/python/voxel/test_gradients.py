@@ -85,7 +85,7 @@ def test_against_the_reference(data: st.DataObject) -> None:
     grad = torch.randint(-8, 9, (voxels, channels)).to(compute)
     want = voxel_reference.gradient(features, mode, assignment, grad)
 
-    # The same in a dense grid, cloud after cloud, where every voxel is in it.
+    # A dense grid, cloud after cloud, that contains every voxel, has equal gradients.
     cloud = torch.searchsorted(starts, torch.arange(voxels), right=True) - 1
     dense = torch.zeros(offsets.numel() - 1, channels, 2, 2, 2, dtype=dtype)
     x, y, z = coordinates_of.long().unbind(-1)

@@ -185,7 +185,7 @@ def test_no_cloud_by_offsets(backend: Backend) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
 def test_ragged_is_cloud_after_cloud(backend: Backend, dtype: torch.dtype) -> None:
-    """What offsets say is what the clouds one by one give."""
+    """Clouds by offsets give the voxels of the clouds one by one."""
     lengths = [70, 0, 1, 300, 0]
     points = torch.randn(sum(lengths), 3)
     features = torch.randn(sum(lengths), 3)

@@ -135,7 +135,7 @@ def _align_stream(
     if call.return_age:
         assert newest is not None  # there is a run
         age = episode.targets - take(episode.times, newest, 0)
-        # Of equal times +0, whatever their signs of zero are.
+        # Equal times have the age +0, whatever the signs of their zeros.
         age = torch.where(rows.empty | rows.nan | (age == 0), 0, age)
     return round_to(result, out_dtype), valid, age
 
