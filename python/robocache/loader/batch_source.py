@@ -162,9 +162,9 @@ class BatchSource(IterableDataset[Batch]):
         if is_capturing:
             self._engine.check_capture(self._transforms)
             sampler_state.check_capture()
-        elif sampler_state.is_captured:
-            sampler_state.catch_up()
-        epoch, position = sampler_state.epoch, sampler_state.position
+        else:
+            sampler_state.begin()
+        epoch, position = sampler_state.at
         size = order.size(position)
         stream = 0
         if index is not None:
@@ -181,14 +181,6 @@ class BatchSource(IterableDataset[Batch]):
         finally:
             if index is not None:
                 torch_private.range_pop()
-        if is_capturing:
-            # Nothing has run: replays of the graph advance the device's state.
-            sampler_state.is_captured = True
-        else:
-            sampler_state.advance()
-            self._counters.batches += 1
-            self._counters.samples += size
-            call_counts.calls["Loader.next", self.device.type] += 1
         if self._finish is not None:
             batch = self._finish(batch)
         if self._generator is not None:
@@ -200,6 +192,14 @@ class BatchSource(IterableDataset[Batch]):
                         f"transforms: expected a function that returns the batch, a dict, "
                         f"got {type(batch).__name__} of {transform!r}"
                     )
+        if is_capturing:
+            # Nothing has run: replays of the graph advance the device's state.
+            sampler_state.is_captured = True
+            return batch
+        self._counters.batches += 1
+        self._counters.samples += size
+        call_counts.calls["Loader.next", self.device.type] += 1
+        sampler_state.advance()  # last: a batch that was interrupted comes again
         return batch
 
     def gather(self, indices: Sequence[int] | np.ndarray[Any, Any] | Tensor) -> Batch:

@@ -24,25 +24,48 @@ class SamplerState:
     Attributes:
         order: The order of samples.
         fingerprint: Identifies the samples.
-        epoch: The epoch of the next batch, in the host's copy.
-        position: The position of the next batch in its epoch, in samples of all ranks.
+        at: Epoch and position of the next batch, in the host's copy, in samples of all ranks.
         state_address: The address of the state on the device, for the plan.
         is_captured: Whether a graph may have advanced the device's state past the host's.
+        is_behind: Whether the host's copy is the valid one: a call was interrupted.
     """
 
     def __init__(self, order: Order, fingerprint: int, device: torch.device) -> None:
         self.order = order
-        self.epoch = self.position = 0
-        self.is_captured = False
+        self.at = (0, 0)
+        self.is_captured = self.is_behind = False
         self.fingerprint = fingerprint
         self._index = device.index if device.type == "cuda" else None
         with torch.inference_mode(False):  # launches write to it as long as the loader exists
             self._state = torch.zeros(4, dtype=torch.int64, device=device)
         self.state_address = self._state.data_ptr()
 
+    @property
+    def epoch(self) -> int:
+        """The epoch of the next batch."""
+        return self.at[0]
+
+    @property
+    def position(self) -> int:
+        """The position of the next batch in its epoch."""
+        return self.at[1]
+
+    def begin(self) -> None:
+        """Prepares the device's state for the launch of the next batch.
+
+        The launch advances that state; an interrupt between it and :meth:`advance` leaves the
+        host's copy where it was, which the next launch restores.
+        """
+        if self.is_captured:
+            self.catch_up()
+        elif self.is_behind:
+            self.move(*self.at)
+        self.is_behind = True
+
     def advance(self) -> None:
-        """Advances the host's copy by a batch that the device has drawn."""
-        self.epoch, self.position = self.order.after(self.epoch, self.position)
+        """Advances the host's copy by a batch that exists."""
+        self.at = self.order.after(*self.at)  # one assignment: an interrupt sees all of it or none
+        self.is_behind = False
 
     def check_capture(self) -> None:
         """Checks that all replays of a graph captured here give batches of one size.
@@ -62,12 +85,14 @@ class SamplerState:
         """Reads the device's state, which replays of a graph advance; waits for the GPU."""
         if self._index is not None:
             torch.cuda.synchronize(self._index)  # batches may be on any stream
-        self.epoch, self.position, *_ = self._state.tolist()
+        epoch, position, *_ = self._state.tolist()
+        self.at = (epoch, position)
 
     def move(self, epoch: int, position: int) -> None:
         """Sets epoch and position, on the device and on the host."""
+        self.is_behind, self.at = True, (epoch, position)
         self._state.copy_(torch.tensor([epoch, position, 0, 0], device="cpu"))
-        self.epoch, self.position = epoch, position
+        self.is_behind = False
 
     # ---- state dicts -----------------------------------------------------------------------------
 
@@ -75,7 +100,7 @@ class SamplerState:
         """The result of :meth:`Loader.state_dict`."""
         if self.is_captured:
             self.catch_up()
-        return state_of(self.order, self.epoch, self.position, self.fingerprint)
+        return state_of(self.order, *self.at, self.fingerprint)
 
     def load(self, state: Mapping[str, int]) -> None:
         """Resumes from a state dict, as :meth:`Loader.load_state_dict` describes.
