@@ -158,7 +158,8 @@ def from_lerobot(
         (torch.Size([64, 2, 2]), torch.Size([64, 2]))
     """
     refuse_foreign(Loader, options)
-    refuse_decided("from_lerobot", options, ("windows", "delta_timestamps"))
+    decided = ("windows", "delta_timestamps", "concat", "with_age")
+    refuse_decided("from_lerobot", options, decided)
     if hasattr(source, "root") and hasattr(source, "meta"):
         if getattr(source, "image_transforms", None) is not None:
             raise ValueError(

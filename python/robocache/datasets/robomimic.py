@@ -132,7 +132,8 @@ def from_robomimic(
         torch.Size([64, 11, 7])
     """
     refuse_foreign(Loader, options)
-    refuse_decided("from_robomimic", options, ("windows", "delta_timestamps"))
+    decided = ("windows", "delta_timestamps", "concat", "with_age")
+    refuse_decided("from_robomimic", options, decided)
     stacked = check_integer("frame_stack", frame_stack, 1) - 1
     ahead = check_integer("seq_length", seq_length, 1) - 1
     if goal_mode not in (None, "last"):

@@ -39,7 +39,8 @@ def compute_stats(
     Args:
         loader: One of one store that does not normalize, and draws from all samples: of several
             ranks each would find its own numbers.
-        batches: How many, from the start of its epoch on. None: all of one.
+        batches: At most this many, from the start of its epoch on; an epoch has each sample once.
+            None: the whole epoch.
         progress: Whether a terminal or a notebook shows a bar; or a function, called with the
             number of batches done, and of all.
 
@@ -77,7 +78,9 @@ def compute_stats(
             "loader: expected one of all samples (rank=0, world_size=1), got one of "
             f"{order.ranks * order.shares} ranks"
         )
-    count = len(loader) if batches is None else check_integer("batches", batches, 1)
+    count = len(loader)
+    if batches is not None:
+        count = min(count, check_integer("batches", batches, 1))
     windows = {window.name: window for window in contents.windows}
     groups = contents.concat
     changed = {

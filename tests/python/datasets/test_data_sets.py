@@ -453,6 +453,14 @@ def test_options_that_a_data_set_decides(lerobot: Path, demonstrations: Path, bu
         message = f"windows: expected none ({name} decides it), got one"
         with pytest.raises(TypeError, match=f"^{re.escape(message)}$"):
             make(windows={})
+        if name == "from_diffusion_policy":  # whose batches have the keys of the loader
+            batch = make(concat={"all": ["action"]}, with_age=True).next()
+            assert {"all", "action_is_pad", "action_age"} <= set(batch)
+            continue
+        for option, given in {"concat": {"all": ["action"]}, "with_age": True}.items():
+            message = f"{option}: expected none ({name} decides it), got one"
+            with pytest.raises(TypeError, match=f"^{re.escape(message)}$"):
+                make(**{option: given})
     message = "episodes.subset: expected None (from_robomimic decides it), got 'train'"
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         rc.Loader.from_robomimic(demonstrations, episodes=subset, **own)

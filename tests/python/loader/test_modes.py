@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -95,3 +96,26 @@ def test_buffers_of_the_full_size_and_of_one_other_are_kept(store: rc.EpisodeSto
         assert loader.next()["joints"].data_ptr() == full.data_ptr()
         kept = loader._outputs._kept_full, loader._outputs._kept_other
         assert [one and one[0] for one in kept] == [16, size + 1]
+
+
+def test_a_batch_that_does_not_fit_on_the_cpu(
+    store: rc.EpisodeStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loader = make(store, "cpu")
+
+    def refuse(*_: Any) -> Any:
+        return torch.empty(2**60, dtype=torch.uint8)  # torch's own error
+
+    size = loader._outputs.sample_bytes
+    monkeypatch.setattr(loader._outputs, "_empty", refuse)
+    message = f"batch: expected memory for 3 samples of {size} bytes on the CPU, got none (a "
+    message += "smaller batch_size or shorter windows need less)"
+    with pytest.raises(torch.OutOfMemoryError, match=f"^{re.escape(message)}$"):
+        loader.gather([0, 1, 2])
+
+
+def test_the_layouts_of_few_sizes_are_cached(store: rc.EpisodeStore) -> None:
+    loader = make(store, "cpu")
+    for size in range(200):
+        loader.gather([0] * size)
+    assert len(loader._outputs._blanks) <= 64
