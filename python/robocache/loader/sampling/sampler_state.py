@@ -68,11 +68,16 @@ class SamplerState:
         self.is_behind = False
 
     def check_capture(self) -> None:
-        """Checks that all replays of a graph captured here give batches of one size.
+        """Checks that replays of a graph captured here continue here, with batches of one size.
 
         Raises:
-            RuntimeError: A batch would have another size.
+            RuntimeError: A batch would have another size, or the device's state is not valid.
         """
+        if self.is_behind:  # and nothing may be copied to the device during a capture
+            raise RuntimeError(
+                "Loader: expected a call of next or load_state_dict between an interrupted call "
+                "of next and the capture of a CUDA graph, got none"
+            )
         order = self.order
         is_even = order.samples % order.stride == 0 and self.position % order.stride == 0
         if not (order.drop_last or is_even):
