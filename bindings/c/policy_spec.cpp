@@ -48,4 +48,15 @@ ROBOCACHE_C_API int robocache_windows_check(const char* text, std::int64_t bytes
                              robocache::WindowUse::kPlan);
   });
 }
+
+/// Validates that windows can be concatenated under one key, which errors call `name`.
+ROBOCACHE_C_API int robocache_window_group_check(const char* text, std::int64_t bytes,
+                                                 const char* name) {
+  return robocache::c_api::status_of([&] {
+    const std::vector<robocache::WindowSpec> windows = robocache::parse_windows(
+        std::string_view(text, static_cast<std::size_t>(bytes)), "windows");
+    const auto address = [](const robocache::WindowSpec& each) { return &each; };
+    robocache::check_group(robocache::windows_of(windows, address), name);
+  });
+}
 }

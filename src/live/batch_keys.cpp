@@ -5,30 +5,13 @@
 
 #include "core/check.h"
 #include "live/buffer_rows.h"
+#include "window/check_windows.h"
 #include "window/windows.h"
 
 namespace robocache {
 namespace {
 
 constexpr std::size_t kNoGroup = SIZE_MAX;
-
-/// Checks that a stream of a group can be concatenated with the group's first stream.
-void check_beside(const std::string& name, const LiveStream& stream, const LiveStream& first) {
-  if (stream.shape.size() > 1) {
-    throw_value_error(
-        name, "rows that are vectors",
-        quoted(stream.name) + " of " + std::to_string(stream.shape.size()) + " dimensions");
-  }
-  if (stream.out_dtype != first.out_dtype) {
-    throw_value_error(name, std::string(name_of(first.out_dtype)) + " like " + quoted(first.name),
-                      std::string(name_of(stream.out_dtype)) + " of " + quoted(stream.name));
-  }
-  if (stream.offsets != first.offsets || stream.timeline != first.timeline ||
-      stream.has_axis != first.has_axis) {
-    throw_value_error(name, "the steps of " + quoted(first.name),
-                      "others of " + quoted(stream.name));
-  }
-}
 
 /// The group of each stream; kNoGroup for streams without a group.
 std::vector<std::size_t> groups_of(const std::vector<LiveStream>& streams,
@@ -38,7 +21,7 @@ std::vector<std::size_t> groups_of(const std::vector<LiveStream>& streams,
   for (std::size_t g = 0; g < groups.size(); ++g) {
     const std::string name = prefix + "concat[" + quoted(groups[g].key) + "]";
     if (groups[g].streams.empty()) throw_value_error(name, "one stream or more", "none");
-    const LiveStream* first = nullptr;
+    std::vector<const WindowSpec*> members;
     for (const std::string& member : groups[g].streams) {
       const LiveStream* const found = find_stream(streams, member);
       if (found == nullptr) throw_value_error(name, "names of streams", quoted(member));
@@ -48,9 +31,9 @@ std::vector<std::size_t> groups_of(const std::vector<LiveStream>& streams,
                           quoted(member) + ", which " + quoted(groups[group].key) + " has");
       }
       group = g;
-      if (first == nullptr) first = found;
-      check_beside(name, *found, *first);
+      members.push_back(found);
     }
+    check_group(members, name);
   }
   return group_of;
 }

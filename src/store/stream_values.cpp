@@ -49,11 +49,12 @@ std::pair<std::vector<std::int64_t>, std::int64_t> row_shape(const Value& value)
   return {std::move(shape), elements};
 }
 
-std::pair<Method, std::vector<Run>> read_method(const Value& value, std::int64_t elements) {
-  const auto check_run = [](const Value& where, const Run& run) {
+std::pair<Method, std::vector<Run>> read_method(const Value& value, std::int64_t elements,
+                                                bool allows_any_slerp) {
+  const auto check_run = [&](const Value& where, const Run& run) {
     const bool is_slerp = run.method == Method::kSlerpXyzw || run.method == Method::kSlerpWxyz;
     if (run.channels == 0) where.refuse("a run of 1 channel or more");
-    if (is_slerp && run.channels != 4) where.refuse("a slerp of 4 channels");
+    if (is_slerp && run.channels != 4 && !allows_any_slerp) where.refuse("a slerp of 4 channels");
   };
   if (value.is_text()) {
     const Method method = choice(value, kMethodNames);

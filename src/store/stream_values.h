@@ -44,7 +44,9 @@ DataType element_type(const Value& value);
 std::pair<std::vector<std::int64_t>, std::int64_t> row_shape(const Value& value);
 
 /// The method of a row of `elements` elements; or the layout of its runs, if the value is a list.
-std::pair<Method, std::vector<Run>> read_method(const Value& value, std::int64_t elements);
+/// `allows_any_slerp`: for windows, whose validator checks the width of slerp runs.
+std::pair<Method, std::vector<Run>> read_method(const Value& value, std::int64_t elements,
+                                                bool allows_any_slerp = false);
 
 Timeline read_timeline(const Value& value);
 

@@ -51,19 +51,23 @@ class Checker {
  private:
   const WindowSpec& window() const { return *windows_[number_]; }
 
-  [[noreturn]] void refuse(const std::string& field, const std::string& expected) const {
+  /// `hint`: " (a way out)", or empty.
+  [[noreturn]] void refuse(const std::string& field, const std::string& expected,
+                           const std::string& hint = "") const {
     throw_value_error(names_.field(windows_, number_, field), expected,
-                      field_text(window(), field));
+                      field_text(window(), field) + hint);
   }
-  [[noreturn]] void refuse_type(const std::string& field, const std::string& expected) const {
-    throw_type_error(names_.field(windows_, number_, field), expected, field_text(window(), field));
+  [[noreturn]] void refuse_type(const std::string& field, const std::string& expected,
+                                const std::string& hint = "") const {
+    throw_type_error(names_.field(windows_, number_, field), expected,
+                     field_text(window(), field) + hint);
   }
 
   void check_count() const {
     std::size_t relative = 0;
     for (const WindowSpec* each : windows_) relative += each->relative_to.empty() ? 0 : 1;
     if (windows_.size() + relative <= std::size_t{kMaxStreams}) return;
-    const std::string most = "at most " + std::to_string(kMaxStreams);
+    const std::string most = "at most " + std::to_string(kMaxStreams) + " windows";
     if (relative == 0) {
       throw_value_error(names_.prefix + "streams", most, std::to_string(windows_.size()));
     }
@@ -229,11 +233,15 @@ class Checker {
                         std::to_string(of.reference_columns.size()));
     }
     constexpr char kStream[] = "relative_to.stream", kColumns[] = "relative_to.columns";
+    constexpr char kMaskHint[] = " (rc.Relative(mask=) leaves elements as they are)";
     const std::size_t number = reference_of(windows_, of);
     if (number == windows_.size()) refuse(kStream, "the name of a stream");
     const WindowSpec& to = *windows_[number];
     if (!to.relative_to.empty()) refuse(kStream, "a stream that is not relative itself");
-    if (!is_computed(of)) refuse_type("dtype", std::string(kValueTypes) + " of a relative stream");
+    if (!is_computed(of)) {
+      refuse_type(kStream, "none for rows of " + field_text(of, "dtype"),
+                  std::string(" (rows of ") + kValueTypes + " can be relative)");
+    }
     if (!is_computed(to)) refuse_type(kStream, std::string("a stream of ") + kValueTypes);
     if (of.channels_first) refuse("channels_first", "false for a relative stream");
     if (to.channels_first) refuse(kStream, "a stream without channels_first");
@@ -243,7 +251,8 @@ class Checker {
                           " elements in a row, not " + std::to_string(channels));
     }
     if (!is_floating_type(of.out_dtype)) {
-      refuse_type("out_dtype", "F16, BF16, F32 or F64 for a relative stream");
+      refuse_type("out_dtype", "F16, BF16, F32 or F64 for a relative stream",
+                  " (rc.Window(dtype=) changes it)");
     }
     if (use_ == WindowUse::kPolicy && !of.reference_is_causal && !is_by_row(to)) {
       refuse("relative_to.causal", "true (no robot has the rows that others saw)");
@@ -256,16 +265,19 @@ class Checker {
     for (std::size_t i = 0; i < own.size(); ++i) {
       const std::int32_t column = of.reference_columns[i];
       if (column < -1 || column >= channels) {
-        refuse(kColumns, "-1 to " + std::to_string(channels - 1) + ", the elements of " +
-                             store::quote(to.name));
+        refuse(
+            kColumns,
+            "-1 to " + std::to_string(channels - 1) + ", the elements of " + store::quote(to.name),
+            kMaskHint);
       }
       if (column < 0) continue;
-      if (is_slerp_method(own[i])) refuse(kColumns, "-1 for a quaternion's elements");
+      if (is_slerp_method(own[i])) refuse(kColumns, "-1 for a quaternion's elements", kMaskHint);
       const Method method = theirs[static_cast<std::size_t>(column)];
       const bool has_value = !is_slerp_method(method) && method != Method::kSum;
       if (!is_by_row(to) && !has_value) {
         refuse(kColumns,
-               "elements of " + store::quote(to.name) + " that are no quaternion's and no sums");
+               "elements of " + store::quote(to.name) + " that are no quaternion's and no sums",
+               kMaskHint);
       }
     }
   }
@@ -293,6 +305,27 @@ std::string WindowNames::field(const std::vector<const WindowSpec*>& windows, st
 void check_windows(const std::vector<const WindowSpec*>& windows, const WindowNames& names,
                    WindowUse use) {
   Checker(windows, names, use).check();
+}
+
+void check_group(const std::vector<const WindowSpec*>& windows, const std::string& name) {
+  const auto quoted = [](const WindowSpec& window) { return "'" + window.name + "'"; };
+  for (const WindowSpec* each : windows) {
+    const WindowSpec& window = *each;
+    const WindowSpec& first = *windows[0];
+    if (window.shape.size() > 1) {
+      throw_value_error(name, "rows that are vectors",
+                        quoted(window) + " of shape " + field_text(window, "shape"));
+    }
+    if (window.out_dtype != first.out_dtype) {
+      throw_value_error(name, std::string(name_of(first.out_dtype)) + " like " + quoted(first),
+                        std::string(name_of(window.out_dtype)) + " of " + quoted(window) +
+                            " (rc.Window(dtype=) changes it)");
+    }
+    if (window.offsets != first.offsets || window.timeline != first.timeline ||
+        window.has_axis != first.has_axis) {
+      throw_value_error(name, "the offsets of " + quoted(first), "others of " + quoted(window));
+    }
+  }
 }
 
 std::size_t reference_of(const std::vector<const WindowSpec*>& windows, const WindowSpec& window) {

@@ -27,6 +27,10 @@ enum class WindowUse { kPlan, kPolicy };
 void check_windows(const std::vector<const WindowSpec*>& windows, const WindowNames& names,
                    WindowUse use);
 
+/// Validates that windows can be concatenated under one key: vectors of one output type, at the
+/// same offsets. Throws ValueError; `name` names the group in its message.
+void check_group(const std::vector<const WindowSpec*>& windows, const std::string& name);
+
 /// The windows of streams, as `check_windows` takes them; `window(stream)` returns the address of a
 /// stream's window.
 template <typename Stream, typename Window>

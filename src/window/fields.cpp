@@ -141,7 +141,7 @@ constexpr char kMethodSchema[] =
 
 // The shape precedes the method in the table, so that it has been read.
 void read_method(const Value& value, WindowSpec* window) {
-  std::tie(window->method, window->layout) = store::read_method(value, elements_of(*window));
+  std::tie(window->method, window->layout) = store::read_method(value, elements_of(*window), true);
 }
 
 Json write_method(const WindowSpec& window) {

@@ -11,9 +11,10 @@ from typing import Any, NamedTuple, TypeAlias
 import torch
 from torch import Tensor
 
-from robocache.core import dtypes, torch_private
+from robocache.core import torch_private
 from robocache.loader.plan import BatchMetadata, WindowOutput
-from robocache.loader.window_spec import WindowSpec
+from robocache.loader.window_spec import WindowSpec, fields_without_scales
+from robocache.store.library import check_group
 
 Batch: TypeAlias = dict[str, Tensor]
 
@@ -381,7 +382,7 @@ def check_concat(
                     "has"
                 )
             taken[key] = group
-        check_group(name, [by_key[key] for key in keys])
+        check_group(fields_without_scales(by_key[key] for key in keys), name)
         groups[group] = tuple(keys)
     names = [window.name for window in windows if window.name not in taken]
     reserved = {window.name + ending for window in windows for ending in (PAD, AGE)}
@@ -389,30 +390,3 @@ def check_concat(
         if group in names or group in metadata or group in reserved:
             raise ValueError(f"concat: expected keys that the batch has not, got {group!r}")
     return groups
-
-
-def check_group(name: str, windows: Sequence[WindowSpec]) -> None:
-    """That these windows of a loader, one at least, can stand side by side.
-
-    Raises:
-        ValueError: `<name>: expected ..., got ...`.
-    """
-    first = windows[0]
-    for window in windows:
-        if len(window.shape) > 1:
-            raise ValueError(
-                f"{name}: expected rows that are vectors, got {window.name} of shape "
-                f"{list(window.shape)}"
-            )
-        if window.out_dtype != first.out_dtype:
-            raise ValueError(
-                f"{name}: expected {dtypes.dtype_name(first.torch_out_dtype)} like {first.name}, "
-                f"got {dtypes.dtype_name(window.torch_out_dtype)} of {window.name} "
-                "(rc.Window(dtype=) changes it)"
-            )
-        if (window.has_axis, window.timeline, window.offsets) != (
-            first.has_axis,
-            first.timeline,
-            first.offsets,
-        ):
-            raise ValueError(f"{name}: expected the offsets of {first.name} for {window.name} too")

@@ -11,9 +11,10 @@ from robocache.loader.relative import check_statistics, make_relative, parse_rel
 from robocache.loader.sampling.anchors import parse_anchor
 from robocache.loader.stream_normalization import make_scales, merge_modes, modes_of, spread
 from robocache.loader.window import Relative
-from robocache.loader.window_spec import WindowSpec
+from robocache.loader.window_spec import WindowSpec, fields_without_scales
 from robocache.loader.windows import make_spec, parse_windows
 from robocache.store.episode_store import EpisodeStore
+from robocache.store.library import check_windows
 
 
 class ParsedWindows(NamedTuple):
@@ -50,10 +51,10 @@ def parse_options(store: EpisodeStore, options: Mapping[str, Any]) -> ParsedWind
         make_spec(info, windows[key], scales.get(key), has_rows=rate is None)
         for key, info in streams.items()
     ]
+    specs = make_relative(specs, relative, windows)
+    check_windows(fields_without_scales(specs))
     defaults = frozenset(key for key, window in windows.items() if window.tolerance_s is None)
-    return ParsedWindows(
-        make_relative(specs, relative, windows), relative, modes, defaults, anchor, rate
-    )
+    return ParsedWindows(specs, relative, modes, defaults, anchor, rate)
 
 
 def parse_spec(store: EpisodeStore, spec: PolicySpec) -> ParsedWindows:

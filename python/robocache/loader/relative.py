@@ -5,14 +5,10 @@ from __future__ import annotations
 import operator
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NoReturn
+from typing import Any
 
-from robocache.core import dtypes
 from robocache.loader.window import Relative, Window
 from robocache.loader.window_spec import RelativeTo, WindowSpec
-from robocache.loader.windows import MAX_WINDOWS, SLERPS
-
-_MAX_CHANNELS = 4096  # of a stream that others are relative to
 
 
 def parse_relative(windows: Mapping[str, Window]) -> dict[str, Relative]:
@@ -37,11 +33,10 @@ def parse_relative(windows: Mapping[str, Window]) -> dict[str, Relative]:
                 f"relative_to[{key!r}]: expected a stream's name or a rc.Relative, got {kind}"
             )
         if to not in windows:
-            _refuse(key, f"a stream of the batch ({known})", f"{to!r} (add it to windows)")
-        if to == key:
-            _refuse(key, "another stream", repr(to))
-        if windows[to].relative_to is not None:
-            _refuse(key, "a stream that is not relative itself", repr(to))
+            raise ValueError(
+                f"relative_to[{key!r}]: expected a stream of the batch ({known}), got {to!r} "
+                "(add it to windows)"
+            )
         found[key] = given if isinstance(given, Relative) else Relative(to)
     return found
 
@@ -99,56 +94,27 @@ def make_relative(
 ) -> list[WindowSpec]:
     """The specs, those of relative windows with the columns that are subtracted.
 
+    The library validates the result: which streams, types and methods fit.
+
     Args:
         specs: All of a batch.
         relative: The reference of each stream that has one.
         windows: The user's windows, by key.
 
     Raises:
-        TypeError, ValueError: `relative_to[<stream>]: expected ..., got ...`: types, widths or
-            methods do not fit; or the windows are more than a launch takes.
+        TypeError, ValueError: `relative_to[<stream>]: expected ..., got ...`: a mask or channels
+            do not fit the rows.
     """
     by_key = {spec.name: spec for spec in specs}
     found = []
     for spec in specs:
         given = relative.get(spec.name)
         if given is not None:
-            of = by_key[given.to]
-            _check_types(spec, of)
-            columns = _columns(spec, of, given)
-            _check_methods(spec, of, columns)
+            columns = _columns(spec, by_key[given.to], given)
             to = RelativeTo(given.to, columns, windows[given.to].causal)
             spec = replace(spec, relative_to=to)
         found.append(spec)
-    if len(specs) + len(relative) > MAX_WINDOWS:
-        raise ValueError(
-            f"windows: expected at most {MAX_WINDOWS} streams in a batch, relative ones counted "
-            f"twice, got {len(specs)} and {len(relative)} relative ones"
-        )
     return found
-
-
-def _refuse(key: str, expected: str, got: object) -> NoReturn:
-    raise ValueError(f"relative_to[{key!r}]: expected {expected}, got {got}")
-
-
-def _check_types(window: WindowSpec, of: WindowSpec) -> None:
-    key = window.name
-    for one in (window, of):
-        name = dtypes.dtype_name(one.torch_dtype)
-        if one.is_copied:
-            _refuse(key, "streams of floats or uint8", f"{name} of {one.name!r}")
-        if one.channels_first:
-            _refuse(key, "streams without channels_first", repr(one.name))
-    if not window.torch_out_dtype.is_floating_point:
-        name = dtypes.dtype_name(window.torch_out_dtype)
-        raise TypeError(f"dtype[{key!r}]: expected floats of a relative stream, got {name}")
-    if of.elements > _MAX_CHANNELS:
-        _refuse(
-            key,
-            f"rows of at most {_MAX_CHANNELS} elements to be relative to",
-            f"{of.elements} of {of.name!r}",
-        )
 
 
 def _columns(window: WindowSpec, of: WindowSpec, given: Relative) -> tuple[int, ...]:
@@ -160,11 +126,10 @@ def _columns(window: WindowSpec, of: WindowSpec, given: Relative) -> tuple[int, 
             kind = type(is_relative).__name__
             raise TypeError(f"relative_to[{key!r}].mask[{i}]: expected a bool, got {kind}")
     if given.mask is None and given.channels is None and count != of.elements:
-        _refuse(
-            key,
-            f"{count} elements in rows of {of.name!r}, as in its own (mask= leaves some out, "
-            "channels= says which belong together)",
-            of.elements,
+        raise ValueError(
+            f"relative_to[{key!r}]: expected {count} elements in rows of {of.name!r}, as in its "
+            "own (mask= leaves some out, channels= says which belong together), got "
+            f"{of.elements}"
         )
     name = f"relative_to[{key!r}].channels"
     channels = _given(name, given.channels, count, list(range(count)))
@@ -177,10 +142,7 @@ def _columns(window: WindowSpec, of: WindowSpec, given: Relative) -> tuple[int, 
             kind = type(channel).__name__
             raise TypeError(f"{name}[{i}]: expected an int or None, got {kind}")
         column = operator.index(channel)
-        if not 0 <= column < of.elements:
-            if given.channels is None:
-                expected = f"a mask of the {of.elements} elements of {of.name!r}"
-                _refuse(key, expected, f"True for {i}")
+        if given.channels is not None and not 0 <= column < of.elements:
             raise ValueError(
                 f"{name}[{i}]: expected 0 to {of.elements - 1} (of {of.name!r}), got {column}"
             )
@@ -199,20 +161,3 @@ def _given(name: str, values: Any, count: int, otherwise: Sequence[Any]) -> Sequ
     if len(values) != count:
         raise ValueError(f"{name}: expected {count}, one for each element, got {len(values)}")
     return values
-
-
-def _check_methods(window: WindowSpec, of: WindowSpec, columns: Sequence[int]) -> None:
-    """That no quaternion's elements are subtracted, nor a sum, which has no value at a time."""
-    methods, methods_of = (
-        [method for method, width in each.runs for _ in range(width)] for each in (window, of)
-    )
-    for i, column in enumerate(columns):
-        if column < 0:
-            continue
-        if methods[i] in SLERPS:
-            _refuse(window.name, f"none of {methods[i]} (mask= leaves it out)", f"element {i}")
-        method = methods_of[column]
-        if not of.by_rows and method in (*SLERPS, "sum"):
-            _refuse(
-                window.name, f"no element of {method} to be relative to", f"{column} of {of.name!r}"
-            )

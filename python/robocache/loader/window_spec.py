@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -174,6 +174,11 @@ class WindowSpec(ShortRepr):
     def from_json(cls, text: str | bytes) -> WindowSpec:
         """The record of a JSON object that the library has validated."""
         return cls.from_fields(json.loads(text))
+
+
+def fields_without_scales(windows: Iterable[WindowSpec]) -> list[dict[str, Any]]:
+    """The fields of windows, for the library's checks; scales, which may be large, left out."""
+    return [replace(window, normalization=None).to_fields() for window in windows]
 
 
 def by_name(windows: Iterable[WindowSpec]) -> dict[str, WindowSpec]:

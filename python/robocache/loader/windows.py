@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import numbers
 from collections.abc import Mapping, Sequence
@@ -19,7 +18,6 @@ from robocache.loader.stream_normalization import spread
 from robocache.loader.window import Window
 from robocache.loader.window_spec import Layout, WindowSpec
 from robocache.normalization.formulas import Normalization
-from robocache.store.library import check_windows
 from robocache.store.stream_info import MAX_COLORS, StreamInfo, is_image
 
 TOLERANCE_S = 1e-4  # LeRobot's
@@ -123,7 +121,7 @@ def check_count(option: str, count: int, hint: str = "") -> None:
 def make_spec(
     info: StreamInfo, window: Window, scale: Normalization | None, has_rows: bool
 ) -> WindowSpec:
-    """The spec of a window, without its reference.
+    """The spec of a window, without its reference, for the library to validate.
 
     Args:
         info: The stream.
@@ -172,7 +170,6 @@ def make_spec(
     elif window.mean_window_s is not None:
         got = window.mean_window_s
         raise ValueError(f"mean_window_s[{key!r}]: expected None without method mean, got {got!r}")
-    check_windows([replace(spec, normalization=None).to_fields()])
     return spec
 
 
@@ -297,7 +294,6 @@ def _method(info: StreamInfo, method: Any) -> str | Layout:
     if isinstance(chosen, str):
         if chosen not in _options.METHODS:
             _options.refuse_name(name, chosen)
-        _check_runs(name, chosen, ((chosen, elements),))
         return chosen
     layout = tuple(_options.parse_layout(name, chosen))
     if sum(width for _, width in layout) != elements:
@@ -305,17 +301,7 @@ def _method(info: StreamInfo, method: Any) -> str | Layout:
             f"{name}: expected runs that sum to {elements} for rows of shape {list(info.shape)}, "
             f"got {sum(width for _, width in layout)}"
         )
-    _check_runs(name, layout, layout)
     return layout[0][0] if len(layout) == 1 else layout
-
-
-def _check_runs(name: str, method: str | Layout, runs: Layout) -> None:
-    """Refuses quaternions of other than 4 elements, in the words of the library."""
-    for each, width in runs:
-        if each in SLERPS and width != 4:
-            raise ValueError(
-                f"{name}: expected runs of 4 elements for {each}, got {json.dumps(method)}"
-            )
 
 
 def _output(

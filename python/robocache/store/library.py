@@ -104,6 +104,7 @@ def load() -> ctypes.CDLL:
     functions = {f"robocache_store_{name}": arguments for name, arguments in with_status.items()}
     functions["robocache_policy_spec_windows"] = [c_char_p, c_int64, c_char_p, POINTER(c_char_p)]
     functions["robocache_windows_check"] = [c_char_p, c_int64]
+    functions["robocache_window_group_check"] = [c_char_p, c_int64, c_char_p]
     library.robocache_window_fields.argtypes = []
     library.robocache_window_fields.restype = c_char_p
     for name, arguments in functions.items():
@@ -141,8 +142,22 @@ def check_windows(windows: Sequence[Mapping[str, Any]]) -> None:
     Raises:
         TypeError, ValueError: `<field>['<stream>']: expected ..., got ...`.
     """
-    text = json.dumps({"windows": windows}).encode(errors="surrogatepass")
+    text = _windows_json(windows)
     load().robocache_windows_check(text, len(text))
+
+
+def check_group(windows: Sequence[Mapping[str, Any]], name: str) -> None:
+    """Validates that windows can be concatenated: vectors of one type, at the same offsets.
+
+    Raises:
+        ValueError: `<name>: expected ..., got ...`.
+    """
+    text = _windows_json(windows)
+    load().robocache_window_group_check(text, len(text), name.encode(errors="surrogatepass"))
+
+
+def _windows_json(windows: Sequence[Mapping[str, Any]]) -> bytes:
+    return json.dumps({"windows": windows}).encode(errors="surrogatepass")
 
 
 def window_fields() -> dict[str, Any]:

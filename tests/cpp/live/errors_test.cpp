@@ -62,7 +62,7 @@ TEST(LiveErrors, Names) {
   expect("ValueError streams: expected keys of the output that differ, got 'state_is_pad' twice",
          [](Call& call) { call.image().name = "state_is_pad"; });
   expect(
-      "ValueError streams: expected at most 64, relative ones counted twice, got 65 "
+      "ValueError streams: expected at most 64 windows, relative ones counted twice, got 65 "
       "and 1 relative ones",
       [](Call& call) {
         for (int i = 0; i < 62; ++i) {
@@ -206,9 +206,10 @@ TEST(LiveErrors, References) {
   const std::string columns = "ValueError relative_to['action'].columns: expected ";
   expect(columns + "2, one for each element, got []",
          [](Call& call) { call.action().reference_columns.clear(); });
-  expect(columns + "-1 to 1, the elements of \"state\", got [0,2]",
+  const std::string mask = " (rc.Relative(mask=) leaves elements as they are)";
+  expect(columns + "-1 to 1, the elements of \"state\", got [0,2]" + mask,
          [](Call& call) { call.action().reference_columns = {0, 2}; });
-  expect(columns + "elements of \"state\" that are no quaternion's and no sums, got [0,1]",
+  expect(columns + "elements of \"state\" that are no quaternion's and no sums, got [0,1]" + mask,
          [](Call& call) {
            call.state().method = Method::kSum;
            call.state().buffer_rows = 9;
@@ -233,15 +234,19 @@ TEST(LiveErrors, Groups) {
          group({"state", "joints"}));
   expect("ValueError concat['obs']: expected each stream once, got 'state', which 'obs' has",
          group({"state", "state"}));
-  expect("ValueError concat['obs']: expected rows that are vectors, got 'image' of 3 dimensions",
-         group({"state", "image"}));
-  expect("ValueError concat['obs']: expected the steps of 'state', got others of 'action'",
+  expect(
+      "ValueError concat['obs']: expected rows that are vectors, got 'image' of shape "
+      "[4,5,3]",
+      group({"state", "image"}));
+  expect("ValueError concat['obs']: expected the offsets of 'state', got others of 'action'",
          group({"state", "action"}));
-  expect("ValueError concat['obs']: expected float32 like 'state', got float64 of 'force'",
-         [&](Call& call) {
-           group({"state", "force"})(call);
-           call.streams.back().out_dtype = DataType::kFloat64;
-         });
+  expect(
+      "ValueError concat['obs']: expected float32 like 'state', got float64 of 'force' "
+      "(rc.Window(dtype=) changes it)",
+      [&](Call& call) {
+        group({"state", "force"})(call);
+        call.streams.back().out_dtype = DataType::kFloat64;
+      });
 }
 
 TEST(LiveErrors, Options) {

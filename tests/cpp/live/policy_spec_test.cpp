@@ -120,7 +120,7 @@ TEST(PolicySpec, Version1IsRead) {
   text.replace(text.find("\"columns\": [1, -1]"), 18, "\"columns\": [2, -1]");
   EXPECT_EQ(error_of([&] { parse_policy_spec(text, "spec"); }),
             "ValueError spec: streams[1].relative.columns: expected -1 to 1, the elements of "
-            "\"joints\", got [2,-1]");
+            "\"joints\", got [2,-1] (rc.Relative(mask=) leaves elements as they are)");
   text = version_1_text();
   text.replace(text.find("\"steps\""), 7, "\"offsets\"");
   EXPECT_EQ(error_of([&] { parse_policy_spec(text, "spec"); }),

@@ -128,7 +128,7 @@ TEST(LoaderErrors, Streams) {
       [](Call& call) { call.by_time().options.spec.layout = {{Method::kLinear, 3}}; });
   expect("ValueError mean_window_ns['force']: expected nanoseconds with method \"mean\", got null",
          [](Call& call) { call.by_time().options.spec.layout = {{Method::kMean, 4}}; });
-  expect("ValueError streams: expected at most 64, got 65",
+  expect("ValueError streams: expected at most 64 windows, got 65",
          [](Call& call) { call.problem.windows.assign(std::size_t{65}, call.by_row()); });
 }
 
@@ -266,11 +266,12 @@ TEST(LoaderErrors, RelativeWindows) {
            relative(call);
            call.by_row().reference_columns.set(1, 2);
          });
+  const std::string mask = " (rc.Relative(mask=) leaves elements as they are)";
   for (const std::int64_t column : {4, -2}) {
     expect(
         "ValueError relative_to['action'].columns: expected -1 to 3, the elements of \"force\", "
         "got [0," +
-            std::to_string(column) + ",-1,3]",
+            std::to_string(column) + ",-1,3]" + mask,
         [&](Call& call) {
           relative(call);
           set_columns(call, {0, column, -1, 3});
@@ -279,7 +280,8 @@ TEST(LoaderErrors, RelativeWindows) {
   for (const Timeline timeline : {Timeline::kTime, Timeline::kRows}) {
     expect(
         "ValueError relative_to['action'].columns: expected -1 for a quaternion's elements, got "
-        "[0,1,-1,3]",
+        "[0,1,-1,3]" +
+            mask,
         [&](Call& call) {
           relative(call).layout = {{Method::kSlerpXyzw, 4}};
           call.by_row().options.spec.timeline = timeline;
@@ -288,7 +290,8 @@ TEST(LoaderErrors, RelativeWindows) {
   for (const Method method : {Method::kSlerpXyzw, Method::kSum}) {
     expect(
         "ValueError relative_to['action'].columns: expected elements of \"force\" that are no "
-        "quaternion's and no sums, got [0,1,-1,3]",
+        "quaternion's and no sums, got [0,1,-1,3]" +
+            mask,
         [&](Call& call) {
           relative(call);
           call.by_time().options.spec.layout = {{method, 4}};
@@ -301,8 +304,24 @@ TEST(LoaderErrors, RelativeWindows) {
   }
   expect(
       "TypeError out_dtype['action']: expected F16, BF16, F32 or F64 for a relative stream, got "
-      "\"U8\"",
+      "\"U8\" (rc.Window(dtype=) changes it)",
       [&](Call& call) { relative(call).out_dtype = DataType::kUInt8; });
+  expect(
+      "TypeError relative_to['action'].stream: expected none for rows of \"I64\", got \"force\" "
+      "(rows of float16, bfloat16, float32, float64 or uint8 can be relative)",
+      [&](Call& call) {
+        WindowSpec& action = relative(call);
+        action.dtype = action.out_dtype = DataType::kInt64;
+      });
+  expect(
+      "TypeError relative_to['action'].stream: expected a stream of float16, bfloat16, float32, "
+      "float64 or uint8, got \"force\"",
+      [&](Call& call) {
+        relative(call);
+        WindowSpec& force = call.by_time().options.spec;
+        force.dtype = force.out_dtype = DataType::kInt64;
+        force.layout = {{Method::kPrevious, 4}};
+      });
   const auto make_image = [](WindowData& window) {
     window.values = Tensor(DataType::kUInt8, {6, 4});
     window.options.spec.channels_first = true;
@@ -330,7 +349,7 @@ TEST(LoaderErrors, RelativeWindows) {
         call.by_time().fill_spec();
       });
   expect(
-      "ValueError streams: expected at most 64, relative ones counted twice, got 64 and 1 "
+      "ValueError streams: expected at most 64 windows, relative ones counted twice, got 64 and 1 "
       "relative ones",
       [&](Call& call) {
         relative(call);

@@ -429,7 +429,8 @@ def test_relative_values_of_other_libraries(demonstrations: Path, buffer: Path) 
         (["action"], TypeError, "relative_to: expected a reference for each relative key, as in "
          "{'action': 'state'}, got list"),
         ({"action": "action"}, ValueError,
-         "relative_to['action']: expected another stream, got 'action'"),
+         "relative_to['action'].stream: expected a stream that is not relative itself, got "
+         '"action"'),
     ):  # fmt: skip
         with pytest.raises(kind, match=f"^{re.escape(message)}$"):
             rc.Loader.from_diffusion_policy(buffer, 2, relative_to=given, **own)

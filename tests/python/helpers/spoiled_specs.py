@@ -202,7 +202,8 @@ SPOILED: list[tuple[Callable[[Any], None], str]] = [
     ),
     (
         put("concat", "obs", 1, value="force"),
-        "concat['obs']: expected float32 like 'joints', got float64 of 'force'",
+        "concat['obs']: expected float32 like 'joints', got float64 of 'force' ("
+        "rc.Window(dtype=) changes it)",
     ),
     (
         put("concat", value={"action": ["joints"]}),

@@ -214,12 +214,12 @@ CASES: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({**JOINTS, "concat": {"obs": ["pose"]}}, ValueError,
      "concat['obs']: expected streams of the batch (joints), got 'pose'"),
     ({"windows": {"joints": [0], "force": [0]}, "concat": {"obs": ["joints", "force"]}},
-     ValueError, "concat['obs']: expected float32 like joints, got float64 of force ("
+     ValueError, "concat['obs']: expected float32 like 'joints', got float64 of 'force' ("
      "rc.Window(dtype=) changes it)"),
     ({"windows": {"joints": [0], "pose": [0.1]}, "concat": {"obs": ["joints", "pose"]}},
-     ValueError, "concat['obs']: expected the offsets of joints for pose too"),
+     ValueError, "concat['obs']: expected the offsets of 'joints', got others of 'pose'"),
     ({"windows": {"camera": [0]}, "concat": {"obs": ["camera"]}}, ValueError,
-     "concat['obs']: expected rows that are vectors, got camera of shape [4, 6, 3]"),
+     "concat['obs']: expected rows that are vectors, got 'camera' of shape [4,6,3]"),
     ({**JOINTS, "concat": {"index": ["joints"]}}, ValueError,
      "concat: expected keys that the batch has not, got 'index'"),
     ({**JOINTS, "concat": {"a": ["joints"], "b": ["joints"]}}, ValueError,

@@ -123,7 +123,7 @@ CASES: list[tuple[dict[str, Any], dict[str, Any], dict[str, Any], type[Exception
      "concat: expected keys that the batch has not, got 'action_dim_is_pad'"),
     ({"delta_timestamps": {"action": [0.0, 0.02], "state": [0.0, 0.04]}}, {},
      {"concat": {"obs": ["action", "state"]}}, ValueError,
-     "loaders[0]: concat['obs']: expected the offsets of action for state too"),
+     "loaders[0]: concat['obs']: expected the offsets of 'action', got others of 'state'"),
 ]  # fmt: skip
 
 

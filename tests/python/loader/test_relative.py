@@ -314,6 +314,7 @@ def test_tiers_of_a_gpu(store: rc.EpisodeStore, gpu: int, pinned: str) -> None:
 # ---- what is refused -----------------------------------------------------------------------------
 
 MANY = "mask= leaves some out, channels= says which belong together"
+LEAVE = "(rc.Relative(mask=) leaves elements as they are)"
 CASES: list[tuple[Any, type[Exception], str]] = [
     ({"action": 3}, TypeError,
      "relative_to['action']: expected a stream's name or a rc.Relative, got int"),
@@ -321,34 +322,44 @@ CASES: list[tuple[Any, type[Exception], str]] = [
      "relative_to['action']: expected a stream of the batch (state, action, pose, counter, depth, "
      "image, wide), got 'force' (add it to windows)"),
     ({"action": "action"}, ValueError,
-     "relative_to['action']: expected another stream, got 'action'"),
-    ({"action": to_state(), "state": "pose"}, ValueError,
-     "relative_to['action']: expected a stream that is not relative itself, got 'state'"),
+     "relative_to['action'].stream: expected a stream that is not relative itself, got "
+     '"action"'),
+    ({"action": to_state(), "state": "depth"}, ValueError,
+     "relative_to['action'].stream: expected a stream that is not relative itself, got "
+     '"state"'),
     ({"action": "state"}, ValueError,
      f"relative_to['action']: expected 5 elements in rows of 'state', as in its own ({MANY}), got "
      "3"),
-    ({"counter": "state"}, ValueError,
-     "relative_to['counter']: expected streams of floats or uint8, got int64 of 'counter'"),
-    ({"state": rc.Relative("counter", mask=[True] * 2 + [False])}, ValueError,
-     "relative_to['state']: expected streams of floats or uint8, got int64 of 'counter'"),
+    ({"counter": rc.Relative("state", channels=[0, 1])}, TypeError,
+     "relative_to['counter'].stream: expected none for rows of \"I64\", got \"state\" (rows of "
+     "float16, bfloat16, float32, float64 or uint8 can be relative)"),
+    ({"state": rc.Relative("counter", mask=[True] * 2 + [False])}, TypeError,
+     "relative_to['state'].stream: expected a stream of float16, bfloat16, float32, float64 or "
+     'uint8, got "counter"'),
     ({"image": "state"}, ValueError,
-     "relative_to['image']: expected streams without channels_first, got 'image'"),
+     "channels_first['image']: expected false for a relative stream, got true"),
+    ({"state": "image"}, ValueError,
+     "relative_to['state'].stream: expected a stream without channels_first, got \"image\""),
     ({"depth": "state"}, TypeError,
-     "dtype['depth']: expected floats of a relative stream, got uint8"),
+     "out_dtype['depth']: expected F16, BF16, F32 or F64 for a relative stream, got \"U8\" "
+     "(rc.Window(dtype=) changes it)"),
     ({"state": rc.Relative("wide", channels=[0, 1, 2])}, ValueError,
-     "relative_to['state']: expected rows of at most 4096 elements to be relative to, got 4097 of "
-     "'wide'"),
+     "relative_to['state'].stream: expected a stream of at most 4096 elements in a row, not 4097, "
+     'got "wide"'),
     ({"pose": "action"}, ValueError,
      f"relative_to['pose']: expected 4 elements in rows of 'action', as in its own ({MANY}), got "
      "5"),
     ({"pose": rc.Relative("action", mask=[False, True, True, True])}, ValueError,
-     "relative_to['pose']: expected none of slerp_xyzw (mask= leaves it out), got element 1"),
+     "relative_to['pose'].columns: expected -1 for a quaternion's elements, got [-1,1,2,3] "
+     f"{LEAVE}"),
     ({"state": rc.Relative("pose", channels=[None, 1, 2])}, ValueError,
-     "relative_to['state']: expected no element of slerp_xyzw to be relative to, got 1 of 'pose'"),
+     "relative_to['state'].columns: expected elements of \"pose\" that are no quaternion's and no "
+     f"sums, got [-1,1,2] {LEAVE}"),
     ({"action": rc.Relative("state", mask=[True] * 4)}, ValueError,
      "relative_to['action'].mask: expected 5, one for each element, got 4"),
     ({"action": rc.Relative("state", mask=[True] * 5)}, ValueError,
-     "relative_to['action']: expected a mask of the 3 elements of 'state', got True for 3"),
+     "relative_to['action'].columns: expected -1 to 2, the elements of \"state\", got "
+     f"[0,1,2,3,4] {LEAVE}"),
     ({"action": rc.Relative("state", mask="yes")}, TypeError,  # type: ignore[arg-type]
      "relative_to['action'].mask: expected a list, got str"),
     ({"action": rc.Relative("state", mask=[1, 0, 0, 0, 0])}, TypeError,  # type: ignore[list-item]
@@ -393,7 +404,8 @@ def test_messages(
 
 def test_sums_have_no_value_at_the_anchor(many: rc.EpisodeStore) -> None:
     message = (
-        "relative_to['action']: expected no element of sum to be relative to, got 2 of 'state'"
+        "relative_to['action'].columns: expected elements of \"state\" that are no "
+        f"quaternion's and no sums, got [2,-1,0,1,1] {LEAVE}"
     )
     options: dict[str, Any] = {"device": "cpu", "relative_to": {"action": to_state()}}
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
@@ -415,8 +427,8 @@ def test_too_many(tmp_path: Path) -> None:
         for i in range(64):
             episode.add(f"s{i}", [START], np.zeros((1, 1), np.float32))
     message = (
-        "windows: expected at most 64 streams in a batch, relative ones counted twice, got 64 and "
-        "1 relative ones"
+        "streams: expected at most 64 windows, relative ones counted twice, got 64 and 1 relative "
+        "ones"
     )
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         keyed_loader(tmp_path / "store", 1, relative_to={"s0": "s1"}, device="cpu")

@@ -13,10 +13,11 @@ import numpy as np
 import torch
 
 from robocache.core import dtypes
-from robocache.loader.outputs import DIM_PAD, MixtureOutputs, Writer, check_group
+from robocache.loader.outputs import DIM_PAD, MixtureOutputs, Writer
 from robocache.loader.plan import WindowData
-from robocache.loader.window_spec import WindowSpec
+from robocache.loader.window_spec import WindowSpec, fields_without_scales
 from robocache.normalization.formulas import Normalization
+from robocache.store.library import check_group
 
 _MOST_STREAMS = 64  # of a plan
 _ANOTHER_NAME = "a name of its own in keys= keeps it apart"
@@ -217,7 +218,7 @@ def check_groups(groups: Mapping[str, Sequence[str]], parts: Sequence[Part]) -> 
         for part in parts:
             windows = [replace(part.windows[key], name=key) for key in keys if key in part.windows]
             if windows:
-                check_group(f"{part.name}: concat[{group!r}]", windows)
+                check_group(fields_without_scales(windows), f"{part.name}: concat[{group!r}]")
 
 
 # ---- streams -------------------------------------------------------------------------------------
