@@ -55,10 +55,13 @@ class Aligner final : public Buffer {
   Aligner() : aligner_(streams(), {}), out_(aligner_.output_bytes()) {}
   const char* name() const override { return "robocache::LiveAligner"; }
   void push(int stream, std::int64_t time_ns, const float* row) override {
-    aligner_.push(stream, time_ns, row, kChannels * sizeof(float));
+    // Before the first query the rings are full.
+    static_cast<void>(aligner_.push<float>(stream, time_ns, row, kChannels));
   }
   float query(std::int64_t now) override {
-    aligner_.query(robocache::LiveNow::at(now), out_.data());
+    if (aligner_.query(robocache::LiveNow::at(now), out_.data()) != robocache::LiveStatus::kOk) {
+      return NAN;
+    }
     float last = 0;
     std::memcpy(&last, out_.data() + 4 * (kStreams * kSteps * kChannels - 1), sizeof last);
     return last;

@@ -208,7 +208,7 @@ ROBOCACHE_C_API void robocache_live_reset(LiveAligner* aligner, std::int64_t rob
   if (robot < 0) {
     aligner->reset();
   } else {
-    aligner->reset(robot);
+    static_cast<void>(aligner->reset(robot));  // the client validates the index
   }
 }
 

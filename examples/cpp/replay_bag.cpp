@@ -29,6 +29,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using robocache::LiveAligner;
 using robocache::LiveArray;
+using robocache::LiveStatus;
 using robocache::LiveStream;
 
 constexpr std::string_view kUsage =
@@ -158,17 +159,11 @@ void produce(LiveAligner& aligner, std::int64_t stream, const Rows& rows, const 
   const auto* const valid = static_cast<const bool*>(rows.rows.valid.data);
   for (const std::int64_t i : rows.in_order) {
     replay.sleep_until(rows.arrival[static_cast<std::size_t>(i)]);
-    aligner.push(stream, times[i], values + static_cast<std::size_t>(i) * rows.row_bytes,
-                 rows.row_bytes, 0, valid == nullptr || valid[i]);
+    // The counters of the aligner say how many rows it dropped.
+    static_cast<void>(aligner.push(stream, times[i],
+                                   values + static_cast<std::size_t>(i) * rows.row_bytes,
+                                   rows.row_bytes, 0, valid == nullptr || valid[i]));
   }
-}
-
-/// The array of a key, or null.
-const LiveArray* find_array(const LiveAligner& aligner, const std::string& key) {
-  for (const LiveArray& array : aligner.outputs()) {
-    if (array.key == key) return &array;
-  }
-  return nullptr;
 }
 
 /// The first values of the last step: "0.12 0.3 1.5 ...".
@@ -209,14 +204,14 @@ int name_width(const LiveAligner& aligner) {
 void print_windows(const LiveAligner& aligner, const std::vector<std::byte>& out, double second) {
   std::printf("%.1f s\n", second);
   for (const LiveStream& stream : aligner.streams()) {
-    const LiveArray* const age = find_array(aligner, stream.name + "_age");
+    const LiveArray* const age = aligner.find_output(stream.name + "_age");
     if (age == nullptr) continue;  // a window that reaches into the future
     const auto steps = static_cast<std::int64_t>(stream.offsets.size());
-    const LiveArray* const values = find_array(aligner, stream.name);
+    const LiveArray* const values = aligner.find_output(stream.name);
     const auto last = static_cast<std::size_t>(steps - 1);
     std::int64_t age_ns = 0;
     std::memcpy(&age_ns, out.data() + age->offset + 8 * last, sizeof age_ns);
-    const LiveArray& is_pad = *find_array(aligner, stream.name + "_is_pad");
+    const LiveArray& is_pad = *aligner.find_output(stream.name + "_is_pad");
     const bool is_padded = out[static_cast<std::size_t>(is_pad.offset) + last] != std::byte{0};
     std::printf("  %-*s %8.2f ms old%s  %s\n", name_width(aligner), stream.name.c_str(),
                 static_cast<double>(age_ns) * 1e-6, is_padded ? ", padded" : "        ",
@@ -281,19 +276,25 @@ void replay(const Arguments& arguments) {
     });
   }
   std::vector<std::byte> out(aligner.output_bytes());
+  LiveStatus last_status = LiveStatus::kOk;
+  const auto query = [&] {
+    const LiveStatus status = aligner.query(robocache::LiveNow::at(clock.now_ns()), out.data());
+    if (status != last_status) std::printf("query: %s\n", robocache::name_of(status));
+    last_status = status;
+  };
   std::vector<double> queries_us;
   std::int64_t next_print = episode.start_ns;
   for (std::int64_t tick = episode.start_ns; tick <= episode.end_ns; tick += period_ns) {
     clock.sleep_until(tick);
     const auto begin = Clock::now();
-    aligner.query(robocache::LiveNow::at(clock.now_ns()), out.data());
+    query();
     queries_us.push_back(std::chrono::duration<double, std::micro>(Clock::now() - begin).count());
     if (tick < next_print) continue;
     print_windows(aligner, out, static_cast<double>(tick - episode.start_ns) * 1e-9);
     next_print += 1'000'000'000;
   }
   for (std::thread& producer : producers) producer.join();
-  aligner.query(robocache::LiveNow::at(clock.now_ns()), out.data());  // counts the last rows
+  query();  // counts the last rows
   print_counts(aligner, queries_us);
 }
 

@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "robocache/align.h"
@@ -97,14 +98,14 @@ struct LiveKey {
 };
 
 /// The result of a call. Functions that return it do not throw; only `wait_on_cuda` waits.
-enum class LiveStatus : std::int32_t {
+enum class [[nodiscard]] LiveStatus : std::int32_t {
   kOk,
   kRingIsFull,     // push: queries are behind; the row is dropped, and counted
   kUnknownStream,  // no stream has this number
   kUnknownKey,     // undo: the key is not one of `keys()`
   kUnknownRobot,   // no robot has this number
   kTakesNoRows,    // push: the stream reaches into the future, and no stream is relative to it
-  kWrongSize,      // push: `bytes` is not a row's size; undo: the number of rows is negative
+  kWrongSize,      // push: not a row's size, or number of elements; undo: a negative number of rows
   kBadPointer,     // null, or an output that is not aligned to 8 bytes
   kNoRows,         // query at a stream's newest row, undo of a relative stream: a robot has no row
                    // of the stream; the output is written
@@ -113,6 +114,7 @@ enum class LiveStatus : std::int32_t {
   kBusy,           // query_on_cuda: all slots are being copied; nothing is written
   kNoDevice,       // ..._on_cuda: built without CUDA, or with cuda_slots 0
   kDeviceError,    // ..._on_cuda: a CUDA call failed; nothing is written
+  kWrongType,      // push: the elements are not of the stream's dtype
 };
 
 /// The name of a status, without its k: "RingIsFull".
@@ -123,7 +125,7 @@ ROBOCACHE_API const char* name_of(LiveStatus status);
 struct LiveStats {
   std::int64_t pushed = 0;        // rows that the ring took
   std::int64_t dropped_full = 0;  // rows dropped because the ring was full
-  std::int64_t refused = 0;       // rows of a wrong size
+  std::int64_t refused = 0;       // rows of a wrong size or type
 
   // Counted by queries, as they take rows out of the ring.
   std::int64_t taken = 0;
@@ -231,6 +233,8 @@ class ROBOCACHE_API LiveAligner {
   /// time minus that of the newest row that the value is computed from, negative where that row is
   /// later; by row, the anchor's time minus the row's. Without a row it is 0.
   const std::vector<LiveArray>& outputs() const noexcept;
+  /// The array with this key, valid as long as the aligner lives; null if there is none.
+  const LiveArray* find_output(std::string_view key) const noexcept;
   /// The size of the output of a query, in bytes.
   std::size_t output_bytes() const noexcept;
 
@@ -238,6 +242,19 @@ class ROBOCACHE_API LiveAligner {
   /// whether the row is real, as in a store's `valid`.
   LiveStatus push(std::int64_t stream, std::int64_t time_ns, const void* values, std::size_t bytes,
                   std::int64_t robot = 0, bool is_valid = true) noexcept;
+
+  /// Pushes a row of `count` elements of type T, which must be the stream's dtype: rows are not
+  /// converted. Elements of float16 and bfloat16 are their bits in a std::uint16_t. T must be
+  /// named, since the function above takes any pointer, with the size in bytes:
+  ///
+  ///     aligner.push<double>(joints, stamp_ns, positions.data(), positions.size());
+  template <typename T>
+  LiveStatus push(std::int64_t stream, std::int64_t time_ns,
+                  const std::enable_if_t<true, T>* values, std::size_t count,
+                  std::int64_t robot = 0, bool is_valid = true) noexcept {
+    static_assert(std::is_arithmetic_v<T>, "a row has numbers or bools");
+    return push_elements(stream, time_ns, values, count, element_type<T>(), robot, is_valid);
+  }
 
   /// Takes the rows that have been pushed so far, and writes every window to `out`:
   /// `output_bytes()` bytes, aligned to 8. Before a stream's first row its window is zeros, which
@@ -281,6 +298,31 @@ class ROBOCACHE_API LiveAligner {
   std::int64_t misdirected() const noexcept;
 
  private:
+  /// The type of a stream whose elements are T.
+  template <typename T>
+  static constexpr DataType element_type() {
+    if (std::is_same_v<T, bool>) return DataType::kBool;
+    if (std::is_floating_point_v<T>) {
+      return sizeof(T) == 4   ? DataType::kFloat32
+             : sizeof(T) == 8 ? DataType::kFloat64
+                              : DataType::kOther;
+    }
+    constexpr bool kIsSigned = std::is_signed_v<T>;
+    switch (sizeof(T)) {
+      case 1:
+        return kIsSigned ? DataType::kInt8 : DataType::kUInt8;
+      case 2:
+        return kIsSigned ? DataType::kInt16 : DataType::kUInt16;
+      case 4:
+        return kIsSigned ? DataType::kInt32 : DataType::kUInt32;
+      default:
+        return kIsSigned ? DataType::kInt64 : DataType::kUInt64;
+    }
+  }
+  LiveStatus push_elements(std::int64_t stream, std::int64_t time_ns, const void* values,
+                           std::size_t count, DataType type, std::int64_t robot,
+                           bool is_valid) noexcept;
+
   struct Contents;
   std::unique_ptr<Contents> contents_;
 };

@@ -189,6 +189,34 @@ const LiveKey* LiveAligner::find_key(std::string_view name) const noexcept {
   return nullptr;
 }
 
+const LiveArray* LiveAligner::find_output(std::string_view key) const noexcept {
+  for (const LiveArray& array : contents_->layout.arrays) {
+    if (array.key == key) return &array;
+  }
+  return nullptr;
+}
+
+LiveStatus LiveAligner::push_elements(std::int64_t stream, std::int64_t time_ns, const void* values,
+                                      std::size_t count, DataType type, std::int64_t robot,
+                                      bool is_valid) noexcept {
+  Contents& all = *contents_;
+  LiveSource* const source = all.source(stream);
+  // What is wrong with the other arguments is for the untyped function, which counts it.
+  if (source == nullptr || !all.has_robot(robot) || values == nullptr) {
+    return push(stream, time_ns, values, 0, robot, is_valid);
+  }
+  const LiveStream& of = all.streams[static_cast<std::size_t>(stream)];
+  const bool is_half = of.dtype == DataType::kFloat16 || of.dtype == DataType::kBFloat16;
+  if (type != (is_half ? DataType::kUInt16 : of.dtype)) {
+    source->ring(robot).refuse();
+    return LiveStatus::kWrongType;
+  }
+  const auto bytes = static_cast<std::size_t>(size_of(type));
+  // A count whose bytes would exceed size_t is not a row's either.
+  const bool is_row = count <= SIZE_MAX / bytes;
+  return push(stream, time_ns, values, is_row ? count * bytes : SIZE_MAX, robot, is_valid);
+}
+
 LiveStatus LiveAligner::push(std::int64_t stream, std::int64_t time_ns, const void* values,
                              std::size_t bytes, std::int64_t robot, bool is_valid) noexcept {
   Contents& all = *contents_;
@@ -345,6 +373,8 @@ const char* name_of(LiveStatus status) {
       return "NoDevice";
     case LiveStatus::kDeviceError:
       return "DeviceError";
+    case LiveStatus::kWrongType:
+      return "WrongType";
   }
   return "an unknown status";
 }

@@ -34,6 +34,7 @@ class LiveStatus(enum.IntEnum):
     BUSY = 11
     NO_DEVICE = 12
     DEVICE_ERROR = 13
+    WRONG_TYPE = 14
 
 
 class _Rows(ctypes.Structure):

@@ -44,8 +44,9 @@ TEST(LiveCuda, WritesWhatTheHostGets) {
       for (; pushed < query.rows; ++pushed) {
         const LiveRow& row = problem.rows[pushed];
         for (LiveAligner* aligner : {&on_host, &on_device}) {
-          aligner->push(row.stream, row.time_ns, row.values.data(), row.values.size(), row.robot,
-                        row.is_valid);
+          ASSERT_EQ(aligner->push(row.stream, row.time_ns, row.values.data(), row.values.size(),
+                                  row.robot, row.is_valid),
+                    LiveStatus::kOk);
         }
       }
       const LiveNow now = LiveNow::each(query.now_ns.data());
@@ -84,7 +85,7 @@ TEST(LiveCuda, IsBusyWhileEverySlotIsCopied) {
       &may_go_on));
   const float rows[] = {1, 2, 3};
   const auto query = [&](std::int64_t n) {
-    aligner.push(0, n, &rows[n], sizeof(float));
+    EXPECT_EQ(aligner.push(0, n, &rows[n], sizeof(float)), LiveStatus::kOk);
     return aligner.query_on_cuda(LiveNow::at(n), memory.get(), stream);
   };
   EXPECT_EQ(query(0), LiveStatus::kOk);

@@ -56,9 +56,15 @@ struct Seen {
   }
 };
 
-LiveStatus push(LiveAligner& aligner, std::int64_t time_ms, float value, std::int64_t stream = 0,
-                std::int64_t robot = 0) {
+LiveStatus try_push(LiveAligner& aligner, std::int64_t time_ms, float value,
+                    std::int64_t stream = 0, std::int64_t robot = 0) {
   return aligner.push(stream, time_ms * kMs, &value, sizeof value, robot);
+}
+
+/// Pushes a row that the ring has room for.
+void push(LiveAligner& aligner, std::int64_t time_ms, float value, std::int64_t stream = 0,
+          std::int64_t robot = 0) {
+  EXPECT_EQ(try_push(aligner, time_ms, value, stream, robot), LiveStatus::kOk);
 }
 
 using Values = std::vector<float>;
@@ -136,7 +142,7 @@ TEST(LiveEdges, StampsFarInTheFutureAreGivenUpAndThoseALittleEarlyWait) {
   push(aligner, 10, 1);
   push(aligner, 15, 2);
   push(aligner, 16, 3);
-  aligner.push(0, INT64_MAX, "four", 4);
+  EXPECT_EQ(aligner.push(0, INT64_MAX, "four", 4), LiveStatus::kOk);
   EXPECT_EQ(Seen::of(aligner, LiveNow::at(10 * kMs)).values, (Values{1}));
   EXPECT_EQ(aligner.stats(0).early, 1);
   EXPECT_EQ(aligner.stats(0).future, 2);
@@ -188,7 +194,7 @@ TEST(LiveEdges, AClockRowFarInTheFutureIsGivenUpUnlessAnotherFollowsIt) {
   push(aligner, 5, 5);
   push(aligner, 5, 1, 1);
   const float value = 1;
-  aligner.push(1, std::int64_t{1} << 62, &value, 4);
+  EXPECT_EQ(aligner.push(1, std::int64_t{1} << 62, &value, 4), LiveStatus::kOk);
   push(aligner, 6, 6);
   push(aligner, 6, 1, 1);
   EXPECT_EQ(Seen::of(aligner, LiveNow::newest_of(1)).values, (Values{6}));
@@ -246,13 +252,13 @@ TEST(LiveEdges, AFullRingDropsTheNewestRow) {
   LiveStream stream = scalar({0});
   stream.ring_rows = 3;
   LiveAligner aligner({stream}, {});
-  for (int ms = 0; ms < 3; ++ms) EXPECT_EQ(push(aligner, ms, 1), LiveStatus::kOk);
-  EXPECT_EQ(push(aligner, 3, 2), LiveStatus::kRingIsFull);
-  EXPECT_EQ(push(aligner, 4, 2), LiveStatus::kRingIsFull);
+  for (int ms = 0; ms < 3; ++ms) push(aligner, ms, 1);
+  EXPECT_EQ(try_push(aligner, 3, 2), LiveStatus::kRingIsFull);
+  EXPECT_EQ(try_push(aligner, 4, 2), LiveStatus::kRingIsFull);
   EXPECT_EQ(Seen::of(aligner, LiveNow::at(9 * kMs)).values, (Values{1}));
   EXPECT_EQ(aligner.stats(0).dropped_full, 2);
   EXPECT_EQ(aligner.stats(0).pushed, 3);
-  EXPECT_EQ(push(aligner, 5, 3), LiveStatus::kOk);
+  push(aligner, 5, 3);
   EXPECT_EQ(Seen::of(aligner, LiveNow::at(9 * kMs)).values, (Values{3}));
 }
 
@@ -268,7 +274,7 @@ TEST(LiveEdges, AWindowThatReachesPastTheBufferIsCounted) {
   for (int part = 2001; part < 3000; ++part) {  // at twenty times the rate that was said
     const float value = 1;
     if (part % 100 == 0) Seen::of(aligner, LiveNow::at(part * kMs / 20));
-    aligner.push(0, part * kMs / 20, &value, 4);
+    EXPECT_EQ(aligner.push(0, part * kMs / 20, &value, 4), LiveStatus::kOk);
   }
   Seen::of(aligner, LiveNow::at(150 * kMs));
   EXPECT_GT(aligner.stats(0).short_windows, 0);
@@ -350,6 +356,54 @@ TEST(LiveEdges, WhatIsRefusedIsCountedAndChangesNothing) {
   EXPECT_STREQ(name_of(LiveStatus::kTakesNoRows), "TakesNoRows");
 }
 
+TEST(LiveEdges, TypedRowsAreChecked) {
+  std::vector<LiveStream> streams;
+  const auto add = [&](const char* name, DataType dtype) {
+    LiveStream& stream = streams.emplace_back(scalar({0}, name));
+    stream.shape = {2};
+    stream.dtype = stream.out_dtype = dtype;
+    stream.method = Method::kPrevious;
+  };
+  add("float32", DataType::kFloat32);
+  add("float64", DataType::kFloat64);
+  add("uint8", DataType::kUInt8);
+  add("bool", DataType::kBool);
+  add("int64", DataType::kInt64);
+  add("bfloat16", DataType::kBFloat16);
+  add("int16", DataType::kInt16);
+  LiveAligner aligner(streams, {});
+  const float floats[] = {1, 2, 3};
+  const double doubles[] = {3, 4};
+  const std::uint8_t bytes[] = {5, 6};
+  const bool flags[] = {true, false};
+  const std::int64_t counts[] = {7, 8};
+  const std::uint16_t bits[] = {0x3fc0, 0xc020};
+  const std::int16_t shorts[] = {-9, 10};
+  EXPECT_EQ(aligner.push<float>(0, 0, floats, 2), LiveStatus::kOk);
+  EXPECT_EQ(aligner.push<double>(1, 0, doubles, 2), LiveStatus::kOk);
+  EXPECT_EQ(aligner.push<std::uint8_t>(2, 0, bytes, 2), LiveStatus::kOk);
+  EXPECT_EQ(aligner.push<bool>(3, 0, flags, 2), LiveStatus::kOk);
+  EXPECT_EQ(aligner.push<std::int64_t>(4, 0, counts, 2), LiveStatus::kOk);
+  EXPECT_EQ(aligner.push<std::uint16_t>(5, 0, bits, 2), LiveStatus::kOk);
+  EXPECT_EQ(aligner.push<std::int16_t>(6, 0, shorts, 2), LiveStatus::kOk);
+  EXPECT_EQ(Seen::of(aligner, LiveNow::at(0), "float32").values, (Values{1, 2}));
+
+  // A float64 row of one element has the bytes of a float32 row of two.
+  EXPECT_EQ(aligner.push<double>(0, 0, doubles, 1), LiveStatus::kWrongType);
+  EXPECT_EQ(aligner.push<float>(0, 0, floats, 3), LiveStatus::kWrongSize);
+  EXPECT_EQ(aligner.push<float>(0, 0, floats, 2 * sizeof(float)), LiveStatus::kWrongSize);
+  EXPECT_EQ(aligner.push<float>(0, 0, floats, SIZE_MAX / 4 + 3), LiveStatus::kWrongSize);
+  EXPECT_EQ(aligner.stats(0).refused, 4);
+  EXPECT_EQ(aligner.push<std::int16_t>(5, 0, shorts, 2), LiveStatus::kWrongType);
+  EXPECT_EQ(aligner.push<std::uint16_t>(6, 0, bits, 2), LiveStatus::kWrongType);
+  EXPECT_EQ(aligner.push<std::uint64_t>(4, 0, nullptr, 2), LiveStatus::kBadPointer);
+  EXPECT_EQ(aligner.push<float>(7, 0, floats, 2), LiveStatus::kUnknownStream);
+  EXPECT_EQ(aligner.push<float>(0, 0, floats, 2, 1), LiveStatus::kUnknownRobot);
+  EXPECT_EQ(aligner.misdirected(), 3);
+  EXPECT_EQ(aligner.stats(0).pushed, 1);
+  EXPECT_STREQ(name_of(LiveStatus::kWrongType), "WrongType");
+}
+
 TEST(LiveEdges, OutputsAreLaidOutAsTheLoaderHasThem) {
   LiveStream joints = scalar({-1, 0}, "joints");
   joints.shape = {7};
@@ -376,6 +430,11 @@ TEST(LiveEdges, OutputsAreLaidOutAsTheLoaderHasThem) {
   EXPECT_EQ(aligner.outputs()[1].shape, (std::vector<std::int64_t>{2, 2, 8}));
   EXPECT_EQ(aligner.outputs()[2].shape, (std::vector<std::int64_t>{2}));
   EXPECT_EQ(aligner.outputs()[3].shape, (std::vector<std::int64_t>{2, 2}));
+  ASSERT_NE(aligner.find_output("obs"), nullptr);
+  EXPECT_EQ(aligner.find_output("obs"), &aligner.outputs()[1]);
+  EXPECT_EQ(aligner.find_output("force_age"), &aligner.outputs()[7]);
+  EXPECT_EQ(aligner.find_output("joints"), nullptr);  // a part of obs
+  EXPECT_EQ(aligner.find_output("action"), nullptr);  // predicted by a policy
   EXPECT_EQ(aligner.find_stream("action"), 3);
   EXPECT_EQ(aligner.find_stream("obs"), std::nullopt);
   EXPECT_EQ(aligner.streams()[3].buffer_rows, 0);
@@ -398,7 +457,9 @@ TEST(LiveEdges, UndoTakesBackScaleAndReference) {
   double out[6] = {};
   EXPECT_EQ(aligner.undo(aligner.keys()[1], given, 1, out), LiveStatus::kNoQuery);
   const float rows[2][3] = {{3, 5, 7}, {-3, 5, 8}};
-  for (const std::int64_t robot : {0, 1}) aligner.push(0, 5 * kMs, rows[robot], 12, robot);
+  for (const std::int64_t robot : {0, 1}) {
+    ASSERT_EQ(aligner.push(0, 5 * kMs, rows[robot], 12, robot), LiveStatus::kOk);
+  }
   Bytes query(aligner.output_bytes());
   ASSERT_EQ(aligner.query(LiveNow::at(5 * kMs), query.data()), LiveStatus::kOk);
   EXPECT_EQ(aligner.undo(aligner.keys()[1], given, 1, out), LiveStatus::kOk);
@@ -409,7 +470,7 @@ TEST(LiveEdges, UndoTakesBackScaleAndReference) {
   EXPECT_EQ(aligner.undo(aligner.keys()[1], narrow, 1, narrow), LiveStatus::kOk);  // in place
   for (int i = 0; i < 6; ++i) EXPECT_EQ(narrow[i], static_cast<float>(out[i])) << i;
   // A reference without rows is 0, and is told.
-  aligner.reset(1);
+  ASSERT_EQ(aligner.reset(1), LiveStatus::kOk);
   EXPECT_EQ(aligner.undo(aligner.keys()[1], given, 1, out), LiveStatus::kNoQuery);
   ASSERT_EQ(aligner.query(LiveNow::at(5 * kMs), query.data()), LiveStatus::kOk);
   EXPECT_EQ(aligner.undo(aligner.keys()[1], given, 1, out), LiveStatus::kNoRows);

@@ -98,12 +98,14 @@ int main(int count, char** words) {
   while (std::chrono::steady_clock::now() < end && is_good) {
     const auto now = LiveNow::at(newest.load(std::memory_order_relaxed));
     is_good = aligner.query(now, out.data()) == LiveStatus::kOk && is_whole(aligner, out);
-    if (++queries % 1000 == 0) aligner.reset(queries / 1000 % kRobots);
+    if (++queries % 1000 == 0) {
+      is_good = is_good && aligner.reset(queries / 1000 % kRobots) == LiveStatus::kOk;
+    }
     if (queries % 16 == 0) std::this_thread::yield();
   }
   is_over = true;
   for (std::thread& producer : producers) producer.join();
-  aligner.query(LiveNow::at(INT64_MAX), out.data());
+  is_good = is_good && aligner.query(LiveNow::at(INT64_MAX), out.data()) == LiveStatus::kOk;
   std::int64_t rows = 0;
   std::int64_t dropped = 0;
   for (std::int64_t i = 0; i < kStreams * kRobots; ++i) {
