@@ -42,9 +42,11 @@ struct RobocacheRows {
   std::int64_t shard;
   std::int64_t rows;
   std::int64_t values;
+  std::int64_t items;  // the first size of `values`: `rows`, unless the stream is ragged
   std::int64_t times;
   std::int64_t received;
   std::int64_t valid;
+  std::int64_t row_offsets;
 };
 
 }  // extern "C"
@@ -60,9 +62,11 @@ RobocacheRows place_of(const EpisodeStore& store, std::int64_t shard,
   return {shard,
           rows.times.shape[0],
           offset(rows.values),
+          rows.values.shape[0],
           offset(rows.times),
           offset(rows.received),
-          offset(rows.valid)};
+          offset(rows.valid),
+          offset(rows.row_offsets)};
 }
 
 }  // namespace

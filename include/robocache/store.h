@@ -26,7 +26,9 @@ enum class Timeline : std::uint8_t { kTime, kRows };
 struct StreamInfo {
   std::string name;
   DataType dtype = DataType::kFloat32;
-  std::vector<std::int64_t> shape;  // of one row: empty for a number, [H,W,C] for an image
+  std::vector<std::int64_t> shape;  // of one row: empty for a number, [H,W,C] for an image; of one
+                                    // item of a ragged row
+  bool is_ragged = false;           // rows have different numbers of items: a row is [n, shape...]
   Method method = Method::kLinear;  // how alignment combines rows by default
   std::vector<Run> layout;          // runs in place of `method`; their sum is the row's elements
   std::optional<std::string> units;
@@ -37,11 +39,18 @@ struct StreamInfo {
 };
 
 /// Views of rows of one stream in the mapped file: contiguous, in order of their times.
+///
+/// The rows of a ragged stream have different numbers of items, which follow each other in `values`
+/// (row i has the items row_offsets[i] - row_offsets[0] up to row_offsets[i+1] - row_offsets[0]):
+///
+///     row_offsets   7         9             14   14          the shard's: the first may be above 0
+///     values        | row 0   | row 1       |    | row 3 ...  (row 2 has no items)
 struct StreamRows {
-  ConstTensorView values;    // [N, the row's shape...]
-  ConstTensorView times;     // [N] int64 ns
-  ConstTensorView received;  // when each row arrived: [N] int64 ns; absent where not recorded
-  ConstTensorView valid;     // which rows are real: [N] bool; absent where all are
+  ConstTensorView values;       // [N, the row's shape...]; [items, shape...] of a ragged stream
+  ConstTensorView times;        // [N] int64 ns
+  ConstTensorView received;     // when each row arrived: [N] int64 ns; absent where not recorded
+  ConstTensorView valid;        // which rows are real: [N] bool; absent where all are
+  ConstTensorView row_offsets;  // [N+1] int64; absent unless the stream is ragged
 };
 
 /// All rows of one stream in a shard.
@@ -120,7 +129,8 @@ class ROBOCACHE_API EpisodeStore {
   void episode_columns(std::int64_t* lengths, std::int64_t* starts_ns, std::int64_t* ends_ns,
                        std::int64_t* tasks) const;
 
-  /// An episode's rows of a stream, possibly none. Throws as `episode` does.
+  /// An episode's rows of a stream, possibly none; the offsets of ragged rows are valid. Throws as
+  /// `episode` does.
   StreamRows rows(std::int64_t episode, std::int64_t stream) const;
 
   /// The map of a shard, and its rows of a stream: for callers that copy whole shards. They check
@@ -129,8 +139,9 @@ class ROBOCACHE_API EpisodeStore {
   ShardView shard(std::int64_t shard) const;
   ShardStream shard_stream(std::int64_t shard, std::int64_t stream) const;
 
-  /// Checks that a shard's offsets of a stream begin at 0, do not descend and end at N. Throws
-  /// StoreError, and ValueError for an index out of range.
+  /// Checks that a shard's offsets of a stream begin at 0, do not descend and end at N, and that
+  /// those of ragged rows end at the number of items. Throws StoreError, and ValueError for an
+  /// index out of range.
   void check_offsets(std::int64_t shard, std::int64_t stream) const;
 
   /// Reads every byte of a shard's file again and compares its checksum with the manifest's; then

@@ -16,7 +16,9 @@ namespace robocache::store {
 namespace {
 
 constexpr std::int64_t kHighest = std::numeric_limits<std::int64_t>::max();
-constexpr std::int64_t kVersion = 1;
+// Version 2 has streams of ragged rows.
+constexpr std::int64_t kVersion = 2;
+constexpr std::int64_t kVersionOfRaggedRows = 2;
 // A safetensors file has at least the 8 bytes of its header's length.
 constexpr std::int64_t kSmallestFile = 8;
 // The number of bits of an episode's subsets.
@@ -44,13 +46,21 @@ std::string file_name(const Value& value, std::string_view prefix) {
   return name;
 }
 
-StreamInfo read_stream(const Value& value) {
+StreamInfo read_stream(const Value& value, std::int64_t version) {
   StreamInfo stream;
   stream.name = stream_name(value.member("name"));
   stream.dtype = element_type(value.member("dtype"));
-  auto [shape, elements] = row_shape(value.member("shape"));
-  stream.shape = std::move(shape);
-  std::tie(stream.method, stream.layout) = read_method(value.member("method"), elements);
+  RowShape row = row_shape(value.member("shape"), version >= kVersionOfRaggedRows);
+  stream.is_ragged = row.is_ragged;
+  stream.shape = std::move(row.shape);
+  const std::int64_t elements = row.elements;
+  const Value method = value.member("method");
+  std::tie(stream.method, stream.layout) = read_method(method, elements);
+  const bool selects = stream.layout.empty() &&
+                       (stream.method == Method::kPrevious || stream.method == Method::kNearest);
+  if (stream.is_ragged && !selects) {
+    method.refuse("previous or nearest: rows of different sizes can't be combined");
+  }
   stream.units = value.member("units").optional_text();
   const Value channels = value.member("channels");
   if (!channels.is_null()) {
@@ -180,14 +190,15 @@ Manifest parse_manifest(std::string_view text, const std::string& path) {
     format.refuse("\"robocache-store\"");
   }
   const Value version = root.member("version");
-  if (version.integer(kHighest) != kVersion) {
-    version.refuse("1, which is what this version of robocache reads");
+  const std::int64_t number = version.integer(kHighest);
+  if (number < 1 || number > kVersion) {
+    version.refuse("1 or 2, which this version of robocache reads");
   }
 
   Manifest manifest;
   std::set<std::string> names;
   for (const Value& item : root.member("streams").items()) {
-    manifest.streams.push_back(read_stream(item));
+    manifest.streams.push_back(read_stream(item, number));
     if (!names.insert(manifest.streams.back().name).second) {
       item.member("name").refuse("each stream once");
     }

@@ -57,6 +57,14 @@ class Tensors {
     return reinterpret_cast<const Element*>(take(name, dtype, {size}));
   }
 
+  /// Takes offsets of any number of rows, and returns that number.
+  std::int64_t take_offsets(const std::string& name, const std::int64_t** offsets) {
+    std::int64_t size = 0;
+    *offsets = reinterpret_cast<const std::int64_t*>(take(name, DataType::kInt64, {-1}, &size));
+    if (size == 0) throw_store_error(path_ + ": " + quote(name), "I64 [N+1]", "I64 [0]");
+    return size - 1;
+  }
+
   void expect_none_left() const {
     for (std::size_t i = 0; i < entries_.size(); ++i) {
       if (taken_[i]) continue;
@@ -85,21 +93,21 @@ ConstTensorView vector_view(const void* data, DataType type, std::int64_t size) 
   return data == nullptr ? ConstTensorView() : ConstTensorView(data, type, {size});
 }
 
-/// Elements of one row.
+/// The number of elements of one row; of one item of a ragged row.
 std::int64_t row_elements(const StreamInfo& info) {
   std::int64_t elements = 1;
   for (const std::int64_t size : info.shape) elements *= size;
   return elements;
 }
 
-ConstTensorView values_view(const std::byte* data, const StreamInfo& info, std::int64_t rows) {
+ConstTensorView values_view(const std::byte* data, const StreamInfo& info, std::int64_t items) {
   ConstTensorView view;
   view.data = data;
   view.dtype = info.dtype;
   view.rank = static_cast<int>(info.shape.size()) + 1;
   std::int64_t stride = 1;
   for (int axis = view.rank - 1; axis >= 0; --axis) {
-    view.shape[axis] = axis == 0 ? rows : info.shape[static_cast<std::size_t>(axis - 1)];
+    view.shape[axis] = axis == 0 ? items : info.shape[static_cast<std::size_t>(axis - 1)];
     view.strides[axis] = stride;
     stride *= view.shape[axis];
   }
@@ -123,15 +131,22 @@ std::string name_of_fact(const std::string& path, const char* array, std::int64_
   return path + ": \"episode/" + array + "\"[" + std::to_string(episode) + "]";
 }
 
-/// Throws unless the offsets, one more than the episodes, split `size` elements into ranges.
-void check_all_offsets(const std::int64_t* offsets, std::int64_t episodes, std::int64_t size,
+/// Throws unless the offsets of the episodes or rows from `begin` to `end` are ranges of `size`
+/// elements.
+void check_ranges(const std::int64_t* offsets, std::int64_t begin, std::int64_t end,
+                  std::int64_t size, const std::string& name) {
+  for (std::int64_t i = begin; i < end; ++i) {
+    if (!is_range(offsets[i], offsets[i + 1], size)) throw_range(name, i, offsets, size);
+  }
+}
+
+/// Throws unless the offsets of `count` episodes or rows split `size` elements into ranges.
+void check_all_offsets(const std::int64_t* offsets, std::int64_t count, std::int64_t size,
                        const std::string& name) {
   if (offsets[0] != 0) throw_store_error(name, "0 first", std::to_string(offsets[0]));
-  for (std::int64_t e = 0; e < episodes; ++e) {
-    if (!is_range(offsets[e], offsets[e + 1], size)) throw_range(name, e, offsets, size);
-  }
-  if (offsets[episodes] != size) {
-    throw_store_error(name, std::to_string(size) + " last", std::to_string(offsets[episodes]));
+  check_ranges(offsets, 0, count, size, name);
+  if (offsets[count] != size) {
+    throw_store_error(name, std::to_string(size) + " last", std::to_string(offsets[count]));
   }
 }
 
@@ -170,7 +185,9 @@ Shard::Shard(const std::byte* file, std::size_t size, const ShardEntry& entry,
     if (!tensors.has(name("values"))) continue;  // its other tensors remain: an error
     std::vector<std::int64_t> shape = {-1};
     shape.insert(shape.end(), info.shape.begin(), info.shape.end());
-    place.values = tensors.take(name("values"), info.dtype, std::move(shape), &place.rows);
+    place.values = tensors.take(name("values"), info.dtype, std::move(shape), &place.items);
+    place.rows = info.is_ragged ? tensors.take_offsets(name("row_offsets"), &place.row_offsets)
+                                : place.items;
     const std::int64_t rows = place.rows;
     place.times = tensors.take_array<std::int64_t>(name("times"), DataType::kInt64, rows);
     place.offsets = tensors.take_array<std::int64_t>(name("offsets"), DataType::kInt64, count + 1);
@@ -184,42 +201,50 @@ Shard::Shard(const std::byte* file, std::size_t size, const ShardEntry& entry,
   tensors.expect_none_left();
 }
 
-StreamRows Shard::rows_between(const StreamPlace& place, const StreamInfo& info, std::int64_t begin,
-                               std::int64_t end) const {
-  const std::int64_t rows = end - begin;
-  const auto at = [&](const std::int64_t* array) {
-    return vector_view(array == nullptr ? nullptr : array + begin, DataType::kInt64, rows);
+StreamRows Shard::views_of(const StreamPlace& place, const StreamInfo& info, Range rows,
+                           Range items) {
+  const std::int64_t count = rows.end - rows.begin;
+  const auto at = [&](const std::int64_t* array, std::int64_t size) {
+    return vector_view(array == nullptr ? nullptr : array + rows.begin, DataType::kInt64, size);
   };
   StreamRows view;
   // A stream that the shard lacks has a null pointer, to which no offset may be added.
-  const std::byte* values = place.values == nullptr
-                                ? nullptr
-                                : place.values + begin * row_elements(info) * size_of(info.dtype);
-  view.values = values_view(values, info, rows);
-  view.times = ConstTensorView(place.times == nullptr ? nullptr : place.times + begin,
-                               DataType::kInt64, {rows});
-  view.received = at(place.received);
-  view.valid =
-      vector_view(place.valid == nullptr ? nullptr : place.valid + begin, DataType::kBool, rows);
+  const std::byte* values =
+      place.values == nullptr
+          ? nullptr
+          : place.values + items.begin * row_elements(info) * size_of(info.dtype);
+  view.values = values_view(values, info, items.end - items.begin);
+  view.times = ConstTensorView(place.times == nullptr ? nullptr : place.times + rows.begin,
+                               DataType::kInt64, {count});
+  view.received = at(place.received, count);
+  view.valid = vector_view(place.valid == nullptr ? nullptr : place.valid + rows.begin,
+                           DataType::kBool, count);
+  view.row_offsets = at(place.row_offsets, count + 1);
   return view;
 }
 
 ShardStream Shard::stream(std::size_t stream, const StreamInfo& info) const {
   const StreamPlace& place = streams_[stream];
-  return {rows_between(place, info, 0, place.rows),
+  return {views_of(place, info, {0, place.rows}, {0, place.items}),
           vector_view(place.offsets, DataType::kInt64, episodes_ + 1)};
 }
 
 StreamRows Shard::episode_rows(std::int64_t episode, std::size_t stream, const StreamInfo& info,
                                const std::string& path) const {
   const StreamPlace& place = streams_[stream];
-  if (place.offsets == nullptr) return rows_between(place, info, 0, 0);
-  const std::int64_t begin = place.offsets[episode];
-  const std::int64_t end = place.offsets[episode + 1];
-  if (!is_range(begin, end, place.rows)) {
+  if (place.offsets == nullptr) return views_of(place, info, {}, {});
+  const Range rows{place.offsets[episode], place.offsets[episode + 1]};
+  if (!is_range(rows.begin, rows.end, place.rows)) {
     throw_range(path + ": " + quote(info.name + "/offsets"), episode, place.offsets, place.rows);
   }
-  return rows_between(place, info, begin, end);
+  if (place.row_offsets == nullptr) return views_of(place, info, rows, rows);
+  const std::int64_t* offsets = place.row_offsets;
+  const std::string name = path + ": " + quote(info.name + "/row_offsets");
+  check_ranges(offsets, rows.begin, rows.end, place.items, name);
+  Range items{offsets[rows.begin], offsets[rows.end]};
+  // Of an episode without rows, no range was checked.
+  if (rows.begin == rows.end) items = {};
+  return views_of(place, info, rows, items);
 }
 
 EpisodeInfo Shard::numbers(std::int64_t episode, const ShardEntry& entry,
@@ -275,8 +300,14 @@ void Shard::check_offsets(std::size_t stream, const StreamInfo& info,
                           const std::string& path) const {
   const StreamPlace& place = streams_[stream];
   if (place.offsets == nullptr) return;
-  check_all_offsets(place.offsets, episodes_, place.rows,
-                    path + ": " + quote(info.name + "/offsets"));
+  const auto check = [&](const std::int64_t* offsets, std::int64_t count, std::int64_t size,
+                         const char* part) {
+    check_all_offsets(offsets, count, size, path + ": " + quote(info.name + part));
+  };
+  check(place.offsets, episodes_, place.rows, "/offsets");
+  if (place.row_offsets != nullptr) {
+    check(place.row_offsets, place.rows, place.items, "/row_offsets");
+  }
 }
 
 void Shard::check_data(const ShardEntry& entry, const Manifest& manifest,
@@ -330,7 +361,7 @@ void Shard::check_data(const ShardEntry& entry, const Manifest& manifest,
     };
     if (place.valid != nullptr) check_flags(place.valid, place.rows, "valid");
     if (manifest.streams[i].dtype == DataType::kBool && place.values != nullptr) {
-      check_flags(place.values, place.rows * row_elements(manifest.streams[i]), "values");
+      check_flags(place.values, place.items * row_elements(manifest.streams[i]), "values");
     }
   }
 }

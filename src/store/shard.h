@@ -36,7 +36,8 @@ class Shard {
   EpisodeInfo numbers(std::int64_t episode, const ShardEntry& entry, const std::string& path) const;
   EpisodeInfo episode(std::int64_t episode, const ShardEntry& entry, const std::string& path) const;
 
-  /// Throws StoreError unless the offsets of a stream begin at 0, do not descend and end at N.
+  /// Throws StoreError unless the offsets of a stream begin at 0, do not descend and end at N, and
+  /// those of ragged rows end at the number of items.
   void check_offsets(std::size_t stream, const StreamInfo& info, const std::string& path) const;
 
   /// Checks every episode and every row, as EpisodeStore::verify_shard documents.
@@ -47,14 +48,21 @@ class Shard {
   struct StreamPlace {
     const std::byte* values = nullptr;
     const std::int64_t* times = nullptr;
-    const std::int64_t* offsets = nullptr;   // null if the shard lacks the stream
-    const std::int64_t* received = nullptr;  // or null
-    const std::byte* valid = nullptr;        // or null
+    const std::int64_t* offsets = nullptr;      // null if the shard lacks the stream
+    const std::int64_t* received = nullptr;     // or null
+    const std::byte* valid = nullptr;           // or null
+    const std::int64_t* row_offsets = nullptr;  // null unless the stream is ragged
     std::int64_t rows = 0;
+    std::int64_t items = 0;  // the first size of `values`: `rows`, unless the stream is ragged
   };
 
-  StreamRows rows_between(const StreamPlace& place, const StreamInfo& info, std::int64_t begin,
-                          std::int64_t end) const;
+  /// The views of a range of rows, which has a range of the items.
+  struct Range {
+    std::int64_t begin = 0;
+    std::int64_t end = 0;
+  };
+  static StreamRows views_of(const StreamPlace& place, const StreamInfo& info, Range rows,
+                             Range items);
 
   std::vector<StreamPlace> streams_;  // in the manifest's order
   std::int64_t episodes_ = 0;

@@ -32,21 +32,25 @@ std::string stream_name(const Value& value) {
   return name;
 }
 
-std::pair<std::vector<std::int64_t>, std::int64_t> row_shape(const Value& value) {
-  std::vector<std::int64_t> shape;
-  std::int64_t elements = 1;
-  for (const Value& item : value.items()) {
-    const std::int64_t size = item.integer(kHighest);
-    if (size == 0) item.refuse("1 or more");
-    const auto more = product(elements, size);
+RowShape row_shape(const Value& value, bool may_be_ragged) {
+  RowShape row;
+  const std::vector<Value> sizes = value.items();
+  for (std::size_t axis = 0; axis < sizes.size(); ++axis) {
+    if (axis == 0 && may_be_ragged && sizes[axis].is_null()) {
+      row.is_ragged = true;
+      continue;
+    }
+    const std::int64_t size = sizes[axis].integer(kHighest);
+    if (size == 0) sizes[axis].refuse("1 or more");
+    const auto more = product(row.elements, size);
     if (!more) value.refuse("a row of at most " + std::to_string(kHighest) + " elements");
-    elements = *more;
-    shape.push_back(size);
+    row.elements = *more;
+    row.shape.push_back(size);
   }
-  if (shape.size() > kMaxRowRank) {
+  if (sizes.size() > kMaxRowRank) {
     value.refuse("at most " + std::to_string(kMaxRowRank) + " sizes");
   }
-  return {std::move(shape), elements};
+  return row;
 }
 
 std::pair<Method, std::vector<Run>> read_method(const Value& value, std::int64_t elements,

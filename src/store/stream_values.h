@@ -40,8 +40,14 @@ std::string stream_name(const Value& value);
 
 DataType element_type(const Value& value);
 
-/// The shape of a row, and the number of its elements.
-std::pair<std::vector<std::int64_t>, std::int64_t> row_shape(const Value& value);
+struct RowShape {
+  std::vector<std::int64_t> shape;  // of a row, or of an item of a ragged row
+  std::int64_t elements = 1;        // of that shape
+  bool is_ragged = false;
+};
+
+/// The shape of a row. If `may_be_ragged`, its first size may be null: each row has its own.
+RowShape row_shape(const Value& value, bool may_be_ragged = false);
 
 /// The method of a row of `elements` elements; or the layout of its runs, if the value is a list.
 /// `allows_any_slerp`: for windows, whose validator checks the width of slerp runs.

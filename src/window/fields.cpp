@@ -45,7 +45,7 @@ struct Shape {
   static constexpr char kSchema[] =
       R"({"type": "array", "maxItems": 7, "items": {"type": "integer", "minimum": 1}})";
   static std::vector<std::int64_t> read(const Value& value) {
-    return store::row_shape(value).first;
+    return store::row_shape(value).shape;
   }
   static Json write(const std::vector<std::int64_t>& shape) { return shape; }
 };

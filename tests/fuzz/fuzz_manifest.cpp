@@ -22,7 +22,10 @@ std::string outcome;
 std::vector<Parts> fuzz_seeds() {
   const std::string shard = safetensors_file(example_shard());
   const nlohmann::json manifest = example_manifest({shard, shard});
-  return {{sealed(example_manifest({}))}, {manifest.dump()}, {manifest.dump(1)}};
+  return {{sealed(example_manifest({}))},
+          {manifest.dump()},
+          {manifest.dump(1)},
+          {ragged_manifest({shard}).dump()}};
 }
 
 std::vector<std::string> fuzz_words() {

@@ -27,7 +27,23 @@ std::uint64_t look_at(const ConstTensorView& view) {
 }
 
 std::uint64_t look_at(const StreamRows& rows) {
-  return look_at(rows.values) + look_at(rows.times) + look_at(rows.received) + look_at(rows.valid);
+  return look_at(rows.values) + look_at(rows.times) + look_at(rows.received) + look_at(rows.valid) +
+         look_at(rows.row_offsets);
+}
+
+/// Reads the items of each ragged row of an episode, whose offsets the store has checked.
+std::uint64_t look_at_rows(const StreamRows& rows) {
+  if (!rows.row_offsets.present() || rows.values.dtype != DataType::kFloat32) return 0;
+  const auto* offsets = static_cast<const std::int64_t*>(rows.row_offsets.data);
+  const auto* values = static_cast<const unsigned char*>(rows.values.data);
+  const std::int64_t item = rows.values.strides[0] * size_of(rows.values.dtype);
+  std::uint64_t sum = 0;
+  for (std::int64_t i = 0; i < rows.times.shape[0]; ++i) {
+    const std::int64_t begin = (offsets[i] - offsets[0]) * item;
+    const std::int64_t end = (offsets[i + 1] - offsets[0]) * item;
+    sum = std::accumulate(values + begin, values + end, sum);
+  }
+  return sum;
 }
 
 /// Runs `read` and keeps what it refuses.
@@ -43,7 +59,7 @@ void attempt(const Read& read) {
 /// The manifest that the seeds fit.
 const store::Manifest& manifest() {
   static const store::Manifest manifest =
-      store::parse_manifest(example_manifest({safetensors_file(example_shard())}).dump(), "m");
+      store::parse_manifest(ragged_manifest({safetensors_file(ragged_shard())}).dump(), "m");
   return manifest;
 }
 
@@ -57,7 +73,10 @@ std::uint64_t look_at_shard(const std::byte* file, std::size_t size) {
       sum += std::accumulate(info.source.begin(), info.source.end(), std::uint64_t{0});
     });
     for (std::size_t s = 0; s < manifest().streams.size(); ++s) {
-      attempt([&] { sum += look_at(shard.episode_rows(e, s, manifest().streams[s], "s")); });
+      attempt([&] {
+        const StreamRows rows = shard.episode_rows(e, s, manifest().streams[s], "s");
+        sum += look_at(rows) + look_at_rows(rows);
+      });
     }
   }
   for (std::size_t s = 0; s < manifest().streams.size(); ++s) {
@@ -71,10 +90,13 @@ std::uint64_t look_at_shard(const std::byte* file, std::size_t size) {
 }  // namespace
 
 std::vector<Parts> fuzz_seeds() {
-  const std::vector<FileTensor> tensors = example_shard();
-  Parts parts = {safetensors_header(tensors), ""};
-  for (const FileTensor& tensor : tensors) parts[1] += tensor.bytes;
-  return {parts};
+  std::vector<Parts> seeds;
+  for (const std::vector<FileTensor>& tensors : {example_shard(), ragged_shard()}) {
+    Parts parts = {safetensors_header(tensors), ""};
+    for (const FileTensor& tensor : tensors) parts[1] += tensor.bytes;
+    seeds.push_back(parts);
+  }
+  return seeds;
 }
 
 std::vector<std::string> fuzz_words() {
@@ -87,6 +109,7 @@ std::vector<std::string> fuzz_words() {
           "\"__metadata__\":{\"a\":\"b\"},",
           "\"action/values\":",
           "\"flag/valid\":",
+          "\"cloud/row_offsets\":",
           "\"episode/task\":"};
 }
 

@@ -86,6 +86,32 @@ std::vector<FileTensor> example_shard() {
   };
 }
 
+std::vector<FileTensor> ragged_shard() {
+  using Int64 = std::vector<std::int64_t>;
+  std::vector<FileTensor> tensors = {
+      {"cloud/times", "I64", {3}, bytes_of(Int64{11, 12, 13})},
+      {"cloud/offsets", "I64", {3}, bytes_of(Int64{0, 2, 3})},
+      {"cloud/row_offsets", "I64", {4}, bytes_of(Int64{0, 2, 2, 3})},
+  };
+  for (FileTensor& tensor : example_shard()) {
+    if (tensor.name == "action/values") {
+      const std::vector<float> points = {0, 1, 2, 3, 4, 5, 6, 7, 8};
+      tensors.push_back({"cloud/values", "F32", {3, 3}, bytes_of(points)});
+    }
+    tensors.push_back(std::move(tensor));
+  }
+  return tensors;
+}
+
+Json ragged_manifest(const std::vector<std::string>& shards) {
+  Json manifest = example_manifest(shards);
+  manifest["version"] = 2;
+  manifest["streams"].push_back(Json::parse(R"(
+      {"name": "cloud", "dtype": "F32", "shape": [null, 3], "method": "previous", "units": "m",
+       "channels": ["x", "y", "z"], "rate": null, "timeline": "time", "source": null})"));
+  return manifest;
+}
+
 Json example_manifest(const std::vector<std::string>& shards) {
   Json manifest = Json::parse(R"({
     "format": "robocache-store", "version": 1,

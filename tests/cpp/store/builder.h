@@ -35,9 +35,16 @@ std::string safetensors_file(const std::vector<FileTensor>& tensors);
 /// row 2. "flag", BOOL numbers, with `received` and `valid`: one row, of the second episode.
 std::vector<FileTensor> example_shard();
 
+/// The example with a third stream of ragged rows: "cloud", F32 points [3]. The first episode has a
+/// row of two points and a row without points, the second a row of one point.
+std::vector<FileTensor> ragged_shard();
+
 /// The manifest of the example: its streams, two tasks, a subset, statistics, and shards of these
 /// bytes, each with two episodes.
 nlohmann::json example_manifest(const std::vector<std::string>& shards);
+
+/// The manifest, of version 2, of shards with a ragged stream.
+nlohmann::json ragged_manifest(const std::vector<std::string>& shards);
 
 /// A manifest's text with its checksum.
 std::string sealed(const nlohmann::json& manifest);

@@ -140,6 +140,39 @@ TEST(Store, GivesWholeShards) {
   store.verify_statistics();
 }
 
+/// A folder with a store of one shard with these tensors and the manifest of ragged streams.
+void write_ragged(const StoreFolder& folder, const std::vector<FileTensor>& tensors) {
+  const std::string file = safetensors_file(tensors);
+  folder.write("shard-00000.safetensors", file);
+  folder.write("manifest.json", sealed(ragged_manifest({file})));
+}
+
+TEST(Store, GivesRaggedRowsInPlace) {
+  const StoreFolder folder;
+  write_ragged(folder, ragged_shard());
+  const EpisodeStore store(folder.path());
+  const StreamInfo& info = store.streams().at(2);
+  EXPECT_TRUE(info.is_ragged);
+  EXPECT_EQ(info.shape, Int64s{3});
+  EXPECT_FALSE(store.streams().at(0).is_ragged);
+  EXPECT_EQ(store.rows(2), 3);
+
+  const StreamRows first = store.rows(0, 2);
+  EXPECT_EQ(elements<std::int64_t>(first.times), (Int64s{11, 12}));
+  EXPECT_EQ(elements<std::int64_t>(first.row_offsets), (Int64s{0, 2, 2}));
+  EXPECT_EQ(elements<float>(first.values), (std::vector<float>{0, 1, 2, 3, 4, 5}));
+  const StreamRows second = store.rows(1, 2);
+  EXPECT_EQ(elements<std::int64_t>(second.row_offsets), (Int64s{2, 3}));
+  EXPECT_EQ(elements<float>(second.values), (std::vector<float>{6, 7, 8}));
+  EXPECT_FALSE(store.rows(0, 0).row_offsets.present());
+
+  const ShardStream all = store.shard_stream(0, 2);
+  EXPECT_EQ(elements<std::int64_t>(all.rows.row_offsets), (Int64s{0, 2, 2, 3}));
+  EXPECT_EQ(all.rows.values.shape[0], 3);
+  EXPECT_EQ(all.rows.times.shape[0], 3);
+  store.verify_shard(0);
+}
+
 TEST(Store, AStreamMayBeAbsentFromAShard) {
   std::vector<FileTensor> tensors;
   for (FileTensor& tensor : example_shard()) {
@@ -241,6 +274,75 @@ TEST(StoreErrors, NameTheFile) {
   EXPECT_EQ(error_of([&] { store.check_offsets(0, 0); }), offsets);
   EXPECT_EQ(error_of([&] { store.verify_shard(0); }), offsets);
   EXPECT_EQ(error_of([&] { store.rows(0, 1); }), "no error");
+}
+
+TEST(StoreErrors, OffsetsOfRaggedRows) {
+  const StoreFolder folder;
+  const std::string name =
+      "StoreError " + folder.path_of("shard-00000.safetensors") + ": \"cloud/row_offsets\"";
+  const auto write_offsets = [&](const Int64s& offsets) {
+    std::vector<FileTensor> tensors = ragged_shard();
+    tensors[2].shape = {static_cast<std::int64_t>(offsets.size())};
+    tensors[2].bytes = bytes_of(offsets);
+    write_ragged(folder, tensors);
+  };
+  write_offsets({0, 2, 2, 4});
+  const EpisodeStore past_end(folder.path());
+  const std::string range = name + "[2]: expected a range within 3, got [2,4]";
+  EXPECT_EQ(error_of([&] { past_end.rows(0, 2); }), "no error");
+  EXPECT_EQ(error_of([&] { past_end.rows(1, 2); }), range);
+  EXPECT_EQ(error_of([&] { past_end.check_offsets(0, 2); }), range);
+  EXPECT_EQ(error_of([&] { past_end.verify_shard(0); }), range);
+  EXPECT_EQ(past_end.shard_stream(0, 2).rows.values.shape[0], 3);
+
+  write_offsets({0, 2, 1, 3});
+  EXPECT_EQ(error_of([&] { EpisodeStore(folder.path()).rows(0, 2); }),
+            name + "[1]: expected a range within 3, got [2,1]");
+  write_offsets({0, -1, 2, 3});
+  EXPECT_EQ(error_of([&] { EpisodeStore(folder.path()).rows(0, 2); }),
+            name + "[0]: expected a range within 3, got [0,-1]");
+  write_offsets({1, 2, 2, 3});
+  EXPECT_EQ(error_of([&] { EpisodeStore(folder.path()).verify_shard(0); }),
+            name + ": expected 0 first, got 1");
+  write_offsets({0, 2, 2, 2});
+  EXPECT_EQ(error_of([&] { EpisodeStore(folder.path()).verify_shard(0); }),
+            name + ": expected 3 last, got 2");
+  write_offsets({});
+  EXPECT_EQ(error_of([&] { EpisodeStore store(folder.path()); }),
+            name + ": expected I64 [N+1], got I64 [0]");
+  write_offsets({0, 2, 3});
+  EXPECT_EQ(error_of([&] { EpisodeStore store(folder.path()); }),
+            "StoreError " + folder.path_of("shard-00000.safetensors") +
+                ": \"cloud/times\": expected I64 [2], got I64 [3]");
+}
+
+TEST(StoreErrors, RaggedStreamsOfTheManifest) {
+  const StoreFolder folder;
+  const std::string name = "StoreError " + folder.path_of("manifest.json") + ": ";
+  const std::string file = safetensors_file(ragged_shard());
+  folder.write("shard-00000.safetensors", file);
+  const auto error_with = [&](const char* key, const nlohmann::json& value) {
+    nlohmann::json manifest = ragged_manifest({file});
+    (std::string(key) == "version" ? manifest : manifest["streams"][2])[key] = value;
+    folder.write("manifest.json", sealed(manifest));
+    return error_of([&] { EpisodeStore store(folder.path()); });
+  };
+  EXPECT_EQ(error_with("version", 1),
+            name +
+                "streams[2].shape[0]: expected a whole number from 0 to 9223372036854775807, got "
+                "null");
+  EXPECT_EQ(error_with("version", 3),
+            name + "version: expected 1 or 2, which this version of robocache reads, got 3");
+  EXPECT_EQ(error_with("shape", {3, nullptr}),
+            name +
+                "streams[2].shape[1]: expected a whole number from 0 to 9223372036854775807, got "
+                "null");
+  EXPECT_EQ(error_with("method", "linear"),
+            name +
+                "streams[2].method: expected previous or nearest: rows of different sizes "
+                "can't be combined, got \"linear\"");
+  EXPECT_EQ(error_with("channels", {"x"}),
+            name + "streams[2].channels: expected null or 3 names, got [\"x\"]");
 }
 
 TEST(StoreErrors, BytesAfterTheManifestsEnd) {
