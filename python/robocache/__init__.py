@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from robocache.store.episode_store import EpisodeStore as EpisodeStore
     from robocache.store.errors import StoreError as StoreError
     from robocache.store.merge import merge_stores as merge_stores
+    from robocache.store.ragged import RaggedArray as RaggedArray
     from robocache.store.shard import ShardWriter as ShardWriter
     from robocache.store.writer import StoreWriter as StoreWriter
     from robocache.timeline.align import align as align
@@ -78,6 +79,7 @@ __all__ = [
     "Normalization",
     "Normalizer",
     "PolicySpec",
+    "RaggedArray",
     "Relative",
     "Repair",
     "Replay",
@@ -134,6 +136,7 @@ _HOME = {
     "Normalization": "robocache.normalization.formulas",
     "Normalizer": "robocache.normalization.normalizer",
     "PolicySpec": "robocache.loader.policy_spec",
+    "RaggedArray": "robocache.store.ragged",
     "Relative": "robocache.loader.window",
     "Repair": "robocache.marking",
     "Replay": "robocache.live.replay",

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Any
 
 import numpy as np
 
 from robocache.store.dtypes import stored, without_mask
+from robocache.store.ragged import RaggedArray
 from robocache.store.source_state import RecordingState
 from robocache.store.spool import Bytes, Column, Kept, Spool
 from robocache.store.streams import StreamEntry, Streams, check_name, check_text
@@ -16,6 +17,7 @@ from robocache.store.streams import StreamEntry, Streams, check_name, check_text
 MAX_SUBSETS = 64  # an episode's subsets are the bits of a 64-bit integer
 
 Array = np.ndarray[Any, np.dtype[Any]]
+Addition = Bytes | Kept | Column
 
 
 class Rows:
@@ -25,7 +27,8 @@ class Rows:
         entry: The stream.
         rows: The number of rows.
         first, last: Times of the first and the last row in nanoseconds, for an episode.
-        columns: "values" and "times"; "received" and "valid" if any row has them.
+        columns: "values" and "times"; "row_lengths" of a ragged stream, I64; "received" and "valid"
+            if any row has them.
     """
 
     def __init__(self, entry: StreamEntry, spool: Spool) -> None:
@@ -33,32 +36,28 @@ class Rows:
         self.rows = 0
         self.first = 0
         self.last = 0
-        self.columns: dict[str, Column] = {"values": spool.column(), "times": spool.column()}
+        names = ("values", "times", "row_lengths") if entry.is_ragged else ("values", "times")
+        self.columns: dict[str, Column] = {name: spool.column() for name in names}
 
     def plan(
-        self,
-        spool: Spool,
-        n: int,
-        values: Bytes | Kept | Column,
-        times: Bytes | Kept | Column,
-        received: Bytes | Kept | Column | None,
-        valid: Bytes | Kept | Column | None,
-    ) -> tuple[dict[str, Column], list[tuple[Column, Bytes | Kept | Column]]]:
-        """Plans to append n rows: returns the new columns and the additions for `spool.add`."""
+        self, spool: Spool, n: int, new: Mapping[str, Addition]
+    ) -> tuple[dict[str, Column], list[tuple[Column, Addition]]]:
+        """Plans to append n rows, `new` by column; returns columns and additions for `spool.add`.
+
+        "received" and "valid" may be absent: rows without them arrived at their times, and are
+        valid.
+        """
         columns = dict(self.columns)
-        pairs: list[tuple[Column, Bytes | Kept | Column]] = []
-        # Rows added without `received` arrived at their times; rows without `valid` are valid.
-        if received is not None and "received" not in columns:
+        pairs: list[tuple[Column, Addition]] = []
+        if "received" in new and "received" not in columns:
             columns["received"] = spool.column()
             pairs.append((columns["received"], columns["times"]))
-        if valid is not None and "valid" not in columns:
+        if "valid" in new and "valid" not in columns:
             columns["valid"] = spool.column()
             pairs.append((columns["valid"], b"\x01" * self.rows))
-        pairs += [(columns["values"], values), (columns["times"], times)]
-        if "received" in columns:
-            pairs.append((columns["received"], times if received is None else received))
-        if "valid" in columns:
-            pairs.append((columns["valid"], b"\x01" * n if valid is None else valid))
+        absent: dict[str, Addition] = {"received": new["times"], "valid": b"\x01" * n}
+        additions = {**absent, **new}
+        pairs += [(column, additions[name]) for name, column in columns.items()]
         return columns, pairs
 
 
@@ -132,7 +131,8 @@ class EpisodeWriter:
                 within a call and from one call to the next.
             values: [n, ...] bool, integers, or floats of 16 (also bfloat16), 32 or 64 bits: a
                 NumPy array, a torch tensor on the CPU, or a list. Masked elements are an error;
-                `valid` marks rows without data.
+                `valid` marks rows without data. Rows of different lengths, such as clouds of
+                points, are a :class:`RaggedArray` of n rows.
             received: [n] integers: arrival time of each row in nanoseconds; None: equal to
                 `times_ns`.
             valid: [n] bool: which rows hold real data; None: all.
@@ -176,11 +176,15 @@ class EpisodeWriter:
         name = check_name(stream)
         times = _times(f"{name}.times", times_ns)
         n = len(times)
-        dtype, rows = stored(f"{name}.values", values)
-        if rows.ndim == 0 or len(rows) != n:
+        ragged = values if isinstance(values, RaggedArray) else None
+        dtype, rows = stored(f"{name}.values", values if ragged is None else ragged.items)
+        if ragged is not None and len(ragged) != n:
+            raise ValueError(f"{name}.values: expected {n} rows, got {len(ragged)} ragged rows")
+        if ragged is None and (rows.ndim == 0 or len(rows) != n):
             raise ValueError(f"{name}.values: expected [{n}, ...], got {list(rows.shape)}")
         mine = self.streams.get(name)
-        entry = self._fit(mine, name, dtype, rows.shape[1:])
+        got = StreamEntry(name, dtype, rows.shape[1:], is_ragged=ragged is not None)
+        entry = self._fit(mine, got)
         arrived = None if received is None else _times(f"{name}.received", received, n)
         flags = None if valid is None else _flags(f"{name}.valid", valid, n)
         _check_ascending(f"{name}.times", times, mine)
@@ -189,25 +193,26 @@ class EpisodeWriter:
         if mine is None:
             mine = Rows(entry, self.spool)
             mine.first = int(times[0])
-        columns, pairs = mine.plan(
-            self.spool,
-            n,
-            bytes_of(rows),
-            bytes_of(times),
-            None if arrived is None else bytes_of(arrived),
-            None if flags is None else bytes_of(flags),
-        )
+        lengths = None if ragged is None else ragged.lengths.astype("<i8")
+        arrays = {
+            "values": rows,
+            "times": times,
+            "row_lengths": lengths,
+            "received": arrived,
+            "valid": flags,
+        }
+        new = {column: bytes_of(array) for column, array in arrays.items() if array is not None}
+        columns, pairs = mine.plan(self.spool, n, new)
         self.spool.add(pairs)
         mine.columns = columns
         mine.rows += n
         mine.last = int(times[-1])
         self.streams[name] = mine
 
-    def _fit(self, mine: Rows | None, name: str, dtype: str, shape: tuple[int, ...]) -> StreamEntry:
-        if mine is not None and (mine.entry.dtype, mine.entry.shape) != (dtype, shape):
-            got = StreamEntry(name, dtype, shape)
-            raise ValueError(f"{name}.values: expected {mine.entry}, got {got}")
-        return self._known.fit(name, dtype, shape)
+    def _fit(self, mine: Rows | None, got: StreamEntry) -> StreamEntry:
+        if mine is not None and mine.entry.layout != got.layout:
+            raise ValueError(f"{got.name}.values: expected {mine.entry}, got {got}")
+        return self._known.fit(got.name, *got.layout)
 
     def finish(self) -> None:
         """Ends the episode and adds it to the shard.

@@ -255,7 +255,7 @@ class EpisodeStore(Sequence[Episode]):
         info = self.streams[name]
         places = [self._store.rows(int(episode), number) for episode in episodes]
         lengths = np.array([place.rows for place in places], np.int64)
-        merged_places = merged(places, info.row_bytes)
+        merged_places = merged(places)
         return lengths, [rows_of(self._store, place, info, dtype) for place in merged_places]
 
     def __len__(self) -> int:

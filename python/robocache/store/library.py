@@ -55,9 +55,11 @@ class Rows(ctypes.Structure):
         ("shard", c_int64),
         ("rows", c_int64),
         ("values", c_int64),
+        ("items", c_int64),  # the first size of `values`: `rows`, unless the stream is ragged
         ("times", c_int64),
         ("received", c_int64),
         ("valid", c_int64),
+        ("row_offsets", c_int64),
     )
 
 

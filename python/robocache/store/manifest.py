@@ -1,6 +1,6 @@
 """`manifest.json`: the list of a store's streams, tasks and shards, with a checksum.
 
-    {"format": "robocache-store", "version": 1,
+    {"format": "robocache-store", "version": 1,      <- 2 with streams of ragged rows
      "streams": [...], "tasks": [...], "subsets": [...], "shards": [...], "statistics": ...
     ,"crc32":"xxxxxxxx"}                <- the CRC-32 of all bytes before the comma
 
@@ -23,6 +23,8 @@ from robocache.store.streams import StreamEntry, StreamMetadata
 NAME = "manifest.json"
 FORMAT = "robocache-store"
 VERSION = 1
+VERSION_OF_RAGGED_ROWS = 2
+"""The version of a manifest with ragged streams; others stay of version 1."""
 MOST_BYTES = 256 << 20
 """Maximum size of a manifest; enough for millions of tasks."""
 
@@ -82,6 +84,12 @@ class Manifest:
     shards: tuple[ShardEntry, ...] = ()
     statistics: StatisticsEntry | None = None
 
+    @property
+    def version(self) -> int:
+        """The format's version: the lowest that has what the streams need."""
+        is_ragged = any(stream.is_ragged for stream in self.streams)
+        return VERSION_OF_RAGGED_ROWS if is_ragged else VERSION
+
     def to_bytes(self) -> bytes:
         """The text of the file."""
         statistics = "null"
@@ -93,7 +101,7 @@ class Manifest:
             statistics = "{" + ", ".join(fields) + "}"
         body = "\n ".join(
             [
-                f'{{"format": "{FORMAT}", "version": {VERSION},',
+                f'{{"format": "{FORMAT}", "version": {self.version},',
                 f'"streams": {_lines([_json(_stream_json(s)) for s in self.streams])},',
                 f'"tasks": {_lines([_json(task) for task in self.tasks])},',
                 f'"subsets": {_lines([_json(subset) for subset in self.subsets])},',
@@ -117,7 +125,7 @@ def _stream_json(stream: StreamEntry) -> dict[str, Any]:
     return {
         "name": stream.name,
         "dtype": stream.dtype,
-        "shape": stream.shape,
+        "shape": (None, *stream.shape) if stream.is_ragged else stream.shape,
         "method": metadata.method or stream.default_method,
         "units": metadata.units,
         "channels": metadata.channels,
@@ -175,4 +183,8 @@ def _stream(stream: dict[str, Any]) -> StreamEntry:
         stream["timeline"],
         stream.get("source"),
     )
-    return StreamEntry(stream["name"], stream["dtype"], tuple(stream["shape"]), metadata)
+    shape = tuple(stream["shape"])
+    is_ragged = shape[:1] == (None,)
+    return StreamEntry(
+        stream["name"], stream["dtype"], shape[is_ragged:], metadata, is_ragged=is_ragged
+    )

@@ -16,6 +16,7 @@ from robocache.store.episode_store import EpisodeStore
 from robocache.store.history import Marking
 from robocache.store.library import OpenStore, Rows
 from robocache.store.manifest import read_manifest
+from robocache.store.ragged import item_chunks
 from robocache.store.rewrite import rewrite_shard
 from robocache.store.rows import rows_of
 from robocache.store.shard import ShardFile
@@ -159,7 +160,6 @@ class _Shards:
         """Computes the statistics of a stream with the new flags."""
         info = self._streams[name]
         total = StreamStatistics(info.type_name, info.shape)
-        step = max(1, _CHUNK_BYTES // info.row_bytes)
         for shard in range(len(self.entries)):
             place = self._shard_rows(shard, info)
             if not place.rows:
@@ -167,9 +167,8 @@ class _Shards:
             rows = rows_of(self._store, place, info, STORAGE[info.type_name])
             flags = valid.get(shard, {}).get(name, rows.valid)
             of_shard = StreamStatistics(info.type_name, info.shape)
-            for begin in range(0, len(rows), step):
-                part = slice(begin, begin + step)
-                of_shard.update(rows.values[part], None if flags is None else flags[part])
+            for values, valid_of in item_chunks(rows.values, flags, info.row_bytes, _CHUNK_BYTES):
+                of_shard.update(values, valid_of)
             total = total.merged(of_shard)
         return total
 

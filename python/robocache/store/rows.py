@@ -16,7 +16,10 @@ from robocache.core.names import MethodName
 from robocache.core.tables import html_table
 from robocache.store.dtypes import STORAGE
 from robocache.store.library import EpisodeMetadata, OpenStore, Rows
+from robocache.store.ragged import RaggedArray, of_checked_offsets
 from robocache.store.stream_info import StreamInfo
+
+_TIME_BYTES = 8
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -27,8 +30,8 @@ class StreamRows:
     access. `rows[a:b]` is a view of a part.
     """
 
-    values: NDArray[Any]
-    """[N, the row's shape...]"""
+    values: Any
+    """An array [N, the row's shape...]; of a ragged stream a :class:`RaggedArray` of N rows"""
     times: NDArray[np.int64]
     """[N], nanoseconds"""
     received: NDArray[np.int64] | None
@@ -72,8 +75,9 @@ class StreamRows:
 
     def __repr__(self) -> str:
         extras = [name for name in ("received", "valid") if getattr(self, name) is not None]
-        shape = list(self.values.shape)
-        words = [f"{self.values.dtype}{shape}", "times", *extras]
+        is_ragged = isinstance(self.values, RaggedArray)
+        values = repr(self.values) if is_ragged else f"{self.values.dtype}{list(self.values.shape)}"
+        words = [values, "times", *extras]
         if self.method != "linear":
             words.append(f"method={short(self.method)}")
         return f"StreamRows({', '.join(words)})"
@@ -104,8 +108,13 @@ def rows_of(store: OpenStore, place: Rows, info: StreamInfo, dtype: Any = None) 
             return np.empty(shape, dtype)
         return np.ndarray(shape, dtype, file, offset)
 
+    values = view(place.values, dtype, (place.items, *info.shape))
+    if info.is_ragged:
+        # The shard's offsets, of which the first may be above 0; an absent stream has none.
+        absolute = view(place.row_offsets, np.int64, (count + 1,)) if count else np.zeros(1, int)
+        values = of_checked_offsets(values, absolute - absolute[0])
     return StreamRows(
-        view(place.values, dtype, (count, *info.shape)),
+        values,
         view(place.times, np.int64, (count,)),
         None if place.received < 0 else view(place.received, np.int64, (count,)),
         None if place.valid < 0 else view(place.valid, np.bool_, (count,)),
@@ -113,7 +122,7 @@ def rows_of(store: OpenStore, place: Rows, info: StreamInfo, dtype: Any = None) 
     )
 
 
-def merged(places: Iterable[Rows], row_bytes: int) -> list[Rows]:
+def merged(places: Iterable[Rows]) -> list[Rows]:
     """Merges locations that are adjacent in one file; drops locations without rows."""
     result: list[Rows] = []
     for place in places:
@@ -123,9 +132,10 @@ def merged(places: Iterable[Rows], row_bytes: int) -> list[Rows]:
         if (
             last is not None
             and last.shard == place.shard
-            and last.values + last.rows * row_bytes == place.values
+            and last.times + last.rows * _TIME_BYTES == place.times
         ):
             last.rows += place.rows  # all columns of a stream have the same order of rows
+            last.items += place.items
         else:
             result.append(place)
     return result

@@ -21,10 +21,12 @@ from types import TracebackType
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from robocache.store.dtypes import STORAGE
 from robocache.store.episode import MAX_SUBSETS, EpisodeWriter, Rows
 from robocache.store.files import NewFile
+from robocache.store.ragged import flags_of_items
 from robocache.store.source_state import KEY, RecordingState, to_text
 from robocache.store.spool import Bytes, Column, Kept, Memory, Reader, Spool
 from robocache.store.statistics import StreamStatistics
@@ -202,18 +204,11 @@ class ShardWriter:
         changes: list[tuple[Rows, dict[str, Column], Rows]] = []
         pairs: list[tuple[Column, Bytes | Kept | Column]] = []
         for name, new in episode.streams.items():
-            entry = self._known.fit(name, new.entry.dtype, new.entry.shape)
+            entry = self._known.fit(name, *new.entry.layout)
             if name not in streams:
                 streams[name] = Rows(entry, self._spool)
             ours = streams[name]
-            columns, more = ours.plan(
-                self._spool,
-                new.rows,
-                new.columns["values"],
-                new.columns["times"],
-                new.columns.get("received"),
-                new.columns.get("valid"),
-            )
+            columns, more = ours.plan(self._spool, new.rows, new.columns)
             changes.append((ours, columns, new))
             pairs += more
         self.is_whole = False  # stays so if Ctrl-C interrupts before the end of this method
@@ -225,7 +220,7 @@ class ShardWriter:
         for ours, columns, new in changes:
             ours.columns = columns
             ours.rows += new.rows
-            self._known.keep(self._known.fit(new.entry.name, new.entry.dtype, new.entry.shape))
+            self._known.keep(self._known.fit(new.entry.name, *new.entry.layout))
             self._lengths.setdefault(new.entry.name, []).append((self.episodes, new.rows))
         self._streams = streams
         self._note(episode)
@@ -311,8 +306,12 @@ class ShardWriter:
         for name, rows in self._streams.items():
             n = rows.rows
             entry = rows.entry
-            values = _values(rows, statistics[name])
-            yield _Tensor(f"{name}/values", entry.dtype, (n, *entry.shape), values)
+            offsets = _row_offsets(rows) if entry.is_ragged else None
+            items = n if offsets is None else int(offsets[-1])
+            values = _values(rows, offsets, statistics[name])
+            yield _Tensor(f"{name}/values", entry.dtype, (items, *entry.shape), values)
+            if offsets is not None:
+                yield _Tensor(f"{name}/row_offsets", "I64", (n + 1,), [offsets.tobytes()])
             times = rows.columns["times"].chunks(_CHUNK_BYTES)
             yield _Tensor(f"{name}/times", "I64", (n,), times)
             lengths = np.zeros(e + 1, "<i8")
@@ -335,14 +334,35 @@ class ShardWriter:
         yield _Tensor("episode/source", "U8", (len(text),), [text])
 
 
-def _values(rows: Rows, statistics: StreamStatistics) -> Iterator[Bytes]:
+def _row_offsets(rows: Rows) -> NDArray[np.int64]:
+    """[N+1] the offsets of a ragged stream's rows."""
+    offsets = np.zeros(rows.rows + 1, "<i8")
+    lengths = Reader(rows.columns["row_lengths"]).take(8 * rows.rows)
+    np.cumsum(np.frombuffer(lengths, "<i8"), out=offsets[1:])
+    return offsets
+
+
+def _values(
+    rows: Rows, row_offsets: NDArray[np.int64] | None, statistics: StreamStatistics
+) -> Iterator[Bytes]:
+    """The values in chunks, which update `statistics` on the way."""
     entry = rows.entry
     n = max(1, _CHUNK_BYTES // entry.row_bytes)
     valid = Reader(rows.columns["valid"]) if "valid" in rows.columns else None
+    of_rows = None  # the flags of ragged rows, which chunks of items do not respect
+    if valid is not None and row_offsets is not None:
+        of_rows = np.frombuffer(valid.take(rows.rows), np.bool_)
+    begin = 0
     for chunk in rows.columns["values"].chunks(n * entry.row_bytes):
         values = np.frombuffer(chunk, STORAGE[entry.dtype]).reshape(-1, *entry.shape)
-        flags = None if valid is None else np.frombuffer(valid.take(len(values)), np.bool_)
+        end = begin + len(values)
+        flags: NDArray[np.bool_] | None = None
+        if of_rows is not None and row_offsets is not None:
+            flags = flags_of_items(of_rows, row_offsets, begin, end)
+        elif valid is not None:
+            flags = np.frombuffer(valid.take(len(values)), np.bool_)
         statistics.update(values, flags)
+        begin = end
         yield chunk
 
 

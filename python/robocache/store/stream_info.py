@@ -52,7 +52,7 @@ class StreamInfo(ShortRepr):
     type_name: str
     """Element type, by its safetensors name: "F32"."""
     shape: tuple[int, ...]
-    """Shape of one row: () for a number, (H, W, C) for an image."""
+    """Shape of one row: () for a number, (H, W, C) for an image; of one item of a ragged row."""
     method: MethodName | tuple[tuple[str, int], ...]
     """How alignment combines rows by default: a method, or a layout of (method, channels) pairs."""
     units: str | None
@@ -69,6 +69,8 @@ class StreamInfo(ShortRepr):
     """Total number of rows in all episodes."""
     statistics: StatisticsSummary | None
     """Statistics of the values, if they were computed."""
+    is_ragged: bool = False
+    """Whether rows have different numbers of items: a row is [n, *shape]."""
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -91,7 +93,7 @@ class StreamInfo(ShortRepr):
 
     @property
     def row_bytes(self) -> int:
-        """Size of one row's values, in bytes."""
+        """Size of one row's values, in bytes; of one item of a ragged row."""
         return math.prod(self.shape) * STORAGE[self.type_name].itemsize
 
     def __str__(self) -> str:
@@ -100,8 +102,9 @@ class StreamInfo(ShortRepr):
 
     @property
     def row_text(self) -> str:
-        """Type and shape of a row: "F32[7]"."""
-        return f"{self.type_name}{list(self.shape) or ''}".replace(" ", "")
+        """Type and shape of a row: "F32[7]", "F32[*,3]" of ragged rows of points."""
+        sizes = ["*"] * self.is_ragged + [str(size) for size in self.shape]
+        return f"{self.type_name}[{','.join(sizes)}]" if sizes else self.type_name
 
     def _repr_html_(self) -> str:
         rows = [
@@ -146,7 +149,8 @@ class StreamTable(ByName[StreamInfo]):
 
 def is_image(info: StreamInfo) -> bool:
     """Whether the stream's rows are images: bytes [H, W, C] of at most four colors."""
-    return info.type_name == "U8" and len(info.shape) == 3 and info.shape[2] <= MAX_COLORS
+    is_raster = len(info.shape) == 3 and info.shape[2] <= MAX_COLORS
+    return info.type_name == "U8" and is_raster and not info.is_ragged
 
 
 def stream_infos(manifest: Manifest, rows: list[int]) -> dict[str, StreamInfo]:
@@ -167,6 +171,7 @@ def stream_infos(manifest: Manifest, rows: list[int]) -> dict[str, StreamInfo]:
             source=metadata.source,
             rows=count,
             statistics=summary_of(summaries[stream.name]) if stream.name in summaries else None,
+            is_ragged=stream.is_ragged,
         )
     return infos
 

@@ -18,6 +18,7 @@ Timeline: TypeAlias = Literal["time", "rows"]
 
 # The C++ library's views have at most 8 axes; one is the axis of rows.
 MAX_ROW_AXES = 7
+_SELECTING = ("previous", "nearest")  # methods that choose a row
 _NAME = re.compile(r"[^\x00-\x1f]+")
 
 
@@ -49,32 +50,41 @@ class StreamEntry:
     Attributes:
         name: Name of the stream.
         dtype: safetensors' name of the element type.
-        shape: Shape of one row: () for a scalar, (H, W, C) for an image.
+        shape: Shape of one row: () for a scalar, (H, W, C) for an image; of one item of a ragged
+            row.
         metadata: Further metadata.
+        is_ragged: Whether rows have different numbers of items: a row is [n, *shape].
     """
 
     name: str
     dtype: str
     shape: tuple[int, ...]
     metadata: StreamMetadata = StreamMetadata()
+    is_ragged: bool = False
 
     @property
     def elements(self) -> int:
-        """Number of elements in a row."""
+        """Number of elements in a row, or in an item of a ragged row."""
         return math.prod(self.shape)
 
     @property
     def row_bytes(self) -> int:
-        """Size of a row's values, in bytes."""
+        """Size in bytes of a row's values, or of an item of a ragged row."""
         return self.elements * STORAGE[self.dtype].itemsize
 
     @property
     def default_method(self) -> str:
         """How alignment combines rows if the metadata has no method."""
-        return "linear" if self.dtype in FLOATS else "previous"
+        return "linear" if self.dtype in FLOATS and not self.is_ragged else "previous"
+
+    @property
+    def layout(self) -> tuple[str, tuple[int, ...], bool]:
+        """What all rows of the stream have in common: element type, shape, whether ragged."""
+        return self.dtype, self.shape, self.is_ragged
 
     def __str__(self) -> str:
-        return f"{self.dtype} rows of shape {list(self.shape)}"
+        sizes = ["*"] * self.is_ragged + [str(size) for size in self.shape]
+        return f"{self.dtype} rows of shape [{', '.join(sizes)}]"
 
     def with_metadata(self, metadata: StreamMetadata) -> StreamEntry:
         """Copies this stream with other metadata.
@@ -88,6 +98,11 @@ class StreamEntry:
             raise ValueError(
                 f"{self.name}.channels: expected {width} names for {self}, "
                 f"got {len(metadata.channels)}"
+            )
+        if self.is_ragged and method not in (None, *_SELECTING):
+            raise ValueError(
+                f"{self.name}.method: expected {' or '.join(_SELECTING)} for {self} (rows of "
+                f"different lengths can't be combined), got {method!r}"
             )
         runs = [] if method is None else [(method, width)] if isinstance(method, str) else method
         if runs and sum(run for _, run in runs) != width:
@@ -223,7 +238,7 @@ def joined(known: StreamEntry, new: StreamEntry, where: str) -> StreamEntry:
         StoreError: Type, shape, method, units, channels or timeline differ, or the rates of a
             "rows" timeline.
     """
-    if (known.dtype, known.shape) != (new.dtype, new.shape):
+    if known.layout != new.layout:
         raise StoreError(f"{where}: stream {known.name!r}: expected {known}, got {new}")
     a, b = known.metadata, new.metadata
     if a.method == known.default_method:
@@ -278,21 +293,23 @@ class Streams:
         stated = {field: value for field, value in vars(metadata).items() if value is not None}
         self.declared[name] = StreamMetadata(**{**before, **stated})
 
-    def fit(self, name: str, dtype: str, shape: tuple[int, ...]) -> StreamEntry:
+    def fit(
+        self, name: str, dtype: str, shape: tuple[int, ...], is_ragged: bool = False
+    ) -> StreamEntry:
         """Returns the stream for rows of this type and shape: the known one, or a new one.
 
         Raises:
             ValueError: The rows do not fit the known stream or the declaration.
         """
         known = self.entries.get(name)
-        if known is not None and (known.dtype, known.shape) == (dtype, shape):  # the common case
+        if known is not None and known.layout == (dtype, shape, is_ragged):  # the common case
             return known
-        new = StreamEntry(name, dtype, shape)
+        new = StreamEntry(name, dtype, shape, is_ragged=is_ragged)
         if known is not None:
             raise ValueError(f"{name}.values: expected {known}, got {new}")
         if 0 in shape:
             raise ValueError(f"{name}.values: expected rows of at least 1 element, got {new}")
-        if len(shape) > MAX_ROW_AXES:
+        if len(shape) + is_ragged > MAX_ROW_AXES:
             raise ValueError(
                 f"{name}.values: expected rows of at most {MAX_ROW_AXES} axes, got {new}"
             )

@@ -15,6 +15,7 @@ import numpy as np
 from robocache.store.dtypes import FLOATS, Array, widened
 from robocache.store.errors import StoreError
 from robocache.store.manifest import NAME
+from robocache.store.ragged import RaggedArray, item_chunks
 from robocache.store.rows import StreamRows
 from robocache.store.statistics import channels_of
 from robocache.store.stream_info import StreamInfo
@@ -55,13 +56,13 @@ def _finite_elements(info: StreamInfo, rows: StreamRows) -> Array:
     """Number of finite elements in valid rows, for each channel."""
     channels = channels_of(info.type_name, info.shape)
     if info.type_name not in FLOATS:
-        valid = len(rows) if rows.valid is None else int(np.count_nonzero(rows.valid))
-        return np.full(channels, valid * math.prod(info.shape) // channels, np.int64)
+        ragged = isinstance(rows.values, RaggedArray)
+        lengths = rows.values.lengths if ragged else np.ones(len(rows), np.int64)
+        count = int(lengths.sum() if rows.valid is None else lengths[rows.valid].sum())
+        return np.full(channels, count * math.prod(info.shape) // channels, np.int64)
     counts = np.zeros(channels, np.int64)
-    step = max(1, _CHUNK_BYTES // info.row_bytes)
-    for start in range(0, len(rows), step):
-        part = rows[start : start + step]
-        values = part.values if part.valid is None else part.values[part.valid]
+    for items, valid in item_chunks(rows.values, rows.valid, info.row_bytes, _CHUNK_BYTES):
+        values = items if valid is None else items[valid]
         finite = np.isfinite(widened(info.type_name, values)).reshape(-1, channels)
         counts += len(finite) if finite.all() else np.count_nonzero(finite, axis=0)
     return counts
