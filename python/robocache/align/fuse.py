@@ -110,7 +110,8 @@ class Stream(ShortRepr):
             >>> pose.method
             'slerp_xyzw'
         """
-        values = rows.values.reshape(len(rows.times), math.prod(rows.values.shape[1:]))
+        values = np.asarray(rows.values)
+        values = values.reshape(len(values), math.prod(values.shape[1:]))
         options.setdefault("method", rows.method)
         if rows.valid is not None:
             options.setdefault("valid", _tensor(rows.valid, device))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from robocache.cli.console import byte_count, counted, number, out, print_json, say
 from robocache.cli.tables import MOST_LETTERS, print_table
-from robocache.core.display import cut
+from robocache.core.display import cut, shape_words
 from robocache.core.progress import progress_bar
 from robocache.doctor.finding import duration
 from robocache.doctor.overview import Overview, StreamOverview, overview
@@ -61,7 +61,7 @@ def print_streams(found: Overview) -> None:
 def stream_row(stream: StreamOverview) -> list[str]:
     """The cells of a stream's row."""
     by_rows = stream.timeline == "rows"
-    shape = "x".join(map(str, stream.shape)) or "scalar"
+    shape = shape_words(stream.shape) or "scalar"
     units = f" {cut(stream.units)}" if stream.units else ""
     return [
         stream.name,

@@ -85,6 +85,11 @@ def listed(names: Collection[str], most: int = MOST_NAMES) -> str:
     return ", ".join(cut(name) for name in islice(names, most)) + more
 
 
+def shape_words(shape: Sequence[int | None]) -> str:
+    """A row's shape in a table: "480x640x3"; "*x3" of ragged rows; "" of a number."""
+    return "x".join("*" if size is None else str(size) for size in shape)
+
+
 def method_text(method: str | Sequence[tuple[str, int]]) -> str:
     """An alignment method in words; a layout has one for each run of channels."""
     if isinstance(method, str):

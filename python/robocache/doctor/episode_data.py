@@ -6,7 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -24,6 +24,7 @@ from robocache.readers import (
     open_recording,
 )
 from robocache.store.manifest import is_store
+from robocache.store.ragged import RaggedArray
 
 if TYPE_CHECKING:
     from robocache.readers import EpisodeReader, Recording, Rows
@@ -118,6 +119,9 @@ def evenly(count: int, most: int) -> list[int]:
     return [int(i) for i in np.unique(np.linspace(0, count - 1, most).astype(int))]
 
 
+_NO_VALUES = np.empty((0, 1))
+
+
 # ---- stores --------------------------------------------------------------------------------------
 
 
@@ -160,20 +164,21 @@ class _StoredEpisode:
         for name in self.episode.streams:
             if name not in self.streams:
                 continue
-            rows, metadata = self.episode[name], self.store.streams[name]
-            values, is_image = flat(rows.values)
-            found.append(
-                Series(
-                    name,
-                    rows.times,
-                    values,
-                    metadata,
-                    rows.received,
-                    rows.valid,
-                    is_image,
-                    rows.values.shape[1:],
+            rows, info = self.episode[name], self.store.streams[name]
+            series = Series(name, rows.times, _NO_VALUES, info, rows.received, rows.valid)
+            if isinstance(rows.values, RaggedArray):
+                found.append(
+                    replace(
+                        series,
+                        values=rows.values.lengths[:, None],
+                        shape=(None, *info.shape),
+                        ragged_dtype=rows.values.dtype,
+                    )
                 )
-            )
+            else:
+                values, is_image = flat(rows.values)
+                shape = rows.values.shape[1:]
+                found.append(replace(series, values=values, shape=shape, is_image=is_image))
         return found
 
     def frames(self, stream: str, rows: Sequence[int]) -> NDArray[np.uint8] | None:

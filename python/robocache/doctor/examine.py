@@ -176,7 +176,7 @@ class _Together:
         self.lengths.append(max((len(series.times) for series in streams), default=0))
         self.present.append(frozenset(series.name for series in streams if len(series.times)))
         for series in streams:
-            if not series.is_image and len(series.values):
+            if not (series.is_image or series.is_ragged) and len(series.values):
                 self._add_range(series)
 
     def _add_range(self, series: Series) -> None:

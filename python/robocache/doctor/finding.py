@@ -51,15 +51,22 @@ class Series:
     times: Times
     """[n] int64 ns, in the order of the recording."""
     values: NDArray[Any]
-    """[n,D]; of images a few pixels."""
+    """[n,D]; of images a few pixels, of ragged rows their lengths."""
     metadata: Metadata
     received: Times | None = None
     """[n] int64 ns, when each row arrived."""
     valid: NDArray[np.bool_] | None = None
     """[n], which rows are real."""
     is_image: bool = False
-    shape: tuple[int, ...] | None = None
-    """Shape of one row as it was recorded; None: [D]."""
+    shape: tuple[int | None, ...] | None = None
+    """Shape of one row as it was recorded, beginning with None for ragged rows; None: [D]."""
+    ragged_dtype: np.dtype[Any] | None = None
+    """Element type of ragged rows, whose lengths are in `values` [n,1]; None for other streams."""
+
+    @property
+    def is_ragged(self) -> bool:
+        """Whether rows have different lengths."""
+        return self.ragged_dtype is not None
 
     @property
     def steps(self) -> Times:
@@ -74,6 +81,8 @@ class Series:
 
     def channel(self, index: int) -> str:
         """The name of a channel, or its number."""
+        if self.is_ragged:
+            return "items"
         names = self.metadata.channels
         return names[index] if names is not None and index < len(names) else str(index)
 

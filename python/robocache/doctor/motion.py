@@ -37,7 +37,7 @@ def stuck(series: Series) -> Finding | None:
     What comes to rest slows down first, and starts slowly; a sensor that hangs does neither.
     """
     times, values = real_rows(series)
-    if len(values) <= STUCK_ROWS:
+    if series.is_ragged or len(values) <= STUCK_ROWS:
         return None
     moved = np.any(values[1:] != values[:-1], axis=1)
     edges = np.flatnonzero(np.concatenate([[True], moved, [True]]))
@@ -103,7 +103,9 @@ def settle(found: Sequence[Finding], streams: Sequence[Series]) -> list[Finding]
     all that moves at other times stands still with it.
     """
     by_name = {series.name: series for series in streams}
-    moving = [series for series in streams if not series.is_image and _moves(series)]
+    moving = [
+        series for series in streams if not (series.is_image or series.is_ragged) and _moves(series)
+    ]
     return [
         _settled(finding, by_name[finding.stream], moving)
         if finding.kind == "stuck" and finding.severity == "warning" and finding.stream

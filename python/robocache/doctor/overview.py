@@ -27,7 +27,7 @@ class StreamOverview:
 
     name: str
     dtype: str
-    shape: tuple[int, ...]
+    shape: tuple[int | None, ...]
     """Shape of one row."""
     method: str | list[tuple[str, int]] | None
     """The default method of alignment."""
@@ -157,7 +157,7 @@ def _describe(series: Series) -> StreamOverview:
         method = list(method)
     return StreamOverview(
         name=series.name,
-        dtype=str(series.values.dtype),
+        dtype=str(series.ragged_dtype or series.values.dtype),
         shape=series.values.shape[1:] if series.shape is None else series.shape,
         method=method,
         units=metadata.units,

@@ -168,6 +168,12 @@ def _chosen(store: EpisodeStore, streams: Sequence[str] | None) -> list[str]:
     names = list(sources)
     if streams is not None:
         names = choose(streams, stored_names(sources), "streams")
+    ragged = [name for name in names if store.streams[name].is_ragged]
+    if ragged:
+        raise ValueError(
+            "streams: expected streams whose rows have one shape, got ragged rows: "
+            f"{', '.join(ragged)} (name the streams to export)"
+        )
     features = [feature(name) for name in names]
     for name in features:
         if name in OWN or not name:

@@ -133,6 +133,11 @@ def make_spec(
         TypeError, ValueError: `<option>[<stream>]: expected ..., got ...`.
     """
     key = info.name
+    if info.is_ragged:
+        raise ValueError(
+            f"windows[{key!r}]: expected a stream whose rows have one shape, got ragged rows "
+            f"{info.row_text} (store[i][{key!r}].values has them)"
+        )
     timeline = _timeline(info, window, has_rows)
     by_rows = timeline == "rows"
     if by_rows:

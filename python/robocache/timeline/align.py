@@ -104,9 +104,18 @@ def _selected(
     found: Mapping[str, Source], streams: Sequence[str] | None, notes: list[str]
 ) -> dict[str, Source]:
     kept = {name: rows for name, rows in found.items() if len(rows.times)}
+    ragged = [name for name, rows in kept.items() if rows.is_ragged]
     if streams is not None:
         names = choose(streams, [(name, name) for name in kept], "streams")
+        if chosen := [name for name in names if name in ragged]:
+            raise ValueError(
+                "streams: expected streams whose rows have one shape, got ragged rows: "
+                f"{', '.join(chosen)}"
+            )
         return {name: kept[name] for name in names}
+    if ragged:
+        notes.append(f"streams of ragged rows are left out: {', '.join(ragged)}")
+    kept = {name: rows for name, rows in kept.items() if name not in ragged}
     wide = [
         name
         for name, rows in kept.items()

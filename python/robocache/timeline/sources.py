@@ -24,6 +24,7 @@ from robocache.readers import (
 from robocache.readers.merged_recording import open_merged
 from robocache.store.episode_store import EpisodeStore
 from robocache.store.manifest import is_store
+from robocache.store.ragged import RaggedArray
 from robocache.store.rows import Episode
 
 Method = str | Sequence[tuple[str, int]]
@@ -35,8 +36,8 @@ class Source:
 
     times: Times
     """[S] ns, ascending."""
-    values: NDArray[Any]
-    """[S, the row's shape...]"""
+    values: Any
+    """[S, the row's shape...], or a RaggedArray of S rows"""
     valid: NDArray[np.bool_] | None = None
     method: Method | None = None
     channels: tuple[str, ...] | None = None
@@ -44,7 +45,12 @@ class Source:
     @property
     def is_image(self) -> bool:
         """Whether its rows are pictures."""
-        return self.values.dtype == np.uint8 and self.values.ndim == 4
+        return not self.is_ragged and self.values.dtype == np.uint8 and bool(self.values.ndim == 4)
+
+    @property
+    def is_ragged(self) -> bool:
+        """Whether its rows have different lengths, which no table can hold."""
+        return isinstance(self.values, RaggedArray)
 
 
 def sources_of(source: Any, episode: int, options: ReadOptions) -> dict[str, Source]:

@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from robocache.core.display import cut as cut_text
+from robocache.core.display import shape_words
 from robocache.doctor.episode_data import EpisodeData
 from robocache.doctor.finding import Finding, Floats, Series, Times, hertz, period_ns
 from robocache.doctor.times import gap_rows
@@ -153,7 +154,9 @@ def _draw_values(
                   marker="." if len(t) < 50 else None, label=name)  # fmt: skip
     if series.values.shape[1] > 1:
         draw_legend(axis)
-    if series.metadata.units:
+    if series.is_ragged:
+        axis.set_ylabel("items of a row")
+    elif series.metadata.units:
         axis.set_ylabel(cut_text(series.metadata.units, 40))
 
 
@@ -176,9 +179,10 @@ def _draw_frames(axis: Axes, episode: EpisodeData, series: Series, t: Floats) ->
 
 def panel_title(series: Series, *metadata: str) -> str:
     """Name, type, shape and method of a stream, `metadata`, and how many channels are left out."""
-    shape = "x".join(map(str, series.shape if series.shape is not None else [len(series.values)]))
+    shape = shape_words(series.shape if series.shape is not None else [len(series.values)])
     method = series.metadata.method
-    words = [f"{cut_text(series.name)}   {series.values.dtype} {shape}".rstrip()]
+    dtype = series.ragged_dtype or series.values.dtype
+    words = [f"{cut_text(series.name)}   {dtype} {shape}".rstrip()]
     words += [method] if isinstance(method, str) else []
     words = [", ".join([*words, *metadata])]
     count = series.values.shape[1]

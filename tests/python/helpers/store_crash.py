@@ -31,6 +31,12 @@ def make_rows(i: int) -> tuple[np.ndarray, np.ndarray]:
     return np.sort(rng.integers(0, 10**9, n)), rng.standard_normal((n, 3)).astype(np.float32)
 
 
+def make_ragged(values: np.ndarray) -> rc.RaggedArray:
+    """As many rows as `values`, with the same items, of which the first row has most."""
+    ends = np.maximum(np.arange(1, len(values) + 1), len(values) // 2)
+    return rc.RaggedArray(values, [0, *ends])
+
+
 def append(path: Path, commits: int = COMMITS, report: int = -1) -> None:
     """Appends episodes, numbered from what is there, and says after each commit how many are."""
     with rc.StoreWriter(path, append=True) as writer:
@@ -41,6 +47,8 @@ def append(path: Path, commits: int = COMMITS, report: int = -1) -> None:
                 episode.add("x", times, values, received=times + i if i % 4 == 0 else None)
                 if i % 2:
                     episode.add("y", times, values[:, 0] > 0)
+                if i % 3 == 1:  # from the second commit on the store is of version 2
+                    episode.add("ragged", times, make_ragged(values))
             writer.commit()
             if report >= 0:
                 os.write(report, struct.pack("<q", writer.episodes))
@@ -56,6 +64,11 @@ def check(path: Path, at_least: int) -> list[EpisodeOnDisk]:
         np.testing.assert_array_equal(episode.streams["x"]["times"], times)
         np.testing.assert_array_equal(episode.streams["x"]["values"], values)
         assert ("y" in episode.streams) == bool(i % 2)
+        assert ("ragged" in episode.streams) == (i % 3 == 1)
+        if i % 3 == 1:
+            lengths = make_ragged(values).lengths
+            np.testing.assert_array_equal(episode.streams["ragged"]["values"], values)
+            np.testing.assert_array_equal(episode.streams["ragged"]["row_lengths"], lengths)
     count = sum(len(make_rows(i)[0]) for i in range(len(episodes)))
     statistics = read_manifest(path)["statistics"]
     assert (statistics["streams"]["x"]["count"] if statistics else [0] * 3) == [count] * 3

@@ -101,6 +101,11 @@ def take_episode(
             }
             times = streams[name]["times"]
             assert (times[1:] >= times[:-1]).all()
+            if f"{name}/row_offsets" in arrays:  # ragged: the items of the rows, and their number
+                offsets = arrays[f"{name}/row_offsets"]
+                first, last = offsets[begin], offsets[stop]
+                streams[name]["values"] = arrays[f"{name}/values"][first:last]
+                streams[name]["row_lengths"] = np.diff(offsets[begin : stop + 1])
     task = arrays["episode/task"][i]
     begin, stop = arrays["episode/source_offsets"][i : i + 2]
     bits = int(arrays["episode/subsets"][i])

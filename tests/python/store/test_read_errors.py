@@ -192,7 +192,7 @@ MANIFESTS: list[tuple[Callable[[dict[str, Any]], None], str]] = [
     (top(format="zarr"), 'format: expected "robocache-store", got "zarr"'),
     (top(format=3), 'format: expected "robocache-store", got 3'),
     (without("version"), f"version: expected {INTEGER}, got none"),
-    (top(version=2), "version: expected 1, which is what this version of robocache reads, got 2"),
+    (top(version=3), "version: expected 1 or 2, which this version of robocache reads, got 3"),
     (top(version="1"), f'version: expected {INTEGER}, got "1"'),
     (top(version=1.0), f"version: expected {INTEGER}, got 1.0"),
     (without("streams"), "streams: expected a list, got none"),
