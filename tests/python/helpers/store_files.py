@@ -55,7 +55,10 @@ def read_shard(path: Path, manifest: dict[str, Any], shard: dict[str, Any]) -> l
     names = {name.rsplit("/", 1)[0] for name in header} - {"episode"}
     for name in names:
         assert header[f"{name}/values"]["dtype"] == types[name]["dtype"]
-        assert header[f"{name}/values"]["shape"][1:] == types[name]["shape"]
+        shape = types[name]["shape"]
+        is_ragged = shape[:1] == [None]
+        assert header[f"{name}/values"]["shape"][1:] == shape[is_ragged:]
+        assert (f"{name}/row_offsets" in header) == is_ragged
         assert len(arrays[f"{name}/values"]) > 0
     return [take_episode(manifest, shard, arrays, names, i) for i in range(shard["episodes"])]
 
