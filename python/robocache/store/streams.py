@@ -79,7 +79,7 @@ class StreamEntry:
 
     @property
     def layout(self) -> tuple[str, tuple[int, ...], bool]:
-        """What all rows of the stream have in common: element type, shape, whether ragged."""
+        """Element type, shape, and whether ragged: the same for all rows of the stream."""
         return self.dtype, self.shape, self.is_ragged
 
     def __str__(self) -> str:
