@@ -101,7 +101,13 @@ class Checker {
     if (elements > static_cast<double>(kMaxRowElements)) {
       refuse("shape", "a row of at most 2^26 elements");
     }
-    if (!(window().rate >= 0) || std::isinf(window().rate)) refuse("rate", "0 or more Hz");
+    for (const auto& [field, rate] :
+         {std::pair{"rate", window().rate}, std::pair{"nominal_rate", window().nominal_rate}}) {
+      if (!(rate >= 0) || std::isinf(rate)) refuse(field, "0 or more Hz");
+    }
+    const auto names = static_cast<std::int64_t>(window().channels.size());
+    if (names == 0 || names == elements_of(window())) return;
+    refuse("channels", "null or " + std::to_string(elements_of(window())) + " names");
   }
 
   void check_offsets() const {

@@ -58,6 +58,20 @@ struct Rate {  // 0: null
   static Json write(double rate) { return rate == 0 ? Json() : Json(rate); }
 };
 
+struct ChannelNames {  // empty: null
+  static constexpr char kSchema[] =
+      R"({"type": ["array", "null"], "minItems": 1, "items": {"type": "string"}})";
+  static std::vector<std::string> read(const Value& value) {
+    if (value.is_null()) return {};
+    std::vector<std::string> names = value.texts();
+    if (names.empty()) value.refuse("null or 1 name or more");
+    return names;
+  }
+  static Json write(const std::vector<std::string>& names) {
+    return names.empty() ? Json() : Json(names);
+  }
+};
+
 struct TimelineName {
   static constexpr char kSchema[] = R"({"enum": ["time", "rows"]})";
   static Timeline read(const Value& value) { return store::read_timeline(value); }
@@ -169,6 +183,14 @@ constexpr WindowField field(const char* name, const char* description) {
   return field<kMember, Kind>({nullptr, name}, {nullptr, name}, description);
 }
 
+/// A field that version 1 lacks and version 2 may lack.
+template <auto kMember, typename Kind>
+constexpr WindowField optional_field(const char* name, const char* description) {
+  WindowField made = field<kMember, Kind>({nullptr, name}, {nullptr, nullptr}, description);
+  made.is_optional = true;
+  return made;
+}
+
 // ---- the table ----------------------------------------------------------------------------------
 
 constexpr WindowField kFields[] = {
@@ -178,6 +200,11 @@ constexpr WindowField kFields[] = {
     field<&WindowSpec::shape, Shape>("shape", "Of a row: [] for a number, [H,W,C] for an image."),
     field<&WindowSpec::rate, Rate>(
         "rate", "The most rows in a second that the recordings have; null: unknown."),
+    optional_field<&WindowSpec::channels, ChannelNames>(
+        "channels", "A name for each element of a row, as the store has them; null: none."),
+    optional_field<&WindowSpec::units, Text>("units", "The units of the values; null: unknown."),
+    optional_field<&WindowSpec::nominal_rate, Rate>(
+        "nominal_rate", "The rate in Hz that the store states; null: none."),
     field<&WindowSpec::timeline, TimelineName>("timeline", "Whether offsets are ns or rows."),
     field<&WindowSpec::offsets, Integers>({nullptr, "offsets"}, {nullptr, "steps"},
                                           "From the anchor: ns, or rows."),
@@ -258,7 +285,8 @@ WindowSpec read_window(const Value& value, int version) {
     const FieldPath& path = field.path_in(version);
     if (path.name == nullptr) continue;
     if (path.group == nullptr) {
-      field.read(value.member(path.name), &window);
+      const Value member = value.member(path.name);
+      if (!field.is_optional || member.json() != nullptr) field.read(member, &window);
       continue;
     }
     const Value group = value.member(path.group);
@@ -274,13 +302,14 @@ WindowSpec read_window(const Value& value, int version) {
 
 Json write_window(const WindowSpec& window) {
   Json json = Json::object();
-  for (const auto& [path, version_1, read, write, schema, description] : kFields) {
+  for (const WindowField& field : kFields) {
+    const FieldPath& path = field.path;
     if (path.group == nullptr) {
-      json[path.name] = write(window);
+      json[path.name] = field.write(window);
     } else if (is_absent(window, path.group)) {
       json[path.group] = nullptr;
     } else {
-      json[path.group][path.name] = write(window);
+      json[path.group][path.name] = field.write(window);
     }
   }
   return json;
@@ -334,7 +363,7 @@ std::string window_schema() {
     Json property = Json::parse(field.schema);
     property["description"] = field.description;
     if (field.path.group == nullptr) {
-      schema["required"].push_back(field.path.name);
+      if (!field.is_optional) schema["required"].push_back(field.path.name);
       schema["properties"][field.path.name] = std::move(property);
       continue;
     }

@@ -27,8 +27,9 @@ struct WindowField {
   FieldPath version_1;  // and in version 1
   void (*read)(const store::Value& value, WindowSpec* window);
   store::Json (*write)(const WindowSpec& window);
-  const char* schema;       // the JSON schema of the field
-  const char* description;  // its description in the schema
+  const char* schema;        // the JSON schema of the field
+  const char* description;   // its description in the schema
+  bool is_optional = false;  // a window without the field has the default
 
   const FieldPath& path_in(int version) const { return version == 1 ? version_1 : path; }
 };

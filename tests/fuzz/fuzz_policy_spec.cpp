@@ -38,7 +38,8 @@ void expect_sound(const LiveStream& stream) {
   };
   if (elements < 1 || stream.offsets.empty() || stream.name.empty() ||
       (!stream.layout.empty() && covered != elements) || !has_scale(stream.subtract) ||
-      !has_scale(stream.multiply) || !has(stream.reference_columns, elements)) {
+      !has_scale(stream.multiply) || !has(stream.reference_columns, elements) ||
+      !has(stream.channels, elements)) {
     std::abort();
   }
 }
@@ -50,6 +51,7 @@ std::vector<Parts> fuzz_seeds() {
     "timeline": "time", "offsets": [-20000000, 0], "causal": true, "max_gap_ns": 20000000,
     "tolerance_ns": 100000, "out_dtype": "F64", "channels_first": false,
     "method": [["linear", 1], ["angle", 1]], "relative_to": null,
+    "channels": ["elbow", "wrist"], "units": "rad", "nominal_rate": 100,
     "normalize": "mean_std", "normalization": {"subtract": [0.1], "multiply": [3.5]})");
   const std::string action = stream_text("action", R"("dtype": "F32", "shape": [2],
     "timeline": "rows", "offsets": [0, 1], "causal": false, "max_gap_ns": null,

@@ -17,6 +17,7 @@ from robocache.loader.policy_spec import PolicySpec
 from robocache.loader.window_spec import WindowSpec
 from robocache.normalization.formulas import Normalization
 from robocache.store.library import policy_spec_windows
+from robocache.store.stream_info import StreamInfo
 
 _SECOND = 1_000_000_000
 
@@ -36,6 +37,7 @@ def make_policy_spec(contents: Contents, training_only: Sequence[Callable[..., A
             "spec: expected a loader with batches of its own, got one whose batches are as "
             "another library has them (rc.Loader(loader.store, ...) makes one of the same data)"
         )
+    windows = [_described(w, contents.store.streams[w.name]) for w in windows]
     chosen = contents.plan.episodes[:, 0].cpu().numpy()
     return _make_spec(
         windows,
@@ -107,6 +109,11 @@ def _make_spec(
     )
     policy_spec_windows(spec.to_json().encode(), "spec")
     return spec
+
+
+def _described(window: WindowSpec, info: StreamInfo) -> WindowSpec:
+    """A window with what the store's manifest says about the rows."""
+    return replace(window, channels=info.channels, units=info.units, nominal_rate=info.rate)
 
 
 def _stream(window: WindowSpec, rate: float | None, mode: str | None) -> WindowSpec:

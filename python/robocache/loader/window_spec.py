@@ -50,6 +50,12 @@ class WindowSpec(ShortRepr):
     rate: float | None = None
     """Rows in a second. In a policy spec: the most that a second of the recordings has, or the
     nominal rate where that is more; buffers are sized by it. None: unknown."""
+    channels: tuple[str, ...] | None = None
+    """A name for each element of a row, as the store has them."""
+    units: str | None = None
+    """The units of the values, as the store has them."""
+    nominal_rate: float | None = None
+    """The rate in Hz that the store states."""
     timeline: Literal["time", "rows"] = "time"
     """Whether offsets are times or count rows."""
     offsets: tuple[int, ...] = (0,)
@@ -138,6 +144,7 @@ class WindowSpec(ShortRepr):
         found = {field.name: getattr(self, field.name) for field in fields(self)}
         scale, relative = self.normalization, self.relative_to
         found["shape"], found["offsets"] = list(self.shape), list(self.offsets)
+        found["channels"] = self.channels and list(self.channels)
         if not isinstance(self.method, str):
             found["method"] = [list(run) for run in self.method]
         if scale is not None:
@@ -161,6 +168,7 @@ class WindowSpec(ShortRepr):
             **dict(given)
             | {
                 "shape": tuple(given["shape"]),
+                "channels": given["channels"] and tuple(given["channels"]),
                 "offsets": tuple(given["offsets"]),
                 "method": method if isinstance(method, str) else tuple((m, n) for m, n in method),
                 "normalization": scale

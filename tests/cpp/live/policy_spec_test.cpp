@@ -128,6 +128,32 @@ TEST(PolicySpec, Version1IsRead) {
             "[-20000000,0]");
 }
 
+TEST(PolicySpec, SaysWhatTheStoreSaysAboutRows) {
+  const PolicySpec without = parse_policy_spec(spec_text(), "spec");
+  EXPECT_TRUE(without.streams[0].channels.empty());
+  EXPECT_EQ(without.streams[0].units, "");
+  EXPECT_EQ(without.streams[0].nominal_rate, 0);
+  std::string text = spec_text();
+  text.replace(text.find("\"timeline\""), 0,
+               R"("channels": ["elbow", "wrist"], "units": "rad", "nominal_rate": 100, )");
+  const PolicySpec spec = parse_policy_spec(text, "spec");
+  EXPECT_EQ(spec.streams[0].channels, (std::vector<std::string>{"elbow", "wrist"}));
+  EXPECT_EQ(spec.streams[0].units, "rad");
+  EXPECT_EQ(spec.streams[0].nominal_rate, 100);
+  const std::vector<WindowSpec> windows(spec.streams.begin(), spec.streams.end());
+  const std::string json = windows_json(windows);
+  EXPECT_EQ(windows_json(parse_windows(json, "windows")), json);
+  text.replace(text.find(R"(["elbow", "wrist"])"), 18, R"(["elbow"])");
+  EXPECT_EQ(error_of([&] { parse_policy_spec(text, "spec"); }),
+            "ValueError spec: streams[0].channels: expected null or 2 names, got [\"elbow\"]");
+  // Version 1 has no such fields.
+  text = version_1_text();
+  text.replace(text.find("\"timeline\""), 0, R"("units": "rad", )");
+  EXPECT_EQ(error_of([&] { parse_policy_spec(text, "spec"); }),
+            "ValueError spec: streams[0].\"units\": expected no such field in version 1, got "
+            "\"rad\"");
+}
+
 TEST(PolicySpec, WindowsComeBackFromJson) {
   const PolicySpec spec = parse_policy_spec(spec_text(), "spec");
   const std::vector<WindowSpec> windows(spec.streams.begin(), spec.streams.end());

@@ -64,6 +64,24 @@ SPOILED: list[tuple[Callable[[Any], None], str]] = [
             (("streams", 0, "relative_to"), "streams[0].relative_to"),
         )
     ),
+    (
+        put("streams", 0, "channels", value=["a", "b"]),
+        'streams[0].channels: expected null or 7 names, got ["a","b"]',
+    ),
+    (
+        put("streams", 0, "channels", value=[]),
+        "streams[0].channels: expected null or 1 name or more, got []",
+    ),
+    (put("streams", 0, "channels", value="abcdefg"), "streams[0].channels: expected a list, got "),
+    (
+        put("streams", 0, "channels", value=[1] * 7),
+        "streams[0].channels[0]: expected a text, got 1",
+    ),
+    (put("streams", 0, "units", value=1), "streams[0].units: expected a text or null, got 1"),
+    (
+        put("streams", 0, "nominal_rate", value=-50),
+        "streams[0].nominal_rate: expected null or a rate above 0, got -50",
+    ),
     (put("library", value=1), "library: expected a text, got 1"),
     (put("anchor", value=None), "anchor: expected a stream, or null with a rate, got null"),
     (put("rate", value=-1.0), "rate: expected null or a rate above 0, got -1.0"),
@@ -243,6 +261,7 @@ BEYOND_A_SCHEMA = [
             '"rows"', "that sum", "are copied", '"mean"', "got something", "or F64, got "
             '"I32"', "channels_first", "relative_to", "concat[", "2^26",
             "lists of one length", "that differ", "as beside it", "as to subtract", "fits the end",
+            "or 7 names",
         )
     )
 ]  # fmt: skip

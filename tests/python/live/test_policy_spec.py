@@ -84,6 +84,39 @@ def test_it_says_what_the_loader_does(spec: rc.PolicySpec) -> None:
     assert spec.stream("pose").method == "slerp_xyzw"
 
 
+def test_it_has_what_the_store_says_about_rows(tmp_path: Path) -> None:
+    names = ("shoulder", "elbow", "wrist")
+    with rc.StoreWriter(tmp_path / "s") as writer:
+        writer.declare("state", rate=50, timeline="rows", units="rad", channels=names)
+        with writer.episode() as episode:
+            times = np.arange(100) * 10_000_000  # 100 Hz, twice what is declared
+            episode.add("state", times, np.zeros((100, 3), np.float32))
+            episode.add("force", times, np.zeros((100, 1), np.float32))
+    windows = {"state": rc.Window([-0.02, 0.0]), "force": rc.Window()}
+    spec = rc.Loader(tmp_path / "s", 1, windows, anchor="state", device="cpu").spec()
+    again = rc.PolicySpec.from_json(spec.to_json())
+    for state in (spec.stream("state"), again.stream("state")):
+        assert (state.channels, state.units, state.nominal_rate) == (names, "rad", 50.0)
+        assert state.rate == 100.0
+    force = again.stream("force")
+    assert (force.channels, force.units, force.nominal_rate) == (None, None, None)
+    VALIDATOR.validate(json.loads(spec.to_json()))
+
+
+def test_what_the_store_says_about_rows_may_be_missing(spec: rc.PolicySpec) -> None:
+    """Version 2 had no such fields at first."""
+    fields = json.loads(spec.to_json())
+    assert fields["streams"][5]["nominal_rate"] == 50.0
+    for stream in fields["streams"]:
+        for name in ("channels", "units", "nominal_rate"):
+            del stream[name]
+    VALIDATOR.validate(fields)
+    old = rc.PolicySpec.from_json(json.dumps(fields))
+    state = old.stream("state")
+    assert (state.channels, state.units, state.nominal_rate) == (None, None, None)
+    assert state == replace(spec.stream("state"), nominal_rate=None)
+
+
 def test_a_file_gives_the_same_back(spec: rc.PolicySpec, tmp_path: Path) -> None:
     path = tmp_path / "policy_spec.json"
     spec.save(path)
