@@ -13,9 +13,13 @@ def check_integer(name: str, value: object, least: int, most: int | None = None)
     Raises:
         TypeError, ValueError: `<name>: expected ..., got ...`.
     """
+    error = f"{name}: expected an int, got {type(value).__name__}"
     if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise TypeError(f"{name}: expected an int, got {type(value).__name__}")
-    number: int = value.__index__()
+        raise TypeError(error)
+    try:
+        number: int = value.__index__()
+    except TypeError:  # an array of several elements
+        raise TypeError(error) from None
     if number < least or (most is not None and number > most):
         limit = f"{least} or more" if most is None else f"{least} to {most}"
         raise ValueError(f"{name}: expected {limit}, got {number}")

@@ -20,6 +20,7 @@ from robocache.loader.engine import Engine
 from robocache.loader.foreign_options import refuse_data_loader
 from robocache.loader.outputs import Batch
 from robocache.loader.recipe import Recipe
+from robocache.loader.sampling.identity import SampleIdentity
 from robocache.loader.sampling.sampler import Order, derived_seed
 from robocache.loader.sampling.sampler_state import SamplerState
 from robocache.loader.stats import Counters, LoaderStats, register
@@ -32,7 +33,7 @@ class BatchSource(IterableDataset[Batch]):
     Args:
         engine: Makes the batches.
         order: The order of samples, and the sizes of batches.
-        fingerprint: Identifies the samples; state dicts carry it.
+        identity: Identifies the samples, in state dicts.
         device: Where batches are.
         transforms: Functions of a batch and a generator, applied to each batch of :meth:`next`.
         counters: Count batches and bytes; their name is the source's.
@@ -46,7 +47,7 @@ class BatchSource(IterableDataset[Batch]):
         self,
         engine: Engine,
         order: Order,
-        fingerprint: int,
+        identity: SampleIdentity,
         device: torch.device,
         transforms: Sequence[Callable[[Batch, torch.Generator], Batch]],
         counters: Counters,
@@ -69,7 +70,7 @@ class BatchSource(IterableDataset[Batch]):
         self._engine = engine
         self._plan, self._outputs, self._disk, self._ahead = engine
         self._index = device.index if device.type == "cuda" else None
-        self._sampler_state = SamplerState(order, fingerprint, device)
+        self._sampler_state = SamplerState(order, device, identity)
         if self._index is not None:
             # Batches may be made on any stream: the tables are complete before the first.
             torch.cuda.synchronize(self._index)

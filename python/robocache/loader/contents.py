@@ -9,6 +9,7 @@ from typing import Any
 from robocache.loader.outputs import Batch
 from robocache.loader.plan import BatchPlan
 from robocache.loader.recipe import Recipe
+from robocache.loader.sampling.identity import SampleIdentity
 from robocache.loader.sampling.sampler import Order
 from robocache.loader.stats import Counters
 from robocache.loader.summary import LoaderSummary
@@ -44,8 +45,7 @@ class Contents:
     """Converts batches to the keys and shapes of another library."""
     plan: BatchPlan
     order: Order
-    fingerprint: int
-    """Identifies the samples."""
+    identity: SampleIdentity
     counters: Counters
     summary: LoaderSummary
     recipe: Recipe

@@ -30,8 +30,9 @@ from robocache.loader.policy_spec import PolicySpec
 from robocache.loader.recipe import Recipe, snapshot_arguments
 from robocache.loader.sampling import anchors as _anchors
 from robocache.loader.sampling.episodes import Episodes, as_episodes, choose_episodes
+from robocache.loader.sampling.identity import identify
 from robocache.loader.sampling.rank_sharding import shard_episodes
-from robocache.loader.sampling.sampler import derived_seed, find_ranks, make_order
+from robocache.loader.sampling.sampler import find_ranks, make_order
 from robocache.loader.stats import Counters
 from robocache.loader.stream_normalization import batch_scales
 from robocache.loader.window import Offsets, Relative, Window
@@ -263,10 +264,11 @@ class Loader(BatchSource):
         rank, world_size = arguments["rank"], arguments["world_size"]
         rank, world_size = find_ranks(rank, world_size)
         arguments |= {"rank": rank, "world_size": world_size}  # a pickled loader keeps its rank
-        table, identity = _inputs.episode_table(store, chosen), _inputs.identity(store)
-        count, whole = len(found), None
-        if is_split := not episodes.replicate and world_size > 1:
-            whole = derived_seed(_inputs.samples_fingerprint(found, table, identity), world_size)
+        table, count = _inputs.episode_table(store, chosen), len(found)
+        is_split = not episodes.replicate and world_size > 1
+        by = rate if parsed.anchor is None else parsed.anchor
+        identity = identify(store, table, found, by, episodes, world_size if is_split else 1)
+        if is_split:
             share = shard_episodes(store, chosen, found, streams, rank, world_size)
             chosen, found, count = share
             table = _inputs.episode_table(store, chosen)
@@ -286,7 +288,7 @@ class Loader(BatchSource):
             with_age,
             parsed.default_tolerances,
         )
-        samples = PlanInputs(windows, {}, found, table, identity, whole)
+        samples = PlanInputs(windows, {}, found, table)
         wanted = BatchOptions(windows, groups, with_age, order, arguments["reuse_buffers"])
         is_loud = not extras.is_quiet
         summary = examine(windows, rows, found, table, is_loud, is_loud and rank == 0)
@@ -311,7 +313,7 @@ class Loader(BatchSource):
             finish=extras.finish,
             plan=engine.plan,
             order=order,
-            fingerprint=samples.fingerprint,
+            identity=identity,
             counters=counters,
             summary=summary,
             recipe=recipe,
@@ -319,7 +321,7 @@ class Loader(BatchSource):
         super().__init__(
             engine,
             order,
-            samples.fingerprint,
+            identity,
             where,
             transforms,
             counters,

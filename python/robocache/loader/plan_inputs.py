@@ -22,7 +22,7 @@ from robocache.loader.memory.resident_streams import ResidentStream
 from robocache.loader.memory.tiers import Tier, own_tier
 from robocache.loader.plan import BatchPlan, WindowData
 from robocache.loader.sampling import anchors as _anchors
-from robocache.loader.sampling.sampler import Order, fingerprint
+from robocache.loader.sampling.sampler import Order
 from robocache.loader.window_spec import WindowSpec, reads_arrivals, reads_times
 from robocache.store.episode_store import EpisodeStore
 from robocache.store.stream_info import is_image
@@ -37,8 +37,6 @@ class PlanInputs(NamedTuple):
     streams: Mapping[str, ResidentStream]
     anchors: NDArray[Any]  # [A] of anchors.ANCHOR
     episodes: NDArray[np.int64]  # [E,4]: index in the store, task, start_ns, data set
-    identity: bytes  # tells their store from others
-    whole: int | None = None  # the fingerprint of all ranks' samples, where this is a rank's share
 
     def nbytes(self, device: torch.device) -> dict[str, int]:
         """Bytes by tier of a loader on a device; of rows that stay on disk too."""
@@ -56,19 +54,6 @@ class PlanInputs(NamedTuple):
         for window in self.windows:
             found[self.streams[window.name].tier] += window.sample_bytes
         return dict(found)
-
-    @property
-    def fingerprint(self) -> int:
-        """63 bits that tell them from others."""
-        if self.whole is not None:
-            return self.whole
-        return samples_fingerprint(self.anchors, self.episodes, self.identity)
-
-
-def samples_fingerprint(anchors: NDArray[Any], episodes: NDArray[np.int64], identity: bytes) -> int:
-    """63 bits that tell samples from others; arguments are as in :class:`PlanInputs`."""
-    anchors = np.ascontiguousarray(anchors).view(np.int64)
-    return fingerprint(anchors.data, np.ascontiguousarray(episodes).data, identity)
 
 
 def find_anchors(
@@ -234,11 +219,6 @@ def episode_table(store: EpisodeStore, episodes: NDArray[np.int64]) -> NDArray[n
     columns = store.episodes
     tasks, starts = columns.task_indices[episodes], columns.starts_ns[episodes]
     return np.stack([episodes, tasks, starts, np.zeros_like(episodes)], 1)
-
-
-def identity(store: EpisodeStore) -> bytes:
-    """Bytes that identify a store and its rows."""
-    return "".join(shard.crc32 for shard in store._shards).encode()
 
 
 def make_plan(samples: PlanInputs, order: Order, device: torch.device) -> BatchPlan:

@@ -180,10 +180,11 @@ def test_states_of_others_are_refused(stores: Any) -> None:
     mix(stores, "cpu", batch_size=3, drop_last=True).load_state_dict(state)
     for options in ({"weights": [2, 4]}, {"weights": [0, 1]}):
         with pytest.raises(
-            ValueError, match=r"^state\['fingerprint'\]: expected \d+, got \d+ \(an"
+            ValueError,
+            match=r"^state\['fingerprint'\]: expected \d+, got \d+ \(th",
         ):
             mix(stores, "cpu", **options).load_state_dict(state)
-    with pytest.raises(ValueError, match=r"^state\['samples'\]: expected 99, got 100 \(another"):
+    with pytest.raises(ValueError, match=r"^state\['samples'\]: expected 99, got 100 \(the state"):
         mix(stores, "cpu", samples=99).load_state_dict(state)
     with pytest.raises(ValueError, match=r"^state\['shuffle'\]|^state\['samples'\]"):
         arm(stores[0], "cpu").load_state_dict(state)

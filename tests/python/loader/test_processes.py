@@ -92,7 +92,7 @@ def test_survives(store: rc.EpisodeStore, method: str) -> None:
 
 
 def test_a_store_that_others_add_to(tmp_path: Path) -> None:
-    """An open store stays as it was; reopened it is another store, which refuses the state."""
+    """An open store stays as it was; reopened it has other samples, and refuses the state."""
     store = write_store(tmp_path / "store", episodes=2)
     loader, same = make(store, seed=9), make(store, seed=9)
     pickled = pickle.dumps(loader)
@@ -102,7 +102,7 @@ def test_a_store_that_others_add_to(tmp_path: Path) -> None:
         episode.add("action", times, np.zeros((9, 5), np.float32))
     for batch, expected in zip(loader, same, strict=True):
         assert_same_bits(batch["joints"], expected["joints"])
-    with pytest.raises(ValueError, match=r"^state\['samples'\]: expected \d+, got \d+ \(another "):
+    with pytest.raises(ValueError, match=r"^state\['samples'\]: expected \d+, got \d+ \(1 episo"):
         pickle.loads(pickled)
 
 

@@ -48,7 +48,7 @@ class DiskWindows:
         cpu = torch.device("cpu")
         windows, groups, with_age, order, _ = wanted
         self._plan = plan
-        self._sampler_state = SamplerState(order, 0, cpu)
+        self._sampler_state = SamplerState(order, cpu)
         self._outputs = Outputs(windows, groups, with_age, cpu)
         endings = (PAD, AGE) if with_age else (PAD,)
         masks = [window.name + ending for ending in endings for window in windows]

@@ -72,7 +72,7 @@ class Prefetcher:
     ) -> None:
         self._order, self._plan, self._outputs, self._disk = order, plan, outputs, disk
         self._index, self._counters = device.index, counters
-        self._sampler_state = SamplerState(order, 0, device)
+        self._sampler_state = SamplerState(order, device)
         self._side = torch.cuda.Stream(device)
         self._in_flight: deque[_InFlight] = deque()
         # Not at exit: the process frees its memory, and CUDA may be shut down already.

@@ -31,7 +31,8 @@ from robocache.loader.outputs import (
 from robocache.loader.plan import BatchPlan
 from robocache.loader.plan import Mixture as Mixing
 from robocache.loader.recipe import Recipe, snapshot_arguments
-from robocache.loader.sampling.sampler import find_ranks, fingerprint, make_order
+from robocache.loader.sampling.identity import join
+from robocache.loader.sampling.sampler import find_ranks, make_order
 from robocache.loader.stats import Counters
 from robocache.loader.summary import mixture_summary
 from robocache.loader.window import Relative
@@ -132,11 +133,10 @@ class Mixture(BatchSource):
         counters = Counters(check_text("name", name) or "+".join(dict.fromkeys(names)))
         counters.sample_reads = _mean_reads(contents, [float(share) for share in shares])
         counters.resident = _resident_bytes(contents, parts, streams, device)
-        identity = ([of.fingerprint for of in contents], thresholds, samples)
         super().__init__(
             Engine(plan, outputs),
             order,
-            fingerprint(repr(identity).encode()),
+            join([of.identity for of in contents], thresholds, samples),
             device,
             transforms,
             counters,

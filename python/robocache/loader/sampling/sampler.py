@@ -164,14 +164,6 @@ def _distributed() -> tuple[int, int]:
     return 0, 1
 
 
-def fingerprint(*parts: Any) -> int:
-    """63 bits that tell samples from others."""
-    digest = hashlib.blake2b(digest_size=8)
-    for part in parts:
-        digest.update(part)
-    return int.from_bytes(digest.digest(), "little") >> 1
-
-
 def derived_seed(*numbers: int) -> int:
     """A seed of several numbers; neighbors have seeds without a pattern."""
     digest = hashlib.blake2b(repr(numbers).encode(), digest_size=8)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import torch
 
 from robocache.core.checks import check_integer
+from robocache.loader.sampling.identity import SampleIdentity
 from robocache.loader.sampling.sampler import Order
 
 
@@ -18,23 +19,24 @@ class SamplerState:
 
     Args:
         order: The order of samples.
-        fingerprint: Identifies the samples.
         device: Where samples are drawn.
+        identity: Identifies the samples; None: no state of them is saved.
 
     Attributes:
         order: The order of samples.
-        fingerprint: Identifies the samples.
         at: Epoch and position of the next batch, in the host's copy, in samples of all ranks.
         state_address: The address of the state on the device, for the plan.
         is_captured: Whether a graph may have advanced the device's state past the host's.
         is_behind: Whether the host's copy is the valid one: a call was interrupted.
     """
 
-    def __init__(self, order: Order, fingerprint: int, device: torch.device) -> None:
+    def __init__(
+        self, order: Order, device: torch.device, identity: SampleIdentity | None = None
+    ) -> None:
         self.order = order
         self.at = (0, 0)
         self.is_captured = self.is_behind = False
-        self.fingerprint = fingerprint
+        self._identity = identity
         self._index = device.index if device.type == "cuda" else None
         with torch.inference_mode(False):  # launches write to it as long as the loader exists
             self._state = torch.zeros(4, dtype=torch.int64, device=device)
@@ -105,7 +107,8 @@ class SamplerState:
         """The result of :meth:`Loader.state_dict`."""
         if self.is_captured:
             self.catch_up()
-        return state_of(self.order, *self.at, self.fingerprint)
+        assert self._identity is not None
+        return state_of(self.order, *self.at, self._identity)
 
     def load(self, state: Mapping[str, int]) -> None:
         """Resumes from a state dict, as :meth:`Loader.load_state_dict` describes.
@@ -113,7 +116,8 @@ class SamplerState:
         Raises:
             TypeError, ValueError: It is of other samples, another seed or order, or no state.
         """
-        self.move(*position_of(state, self.order, self.fingerprint))
+        assert self._identity is not None
+        self.move(*position_of(state, self.order, self._identity))
 
     def set_epoch(self, epoch: object) -> None:
         """Goes to the start of an epoch, or stays at the position within it.
@@ -128,10 +132,15 @@ class SamplerState:
             self.move(number, 0)
 
 
-_VERSION = 1
+_VERSION = 2
+_FIRST = 1  # the version of states without the last two integers
+_OF_FIRST = (
+    "another store, other options that choose its samples, or episodes appended since: states of "
+    "version 1 are of all shards of a store"
+)
 
 
-def state_of(order: Order, epoch: int, position: int, fingerprint: int) -> dict[str, int]:
+def state_of(order: Order, epoch: int, position: int, identity: SampleIdentity) -> dict[str, int]:
     """The state dict of a position.
 
     It does not depend on ranks and batch size, which may change before it is loaded. Only a store
@@ -143,35 +152,40 @@ def state_of(order: Order, epoch: int, position: int, fingerprint: int) -> dict[
         "shuffle": int(order.shuffle),
         "shares": order.shares,
         "samples": order.samples,
-        "fingerprint": fingerprint,
+        "fingerprint": identity.fingerprint,
         "epoch": epoch,
         "position": position,
+        **identity.summaries(),
     }
 
 
-def position_of(state: object, order: Order, fingerprint: int) -> tuple[int, int]:
-    """Epoch and position of a state.
+def position_of(state: object, order: Order, identity: SampleIdentity) -> tuple[int, int]:
+    """Epoch and position of a state of any version.
 
     Raises:
         TypeError, ValueError: `state` is not a state dict, or is of another order.
     """
     if not isinstance(state, dict):
         raise TypeError(f"state: expected a dict, got {type(state).__name__}")
-    own = state_of(order, 0, 0, fingerprint)
+    own = state_of(order, 0, 0, identity)
+    is_first = type(state.get("version")) is int and state["version"] == _FIRST
+    if is_first:
+        own |= {"version": _FIRST, "fingerprint": identity.first_fingerprint}
+        for name in identity.summaries():
+            del own[name]
     missing = [name for name in own if name not in state]
     if missing:
         raise ValueError(f"state: expected {', '.join(own)}, got none of {', '.join(missing)}")
-    reasons = {
-        "version": "",
-        "seed": "",
-        "shuffle": "",
-        "shares": " (a store that is split over ranks, by replicate=False, goes on with as many)",
-        "samples": " (another store, or other options that choose its samples)",
-        "fingerprint": " (another store, or other options that choose its samples)",
-    }
-    for name, reason in reasons.items():
-        if state[name] != own[name]:
-            raise ValueError(f"state[{name!r}]: expected {own[name]}, got {state[name]!r}{reason}")
-    epoch = check_integer("state['epoch']", state["epoch"], 0, 2**62)
-    position = check_integer("state['position']", state["position"], 0, order.samples)
+    given = {name: check_integer(f"state[{name!r}]", state[name], 0) for name in own}
+    for name in ("version", "seed", "shuffle", "shares", "samples", "fingerprint"):
+        if given[name] == own[name]:
+            continue
+        reason = ""
+        if name == "shares":
+            reason = " (a store that is split over ranks, by replicate=False, goes on with as many)"
+        elif name in ("samples", "fingerprint"):
+            reason = f" ({_OF_FIRST if is_first else identity.difference(given)})"
+        raise ValueError(f"state[{name!r}]: expected {own[name]}, got {given[name]}{reason}")
+    epoch = check_integer("state['epoch']", given["epoch"], 0, 2**62)
+    position = check_integer("state['position']", given["position"], 0, order.samples)
     return order.rolled(epoch, position)
