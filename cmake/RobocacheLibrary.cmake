@@ -38,6 +38,7 @@ add_library(
   src/live/live_aligner.cpp
   src/live/live_batch.cpp
   src/live/live_windows.cpp
+  src/live/ordered_rows.cpp
   src/live/output_layout.cpp
   src/live/pinned_slots.cpp
   src/live/row_buffer.cpp
@@ -109,7 +110,8 @@ set_source_files_properties(src/voxel/voxelize_cpu_kernels.cpp
                             PROPERTIES COMPILE_OPTIONS -fno-trapping-math)
 # What gains nothing by other instruction sets is compiled for one.
 set_source_files_properties(
-  src/live/row_transform.cpp src/live/transform_chain.cpp src/transform/transform_cpu_kernels.cpp
+  src/live/ordered_rows.cpp src/live/row_transform.cpp src/live/transform_chain.cpp
+  src/transform/transform_cpu_kernels.cpp
   PROPERTIES COMPILE_DEFINITIONS ROBOCACHE_CPU_TARGET=baseline)
 foreach(target IN LISTS robocache_cpu_targets)
   add_library(robocache_cpu_${target} OBJECT src/align/align_cpu_kernels.cpp

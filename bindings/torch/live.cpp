@@ -5,6 +5,7 @@
 // device current and passes the stream. The client that opens an aligner must close it.
 #include "robocache/live.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -145,6 +146,17 @@ ROBOCACHE_C_API std::int32_t robocache_live_push(LiveAligner* aligner, std::int6
                                                  std::int32_t is_valid) {
   return number_of(aligner->push(stream, time_ns, values, static_cast<std::size_t>(bytes), robot,
                                  is_valid != 0));
+}
+
+/// Writes the index in a message of each of the stream's channels to `indices`, by the names of the
+/// message's `count` elements.
+ROBOCACHE_C_API int robocache_live_channel_order(const LiveAligner* aligner, std::int64_t stream,
+                                                 const char* const* names, std::int64_t count,
+                                                 std::int64_t* indices) {
+  return status_of([&] {
+    const robocache::ChannelOrder order = aligner->channel_order(stream, {names, names + count});
+    std::copy(order.indices().begin(), order.indices().end(), indices);
+  });
 }
 
 /// Pushes `count` contiguous rows of `bytes` bytes each. `robots`: the robot of each row, or null:

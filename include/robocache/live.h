@@ -16,6 +16,7 @@
 
 #include "robocache/align.h"
 #include "robocache/batch_transform.h"
+#include "robocache/channel_order.h"
 #include "robocache/execution.h"
 #include "robocache/export.h"
 #include "robocache/store.h"
@@ -256,6 +257,26 @@ class ROBOCACHE_API LiveAligner {
     return push_elements(stream, time_ns, values, count, element_type<T>(), robot, is_valid);
   }
 
+  /// The order of a stream's channels in messages whose elements have these names, such as a ROS
+  /// JointState's. Elements with other names are allowed, and ignored. Allocates memory.
+  ///
+  /// Throws ValueError, which names the channel, if a name is missing or there twice; also for a
+  /// stream without names of channels, and for one that takes no rows.
+  ChannelOrder channel_order(std::int64_t stream, const std::vector<std::string>& names) const;
+
+  /// Pushes a row in the order of a driver's messages: `count` elements, one for each of the names
+  /// of `order`. Elements of float and double are rounded to the stream's floating type; those of
+  /// other types T must be of the stream's dtype, as above.
+  ///
+  ///     const ChannelOrder order = aligner.channel_order(joints, message.name);  // once
+  ///     aligner.push(order, stamp_ns, message.position.data(), message.position.size());
+  template <typename T>
+  LiveStatus push(const ChannelOrder& order, std::int64_t time_ns, const T* values,
+                  std::size_t count, std::int64_t robot = 0, bool is_valid = true) noexcept {
+    static_assert(std::is_arithmetic_v<T>, "a row has numbers or bools");
+    return push_in_order(order, time_ns, values, count, element_type<T>(), robot, is_valid);
+  }
+
   /// Takes the rows that have been pushed so far, and writes every window to `out`:
   /// `output_bytes()` bytes, aligned to 8. Before a stream's first row its window is zeros, which
   /// transforms take as they are, all padding.
@@ -320,6 +341,9 @@ class ROBOCACHE_API LiveAligner {
     }
   }
   LiveStatus push_elements(std::int64_t stream, std::int64_t time_ns, const void* values,
+                           std::size_t count, DataType type, std::int64_t robot,
+                           bool is_valid) noexcept;
+  LiveStatus push_in_order(const ChannelOrder& order, std::int64_t time_ns, const void* values,
                            std::size_t count, DataType type, std::int64_t robot,
                            bool is_valid) noexcept;
 

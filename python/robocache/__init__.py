@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from robocache.core.library import build_info as build_info
     from robocache.export import export_lerobot as export_lerobot
     from robocache.live.aligner import LiveAligner as LiveAligner
+    from robocache.live.channel_order import ChannelOrder as ChannelOrder
     from robocache.live.replay import Replay as Replay
     from robocache.live.replay import replay_store as replay_store
     from robocache.live.stats import LiveStats as LiveStats
@@ -67,6 +68,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BuildInfo",
+    "ChannelOrder",
     "Conversion",
     "EpisodeStore",
     "Episodes",
@@ -124,6 +126,7 @@ logging.getLogger(__name__).addHandler(logging.NullHandler())
 
 _HOME = {
     "BuildInfo": "robocache.core.library",
+    "ChannelOrder": "robocache.live.channel_order",
     "Conversion": "robocache.conversion",
     "EpisodeStore": "robocache.store.episode_store",
     "Episodes": "robocache.loader.sampling.episodes",

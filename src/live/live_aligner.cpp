@@ -7,11 +7,13 @@
 #include <optional>
 #include <utility>
 
+#include "core/check.h"
 #include "live/buffer_rows.h"
 #include "live/live_batch.h"
 #include "live/live_source.h"
 #include "live/live_windows.h"
 #include "live/memory.h"
+#include "live/ordered_rows.h"
 #include "live/output_layout.h"
 #include "live/pinned_slots.h"
 #include "live/transform_chain.h"
@@ -28,6 +30,7 @@ struct LiveAligner::Contents {
         layout(lay_out(streams, batch.keys, wanted.robots)),
         chain(streams, batch, layout, wanted.robots),
         sources(make_sources()),
+        ordered(streams, wanted.robots),
         windows(streams, layout, chain, sources, wanted.robots),
         times(static_cast<std::size_t>(wanted.robots)),
         has_query(static_cast<std::size_t>(wanted.robots)) {
@@ -151,6 +154,7 @@ struct LiveAligner::Contents {
   const OutputLayout layout;
   TransformChain chain;
   LiveSources sources;
+  OrderedRows ordered;
   LiveWindows windows;
   std::vector<LiveKey> keys;
   std::vector<Inverse> inverses;        // per stream
@@ -237,6 +241,40 @@ LiveStatus LiveAligner::push(std::int64_t stream, std::int64_t time_ns, const vo
     return LiveStatus::kWrongSize;
   }
   return ring.push(time_ns, values, is_valid) ? LiveStatus::kOk : LiveStatus::kRingIsFull;
+}
+
+ChannelOrder LiveAligner::channel_order(std::int64_t stream,
+                                        const std::vector<std::string>& names) const {
+  if (contents_->source(stream) == nullptr) {
+    throw_value_error("stream", "the number of a stream that takes rows", std::to_string(stream));
+  }
+  return {stream, names,
+          find_channels(contents_->streams[static_cast<std::size_t>(stream)], names)};
+}
+
+LiveStatus LiveAligner::push_in_order(const ChannelOrder& order, std::int64_t time_ns,
+                                      const void* values, std::size_t count, DataType type,
+                                      std::int64_t robot, bool is_valid) noexcept {
+  Contents& all = *contents_;
+  const std::int64_t stream = order.stream();
+  LiveSource* const source = all.source(stream);
+  // The untyped function counts what is wrong with the other arguments.
+  if (source == nullptr || !all.has_robot(robot) || values == nullptr) {
+    return push(stream, time_ns, values, 0, robot, is_valid);
+  }
+  RowRing& ring = source->ring(robot);
+  // An order of another aligner may have another number of channels.
+  const std::size_t channels = all.streams[static_cast<std::size_t>(stream)].channels.size();
+  if (count != order.names().size() || order.indices().size() != channels) {
+    ring.refuse();
+    return LiveStatus::kWrongSize;
+  }
+  const std::byte* const row = all.ordered.order(stream, robot, values, type, order.indices());
+  if (row == nullptr) {
+    ring.refuse();
+    return LiveStatus::kWrongType;
+  }
+  return push(stream, time_ns, row, ring.row_bytes(), robot, is_valid);
 }
 
 LiveStatus LiveAligner::query(const LiveNow& now, void* out) noexcept {

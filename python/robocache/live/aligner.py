@@ -6,7 +6,7 @@ import operator
 import os
 import threading
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,7 @@ from robocache.live.arguments import (
     parse_time,
     rows_of,
 )
+from robocache.live.channel_order import ChannelOrder, find_order
 from robocache.live.library import STATS, Aligner, LiveStatus
 from robocache.live.stats import LiveStats
 from robocache.loader import device as _device
@@ -153,8 +154,33 @@ class LiveAligner:
 
     # ---- push ------------------------------------------------------------------------------------
 
+    def channel_order(self, stream: str, names: Sequence[str]) -> ChannelOrder:
+        """The order of a stream's channels in a driver's messages, for :meth:`push`.
+
+        Args:
+            stream: The stream's name; its channels have names in the spec.
+            names: The names of a message's elements, such as a ROS JointState's. Elements with
+                names of no channel are ignored.
+
+        Raises:
+            ValueError: A name is missing or there twice; or the stream is unknown, has no names
+                of channels, or a window that reaches into the future.
+            TypeError: `names` is not a list of texts.
+        """
+        to = self._find("stream", stream)
+        if not to.takes_rows:
+            self._refuse_push(LiveStatus.TAKES_NO_ROWS, to, 0)
+        return find_order(self._aligner, to, names)
+
     def push(
-        self, stream: str, time_ns: int, values: Values, robot: int = 0, *, valid: bool = True
+        self,
+        stream: str,
+        time_ns: int,
+        values: Values,
+        robot: int = 0,
+        *,
+        valid: bool = True,
+        order: ChannelOrder | None = None,
     ) -> bool:
         """Adds a row to a stream.
 
@@ -164,6 +190,8 @@ class LiveAligner:
             values: The row, of the stream's shape. Floats are rounded to the stream's dtype.
             robot: The index of the robot, 0 to R - 1.
             valid: Whether the row is valid; steps computed from rows that are not are padded.
+            order: The order of `values`, one for each of its names, by :meth:`channel_order`;
+                None: the stream's order and shape.
 
         Returns:
             Whether the ring had room for the row. False: the row was dropped and counted, because
@@ -183,7 +211,10 @@ class LiveAligner:
         # `row` keeps the memory alive until the library has copied it. A contiguous array of the
         # stream's dtype and shape needs no conversion.
         row: Any = values
-        if (
+        if order is not None:
+            order.check(to)
+            row = rows_of(f"{stream}: values", to.spec, values, (len(order.names),))
+        elif (
             type(row) is not np.ndarray
             or row.dtype != to.dtype
             or row.shape != to.shape
@@ -194,6 +225,8 @@ class LiveAligner:
             raise TypeError(f"valid: expected a bool, got {type(valid).__name__}")
         time_ns = parse_time(time_ns)
         with to.lock:
+            if order is not None:
+                row = order.apply(row, to.ordered)
             status = self._aligner.push(
                 to.number, time_ns, row.ctypes.data, to.size, robot, bool(valid)
             )
@@ -214,6 +247,7 @@ class LiveAligner:
         robot: int | NDArray[np.int64] | Tensor = 0,
         *,
         valid: NDArray[np.bool_] | Tensor | None = None,
+        order: ChannelOrder | None = None,
     ) -> int:
         """Adds N rows to a stream, in order: several of one robot, or rows of several robots.
 
@@ -223,6 +257,7 @@ class LiveAligner:
             values: The rows, [N, the row's shape...].
             robot: The index of the robot; or the index for each row, [N] integers.
             valid: Which rows are valid, [N] bool; None: all.
+            order: The order of rows [N, names], by :meth:`channel_order`; None: the stream's.
 
         Returns:
             The number of rows that the ring had room for; the others were dropped and counted. The
@@ -235,7 +270,12 @@ class LiveAligner:
         if not to.takes_rows:
             self._refuse_push(LiveStatus.TAKES_NO_ROWS, to, 0)
         times = integers(f"{stream}: times_ns", times_ns)
-        rows = rows_of(f"{stream}: values", to.spec, values, (len(times), *to.spec.shape))
+        if order is not None:
+            order.check(to)
+        row_shape = to.spec.shape if order is None else (len(order.names),)
+        rows = rows_of(f"{stream}: values", to.spec, values, (len(times), *row_shape))
+        if order is not None:
+            rows = order.apply(rows)
         robots = mask = None
         if isinstance(robot, (np.ndarray, Tensor)):
             robots = integers("robot", robot, len(times))

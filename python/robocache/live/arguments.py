@@ -34,6 +34,7 @@ class PushStream:
         self.size = spec.elements * self.dtype.itemsize
         # Held while pushing: a ring accepts rows of one thread at a time.
         self.lock = threading.Lock()
+        self.ordered = np.empty(spec.elements if spec.channels else 0, self.dtype)  # under `lock`
         self.has_warned = False  # of a full ring
 
 

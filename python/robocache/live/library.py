@@ -10,7 +10,9 @@ from collections.abc import Sequence
 from ctypes import POINTER, byref, c_char_p, c_int, c_int32, c_int64, c_void_p
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from robocache.core import dtypes
 from robocache.core import library as _library
@@ -112,6 +114,7 @@ def _load() -> ctypes.CDLL:
             c_int64,
             [c_void_p, c_int64, c_int64, c_void_p, c_void_p, c_int64, c_int64, c_void_p, c_void_p],
         ),
+        "channel_order": (c_int, [c_void_p, c_int64, POINTER(c_char_p), c_int64, c_void_p]),
         "query": (c_int32, [c_void_p, c_int64, c_void_p, c_int64, c_void_p]),
         "query_on_cuda": (c_int32, [c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_void_p]),
         "wait_on_cuda": (c_int32, [c_void_p]),
@@ -223,6 +226,22 @@ class Aligner:
             self._pointer, stream, count, times, values, row_size, robot, robots, valid
         )
         return taken
+
+    def channel_order(self, stream: int, names: Sequence[str], channels: int) -> NDArray[np.int64]:
+        """The index among a message's names of each of a stream's channels, [D].
+
+        Raises:
+            ValueError: The library's error.
+        """
+        indices = np.empty(channels, np.int64)
+        encoded = (c_char_p * len(names))(*(name.encode(errors="replace") for name in names))
+        library = _load()
+        status = library.robocache_live_channel_order(
+            self._pointer, stream, encoded, len(names), indices.ctypes.data
+        )
+        if status:
+            _library.raise_failure(status, library.robocache_error())
+        return indices
 
     def query(self, stream: int, times: int | None, time_ns: int, out: int) -> int:
         """Writes all windows to an address; returns a LiveStatus."""

@@ -85,6 +85,7 @@ std::vector<LiveStream> streams() {
     return stream;
   };
   add("linear", Method::kLinear).subtract = {1, 2, 3, 4};
+  made.back().channels = {"a", "b", "c", "d"};
   add("previous", Method::kPrevious).out_dtype = DataType::kFloat64;
   add("nearest", Method::kNearest).out_dtype = DataType::kBFloat16;
   add("slerp", Method::kSlerpXyzw);
@@ -132,9 +133,14 @@ struct Robot {
   std::vector<std::byte> out;
   std::vector<unsigned char> row = std::vector<unsigned char>(8 * 8 * 3);
   std::vector<float> answer = std::vector<float>(8 * 8 * 3, 1), undone = answer;
+  std::vector<double> message = std::vector<double>(5);
+  robocache::ChannelOrder order;
   long pushes = 0, queries = 0;
 
-  Robot() : aligner(streams(), options()), out(aligner.output_bytes()) {}
+  Robot()
+      : aligner(streams(), options()),
+        out(aligner.output_bytes()),
+        order(aligner.channel_order(0, {"d", "more", "c", "b", "a"})) {}
 
   /// Some hundred rows of each stream, some late, repeated, early, far in the future, of a wrong
   /// size, too many; a query now and then. Whether every status was as it should be.
@@ -148,7 +154,9 @@ struct Robot {
         std::int64_t time = ms % 7 == 3 ? ms - 3 : ms % 11 == 5 ? ms + 2 : ms;
         if (ms % 50 == 49) time = ms % 100 == 99 ? 0 : 1'000'000'000;
         static_cast<void>(
-            aligner.push(i, time * kMs, row.data(), ms % 60 == 59 ? bytes + 1 : bytes));
+            i == 0 && ms % 2 == 0
+                ? aligner.push(order, time * kMs, message.data(), ms % 60 == 58 ? 4 : 5)
+                : aligner.push(i, time * kMs, row.data(), ms % 60 == 59 ? bytes + 1 : bytes));
         ++pushes;
       }
       if (ms >= 300 && ms % 5 != 0) continue;  // the rings are full by then
