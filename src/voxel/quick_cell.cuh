@@ -44,7 +44,7 @@ struct QuickGrid {
   }
 };
 
-/// The same cell as `dense_cell` without `quick`.
+/// The cell of a point, as `dense_cell` without `quick` computes it.
 __device__ __forceinline__ std::int64_t dense_cell(const GridPlan& grid, const QuickGrid& quick,
                                                    float x, float y, float z) {
   const float p[3] = {x, y, z};

@@ -20,7 +20,7 @@
 #include "fuzz.h"
 #include "support/random.h"
 
-// Of the sanitizers' runtime, where the program has one.
+// A function of the sanitizers' runtime; null in programs without sanitizers.
 extern "C" __attribute__((weak)) void __sanitizer_set_death_callback(void (*callback)());
 
 namespace robocache::testing {

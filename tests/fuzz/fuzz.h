@@ -1,4 +1,4 @@
-// What a fuzzer of one parser is made of, and what runs it.
+// The parts of a fuzzer of one parser, and its driver.
 //
 // LLVMFuzzerTestOneInput is libFuzzer's interface, so that clang's fuzzer runs these files too:
 //   clang++ -std=c++20 -g -O1 -fsanitize=fuzzer,address,undefined
@@ -29,8 +29,8 @@ std::vector<std::string> fuzz_words();
 /// The bytes that the parser is given of these parts.
 std::string fuzz_join(const Parts& parts);
 
-/// What the parser said of its last input, without what is particular to that input: an input after
-/// which it says something that it has not said before leads to more like it.
+/// The parser's outcome for its last input, without details of that input: inputs with an outcome
+/// not seen before are altered further.
 std::string fuzz_outcome();
 
 /// A message without its numbers and quotations.

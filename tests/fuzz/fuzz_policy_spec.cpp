@@ -22,7 +22,7 @@ std::string stream_text(const std::string& name, const std::string& rest) {
          rest + "}";
 }
 
-/// What an aligner relies on.
+/// Aborts unless a stream has the properties that an aligner relies on.
 void expect_sound(const LiveStream& stream) {
   std::int64_t elements = 1;
   for (const std::int64_t size : stream.shape) elements *= size;

@@ -114,8 +114,8 @@ TEST_P(Backward, DifferencesOfTheForwardPass) {
   }
 }
 
-// Of a row's targets some have it as their first row and some as their second: float32 sums depend
-// on the order in which they are taken.
+// A row is the first row of some targets and the second row of others: float32 sums depend on the
+// order in which targets are added.
 TEST_P(Backward, SumsAreTakenInOrderOfTargets) {
   Problem problem;
   StreamData data;

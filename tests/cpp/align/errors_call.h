@@ -20,7 +20,7 @@ struct Call {
   StreamData data;
   Tensor targets, out, mask, age, grad_output, grad_values;
   AlignOptions options;
-  // What the call is made with.
+  // The arguments of the call.
   std::vector<Stream> streams;
   ConstTensorView target_times, grad_output_view;
   TensorView values_out, valid_out, age_out, grad_values_view;

@@ -1,4 +1,5 @@
-// What the CPU refuses on looking at the data: times out of order, lengths out of range.
+// Errors about the contents of tensors, which the CPU validates: times out of order, lengths out of
+// range.
 #include <gtest/gtest.h>
 
 #include <cmath>

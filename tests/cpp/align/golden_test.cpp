@@ -57,7 +57,7 @@ void set_layout(StreamData& data, const Json& layout) {
   }
 }
 
-/// What both kinds of cases say of a stream, whose values and times are there already.
+/// Sets the options of a stream, which both kinds of cases have; its values and times are set.
 void set_options(StreamData& data, const Json& json, DataType out_type) {
   const DataType compute = wider(data.values.type(), out_type, DataType::kFloat32);
   data.subtract = tensor_of(json.at("subtract"), compute);

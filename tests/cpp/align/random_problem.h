@@ -10,7 +10,7 @@
 
 namespace robocache::testing {
 
-/// What a random problem must be; the rest is left to chance.
+/// Requirements for a random problem; all other properties are random.
 struct Wanted {
   std::optional<DataType> value_type, out_type, time_type;
   std::optional<Method> method;  // without a layout

@@ -16,7 +16,7 @@ using namespace reference;
 
 constexpr long double kPi = 3.14159265358979323846264338327950288L;
 
-/// The same angle in (-pi, pi], pi being the compute type's.
+/// Wraps an angle into (-pi, pi], where pi is rounded to the compute type.
 template <typename Compute>
 Compute wrap(Compute x) {
   const Compute pi = static_cast<Compute>(kPi);

@@ -14,8 +14,8 @@ namespace {
 
 using namespace reference;
 
-/// What the gradient of a loss with respect to a quaternion of a target says about element `i` of
-/// row a or b: the loss's difference over a small step of it.
+/// The gradient of a loss with respect to element `i` of row a or b, from `gradient`, that with
+/// respect to a target's quaternion: the difference quotient over a small step of the element.
 template <typename Compute>
 long double slerp_share(const std::array<Compute, 4>& row_a, const std::array<Compute, 4>& row_b,
                         bool two, long double w, const Quaternion& gradient, bool of_a, int i) {
@@ -39,9 +39,8 @@ struct ScatteredTarget {
   std::vector<Compute> grad;
 };
 
-/// Of the row that a linear run would be made from first, and those within reach of means and sums
-/// that have a valid one, the earliest: what the order of targets goes by. Of a target without rows
-/// anything.
+/// The row by which targets are ordered: the earliest of the first row that a linear run reads and
+/// of the rows of means and sums that contain a valid one. Arbitrary for a target without rows.
 template <typename Compute, typename Time>
 std::int64_t first_row_of(const Stream& stream, const Episode<Time>& episode,
                           const Target<Time>& target) {

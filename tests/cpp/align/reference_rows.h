@@ -125,7 +125,7 @@ Target<Time> target_of(const ConstTensorView& target_times, const Episode<Time>&
   return target;
 }
 
-/// What one run of a target is made of.
+/// The rows, weight and validity of one run of a target.
 template <typename Compute>
 struct Made {
   enum From { kZero, kNan, kOneRow, kTwoRows, kSum, kMean } from;

@@ -145,7 +145,7 @@ TEST_P(Streams, RaggedRowsAreAsDenseOnes) {
   for (const DataType value_type : {DataType::kFloat16, DataType::kFloat32, DataType::kFloat64}) {
     Problem dense = dense_problem(52'000, value_type);
     const StreamData& from = dense.streams[0];
-    // The same episodes in another order in memory, with rows between them that belong to none.
+    // Dense's episodes in another order in memory, separated by rows that belong to no episode.
     Problem ragged = dense;
     StreamData& to = ragged.streams[0];
     const std::int64_t begins[] = {12, 5, 1};
@@ -235,7 +235,7 @@ TEST_P(Streams, WideOnesBesideNarrowOnes) {
   }
 }
 
-// What CUDA moves 16 bytes at a time, but for where the streams' columns stand in the output.
+// Streams that CUDA moves 16 bytes at a time, unless their columns of the output are unaligned.
 TEST_P(Streams, ContiguousOnesAtAnyColumn) {
   std::uint64_t seed = 56'000;
   for (const DataType out_type : kValueTypes) {

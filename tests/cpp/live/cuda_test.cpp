@@ -54,7 +54,7 @@ TEST(LiveCuda, WritesWhatTheHostGets) {
       ASSERT_EQ(on_device.query_on_cuda(now, memory.get(), stream), LiveStatus::kOk);
       expect_success(cudaStreamSynchronize(stream));
       Bytes got = from_device(memory.get(), bytes);
-      // What belongs to no array is not the same on both.
+      // Bytes between the arrays may differ.
       for (std::size_t i = 0; i < got.size(); ++i) {
         if (expected[i] == LiveReference::kGap && got[i] == 0) got[i] = LiveReference::kGap;
       }

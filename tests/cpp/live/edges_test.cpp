@@ -1,4 +1,4 @@
-// What goes wrong live, one thing a test: what a query gives then, and what is counted.
+// Faults of live streams, one per test: the answers of queries, and the counters.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -25,7 +25,7 @@ LiveStream scalar(const std::vector<std::int64_t>& steps_ms, const std::string& 
   return stream;
 }
 
-/// What an aligner of one robot answers of a stream of numbers.
+/// The answer of an aligner of one robot for a stream of numbers.
 struct Seen {
   std::vector<float> values;
   std::vector<bool> is_pad;

@@ -1,4 +1,4 @@
-// What a LiveAligner refuses when it is built, and in which words.
+// Error messages of LiveAligner's constructor.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -132,7 +132,7 @@ TEST(LiveErrors, Windows) {
            call.state().buffer_rows = 9;
            call.state().offsets = {0, -9};
          });
-  // Of a window that is never made, too.
+  // Windows with offsets past now are never computed, but validated too.
   expect(
       "ValueError method['action']: expected runs of 4 elements for slerp_xyzw, got \"slerp_xyzw\"",
       [](Call& call) { call.action().method = Method::kSlerpXyzw; });

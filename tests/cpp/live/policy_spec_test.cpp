@@ -46,7 +46,7 @@ std::string spec_text() {
      "normalization": {"action": {"subtract": [1, 2], "multiply": [4, 8]}}}]})";
 }
 
-/// The same spec in the words of version 1.
+/// `spec_text()` with the field names of version 1.
 std::string version_1_text() {
   std::string text = spec_text();
   const auto replace = [&](const std::string& what, const std::string& with) {

@@ -1,4 +1,4 @@
-// What sensors send to a LiveAligner and when it is asked, made at random from a seed.
+// Random rows and queries for a LiveAligner, from a seed.
 #pragma once
 
 #include <cstddef>
@@ -13,14 +13,14 @@ namespace robocache::testing {
 
 using Bytes = std::vector<unsigned char>;
 
-/// A row on its way.
+/// A row that a sensor pushes.
 struct LiveRow {
   std::int64_t stream = 0, robot = 0, time_ns = 0;
   bool is_valid = true;
   Bytes values;
 };
 
-/// Queries are made when so many rows have been pushed.
+/// A query, which follows the first `rows` rows.
 struct LiveQuery {
   std::size_t rows = 0;
   std::vector<std::int64_t> now_ns;  // [R]
@@ -35,7 +35,7 @@ struct LiveProblem {
   std::string text() const;
 };
 
-/// What a random problem must be; the rest is left to chance.
+/// Requirements for a random problem; all other properties are random.
 struct LiveWanted {
   bool is_relative = false;  // the last stream, to the first; none otherwise
   bool is_image = false;     // of every stream
@@ -43,11 +43,11 @@ struct LiveWanted {
 
 LiveProblem random_live_problem(std::uint64_t seed, const LiveWanted& wanted = {});
 
-/// Of a row.
+/// The number of elements of a row.
 std::int64_t elements_of(const LiveStream& stream);
-/// Whether values of this type are computed with; others are copied as bytes.
+/// Whether alignment computes with the type; rows of other types are copied as bytes.
 bool is_computed(DataType type);
-/// Whether channels of a stream combine by it.
+/// Whether a run of the stream has this method.
 bool has_method(const LiveStream& stream, Method method);
 
 }  // namespace robocache::testing

@@ -189,7 +189,8 @@ bool forbid_system_calls() {
          prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
 }
 
-/// What a child without system calls ends with: its exit status, or minus the signal.
+/// Runs `work` in a child process that may make no system calls; returns its exit status, or minus
+/// the signal that killed it.
 template <typename Work>
 int run_without_system_calls(const Work& work) {
   const pid_t child = fork();

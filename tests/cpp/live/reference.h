@@ -1,5 +1,4 @@
-// What a LiveAligner is to answer: what the loader makes of a recording of the rows that have come
-// by then.
+// The reference of LiveAligner: the loader's windows on a recording of the rows that had arrived.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +10,14 @@
 
 namespace robocache::testing {
 
-/// What a LiveAligner is to answer, by plain lists of rows and the loader's `gather` on them.
+/// The expected answers of a LiveAligner, computed by the loader's `gather` on plain lists of rows.
 class LiveReference {
  public:
   LiveReference(const std::vector<LiveStream>& streams, const LiveOptions& options);
 
   void push(const LiveRow& row);
-  /// What stands in the output at a time of each robot, all bytes of it; those that belong to no
-  /// array hold kGap.
+  /// The expected output for a time of each robot, all its bytes; bytes between the arrays are
+  /// kGap.
   Bytes query(const LiveAligner& aligner, const std::vector<std::int64_t>& now_ns);
 
   const LiveStats& stats(std::int64_t stream, std::int64_t robot) const;
@@ -43,7 +42,7 @@ class LiveReference {
   std::vector<Held> held_;  // [streams,R]
 };
 
-/// What an aligner answers to a query, likewise.
+/// The answer of an aligner to a query; bytes between the arrays are kGap.
 Bytes answer(LiveAligner& aligner, const LiveNow& now);
 
 /// Which array of an output differs, and where; "" if none does.

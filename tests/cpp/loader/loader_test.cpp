@@ -75,7 +75,7 @@ TEST_P(LoaderBatch, ByRow) {
   check(wanted, 150);
 }
 
-// What policies are mostly trained on, which has kernels of its own.
+// Most policies train on float32 streams, which have a kernel of their own.
 TEST_P(LoaderBatch, AllOfFloat32) {
   seed = 40'000;
   LoaderWanted wanted;
@@ -289,7 +289,7 @@ TEST(LoaderOrder, SpreadsEvenly) {
   }
 }
 
-/// What the first epochs of a mixture draw, in turn. Part m has `anchors[m]`.
+/// The draws of the first epochs of a mixture, in order. Part m has `anchors[m]` anchors.
 std::vector<std::int64_t> draws_of(const std::vector<std::int64_t>& anchors,
                                    const std::vector<std::uint64_t>& thresholds, std::uint64_t seed,
                                    std::int64_t samples, std::int64_t epochs) {

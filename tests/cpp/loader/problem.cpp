@@ -439,7 +439,7 @@ LoaderProblem random_loader_problem(std::uint64_t seed, const LoaderWanted& want
       1 + random.below(order.drop_last ? std::min<std::int64_t>(samples / order.ranks, 12) : 12);
   problem.wants_metadata = !random.one_in(6);
   if (wanted.is_relative ? *wanted.is_relative : random.one_in(4)) {
-    // Those at even places to others: a reference is not relative itself.
+    // Streams at even indices are relative to others: a reference is not relative itself.
     for (int i = 0; i < streams && streams + i / 2 < kMaxStreams; i += 2) {
       const int reference = static_cast<int>(random.below(streams)) | 1;
       if (reference >= streams) continue;

@@ -1,4 +1,4 @@
-// Batches of the loader with all that they need, made at random from a seed or by hand.
+// Arguments and outputs of the loader, random from a seed or set by a test.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,8 @@ struct WindowData {
   std::int64_t gap = 0;  // elements between the rows of the output
   bool wants_pad = true, wants_age = true;
 
-  /// Gives the spec the types, sizes and numbers of the tensors: pixels of images in one line.
+  /// Sets the spec's types, sizes and numbers to those of the tensors: an image is one line of
+  /// pixels.
   void fill_spec();
   WindowStream stream() const;
   std::int64_t channels() const { return values.shape()[1]; }
@@ -38,13 +39,13 @@ struct LoaderProblem {
   std::vector<WindowStream> streams() const;
   BatchOrder drawing() const;
   std::int64_t anchor_count() const { return anchors.shape()[0]; }
-  /// Of an epoch.
+  /// The number of samples of an epoch.
   std::int64_t sample_count() const { return order.samples != 0 ? order.samples : anchor_count(); }
   Anchor anchor(std::int64_t index) const;
   std::string text() const;
 };
 
-/// What a batch is written to, and what was written.
+/// The outputs of a batch.
 struct BatchResult {
   struct Window {
     Tensor values, is_pad, age;  // [B,K,D], [B,K], [B,K]; the last two may be absent
@@ -53,18 +54,18 @@ struct BatchResult {
   // [B] each, or absent
   Tensor index, episode_index, frame_index, task_index, timestamp_ns, timestamp, dataset_index;
 
-  /// Of a problem's batch of so many samples, every byte kGap.
+  /// Allocates the outputs of a problem's batch of `size` samples; every byte is kGap.
   BatchResult(const LoaderProblem& problem, std::int64_t size);
 
   static constexpr unsigned char kGap = 0xA5;
 
   std::vector<WindowOutput> outputs();
   BatchMetadata metadata();
-  /// Everything, whether it is wanted or not, in the order above.
+  /// All tensors, also absent ones, in the order above.
   std::vector<Tensor*> tensors();
 };
 
-/// What a random problem must be; the rest is left to chance.
+/// Requirements for a random problem; all other properties are random.
 struct LoaderWanted {
   std::optional<DataType> value_type, out_type;
   std::optional<Timeline> timeline;

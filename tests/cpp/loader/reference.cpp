@@ -87,7 +87,7 @@ struct ExistingRows {
           !stream.valid.present() || static_cast<const bool*>(stream.valid.data)[begin + row];
       valid.set(row, is_valid ? 1 : 0);
     }
-    // Those of images are applied below.
+    // `expected_values` applies the scale of images.
     if (stream.spec.channels_first) return;
     subtract_view = stream.subtract;
     multiply_view = stream.multiply;
@@ -104,8 +104,8 @@ struct ExistingRows {
   }
 };
 
-/// What `align` is to give for these rows. The scale of images is worked in float64, on what is
-/// exact in the compute type; zeros and NaN in place of a value are not scaled.
+/// The expected values of `align` for these rows. The scale of images is applied in float64, to
+/// values that are exact in the compute type; literal zeros and NaN are not scaled.
 Expected expected_values(const WindowStream& stream, const ExistingRows& rows,
                          const Stream& aligned, const Tensor& targets, Outside outside) {
   if (!stream.spec.channels_first) {
@@ -240,12 +240,12 @@ std::vector<bool> literals_of(const WindowStream& stream, const Anchor& anchor) 
   return are_literal;
 }
 
-/// What a number may be.
+/// The least and the greatest accepted value of a number.
 struct Range {
   double low, high;
 };
 
-/// The same angles in (-pi, pi], as `reference.h` has it of angles.
+/// Wraps angles into (-pi, pi], with the slack that align/reference.h has for angles.
 Range wrapped(const Range& x, DataType type) {
   const double pi = rounded(3.14159265358979323846, type);
   if (is_same_number(x.low, x.high) && -pi < x.low && x.low <= pi) return x;

@@ -1,6 +1,5 @@
-// What a batch of the loader is to hold, one sample after another. A window by time is what the
-// reference of alignment gives for the rows that exist; everything else is told here in loops that
-// can be checked by reading them.
+// The reference of the loader's batches, one sample after another. Windows by time are those of the
+// reference of alignment on the rows that exist; loops that a reader can check compute the rest.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +10,14 @@
 
 namespace robocache::testing {
 
-/// What a sample's window of a stream may be, in the order in which it is written.
+/// The accepted window of a sample and stream, in the order of the output.
 struct ExpectedWindow {
-  std::vector<double> low, high;   // [K,D]: the least and the greatest that will do
+  std::vector<double> low, high;   // [K,D]: the least and the greatest accepted values
   std::vector<bool> is_pad;        // [K]
   std::vector<std::int64_t> ages;  // [K]
 };
 
-/// Of stream `number`, at an anchor in an episode that it is of.
+/// The window of stream `number` at an anchor, in an episode that the stream covers.
 ExpectedWindow expected_window(const std::vector<WindowStream>& streams, std::size_t number,
                                const Anchor& anchor);
 
@@ -26,15 +25,15 @@ ExpectedWindow expected_window(const std::vector<WindowStream>& streams, std::si
 std::vector<std::int64_t> expected_samples(const LoaderProblem& problem, std::int64_t epoch,
                                            std::int64_t position);
 
-/// Where a drawing stands.
+/// A sampler state.
 struct Progress {
   std::int64_t epoch = 0, position = 0;
 };
 
-/// Where it goes on after the batch at a place.
+/// The sampler state after the batch at `before`.
 Progress expected_progress(const LoaderProblem& problem, const Progress& before);
 
-/// What is wrong with a batch of so many samples, and empty if nothing is.
+/// Compares a batch of these indices with the reference; returns the first difference, or "".
 std::string check_batch(const LoaderProblem& problem, const std::vector<std::int64_t>& indices,
                         BatchResult& result);
 

@@ -178,7 +178,7 @@ TEST(Store, AStreamMayBeAbsentFromAShard) {
   for (FileTensor& tensor : example_shard()) {
     if (tensor.name.rfind("flag/", 0) != 0) tensors.push_back(std::move(tensor));
   }
-  // What comes after is still aligned.
+  // The streams after the absent one are still aligned.
   const std::string file = safetensors_file(tensors);
   const StoreFolder folder;
   folder.write("shard-00000.safetensors", file);

@@ -1,4 +1,4 @@
-// What tests of errors have in common.
+// Helpers for tests of error messages.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,10 @@
 
 namespace robocache::testing {
 
-/// What outputs are filled with, that a call which is refused must leave as it is.
+/// The byte that fills outputs; a refused call must leave it unchanged.
 inline constexpr unsigned char kUntouched = 0x5A;
 
-/// A view of a type and shape, of some memory that nobody is to look at.
+/// A view of a type and shape, of memory that a refused call must not read.
 inline TensorView any_view(DataType type, std::initializer_list<std::int64_t> shape) {
   static std::int64_t memory[4096];
   return {memory, type, shape};

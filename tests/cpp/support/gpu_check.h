@@ -7,7 +7,7 @@
 
 namespace robocache::testing {
 
-/// Of all parts.
+/// The counts of all parts together.
 struct Tally {
   int comparisons = 0, failures = 0;
 };

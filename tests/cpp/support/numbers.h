@@ -8,8 +8,8 @@
 
 namespace robocache::testing {
 
-/// What the bits of a 16-bit floating type stand for: sign, exponent and fraction, as IEEE has
-/// them.
+/// The value of a 16-bit floating-point number, from its bits: sign, exponent and fraction, as in
+/// IEEE 754.
 double value_of_half(std::uint16_t bits);
 double value_of_bfloat16(std::uint16_t bits);
 
@@ -27,7 +27,7 @@ void store_number(void* array, DataType type, std::int64_t index, double x);
 /// `x` rounded to `type`. By way of float32 for the half types, as the library does.
 double rounded(double x, DataType type);
 
-/// The same number: equal with the same sign of zero, or both NaN.
+/// Whether two numbers are equal, with the same sign of zero, or both NaN.
 bool is_same_number(double x, double y);
 
 }  // namespace robocache::testing

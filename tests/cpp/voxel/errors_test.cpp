@@ -1,4 +1,4 @@
-// What voxelization refuses, by message; and that nothing has been written by then.
+// Error messages of voxelization. A refused call leaves its outputs untouched.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -29,7 +29,7 @@ struct Call {
   Tensor grad_memory{DataType::kFloat32, {2, 3, 4}};
   Tensor voxel_memory{DataType::kInt64, {2, 3}};
   Tensor offset_memory{DataType::kInt64, {3}};
-  // What the calls are made with.
+  // The arguments of the calls.
   PointCloud cloud{points.view(), features.view(), {}};
   VoxelGrid grid;
   VoxelMode mode = VoxelMode::kMean;
@@ -88,7 +88,7 @@ void expect_dense_error(const std::string& expected, const std::function<void(Ca
   expect_error_of(&Call::dense, expected, spoil);
 }
 
-/// Of what a dense voxelization, its gradient and a sparse one have in common.
+/// Expects an error of each operation: dense voxelization, its gradient, and sparse voxelization.
 void expect_error(const std::string& expected, const std::function<void(Call&)>& spoil) {
   for (const Operation run : {&Call::dense, &Call::backward, &Call::sparse}) {
     expect_error_of(run, expected, spoil);

@@ -17,7 +17,7 @@
 namespace robocache::testing {
 namespace {
 
-/// What a set's kernels make of a problem: cells, bounds, keys, coordinates, reductions and
+/// The results of one kernel set for a problem: cells, bounds, keys, coordinates, reductions and
 /// gradients.
 struct Outcome {
   std::vector<std::int64_t> cells;

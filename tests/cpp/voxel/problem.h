@@ -50,7 +50,7 @@ struct SparseResult {
   Tensor coordinates, counts, features, point_to_voxel, offsets, dropped;
 };
 
-/// What a random problem must be; the rest is left to chance.
+/// Requirements for a random problem; all other properties are random.
 struct VoxelWanted {
   std::optional<DataType> point_type, feature_type, out_type;
   std::optional<VoxelMode> mode;
