@@ -303,19 +303,6 @@ NarrowWindow narrow_window(const WindowPlan& wide) {
   return narrow;
 }
 
-/// Cuts an image that is written channels first into pieces of pixels: several pixels per piece
-/// where alignment permits.
-Columns cut_image(const NarrowWindow& window) {
-  const NarrowPlan& plan = window.align;
-  const std::int32_t pixels = plan.channels / window.colors;
-  const std::int32_t width =
-      plan.out_type == DataType::kFloat64 ? kPixelsAtOnce<double> : kPixelsAtOnce<float>;
-  const bool fits = pixels % width == 0 && plan.out_target_stride % width == 0 &&
-                    is_aligned(plan.out, width * size_of(plan.out_type)) &&
-                    plan.values_row_stride % width == 0 && is_aligned(plan.values, width);
-  return fits ? Columns(pixels / width, Access::kVector) : Columns(pixels, Access::kScalar);
-}
-
 Cut cut_rows(const NarrowWindow& window, const RunTable& runs, std::int32_t targets,
              bool is_relative) {
   const NarrowPlan& plan = window.align;

@@ -29,6 +29,10 @@ constexpr std::int32_t kPieceBytesOfRgb = 4 * kColorsOfRgb;
 constexpr std::int32_t kStagedUnit = 4;
 constexpr std::size_t kStageBytes = kMostPixelPieces * kPieceBytesOfRgb;
 
+/// Pixels per piece of an image where alignment permits vectors.
+template <typename Out>
+constexpr int kPixelsAtOnce = sizeof(Out) == 8 ? 2 : 4;
+
 /// The address of a copied row of bytes, or kZeros.
 __device__ inline CopiedRow copied_row_of(const NarrowPlan& plan,
                                           const PlainTarget<float>& target) {
@@ -82,6 +86,19 @@ __device__ void make_pixels(const NarrowWindow& window, const PlainTarget<Comput
     }
     store_vector(out + static_cast<std::int64_t>(c) * pixels + pixel, made);
   }
+}
+
+/// Cuts an image that is written channels first into pieces of pixels: several pixels per piece
+/// where alignment permits.
+inline Columns cut_image(const NarrowWindow& window) {
+  const NarrowPlan& plan = window.align;
+  const std::int32_t pixels = plan.channels / window.colors;
+  const std::int32_t width =
+      plan.out_type == DataType::kFloat64 ? kPixelsAtOnce<double> : kPixelsAtOnce<float>;
+  const bool fits = pixels % width == 0 && plan.out_target_stride % width == 0 &&
+                    is_aligned(plan.out, width * size_of(plan.out_type)) &&
+                    plan.values_row_stride % width == 0 && is_aligned(plan.values, width);
+  return fits ? Columns(pixels / width, Access::kVector) : Columns(pixels, Access::kScalar);
 }
 
 /// Whether a block may stage images, and so needs shared memory for them.
@@ -176,10 +193,6 @@ __device__ void make_image(const NarrowWindow& window, const PlainTarget<Compute
     }
   }
 }
-
-/// Pixels per piece of an image where alignment permits vectors.
-template <typename Out>
-constexpr int kPixelsAtOnce = sizeof(Out) == 8 ? 2 : 4;
 
 template <typename Out, typename Compute>
 __device__ void make_image_either_way(const NarrowWindow& window, Access access,
