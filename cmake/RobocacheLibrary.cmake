@@ -108,7 +108,7 @@ endif()
 # exceptions they raise. Results are the same.
 set_source_files_properties(src/voxel/voxelize_cpu_kernels.cpp
                             PROPERTIES COMPILE_OPTIONS -fno-trapping-math)
-# What gains nothing by other instruction sets is compiled for one.
+# Files that other instruction sets do not speed up are compiled for the baseline alone.
 set_source_files_properties(
   src/live/ordered_rows.cpp src/live/row_transform.cpp src/live/transform_chain.cpp
   src/transform/transform_cpu_kernels.cpp
@@ -132,7 +132,7 @@ if(robocache_has_cuda)
   target_link_libraries(robocache PRIVATE CUDA::cudart_static)
 endif()
 
-# What build_info() says.
+# The contents of build_info().
 list(JOIN robocache_cpu_targets " " cpu_targets)
 list(JOIN CMAKE_CUDA_ARCHITECTURES " " cuda_architectures)
 set(build_info

@@ -93,7 +93,7 @@ expect "bad.csv:3: expected a number, got 'x'" "$work/bad.csv" "$work/out.csv" -
 expect "short.csv:3: expected 2 columns, got 1" "$work/short.csv" "$work/out.csv" --rate 4
 expect "empty.csv: expected rows" "$work/empty.csv" "$work/out.csv" --rate 4
 expect "expected ascending times" "$work/unordered.csv" "$work/out.csv" --rate 4
-# Of the command line:
+# Errors of the command line:
 expect "there is no option --hz; --help lists them" "$work/in.csv" "$work/out.csv" --hz 4
 expect "--rate: expected a value after it" "$work/in.csv" "$work/out.csv" --rate
 expect "--rate: expected a number, got '4Hz'" "$work/in.csv" "$work/out.csv" --rate 4Hz
@@ -102,7 +102,7 @@ expect "--rate: expected less than 1e8 rows of output, got 3e+09" \
   "$work/in.csv" "$work/out.csv" --rate 1e9
 expect "expected an input and an output file; --help says more" "$work/in.csv" --rate 4
 expect "max_gap: expected 0 or more, got -1" "$work/in.csv" "$work/out.csv" --rate 4 --max-gap -1
-# Of the files:
+# Errors of the files:
 printf 'time\n0\n1\n' >"$work/alone.csv"
 printf 'seconds,a\n0,1\nnan,2\n' >"$work/nan.csv"
 printf 'seconds,a\n0,1\ninf,2\n' >"$work/infinite.csv"
