@@ -68,15 +68,15 @@ struct RobocacheBatchOrder {
 
 namespace {
 
+ExecutionContext context_on(DeviceType device, void* cuda_stream) {
+  return device == DeviceType::kCuda ? robocache::on_cuda(static_cast<CUstream_st*>(cuda_stream))
+                                     : robocache::torch_binding::on_torch_threads();
+}
+
 struct OpenPlan {
   BatchPlan plan;
-  bool is_cuda;
+  DeviceType device;
   std::size_t streams;
-
-  ExecutionContext context(void* cuda_stream) const {
-    return is_cuda ? robocache::on_cuda(static_cast<CUstream_st*>(cuda_stream))
-                   : robocache::torch_binding::on_torch_threads();
-  }
 };
 
 ConstTensorView view_of(const RobocacheTensor& tensor, DeviceType device) {
@@ -125,7 +125,7 @@ int make_batch(const OpenPlan& open, const RobocacheWindowOutput* outputs,
                 metadata->task_index,   metadata->timestamp_ns,  metadata->timestamp,
                 metadata->dataset_index};
     }
-    make(windows.data(), wanted, open.context(cuda_stream));
+    make(windows.data(), wanted, context_on(open.device, cuda_stream));
   });
 }
 
@@ -165,20 +165,18 @@ ROBOCACHE_C_API int robocache_batch_plan_open(const char* text, std::int64_t byt
     for (std::size_t i = 0; i < specs.size(); ++i) {
       windows.push_back(stream_of(std::move(specs[i]), data[i], device));
     }
-    const robocache::BatchOrder drawing{order->seed,
-                                        order->shuffle != 0,
-                                        order->rank,
-                                        order->ranks,
-                                        order->batch_size,
-                                        order->drop_last != 0,
-                                        view_of(order->parts, device),
-                                        view_of(order->thresholds, device),
-                                        order->samples};
-    const ExecutionContext context =
-        is_cuda != 0 ? robocache::on_cuda(nullptr) : robocache::torch_binding::on_torch_threads();
-    *plan = new OpenPlan{
-        BatchPlan(windows, view_of(*anchors, device), view_of(*episodes, device), drawing, context),
-        is_cuda != 0, windows.size()};
+    const robocache::BatchOrder batch_order{order->seed,
+                                            order->shuffle != 0,
+                                            order->rank,
+                                            order->ranks,
+                                            order->batch_size,
+                                            order->drop_last != 0,
+                                            view_of(order->parts, device),
+                                            view_of(order->thresholds, device),
+                                            order->samples};
+    *plan = new OpenPlan{BatchPlan(windows, view_of(*anchors, device), view_of(*episodes, device),
+                                   batch_order, context_on(device, nullptr)),
+                         device, windows.size()};
   });
 }
 
