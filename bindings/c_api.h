@@ -1,9 +1,12 @@
-// Error reporting, which the flat C APIs of both libraries share.
+// Error reporting and sizes of structures, which the flat C APIs of both libraries share.
 #pragma once
 
+#include <cstddef>
 #include <exception>
+#include <initializer_list>
 #include <new>
 #include <string>
+#include <utility>
 
 #include "robocache/error.h"
 
@@ -22,6 +25,16 @@ enum Status : int {
   kOutOfMemory,
   kOtherError
 };
+
+/// The sizes of structures in bytes, as a JSON object.
+inline std::string sizes_json(
+    std::initializer_list<std::pair<const char*, std::size_t>> structures) {
+  std::string text;
+  for (const auto& [name, bytes] : structures) {
+    text += (text.empty() ? "{\"" : ", \"") + std::string(name) + "\": " + std::to_string(bytes);
+  }
+  return text + "}";
+}
 
 /// The message of this thread's last failure. Each library stores one.
 inline thread_local std::string error_message;

@@ -78,9 +78,10 @@ ROBOCACHE_C_API const char* robocache_store_error() { return error_message.c_str
 
 /// The sizes of the structures above in bytes, which the client compares with its own.
 ROBOCACHE_C_API const char* robocache_store_layout() {
-  static const std::string layout = "{\"Shard\": " + std::to_string(sizeof(RobocacheShard)) +
-                                    ", \"Episode\": " + std::to_string(sizeof(RobocacheEpisode)) +
-                                    ", \"Rows\": " + std::to_string(sizeof(RobocacheRows)) + "}";
+  static const std::string layout =
+      robocache::c_api::sizes_json({{"Shard", sizeof(RobocacheShard)},
+                                    {"Episode", sizeof(RobocacheEpisode)},
+                                    {"Rows", sizeof(RobocacheRows)}});
   return layout.c_str();
 }
 

@@ -87,24 +87,20 @@ STABLE_TORCH_LIBRARY_IMPL(robocache, CUDA, library) { implement(library); }
 extern "C" {
 
 /// The message of this thread's last failure in the library's C API.
-__attribute__((visibility("default"))) const char* robocache_error() {
-  return robocache::c_api::error_message.c_str();
-}
+ROBOCACHE_C_API const char* robocache_error() { return robocache::c_api::error_message.c_str(); }
 
 /// The JSON of robocache::build_info. The text is static.
-__attribute__((visibility("default"))) const char* robocache_build_info() {
-  return robocache::build_info().c_str();
-}
+ROBOCACHE_C_API const char* robocache_build_info() { return robocache::build_info().c_str(); }
 
 /// The bit fields of operator align's integers: JSON of [shift, bits] by name. The text is static.
-__attribute__((visibility("default"))) const char* robocache_align_fields() {
+ROBOCACHE_C_API const char* robocache_align_fields() {
   static const std::string text = robocache::torch_binding::align_fields_json();
   return text.c_str();
 }
 
 /// The reason why CUDA cannot be used on `device`; null if it can. The text is valid until this
 /// thread's next call.
-__attribute__((visibility("default"))) const char* robocache_cuda_problem(int device) {
+ROBOCACHE_C_API const char* robocache_cuda_problem(int device) {
   static thread_local std::string problem;
   problem = robocache::cuda_problem(device);
   return problem.empty() ? nullptr : problem.c_str();

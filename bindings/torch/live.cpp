@@ -75,11 +75,11 @@ extern "C" {
 /// The sizes of the structures above in bytes, which the client compares with its own.
 ROBOCACHE_C_API const char* robocache_live_layout() {
   static const std::string layout =
-      "{\"Rows\": " + std::to_string(sizeof(RobocacheLiveRows)) +
-      ", \"Options\": " + std::to_string(sizeof(RobocacheLiveOptions)) +
-      ", \"Array\": " + std::to_string(sizeof(RobocacheLiveArray)) +
-      ", \"Key\": " + std::to_string(sizeof(RobocacheLiveKey)) +
-      ", \"Stats\": " + std::to_string(sizeof(RobocacheLiveStats)) + "}";
+      robocache::c_api::sizes_json({{"Rows", sizeof(RobocacheLiveRows)},
+                                    {"Options", sizeof(RobocacheLiveOptions)},
+                                    {"Array", sizeof(RobocacheLiveArray)},
+                                    {"Key", sizeof(RobocacheLiveKey)},
+                                    {"Stats", sizeof(RobocacheLiveStats)}});
   return layout.c_str();
 }
 

@@ -136,11 +136,11 @@ extern "C" {
 /// The sizes of the structures above in bytes, which the client compares with its own.
 ROBOCACHE_C_API const char* robocache_batch_layout() {
   static const std::string layout =
-      "{\"Tensor\": " + std::to_string(sizeof(RobocacheTensor)) +
-      ", \"WindowData\": " + std::to_string(sizeof(RobocacheWindowData)) +
-      ", \"WindowOutput\": " + std::to_string(sizeof(RobocacheWindowOutput)) +
-      ", \"BatchMetadata\": " + std::to_string(sizeof(RobocacheBatchMetadata)) +
-      ", \"BatchOrder\": " + std::to_string(sizeof(RobocacheBatchOrder)) + "}";
+      robocache::c_api::sizes_json({{"Tensor", sizeof(RobocacheTensor)},
+                                    {"WindowData", sizeof(RobocacheWindowData)},
+                                    {"WindowOutput", sizeof(RobocacheWindowOutput)},
+                                    {"BatchMetadata", sizeof(RobocacheBatchMetadata)},
+                                    {"BatchOrder", sizeof(RobocacheBatchOrder)}});
   return layout.c_str();
 }
 
