@@ -43,9 +43,7 @@ ROBOCACHE_C_API int robocache_windows_check(const char* text, std::int64_t bytes
   return robocache::c_api::status_of([&] {
     const std::vector<robocache::WindowSpec> windows = robocache::parse_windows(
         std::string_view(text, static_cast<std::size_t>(bytes)), "windows");
-    const auto address = [](const robocache::WindowSpec& each) { return &each; };
-    robocache::check_windows(robocache::windows_of(windows, address), {},
-                             robocache::WindowUse::kPlan);
+    robocache::check_windows(robocache::windows_of(windows), {}, robocache::WindowUse::kPlan);
   });
 }
 
@@ -55,8 +53,7 @@ ROBOCACHE_C_API int robocache_window_group_check(const char* text, std::int64_t 
   return robocache::c_api::status_of([&] {
     const std::vector<robocache::WindowSpec> windows = robocache::parse_windows(
         std::string_view(text, static_cast<std::size_t>(bytes)), "windows");
-    const auto address = [](const robocache::WindowSpec& each) { return &each; };
-    robocache::check_group(robocache::windows_of(windows, address), name);
+    robocache::check_group(robocache::windows_of(windows), name);
   });
 }
 }

@@ -27,7 +27,7 @@ inline constexpr std::pair<std::string_view, Outside> kOutsideNames[] = {
     {"extrapolate", Outside::kExtrapolate},
 };
 
-/// The name of a Method or an Outside in its list; "unknown" for invalid values.
+/// The name of a value in its list; "unknown" for invalid values.
 template <typename T, std::size_t kCount>
 constexpr std::string_view name_in(const std::pair<std::string_view, T> (&names)[kCount], T value) {
   for (const auto& [name, each] : names) {

@@ -133,9 +133,7 @@ std::int64_t kept_rows(const LiveStream& stream) {
 std::vector<LiveStream> sized_streams(std::vector<LiveStream> streams, const LiveOptions& options) {
   check_options(options);
   if (streams.empty()) throw_value_error("streams", "one or more", "none");
-  check_windows(
-      windows_of(streams, [](const LiveStream& each) -> const WindowSpec* { return &each; }),
-      WindowNames{}, WindowUse::kPlan);
+  check_windows(windows_of(streams), WindowNames{}, WindowUse::kPlan);
   for (LiveStream& stream : streams) set_rows(stream, streams, options);
   return streams;
 }

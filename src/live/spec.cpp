@@ -5,10 +5,8 @@
 #include <limits>
 #include <sstream>
 #include <system_error>
-#include <utility>
 
 #include "core/check.h"
-#include "live/buffer_rows.h"
 #include "live/live_batch.h"
 #include "live/spec_transforms.h"
 #include "robocache/policy_spec.h"
@@ -16,7 +14,6 @@
 #include "store/stream_values.h"
 #include "window/check_windows.h"
 #include "window/fields.h"
-#include "window/windows.h"
 
 namespace robocache {
 namespace {
@@ -54,9 +51,8 @@ PolicySpec read_spec(const Value& root) {
   for (const Value& item : items) {
     spec.streams.emplace_back(LiveStream{read_window(item, static_cast<int>(version))});
   }
-  check_windows(
-      windows_of(spec.streams, [](const LiveStream& each) -> const WindowSpec* { return &each; }),
-      {root.name(), static_cast<int>(version)}, WindowUse::kPolicy);
+  check_windows(windows_of(spec.streams), {root.name(), static_cast<int>(version)},
+                WindowUse::kPolicy);
   const Value anchor = root.member("anchor");
   spec.anchor = anchor.nullable().optional_text().value_or("");
   if (anchor.is_null() == !spec.rate) anchor.refuse("a stream, or null with a rate");

@@ -1,10 +1,11 @@
 #include "loader/prepare.h"
 
 #include <algorithm>
+#include <initializer_list>
 #include <limits>
 #include <utility>
 
-#include "align/checks.h"
+#include "core/argument.h"
 #include "loader/draw_state.h"
 #include "robocache/build_info.h"
 #include "window/check_windows.h"
@@ -18,29 +19,31 @@ constexpr std::int64_t kMaxTargets = (std::int64_t{1} << 29) - 1;
 
 constexpr std::int64_t kMaxSamples = std::int64_t{1} << 62;
 
-/// Checks the type, shape and device of a contiguous tensor, which messages call `name`.
+constexpr std::int64_t kAnySize = -1;
+
+/// Checks the type, shape and device of a contiguous tensor, which messages call `name`. `sizes`:
+/// its sizes, or kAnySize; `shape`: their text in messages.
 void check_array(const std::string& name, const ConstTensorView& view, DataType type,
-                 std::int64_t columns, const std::string& shape, DeviceType device) {
+                 std::initializer_list<std::int64_t> sizes, const std::string& shape,
+                 DeviceType device) {
   const Argument argument{name.c_str(), view};
   argument.expect_type(view.dtype == type, name_of(type));
-  const int rank = columns > 0 ? 2 : 1;
-  argument.expect_shape(view.rank == rank && (rank == 1 || view.shape[1] == columns),
-                        shape.c_str());
+  const auto fits = [](std::int64_t size, std::int64_t got) {
+    return size == kAnySize || size == got;
+  };
+  argument.expect_shape(
+      std::equal(sizes.begin(), sizes.end(), view.shape, view.shape + view.rank, fits),
+      shape.c_str());
   argument.expect_device(device);
   if (!is_contiguous(view)) throw_value_error(name, "contiguous " + shape, "gaps between elements");
 }
 
-/// Checks a stream's array with one number per row, which may be absent if `is_optional`.
-void check_rows(const std::string& name, const ConstTensorView& view, DataType type,
-                std::int64_t rows, DeviceType device, bool is_optional) {
-  if (!view.present() && is_optional) return;
-  const std::string shape = bracket({dimension("N", rows)});
+/// Checks a contiguous tensor of one axis, which messages call `axis`, with `size` elements.
+void check_list(const std::string& name, const ConstTensorView& view, DataType type,
+                const char* axis, std::int64_t size, DeviceType device) {
+  const std::string shape = bracket({dimension(axis, size)});
   if (!view.present()) throw_value_error(name, shape, "none");
-  const Argument argument{name.c_str(), view};
-  argument.expect_type(view.dtype == type, name_of(type));
-  argument.expect_shape(view.rank == 1 && view.shape[0] == rows, shape.c_str());
-  argument.expect_device(device);
-  if (!is_contiguous(view)) throw_value_error(name, "contiguous " + shape, "gaps between elements");
+  check_array(name, view, type, {size}, shape, device);
 }
 
 /// The number of rows N. With `value_begins`, the shape of the values does not determine it.
@@ -161,10 +164,10 @@ PreparedBatch::PreparedBatch(const std::vector<WindowStream>& streams,
     throw DeviceError("context: expected the CPU, got CUDA in " + cuda_problem(0));
   }
 #endif
-  check_windows(windows_of(streams, [](const WindowStream& each) { return &each.spec; }),
-                WindowNames{}, WindowUse::kPlan);
-  check_array("anchors", anchors, DataType::kInt64, 2, "[A,2]", device_);
-  check_array("episodes", episodes, DataType::kInt64, 4, "[E,4]", device_);
+  const std::vector<const WindowSpec*> specs = windows_of(streams);
+  check_windows(specs, WindowNames{}, WindowUse::kPlan);
+  check_array("anchors", anchors, DataType::kInt64, {kAnySize, 2}, "[A,2]", device_);
+  check_array("episodes", episodes, DataType::kInt64, {kAnySize, 4}, "[E,4]", device_);
   const std::int64_t most = std::numeric_limits<std::int32_t>::max();
   if (episodes.shape[0] > most) {
     throw_value_error("episodes", "at most " + std::to_string(most),
@@ -181,7 +184,7 @@ PreparedBatch::PreparedBatch(const std::vector<WindowStream>& streams,
   for (const WindowStream& stream : streams) add_window(stream, context);
   std::size_t runs = 0;
   for (std::size_t i = 0; i < streams.size(); ++i) {
-    set_reference(streams, i);
+    set_reference(streams[i], specs, windows_[i]);
     runs += windows_[i].runs.size();
     if (!is_relative(streams[i])) continue;
     has_relatives_ = true;
@@ -193,24 +196,17 @@ PreparedBatch::PreparedBatch(const std::vector<WindowStream>& streams,
   }
 }
 
-void PreparedBatch::set_reference(const std::vector<WindowStream>& streams, std::size_t number) {
-  const WindowStream& stream = streams[number];
+void PreparedBatch::set_reference(const WindowStream& stream,
+                                  const std::vector<const WindowSpec*>& specs,
+                                  Window& window) const {
   const ConstTensorView& columns = stream.reference_columns;
   const std::string name = name_of_tensor(stream.spec.name, "reference_columns");
   if (!is_relative(stream)) {
     if (columns.present()) throw_value_error(name, "none without relative_to", "some");
     return;
   }
-  const auto to = std::find_if(streams.begin(), streams.end(), [&](const WindowStream& each) {
-    return each.spec.name == stream.spec.relative_to;
-  });
-  windows_[number].relative_to = static_cast<std::int32_t>(to - streams.begin());
-  const std::string shape = bracket({dimension("D", elements_of(stream.spec))});
-  if (!columns.present()) throw_value_error(name, shape, "none");
-  check_array(name, columns, DataType::kInt32, 0, shape, device_);
-  if (columns.shape[0] != elements_of(stream.spec)) {
-    throw_value_error(name, shape, shape_text(columns));
-  }
+  window.relative_to = static_cast<std::int32_t>(reference_of(specs, stream.spec));
+  check_list(name, columns, DataType::kInt32, "D", elements_of(stream.spec), device_);
 }
 
 void PreparedBatch::set_mixture(const BatchOrder& order) {
@@ -224,15 +220,10 @@ void PreparedBatch::set_mixture(const BatchOrder& order) {
     if (order.samples != 0) draw_.samples = order.samples;
     return;
   }
-  check_array("parts", order.parts, DataType::kInt64, 0, "[M+1]", device_);
+  check_array("parts", order.parts, DataType::kInt64, {kAnySize}, "[M+1]", device_);
   const std::int64_t count = order.parts.shape[0] - 1;
   if (count < 1) throw_value_error("parts", "[M+1] of one part or more", shape_text(order.parts));
-  const std::string shape = bracket({dimension("M", count)});
-  if (!order.thresholds.present()) throw_value_error("thresholds", shape, "none");
-  check_array("thresholds", order.thresholds, DataType::kInt64, 0, shape, device_);
-  if (order.thresholds.shape[0] != count) {
-    throw_value_error("thresholds", shape, shape_text(order.thresholds));
-  }
+  check_list("thresholds", order.thresholds, DataType::kInt64, "M", count, device_);
   if (order.samples < 1 || order.samples > kMaxSamples) {
     throw_value_error("samples", "1 to 2^62", std::to_string(order.samples));
   }
@@ -275,7 +266,8 @@ void PreparedBatch::check_episodes(const WindowStream& stream) const {
                       std::to_string(stream.first_episode));
   }
   const std::int64_t most = draw_.episode_count - stream.first_episode + 1;
-  check_array(name("row_offsets"), stream.row_offsets, DataType::kInt64, 0, "[Es+1]", device_);
+  check_array(name("row_offsets"), stream.row_offsets, DataType::kInt64, {kAnySize}, "[Es+1]",
+              device_);
   const std::int64_t count = stream.row_offsets.shape[0];
   if (count < 1 || count > most) {
     const std::string numbers =
@@ -285,23 +277,15 @@ void PreparedBatch::check_episodes(const WindowStream& stream) const {
     throw_value_error(name("row_offsets"), "[Es+1], " + numbers, shape_text(stream.row_offsets));
   }
   if (!stream.value_begins.present()) return;
-  const std::string begins = bracket({dimension("Es", count - 1)});
-  check_array(name("value_begins"), stream.value_begins, DataType::kInt64, 0, begins, device_);
-  if (stream.value_begins.shape[0] != count - 1) {
-    throw_value_error(name("value_begins"), begins, shape_text(stream.value_begins));
-  }
+  check_list(name("value_begins"), stream.value_begins, DataType::kInt64, "Es", count - 1, device_);
 }
 
 void PreparedBatch::add_window(const WindowStream& stream, const ExecutionContext& context) {
   const WindowSpec& spec = stream.spec;
   const auto name = [&](const std::string& tensor) { return name_of_tensor(spec.name, tensor); };
   check_episodes(stream);
-  const std::string offsets =
-      bracket({dimension("K", static_cast<std::int64_t>(spec.offsets.size()))});
-  check_array(name("window_offsets"), stream.window_offsets, DataType::kInt64, 0, offsets, device_);
-  if (stream.window_offsets.shape[0] != static_cast<std::int64_t>(spec.offsets.size())) {
-    throw_value_error(name("window_offsets"), offsets, shape_text(stream.window_offsets));
-  }
+  check_list(name("window_offsets"), stream.window_offsets, DataType::kInt64, "K",
+             static_cast<std::int64_t>(spec.offsets.size()), device_);
   const std::string values_name = name("values");
   const Argument values{values_name.c_str(), stream.values};
   values.expect_type(stream.values.dtype == spec.dtype, name_of(spec.dtype));
@@ -347,9 +331,14 @@ void PreparedBatch::add_window(const WindowStream& stream, const ExecutionContex
   WindowPlan& window = windows_.back().plan;
   StreamPlan& align = window.align;
   const std::int64_t rows = align.rows;
-  check_rows(name("times"), stream.times, DataType::kInt64, rows, device_, is_by_row(spec));
-  check_rows(name("received"), stream.received, DataType::kInt64, rows, device_, true);
-  check_rows(name("valid"), stream.valid, DataType::kBool, rows, device_, true);
+  const auto check_rows = [&](const char* tensor, const ConstTensorView& view, DataType type) {
+    check_list(name(tensor), view, type, "N", rows, device_);
+  };
+  if (stream.times.present() || !is_by_row(spec)) {
+    check_rows("times", stream.times, DataType::kInt64);
+  }
+  if (stream.received.present()) check_rows("received", stream.received, DataType::kInt64);
+  if (stream.valid.present()) check_rows("valid", stream.valid, DataType::kBool);
   if (align.values_row_stride < 0 || align.values_row_stride > kMaxTargets) {
     throw_value_error(name("values"), "a row stride of 0 to " + std::to_string(kMaxTargets),
                       std::to_string(align.values_row_stride));
@@ -407,7 +396,7 @@ PreparedBatch::Call PreparedBatch::call(const std::int64_t* indices, std::int64_
     throw_value_error("size", "0 to " + std::to_string(kMaxTargets), std::to_string(size));
   }
   if (size > 0 && indices == nullptr && state == nullptr) {
-    throw_value_error("indices", "so many numbers", "none");
+    throw_value_error("indices", std::to_string(size) + " numbers", "null");
   }
   Call made{{},
             {},

@@ -22,10 +22,8 @@ class PreparedBatch {
                 const ExecutionContext& context);
 
   const DrawPlan& draw() const { return draw_; }
-  DeviceType device() const { return device_; }
   std::size_t count() const { return windows_.size(); }
   const WindowPlan& window(std::size_t stream) const { return windows_[stream].plan; }
-  const std::string& name(std::size_t stream) const { return windows_[stream].name; }
 
   /// A validated call, by `indices` or by `state`, whichever is not null, and the windows that it
   /// points to.
@@ -62,7 +60,8 @@ class PreparedBatch {
   void set_order(const BatchOrder& order);
   void check_episodes(const WindowStream& stream) const;
   void add_window(const WindowStream& stream, const ExecutionContext& context);
-  void set_reference(const std::vector<WindowStream>& streams, std::size_t number);
+  void set_reference(const WindowStream& stream, const std::vector<const WindowSpec*>& specs,
+                     Window& window) const;
   RelativePlan relative_plan(const Window& window, bool* is_pad) const;
 
   DeviceType device_;

@@ -70,7 +70,7 @@ StreamInfo read_stream(const Value& value, std::int64_t version) {
     }
   }
   stream.rate = optional_rate(value.member("rate"));
-  stream.timeline = read_timeline(value.member("timeline"));
+  stream.timeline = choice(value.member("timeline"), kTimelineNames);
   stream.source = value.member("source").optional_text();
   return stream;
 }

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "align/method_names.h"
+#include "align/plan.h"
 
 namespace robocache::store {
 namespace {
@@ -56,9 +57,10 @@ RowShape row_shape(const Value& value, bool may_be_ragged) {
 std::pair<Method, std::vector<Run>> read_method(const Value& value, std::int64_t elements,
                                                 bool allows_any_slerp) {
   const auto check_run = [&](const Value& where, const Run& run) {
-    const bool is_slerp = run.method == Method::kSlerpXyzw || run.method == Method::kSlerpWxyz;
     if (run.channels == 0) where.refuse("a run of 1 channel or more");
-    if (is_slerp && run.channels != 4 && !allows_any_slerp) where.refuse("a slerp of 4 channels");
+    if (is_slerp(run.method) && run.channels != 4 && !allows_any_slerp) {
+      where.refuse("a slerp of 4 channels");
+    }
   };
   if (value.is_text()) {
     const Method method = choice(value, kMethodNames);
@@ -99,12 +101,6 @@ std::optional<std::int64_t> product(std::int64_t a, std::int64_t b) {
   std::int64_t result = 0;
   if (__builtin_mul_overflow(a, b, &result)) return std::nullopt;
   return result;
-}
-
-Timeline read_timeline(const Value& value) {
-  constexpr std::pair<std::string_view, Timeline> kTimelines[] = {{"time", Timeline::kTime},
-                                                                  {"rows", Timeline::kRows}};
-  return choice(value, kTimelines);
 }
 
 std::optional<double> optional_rate(const Value& value) {

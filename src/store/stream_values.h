@@ -25,6 +25,11 @@ T choice(const Value& value, const std::pair<std::string_view, T> (&table)[kCoun
   value.refuse(names);
 }
 
+inline constexpr std::pair<std::string_view, Timeline> kTimelineNames[] = {
+    {"time", Timeline::kTime},
+    {"rows", Timeline::kRows},
+};
+
 /// The type with a safetensors name, "F32"; nullopt for types that a store does not support.
 std::optional<DataType> type_of(std::string_view name);
 
@@ -53,8 +58,6 @@ RowShape row_shape(const Value& value, bool may_be_ragged = false);
 /// `allows_any_slerp`: for windows, whose validator checks the width of slerp runs.
 std::pair<Method, std::vector<Run>> read_method(const Value& value, std::int64_t elements,
                                                 bool allows_any_slerp = false);
-
-Timeline read_timeline(const Value& value);
 
 /// A rate in Hz, above 0; nullopt for null.
 std::optional<double> optional_rate(const Value& value);

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "align/method_names.h"
+#include "align/plan.h"
 #include "core/argument.h"
 #include "core/check.h"
 #include "store/json.h"
@@ -13,10 +14,6 @@
 
 namespace robocache {
 namespace {
-
-bool is_slerp_method(Method method) {
-  return method == Method::kSlerpXyzw || method == Method::kSlerpWxyz;
-}
 
 /// The method of each element of a row.
 std::vector<Method> methods_of(const WindowSpec& window) {
@@ -130,7 +127,7 @@ class Checker {
     for (const Run& run : runs_of(window())) {
       if (!is_named(kMethodNames, run.method)) refuse("method", "a method");
       if (run.channels < 1) refuse("method", "runs of 1 element or more");
-      if (is_slerp_method(run.method) && run.channels != 4) {
+      if (is_slerp(run.method) && run.channels != 4) {
         refuse("method",
                "runs of 4 elements for " + std::string(name_in(kMethodNames, run.method)));
       }
@@ -277,9 +274,9 @@ class Checker {
             kMaskHint);
       }
       if (column < 0) continue;
-      if (is_slerp_method(own[i])) refuse(kColumns, "-1 for a quaternion's elements", kMaskHint);
+      if (is_slerp(own[i])) refuse(kColumns, "-1 for a quaternion's elements", kMaskHint);
       const Method method = theirs[static_cast<std::size_t>(column)];
-      const bool has_value = !is_slerp_method(method) && method != Method::kSum;
+      const bool has_value = !is_slerp(method) && method != Method::kSum;
       if (!is_by_row(to) && !has_value) {
         refuse(kColumns,
                "elements of " + store::quote(to.name) + " that are no quaternion's and no sums",
@@ -303,9 +300,10 @@ std::string WindowNames::field(const std::vector<const WindowSpec*>& windows, st
     const std::string of = path.substr(0, dot) + "['" + windows[window]->name + "']";
     return dot == std::string::npos ? of : of + path.substr(dot);
   }
-  const FieldPath& known = window_field(path).path_in(version);
-  const bool is_known = window_field(path).path.text() == path && known.name != nullptr;
-  return prefix + "streams[" + std::to_string(window) + "]." + (is_known ? known.text() : path);
+  const WindowField* const known = find_field(path);
+  const bool has_name = known != nullptr && known->path_in(version).name != nullptr;
+  return prefix + "streams[" + std::to_string(window) + "]." +
+         (has_name ? known->path_in(version).text() : path);
 }
 
 void check_windows(const std::vector<const WindowSpec*>& windows, const WindowNames& names,

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "robocache/window.h"
@@ -31,14 +32,19 @@ void check_windows(const std::vector<const WindowSpec*>& windows, const WindowNa
 /// same offsets. Throws ValueError; `name` names the group in its message.
 void check_group(const std::vector<const WindowSpec*>& windows, const std::string& name);
 
-/// The windows of streams, as `check_windows` takes them; `window(stream)` returns the address of a
-/// stream's window.
-template <typename Stream, typename Window>
-std::vector<const WindowSpec*> windows_of(const std::vector<Stream>& streams,
-                                          const Window& window) {
+/// The windows of streams, as `check_windows` takes them. A stream is a WindowSpec, or has one as
+/// its member `spec`.
+template <typename Stream>
+std::vector<const WindowSpec*> windows_of(const std::vector<Stream>& streams) {
   std::vector<const WindowSpec*> windows;
   windows.reserve(streams.size());
-  for (const Stream& stream : streams) windows.push_back(window(stream));
+  for (const Stream& stream : streams) {
+    if constexpr (std::is_base_of_v<WindowSpec, Stream>) {
+      windows.push_back(&stream);
+    } else {
+      windows.push_back(&stream.spec);
+    }
+  }
   return windows;
 }
 

@@ -1,6 +1,5 @@
 #include "window/fields.h"
 
-#include <cmath>
 #include <limits>
 #include <optional>
 #include <string_view>
@@ -74,8 +73,10 @@ struct ChannelNames {  // empty: null
 
 struct TimelineName {
   static constexpr char kSchema[] = R"({"enum": ["time", "rows"]})";
-  static Timeline read(const Value& value) { return store::read_timeline(value); }
-  static Json write(Timeline timeline) { return timeline == Timeline::kRows ? "rows" : "time"; }
+  static Timeline read(const Value& value) { return store::choice(value, store::kTimelineNames); }
+  static Json write(Timeline timeline) {
+    return std::string(name_in(store::kTimelineNames, timeline));
+  }
 };
 
 struct Integers {
@@ -270,11 +271,11 @@ std::vector<std::string> names_in(const char* group, int version) {
 
 }  // namespace
 
-const WindowField& window_field(const std::string& path) {
+const WindowField* find_field(const std::string& path) {
   for (const WindowField& field : kFields) {
-    if (field.path.text() == path) return field;
+    if (field.path.text() == path) return &field;
   }
-  return kFields[0];
+  return nullptr;
 }
 
 WindowSpec read_window(const Value& value, int version) {
@@ -316,7 +317,7 @@ Json write_window(const WindowSpec& window) {
 }
 
 std::string field_text(const WindowSpec& window, const std::string& path) {
-  const WindowField& field = window_field(path);
+  const WindowField& field = *find_field(path);
   if (field.path.group != nullptr && is_absent(window, field.path.group)) return "null";
   return store::shortened(store::dumped(field.write(window)));
 }

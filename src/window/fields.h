@@ -1,7 +1,6 @@
 // The table of a WindowSpec's fields, from which JSON, the schema and names in messages derive.
 #pragma once
 
-#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -34,8 +33,8 @@ struct WindowField {
   const FieldPath& path_in(int version) const { return version == 1 ? version_1 : path; }
 };
 
-/// The field with this path in version 2; the first field if the table has no such path.
-const WindowField& window_field(const std::string& path);
+/// The field with this path in version 2; null if the table has no such path.
+const WindowField* find_field(const std::string& path);
 
 /// Reads a window from JSON of a version. Throws StoreError for fields that are missing, unknown or
 /// of another type.
@@ -44,7 +43,7 @@ WindowSpec read_window(const store::Value& value, int version);
 /// Writes a window as JSON of version 2.
 store::Json write_window(const WindowSpec& window);
 
-/// The JSON of a field for error messages, shortened.
+/// The JSON of a field of the table for error messages, shortened.
 std::string field_text(const WindowSpec& window, const std::string& path);
 
 /// Throws StoreError for the first member of an object that `known` does not list.

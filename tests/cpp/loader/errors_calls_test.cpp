@@ -132,7 +132,7 @@ TEST(LoaderErrors, Calls) {
                       call.indices[1] = 3;
                       gather(plan, call, result);
                     });
-  expect_call_error("ValueError indices: expected so many numbers, got none",
+  expect_call_error("ValueError indices: expected 2 numbers, got null",
                     [&](LoaderCall& call, const BatchPlan& plan, BatchResult& result) {
                       plan.gather(nullptr, 2, result.outputs().data(), {}, call.context);
                     });
