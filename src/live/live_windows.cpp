@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "align/plan.h"
-#include "core/check.h"
 #include "live/buffer_rows.h"
 #include "loader/backends.h"
 #include "window/windows.h"

@@ -4,7 +4,6 @@
 #include <string>
 #include <utility>
 
-#include "live/buffer_rows.h"
 #include "live/memory.h"
 #include "window/windows.h"
 

@@ -7,7 +7,6 @@
 
 #include "core/dispatch.h"
 #include "core/number.h"
-#include "live/buffer_rows.h"
 #include "transform/delta.h"
 #include "transform/plan.h"
 #include "transform/rotation.h"

@@ -1,7 +1,6 @@
 #include "live/spec_transforms.h"
 
 #include <limits>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "live/buffer_rows.h"
 #include "window/windows.h"
 
 namespace robocache {

@@ -1,6 +1,5 @@
 #include "live/undo.h"
 
-#include "live/buffer_rows.h"
 #include "window/windows.h"
 
 namespace robocache {

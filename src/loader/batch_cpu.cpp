@@ -2,7 +2,6 @@
 // splits a batch over the caller's threads.
 #include <algorithm>
 #include <atomic>
-#include <limits>
 #include <string>
 
 #include "align/align_cpu_kernels.h"

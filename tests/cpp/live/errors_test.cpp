@@ -1,7 +1,6 @@
 // Error messages of LiveAligner's constructor.
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <cstdint>
 #include <functional>
 #include <limits>
