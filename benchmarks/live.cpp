@@ -40,7 +40,7 @@ std::int64_t now_ns() {
       .count();
 }
 
-/// What is measured: rows in, windows [kStreams,kSteps,kChannels] out.
+/// A buffer under measurement: rows in, windows [kStreams,kSteps,kChannels] out.
 class Buffer {
  public:
   virtual ~Buffer() = default;

@@ -3,7 +3,8 @@
 - Lines have at most 100 columns in code and comments, and 120 in Markdown. Tables and code blocks
   in Markdown, lines without a place to break, such as a URL, and pragmas may be longer.
 - Spelling is American.
-- A docstring begins with what the object is or does, not with "Of", "The same", "What" or "Those".
+- Docstrings and comments begin with what the object is or does, not with "Of", "The same", "What",
+  "Whatever", "Such" or "Those".
 
     python tools/style.py              # all files; exit status 1 if one is reported
     python tools/style.py FILE...      # these files
@@ -59,7 +60,8 @@ WORD = re.compile("[A-Z]+(?![a-z])|[A-Z]?[a-z]+")  # kMaxColors has three
 
 INLINE_CODE = re.compile("`[^`]*`")
 PRAGMA = re.compile(r"\s*# (?:type: ignore|noqa|fmt:).*")
-OPENING = re.compile(r"(?:Of|The same|What|Those)\b")
+OPENING = re.compile(r"(?:Of|The same|What|Whatever|Such|Those)\b")
+COMMENT = re.compile(r"(?P<code>^|.*?\s)(?:#|///?<?)(?:\s+(?P<text>.*)|$)")
 
 
 def long_lines(path: Path, content: str) -> Iterator[tuple[int, str]]:
@@ -116,12 +118,27 @@ def docstrings(text: str) -> Iterator[tuple[int, str]]:
                     yield statement.lineno, f"{message}, got {opening[0]!r}"
 
 
+def comments(text: str) -> Iterator[tuple[int, str]]:
+    """Comments whose first words say nothing of what follows them."""
+    previous = None
+    for number, line in enumerate(text.splitlines(), 1):
+        comment = COMMENT.match(line)
+        if comment and (comment["code"].strip() or not previous):
+            opening = OPENING.match(comment["text"] or "")
+            if opening:
+                message = "expected a comment that names the object or action first"
+                yield number, f"{message}, got {opening[0]!r}"
+        previous = comment
+
+
 def check(name: str, text: str) -> list[tuple[int, str]]:
     """All findings of a file, by line."""
     path = Path(name)
     found = list(long_lines(path, text))
     if not SPELLED_ELSEWHERE.search(name):
         found += british(text)
+    if path.suffix in CODE or path.name in BY_NAME:
+        found += comments(text)
     if path.suffix == ".py":
         found += docstrings(text)
     return sorted(found)

@@ -188,7 +188,7 @@ def _store(
     if needs_next and not has_next:
         raise ValueError(f"load_next_obs: expected False, since {path} has no next_obs, got True")
     topics = ("*", f"{NEXT}*") if has_next else None
-    # Of a file that does not say its rate, steps are seconds.
+    # A step is a second in files without a rate.
     return converted(path, store, READER, ReadOptions(rate=1.0, topics=topics), progress)
 
 

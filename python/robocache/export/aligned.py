@@ -19,7 +19,7 @@ from robocache.readers.ros.topics import is_static
 from robocache.store.episode_store import EpisodeStore
 from robocache.store.rows import Episode, StreamRows
 
-# What alignment computes with; rows of other types are chosen, not combined.
+# The types that alignment computes with; it chooses rows of other types and never combines them.
 COMBINED = (np.float16, np.float32, np.float64)
 
 TOLERANCE_NS = 100_000  # LeRobot's tolerance_s: of a timestamp from its frame

@@ -30,7 +30,7 @@ RATE = 30.0
 MOST_STEPS = 4096
 """The most steps of a chunk, and so of files opened before a missing file raises."""
 
-# What the numbers of a row are, as CALVIN documents them; orientations are Euler angles.
+# The numbers of a row, as CALVIN documents them; orientations are Euler angles.
 _POSE = ("tcp_x", "tcp_y", "tcp_z", "tcp_roll", "tcp_pitch", "tcp_yaw")
 _JOINTS = tuple(f"joint_{number}" for number in range(7))
 _LAYOUTS: dict[str, tuple[tuple[str, ...], Method | None]] = {

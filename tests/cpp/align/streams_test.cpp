@@ -145,7 +145,7 @@ TEST_P(Streams, RaggedRowsAreAsDenseOnes) {
   for (const DataType value_type : {DataType::kFloat16, DataType::kFloat32, DataType::kFloat64}) {
     Problem dense = dense_problem(52'000, value_type);
     const StreamData& from = dense.streams[0];
-    // The episodes of `dense` in another order in memory, separated by rows that belong to no episode.
+    // The episodes of `dense` in another order in memory, with rows of no episode between them.
     Problem ragged = dense;
     StreamData& to = ragged.streams[0];
     const std::int64_t begins[] = {12, 5, 1};

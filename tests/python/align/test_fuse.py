@@ -105,7 +105,7 @@ def test_fusion(call: FuseCall) -> None:
 
 
 def test_the_age_of_equal_times_is_positive_zero() -> None:
-    """Whatever the signs of zero, and whether a clock offset is added."""
+    """The sign of zero does not show in an age, with or without a clock offset."""
     zeros = torch.tensor([0.0, -0.0], dtype=torch.float64)
     for backend in find_backends()[0]:
         for time in zeros:
@@ -122,7 +122,7 @@ def test_the_age_of_equal_times_is_positive_zero() -> None:
 
 @given(fusions((*EXACT, *SLERPS, "angle", *WINDOWS), most=3))
 def test_masks_and_ages_of_all_methods(call: FuseCall) -> None:
-    """Whatever the values: native backends and pytorch agree, and the columns are resampling's."""
+    """Native backends and pytorch agree for any values, and the columns are resampling's."""
     aligned, dtype, _ = expected_fusion(call)
     streams = [stream_of(stream) for stream in call.streams]
     for backend in find_backends()[0]:

@@ -54,7 +54,7 @@ SERIES: dict[str, Callable[[np.random.Generator, int], np.ndarray]] = {
 @pytest.mark.parametrize("rows", [2, 3, 33, 1000, 4097])
 @pytest.mark.parametrize("series", SERIES)
 def test_search(backend: Backend, series: str, rows: int, rng: np.random.Generator) -> None:
-    """Whatever the first guess of the search is, it ends at the right row."""
+    """The search ends at the right row from any first guess."""
     source = SERIES[series](rng, rows).astype(np.int64)
     offsets = rng.integers(-2, 3, 300).astype(object)
     near = source[rng.integers(0, rows, 300)].astype(object) + offsets

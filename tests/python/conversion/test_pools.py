@@ -107,7 +107,7 @@ class Backwards:
 
 @pytest.mark.parametrize("seconds", [0.0, 1e9])
 def test_episodes_in_the_order_of_recordings(tmp_path: Path, monkeypatch, seconds: float) -> None:
-    """Whatever ends first, and whether commits are of one group or of all."""
+    """The order holds whichever recording ends first, with commits of one group or of all."""
     for seed in range(5):
         write_recording(tmp_path / "in" / f"r{seed}.npz", seed, rows=50)
     monkeypatch.setattr(run, "LEAST_GROUP_BYTES", 1)

@@ -1,4 +1,4 @@
-"""tools/style.py reports long lines, British spelling and docstrings that begin with a riddle."""
+"""tools/style.py reports long lines, British spelling, docstrings and comments without subject."""
 
 from __future__ import annotations
 
@@ -124,7 +124,10 @@ def test_text_of_others_keeps_its_spelling(style: ModuleType) -> None:
     assert style.check("benchmarks/results/h200.json", "colour") == []
 
 
-@pytest.mark.parametrize("opening", ["Of", "The same", "What", "Those"])
+OPENINGS = ["Of", "The same", "What", "Whatever", "Such", "Those"]
+
+
+@pytest.mark.parametrize("opening", OPENINGS)
 def test_docstrings(style: ModuleType, opening: str) -> None:
     message = "expected a docstring that names the object or action first, got"
     module = f'"""{opening} others."""\n'
@@ -135,6 +138,32 @@ def test_docstrings(style: ModuleType, opening: str) -> None:
             assert style.check(name, text) == [(line, f"{message} {opening!r}")]
         assert style.check("a.md", text) == []
     assert style.check("a.py", '"""Offsets, whatever the same or those are."""\n') == []
+
+
+@pytest.mark.parametrize("opening", OPENINGS)
+def test_comments(style: ModuleType, opening: str) -> None:
+    message = "expected a comment that names the object or action first, got"
+    for mark, names in (
+        ("//", ["src/a.cpp", "src/a.cuh"]),
+        ("///", ["src/a.h", "src/a.cu"]),
+        ("///<", ["src/a.h"]),
+        ("#", ["a.py", "a.sh", "cmake/a.cmake", "CMakeLists.txt", ".ci/run"]),
+    ):
+        for name in names:
+            for text in (
+                f"x\n{mark} {opening} others.\n",
+                f"{mark} A block.\nx = 1  {mark} {opening} others.\n",
+                f"x\n  {mark} {opening} others,\n  {mark} {opening} others.\n",
+            ):
+                assert style.check(name, text) == [(2, f"{message} {opening!r}")], (name, text)
+            for text in (
+                f"{mark} A block\n{mark} {opening} others.\n",
+                f"{mark} A block.\n{mark}\n{mark} {opening} others.\n",
+                f"x = 1  {mark} A block\n       {mark} {opening} others.\n",
+                f"{mark} Offsets, whatever the same or those are.\n",
+            ):
+                assert style.check(name, text) == [], (name, text)
+    assert style.check("a.md", f"# {opening} others\n") == []
 
 
 def test_command(tmp_path: Path) -> None:

@@ -263,7 +263,7 @@ def test_transforms_and_relative_streams_of_a_group() -> None:
 
 
 def test_replay_takes_transforms_as_the_robot_does(tmp_path: Path) -> None:
-    """Whatever backend is set, and though some of a normalizer's keys are not made live."""
+    """Replay depends neither on the set backend nor on a normalizer's keys that are not live."""
     loader = keyed_loader(
         write_store(tmp_path / "s", episodes=1), 4, {"pose": None, "state": None, "action": [0.02]},
         anchor="action", timeline={"state": "time"}, concat={"obs": ["pose", "state"]},

@@ -48,7 +48,7 @@ def column(batch: dict[str, torch.Tensor], key: str = "x") -> list[float]:
 @pytest.mark.parametrize("outside", ["hold", "zero", "nan", "extrapolate"])
 @pytest.mark.parametrize("method", ["linear", "previous", "nearest"])
 def test_the_newest_row_is_held(tmp_path: Path, device: str, method: str, outside: str) -> None:
-    """Whatever `outside` says, as far as the stream lasts and past its end."""
+    """The row is held to the stream's end and past it, for any `outside`."""
     batch = batch_of(write(tmp_path), device, method={"x": method}, outside=outside)
     assert column(batch) == [1, 4, 4, 4, 4]
     assert not batch["x_is_pad"].any()
@@ -169,7 +169,7 @@ def test_without_a_row_there_is_nothing_to_hold(tmp_path: Path, device: str) -> 
 
 @pytest.mark.parametrize("ahead", [False, True])
 def test_references_are_causal(tmp_path: Path, device: str, ahead: bool) -> None:
-    """Whatever the offsets of the stream itself are."""
+    """References are causal for any offsets of the stream itself."""
     received = [START + t * MS for t in (4, 23, 61)]
     options: dict[str, Any] = {
         "relative_to": {"clock": "x"}, "dtype": {"clock": torch.float64}, "max_gap_s": {"x": 0.02}

@@ -189,7 +189,7 @@ def simple(tmp_path_factory: pytest.TempPathFactory) -> list[rc.EpisodeStore]:
 @given(st.lists(st.tuples(st.integers(0, 3), st.sets(st.sampled_from("xyz"), min_size=1)),
                 min_size=1, max_size=7))  # fmt: skip
 def test_any_parts(simple: Any, device: str, chosen: list[tuple[int, set[str]]]) -> None:
-    """Whatever each has or lacks: its own samples, with zeros to the right and masks."""
+    """Each part keeps its samples, padded with zeros on the right, with masks for missing keys."""
     loaders = [
         rc.Loader(simple[i], 4, {key: [0.0] for key in sorted(keys)}, device=device)
         for i, keys in chosen

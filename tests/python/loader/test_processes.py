@@ -54,7 +54,7 @@ def test_pickled_with_its_rank(store: rc.EpisodeStore, monkeypatch: pytest.Monke
 
 
 def test_pickled_as_it_was_made(store: rc.EpisodeStore) -> None:
-    """Whatever the caller has done to lists and mappings since."""
+    """Later changes of the caller's lists and mappings do not show in the pickle."""
     deltas: dict[str, Any] = {"joints": [-0.05, 0.0]}
     modes: dict[str, Any] = {"joints": "mean_std"}
     weights = [1.0]

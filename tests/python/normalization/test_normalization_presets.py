@@ -133,7 +133,7 @@ def test_constant_channels_as_the_original(
 
 
 def test_lerobots_constant_channels_stay_put() -> None:
-    """Whatever the policy says of them: LeRobot's undoing gives their value, and so does this."""
+    """Constant channels keep their value for any output of the policy, as in LeRobot."""
     normalizer = rc.Normalizer({"x": rc.normalization(summary(ROWS), "min_max", "lerobot")})
     guess = np.random.default_rng(0).uniform(-1, 1, (50, 9)).astype(np.float32)
     back = normalizer.unnormalize("x", guess)[:, 6:]

@@ -195,7 +195,7 @@ def packed(x: Any) -> Any:
     st.sampled_from(FORMS),
 )
 def test_any_numbers(numbers: list[float], source: str, target: str) -> None:
-    """Whatever they are: a rotation, none at all, or NaN; never anything between."""
+    """Any numbers give a rotation, zeros or NaN."""
     x = torch.tensor(numbers)[: WIDTHS[source]]
     made = {}
     for backend in find_backends()[0]:
