@@ -30,7 +30,6 @@ from robocache.readers import ReadOptions, RecordingError
 from robocache.readers.errors import reading
 from robocache.readers.lerobot.index import read_info
 from robocache.readers.lerobot.reader import BOOKKEEPING, READER
-from robocache.readers.tables.arrow import reading_arrow
 from robocache.store.episode_store import EpisodeStore
 
 Windows = Mapping[str, Window | Sequence[float] | None]
@@ -288,7 +287,7 @@ def read_tasks(root: Path) -> list[str]:
                 )
         return [tasks.get(index, "") for index in range(max(tasks, default=-1) + 1)]
     path = root / "meta" / "tasks.parquet"
-    with reading_arrow(path, "LeRobot's table of tasks"):
+    with reading(path, "LeRobot's table of tasks"):
         table = require("pyarrow.parquet", "LeRobot", "lerobot").read_table(path)
     names = [name for name in table.column_names if name != "task_index"]
     return [str(task) for task in table[names[-1]].to_pylist()]

@@ -18,7 +18,6 @@ from robocache.core.checks import nanoseconds_of
 from robocache.core.extras import require
 from robocache.readers.errors import RecordingError, reading, refuse_pointer, shortened
 from robocache.readers.json_file import as_float, parse_json
-from robocache.readers.tables.arrow import reading_arrow
 
 VERSIONS = ("v2.0", "v2.1", "v3.0")
 
@@ -213,7 +212,7 @@ def _read_v3(info: Info, cameras: Sequence[str]) -> Iterator[Entry]:
     for camera in cameras:
         columns += [f"videos/{camera}/{c}" for c in ("chunk_index", "file_index", "from_timestamp")]
     for path in paths:
-        with reading_arrow(path, "a table of episodes"):
+        with reading(path, "a table of episodes"):
             file = pq.ParquetFile(path)
             missing = [name for name in columns if name not in file.schema_arrow.names]
             if missing:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -10,16 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robocache.core.extras import require
-from robocache.readers.errors import RecordingError, reading
+from robocache.readers.errors import RecordingError
 from robocache.readers.limits import check_resident, check_streams, check_total
 
 EXACT = 2**53
 """float64 represents each integer up to this absolute value exactly."""
-
-
-def reading_arrow(path: Path, what: str) -> contextlib.AbstractContextManager[None]:
-    """`reading`, for code that calls pyarrow."""
-    return reading(path, what)
 
 
 def array_of(column: Any, name: str) -> NDArray[Any] | None:

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robocache.core.extras import require
-from robocache.readers.errors import RecordingError, refuse_duplicates
+from robocache.readers.errors import RecordingError, reading, refuse_duplicates
 from robocache.readers.recording import Reader
 from robocache.readers.tables import table
-from robocache.readers.tables.arrow import is_beyond_float64, reading_arrow
+from robocache.readers.tables.arrow import is_beyond_float64
 from robocache.readers.tables.csv_header import read_header, recognizes
 from robocache.readers.tables.table import Table, first_rows
 from robocache.readers.tables.time_column import find_time_column
@@ -141,7 +141,7 @@ class CsvTable(Table):
     def _reading(self) -> Iterator[None]:
         """Converts pyarrow's errors to a RecordingError with the column's name, not its number."""
         try:
-            with reading_arrow(self.path, FORMAT):
+            with reading(self.path, FORMAT):
                 yield
         except RecordingError as error:
             raise RecordingError(

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robocache.core.extras import require
-from robocache.readers.errors import RecordingError
+from robocache.readers.errors import RecordingError, reading
 from robocache.readers.limits import MEMORY_LIMIT
-from robocache.readers.tables.arrow import array_of, check_row_groups, one_array, reading_arrow
+from robocache.readers.tables.arrow import array_of, check_row_groups, one_array
 
 _READAHEAD_BYTES = 8 << 20
 """Bytes of small, adjacent row groups that are read at once."""
@@ -162,4 +162,4 @@ class ParquetRows:
         self._checked.update(columns)
 
     def _reading(self) -> contextlib.AbstractContextManager[None]:
-        return reading_arrow(self.path, "a Parquet file")
+        return reading(self.path, "a Parquet file")

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robocache.core.extras import require
-from robocache.readers.errors import head, refuse_duplicates
+from robocache.readers.errors import head, reading, refuse_duplicates
 from robocache.readers.recording import Reader
 from robocache.readers.tables import table
-from robocache.readers.tables.arrow import EXACT, check_row_groups, reading_arrow
+from robocache.readers.tables.arrow import EXACT, check_row_groups
 from robocache.readers.tables.table import Table, first_rows
 from robocache.readers.tables.time_column import find_time_column
 
@@ -28,7 +28,7 @@ class ParquetTable(Table):
     def _schema(self) -> Any:
         pa = require("pyarrow", FORMAT, "parquet")
         pq = require("pyarrow.parquet", FORMAT, "parquet")
-        with reading_arrow(self.path, FORMAT):
+        with reading(self.path, FORMAT):
             self._file = pq.ParquetFile(self.path)
             check_row_groups(self.path, self._file.metadata, self.options.memory_limit)
         schema = self._file.schema_arrow
@@ -44,7 +44,7 @@ class ParquetTable(Table):
         if self.time is not None:
             names.append(self.time.column)
         columns = self._columns(names)
-        with reading_arrow(self.path, FORMAT):
+        with reading(self.path, FORMAT):
             if sum(sizes) <= table.WHOLE_BYTES:
                 yield _flat(self._file.read(columns))
                 return
@@ -75,7 +75,7 @@ class ParquetTable(Table):
     def _begin(self, columns: Sequence[str]) -> Any:
         """The first rows of some columns, a pyarrow.Table."""
         pa = require("pyarrow", FORMAT, "parquet")
-        with reading_arrow(self.path, FORMAT):
+        with reading(self.path, FORMAT):
             batches = self._file.iter_batches(table.UNIT_ROWS, columns=self._columns(columns))
             return _flat(pa.Table.from_batches([next(batches)]))
 
