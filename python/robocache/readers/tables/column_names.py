@@ -1,4 +1,4 @@
-"""Rules for names of columns: units, times, and the channels of one stream.
+"""Rules for the texts of a header: names of times, units, and the channels of one stream.
 
 The tables `TIME_NAMES`, `PATTERNS` and `QUATERNION_WORDS` have all guesses from names.
 """
@@ -33,6 +33,15 @@ COMMENT_MARKS = ("#", "%")
 def without_marks(name: str) -> str:
     """A name without a leading comment mark: ``#timestamp [ns]``, ``%time``."""
     return name.strip().lstrip("".join(COMMENT_MARKS) + " ")
+
+
+def is_number_text(text: str) -> bool:
+    """Whether a text is a number of any size, NaN included."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def is_time_name(name: str) -> bool:

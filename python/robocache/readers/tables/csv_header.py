@@ -7,7 +7,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from robocache.readers.tables.column_names import COMMENT_MARKS, is_time_name, without_marks
+from robocache.readers.tables.column_names import (
+    COMMENT_MARKS,
+    is_number_text,
+    is_time_name,
+    without_marks,
+)
 
 _DELIMITERS = ",;\t"
 _MAX_LINES = 100
@@ -100,17 +105,9 @@ def recognizes(path: Path) -> bool:
     if suffix not in (".csv", ".tsv", ".txt") or not path.is_file():
         return False
     names, delimiter, _, first = read_header(path)
-    if len(names) < 2 or any(_is_number(name) for name in names):
+    if len(names) < 2 or any(is_number_text(name) for name in names):
         return False
     if len(first or names) != len(names):
         return False
     is_text = suffix == ".txt" or delimiter == " "
-    return not is_text or (any(map(is_time_name, names)) and all(map(_is_number, first)))
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+    return not is_text or (any(map(is_time_name, names)) and all(map(is_number_text, first)))

@@ -19,6 +19,7 @@ from robocache.readers.rows import Times
 from robocache.readers.tables.arrow import array_of, numbers_of, one_array
 from robocache.readers.tables.column_names import (
     TIME_NAMES,
+    is_number_text,
     is_time_name,
     time_unit_of,
     without_marks,
@@ -123,7 +124,7 @@ def _rounded(texts: Sequence[str], scale: int, where: str, first: int) -> Times:
     with decimal.localcontext(context):
         for row, text in enumerate(texts):
             value = decimal.Decimal(text).scaleb(scale).to_integral_value()
-            if value.is_nan() and not _is_number(text):
+            if value.is_nan() and not is_number_text(text):
                 raise RecordingError(
                     f"{where}: expected a number, got {text!r} in row {first + row}"
                 )
@@ -134,15 +135,6 @@ def _rounded(texts: Sequence[str], scale: int, where: str, first: int) -> Times:
                 )
             times[row] = int(value)
     return times
-
-
-def _is_number(text: str) -> bool:
-    """Whether a text is a number of any size, NaN included."""
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 # ---- finding the column --------------------------------------------------------------------------
