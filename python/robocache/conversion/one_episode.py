@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -38,7 +37,7 @@ def propose_one_episode(destination: Path, paths: Sequence[str], options: ReadOp
     """
     folders: dict[str, list[_File]] = {}
     for file in _files(destination, set(paths[:MOST_FILES])):
-        folders.setdefault(os.path.dirname(file.path), []).append(file)  # noqa: PTH120
+        folders.setdefault(str(Path(file.path).parent), []).append(file)
     return [
         _proposal(folder, group, destination, options)
         for folder, files in folders.items()
@@ -78,7 +77,7 @@ def _may_be_one(group: Sequence[_File]) -> bool:
 
 
 def _proposal(folder: str, group: Sequence[_File], destination: Path, options: ReadOptions) -> str:
-    names = [os.path.basename(file.path) for file in group]  # noqa: PTH119
+    names = [Path(file.path).name for file in group]
     is_one = group[0].first >= UNIX_NS or not _repeat(group)
     if not is_one:  # several takes of several files, with clocks from 0: propose one pair
         a, b = next((a, b) for a in group for b in group if not a.streams & b.streams)

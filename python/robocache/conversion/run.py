@@ -31,6 +31,7 @@ from robocache.core.progress import Update, progress_bar
 from robocache.readers import ReadOptions, RecordingError
 from robocache.readers.limits import MEMORY_LIMIT
 from robocache.readers.recording import note_lines
+from robocache.store.episode_store import EpisodeStore
 from robocache.store.errors import StoreError
 from robocache.store.files import TEMPORARY
 from robocache.store.manifest import is_store
@@ -212,8 +213,6 @@ def convert(
 
 def _sources_in(destination: PathLike) -> dict[str, RecordingState | None]:
     """The source of each episode, with its recording's state at the conversion if known."""
-    from robocache.store.episode_store import EpisodeStore
-
     sources = (episode.source for episode in EpisodeStore(destination))
     return dict(zip(sources, read_states(Path(destination)), strict=True))
 

@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from robocache.core.paths import absolute_path
 from robocache.readers import RecordingError, find_reader, find_recordings
 from robocache.readers.merged_recording import merged_name
 from robocache.store.manifest import is_store
@@ -30,13 +31,12 @@ def find_each(sources: Sequence[PathLike]) -> list[str]:
             others.append(source)
         for path in paths:
             # Absolute: a relative path means another recording in another working directory.
-            absolute = os.path.abspath(path)  # noqa: PTH100 - resolve() follows links
-            found.setdefault(os.path.realpath(path), absolute)
+            found.setdefault(os.path.realpath(path), absolute_path(path))
     if not found:
         listed = ", ".join(str(source) for source in sources) or "no source"
         raise RecordingError(f"{listed}: expected a recording of a known format, got none")
     # A source without recordings stays in the list, so that the report says it was skipped.
-    return [*found.values(), *(os.path.abspath(other) for other in others)]  # noqa: PTH100
+    return [*found.values(), *map(absolute_path, others)]
 
 
 def find_takes(sources: Sequence[PathLike]) -> list[Found]:
@@ -52,13 +52,13 @@ def find_takes(sources: Sequence[PathLike]) -> list[Found]:
             files.append(source)
             continue
         parts = find_each([source])
-        folders = {os.path.dirname(part) for part in parts}  # noqa: PTH120 (they are str)
+        folders = {str(Path(part).parent) for part in parts}
         if len(folders) > 1:
             raise RecordingError(
                 f"{source}: expected a folder with the recordings of one take, got recordings in "
                 f"{len(folders):,} folders, such as {min(folders)} (name these folders)"
             )
-        takes.append(_take(os.path.abspath(source), parts))  # noqa: PTH100
+        takes.append(_take(absolute_path(source), parts))
     if files or not takes:
         parts = find_each(files)
         takes.insert(0, _take(merged_name(parts), parts))

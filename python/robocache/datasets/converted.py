@@ -7,6 +7,7 @@ from pathlib import Path
 
 from robocache.conversion import convert
 from robocache.conversion.worker import source_of
+from robocache.core.paths import absolute_path
 from robocache.core.progress import Update
 from robocache.readers import Reader, ReadOptions, RecordingError
 from robocache.readers.errors import describe, hub_hint
@@ -26,7 +27,7 @@ def data_set(source: PathLike, reader: Reader) -> Path:
     Raises:
         RecordingError: The path is no data set of the format.
     """
-    path = Path(os.path.abspath(os.fspath(source)))  # noqa: PTH100 - resolve() follows links
+    path = Path(absolute_path(source))
     if not path.exists() or not reader.recognizes(path):
         got = describe(path) if path.exists() else "no such file or folder" + hub_hint(source)
         raise RecordingError(f"{path}: expected {reader.expects} ({reader.format}), got {got}")

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 
+from robocache.core.paths import absolute_path
 from robocache.readers import (
     EpisodeReader,
     ReadOptions,
@@ -51,10 +52,10 @@ def open_merged(
 
 def merged_name(paths: Sequence[str | os.PathLike[str]]) -> str:
     """One name for several files, as in a shell: ``/data/take/{force.csv,joints.csv}``."""
-    absolute = [os.path.abspath(path) for path in paths]  # noqa: PTH100 - resolve() follows links
+    absolute = [absolute_path(path) for path in paths]
     common = os.path.commonpath(absolute)
     names = sorted({os.path.relpath(path, common) for path in absolute})
-    return os.path.join(common, "{" + ",".join(names) + "}")  # noqa: PTH118
+    return str(Path(common, f"{{{','.join(names)}}}"))
 
 
 def span_text(first: int, last: int) -> str:
