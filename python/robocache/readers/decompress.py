@@ -143,7 +143,7 @@ def refuse_growth(where: str, data: bytes, limit: int) -> None:
         elif data.startswith(b"\x1f\x8b") and len(data) * MAX_EXPANSION > limit:
             parts = _parts(cast(IO[bytes], gzip.GzipFile(fileobj=io.BytesIO(data))))
         elif data.startswith(b"\x78") and len(data) * MAX_EXPANSION > limit:
-            parts = _inflated(data)
+            parts = inflated_parts(data)
         else:
             return
         for part in parts:
@@ -160,7 +160,12 @@ def _parts(file: IO[bytes]) -> Iterator[bytes]:
         yield part
 
 
-def _inflated(data: bytes) -> Iterator[bytes]:
+def inflated_parts(data: bytes) -> Iterator[bytes]:
+    """Decompresses zlib's data, a bounded part at a time.
+
+    Raises:
+        zlib.error: For damaged data.
+    """
     stream = zlib.decompressobj()
     while data and not stream.eof:
         yield stream.decompress(data, _STEP)
