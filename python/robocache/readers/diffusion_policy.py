@@ -22,7 +22,7 @@ from robocache.core.extras import require
 from robocache.readers import images
 from robocache.readers.decompress import refuse_growth
 from robocache.readers.errors import RecordingError, reading
-from robocache.readers.limits import check_resident, check_streams, check_total
+from robocache.readers.limits import check_resident, check_rows, check_streams
 from robocache.readers.numpy_arrays import names_in
 from robocache.readers.options import ReadOptions
 from robocache.readers.recording import (
@@ -131,8 +131,7 @@ class ReplayBuffer(Recording):
         where = f"{self.path}, array {name}"
         refuse_pickle(self.path, name, array)
         stored, limit = self._stored[name], self.options.memory_limit
-        rows = array.shape[0] if array.shape else 1
-        check_total(where, array.nbytes + 8 * rows, stored, limit)
+        check_rows(where, array.shape, array.nbytes, stored, limit)
         check_resident(where, math.prod(array.chunks) * array.dtype.itemsize, stored, limit)
 
     def _add_stream(self, name: str, array: Any) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 from robocache.core.extras import require
 from robocache.readers.decompress import inflated_parts
 from robocache.readers.errors import RecordingError
-from robocache.readers.limits import MAX_EXPANSION, check_resident, check_total
+from robocache.readers.limits import MAX_EXPANSION, check_resident, check_rows
 
 _DEFLATE = 1  # H5Z_FILTER_DEFLATE
 
@@ -47,7 +47,7 @@ def check(dataset: Any, path: Path, limit: int) -> None:
     where = f"{path}, dataset {dataset.name}"
     stored = _stored_bytes(dataset, path)
     rows = dataset.shape[0] if dataset.shape else 1
-    check_total(where, dataset.nbytes + 8 * rows, stored, limit)
+    check_rows(where, dataset.shape, dataset.nbytes, stored, limit)
     check_resident(where, dataset.nbytes // max(1, rows), stored, limit)
     if dataset.chunks:
         chunk = math.prod(dataset.chunks) * dataset.dtype.itemsize

@@ -1,11 +1,14 @@
 """Limits on the memory and time that reading a recording may take.
 
 A recording states sizes: of arrays, of rows, of decompressed data. Readers call these functions,
-which compare a stated size with the bytes that are stored, before they allocate memory for it. No
-other module has such a limit, and `ReadOptions.memory_limit` raises all of them.
+which compare a stated size with the bytes that are stored, before they allocate memory for it.
+`ReadOptions.memory_limit` raises all limits in bytes. Limits on the definitions of messages are in
+:mod:`robocache.readers.ros.definition_limits` and :mod:`robocache.readers.ulog`.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from robocache.readers.errors import RecordingError
 
@@ -17,7 +20,7 @@ MAX_EXPANSION = 1100
 compression, reaches 1,032."""
 
 MAX_STREAMS = 10_000
-"""Streams of one recording: robots have some hundred, and each stream costs time and memory."""
+"""Streams of a file or a message type: robots have some hundred, and each costs time and memory."""
 
 
 def max_resident(stored: int, limit: int) -> int:
@@ -54,6 +57,22 @@ def check_resident(where: str, size: int, stored: int, limit: int) -> None:
     _check(where, "at once", size, max_resident(stored, limit), stored)
 
 
+def check_rows(where: str, shape: Sequence[int], size: int, stored: int, limit: int) -> None:
+    """`check_total` for an array of rows and their times.
+
+    Args:
+        where: See `check_resident`.
+        shape: Of the array; an array without axes is one row.
+        size: The bytes of the array in memory.
+        stored: See `max_resident`.
+        limit: See `max_resident`.
+
+    Raises:
+        RecordingError: If the rows and their times, of 8 bytes each, are above the limit.
+    """
+    check_total(where, size + 8 * (shape[0] if shape else 1), stored, limit)
+
+
 def check_total(where: str, size: int, stored: int, limit: int) -> None:
     """Raises for rows whose total size is above `max_total`; arguments as `check_resident`.
 
@@ -72,7 +91,7 @@ def _check(where: str, how: str, size: int, most: int, stored: int) -> None:
 
 
 def check_streams(path: object, count: int) -> None:
-    """Raises for a recording that has too many streams.
+    """Raises for a file or a message type that has too many streams.
 
     Raises:
         RecordingError: If there are more than `MAX_STREAMS`.

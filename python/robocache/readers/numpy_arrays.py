@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robocache.readers.errors import RecordingError, head, refuse_duplicates
-from robocache.readers.limits import check_resident, check_streams, check_total
+from robocache.readers.limits import check_resident, check_rows, check_streams
 
 SUFFIX = ".npy"
 
@@ -83,9 +83,8 @@ def array_headers(path: Path, file: zipfile.ZipFile, limit: int) -> dict[str, Ar
             )
         name = info.filename.removesuffix(SUFFIX)
         if not header.dtype.hasobject:
-            rows = header.shape[0] if header.shape else 1
             where = f"{path}, array {name}"
-            check_total(where, header.bytes + 8 * rows, info.compress_size, limit)
+            check_rows(where, header.shape, header.bytes, info.compress_size, limit)
         headers[name] = header
     return headers
 

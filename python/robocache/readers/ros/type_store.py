@@ -8,15 +8,12 @@ from typing import Any
 
 from robocache.core.extras import require
 from robocache.readers.ros.bag_source import Channel
-from robocache.readers.ros.definition_limits import MOST_FIELDS, check_text, check_types
+from robocache.readers.ros.definition_limits import MOST_LINES, check_text, check_types
 from robocache.readers.ros.message_types import Message, Types
 
 Decoder = Callable[[bytes], Message]
 
 _SEPARATOR = "=" * 80 + "\n"
-
-MOST_LINES = 5 * MOST_FIELDS
-"""Fields of all types of a recording: rosbags takes half a millisecond for each."""
 
 
 class TypeStore:
