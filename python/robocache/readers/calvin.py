@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from robocache.readers import images
 from robocache.readers.errors import RecordingError, reading
-from robocache.readers.numpy_arrays import array_headers, read_array, read_member
+from robocache.readers.numpy_arrays import read_array, read_arrays
 from robocache.readers.options import ReadOptions
 from robocache.readers.recording import EpisodeReader, Method, Reader, Recording, StreamMetadata
 from robocache.readers.rows import Rows, is_storable, native, row_times, rows_per_chunk
@@ -30,7 +30,7 @@ RATE = 30.0
 MOST_STEPS = 4096
 """The most steps of a chunk, and so of files opened before a missing file raises."""
 
-# The numbers of a row, as CALVIN documents them; orientations are Euler angles.
+# Channels and methods of arrays, as CALVIN documents them; orientations are Euler angles.
 _POSE = ("tcp_x", "tcp_y", "tcp_z", "tcp_roll", "tcp_pitch", "tcp_yaw")
 _JOINTS = tuple(f"joint_{number}" for number in range(7))
 _LAYOUTS: dict[str, tuple[tuple[str, ...], Method | None]] = {
@@ -94,10 +94,8 @@ class Calvin(Recording):
     def load(self, step: int) -> dict[str, NDArray[Any]]:
         """All arrays of a step, images fitted."""
         path = self.file(step)
-        limit = self.options.memory_limit
         with reading(path, "the arrays of a step"), zipfile.ZipFile(path) as file:
-            headers = array_headers(path, file, limit)
-            arrays = {n: read_member(path, file, n, limit) for n in self.names or headers}
+            arrays = read_arrays(path, file, self.names, self.options.memory_limit)
         found = {name: native(values) for name, values in arrays.items()}
         for name, values in found.items():
             if _is_image(name):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import zipfile
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -29,7 +30,7 @@ class ArrayHeader:
     dtype: np.dtype[Any]
     in_rows: bool
     """Whether the array is in C order: the bytes of a row are contiguous in the file."""
-    stored: int = 0
+    stored: int
     """Bytes of the array in the file, compressed or not."""
 
     @property
@@ -62,6 +63,13 @@ def array_headers(path: Path, file: zipfile.ZipFile, limit: int) -> dict[str, Ar
     Raises:
         RecordingError: For a size that does not match, a duplicate name, or too many arrays.
     """
+    return {name: header for name, header, _ in _members(path, file, limit)}
+
+
+def _members(
+    path: Path, file: zipfile.ZipFile, limit: int
+) -> Iterator[tuple[str, ArrayHeader, IO[bytes]]]:
+    """The name, the header, and the values of each array, in a stream for the caller to read."""
     members = [info for info in file.infolist() if info.filename.endswith(SUFFIX)]
     check_streams(path, len(members))
     refuse_duplicates(path, "arrays", [info.filename.removesuffix(SUFFIX) for info in members])
@@ -71,34 +79,41 @@ def array_headers(path: Path, file: zipfile.ZipFile, limit: int) -> dict[str, Ar
             f"{path}: expected arrays that lie one behind the other, got {stored:,} bytes of them "
             "in a smaller file"
         )
-    headers = {}
     for info in members:
+        name = info.filename.removesuffix(SUFFIX)
         with file.open(info) as stream:
             header = read_header(stream, info.compress_size)
-            got = info.file_size - stream.tell()
-        if got != header.bytes and not header.dtype.hasobject:
-            raise RecordingError(
-                f"{path}: expected {header.dtype} {list(header.shape)} in {info.filename}, "
-                f"got {got:,} bytes"
-            )
-        name = info.filename.removesuffix(SUFFIX)
-        if not header.dtype.hasobject:
-            where = f"{path}, array {name}"
-            check_rows(where, header.shape, header.bytes, info.compress_size, limit)
-        headers[name] = header
-    return headers
+            if not header.dtype.hasobject:
+                got = info.file_size - stream.tell()
+                if got != header.bytes:
+                    raise RecordingError(
+                        f"{path}: expected {header.dtype} {list(header.shape)} in {info.filename}, "
+                        f"got {got:,} bytes"
+                    )
+                where = f"{path}, array {name}"
+                check_rows(where, header.shape, header.bytes, info.compress_size, limit)
+            yield name, header, stream
 
 
-def read_member(path: Path, file: zipfile.ZipFile, name: str, limit: int) -> NDArray[Any]:
-    """A whole array of an archive.
+def read_arrays(
+    path: Path, file: zipfile.ZipFile, names: Collection[str], limit: int
+) -> dict[str, NDArray[Any]]:
+    """Whole arrays of an archive, by name; all of them if `names` is empty.
 
     Raises:
-        RecordingError: For objects, and for an array that is larger than `limits` allow.
-        Exception: What zipfile and NumPy raise for a damaged archive.
+        RecordingError: As `array_headers`; for objects, and for an array that is larger than
+            `limits` allow.
+        KeyError: The archive lacks an array of `names`.
+        Exception: Any that zipfile and NumPy raise for a damaged archive.
     """
-    info = file.getinfo(name + SUFFIX)
-    with file.open(info) as stream:
-        return _read_array(f"{path}, array {name}", stream, info.compress_size, limit)
+    arrays = {
+        name: _read_values(f"{path}, array {name}", header, stream, limit)
+        for name, header, stream in _members(path, file, limit)
+        if not names or name in names
+    }
+    for name in names:
+        file.getinfo(name + SUFFIX)  # raises KeyError for an absent array
+    return arrays
 
 
 def read_array(path: Path, limit: int) -> NDArray[Any]:
@@ -106,17 +121,17 @@ def read_array(path: Path, limit: int) -> NDArray[Any]:
 
     Raises:
         RecordingError: For objects, and for an array that is larger than `limits` allow.
-        Exception: What NumPy raises for a damaged file.
+        Exception: Any that NumPy raises for a damaged file.
     """
     with path.open("rb") as stream:
-        return _read_array(str(path), stream, path.stat().st_size, limit)
+        header = read_header(stream, path.stat().st_size)
+        return _read_values(str(path), header, stream, limit)
 
 
-def _read_array(where: str, stream: IO[bytes], stored: int, limit: int) -> NDArray[Any]:
-    header = read_header(stream, stored)
+def _read_values(where: str, header: ArrayHeader, stream: IO[bytes], limit: int) -> NDArray[Any]:
     if header.dtype.hasobject:
         raise RecordingError(f"{where}: expected numbers, got Python objects, which are not read")
-    check_resident(where, header.bytes, stored, limit)
+    check_resident(where, header.bytes, header.stored, limit)
     data = stream.read(header.bytes)
     if len(data) != header.bytes:
         raise RecordingError(
