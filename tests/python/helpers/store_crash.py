@@ -13,10 +13,10 @@ import signal
 import struct
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from forks import fork, kill_at_operation
 from store_files import EpisodeOnDisk, file_names, read_manifest, read_store
 
 import robocache as rc
@@ -75,20 +75,6 @@ def check(path: Path, at_least: int) -> list[EpisodeOnDisk]:
     return episodes
 
 
-def fork(child: Callable[[], None]) -> int:
-    pid = os.fork()
-    if pid:
-        return pid
-    status = 1
-    try:
-        child()
-        status = 0
-    except BaseException as error:
-        print(repr(error), file=sys.stderr)
-    finally:
-        os._exit(status)
-
-
 def kill_at_random_instants(folder: Path, seed: int) -> dict[str, int]:
     rng = random.Random(seed)
     started = time.monotonic()
@@ -119,27 +105,13 @@ def kill_at_random_instants(folder: Path, seed: int) -> dict[str, int]:
 
 def kill_at_every_file_operation(folder: Path) -> dict[str, int]:
     """The n-th call of an operation that changes files is never made, for every n."""
-    names = ("open", "write", "fsync", "rename", "unlink", "ftruncate", "pwrite", "mkdir")
     n = 0
     while True:
         path = folder / f"operation-{n}"
         append(path)
 
         def child(n: int = n, path: Path = path) -> None:
-            left = n
-
-            def counted(function: Callable[..., object]) -> Callable[..., object]:
-                def call(*args: object, **kwargs: object) -> object:
-                    nonlocal left
-                    if left == 0:
-                        os.kill(os.getpid(), signal.SIGKILL)
-                    left -= 1
-                    return function(*args, **kwargs)
-
-                return call
-
-            for name in names:
-                setattr(os, name, counted(getattr(os, name)))
+            kill_at_operation(n)
             append(path)
 
         _, status = os.waitpid(fork(child), 0)

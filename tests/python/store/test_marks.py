@@ -6,12 +6,12 @@ import errno
 import json
 import os
 import signal
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from forks import fork, kill_at_operation
 from store_files import read_manifest, read_store
 from stores import HandEpisode, HandStore
 
@@ -229,22 +229,8 @@ def test_a_damaged_shard(tmp_path: Path) -> None:
     }
 
 
-def fork(child: Callable[[], Any]) -> int:
-    """Runs a function in a fork of this process; its status."""
-    pid = os.fork()
-    if not pid:
-        status = 1
-        try:
-            child()
-            status = 0
-        finally:
-            os._exit(status)
-    return os.waitpid(pid, 0)[1]
-
-
 def test_killed_at_every_file_operation(tmp_path: Path) -> None:
     """The n-th operation that changes files is never made: the store is the old or the new one."""
-    names = ("open", "write", "fsync", "rename", "unlink", "ftruncate", "pwrite")
     source = write_store(tmp_path / "source")
     old = [[flags_of(rows) for rows in streams.values()] for streams in rows_of(source)]
     mark(write_store(tmp_path / "marked"), *MARKS)
@@ -255,23 +241,10 @@ def test_killed_at_every_file_operation(tmp_path: Path) -> None:
         path = write_store(tmp_path / f"killed-{n}")
 
         def child(n: int = n, path: Path = path) -> None:
-            left = n
-
-            def counted(function: Callable[..., Any]) -> Callable[..., Any]:
-                def call(*args: Any, **kwargs: Any) -> Any:
-                    nonlocal left
-                    if left == 0:
-                        os.kill(os.getpid(), signal.SIGKILL)
-                    left -= 1
-                    return function(*args, **kwargs)
-
-                return call
-
-            for name in names:
-                setattr(os, name, counted(getattr(os, name)))
+            kill_at_operation(n)
             mark(path, *MARKS)
 
-        status = fork(child)
+        _, status = os.waitpid(fork(child), 0)
         rc.EpisodeStore(path).verify()
         found = [[flags_of(rows) for rows in streams.values()] for streams in rows_of(path)]
         assert found in (old, new)
