@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import zlib
 from collections.abc import Mapping, Sequence
@@ -16,7 +15,8 @@ from robocache.store.files import NewFile, naming, open_regular
 from robocache.store.history import Marking, with_markings
 from robocache.store.library import crc32
 from robocache.store.manifest import ShardEntry
-from robocache.store.shard import ShardFile, header_bytes
+from robocache.store.shard import ShardFile
+from robocache.store.shard_header import header_bytes, read_header
 
 _CHUNK_BYTES = 4 << 20
 
@@ -46,10 +46,8 @@ def rewrite_shard(
     """
     path = folder / entry.file
     with naming(path), os.fdopen(open_regular(path), "rb") as old:
-        head = old.read(8)
-        text = old.read(int.from_bytes(head, "little"))
-        header = json.loads(text)
-        end = entry.bytes - len(head) - len(text)
+        old_header, header = read_header(path, old)
+        end = entry.bytes - len(old_header)
         changed: list[tuple[int, bytes]] = []  # (offset in the data, new bytes)
         added: list[bytes] = []
         for stream, flags in valid.items():
@@ -62,8 +60,8 @@ def rewrite_shard(
             added.append(data)
             end = offsets[1]
         header["__metadata__"] = with_markings(header.get("__metadata__", {}), markings)
-        new_header = header_bytes(header, len(head) + len(text))
-        checksum = crc32(text, crc32(head))
+        new_header = header_bytes(header, len(old_header))
+        checksum = crc32(old_header)
         file = NewFile(folder)
         try:
             file.write(new_header)

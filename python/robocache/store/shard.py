@@ -10,11 +10,9 @@ In this order every tensor begins at a multiple of its element size, without pad
 
 from __future__ import annotations
 
-import json
 import math
-import struct
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -27,6 +25,7 @@ from robocache.store.dtypes import STORAGE
 from robocache.store.episode import MAX_SUBSETS, EpisodeWriter, Rows
 from robocache.store.files import NewFile
 from robocache.store.ragged import flags_of_items
+from robocache.store.shard_header import header_bytes
 from robocache.store.source_state import KEY, RecordingState, to_text
 from robocache.store.spool import Bytes, Column, Kept, Memory, Reader, Spool
 from robocache.store.statistics import StreamStatistics
@@ -380,15 +379,3 @@ def _header(tensors: Iterable[_Tensor], recordings: Sequence[RecordingState | No
         }
         end += tensor.bytes
     return header_bytes(entries)
-
-
-def header_bytes(entries: Mapping[str, object], begin: int = 0) -> bytes:
-    """Encodes a shard's header, preceded by its length.
-
-    Args:
-        entries: The header's JSON: tensors by name.
-        begin: Padding places the data at a byte that differs from `begin` by a multiple of 64.
-    """
-    text = json.dumps(entries, ensure_ascii=False, separators=(",", ":")).encode()
-    text += b" " * ((begin - 8 - len(text)) % 64)
-    return struct.pack("<Q", len(text)) + text
