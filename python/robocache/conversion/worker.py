@@ -262,9 +262,7 @@ class _Maker:
         return entry
 
     def _keep(self, episode: EpisodeWriter) -> None:
-        shard = self._shard
-        is_full = shard.bytes + episode.bytes > self._shard_bytes
-        if shard.episodes and (is_full or not shard.has_room_for(episode.subsets)):
+        if not self._shard.fits(episode, self._shard_bytes):
             self.close_shard()
         self._shard.keep(episode)
 

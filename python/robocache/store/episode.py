@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 
 from robocache.store.dtypes import stored, without_mask
+from robocache.store.library import MAX_SUBSETS
 from robocache.store.ragged import RaggedArray
 from robocache.store.source_state import RecordingState
 from robocache.store.spool import Bytes, Column, Kept, Spool
 from robocache.store.streams import StreamEntry, Streams, check_name, check_text
-
-MAX_SUBSETS = 64  # an episode's subsets are the bits of a 64-bit integer
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Addition = Bytes | Kept | Column

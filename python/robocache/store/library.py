@@ -19,7 +19,7 @@ from robocache.core.library import Status
 from robocache.store.errors import StoreError
 
 FILE_NAME = "librobocache_store.so"
-MAX_SUBSETS = 64
+MAX_SUBSETS = 64  # of an episode: the bits of a 64-bit integer
 
 
 class Shard(ctypes.Structure):

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from robocache.store.episode import MAX_SUBSETS
 from robocache.store.errors import StoreError
+from robocache.store.library import MAX_SUBSETS
 from robocache.store.manifest import Manifest, ShardEntry
 from robocache.store.shard import Shard
 from robocache.store.streams import StreamEntry, StreamMetadata, declared, joined

@@ -15,13 +15,13 @@ from robocache.store.dtypes import STORAGE
 from robocache.store.episode_store import EpisodeStore
 from robocache.store.history import Marking
 from robocache.store.library import OpenStore, Rows
-from robocache.store.manifest import read_manifest
+from robocache.store.manifest import parse_manifest
 from robocache.store.ragged import item_chunks
 from robocache.store.rewrite import rewrite_shard
 from robocache.store.rows import rows_of
 from robocache.store.shard import ShardFile
 from robocache.store.statistics import StreamStatistics
-from robocache.store.stream_info import StreamInfo
+from robocache.store.stream_info import StreamInfo, stream_infos
 from robocache.store.writer import StoreWriter
 
 _CHUNK_BYTES = 1 << 20  # of values per update of the statistics
@@ -54,8 +54,7 @@ def new_marks(store: EpisodeStore, marks: Iterable[Mark]) -> list[Mark]:
     for mark in marks:
         key = (mark.episode, mark.stream)
         if key not in flags:
-            rows = _flags_of(store, mark)
-            flags[key] = rows
+            flags[key] = _flags_of(store, mark)
         valid = flags[key]
         asked = np.zeros(len(valid), bool)
         for begin, end in mark.rows:
@@ -128,9 +127,11 @@ class _Shards:
 
     def __init__(self, folder: Path) -> None:
         self._store = OpenStore(str(folder))
-        self._streams = EpisodeStore(folder).streams
+        manifest = parse_manifest(self._store.manifest())
+        rows = [self._store.count_rows(i) for i in range(len(manifest.streams))]
+        self._streams = stream_infos(manifest, rows)
         self._numbers = {name: number for number, name in enumerate(self._streams)}
-        self.entries = read_manifest(folder).shards
+        self.entries = manifest.shards
 
     def mark(
         self, marks: Sequence[Mark]

@@ -22,8 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robocache.store.dtypes import STORAGE
-from robocache.store.episode import MAX_SUBSETS, EpisodeWriter, Rows
+from robocache.store.episode import EpisodeWriter, Rows
 from robocache.store.files import NewFile
+from robocache.store.library import MAX_SUBSETS
 from robocache.store.ragged import flags_of_items
 from robocache.store.shard_header import header_bytes
 from robocache.store.source_state import KEY, RecordingState, to_text
@@ -184,7 +185,12 @@ class ShardWriter:
         spool = Spool(self._folder, self._memory)
         return EpisodeWriter(spool, self._known, keep, task, source, subsets, recording)
 
-    def has_room_for(self, subsets: Iterable[str]) -> bool:
+    def fits(self, episode: EpisodeWriter, shard_bytes: int) -> bool:
+        """Whether an episode fits into a shard of at most `shard_bytes`; the first always does."""
+        is_small = self.bytes + episode.bytes <= shard_bytes
+        return not self.episodes or (is_small and self._has_room_for(episode.subsets))
+
+    def _has_room_for(self, subsets: Iterable[str]) -> bool:
         """Whether the shard's subsets with these are at most 64."""
         return len({*self._subset_names, *subsets}) <= MAX_SUBSETS
 
@@ -197,7 +203,7 @@ class ShardWriter:
             OSError: The write failed, for example because the disk is full. The shard is unchanged.
         """
         self._check_open()
-        if not self.has_room_for(episode.subsets):
+        if not self._has_room_for(episode.subsets):
             raise ValueError(f"subsets: expected at most {MAX_SUBSETS} in a shard, got more")
         streams = dict(self._streams)
         changes: list[tuple[Rows, dict[str, Column], Rows]] = []

@@ -235,8 +235,7 @@ class StoreWriter:
     def _keep(self, episode: EpisodeWriter) -> None:
         self._check_open()
         shard = self._open_shard()
-        is_full = shard.bytes + episode.bytes > self._shard_bytes
-        if shard.episodes and (is_full or not shard.has_room_for(episode.subsets)):
+        if not shard.fits(episode, self._shard_bytes):
             self.commit()
             shard = self._open_shard()
         # Do not commit a full shard here: an error of the commit would look as if this episode

@@ -16,10 +16,10 @@ from store_files import read_manifest, read_store
 from stores import HandEpisode, HandStore
 
 import robocache as rc
-from robocache.store import marks as marks_module
 from robocache.store import rewrite
 from robocache.store.files import NewFile
 from robocache.store.history import Marking, read_markings
+from robocache.store.manifest import read_manifest as library_manifest
 from robocache.store.marks import Mark, mark_rows, new_marks
 from robocache.store.statistics import StreamStatistics
 from robocache.store.writer import StoreWriter
@@ -174,7 +174,7 @@ def test_a_store_of_another_program(tmp_path: Path) -> None:
     flags = np.arange(5) != 3
     rows = {"a": (times, np.arange(5.0)), "b": (times, np.arange(5, dtype=np.int8), times, flags)}
     hand = HandStore(tmp_path / "s").write([[HandEpisode(rows, source="é")]])
-    shard = marks_module.read_manifest(tmp_path / "s").shards[0]
+    shard = library_manifest(tmp_path / "s").shards[0]
     wanted = {"a": np.arange(5) > 0, "b": np.arange(5) < 2}
     made = rewrite.rewrite_shard(tmp_path / "s", shard, wanted, [])
     (tmp_path / "s" / made.file).rename(tmp_path / "s" / shard.file)
