@@ -1,8 +1,8 @@
 """Images of recordings: decoding stills, and fitting frames to one size.
 
-Stills are decoded by Pillow: its wheels carry every codec, it is
-released four times a year, it decodes and resizes without holding the interpreter, and its resizing
-filters grow with the reduction, so that nothing aliases. Video is in :mod:`.video`.
+Pillow decodes stills: its wheels carry every codec, it is released four times a year, it decodes
+and resizes without holding the interpreter, and its resizing filters grow with the reduction, so
+that nothing aliases. :mod:`.video` decodes video.
 """
 
 from __future__ import annotations
