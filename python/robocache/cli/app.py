@@ -11,6 +11,7 @@ import typer
 
 from robocache.cli.options import (
     EXIT_FOUND,
+    MEMORY_LIMIT_GIB,
     AnyPath,
     Json,
     Kinds,
@@ -22,6 +23,7 @@ from robocache.cli.options import (
     TimeUnit,
     Topics,
     in_bytes,
+    read_options,
     reads,
 )
 
@@ -210,7 +212,7 @@ def convert(
     stamp: Stamp = "header",
     time_column: TimeColumn = None,
     time_unit: TimeUnit = None,
-    memory_limit: MemoryLimit = 4.0,
+    memory_limit: MemoryLimit = MEMORY_LIMIT_GIB,
     json: Json = False,
 ) -> None:
     """Converts recordings of any known format to an episode store.
@@ -375,7 +377,7 @@ def align(
     stamp: Stamp = "header",
     time_column: TimeColumn = None,
     time_unit: TimeUnit = None,
-    memory_limit: MemoryLimit = 4.0,
+    memory_limit: MemoryLimit = MEMORY_LIMIT_GIB,
 ) -> None:
     """Aligns all streams to one timeline and writes a table, with masks and ages, or a picture.
 
@@ -384,11 +386,10 @@ def align(
     message in MCAP.
     """
     from robocache.cli.align import run
-    from robocache.readers import ReadOptions
 
-    options = ReadOptions(
-        recorded_rate, False, stamp=stamp, time_column=time_column, time_unit=time_unit,
-        memory_limit=in_bytes(memory_limit),
+    options = read_options(
+        recorded_rate, stamp=stamp, time_column=time_column, time_unit=time_unit,
+        memory_limit=memory_limit,
     )  # fmt: skip
     run(sources, output, plot, rate, method or [], max_gap, span, stream, episode, options)
 

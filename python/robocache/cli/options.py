@@ -68,6 +68,7 @@ TimeColumn = Annotated[
 TimeUnit = Annotated[
     Literal["ns", "us", "ms", "s"] | None, typer.Option(help="The unit of the time column.")
 ]
+MEMORY_LIMIT_GIB = 4.0  # `robocache.readers.limits.MEMORY_LIMIT`, which would import all readers
 MemoryLimit = Annotated[
     float,
     typer.Option(
@@ -83,7 +84,7 @@ def read_options(
     stamp: Stamp = "header",
     time_column: TimeColumn = None,
     time_unit: TimeUnit = None,
-    memory_limit: MemoryLimit = 4.0,
+    memory_limit: MemoryLimit = MEMORY_LIMIT_GIB,
 ) -> "ReadOptions":
     """The readers' options from those of the command line."""
     from robocache.readers import ReadOptions

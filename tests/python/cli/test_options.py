@@ -12,6 +12,9 @@ import pytest
 
 import robocache as rc
 from robocache.cli import main
+from robocache.cli.options import MEMORY_LIMIT_GIB, in_bytes, read_options
+from robocache.readers import ReadOptions
+from robocache.readers.limits import MEMORY_LIMIT
 
 MS = 1_000_000
 
@@ -94,3 +97,9 @@ def test_check_looks_at_the_streams_that_are_asked_for(run: Any, tmp_path: Path)
         episode.add("bad", np.arange(100) * MS, np.where(np.arange(100)[:, None] == 7, np.nan, 1.0))
     assert run("check", tmp_path / "s", "--strict")[0] == 1
     assert run("check", tmp_path / "s", "--strict", "--topic", "good")[0] == 0
+
+
+def test_the_default_of_the_memory_limit() -> None:
+    """The command line, which loads no reader for its help, repeats the readers' default."""
+    assert read_options() == ReadOptions(images=False)
+    assert in_bytes(MEMORY_LIMIT_GIB) == MEMORY_LIMIT

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from robocache.core.extras import require
 from robocache.readers.errors import RecordingError, reading
-from robocache.readers.limits import MEMORY_LIMIT
 from robocache.readers.tables.arrow import array_of, check_row_groups, one_array
 
 _READAHEAD_BYTES = 8 << 20
@@ -46,7 +45,7 @@ class _Span:
 class ParquetRows:
     """Rows of an opened Parquet file; it caches the row groups that were read last."""
 
-    def __init__(self, path: Path, limit: int = MEMORY_LIMIT) -> None:
+    def __init__(self, path: Path, limit: int) -> None:
         """Opens a file; `limit` is `ReadOptions.memory_limit`.
 
         Raises:
