@@ -37,12 +37,12 @@ _STORE = ["store/test_hostile.py", "store/test_commits.py", "store/test_write.py
 TESTS: dict[str, list[str]] = {
     "conversion/pools.py": ["conversion/test_pools.py"],
     "conversion/run.py": ["conversion/test_pools.py"],
-    "loader/order.py": ["loader/test_order.py"],
+    "loader/sampling/sampler.py": ["loader/test_order.py"],
     "store/files.py": ["store/test_hostile.py", "store/test_power_loss.py"],
     "store/lock.py": ["store/test_hostile.py"],
     "store/manifest.py": ["store/test_hostile.py", "store/test_write.py", "store/test_commits.py"],
     "store/merge.py": ["store/test_merge.py", "store/test_hostile.py"],
-    "store/shard.py": [*_STORE],
+    "store/shard.py": _STORE,
     "store/shard_header.py": ["store/test_hostile.py"],
     "store/source_state.py": ["store/test_hostile.py"],
     "store/spool.py": ["store/test_commits.py", "store/test_write.py"],
@@ -92,7 +92,7 @@ def mutated(node: ast.AST) -> ast.AST | None:
 
 
 def _is_type(node: ast.BinOp) -> bool:
-    """Whether it is a union of types, which nobody evaluates."""
+    """Whether it is a union of types, which is not evaluated."""
     return isinstance(node.op, ast.BitOr) and any(
         isinstance(side, ast.Constant) and side.value is None for side in (node.left, node.right)
     )

@@ -1,12 +1,13 @@
-"""Parses the JSON files of recordings, which may be damaged or hostile.
+"""Parses JSON of recordings, which may be damaged or hostile.
 
-The readers of LeRobot, RLDS and HDF5 share this module; it is too small to be split further.
+The readers of LeRobot, RLDS, HDF5 and MCAP share this module; it is too small to be split further.
 """
 
 from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,17 @@ def parse_json(path: Path, text: str | bytes) -> Any:
         refuse_duplicates(path, "entries", [name for name, _ in pairs])
         return dict(pairs)
 
+    return parse_message(text, as_dict)
+
+
+def parse_message(
+    text: str | bytes, as_dict: Callable[[list[tuple[str, Any]]], Any] | None = None
+) -> Any:
+    """Parses a JSON text; `as_dict` converts the pairs of an object.
+
+    Raises:
+        ValueError: For a text that is not JSON, or is nested too deeply for Python's parser.
+    """
     try:
         return json.loads(text, object_pairs_hook=as_dict)
     except RecursionError:

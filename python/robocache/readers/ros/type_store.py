@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from robocache.core.extras import require
+from robocache.readers.json_file import parse_message
 from robocache.readers.ros.bag_source import Channel
 from robocache.readers.ros.definition_limits import MOST_LINES, check_text, check_types
 from robocache.readers.ros.message_types import Message, Types
@@ -66,7 +66,7 @@ class TypeStore:
         """
         kind = channel.kind
         if channel.encoding == "json":
-            return _parse_json
+            return parse_message
         store = self._stores[kind]
         deserialize = store.deserialize_cdr if channel.encoding == "cdr" else store.deserialize_ros1
 
@@ -106,10 +106,3 @@ class TypeStore:
             store.register(found)
         store.get_msgdef(channel.kind)  # raises now if a type that it uses is missing
         return store
-
-
-def _parse_json(data: bytes) -> Message:
-    try:
-        return json.loads(data)
-    except RecursionError:
-        raise ValueError("JSON that is nested too deeply") from None
