@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from robocache.core.extras import require
 from robocache.core.progress import Update
 from robocache.datasets.converted import PathLike, converted, data_set, episode_number
 from robocache.loader.foreign_options import refuse_decided, refuse_foreign
@@ -30,6 +29,8 @@ from robocache.readers import ReadOptions, RecordingError
 from robocache.readers.errors import reading
 from robocache.readers.lerobot.index import read_info
 from robocache.readers.lerobot.reader import BOOKKEEPING, READER
+from robocache.readers.limits import MEMORY_LIMIT
+from robocache.readers.tables.arrow import open_parquet
 from robocache.store.episode_store import EpisodeStore
 
 Windows = Mapping[str, Window | Sequence[float] | None]
@@ -287,7 +288,8 @@ def read_tasks(root: Path) -> list[str]:
                 )
         return [tasks.get(index, "") for index in range(max(tasks, default=-1) + 1)]
     path = root / "meta" / "tasks.parquet"
+    file = open_parquet(path, "LeRobot's table of tasks", MEMORY_LIMIT)
     with reading(path, "LeRobot's table of tasks"):
-        table = require("pyarrow.parquet", "LeRobot", "lerobot").read_table(path)
+        table = file.read()
     names = [name for name in table.column_names if name != "task_index"]
     return [str(task) for task in table[names[-1]].to_pylist()]

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from lerobot_sets import write_v2
+from lerobot_sets import write_v2, write_v3
 from message_files import START, Messages, write
 
 MIB = 1 << 20
@@ -214,6 +214,15 @@ def _field(number: int, data: bytes) -> bytes:
 
 def lerobot_template(path: Path) -> Path:
     return write_v2(path, [2], data_path="data/{episode_index:>9999999999}.parquet")
+
+
+def lerobot_episodes(path: Path) -> Path:
+    """A table of a million episodes, all of them the same, in a few kB."""
+    pq = pytest.importorskip("pyarrow.parquet", reason="Parquet needs pyarrow")
+    (file,) = write_v3(path, [2]).glob("meta/episodes/*/*.parquet")
+    table = pq.read_table(file).take(np.zeros(MIB, np.int64))
+    pq.write_table(table, file, row_group_size=MIB, compression="zstd")
+    return path
 
 
 def parquet_repeated(path: Path) -> Path:
@@ -423,6 +432,7 @@ HOSTILE: dict[str, tuple[Callable[[Path], Path], str]] = {
     "zlib.zarr": (zarr_zlib, "chunk data/x/0: expected at most "),
     "rlds_lengths": (rlds_lengths, "as dataset_info.json says, got 1"),
     "rlds_tensor": (rlds_inflating_tensor, "numbers of x in episode 0, got ValueError: more or "),
+    "lerobot_episodes": (lerobot_episodes, "row group 0: expected at most "),
     "lerobot": (lerobot_template, "info.json: expected a path made of "),
     "repeated.parquet": (parquet_repeated, "row group 0: expected at most "),
     "stated.mcap": (mcap_stated, "chunk"),

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from robocache.core.checks import nanoseconds_of
-from robocache.core.extras import require
 from robocache.readers.errors import RecordingError, reading, refuse_pointer, shortened
 from robocache.readers.json_file import as_float, parse_json
+from robocache.readers.tables.arrow import open_parquet
 
 VERSIONS = ("v2.0", "v2.1", "v3.0")
 
@@ -147,18 +147,20 @@ def _read_splits(path: Path, splits: Any) -> dict[str, tuple[int, int]]:
         ) from None
 
 
-def read_entries(info: Info, cameras: Sequence[str]) -> Iterator[Entry]:
+def read_entries(info: Info, cameras: Sequence[str], limit: int) -> Iterator[Entry]:
     """The episodes, in order of their number.
 
     Args:
         info: Of the data set.
         cameras: The selected streams that are videos.
+        limit: `ReadOptions.memory_limit`.
 
     Raises:
         RecordingError: If the index is missing or invalid.
     """
-    read = _read_v3 if info.version == "v3.0" else _read_v2
-    entries = sorted(read(info, cameras), key=lambda entry: entry.index)
+    is_v3 = info.version == "v3.0"
+    found = _read_v3(info, cameras, limit) if is_v3 else _read_v2(info, cameras)
+    entries = sorted(found, key=lambda entry: entry.index)
     for before, entry in itertools.pairwise(entries):
         if before.index == entry.index:
             raise RecordingError(
@@ -202,8 +204,7 @@ def _read_v2(info: Info, cameras: Sequence[str]) -> Iterator[Entry]:
 # ---- v3.0: tables of many episodes ---------------------------------------------------------------
 
 
-def _read_v3(info: Info, cameras: Sequence[str]) -> Iterator[Entry]:
-    pq = require("pyarrow.parquet", "LeRobot data sets", "lerobot")
+def _read_v3(info: Info, cameras: Sequence[str], limit: int) -> Iterator[Entry]:
     folder = info.root / "meta" / "episodes"
     paths = sorted(folder.glob("*/*.parquet"))
     if not paths:
@@ -212,8 +213,8 @@ def _read_v3(info: Info, cameras: Sequence[str]) -> Iterator[Entry]:
     for camera in cameras:
         columns += [f"videos/{camera}/{c}" for c in ("chunk_index", "file_index", "from_timestamp")]
     for path in paths:
+        file = open_parquet(path, "a table of episodes", limit)
         with reading(path, "a table of episodes"):
-            file = pq.ParquetFile(path)
             missing = [name for name in columns if name not in file.schema_arrow.names]
             if missing:
                 raise RecordingError(f"{path}: expected columns {', '.join(missing)}, got none")

@@ -98,7 +98,10 @@ class LeRobot(Recording):
     def _list(self) -> Iterator[_Episode]:
         is_present = functools.cache(Path.is_file)
         found, no_table, no_video = 0, list[Entry](), Counter[str]()
-        for entry in lerobot_index.read_entries(self.info, self._streams_of("video")):
+        entries = lerobot_index.read_entries(
+            self.info, self._streams_of("video"), self.options.memory_limit
+        )
+        for entry in entries:
             first = self.row_counts.get(entry.table, 0)
             self.row_counts[entry.table] = first + entry.length
             if entry.length == 0:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robocache.core.extras import require
-from robocache.readers.errors import RecordingError
+from robocache.readers.errors import RecordingError, reading
 from robocache.readers.limits import check_resident, check_streams, check_total
 
 EXACT = 2**53
@@ -113,21 +113,31 @@ def is_beyond_float64(column: Any) -> bool:
     return len(numbers) > 0 and max(int(numbers.max()), -int(numbers.min())) > EXACT
 
 
+def open_parquet(path: Path, what: str, limit: int) -> Any:
+    """Opens a Parquet file (pyarrow.parquet.ParquetFile) whose row groups fit the limits.
+
+    Args:
+        path: The file.
+        what: The kind of file, for errors: ``a table of episodes``.
+        limit: `ReadOptions.memory_limit`.
+
+    Raises:
+        RecordingError: If it is not Parquet, or a row group, or all of them, take more than
+            `limits` allow.
+    """
+    pq = require("pyarrow.parquet", "Parquet", "parquet")
+    with reading(path, what):
+        file = pq.ParquetFile(path)
+    _check_row_groups(path, file.metadata, limit)
+    return file
+
+
 _WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8}
 """Bytes of a value of each numeric type of Parquet; columns of other types state their size."""
 
 
-def check_row_groups(path: Path, metadata: Any, limit: int) -> None:
-    """Raises for a Parquet file that its encodings expand to more memory than `limits` allow.
-
-    Args:
-        path: For errors.
-        metadata: Of the file, a pyarrow.parquet.FileMetaData.
-        limit: `ReadOptions.memory_limit`.
-
-    Raises:
-        RecordingError: If a row group, or all of them, take more than `limits` allow.
-    """
+def _check_row_groups(path: Path, metadata: Any, limit: int) -> None:
+    """Raises for a Parquet file that its encodings expand to more memory than `limits` allow."""
     check_streams(path, metadata.num_columns)
     stored = path.stat().st_size
     total = 0

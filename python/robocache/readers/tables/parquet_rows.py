@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from robocache.core.extras import require
 from robocache.readers.errors import RecordingError, reading
-from robocache.readers.tables.arrow import array_of, check_row_groups, one_array
+from robocache.readers.tables.arrow import array_of, one_array, open_parquet
 
 _READAHEAD_BYTES = 8 << 20
 """Bytes of small, adjacent row groups that are read at once."""
@@ -51,16 +50,13 @@ class ParquetRows:
         Raises:
             RecordingError: If it is not Parquet, or cannot be read.
         """
-        pq = require("pyarrow.parquet", "Parquet", "parquet")
         self.path = path
-        with self._reading():
-            self._file = pq.ParquetFile(path)
+        self._file = open_parquet(path, "a Parquet file", limit)
         metadata = self._file.metadata
         groups = [metadata.row_group(g) for g in range(metadata.num_row_groups)]
         counts = np.array([group.num_rows for group in groups], np.int64)
         self._starts = np.concatenate([[0], np.cumsum(counts)])  # a row group's first row
         self._sizes = np.array([group.total_byte_size for group in groups], np.int64)
-        check_row_groups(path, metadata, limit)
         # The row groups that were read last, by columns.
         self._spans: dict[tuple[str, ...], _Span] = {}
         self._runs: dict[str, NDArray[Any]] = {}

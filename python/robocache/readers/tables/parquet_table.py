@@ -13,7 +13,7 @@ from robocache.core.extras import require
 from robocache.readers.errors import head, reading, refuse_duplicates
 from robocache.readers.recording import Reader
 from robocache.readers.tables import table
-from robocache.readers.tables.arrow import EXACT, check_row_groups
+from robocache.readers.tables.arrow import EXACT, open_parquet
 from robocache.readers.tables.table import Table, first_rows
 from robocache.readers.tables.time_column import find_time_column
 
@@ -27,10 +27,7 @@ class ParquetTable(Table):
 
     def _schema(self) -> Any:
         pa = require("pyarrow", FORMAT, "parquet")
-        pq = require("pyarrow.parquet", FORMAT, "parquet")
-        with reading(self.path, FORMAT):
-            self._file = pq.ParquetFile(self.path)
-            check_row_groups(self.path, self._file.metadata, self.options.memory_limit)
+        self._file = open_parquet(self.path, FORMAT, self.options.memory_limit)
         schema = self._file.schema_arrow
         refuse_duplicates(self.path, "columns", schema.names)
         fields = [(top.name, field) for top in schema for field in _flat_fields(pa, top)]
