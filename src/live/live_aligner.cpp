@@ -205,7 +205,7 @@ LiveStatus LiveAligner::push_elements(std::int64_t stream, std::int64_t time_ns,
                                       bool is_valid) noexcept {
   Contents& all = *contents_;
   LiveSource* const source = all.source(stream);
-  // What is wrong with the other arguments is for the untyped function, which counts it.
+  // The untyped function reports and counts the errors of the other arguments.
   if (source == nullptr || !all.has_robot(robot) || values == nullptr) {
     return push(stream, time_ns, values, 0, robot, is_valid);
   }
