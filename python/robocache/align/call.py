@@ -76,13 +76,12 @@ def parse(arguments: Arguments) -> Call:
     Raises:
         ValueError, TypeError: `<argument>: expected ..., got ...`.
     """
-    plain, *options = arguments
-    streams = [_parse_stream(StreamArguments(*stream)) for stream in plain]
-    call = Call(streams, *options)  # type: ignore[arg-type]
-    check_target_times(call.target_times, call.is_fusion)
-    if call.outside != "hold":
-        _options.outside_code(call.outside)
-    return call
+    streams, target_times, outside, out_dtype, return_valid, return_age, is_fusion = arguments
+    parsed = [_parse_stream(StreamArguments(*stream)) for stream in streams]
+    check_target_times(target_times, is_fusion)
+    if outside != "hold":
+        _options.outside_code(outside)
+    return Call(parsed, target_times, outside, out_dtype, return_valid, return_age, is_fusion)
 
 
 def _parse_stream(stream: StreamArguments) -> StreamArguments:
@@ -170,12 +169,6 @@ def argument_name(prefix: str, part: str) -> str:
     if part == "values":
         return prefix
     return f"{prefix}_times" if part == "times" else f"{part} of {prefix}"
-
-
-def optional_tensors(stream: StreamArguments) -> list[Tensor]:
-    """A stream's optional tensors that are present, in the operator's order."""
-    parts = (stream.lengths, stream.valid, stream.subtract, stream.multiply)
-    return [part for part in parts if part is not None]
 
 
 def runs_of(stream: StreamArguments) -> list[tuple[int, int]]:

@@ -16,7 +16,7 @@ from robocache.align import copied_streams, ops
 from robocache.align import options as _options
 from robocache.align.call import StreamArguments, refuse_type
 from robocache.core import backends, dtypes
-from robocache.core.arrays import ArrayT, of_arrays
+from robocache.core.arrays import ArrayT, call_with_arrays
 from robocache.core.checks import check_bool
 from robocache.core.display import ShortRepr
 from robocache.core.names import Backend, Method, Outside
@@ -261,8 +261,9 @@ def fuse(
     """
     if isinstance(target_times, np.ndarray):
         arguments = locals() | {"out_dtype": out_dtype or numpy_dtype(streams)}
-        return of_arrays(fuse, arguments)  # type: ignore[no-any-return]
-    return fuse_tensors(  # type: ignore[no-any-return]
+        arrays: ArrayT | tuple[ArrayT, ...] = call_with_arrays(fuse, arguments)
+        return arrays
+    return fuse_tensors(
         streams, _PREFIXES, target_times, outside, out_dtype, return_valid, return_age, backend
     )
 
@@ -276,7 +277,7 @@ def fuse_tensors(
     return_valid: bool,
     return_age: bool,
     backend: Backend,
-) -> Any:
+) -> Tensor | tuple[Tensor, ...]:
     """:func:`fuse` of tensors; messages name a stream's arguments with its entry of `prefixes`."""
     # A short path, for speed, as that of resample_trajectories.
     if not isinstance(streams, (list, tuple)):

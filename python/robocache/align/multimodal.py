@@ -10,7 +10,7 @@ import torch
 
 from robocache.align.call import MODALITIES, argument_name
 from robocache.align.fuse import Stream, fuse_tensors, numpy_dtype
-from robocache.core.arrays import ArrayT, of_arrays
+from robocache.core.arrays import ArrayT, call_with_arrays
 from robocache.core.names import Backend, Method, Outside
 
 
@@ -136,10 +136,11 @@ def fuse_multimodal(
     }
     if isinstance(target_times, np.ndarray):
         arguments["out_dtype"] = out_dtype or numpy_dtype(streams)
-        return of_arrays(  # type: ignore[no-any-return]
+        arrays: ArrayT | tuple[ArrayT, ...] = call_with_arrays(
             fuse_tensors, arguments, lambda i, part: argument_name(MODALITIES[i], part)
         )
-    return fuse_tensors(**arguments)  # type: ignore[no-any-return]
+        return arrays
+    return fuse_tensors(**arguments)
 
 
 def _one_layout(method: Any) -> Any:

@@ -12,7 +12,7 @@ from robocache.align import copied_streams, ops
 from robocache.align import options as _options
 from robocache.align.call import refuse_type
 from robocache.core import backends, dtypes
-from robocache.core.arrays import ArrayT, of_arrays
+from robocache.core.arrays import ArrayT, call_with_arrays
 from robocache.core.checks import check_bool
 from robocache.core.names import Backend, Method, Outside
 
@@ -184,7 +184,8 @@ def resample_trajectories(
         tensor([ True,  True, False])
     """
     if isinstance(data, np.ndarray):
-        return of_arrays(resample_trajectories, locals())  # type: ignore[no-any-return]
+        arrays: ArrayT | tuple[ArrayT, ArrayT] = call_with_arrays(resample_trajectories, locals())
+        return arrays
     # A small call on a GPU takes little longer than a kernel launch, so this path is short: packing
     # checks names and numbers, the operator checks shapes and dtypes.
     if not isinstance(data, Tensor):

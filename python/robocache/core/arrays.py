@@ -26,12 +26,12 @@ def _stream_argument(i: int, part: str) -> str:
     return f"streams[{i}].{part}"
 
 
-def of_arrays(
+def call_with_arrays(
     operation: Callable[..., Any],
     arguments: dict[str, Any],
     stream_argument: Callable[[int, str], str] = _stream_argument,
 ) -> Any:
-    """The result of an operation on NumPy arrays, as NumPy arrays.
+    """Calls an operation of tensors with NumPy arrays; returns NumPy arrays.
 
     Args:
         operation: A function of tensors.

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from robocache.core import backends
-from robocache.core.arrays import ArrayT, of_arrays
+from robocache.core.arrays import ArrayT, call_with_arrays
 from robocache.core.names import Backend
 from robocache.transform import ops, pytorch
 from robocache.transform.checks import (
@@ -68,7 +68,8 @@ def delta_to_absolute(
         tensor([10.5000, 11.5000,  9.5000])
     """
     if isinstance(deltas, np.ndarray):
-        return of_arrays(delta_to_absolute, locals())  # type: ignore[no-any-return]
+        array: ArrayT = call_with_arrays(delta_to_absolute, locals())
+        return array
     return _convert("delta_to_absolute", "deltas", deltas, start, time_step, times, False, backend)
 
 
@@ -108,7 +109,8 @@ def absolute_to_delta(
         tensor([1., 2.])
     """
     if isinstance(values, np.ndarray):
-        return of_arrays(absolute_to_delta, locals())  # type: ignore[no-any-return]
+        array: ArrayT = call_with_arrays(absolute_to_delta, locals())
+        return array
     return _convert("absolute_to_delta", "values", values, start, time_step, times, True, backend)
 
 
@@ -141,7 +143,8 @@ def relative_to(x: ArrayT, reference: ArrayT, mask: ArrayT | None = None) -> Arr
                 [1., 6.]])
     """
     if isinstance(x, np.ndarray):
-        return of_arrays(relative_to, locals())  # type: ignore[no-any-return]
+        array: ArrayT = call_with_arrays(relative_to, locals())
+        return array
     return x - _subtrahend(x, reference, mask)
 
 
@@ -168,7 +171,8 @@ def absolute_from(x: ArrayT, reference: ArrayT, mask: ArrayT | None = None) -> A
         tensor([4., 5.])
     """
     if isinstance(x, np.ndarray):
-        return of_arrays(absolute_from, locals())  # type: ignore[no-any-return]
+        array: ArrayT = call_with_arrays(absolute_from, locals())
+        return array
     return x + _subtrahend(x, reference, mask)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from torch import Tensor
 
 from robocache.core import backends
-from robocache.core.arrays import ArrayT, of_arrays
+from robocache.core.arrays import ArrayT, call_with_arrays
 from robocache.core.names import Backend, RotationForm
 from robocache.transform import ops, pytorch
 from robocache.transform.checks import (
@@ -72,7 +72,8 @@ def convert_rotation(
         tensor([-1.,  0.,  0.,  0., -1.,  0.])
     """
     if isinstance(x, np.ndarray):
-        return of_arrays(convert_rotation, locals())  # type: ignore[no-any-return]
+        array: ArrayT = call_with_arrays(convert_rotation, locals())
+        return array
     of_source, of_target = form_code("source", source), form_code("target", target)
     check_rotation("x", x, of_source)
     if not backends.is_native("convert_rotation", backend, x, "x"):
@@ -116,7 +117,8 @@ def relative_pose(
         tensor([[ 2.0000,  0.0000,  0.0000,  0.0000,  0.0000, -0.7071,  0.7071]])
     """
     if isinstance(poses, np.ndarray):
-        return of_arrays(relative_pose, locals())  # type: ignore[no-any-return]
+        array: ArrayT = call_with_arrays(relative_pose, locals())
+        return array
     return _convert("relative_pose", poses, anchor, form, False, backend)
 
 
@@ -151,7 +153,8 @@ def absolute_pose(
         tensor([[-1.,  0.,  0.,  0.,  0.,  1.,  0.]])
     """
     if isinstance(poses, np.ndarray):
-        return of_arrays(absolute_pose, locals())  # type: ignore[no-any-return]
+        array: ArrayT = call_with_arrays(absolute_pose, locals())
+        return array
     return _convert("absolute_pose", poses, anchor, form, True, backend)
 
 

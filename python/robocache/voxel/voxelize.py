@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from robocache.core import backends, config, dtypes, tensor_checks
-from robocache.core.arrays import ArrayT, of_arrays
+from robocache.core.arrays import ArrayT, call_with_arrays
 from robocache.core.checks import check_bool
 from robocache.core.display import short_repr
 from robocache.core.names import Backend, Reduction, VoxelMode
@@ -176,7 +176,8 @@ def voxelize_point_cloud(
         tensor([[[[0.0000, 0.0350]]]])
     """
     if isinstance(points, np.ndarray):
-        return of_arrays(voxelize_point_cloud, locals())  # type: ignore[no-any-return]
+        arrays: ArrayT | tuple[ArrayT, ArrayT] = call_with_arrays(voxelize_point_cloud, locals())
+        return arrays
     _check_tensors(points, features, offsets)
     if type(return_dropped) is not bool:
         check_bool("return_dropped", return_dropped)
@@ -266,7 +267,8 @@ def voxelize_sparse(
                 [ 0.2750,  0.0250,  0.0000]])
     """
     if isinstance(points, np.ndarray):
-        return of_arrays(voxelize_sparse, locals())  # type: ignore[no-any-return]
+        arrays: SparseVoxels = call_with_arrays(voxelize_sparse, locals())
+        return arrays
     _check_tensors(points, features, offsets)
     mode = _voxel_options.parse_reduce(reduce)
     if origin is None:

@@ -82,11 +82,13 @@ def align(call: Call) -> list[Tensor]:
     shape.append(call.target_times.size(-1))
     values, valid, age = [], [], []
     for stream in call.streams:
-        made = _align_stream(stream, call, shape, time_dtype, out_dtype)
-        values.append(made[0])
-        valid.append(made[1].expand(shape))
-        if made[2] is not None:
-            age.append(made[2].expand(shape))
+        stream_values, stream_valid, stream_age = _align_stream(
+            stream, call, shape, time_dtype, out_dtype
+        )
+        values.append(stream_values)
+        valid.append(stream_valid.expand(shape))
+        if stream_age is not None:
+            age.append(stream_age.expand(shape))
     results = [values[0].contiguous() if len(values) == 1 else torch.cat(values, -1)]
     if call.return_valid:
         results.append(torch.stack(valid, -1))
