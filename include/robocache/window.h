@@ -30,7 +30,7 @@ struct WindowSpec {
   std::vector<std::int64_t> shape;
   double rate = 0.0;  // rows per second; 0: unknown
 
-  // What the store's manifest says about the rows: a name for each of the D elements, or none; the
+  // The rows' description in the store's manifest: a name for each of the D elements, or none; the
   // units, empty where unknown; the nominal rate in Hz, 0 where unknown.
   std::vector<std::string> channels;
   std::string units;

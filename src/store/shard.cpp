@@ -242,7 +242,7 @@ StreamRows Shard::episode_rows(std::int64_t episode, std::size_t stream, const S
   const std::string name = path + ": " + quote(info.name + "/row_offsets");
   check_ranges(offsets, rows.begin, rows.end, place.items, name);
   Range items{offsets[rows.begin], offsets[rows.end]};
-  // Of an episode without rows, no range was checked.
+  // check_ranges has validated no range of an episode without rows.
   if (rows.begin == rows.end) items = {};
   return views_of(place, info, rows, items);
 }
