@@ -29,6 +29,7 @@ struct RobocacheLiveRows {
 struct RobocacheLiveOptions {
   std::int64_t robots;
   std::int64_t max_future_ns;
+  std::int64_t kept_queries;
   std::int64_t cuda_slots;
 };
 
@@ -49,6 +50,11 @@ struct RobocacheLiveKey {
   const std::int64_t *shape, *aligned;
 };
 
+/// The fields of robocache::LiveTicket.
+struct RobocacheLiveTicket {
+  std::int64_t sequence, now_ns;
+};
+
 /// The fields of robocache::LiveStats.
 struct RobocacheLiveStats {
   std::int64_t pushed, dropped_full, refused, taken, clock_back, late, too_late, repeated, early,
@@ -60,6 +66,12 @@ struct RobocacheLiveStats {
 namespace {
 
 std::int32_t number_of(robocache::LiveStatus status) { return static_cast<std::int32_t>(status); }
+
+/// Writes the ticket of a query, and returns the number of its status.
+std::int32_t take_ticket(const robocache::LiveResult& result, RobocacheLiveTicket* ticket) {
+  *ticket = {result.ticket.sequence, result.ticket.now_ns};
+  return number_of(result.status);
+}
 
 /// The time of a query, in one of three ways: a stream's newest row, a time per robot, or one time
 /// for all robots.
@@ -79,6 +91,7 @@ ROBOCACHE_C_API const char* robocache_live_layout() {
                                     {"Options", sizeof(RobocacheLiveOptions)},
                                     {"Array", sizeof(RobocacheLiveArray)},
                                     {"Key", sizeof(RobocacheLiveKey)},
+                                    {"Ticket", sizeof(RobocacheLiveTicket)},
                                     {"Stats", sizeof(RobocacheLiveStats)}});
   return layout.c_str();
 }
@@ -98,6 +111,7 @@ ROBOCACHE_C_API int robocache_live_open(const char* text, std::int64_t bytes, co
     robocache::LiveOptions live;
     live.robots = options->robots;
     live.max_future_ns = options->max_future_ns;
+    live.kept_queries = options->kept_queries;
     live.cuda_slots = static_cast<int>(options->cuda_slots);
     *aligner = new LiveAligner(spec, live);
   });
@@ -181,16 +195,19 @@ ROBOCACHE_C_API std::int64_t robocache_live_push_many(
 /// [robots], or if that is null `time_ns`.
 ROBOCACHE_C_API std::int32_t robocache_live_query(LiveAligner* aligner, std::int64_t stream,
                                                   const std::int64_t* times_ns,
-                                                  std::int64_t time_ns, void* out) {
-  return number_of(aligner->query(now_of(stream, times_ns, time_ns), out));
+                                                  std::int64_t time_ns, void* out,
+                                                  RobocacheLiveTicket* ticket) {
+  return take_ticket(aligner->query(now_of(stream, times_ns, time_ns), out), ticket);
 }
 
 ROBOCACHE_C_API std::int32_t robocache_live_query_on_cuda(LiveAligner* aligner, std::int64_t stream,
                                                           const std::int64_t* times_ns,
                                                           std::int64_t time_ns, void* device_out,
-                                                          void* cuda_stream) {
-  return number_of(aligner->query_on_cuda(now_of(stream, times_ns, time_ns), device_out,
-                                          static_cast<CUstream_st*>(cuda_stream)));
+                                                          void* cuda_stream,
+                                                          RobocacheLiveTicket* ticket) {
+  return take_ticket(aligner->query_on_cuda(now_of(stream, times_ns, time_ns), device_out,
+                                            static_cast<CUstream_st*>(cuda_stream)),
+                     ticket);
 }
 
 ROBOCACHE_C_API std::int32_t robocache_live_wait_on_cuda(LiveAligner* aligner) {
@@ -201,18 +218,20 @@ ROBOCACHE_C_API std::int64_t robocache_live_now(const LiveAligner* aligner, std:
   return aligner->now_ns(robot);
 }
 
-/// Inverts the transforms of a key. `values`: [robots,rows,shape...], `out`:
-/// [robots,rows,aligned...], float64 or else float32.
-ROBOCACHE_C_API std::int32_t robocache_live_undo(LiveAligner* aligner, std::int64_t number,
-                                                 const void* values, std::int64_t rows, void* out,
+/// Inverts the transforms of a key. `sequence`: of the ticket; 0 for none. `values`:
+/// [robots,rows,shape...], `out`: [robots,rows,aligned...], float64 or else float32.
+ROBOCACHE_C_API std::int32_t robocache_live_undo(LiveAligner* aligner, std::int64_t sequence,
+                                                 std::int64_t number, const void* values,
+                                                 std::int64_t rows, void* out,
                                                  std::int32_t is_float64) {
+  const robocache::LiveTicket ticket{sequence, 0};
   const robocache::LiveKey& key = aligner->keys()[static_cast<std::size_t>(number)];
   if (is_float64 != 0) {
-    return number_of(
-        aligner->undo(key, static_cast<const double*>(values), rows, static_cast<double*>(out)));
+    return number_of(aligner->undo(ticket, key, static_cast<const double*>(values), rows,
+                                   static_cast<double*>(out)));
   }
-  return number_of(
-      aligner->undo(key, static_cast<const float*>(values), rows, static_cast<float*>(out)));
+  return number_of(aligner->undo(ticket, key, static_cast<const float*>(values), rows,
+                                 static_cast<float*>(out)));
 }
 
 /// Drops all rows of a robot. `robot`: -1 for all robots.

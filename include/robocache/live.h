@@ -76,6 +76,11 @@ struct LiveOptions {
   // stopped.
   std::int64_t max_future_ns = 10'000'000'000;
 
+  // The number of last queries whose references `LiveAligner::undo` knows, for policies that answer
+  // while later queries are made: 64 queries at 50 Hz are 1.28 s. Each takes one row of every
+  // stream that a policy's output is relative to, for each robot.
+  std::int64_t kept_queries = 64;
+
   // The number of pinned buffers for `query_on_cuda`, each of `output_bytes()`, and so the largest
   // number of its copies in flight. 0 disables it. They belong to the device that is current at
   // construction.
@@ -108,18 +113,37 @@ enum class [[nodiscard]] LiveStatus : std::int32_t {
   kTakesNoRows,    // push: the stream reaches into the future, and no stream is relative to it
   kWrongSize,      // push: not a row's size, or number of elements; undo: a negative number of rows
   kBadPointer,     // null, or an output that is not aligned to 8 bytes
-  kNoRows,         // query at a stream's newest row, undo of a relative stream: a robot has no row
-                   // of the stream; the output is written
-  kNoQuery,        // undo: of a relative stream, before the first query
+  kNoRows,         // query at a stream's newest row, undo of a relative key: a robot had no row of
+                   // the stream; the output is written
+  kNoQuery,        // undo: of a relative key, with the ticket of no query
   kNotInvertible,  // undo: of images, and of types that alignment does not compute with
   kBusy,           // query_on_cuda: all slots are being copied; nothing is written
   kNoDevice,       // ..._on_cuda: built without CUDA, or with cuda_slots 0
   kDeviceError,    // ..._on_cuda: a CUDA call failed; nothing is written
   kWrongType,      // push: the elements are not of the stream's dtype
+  kUnknownTicket,  // undo: of a query that is none of the last `kept_queries` of this aligner, or
+                   // that precedes a reset
+  kPadded,  // undo: a value that the key is relative to was padding in the query, as it never
+            // was in valid samples of training; the output is written
 };
 
 /// The name of a status, without its k: "RingIsFull".
 ROBOCACHE_API const char* name_of(LiveStatus status);
+
+/// Identifies a query. A policy's output is relative to the query whose batch it was computed from,
+/// which need not be the last one.
+struct LiveTicket {
+  std::int64_t sequence = 0;  // ascending, and unique in the process; 0: no query
+  std::int64_t now_ns = 0;    // the time of the query, of the first robot if each has its own
+};
+
+/// The result of a query: a status, and the ticket of the batch that it wrote.
+struct [[nodiscard]] LiveResult {
+  LiveStatus status = LiveStatus::kOk;
+  LiveTicket ticket;  // of no query where nothing is written
+
+  operator LiveStatus() const { return status; }
+};
 
 /// Counters of one robot's stream since construction. Every pushed row is in the ring, in the
 /// buffer, or counted in one of `too_late`, `future`, `outdated` and `forgotten`.
@@ -187,7 +211,7 @@ class LiveNow {
 ///     // in the driver's thread
 ///     aligner.push(0, stamp_ns, positions, sizeof positions);
 ///     // in the control thread
-///     aligner.query(LiveNow::at(now_ns), out.data());
+///     const LiveResult result = aligner.query(LiveNow::at(now_ns), out.data());
 ///
 /// Threads: each stream of each robot may have one thread that calls `push`. One more thread may
 /// call `query`, `query_on_cuda`, `wait_on_cuda`, `undo` and `reset`. Any thread may call `stats`,
@@ -280,11 +304,11 @@ class ROBOCACHE_API LiveAligner {
   /// Takes the rows that have been pushed so far, and writes every window to `out`:
   /// `output_bytes()` bytes, aligned to 8. Before a stream's first row its window is zeros, which
   /// transforms take as they are, all padding.
-  LiveStatus query(const LiveNow& now, void* out) noexcept;
+  LiveResult query(const LiveNow& now, void* out) noexcept;
 
   /// Writes a query's output to device memory: computes it in a pinned buffer and enqueues one copy
   /// on `stream`, then returns. The device of construction must be current.
-  LiveStatus query_on_cuda(const LiveNow& now, void* device_out, CUstream_st* stream) noexcept;
+  LiveResult query_on_cuda(const LiveNow& now, void* device_out, CUstream_st* stream) noexcept;
 
   /// Waits for the copy, on whichever stream, that occupies the buffer of the next
   /// `query_on_cuda`, which then does not return kBusy.
@@ -295,18 +319,24 @@ class ROBOCACHE_API LiveAligner {
   std::int64_t now_ns(std::int64_t robot = 0) const noexcept;
 
   /// Inverts a key's transforms and normalization: the transforms, the last one first; then
-  /// x / multiply + subtract; then, for a relative stream, it adds the reference of the last query
-  /// (angles into (-pi, pi]).
+  /// x / multiply + subtract; then, for a relative stream, it adds the reference (angles into (-pi,
+  /// pi]).
+  ///
+  /// `ticket`: of the query that the policy's output was computed from, one of the last
+  /// `kept_queries`. Its references are used, whatever has been pushed and queried since. Keys that
+  /// are not relative need no query: `{}` will do.
   ///
   /// `key`: one of `keys()`. `values`: [R,rows,shape...], `out`: [R,rows,aligned...]; they may be
   /// the same array where the two shapes are equal. `rows` is any number, for policies that predict
   /// fewer steps. Transforms compute in float64 where the values, or the values that they are
   /// relative to, are float64, else in float32; the rest computes in float64 and rounds once. Where
-  /// a multiply is 0, the channel is `subtract`. If the reference stream has no row, its value is
-  /// zeros before transforms, as in training, and the call returns kNoRows.
-  LiveStatus undo(const LiveKey& key, const float* values, std::int64_t rows, float* out) noexcept;
-  LiveStatus undo(const LiveKey& key, const double* values, std::int64_t rows,
-                  double* out) noexcept;
+  /// a multiply is 0, the channel is `subtract`. If the reference stream had no row, its value is
+  /// zeros before transforms, as in training, and the call returns kNoRows. If the reference was
+  /// padding, the call returns kPadded: training left such samples out.
+  LiveStatus undo(const LiveTicket& ticket, const LiveKey& key, const float* values,
+                  std::int64_t rows, float* out) noexcept;
+  LiveStatus undo(const LiveTicket& ticket, const LiveKey& key, const double* values,
+                  std::int64_t rows, double* out) noexcept;
 
   /// Discards every row that has been pushed so far and the last query, of all robots or of one:
   /// call it where an episode begins. Counters keep their values.

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from robocache.core.library import build_info as build_info
     from robocache.export import export_lerobot as export_lerobot
     from robocache.live.aligner import LiveAligner as LiveAligner
+    from robocache.live.batch import LiveBatch as LiveBatch
+    from robocache.live.batch import LiveTicket as LiveTicket
     from robocache.live.channel_order import ChannelOrder as ChannelOrder
     from robocache.live.replay import Replay as Replay
     from robocache.live.replay import replay_store as replay_store
@@ -73,7 +75,9 @@ __all__ = [
     "EpisodeStore",
     "Episodes",
     "LiveAligner",
+    "LiveBatch",
     "LiveStats",
+    "LiveTicket",
     "Loader",
     "LoaderStats",
     "Metrics",
@@ -131,7 +135,9 @@ _HOME = {
     "EpisodeStore": "robocache.store.episode_store",
     "Episodes": "robocache.loader.sampling.episodes",
     "LiveAligner": "robocache.live.aligner",
+    "LiveBatch": "robocache.live.batch",
     "LiveStats": "robocache.live.stats",
+    "LiveTicket": "robocache.live.batch",
     "Loader": "robocache.loader.loader",
     "LoaderStats": "robocache.loader.stats",
     "Metrics": "robocache.loader.metrics",

@@ -17,6 +17,7 @@ constexpr std::int64_t kSpareRows = 8;  // beyond those that the rate implies: r
 constexpr std::int64_t kMaxRows = kMaxEpisodeRows / 2;
 constexpr double kMaxBytes = 1e15;
 constexpr std::int64_t kMaxRobots = 1 << 20;
+constexpr std::int64_t kMaxKeptQueries = 1 << 16;
 constexpr int kMaxCudaSlots = 64;
 
 /// How far back a window reads, in ns, for its offsets and for rows that latency hides.
@@ -47,6 +48,8 @@ void check_options(const LiveOptions& options) {
   expect(options.pause_ns >= 0, "pause_ns", "0 or more", std::to_string(options.pause_ns));
   expect(options.max_future_ns >= 0, "max_future_ns", "0 or more",
          std::to_string(options.max_future_ns));
+  expect(options.kept_queries >= 1 && options.kept_queries <= kMaxKeptQueries, "kept_queries",
+         "1 to " + std::to_string(kMaxKeptQueries), std::to_string(options.kept_queries));
   expect(options.cuda_slots >= 0 && options.cuda_slots <= kMaxCudaSlots, "cuda_slots",
          "0 to " + std::to_string(kMaxCudaSlots), std::to_string(options.cuda_slots));
 }

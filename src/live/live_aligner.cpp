@@ -5,10 +5,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "core/check.h"
 #include "live/buffer_rows.h"
+#include "live/kept_queries.h"
 #include "live/live_batch.h"
 #include "live/live_source.h"
 #include "live/live_windows.h"
@@ -28,15 +30,22 @@ struct LiveAligner::Contents {
         streams(sized_streams(given, wanted)),
         batch(plan_live_batch(streams, wanted.concat, wanted.transforms)),
         layout(lay_out(streams, batch.keys, wanted.robots)),
-        chain(streams, batch, layout, wanted.robots),
+        chain(streams, batch, layout, wanted),
         sources(make_sources()),
         ordered(streams, wanted.robots),
-        windows(streams, layout, chain, sources, wanted.robots),
-        times(static_cast<std::size_t>(wanted.robots)),
-        has_query(static_cast<std::size_t>(wanted.robots)) {
+        windows(streams, layout, chain, sources, wanted),
+        references(all_references()),
+        queries(wanted.kept_queries, wanted.robots, references.size()) {
     for (const LiveStream& stream : streams) inverses.emplace_back(stream);
     for (const BatchKey& key : batch.keys) {
       keys.push_back({key.name, static_cast<std::int64_t>(keys.size()), key.shape, key.row});
+    }
+    for (std::size_t key = 0; key < keys.size(); ++key) {
+      std::vector<std::size_t>& of_key = references_of.emplace_back();
+      const std::set<std::size_t> found = find_references(key);
+      for (std::size_t i = 0; i < references.size(); ++i) {
+        if (found.count(references[i]) > 0) of_key.push_back(i);
+      }
     }
     if (options.cuda_slots > 0) slots.emplace(options.cuda_slots, layout.bytes);
     // Warms up: the first query of the caller then runs with warm caches and touched pages.
@@ -45,8 +54,16 @@ struct LiveAligner::Contents {
   }
 
   void make(std::int64_t robot, std::int64_t now_ns, std::byte* out) {
-    windows.make(robot, now_ns, out);
-    chain.apply(robot, out);
+    windows.make(queries.slot(), robot, now_ns, out);
+    chain.apply(queries.slot(), robot, out);
+  }
+
+  /// Records a query of a robot, for `undo`.
+  void keep(std::int64_t robot, std::int64_t now_ns) {
+    queries.add(robot, now_ns);
+    for (std::size_t i = 0; i < references.size(); ++i) {
+      if (!windows.has_rows(references[i], robot, now_ns)) queries.set_empty(robot, i);
+    }
   }
 
   LiveSources make_sources() const {
@@ -74,12 +91,12 @@ struct LiveAligner::Contents {
     for (const auto& each : sources) {
       if (each != nullptr) each->forget(robot);
     }
-    has_query[static_cast<std::size_t>(robot)] = 0;
+    queries.forget(robot);
   }
 
   template <typename Number>
-  LiveStatus undo(const LiveKey& of, DataType type, const Number* values, std::int64_t rows,
-                  Number* out) {
+  LiveStatus undo(const LiveTicket& ticket, const LiveKey& of, DataType type, const Number* values,
+                  std::int64_t rows, Number* out) {
     if (of.number < 0 || of.number >= static_cast<std::int64_t>(keys.size())) {
       return LiveStatus::kUnknownKey;
     }
@@ -90,17 +107,22 @@ struct LiveAligner::Contents {
     }
     if (rows < 0) return LiveStatus::kWrongSize;
     if (rows > 0 && (values == nullptr || out == nullptr)) return LiveStatus::kBadPointer;
-    const LiveStatus status = status_of_references(key);
-    if (status == LiveStatus::kNoQuery) return status;
+    // The values of a key that is not relative do not depend on a query.
+    const bool is_relative = !references_of[key].empty();
+    if (is_relative && ticket.sequence == 0) return LiveStatus::kNoQuery;
+    const std::int64_t slot = is_relative ? queries.find(ticket).value_or(-1) : 0;
+    const LiveStatus status = slot < 0 ? LiveStatus::kUnknownTicket : status_of(key, slot);
+    if (status == LiveStatus::kUnknownTicket) return status;
     const bool is_changed = chain.changes(key);
     const std::int64_t given = batch.keys[key].shape_elements();
     for (std::int64_t r = 0; r < options.robots; ++r) {
-      if (is_changed) chain.begin_undo(key, r, type);
+      if (is_changed) chain.begin_undo(key, slot, r, type);
+      const std::int64_t reference_row = slot * options.robots + r;
       for (std::int64_t row = 0; row < rows; ++row, values += given) {
         if (is_changed) {
-          out = undo_streams(members, r, chain.undo(key, values), out);
+          out = undo_streams(members, reference_row, chain.undo(key, values), out);
         } else {
-          out = undo_streams(members, r, values, out);
+          out = undo_streams(members, reference_row, values, out);
         }
       }
     }
@@ -109,43 +131,65 @@ struct LiveAligner::Contents {
 
   /// Applies the streams' inverses to an aligned row; returns the output position of the next row.
   template <typename Given, typename Number>
-  Number* undo_streams(const std::vector<std::size_t>& members, std::int64_t robot,
+  Number* undo_streams(const std::vector<std::size_t>& members, std::int64_t reference_row,
                        const Given* aligned, Number* out) const {
     for (const std::size_t stream : members) {
-      inverses[stream].apply(reference_of(stream), robot, aligned, out);
+      inverses[stream].apply(windows.reference_of(static_cast<std::int64_t>(stream)), reference_row,
+                             aligned, out);
       aligned += inverses[stream].channels();
       out += inverses[stream].channels();
     }
     return out;
   }
 
-  /// Checks that the last query of every robot had rows of all references of a key.
-  LiveStatus status_of_references(std::size_t key) const {
-    LiveStatus status = LiveStatus::kOk;
-    const auto look_at = [&](std::size_t stream) {
-      for (std::int64_t r = 0; r < options.robots && status != LiveStatus::kNoQuery; ++r) {
-        const auto robot = static_cast<std::size_t>(r);
-        if (has_query[robot] == 0) {
-          status = LiveStatus::kNoQuery;
-        } else if (!windows.has_rows(stream, r, times[robot])) {
-          status = LiveStatus::kNoRows;
-        }
-      }
-    };
+  /// The streams that some key's values are relative to.
+  std::vector<std::size_t> all_references() const {
+    std::set<std::size_t> found;
+    for (std::size_t key = 0; key < batch.keys.size(); ++key) found.merge(find_references(key));
+    return {found.begin(), found.end()};
+  }
+
+  /// The streams that a key's values are relative to.
+  std::set<std::size_t> find_references(std::size_t key) const {
+    std::set<std::size_t> found;
     for (const std::size_t stream : batch.keys[key].streams) {
-      const LiveWindows::Reference* const reference = reference_of(stream);
+      const LiveWindows::Reference* const reference =
+          windows.reference_of(static_cast<std::int64_t>(stream));
       if (reference != nullptr) {
-        look_at(static_cast<std::size_t>(reference->stream - streams.data()));
+        found.insert(static_cast<std::size_t>(reference->stream - streams.data()));
       }
     }
     for (const std::size_t of : chain.references_of(key)) {
-      for (const std::size_t stream : batch.keys[of].streams) look_at(stream);
+      found.insert(batch.keys[of].streams.begin(), batch.keys[of].streams.end());
+    }
+    return found;
+  }
+
+  /// Whether a query had all values that a key is relative to, for every robot.
+  LiveStatus status_of(std::size_t key, std::int64_t slot) const {
+    LiveStatus status = LiveStatus::kOk;
+    if (references_of[key].empty()) return status;
+    for (std::int64_t r = 0; r < options.robots; ++r) {
+      if (!queries.has(slot, r)) return LiveStatus::kUnknownTicket;
+      for (const std::size_t reference : references_of[key]) {
+        if (queries.is_empty(slot, r, reference)) status = LiveStatus::kNoRows;
+      }
+      if (status == LiveStatus::kOk && is_reference_padded(key, slot, r)) {
+        status = LiveStatus::kPadded;
+      }
     }
     return status;
   }
 
-  const LiveWindows::Reference* reference_of(std::size_t stream) const {
-    return windows.reference_of(static_cast<std::int64_t>(stream));
+  bool is_reference_padded(std::size_t key, std::int64_t slot, std::int64_t robot) const {
+    for (const std::size_t stream : batch.keys[key].streams) {
+      const auto* const reference = windows.reference_of(static_cast<std::int64_t>(stream));
+      if (reference != nullptr &&
+          reference->is_pad.get()[slot * options.robots + robot] != std::byte{0}) {
+        return true;
+      }
+    }
+    return chain.is_reference_padded(key, slot, robot);
   }
 
   const LiveOptions options;
@@ -156,10 +200,11 @@ struct LiveAligner::Contents {
   LiveSources sources;
   OrderedRows ordered;
   LiveWindows windows;
+  const std::vector<std::size_t> references;  // the streams that keys are relative to
+  KeptQueries queries;
   std::vector<LiveKey> keys;
-  std::vector<Inverse> inverses;        // per stream
-  std::vector<std::int64_t> times;      // [R]: of the last query
-  std::vector<std::uint8_t> has_query;  // [R]
+  std::vector<std::vector<std::size_t>> references_of;  // per key: indices in `references`
+  std::vector<Inverse> inverses;                        // per stream
   std::optional<PinnedSlots> slots;
   std::atomic<std::int64_t> misdirected{0};  // any thread increments it
 };
@@ -277,19 +322,23 @@ LiveStatus LiveAligner::push_in_order(const ChannelOrder& order, std::int64_t ti
   return push(stream, time_ns, row, ring.row_bytes(), robot, is_valid);
 }
 
-LiveStatus LiveAligner::query(const LiveNow& now, void* out) noexcept {
+LiveResult LiveAligner::query(const LiveNow& now, void* out) noexcept {
   Contents& all = *contents_;
   const bool is_missing = out == nullptr && all.layout.bytes > 0;
   if (is_missing || reinterpret_cast<std::uintptr_t>(out) % alignof(std::int64_t) != 0) {
-    return LiveStatus::kBadPointer;
+    return {LiveStatus::kBadPointer, {}};
   }
   const bool is_at_newest = now.kind_ == LiveNow::Kind::kNewest;
-  if (now.kind_ == LiveNow::Kind::kEach && now.times_ns_ == nullptr) return LiveStatus::kBadPointer;
+  if (now.kind_ == LiveNow::Kind::kEach && now.times_ns_ == nullptr) {
+    return {LiveStatus::kBadPointer, {}};
+  }
   LiveSource* const clock = is_at_newest ? all.source(now.number_) : nullptr;
   if (is_at_newest && clock == nullptr) {
-    return all.has_stream(now.number_) ? LiveStatus::kTakesNoRows : LiveStatus::kUnknownStream;
+    const bool is_known = all.has_stream(now.number_);
+    return {is_known ? LiveStatus::kTakesNoRows : LiveStatus::kUnknownStream, {}};
   }
   LiveStatus status = LiveStatus::kOk;
+  all.queries.begin();
   for (std::int64_t r = 0; r < all.options.robots; ++r) {
     std::int64_t time = now.kind_ == LiveNow::Kind::kEach ? now.times_ns_[r] : now.number_;
     std::int64_t taken_at = time;  // rows later than this are future rows
@@ -304,22 +353,22 @@ LiveStatus LiveAligner::query(const LiveNow& now, void* out) noexcept {
       if (source != nullptr) source->drain(r, taken_at, all.options.max_future_ns);
     }
     all.make(r, time, static_cast<std::byte*>(out));
-    all.times[static_cast<std::size_t>(r)] = time;
-    all.has_query[static_cast<std::size_t>(r)] = 1;
+    all.keep(r, time);
   }
-  return status;
+  return {status, all.queries.ticket()};
 }
 
-LiveStatus LiveAligner::query_on_cuda(const LiveNow& now, void* device_out,
+LiveResult LiveAligner::query_on_cuda(const LiveNow& now, void* device_out,
                                       CUstream_st* stream) noexcept {
   Contents& all = *contents_;
-  if (!all.slots) return LiveStatus::kNoDevice;
-  if (device_out == nullptr) return LiveStatus::kBadPointer;
+  if (!all.slots) return {LiveStatus::kNoDevice, {}};
+  if (device_out == nullptr) return {LiveStatus::kBadPointer, {}};
   std::byte* const slot = all.slots->free_slot();
-  if (slot == nullptr) return LiveStatus::kBusy;
-  const LiveStatus status = query(now, slot);
-  if (status != LiveStatus::kOk && status != LiveStatus::kNoRows) return status;
-  return all.slots->copy_to(device_out, stream) ? status : LiveStatus::kDeviceError;
+  if (slot == nullptr) return {LiveStatus::kBusy, {}};
+  const LiveResult result = query(now, slot);
+  if (result.ticket.sequence == 0) return result;
+  if (!all.slots->copy_to(device_out, stream)) return {LiveStatus::kDeviceError, {}};
+  return result;
 }
 
 LiveStatus LiveAligner::wait_on_cuda() noexcept {
@@ -328,19 +377,17 @@ LiveStatus LiveAligner::wait_on_cuda() noexcept {
 }
 
 std::int64_t LiveAligner::now_ns(std::int64_t robot) const noexcept {
-  if (!contents_->has_robot(robot)) return 0;
-  const auto number = static_cast<std::size_t>(robot);
-  return contents_->has_query[number] != 0 ? contents_->times[number] : 0;
+  return contents_->has_robot(robot) ? contents_->queries.now_ns(robot) : 0;
 }
 
-LiveStatus LiveAligner::undo(const LiveKey& key, const float* values, std::int64_t rows,
-                             float* out) noexcept {
-  return contents_->undo(key, DataType::kFloat32, values, rows, out);
+LiveStatus LiveAligner::undo(const LiveTicket& ticket, const LiveKey& key, const float* values,
+                             std::int64_t rows, float* out) noexcept {
+  return contents_->undo(ticket, key, DataType::kFloat32, values, rows, out);
 }
 
-LiveStatus LiveAligner::undo(const LiveKey& key, const double* values, std::int64_t rows,
-                             double* out) noexcept {
-  return contents_->undo(key, DataType::kFloat64, values, rows, out);
+LiveStatus LiveAligner::undo(const LiveTicket& ticket, const LiveKey& key, const double* values,
+                             std::int64_t rows, double* out) noexcept {
+  return contents_->undo(ticket, key, DataType::kFloat64, values, rows, out);
 }
 
 void LiveAligner::reset() noexcept {
@@ -413,6 +460,10 @@ const char* name_of(LiveStatus status) {
       return "DeviceError";
     case LiveStatus::kWrongType:
       return "WrongType";
+    case LiveStatus::kUnknownTicket:
+      return "UnknownTicket";
+    case LiveStatus::kPadded:
+      return "Padded";
   }
   return "an unknown status";
 }

@@ -42,8 +42,12 @@ std::int64_t reach_of(const LiveStream& stream) {
 
 LiveWindows::LiveWindows(const std::vector<LiveStream>& streams, const OutputLayout& layout,
                          const TransformChain& chain, const LiveSources& sources,
-                         std::int64_t robots)
-    : streams_(streams), sources_(sources), robots_(robots), reference_of_(streams.size()) {
+                         const LiveOptions& options)
+    : streams_(streams),
+      sources_(sources),
+      robots_(options.robots),
+      kept_queries_(options.kept_queries),
+      reference_of_(streams.size()) {
   for (const WindowPlace& place : layout.windows) {
     const auto stream = static_cast<std::size_t>(place.stream);
     Window& window = add_window(streams[stream], sources[stream].get());
@@ -98,8 +102,10 @@ void LiveWindows::add_reference(std::size_t stream) {
   Reference& reference = *references_.back();
   reference.stream = found;
   reference.type = type;
+  const auto count = static_cast<std::size_t>(kept_queries_ * robots_);
   reference.values =
-      make_aligned(static_cast<std::size_t>(robots_ * elements_of(*found) * size_of(type)));
+      make_aligned(count * static_cast<std::size_t>(elements_of(*found) * size_of(type)));
+  reference.is_pad = make_aligned(count * sizeof(bool));
   reference_of_[stream] = &reference;
   Window& window =
       add_window(*found, sources_[static_cast<std::size_t>(found - streams_.data())].get());
@@ -179,9 +185,9 @@ void LiveWindows::plan() {
     const WindowPlace* const place = windows_[i]->place;
     output.values = &outputs;
     output.row_stride = place == nullptr ? elements_of(*windows_[i]->stream) : place->row_stride;
-    if (place == nullptr) continue;
+    if (place == nullptr && windows_[i]->reference == nullptr) continue;
     output.is_pad = reinterpret_cast<bool*>(&outputs);
-    output.age_ns = anchor_;
+    if (place != nullptr) output.age_ns = anchor_;
   }
   call_ = prepared_->call(&index_, nullptr, 1, outputs.data(), BatchMetadata{}, context);
   call_.call.count = static_cast<std::int64_t>(made_);
@@ -192,8 +198,8 @@ void LiveWindows::plan() {
 }
 
 /// Points the plan to a robot's rows of a window, and to its output.
-void LiveWindows::point_to(std::size_t number, std::int64_t robot, std::int64_t now_ns,
-                           std::byte* out) {
+void LiveWindows::point_to(std::size_t number, std::int64_t slot, std::int64_t robot,
+                           std::int64_t now_ns, std::byte* out) {
   Window& window = *windows_[number];
   RowBuffer& rows = window.source->buffer;
   StreamPlan& align = call_.windows[number].align;
@@ -209,7 +215,9 @@ void LiveWindows::point_to(std::size_t number, std::int64_t robot, std::int64_t 
   window.offsets[1] = begin + count;
   if (window.reference != nullptr) {
     Reference& reference = *window.reference;
-    align.out = reference.values.get() + robot * align.channels * size_of(align.out_type);
+    const std::int64_t row = slot * robots_ + robot;
+    align.out = reference.values.get() + row * align.channels * size_of(align.out_type);
+    align.out_valid = reinterpret_cast<bool*>(reference.is_pad.get()) + row;
     return;
   }
   if (window.relative_to >= 0) point_to_reference(number, robot, now_ns);
@@ -241,8 +249,8 @@ void LiveWindows::point_to_reference(std::size_t number, std::int64_t robot, std
   window.reference_offsets[1] = begin + count;
 }
 
-void LiveWindows::make(std::int64_t robot, std::int64_t now_ns, std::byte* out) {
-  for (std::size_t i = 0; i < made_; ++i) point_to(i, robot, now_ns, out);
+void LiveWindows::make(std::int64_t slot, std::int64_t robot, std::int64_t now_ns, std::byte* out) {
+  for (std::size_t i = 0; i < made_; ++i) point_to(i, slot, robot, now_ns, out);
   anchor_[1] = now_ns;
   make_batch_on_cpu(call_.call, in_this_thread());
 }

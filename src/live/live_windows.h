@@ -22,29 +22,31 @@ namespace robocache {
 /// loader's CPU backend.
 ///
 /// Besides the windows of the output, each reference of `undo` has a window of a single step at the
-/// anchor, which is written to memory of this object.
+/// anchor, which is written to memory of this object, for each of the last queries.
 class LiveWindows {
  public:
   /// Throws ValueError and TypeError as the loader does, for streams that are not live too.
   /// `streams` (validated), `layout`, `chain` and `sources` must outlive this object and keep their
   /// addresses.
   LiveWindows(const std::vector<LiveStream>& streams, const OutputLayout& layout,
-              const TransformChain& chain, const LiveSources& sources, std::int64_t robots);
+              const TransformChain& chain, const LiveSources& sources, const LiveOptions& options);
   LiveWindows(const LiveWindows&) = delete;
   LiveWindows& operator=(const LiveWindows&) = delete;
 
-  /// Writes a robot's windows to an output, or to the input of their transforms.
-  void make(std::int64_t robot, std::int64_t now_ns, std::byte* out);
+  /// Writes a robot's windows to an output, or to the input of their transforms. `slot`: of the
+  /// query, in `KeptQueries`.
+  void make(std::int64_t slot, std::int64_t robot, std::int64_t now_ns, std::byte* out);
 
   /// Whether a live stream has a row that a robot's windows at a time can see. Call it between
   /// queries.
   bool has_rows(std::size_t stream, std::int64_t robot, std::int64_t now_ns) const;
 
-  /// The value that a stream is relative to, as of the last query.
+  /// The value that a stream is relative to, as of each of the last queries.
   struct Reference {
     const LiveStream* stream;  // the reference
     DataType type;             // float32 or float64
-    AlignedBytes values;       // [R, its channels]
+    AlignedBytes values;       // [queries,R, its channels]
+    AlignedBytes is_pad;       // [queries,R] bool
   };
   /// The reference of a relative stream; null for other streams.
   const Reference* reference_of(std::int64_t stream) const;
@@ -77,11 +79,12 @@ class LiveWindows {
   ConstTensorView scale(Window& window, int which, const std::vector<double>& numbers) const;
   void plan();
   void point_to_reference(std::size_t number, std::int64_t robot, std::int64_t now_ns);
-  void point_to(std::size_t number, std::int64_t robot, std::int64_t now_ns, std::byte* out);
+  void point_to(std::size_t number, std::int64_t slot, std::int64_t robot, std::int64_t now_ns,
+                std::byte* out);
 
   const std::vector<LiveStream>& streams_;
   const LiveSources& sources_;
-  std::int64_t robots_;
+  std::int64_t robots_, kept_queries_;
   std::vector<std::unique_ptr<Reference>> references_;
   std::vector<const Reference*> reference_of_;  // [streams]
   std::vector<std::unique_ptr<Window>> windows_;

@@ -8,10 +8,11 @@
 namespace robocache {
 
 TransformChain::TransformChain(const std::vector<LiveStream>& streams, const LiveBatch& batch,
-                               const OutputLayout& layout, std::int64_t robots)
+                               const OutputLayout& layout, const LiveOptions& options)
     : streams_(streams),
       keys_(batch.keys),
       layout_(layout),
+      robots_(options.robots),
       works_(batch.keys.size()),
       references_of_(batch.keys.size()) {
   std::vector<std::int64_t> widest(keys_.size());  // elements of the widest intermediate row
@@ -21,7 +22,9 @@ TransformChain::TransformChain(const std::vector<LiveStream>& streams, const Liv
     link.rows = make_row_transform(each.transform, each.shape);
     widest[each.key] = std::max({widest[each.key], each.row_before, each.row_after});
     if (!each.reference) continue;
-    link.references.resize(static_cast<std::size_t>(robots * each.reference->row));
+    const auto count = static_cast<std::size_t>(options.kept_queries * robots_);
+    link.references.resize(count * static_cast<std::size_t>(each.reference->row));
+    link.is_reference_padded.resize(count);
     references_of_[each.key].push_back(each.reference->key);
   }
   for (std::size_t i = 0; i < keys_.size(); ++i) {
@@ -53,7 +56,8 @@ std::byte* TransformChain::window_of(std::size_t stream) const {
   return nullptr;
 }
 
-void TransformChain::apply(std::int64_t robot, std::byte* out) {
+void TransformChain::apply(std::int64_t slot, std::int64_t robot, std::byte* out) {
+  const std::int64_t row = slot * robots_ + robot;
   for (std::size_t i = 0; i < keys_.size(); ++i) {
     if (!is_made(i)) continue;
     load_numbers(keys_[i].type, works_[i].made.get(), steps_of(i) * keys_[i].row_elements(),
@@ -61,16 +65,16 @@ void TransformChain::apply(std::int64_t robot, std::byte* out) {
   }
   for (Link& link : links_) {
     const KeyTransform& plan = *link.plan;
-    if (plan.reference) keep_reference(link, *plan.reference, robot, out);
+    if (plan.reference) keep_reference(link, *plan.reference, row, robot, out);
     if (!is_made(plan.key)) continue;
-    begin(link, robot, keys_[plan.key].type);
+    begin(link, row, keys_[plan.key].type);
     Work& work = works_[plan.key];
     for (std::int64_t k = 0; k < steps_of(plan.key); ++k) {
       link.rows->apply(work.now.data() + k * plan.row_before,
                        work.next.data() + k * plan.row_after);
     }
     std::swap(work.now, work.next);
-    pad(plan, robot, out);
+    pad(link, row, robot, out);
   }
   for (std::size_t i = 0; i < keys_.size(); ++i) {
     if (!is_made(i)) continue;
@@ -80,23 +84,27 @@ void TransformChain::apply(std::int64_t robot, std::byte* out) {
   }
 }
 
-void TransformChain::begin(Link& link, std::int64_t robot, DataType type) const {
+void TransformChain::begin(Link& link, std::int64_t row, DataType type) const {
   if (!link.plan->reference) return link.rows->begin(type, type, nullptr);
   const KeyTransform::Reference& reference = *link.plan->reference;
-  link.rows->begin(type, keys_[reference.key].type, link.references.data() + robot * reference.row);
+  link.rows->begin(type, keys_[reference.key].type, link.references.data() + row * reference.row);
 }
 
 void TransformChain::keep_reference(Link& link, const KeyTransform::Reference& reference,
-                                    std::int64_t robot, const std::byte* out) const {
-  double* const kept = link.references.data() + robot * reference.row;
+                                    std::int64_t row, std::int64_t robot, std::byte* out) const {
+  // A reference without a mask counts as valid.
+  const bool* const mask = mask_of(reference.key, robot, out);
+  link.is_reference_padded[static_cast<std::size_t>(row)] =
+      mask != nullptr && mask[reference.step] ? 1 : 0;
+  double* const kept = link.references.data() + row * reference.row;
   if (is_made(reference.key)) {
     std::copy_n(works_[reference.key].now.data() + reference.step * reference.row, reference.row,
                 kept);
     return;
   }
   const DataType type = keys_[reference.key].type;
-  const std::int64_t row = robot * steps_of(reference.key) + reference.step;
-  load_numbers(type, out + layout_.values[reference.key] + row * reference.row * size_of(type),
+  const std::int64_t step = robot * steps_of(reference.key) + reference.step;
+  load_numbers(type, out + layout_.values[reference.key] + step * reference.row * size_of(type),
                reference.row, kept);
 }
 
@@ -106,13 +114,12 @@ bool* TransformChain::mask_of(std::size_t key, std::int64_t robot, std::byte* ou
   return reinterpret_cast<bool*>(out + place.is_pad) + robot * steps_of(key);
 }
 
-void TransformChain::pad(const KeyTransform& transform, std::int64_t robot, std::byte* out) const {
+void TransformChain::pad(const Link& link, std::int64_t row, std::int64_t robot,
+                         std::byte* out) const {
+  const KeyTransform& transform = *link.plan;
   bool* const mask = mask_of(transform.key, robot, out);
   if (mask == nullptr || !transform.reference) return;
-  const bool* const of_reference = mask_of(transform.reference->key, robot, out);
-  // A reference without a mask counts as valid.
-  const bool is_reference_padded =
-      of_reference != nullptr && of_reference[transform.reference->step];
+  const bool is_reference_padded = link.is_reference_padded[static_cast<std::size_t>(row)] != 0;
   bool is_last_padded = is_reference_padded;
   for (std::int64_t k = 0; k < steps_of(transform.key); ++k) {
     const bool was_padded = mask[k];
@@ -138,9 +145,18 @@ bool TransformChain::changes(std::size_t key) const {
                      [&](const Link& link) { return link.plan->key == key; });
 }
 
-void TransformChain::begin_undo(std::size_t key, std::int64_t robot, DataType type) {
+bool TransformChain::is_reference_padded(std::size_t key, std::int64_t slot,
+                                         std::int64_t robot) const {
+  const auto row = static_cast<std::size_t>(slot * robots_ + robot);
+  return std::any_of(links_.begin(), links_.end(), [&](const Link& link) {
+    return link.plan->key == key && link.plan->reference && link.is_reference_padded[row] != 0;
+  });
+}
+
+void TransformChain::begin_undo(std::size_t key, std::int64_t slot, std::int64_t robot,
+                                DataType type) {
   for (Link& link : links_) {
-    if (link.plan->key == key) begin(link, robot, type);
+    if (link.plan->key == key) begin(link, slot * robots_ + robot, type);
   }
 }
 

@@ -17,21 +17,21 @@ namespace robocache {
 
 /// Applies transforms to windows, and inverts them for actions. A window that transforms change is
 /// computed in memory of this object, one robot at a time; each row then passes through the
-/// transforms to its place in the output. Reference rows are kept until the next query, since the
-/// policy's output is relative to them too.
+/// transforms to its place in the output. The reference rows of the last queries are kept, since a
+/// policy's output is relative to them too. `slot` is a query's index in `KeptQueries`.
 ///
 /// Allocates nothing after construction.
 class TransformChain {
  public:
   /// `streams`, `batch` and `layout` must outlive this object.
   TransformChain(const std::vector<LiveStream>& streams, const LiveBatch& batch,
-                 const OutputLayout& layout, std::int64_t robots);
+                 const OutputLayout& layout, const LiveOptions& options);
 
   /// The address for a stream's window; null: in the output.
   std::byte* window_of(std::size_t stream) const;
 
   /// Transforms a robot's windows, which have just been computed, into an output.
-  void apply(std::int64_t robot, std::byte* out);
+  void apply(std::int64_t slot, std::int64_t robot, std::byte* out);
 
   /// Whether a key has any transform.
   bool changes(std::size_t key) const;
@@ -39,9 +39,11 @@ class TransformChain {
   const std::vector<std::size_t>& references_of(std::size_t key) const {
     return references_of_[key];
   }
+  /// Whether one of these rows was padded in a query.
+  bool is_reference_padded(std::size_t key, std::int64_t slot, std::int64_t robot) const;
 
   /// Begins to invert a robot's rows, of the given type, of a key that transforms change.
-  void begin_undo(std::size_t key, std::int64_t robot, DataType type);
+  void begin_undo(std::size_t key, std::int64_t slot, std::int64_t robot, DataType type);
   /// Inverts the next row; the result, an aligned row, is valid until the next call. `x`: `shape`
   /// numbers.
   template <typename Number>
@@ -56,7 +58,8 @@ class TransformChain {
   struct Link {
     const KeyTransform* plan;
     std::unique_ptr<RowTransform> rows;
-    std::vector<double> references;  // [R,row]
+    std::vector<double> references;                 // [queries,R,row]
+    std::vector<std::uint8_t> is_reference_padded;  // [queries,R]
   };
   /// Memory for a window between transforms.
   struct Work {
@@ -66,11 +69,12 @@ class TransformChain {
 
   std::int64_t steps_of(std::size_t key) const;
   bool is_made(std::size_t key) const { return works_[key].made != nullptr; }
-  /// Begins a robot's window, or its inverse.
-  void begin(Link& link, std::int64_t robot, DataType type) const;
-  void keep_reference(Link& link, const KeyTransform::Reference& reference, std::int64_t robot,
-                      const std::byte* out) const;
-  void pad(const KeyTransform& transform, std::int64_t robot, std::byte* out) const;
+  /// Begins a robot's window, or its inverse. `row`: of the references, for the query and the
+  /// robot.
+  void begin(Link& link, std::int64_t row, DataType type) const;
+  void keep_reference(Link& link, const KeyTransform::Reference& reference, std::int64_t row,
+                      std::int64_t robot, std::byte* out) const;
+  void pad(const Link& link, std::int64_t row, std::int64_t robot, std::byte* out) const;
   /// A robot's mask of a key, [K]; null for groups, which have no mask.
   bool* mask_of(std::size_t key, std::int64_t robot, std::byte* out) const;
   const double* undo_row(std::size_t key);
@@ -78,6 +82,7 @@ class TransformChain {
   const std::vector<LiveStream>& streams_;
   const std::vector<BatchKey>& keys_;
   const OutputLayout& layout_;
+  std::int64_t robots_;
   std::vector<Link> links_;                              // in the order of the transforms
   std::vector<Work> works_;                              // [keys]
   std::vector<std::vector<std::size_t>> references_of_;  // [keys]

@@ -29,9 +29,9 @@ Inverse::Inverse(const LiveStream& stream)
   }
 }
 
-double Inverse::value_of(const LiveWindows::Reference& reference, std::int64_t robot,
+double Inverse::value_of(const LiveWindows::Reference& reference, std::int64_t row,
                          std::int64_t column) {
-  const std::int64_t at = robot * elements_of(*reference.stream) + column;
+  const std::int64_t at = row * elements_of(*reference.stream) + column;
   if (reference.type == DataType::kFloat64) {
     return reinterpret_cast<const double*>(reference.values.get())[at];
   }

@@ -22,9 +22,10 @@ class Inverse {
   std::int64_t channels() const { return count_; }
 
   /// Computes x / multiply + subtract, then adds the reference; see `LiveAligner::undo`. `x`,
-  /// `out`: a robot's row, [D]. `reference`: null for streams that are not relative.
+  /// `out`: a robot's row, [D]. `reference`: null for streams that are not relative; `row`: of its
+  /// values, for the query and the robot.
   template <typename Given, typename Number>
-  void apply(const LiveWindows::Reference* reference, std::int64_t robot, const Given* x,
+  void apply(const LiveWindows::Reference* reference, std::int64_t row, const Given* x,
              Number* out) const {
     if (channels_.empty()) {
       for (std::int64_t c = 0; c < count_; ++c) out[c] = static_cast<Number>(x[c]);
@@ -35,7 +36,7 @@ class Inverse {
       double y =
           channel.multiply == 0 ? channel.subtract : given / channel.multiply + channel.subtract;
       if (reference != nullptr && channel.column >= 0) {
-        y += value_of(*reference, robot, channel.column);
+        y += value_of(*reference, row, channel.column);
         if (channel.is_angle) y = wrapped(y);
       }
       *out++ = static_cast<Number>(y);
@@ -49,7 +50,7 @@ class Inverse {
     bool is_angle;
   };
 
-  static double value_of(const LiveWindows::Reference& reference, std::int64_t robot,
+  static double value_of(const LiveWindows::Reference& reference, std::int64_t row,
                          std::int64_t column);
   /// Wraps an angle into (-pi, pi].
   static double wrapped(double angle) {

@@ -111,3 +111,30 @@ def mark_constant(function: Callable[..., Any]) -> None:
     As torch.compiler.assume_constant_result does, without importing Dynamo, which takes seconds.
     """
     function.__dict__["_dynamo_marked_constant"] = True
+
+
+def register_mapping(
+    kind: type, flatten: Callable[[Any], tuple[list[Any], Any]], unflatten: Callable[..., Any]
+) -> None:
+    """Has torch's pytrees look into a mapping type of this package, as they do into dicts.
+
+    Args:
+        kind: The type.
+        flatten: Returns the values of a mapping, and its keys: a sequence that compares equal for
+            mappings with the same keys.
+        unflatten: Makes a mapping of values and keys.
+    """
+    register = _private("utils._pytree.register_pytree_node", lambda *_, **__: None)
+    key_of = _private("utils._pytree.MappingKey", str)
+
+    def flatten_with_keys(mapping: Any) -> tuple[list[tuple[Any, Any]], Any]:
+        values, keys = flatten(mapping)
+        return [(key_of(key), value) for key, value in zip(keys, values, strict=True)], keys
+
+    register(
+        kind,
+        flatten,
+        unflatten,
+        serialized_type_name=f"{kind.__module__}.{kind.__qualname__}",
+        flatten_with_keys_fn=flatten_with_keys,
+    )

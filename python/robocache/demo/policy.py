@@ -195,7 +195,7 @@ def drive(
             aligner.push_many(name, recording[name].times[here], recording[name].values[here])
             pushed[name] = end
         seen.append(aligner.query(now))
-        commands.append(np.asarray(aligner.undo("action", policy(seen[-1]))))
+        commands.append(np.asarray(aligner.undo("action", policy(seen[-1]), seen[-1])))
 
     # The loader's samples at these moments: the policy's input, and the recorded commands.
     moments = range(0, len(arrivals["joints"]), EVERY)

@@ -22,20 +22,22 @@ from robocache.live.arguments import (
     Values,
     as_array,
     contiguous_strides,
-    floats,
     integers,
     nanoseconds,
     parse_time,
     rows_of,
 )
+from robocache.live.batch import LiveBatch, LiveTicket
 from robocache.live.channel_order import ChannelOrder, find_order
 from robocache.live.library import STATS, Aligner, LiveStatus
 from robocache.live.stats import LiveStats
+from robocache.live.undo import PolicyOutput, check_undo, ticket_of
 from robocache.loader import device as _device
-from robocache.loader.policy_spec import PolicySpec, relative_to
+from robocache.loader.policy_spec import PolicySpec
 
 _NEVER = -(2**63)  # the newest time of a stream without rows
-_MAX_ROBOTS = 2**20  # the library's limit
+_MAX_ROBOTS = 2**20  # the library's limits
+_MAX_KEPT_QUERIES = 2**16
 _SLOTS = 4  # copies to a GPU that may be in flight
 
 
@@ -48,10 +50,9 @@ class LiveAligner:
 
     All methods may be called by any thread. Pushes of one stream wait for one another; so do
     :meth:`query`, :meth:`undo`, :meth:`reset` and :meth:`now_ns`, but pushes and these methods
-    never wait for each other. :meth:`undo` takes the reference of relative values from the last
-    query of any thread, and with `reuse_buffers` a query overwrites earlier batches; in both cases
-    one thread should query and undo. :meth:`stats` counts the rows that arrive late, repeated or
-    from the future, and those that are dropped. See docs/live.md.
+    never wait for each other. With `reuse_buffers` a query overwrites earlier batches, so that one
+    thread should query. :meth:`stats` counts the rows that arrive late, repeated or from the
+    future, and those that are dropped. See docs/live.md.
 
     Args:
         spec: The spec of the policy's training, or the path of its file.
@@ -67,6 +68,8 @@ class LiveAligner:
         max_future_s: A row stamped later than a query by more than this many seconds is taken for
             an error: it is dropped and counted.
         reuse_buffers: Whether each query writes to the same tensors, instead of new ones.
+        kept_queries: The number of last queries that :meth:`undo` knows, for policies that answer
+            while later queries are made: at 50 Hz, 64 are those of 1.28 s.
 
     Raises:
         ValueError, TypeError: An invalid spec, or an option that contradicts it.
@@ -76,7 +79,7 @@ class LiveAligner:
         >>> aligner = rc.LiveAligner("policy_spec.json")
         >>> aligner.push("joints", stamp_ns, positions)
         >>> batch = aligner.query(now_ns)
-        >>> action = aligner.undo("action", policy(batch))
+        >>> action = aligner.undo("action", policy(batch), batch)
     """
 
     def __init__(
@@ -89,6 +92,7 @@ class LiveAligner:
         ring_rows: Mapping[str, int] | None = None,
         max_future_s: float = 10.0,
         reuse_buffers: bool = False,
+        kept_queries: int = 64,
     ) -> None:
         name = "spec"
         if not isinstance(spec, PolicySpec):
@@ -107,6 +111,8 @@ class LiveAligner:
             s.name: PushStream(i, s, spec.takes_rows(s)) for i, s in enumerate(spec.streams)
         }
         check_bool("reuse_buffers", reuse_buffers)
+        self.kept_queries = check_integer("kept_queries", kept_queries, 1, _MAX_KEPT_QUERIES)
+        """The number of last queries that :meth:`undo` knows."""
         rows = zip(
             self._rows("buffer_rows", buffer_rows), self._rows("ring_rows", ring_rows), strict=True
         )
@@ -117,6 +123,7 @@ class LiveAligner:
                 name,
                 self.robots,
                 nanoseconds("max_future_s", max_future_s),
+                self.kept_queries,
                 list(rows),
                 _SLOTS if is_cuda else 0,
             )
@@ -327,7 +334,7 @@ class LiveAligner:
 
     # ---- query -----------------------------------------------------------------------------------
 
-    def query(self, now: int | str | NDArray[np.int64]) -> dict[str, Tensor]:
+    def query(self, now: int | str | NDArray[np.int64]) -> LiveBatch:
         """Computes all windows from the rows pushed so far.
 
         Args:
@@ -338,7 +345,8 @@ class LiveAligner:
             A batch of R samples as the loader returns it: the values of each stream or `concat`
             key, ``<key>_is_pad`` and, if the spec has ages, ``<key>_age``; without the samples'
             metadata, and without windows that reach into the future. Before a stream's first row
-            its window is zeros, to which transforms apply, and all of its steps are padded.
+            its window is zeros, to which transforms apply, and all of its steps are padded. Its
+            `ticket` identifies the query, for :meth:`undo`.
 
         Raises:
             ValueError, TypeError: An unknown stream, or an invalid time.
@@ -366,9 +374,12 @@ class LiveAligner:
             else:
                 with torch.cuda.device(self._index):
                     status = self._query_on_cuda(stream, address, time_ns, out)
+            ticket = LiveTicket(*self._aligner.ticket())
         if status not in (LiveStatus.OK, LiveStatus.NO_ROWS):  # without rows all is padded
             raise RuntimeError(f"query: expected to be made, got {LiveStatus(status).name}")
-        return dict(batch)
+        result = LiveBatch(batch)
+        result.ticket = ticket
+        return result
 
     def _query_on_cuda(self, stream: int, times: int | None, time_ns: int, out: int) -> int:
         assert self._index is not None
@@ -402,18 +413,25 @@ class LiveAligner:
 
     # ---- undo ------------------------------------------------------------------------------------
 
-    def undo(self, key: str, action: NDArray[Any] | Tensor) -> NDArray[Any] | Tensor:
+    def undo(
+        self,
+        key: str,
+        action: NDArray[Any] | Tensor,
+        batch: LiveBatch | LiveTicket | None = None,
+    ) -> NDArray[Any] | Tensor:
         """Converts a policy's output back to the values of a key: actions in the robot's units.
 
         Applies the inverse of the spec's transforms, then that of normalization, x / multiply +
-        subtract. If a stream is relative to another, adds that stream's value at the last query
-        (angles are wrapped to -pi to pi).
+        subtract. If a stream is relative to another, adds that stream's value at the query that
+        made `batch` (angles are wrapped to -pi to pi), whatever has been queried since.
 
         Args:
             key: A key of batches: a stream that is not concatenated, or a `concat` key.
             action: [R,K, a row's shape...] for any K; R may be left out for one robot, K where
                 batches have no axis of steps. Floats; a tensor may be on any device. Gradients do
                 not flow through.
+            batch: The batch that the policy computed `action` from, as :meth:`query` returned it,
+                or its `ticket`. May be left out for keys that are relative to no stream.
 
         Returns:
             Values of the same dtype, on the same device, of the same shape unless a transform
@@ -422,59 +440,29 @@ class LiveAligner:
 
         Raises:
             ValueError: An unknown key, another shape, or values that have no inverse.
-            TypeError: Values that are not floats.
-            RuntimeError: The key is relative to a stream, and there was no query yet, or the stream
-                had no row.
+            TypeError: Values that are not floats, or a `batch` that is not one, or missing.
+            RuntimeError: The key is relative to a stream, and the query is not one of the last
+                `kept_queries` since :meth:`reset`, or the stream had no row then, or its value was
+                padded, as no sample of training was.
         """
         of = self._aligner.keys.get(key) if isinstance(key, str) else None
         if of is None:
             names = ", ".join(self._aligner.keys)
             raise ValueError(f"key: expected one of batches ({names}), got {key!r}")
-        if not isinstance(action, (np.ndarray, Tensor)):
-            kind = type(action).__name__
-            raise TypeError(f"{key}: expected a NumPy array or a tensor, got {kind}")
-        tensor = floats(key, action) if isinstance(action, np.ndarray) else action.detach()
-        if not tensor.is_floating_point():
-            raise TypeError(f"{key}: expected floats, got {tensor.dtype}")
-        first = self.spec.stream(self.spec.concat.get(key, (key,))[0])
-        has_step = first.has_axis or self.robots == 1 or tensor.dim() != len(of.shape) + 1
-        if not has_step:  # batches of this key have no axis of steps
-            tensor = tensor[:, None]
-        # The number of leading axes to add: that of robots, and that of steps.
-        missing = max(len(of.shape) + 2 - tensor.dim(), 0) if self.robots == 1 else 0
-        values = tensor[(None,) * missing]
-        is_whole = values.dim() == len(of.shape) + 2 and missing <= 2
-        if not is_whole or tuple(values.shape[2:]) != of.shape or values.size(0) != self.robots:
-            shape = f"[R={self.robots},K{''.join(f',{size}' for size in of.shape)}]"
-            raise ValueError(f"{key}: expected {shape}, got {list(tensor.shape)}")
-        is_wide = values.dtype == torch.float64
-        values = values.to("cpu", torch.float64 if is_wide else torch.float32).contiguous()
-        out = values.new_empty((*values.shape[:2], *of.aligned))
+        output = PolicyOutput(self.spec, key, action, of.shape, self.robots)
+        ticket = ticket_of(self.spec, key, batch)
+        out = output.values.new_empty((*output.values.shape[:2], *of.aligned))
         with self._lock:
             status = self._aligner.undo(
-                of.number, values.data_ptr(), values.size(1), out.data_ptr(), is_wide
+                ticket.sequence,
+                of.number,
+                output.values.data_ptr(),
+                output.values.size(1),
+                out.data_ptr(),
+                output.values.dtype == torch.float64,
             )
-        self._check_undo(status, key)
-        out = out[(0,) * missing].to(tensor.device, tensor.dtype)
-        if not has_step:
-            out = out[:, 0]
-        return out.numpy() if isinstance(action, np.ndarray) else out
-
-    def _check_undo(self, status: int, key: str) -> None:
-        if status == LiveStatus.OK:
-            return
-        if status == LiveStatus.NOT_INVERTIBLE:
-            raise ValueError(
-                f"key: expected values of floats or numbers that are computed with, got {key}"
-            )
-        of = relative_to(self.spec, key)
-        if status == LiveStatus.NO_QUERY:
-            raise RuntimeError(f"undo: expected a query first, whose {of} {key} is relative to")
-        if status == LiveStatus.NO_ROWS:
-            raise RuntimeError(
-                f"undo: expected a row of {of} by the last query, which {key} is relative to"
-            )
-        raise RuntimeError(f"undo: {LiveStatus(status).name}")
+        check_undo(status, self.spec, key, ticket, self.kept_queries)
+        return output.restore(out)
 
     # ---- reset and statistics --------------------------------------------------------------------
 

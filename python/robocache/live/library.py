@@ -37,6 +37,8 @@ class LiveStatus(enum.IntEnum):
     NO_DEVICE = 12
     DEVICE_ERROR = 13
     WRONG_TYPE = 14
+    UNKNOWN_TICKET = 15
+    PADDED = 16
 
 
 class _Rows(ctypes.Structure):
@@ -44,7 +46,12 @@ class _Rows(ctypes.Structure):
 
 
 class _Options(ctypes.Structure):
-    _fields_ = (("robots", c_int64), ("max_future_ns", c_int64), ("cuda_slots", c_int64))
+    _fields_ = (
+        ("robots", c_int64),
+        ("max_future_ns", c_int64),
+        ("kept_queries", c_int64),
+        ("cuda_slots", c_int64),
+    )
 
 
 class _Array(ctypes.Structure):
@@ -65,6 +72,10 @@ class _Key(ctypes.Structure):
         ("shape", POINTER(c_int64)),
         ("aligned", POINTER(c_int64)),
     )
+
+
+class _Ticket(ctypes.Structure):
+    _fields_ = (("sequence", c_int64), ("now_ns", c_int64))
 
 
 STATS = (
@@ -115,16 +126,23 @@ def _load() -> ctypes.CDLL:
             [c_void_p, c_int64, c_int64, c_void_p, c_void_p, c_int64, c_int64, c_void_p, c_void_p],
         ),
         "channel_order": (c_int, [c_void_p, c_int64, POINTER(c_char_p), c_int64, c_void_p]),
-        "query": (c_int32, [c_void_p, c_int64, c_void_p, c_int64, c_void_p]),
-        "query_on_cuda": (c_int32, [c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_void_p]),
+        "query": (
+            c_int32,
+            [c_void_p, c_int64, c_void_p, c_int64, c_void_p, POINTER(_Ticket)],
+        ),
+        "query_on_cuda": (
+            c_int32,
+            [c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_void_p, POINTER(_Ticket)],
+        ),
         "wait_on_cuda": (c_int32, [c_void_p]),
         "now": (c_int64, [c_void_p, c_int64]),
-        "undo": (c_int32, [c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_int32]),
+        "undo": (c_int32, [c_void_p, c_int64, c_int64, c_void_p, c_int64, c_void_p, c_int32]),
         "reset": (None, [c_void_p, c_int64]),
         "stats": (None, [c_void_p, c_int64, c_int64, POINTER(_Stats)]),
     }
     structures = {
-        "Rows": _Rows, "Options": _Options, "Array": _Array, "Key": _Key, "Stats": _Stats
+        "Rows": _Rows, "Options": _Options, "Array": _Array, "Key": _Key, "Ticket": _Ticket,
+        "Stats": _Stats,
     }  # fmt: skip
     _library.check_layout(library, "robocache_live_layout", structures)
     for name, (result, arguments) in functions.items():
@@ -141,6 +159,7 @@ class Aligner:
         name: The name of the spec in errors.
         robots: The number of robots.
         max_future_ns: A row stamped later than a query by more than this is dropped.
+        kept_queries: The number of last queries whose answers `undo` inverts.
         rows: The capacity (buffer, ring) of each stream of the spec, in rows; 0: the default.
         cuda_slots: The number of copies to the current GPU that may be in flight; 0: no GPU.
 
@@ -154,6 +173,7 @@ class Aligner:
         name: str,
         robots: int,
         max_future_ns: int,
+        kept_queries: int,
         rows: Sequence[tuple[int, int]],
         cuda_slots: int,
     ) -> None:
@@ -163,7 +183,7 @@ class Aligner:
             text,
             len(text),
             name.encode(errors="replace"),
-            byref(_Options(robots, max_future_ns, cuda_slots)),
+            byref(_Options(robots, max_future_ns, kept_queries, cuda_slots)),
             (_Rows * len(rows))(*(_Rows(*of_stream) for of_stream in rows)),
             byref(pointer),
         )
@@ -175,6 +195,8 @@ class Aligner:
                 )
             _library.raise_failure(status, message)
         self._pointer = pointer
+        self._ticket = _Ticket()  # of the last query
+        self._ticket_pointer = byref(self._ticket)
         self._push = library.robocache_live_push
         self._query = library.robocache_live_query
         self._query_on_cuda = library.robocache_live_query_on_cuda
@@ -245,15 +267,21 @@ class Aligner:
 
     def query(self, stream: int, times: int | None, time_ns: int, out: int) -> int:
         """Writes all windows to an address; returns a LiveStatus."""
-        status: int = self._query(self._pointer, stream, times, time_ns, out)
+        status: int = self._query(self._pointer, stream, times, time_ns, out, self._ticket_pointer)
         return status
 
     def query_on_cuda(
         self, stream: int, times: int | None, time_ns: int, out: int, cuda_stream: int
     ) -> int:
         """Writes all windows to an address on the GPU; returns a LiveStatus."""
-        status: int = self._query_on_cuda(self._pointer, stream, times, time_ns, out, cuda_stream)
+        status: int = self._query_on_cuda(
+            self._pointer, stream, times, time_ns, out, cuda_stream, self._ticket_pointer
+        )
         return status
+
+    def ticket(self) -> tuple[int, int]:
+        """The sequence number and the time of the last query; 0 and 0 if it wrote nothing."""
+        return self._ticket.sequence, self._ticket.now_ns
 
     def wait_on_cuda(self) -> int:
         """Waits until a slot is free for a copy to the GPU; returns a LiveStatus."""
@@ -265,9 +293,16 @@ class Aligner:
         now: int = _load().robocache_live_now(self._pointer, robot)
         return now
 
-    def undo(self, key: int, values: int, rows: int, out: int, is_float64: bool) -> int:
-        """Writes the inverse of transforms and normalization; returns a LiveStatus."""
-        status: int = _load().robocache_live_undo(self._pointer, key, values, rows, out, is_float64)
+    def undo(
+        self, sequence: int, key: int, values: int, rows: int, out: int, is_float64: bool
+    ) -> int:
+        """Writes the inverse of transforms and normalization; returns a LiveStatus.
+
+        `sequence` is that of the query's ticket; 0 for a key that is not relative.
+        """
+        status: int = _load().robocache_live_undo(
+            self._pointer, sequence, key, values, rows, out, is_float64
+        )
         return status
 
     def reset(self, robot: int) -> None:

@@ -455,29 +455,31 @@ TEST(LiveEdges, UndoTakesBackScaleAndReference) {
   LiveAligner aligner({state, action}, options);
   const double given[2 * 3] = {4, 9, 0.5, 0, 9, -1};  // one row a robot
   double out[6] = {};
-  EXPECT_EQ(aligner.undo(aligner.keys()[1], given, 1, out), LiveStatus::kNoQuery);
+  EXPECT_EQ(aligner.undo({}, aligner.keys()[1], given, 1, out), LiveStatus::kNoQuery);
   const float rows[2][3] = {{3, 5, 7}, {-3, 5, 8}};
   for (const std::int64_t robot : {0, 1}) {
     ASSERT_EQ(aligner.push(0, 5 * kMs, rows[robot], 12, robot), LiveStatus::kOk);
   }
   Bytes query(aligner.output_bytes());
-  ASSERT_EQ(aligner.query(LiveNow::at(5 * kMs), query.data()), LiveStatus::kOk);
-  EXPECT_EQ(aligner.undo(aligner.keys()[1], given, 1, out), LiveStatus::kOk);
+  LiveResult made = aligner.query(LiveNow::at(5 * kMs), query.data());
+  ASSERT_EQ(made, LiveStatus::kOk);
+  EXPECT_EQ(aligner.undo(made.ticket, aligner.keys()[1], given, 1, out), LiveStatus::kOk);
   const double pi = std::acos(-1.0);
   const double expected[6] = {4 / 2.0 + 1 + 7, 2, 3 + 1 - 2 * pi, 0 + 1 + 8, 2, -3 - 2 + 2 * pi};
   for (int i = 0; i < 6; ++i) EXPECT_NEAR(out[i], expected[i], 1e-12) << i;
   float narrow[6] = {4, 9, 0.5, 0, 9, -1};
-  EXPECT_EQ(aligner.undo(aligner.keys()[1], narrow, 1, narrow), LiveStatus::kOk);  // in place
+  EXPECT_EQ(aligner.undo(made.ticket, aligner.keys()[1], narrow, 1, narrow),
+            LiveStatus::kOk);  // in place
   for (int i = 0; i < 6; ++i) EXPECT_EQ(narrow[i], static_cast<float>(out[i])) << i;
   // A reference without rows is 0, and is told.
   ASSERT_EQ(aligner.reset(1), LiveStatus::kOk);
-  EXPECT_EQ(aligner.undo(aligner.keys()[1], given, 1, out), LiveStatus::kNoQuery);
-  ASSERT_EQ(aligner.query(LiveNow::at(5 * kMs), query.data()), LiveStatus::kOk);
-  EXPECT_EQ(aligner.undo(aligner.keys()[1], given, 1, out), LiveStatus::kNoRows);
+  made = aligner.query(LiveNow::at(5 * kMs), query.data());
+  ASSERT_EQ(made, LiveStatus::kOk);
+  EXPECT_EQ(aligner.undo(made.ticket, aligner.keys()[1], given, 1, out), LiveStatus::kNoRows);
   EXPECT_EQ(out[3], 1);
-  EXPECT_EQ(aligner.undo(aligner.keys()[1], given, -1, out), LiveStatus::kWrongSize);
-  EXPECT_EQ(aligner.undo(aligner.keys()[1], given, 0, out), LiveStatus::kNoRows);
-  EXPECT_EQ(aligner.undo(LiveKey{}, given, 1, out), LiveStatus::kUnknownKey);
+  EXPECT_EQ(aligner.undo(made.ticket, aligner.keys()[1], given, -1, out), LiveStatus::kWrongSize);
+  EXPECT_EQ(aligner.undo(made.ticket, aligner.keys()[1], given, 0, out), LiveStatus::kNoRows);
+  EXPECT_EQ(aligner.undo(made.ticket, LiveKey{}, given, 1, out), LiveStatus::kUnknownKey);
 }
 
 TEST(LiveEdges, UndoOfAStreamThatIsNotRelativeNeedsNoQuery) {
@@ -489,10 +491,10 @@ TEST(LiveEdges, UndoOfAStreamThatIsNotRelativeNeedsNoQuery) {
   LiveAligner aligner({action, flag}, {});
   const float given[3] = {1, 2, 3};
   float out[3] = {};
-  EXPECT_EQ(aligner.undo(aligner.keys()[0], given, 3, out), LiveStatus::kOk);
+  EXPECT_EQ(aligner.undo({}, aligner.keys()[0], given, 3, out), LiveStatus::kOk);
   EXPECT_EQ(out[2], 12);
-  EXPECT_EQ(aligner.undo(aligner.keys()[1], given, 3, out), LiveStatus::kNotInvertible);
-  EXPECT_EQ(aligner.undo(aligner.keys()[0], given, 1, static_cast<float*>(nullptr)),
+  EXPECT_EQ(aligner.undo({}, aligner.keys()[1], given, 3, out), LiveStatus::kNotInvertible);
+  EXPECT_EQ(aligner.undo({}, aligner.keys()[0], given, 1, static_cast<float*>(nullptr)),
             LiveStatus::kBadPointer);
 }
 

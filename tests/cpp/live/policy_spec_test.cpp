@@ -175,7 +175,8 @@ TEST(PolicySpec, MakesAnAligner) {
   const float row[2] = {1, 2};
   ASSERT_EQ(aligner.push(0, 0, row, sizeof row), LiveStatus::kOk);
   std::vector<double> out(aligner.output_bytes() / sizeof(double) + 1);
-  ASSERT_EQ(aligner.query(LiveNow::at(3000000), out.data()), LiveStatus::kOk);
+  const LiveResult made = aligner.query(LiveNow::at(3000000), out.data());
+  ASSERT_EQ(made, LiveStatus::kOk);
   EXPECT_EQ(aligner.outputs()[0].key, "obs");
   const double first = (1 - 0.1) * 3.5, second = (2 - 0.1) * 3.5;
   EXPECT_EQ(out[2], first);
@@ -185,7 +186,7 @@ TEST(PolicySpec, MakesAnAligner) {
   const LiveKey* const key = aligner.find_key("action");
   ASSERT_NE(key, nullptr);
   EXPECT_EQ(aligner.find_key("joints"), nullptr);  // it stands in a group
-  ASSERT_EQ(aligner.undo(*key, answer, 2, action), LiveStatus::kOk);
+  ASSERT_EQ(aligner.undo(made.ticket, *key, answer, 2, action), LiveStatus::kOk);
   // Normalized values, deltas over half a second, the scale of the stream, and what it is relative
   // to: the second joint, and nothing.
   const double deltas[2] = {4 / 4.0 + 1, 8 / 8.0 + 2};

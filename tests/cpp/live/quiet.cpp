@@ -67,6 +67,7 @@ using robocache::LiveAligner;
 using robocache::LiveNow;
 using robocache::LiveStatus;
 using robocache::LiveStream;
+using robocache::LiveTicket;
 using robocache::Method;
 
 constexpr std::int64_t kMs = 1'000'000;
@@ -136,6 +137,7 @@ struct Robot {
   std::vector<double> message = std::vector<double>(5);
   robocache::ChannelOrder order;
   long pushes = 0, queries = 0;
+  LiveTicket first, last;
 
   Robot()
       : aligner(streams(), options()),
@@ -161,9 +163,14 @@ struct Robot {
       }
       if (ms >= 300 && ms % 5 != 0) continue;  // the rings are full by then
       if (ms > 0 && ms < 290) continue;
-      is_good = is_good && aligner.query(LiveNow::at(ms * kMs), out.data()) == LiveStatus::kOk;
+      const robocache::LiveResult made = aligner.query(LiveNow::at(ms * kMs), out.data());
+      is_good = is_good && made == LiveStatus::kOk;
+      if (ms == 0) first = made.ticket;
+      last = made.ticket;
       for (const robocache::LiveKey& key : aligner.keys()) {
-        static_cast<void>(aligner.undo(key, answer.data(), 1, undone.data()));
+        for (const LiveTicket& ticket : {first, last}) {
+          static_cast<void>(aligner.undo(ticket, key, answer.data(), 1, undone.data()));
+        }
       }
       aligner.stats(0);
       is_good = is_good && aligner.query(LiveNow::newest_of(0), out.data()) == LiveStatus::kOk;

@@ -35,6 +35,7 @@ LiveStream stream(const char* name, std::int64_t width, DataType out_type = Data
 struct Robots {
   LiveAligner aligner;
   std::vector<std::byte> out;
+  LiveTicket last;  // of the last query
 
   Robots(const std::vector<LiveStream>& streams, const LiveOptions& options)
       : aligner(streams, options), out(aligner.output_bytes()) {}
@@ -43,6 +44,12 @@ struct Robots {
             std::int64_t robot) {
     ASSERT_EQ(aligner.push(number, time, row.data(), row.size() * sizeof(float), robot),
               LiveStatus::kOk);
+  }
+
+  void query(std::int64_t now_ns) {
+    const LiveResult made = aligner.query(LiveNow::at(now_ns), out.data());
+    ASSERT_EQ(made, LiveStatus::kOk);
+    last = made.ticket;
   }
 
   const LiveArray& array(const std::string& key) const {
@@ -103,7 +110,7 @@ void fill(std::vector<Robots*> all, const std::vector<std::int64_t>& widths) {
     }
   }
   for (Robots* robots : all) {
-    ASSERT_EQ(robots->aligner.query(LiveNow::at(60 * kMs), robots->out.data()), LiveStatus::kOk);
+    robots->query(60 * kMs);
   }
 }
 
@@ -173,8 +180,9 @@ TEST(LiveTransforms, OneAfterTheOther) {
 
   // And back: the group as it was aligned.
   std::vector<float> undone(2 * 3 * 7), again(deltas);
-  ASSERT_EQ(changed.aligner.undo(changed.aligner.keys()[0], again.data(), 3, undone.data()),
-            LiveStatus::kOk);
+  ASSERT_EQ(
+      changed.aligner.undo(changed.last, changed.aligner.keys()[0], again.data(), 3, undone.data()),
+      LiveStatus::kOk);
   const auto* const aligned = static_cast<const float*>(plain.view("pose").data);
   for (std::size_t row = 0; row < 6; ++row) {
     const float* const a = aligned + row * 7;
@@ -219,7 +227,7 @@ TEST(LiveTransforms, MasksFollow) {
   EXPECT_EQ(masks(delta, 0, 50), "x..");
 }
 
-TEST(LiveTransforms, AnswersAreRelativeToTheLastQuery) {
+TEST(LiveTransforms, AnswersAreRelativeToTheirQuery) {
   LiveStream action = stream("action", 2);
   action.offsets = {0, 20 * kMs};
   const DeltaTransform deltas{"action", "joints", DeltaDirection::kToDelta, 2.0};
@@ -227,22 +235,26 @@ TEST(LiveTransforms, AnswersAreRelativeToTheLastQuery) {
   Robots robots({stream("joints", 2), action}, given);
   const double answer[8] = {1, 2, 3, 4, 10, 20, 30, 40};
   double out[8];
-  EXPECT_EQ(robots.aligner.undo(robots.aligner.keys()[1], answer, 2, out), LiveStatus::kNoQuery);
+  EXPECT_EQ(robots.aligner.undo(robots.last, robots.aligner.keys()[1], answer, 2, out),
+            LiveStatus::kNoQuery);
   robots.push(0, 0, {5, 6}, 0);
-  ASSERT_EQ(robots.aligner.query(LiveNow::at(0), robots.out.data()), LiveStatus::kOk);
-  EXPECT_EQ(robots.aligner.undo(robots.aligner.keys()[1], answer, 2, out), LiveStatus::kNoRows);
+  robots.query(0);
+  EXPECT_EQ(robots.aligner.undo(robots.last, robots.aligner.keys()[1], answer, 2, out),
+            LiveStatus::kNoRows);
   EXPECT_EQ((std::vector<double>(out, out + 8)),
             (std::vector<double>{7, 10, 13, 18, 20, 40, 80, 120}));
   robots.push(0, 0, {1, 1}, 1);
-  ASSERT_EQ(robots.aligner.query(LiveNow::at(kMs), robots.out.data()), LiveStatus::kOk);
-  EXPECT_EQ(robots.aligner.undo(robots.aligner.keys()[1], answer, 2, out),
+  robots.query(kMs);
+  EXPECT_EQ(robots.aligner.undo(robots.last, robots.aligner.keys()[1], answer, 2, out),
             LiveStatus::kOk);      // held, but there
   robots.push(0, kMs, {9, 9}, 1);  // not seen by the query that the policy answered
-  EXPECT_EQ(robots.aligner.undo(robots.aligner.keys()[1], answer, 2, out), LiveStatus::kOk);
+  EXPECT_EQ(robots.aligner.undo(robots.last, robots.aligner.keys()[1], answer, 2, out),
+            LiveStatus::kOk);
   EXPECT_EQ(out[4], 21);
   ASSERT_EQ(robots.aligner.reset(1), LiveStatus::kOk);
-  EXPECT_EQ(robots.aligner.undo(robots.aligner.keys()[1], answer, 2, out), LiveStatus::kNoQuery);
-  EXPECT_EQ(robots.aligner.undo(LiveKey{}, answer, 2, out), LiveStatus::kUnknownKey);
+  EXPECT_EQ(robots.aligner.undo(robots.last, robots.aligner.keys()[1], answer, 2, out),
+            LiveStatus::kUnknownTicket);
+  EXPECT_EQ(robots.aligner.undo(robots.last, LiveKey{}, answer, 2, out), LiveStatus::kUnknownKey);
 }
 
 TEST(LiveTransforms, WhatDoesNotFitIsRefused) {

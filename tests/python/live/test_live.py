@@ -185,7 +185,8 @@ def test_threads_share_a_stream_and_the_asking() -> None:
     count, producers = 4000, 3
     room = {"joints": count * producers}
     spec = rc.PolicySpec([joints, action], anchor="joints")
-    aligner = rc.LiveAligner(spec, ring_rows=room, buffer_rows=room)
+    # Threads wait for the interpreter while the others make hundreds of queries.
+    aligner = rc.LiveAligner(spec, ring_rows=room, buffer_rows=room, kept_queries=2**16)
     aligner.push("joints", 0, [0, 0])
     is_over = threading.Event()
 
@@ -195,9 +196,12 @@ def test_threads_share_a_stream_and_the_asking() -> None:
 
     def ask() -> None:
         while not is_over.is_set():
-            joints = aligner.query("joints")["joints"]
-            assert torch.equal(joints[..., 0], -joints[..., 1])
-            assert torch.as_tensor(aligner.undo("action", np.zeros((1, 2)))).sum() == 1 - 2
+            batch = aligner.query("joints")
+            newest = batch["joints"][0, -1].double()
+            assert newest[0] == -newest[1]
+            # Others query at the same time: the answer is relative to this thread's batch.
+            absolute = aligner.undo("action", np.zeros((1, 2)), batch)
+            assert absolute.tolist() == [(newest + torch.tensor([1.0, -2.0])).tolist()]
 
     with ThreadPoolExecutor(2 * producers) as pool:
         asking = [pool.submit(ask) for _ in range(producers)]
@@ -294,17 +298,19 @@ def test_relative_actions_are_made_absolute() -> None:
     action = replace(ACTION, relative_to=RelativeTo("joints", (1, -1)))
     aligner = rc.LiveAligner(rc.PolicySpec([joints, action], anchor="joints"))
     zeros = np.zeros((2, 2), np.float32)
-    with pytest.raises(RuntimeError, match=r"^undo: expected a query first, whose joints action"):
-        aligner.undo("action", zeros)
-    aligner.query(0)
-    with pytest.raises(RuntimeError, match=r"^undo: expected a row of joints by the last query"):
-        aligner.undo("action", zeros)
+    batch = aligner.query(0)
+    with pytest.raises(
+        RuntimeError, match=r"^undo: expected a row of joints, which action is rela"
+    ):
+        aligner.undo("action", zeros, batch)
     aligner.push("joints", 0, [10, 20])
-    aligner.query(0)
+    batch = aligner.query(0)
     # x / multiply + subtract, then column 1 of the joints for the first channel
-    assert aligner.undo("action", zeros).tolist() == [[21, -2], [21, -2]]
+    assert aligner.undo("action", zeros, batch).tolist() == [[21, -2], [21, -2]]
     aligner.push("joints", MS, [0, 30])  # not seen by the query that the policy answered
-    assert aligner.undo("action", zeros).tolist() == [[21, -2], [21, -2]]
+    later = aligner.query(MS)
+    assert aligner.undo("action", zeros, batch).tolist() == [[21, -2], [21, -2]]
+    assert aligner.undo("action", zeros, later.ticket).tolist() == [[31, -2], [31, -2]]
 
 
 @pytest.mark.parametrize("steps_of_state", [None, [0.0, 0.02]])
@@ -326,8 +332,8 @@ def test_what_training_did_is_undone(tmp_path: Path, steps_of_state: list[float]
     state, action = store[1]["state"], store[1]["action"]
     for row in range(len(action) - 2):
         aligner.push("state", int(state.times[row]), state.values[row])
-        aligner.query("state")
-        undone = aligner.undo("action", loader.gather([row])["action"].double())
+        batch = aligner.query("state")
+        undone = aligner.undo("action", loader.gather([row])["action"].double(), batch)
         expected = torch.from_numpy(action.values[row : row + 3].copy()).double()
         assert torch.allclose(torch.as_tensor(undone)[0], expected, atol=2e-6, rtol=0)
 

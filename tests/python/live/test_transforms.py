@@ -135,7 +135,7 @@ def test_answers_are_undone_as_transforms_undo_them(
     expected = answer
     for transform in chain[::-1]:
         expected = transform.inverse({"act": expected}, seen)["act"]
-    undone = aligner.undo("act", answer)
+    undone = aligner.undo("act", answer, seen)
     assert isinstance(undone, torch.Tensor) and undone.dtype == dtype
     assert torch.equal(undone, expected)
 
@@ -165,19 +165,19 @@ def test_transforms_are_done_and_undone(tmp_path: Path) -> None:
     loader.spec().save(spec_file)
     batch = loader.next()
     aligner = rc.LiveAligner(spec_file)
-    with pytest.raises(RuntimeError, match=r"^undo: expected a query first, whose pose action is"):
+    with pytest.raises(TypeError, match=r"^batch: .* since action is relative to pose, got None"):
         aligner.undo("action", batch["action"][:1])
     for row in range(39):
         aligner.push("pose", int(times[row]), poses[row])
         seen = aligner.query("pose")
         assert set(seen) == {"pose", "pose_is_pad"}
         assert torch.equal(seen["pose"][0], batch["pose"][row])
-        undone = aligner.undo("action", batch["action"][row : row + 1])
+        undone = aligner.undo("action", batch["action"][row : row + 1], seen)
         expected = torch.from_numpy(np.roll(poses, -1, 0)[row : row + 2])
         same = torch.where((undone[0, :, 3:] * expected[:, 3:]).sum(-1, keepdim=True) < 0, -1, 1)
         assert torch.allclose(undone[0, :, :3], expected[:, :3], atol=1e-9, rtol=0)
         assert torch.allclose(undone[0, :, 3:] * same, expected[:, 3:], atol=1e-9, rtol=0)
-    robot = aligner.undo("action", batch["action"][38].numpy())
+    robot = aligner.undo("action", batch["action"][38].numpy(), seen)
     assert isinstance(robot, np.ndarray) and robot.shape == (2, 7)
 
     text = spec_file.read_text().replace("relative_pose", "relative_prose")
@@ -190,52 +190,64 @@ def test_transforms_are_done_and_undone(tmp_path: Path) -> None:
 
 
 def test_what_transforms_are_relative_to() -> None:
-    """No row, or none since a reset, is an error, in place of zeros."""
+    """No row, or a query before a reset, is an error, in place of zeros."""
     relative = transforms.AbsoluteToDelta("action", "joints").to_dict()
     aligner = rc.LiveAligner(replace(SPEC, transforms=(relative,)), robots=2)
     answer = np.ones((2, 1, 2))
-    no_query = r"^undo: expected a query first, whose joints action is relative to"
-    no_row = r"^undo: expected a row of joints by the last query, which action is relative to"
-    assert set(aligner.query(0)) == {"joints", "joints_is_pad"}
+    no_query = r"^batch: expected a query of this aligner since its last reset"
+    no_row = r"^undo: expected a row of joints, which action is relative to"
+    batch = aligner.query(0)
+    assert set(batch) == {"joints", "joints_is_pad"}
     with pytest.raises(RuntimeError, match=no_row):
-        aligner.undo("action", answer)
+        aligner.undo("action", answer, batch)
     push_ramp(aligner)
-    aligner.query(40 * MS)
+    batch = aligner.query(40 * MS)
     with pytest.raises(RuntimeError, match=no_row):  # the other robot's
-        aligner.undo("action", answer)
+        aligner.undo("action", answer, batch)
     push_ramp(aligner, robot=1)
-    aligner.query(45 * MS)  # held, and so padded
-    undone = torch.as_tensor(aligner.undo("action", answer))
+    batch = aligner.query(45 * MS)  # held
+    undone = torch.as_tensor(aligner.undo("action", answer, batch))
     assert torch.allclose(undone[:, 0], torch.tensor([[11.0, -2.75], [11.0, -2.75]]).double())
     aligner.reset(1)
     with pytest.raises(RuntimeError, match=no_query):
-        aligner.undo("action", answer)
-    aligner.query(46 * MS)
+        aligner.undo("action", answer, batch)
+    batch = aligner.query(46 * MS)
     with pytest.raises(RuntimeError, match=no_row):
-        aligner.undo("action", answer)
+        aligner.undo("action", answer, batch)
     aligner.reset()
     with pytest.raises(RuntimeError, match=no_query):
-        aligner.undo("action", answer)
+        aligner.undo("action", answer, batch)
 
 
-def test_rows_that_are_not_real_are_rows() -> None:
-    """An action's reference has a value, also while it is padded."""
+def test_references_that_are_padded_are_refused() -> None:
+    """Training pads the samples whose reference is padded; so no answer is relative to one."""
     for method in ("linear", "sum"):
         joints = make_stream("joints", offsets=(0,), method=method)
         relative = AbsoluteToDelta("action", "joints").to_dict()
         spec = rc.PolicySpec([joints, ACTION], anchor="joints", transforms=(relative,))
         aligner = rc.LiveAligner(spec, buffer_rows={"joints": 8})
         aligner.push("joints", 5 * MS, [3, 4], valid=False)
-        aligner.query(5 * MS)
-        sums = {"linear": [3.0, 4.0], "sum": [0.0, 0.0]}
+        padded = aligner.query(5 * MS)
+        aligner.push("joints", 5 * MS + 1, [5, 6])
+        batch = aligner.query(5 * MS + 1)
+        for action in (np.zeros((1, 2)), np.zeros((1, 0, 2))):
+            with pytest.raises(RuntimeError) as caught:
+                aligner.undo("action", action, padded)
+            ticket = padded.ticket
+            assert ticket is not None
+            assert str(caught.value) == (
+                "undo: expected a valid value of joints, which action is relative to, in query "
+                f"{ticket.sequence} at 5000000 ns, got a padded one (in training such samples are "
+                "padded)"
+            )
+        if method == "sum":  # since the episode's begin: of an invalid row too
+            continue
         scale = ACTION.normalization
         assert scale is not None
-        undone = torch.as_tensor(aligner.undo("action", np.zeros((1, 2))))[0]
-        expected = torch.tensor(sums[method]) / torch.tensor(scale.multiply) + torch.tensor(
-            scale.subtract
-        )
-        assert torch.equal(undone, expected)
-        assert aligner.undo("action", np.zeros((1, 0, 2))).shape == (1, 0, 2)
+        undone = torch.as_tensor(aligner.undo("action", np.zeros((1, 2)), batch))[0]
+        expected = torch.tensor([5.0, 6.0]) / torch.tensor(scale.multiply)
+        assert torch.equal(undone, expected + torch.tensor(scale.subtract))
+        assert aligner.undo("action", np.zeros((1, 0, 2)), batch).shape == (1, 0, 2)
 
 
 def test_transforms_and_relative_streams_of_a_group() -> None:
@@ -256,8 +268,8 @@ def test_transforms_and_relative_streams_of_a_group() -> None:
     )
     aligner = rc.LiveAligner(spec)
     aligner.push("joints", 0, [10, 20])
-    aligner.query(0)
-    undone = aligner.undo("act", np.array([[4.0, 8.0, 2.0]]))
+    batch = aligner.query(0)
+    undone = aligner.undo("act", np.array([[4.0, 8.0, 2.0]]), batch)
     # (4 / 4 + 0.5) / 2 + 1 + 20, (8 / 1 + 0) / 4 + 2, 2 / 0.5 + 1
     assert undone.tolist() == [[21.75, 4.0, 5.0]]
 

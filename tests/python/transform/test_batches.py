@@ -186,7 +186,7 @@ def test_on_the_robot(store: rc.EpisodeStore) -> None:
         aligner.push("pose", i * 20 * MS, rows[i])
     seen, trained = aligner.query(100 * MS), loader.next()
     assert_same_bits(seen["pose"][0], trained["pose"][5])
-    action = aligner.undo("action", trained["action"][5])
+    action = aligner.undo("action", trained["action"][5], seen)
     want = torch.from_numpy(store.episodes[0]["action"].values[5:8].copy())
     assert isinstance(action, torch.Tensor) and action.shape == want.shape
     assert_near(action[:, :3], want[:, :3], 1e-5)
