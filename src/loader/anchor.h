@@ -53,10 +53,13 @@ ROBOCACHE_HOST_DEVICE void write_metadata(const DrawPlan& plan, const BatchMetad
   write(metadata.timestamp_ns, sample.anchor.time_ns);
   write(metadata.dataset_index, exists ? episode[3] : 0);
   if (metadata.timestamp != nullptr) {
-    const auto since_start =
-        static_cast<std::int64_t>(static_cast<std::uint64_t>(sample.anchor.time_ns) -
-                                  static_cast<std::uint64_t>(exists ? episode[2] : 0));
-    metadata.timestamp[b] = static_cast<float>(static_cast<double>(since_start) * 1e-9);
+    const std::int64_t time = sample.anchor.time_ns;
+    const std::int64_t start = exists ? episode[2] : 0;
+    // Unsigned: an episode may last longer than int64 counts.
+    const auto after = static_cast<std::uint64_t>(time) - static_cast<std::uint64_t>(start);
+    const double since_start =
+        time < start ? -static_cast<double>(0 - after) : static_cast<double>(after);
+    metadata.timestamp[b] = static_cast<float>(since_start * 1e-9);
   }
 }
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import numbers
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from robocache.conversion import convert
@@ -32,6 +34,23 @@ def data_set(source: PathLike, reader: Reader) -> Path:
         got = describe(path) if path.exists() else "no such file or folder" + hub_hint(source)
         raise RecordingError(f"{path}: expected {reader.expects} ({reader.format}), got {got}")
     return path
+
+
+def refuse_rate(by: str, options: Mapping[str, object]) -> None:
+    """Refuses anchors at a rate, from which a data set's windows could not count rows.
+
+    Args:
+        by: The function that makes the loader.
+        options: Of the loader.
+
+    Raises:
+        ValueError: `anchor: expected ..., got ...`.
+    """
+    anchor = options.get("anchor")
+    if isinstance(anchor, numbers.Real):
+        raise ValueError(
+            f"anchor: expected a stream ({by} counts rows from the anchor's), got {anchor}"
+        )
 
 
 def episode_number(source: str) -> int:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from robocache.core.checks import check_integer
 from robocache.core.progress import Update
-from robocache.datasets.converted import PathLike, converted, data_set, episode_number
+from robocache.datasets.converted import PathLike, converted, data_set, episode_number, refuse_rate
 from robocache.loader.foreign_options import refuse_decided, refuse_foreign
 from robocache.loader.loader import Extras, Loader, make_loader
 from robocache.loader.memory.file_rows import FileRows
@@ -138,6 +138,7 @@ def from_diffusion_policy(
     """
     refuse_foreign(Loader, options)
     refuse_decided("from_diffusion_policy", options, ("windows", "delta_timestamps"))
+    refuse_rate("from_diffusion_policy", options)
     steps = check_integer("horizon", horizon, 1)
     before, after = (
         min(max(check_integer(name, pad, -(2**31)), 0), steps - 1)

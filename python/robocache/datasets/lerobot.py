@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from robocache.core.progress import Update
-from robocache.datasets.converted import PathLike, converted, data_set, episode_number
+from robocache.datasets.converted import PathLike, converted, data_set, episode_number, refuse_rate
 from robocache.loader.foreign_options import refuse_decided, refuse_foreign
 from robocache.loader.loader import Extras, Loader, make_loader
 from robocache.loader.sampling.episodes import Episodes
@@ -160,6 +160,7 @@ def from_lerobot(
     refuse_foreign(Loader, options)
     decided = ("windows", "delta_timestamps", "concat", "with_age")
     refuse_decided("from_lerobot", options, decided)
+    refuse_rate("from_lerobot", options)
     if hasattr(source, "root") and hasattr(source, "meta"):
         if getattr(source, "image_transforms", None) is not None:
             raise ValueError(

@@ -16,7 +16,7 @@ from torch import Tensor
 from robocache.core.checks import check_integer
 from robocache.core.extras import require
 from robocache.core.progress import Update
-from robocache.datasets.converted import PathLike, converted, data_set
+from robocache.datasets.converted import PathLike, converted, data_set, refuse_rate
 from robocache.loader.foreign_options import refuse_decided, refuse_foreign
 from robocache.loader.loader import Extras, Loader, make_loader
 from robocache.loader.relative import check_references
@@ -134,6 +134,7 @@ def from_robomimic(
     refuse_foreign(Loader, options)
     decided = ("windows", "delta_timestamps", "concat", "with_age")
     refuse_decided("from_robomimic", options, decided)
+    refuse_rate("from_robomimic", options)
     stacked = check_integer("frame_stack", frame_stack, 1) - 1
     ahead = check_integer("seq_length", seq_length, 1) - 1
     if goal_mode not in (None, "last"):

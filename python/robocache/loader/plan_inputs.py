@@ -29,6 +29,8 @@ from robocache.store.stream_info import is_image
 
 log = logging.getLogger(__name__)
 
+_MOST_FRAMES = 2**62  # more than any episode has, and int64 can subtract it
+
 
 class PlanInputs(NamedTuple):
     """Windows, streams and tables of a plan. E episodes, A anchors."""
@@ -79,8 +81,8 @@ def find_anchors(
     Raises:
         TypeError, ValueError: An option that does not fit, or none is left.
     """
-    first = check_integer("drop_n_first_frames", drop_n_first_frames, 0)
-    last = check_integer("drop_n_last_frames", drop_n_last_frames, 0)
+    first = min(check_integer("drop_n_first_frames", drop_n_first_frames, 0), _MOST_FRAMES)
+    last = min(check_integer("drop_n_last_frames", drop_n_last_frames, 0), _MOST_FRAMES)
     starts = store.episodes.starts_ns[episodes]
     if anchor is not None:
         found = _anchors.row_anchors(anchor.times(), anchor.offsets, first, last)

@@ -158,7 +158,7 @@ class EpisodeStore(Sequence[Episode]):
     The constructor validates the whole manifest, and the size and header of every file. Arrays are
     views of the mapped files: the system reads data at the first access. An open store does not
     change when a writer appends to its folder. Any number of processes may open a store; a pickled
-    store opens its folder again when it is loaded.
+    or copied store opens its folder again, also from another working directory.
 
     Args:
         path: The store's folder.
@@ -175,6 +175,7 @@ class EpisodeStore(Sequence[Episode]):
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = os.fspath(path)
         """The store's folder, as the caller passed it."""
+        self._folder = os.path.abspath(self.path)  # noqa: PTH100 - resolve() follows links
         try:
             self._store = OpenStore(self.path)
         except StoreError:
@@ -302,7 +303,7 @@ class EpisodeStore(Sequence[Episode]):
             verify_counts(self.path, info, rows)
 
     def __reduce__(self) -> tuple[type[EpisodeStore], tuple[str]]:
-        return EpisodeStore, (self.path,)
+        return EpisodeStore, (self._folder,)
 
     def __repr__(self) -> str:
         streams = listed([str(info) for info in self.streams.values()])

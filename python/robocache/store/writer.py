@@ -77,7 +77,8 @@ class StoreWriter:
     ) -> None:
         if shard_bytes < 1:
             raise ValueError(f"shard_bytes: expected 1 or more, got {shard_bytes}")
-        self.path = Path(path)
+        # Absolute: the program may change its working directory before the next commit.
+        self.path = Path(os.path.abspath(path))  # noqa: PTH100 - resolve() follows links
         self._shard_bytes = shard_bytes
         if self.path.exists() and not self.path.is_dir():
             raise StoreError(f"{self.path}: expected a folder, got a file")

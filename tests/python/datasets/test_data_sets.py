@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from data_sets import write_buffer, write_demonstrations, write_lerobot
 
 import robocache as rc
 from robocache.readers import RecordingError
@@ -26,50 +27,20 @@ from robocache.readers import RecordingError
 for library in ("h5py", "pyarrow", "zarr"):
     pytest.importorskip(library, reason=f"data sets need {library}")
 
-LENGTHS = (3, 2)
-
 
 @pytest.fixture(scope="module")
 def lerobot(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two episodes at 10 Hz: a row counts 10 times its episode, and its frame."""
-    folder = tmp_path_factory.mktemp("lerobot")
-    with rc.StoreWriter(folder / "source") as writer:
-        for number, n in enumerate(LENGTHS):
-            times = np.arange(n, dtype=np.int64) * 100_000_000
-            with writer.episode(("push", "pull")[number], f"made#{number}") as episode:
-                frame = np.arange(n)[:, None]
-                episode.add("state", times, (10 * number + frame + [0, 100]).astype(np.float32))
-                episode.add("count", times, (10 * number + frame).astype(np.int16))
-                episode.add("camera", times, np.full((n, 8, 9, 3), 51, np.uint8))
-    rc.export_lerobot(folder / "source", folder / "set", 10, video=False)
-    return folder / "set"
+    return write_lerobot(tmp_path_factory.mktemp("lerobot"))
 
 
 @pytest.fixture(scope="module")
 def demonstrations(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    import h5py
-
-    path = tmp_path_factory.mktemp("robomimic") / "demos.hdf5"
-    with h5py.File(path, "w") as file:
-        for number, n in enumerate(LENGTHS):
-            demo = file.create_group(f"data/demo_{number}")
-            demo["actions"] = 10.0 * number + np.arange(n)[:, None]
-            demo["dones"] = np.arange(n) == n - 1
-            demo["obs/arm"] = (10.0 * number + np.arange(n)[:, None]).astype(np.float32)
-            demo["next_obs/arm"] = (10.0 * number + np.arange(1, n + 1)[:, None]).astype("f4")
-        file["mask/train"] = np.array([b"demo_1"])
-    return path
+    return write_demonstrations(tmp_path_factory.mktemp("robomimic"))
 
 
 @pytest.fixture(scope="module")
 def buffer(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    import zarr
-
-    path = tmp_path_factory.mktemp("diffusion_policy") / "set.zarr"
-    group = zarr.open_group(str(path), mode="w")
-    group["data/action"] = np.arange(5, dtype=np.float32)[:, None]
-    group["meta/episode_ends"] = np.cumsum(LENGTHS)
-    return path
+    return write_buffer(tmp_path_factory.mktemp("diffusion_policy"))
 
 
 # ---- what batches are like -----------------------------------------------------------------------

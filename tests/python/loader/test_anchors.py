@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import loader_reference as plain
@@ -85,6 +86,41 @@ def test_frames_that_are_left_out(store: rc.EpisodeStore) -> None:
     # Episodes that are too short have none.
     longest = max(lengths)
     assert anchors_of(store, drop_n_first_frames=longest - 1) == rows(store, range(6))[-1:]
+
+
+@pytest.mark.parametrize("option", ["drop_n_first_frames", "drop_n_last_frames"])
+@pytest.mark.parametrize("count", [2**62, 2**63 - 1, 2**63, 2**64, 10**30])
+@pytest.mark.parametrize("anchor", ["joints", 100.0])
+def test_more_frames_left_out_than_there_are(
+    store: rc.EpisodeStore, option: str, count: int, anchor: str | float
+) -> None:
+    with pytest.raises(ValueError, match=r"^anchor: expected at least 1 anchor, got none: "):
+        anchors_of(store, anchor=anchor, **{option: count})
+
+
+def test_an_episode_longer_than_int64_counts(tmp_path: Path) -> None:
+    """It has the rows of every other episode: 2^63 ns are 292 years."""
+    times = np.array([-(2**63), -(2**62), 0, 2**62, 2**63 - 1])
+    with rc.StoreWriter(tmp_path / "long.store") as writer, writer.episode() as episode:
+        episode.add("joints", times, np.arange(5, dtype=np.float32)[:, None])
+
+    def batch(**options: Any) -> dict[str, Any]:
+        episodes = rc.Episodes(time_ranges=options.pop("time_ranges", None))
+        windows = {"joints": rc.Window(offsets_ns=[0])}
+        folder = tmp_path / "long.store"
+        return rc.Loader(
+            folder, 9, windows, device="cpu", shuffle=False, episodes=episodes, **options
+        ).next()
+
+    seconds = [(int(time) + 2**63) * 1e-9 for time in times]
+    for anchor, count in (("joints", 5), (1 / seconds[1], 4)):  # ticks: the last is past the end
+        found = batch(anchor=anchor)
+        np.testing.assert_allclose(found["timestamp"], seconds[:count], rtol=1e-6)
+        assert found["joints"][:, 0, 0].tolist() == [0, 1, 2, 3, 4][:count]
+    found = batch(time_ranges=[(seconds[1] * 0.99, seconds[3] * 1.01)])
+    assert found["joints"][:, 0, 0].tolist() == [1, 2, 3]
+    found = batch(time_ranges=[(seconds[3] * 0.99, np.inf)])
+    assert found["joints"][:, 0, 0].tolist() == [3, 4]
 
 
 def test_ranges_of_time(store: rc.EpisodeStore) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import multiprocessing
 import os
 import pickle
@@ -34,9 +35,9 @@ def make(store: rc.EpisodeStore, **options: Any) -> rc.Loader:
 def test_pickled_with_its_state(store: rc.EpisodeStore) -> None:
     loader = make(store, seed=9, normalize={"joints": "mean_std"})
     loader.next()
-    copy = pickle.loads(pickle.dumps(loader))
+    again = pickle.loads(pickle.dumps(loader))
     for _ in range(3):
-        expected, got = loader.next(), copy.next()
+        expected, got = loader.next(), again.next()
         assert list(expected) == list(got)
         for key in expected:
             assert_same_bits(got[key], expected[key], key)
@@ -49,8 +50,8 @@ def test_pickled_with_its_rank(store: rc.EpisodeStore, monkeypatch: pytest.Monke
         loader = make(store, seed=9)
         mixture = rc.Loader.mixture([make(store)], [1], 40, 4, seed=9)
     for one in (loader, mixture):
-        copy = pickle.loads(pickle.dumps(one))
-        assert_same_bits(copy.next()["index"], one.next()["index"])
+        again = pickle.loads(pickle.dumps(one))
+        assert_same_bits(again.next()["index"], one.next()["index"])
 
 
 def test_pickled_as_it_was_made(store: rc.EpisodeStore) -> None:
@@ -65,9 +66,9 @@ def test_pickled_as_it_was_made(store: rc.EpisodeStore) -> None:
     modes["joints"] = "min_max"
     weights[0] = 2.0
     for one in (loader, mixture):
-        copy, expected = pickle.loads(pickle.dumps(one)).next(), one.next()
-        assert list(copy) == list(expected)
-        assert_same_bits(copy["joints"], expected["joints"])
+        again, expected = pickle.loads(pickle.dumps(one)).next(), one.next()
+        assert list(again) == list(expected)
+        assert_same_bits(again["joints"], expected["joints"])
 
 
 def send_next(loader: rc.Loader, results: Any) -> None:
@@ -89,6 +90,24 @@ def test_survives(store: rc.EpisodeStore, method: str) -> None:
     assert process.exitcode == 0
     for key, expected in loader.next().items():
         assert_same_bits(torch.from_numpy(got[key]), expected, key)
+
+
+def test_pickled_and_copied_in_another_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Hydra changes the working directory after a program has opened a relative path."""
+    write_store(tmp_path / "store", episodes=2)
+    monkeypatch.chdir(tmp_path)
+    loader = rc.Loader("store", 8, {"joints": [0.0]}, device="cpu", seed=9)
+    mixture = rc.Loader.mixture([loader], [1.0], 40, 4)
+    for one in (loader, mixture):
+        one.next()
+    monkeypatch.chdir("/")
+    for one in (loader, mixture):
+        copies = [pickle.loads(pickle.dumps(one)), copy.deepcopy(one)]
+        expected = one.next()
+        for again in copies:
+            assert_same_bits(again.next()["joints"], expected["joints"])
 
 
 def test_a_store_that_others_add_to(tmp_path: Path) -> None:

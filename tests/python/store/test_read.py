@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import pickle
 import subprocess
@@ -299,6 +300,22 @@ def test_verify_reports_progress(folder: Path) -> None:
 def test_pickled(folder: Path) -> None:
     store = pickle.loads(pickle.dumps(rc.EpisodeStore(folder)))
     np.testing.assert_array_equal(store[3]["action"].values, rows(7)[1])
+
+
+def test_pickled_and_copied_from_another_folder(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A relative path, as under Hydra, which changes the working directory."""
+    monkeypatch.chdir(folder.parent)
+    store = rc.EpisodeStore(folder.name)
+    (folder.parent / "link").symlink_to(folder.name)
+    linked = rc.EpisodeStore("link")
+    pickled = pickle.dumps(store)
+    monkeypatch.chdir("/")
+    for again in (pickle.loads(pickled), pickle.loads(pickle.dumps(store)), copy.deepcopy(store)):
+        assert again.path == str(folder) and store.path == folder.name
+        np.testing.assert_array_equal(again[3]["action"].values, rows(7)[1])
+    assert copy.copy(linked).path == str(folder.parent / "link")  # which may lead elsewhere later
 
 
 def test_path_like_relative_and_odd(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

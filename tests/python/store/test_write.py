@@ -81,6 +81,21 @@ def test_every_type(tmp_path: Path, dtype: object, name: str) -> None:
     np.testing.assert_array_equal(read_store(tmp_path)[0].streams["x"]["values"], values)
 
 
+def test_a_relative_folder_stays_the_same_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with rc.StoreWriter("robot.store") as writer:
+        for folder in (tmp_path / "elsewhere", Path("/")):
+            monkeypatch.chdir(folder)
+            with writer.episode() as episode:
+                episode.add("x", [0], np.zeros((1, 1)))
+            writer.commit()
+    assert len(rc.EpisodeStore(tmp_path / "robot.store")) == 2
+    assert not any((tmp_path / "elsewhere").iterdir())
+
+
 def test_torch_tensors_and_bfloat16(tmp_path: Path) -> None:
     values = torch.randn(5, 3, dtype=torch.bfloat16)
     with rc.StoreWriter(tmp_path) as writer, writer.episode() as episode:

@@ -132,7 +132,8 @@ def in_ranges(
     Raises:
         TypeError, ValueError: Something else, or a range that ends before it begins.
     """
-    after = anchors["time_ns"] - starts[anchors["episode"]]
+    # Unsigned: an episode may last longer than int64 counts, and nothing is before its start.
+    after = (anchors["time_ns"] - starts[anchors["episode"]]).view(np.uint64)
     kept = np.zeros(len(anchors), np.bool_)
     if not isinstance(ranges, Mapping):
         for begin, end in _ranges_ns("time_ranges", ranges):
