@@ -63,7 +63,7 @@ class PolicyLoop {
   Step step(std::int64_t now_ns);
 
  private:
-  /// What is known of messages with one list of names: their order, or why they have none.
+  /// The order of messages with one list of names, or why they have none.
   struct Order {
     std::optional<robocache::ChannelOrder> order;
     std::string problem;
