@@ -136,14 +136,16 @@ std::string PolicyLoop::push_image(std::size_t route, std::int64_t stamp_ns,
 
 PolicyLoop::Step PolicyLoop::step(std::int64_t now_ns) {
   Step step;
-  step.status = aligner_.query(robocache::LiveNow::at(now_ns), windows_.data());
+  const robocache::LiveResult queried =
+      aligner_.query(robocache::LiveNow::at(now_ns), windows_.data());
+  step.status = queried.status;
   if (step.status != LiveStatus::kOk) return step;
   const std::vector<float> actions = run_policy(aligner_, windows_.data());
   if (actions.empty()) return step;
   std::int64_t channels = 1;
   for (const std::int64_t size : action_->aligned) channels *= size;
   step.command.resize(static_cast<std::size_t>(channels));
-  step.status = aligner_.undo(*action_, actions.data(), 1, step.command.data());
+  step.status = aligner_.undo(queried.ticket, *action_, actions.data(), 1, step.command.data());
   if (step.status != LiveStatus::kOk) step.command.clear();
   return step;
 }

@@ -156,7 +156,7 @@ class PolicyLoop:
         batch = self.aligner.query(now_ns)
         if self._policy is None:
             return None
-        actions = self.aligner.undo(self._action, self._policy(batch))
+        actions = self.aligner.undo(self._action, self._policy(batch), batch)
         first: NDArray[Any] = np.asarray(actions)[0, 0]
         return first
 
