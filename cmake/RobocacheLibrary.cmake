@@ -35,6 +35,7 @@ add_library(
   src/align/planner.cpp
   src/live/batch_keys.cpp
   src/live/buffer_rows.cpp
+  src/live/constant_outputs.cpp
   src/live/kept_queries.cpp
   src/live/live_aligner.cpp
   src/live/live_batch.cpp

@@ -45,6 +45,16 @@ struct LiveStream : WindowSpec {
   // each 1 or more, or 0 for the default that `LiveOptions` describes.
   std::int64_t buffer_rows = 0;
   std::int64_t ring_rows = 0;
+
+  // For a policy that was trained on a mixture of data sets: how its batches differ from this
+  // robot's rows.
+  std::string key;  // the stream's key in a batch; empty: its name
+  // The elements of a row in a batch, where vectors of the data sets differ in width: zeros follow
+  // the row's own, after normalization, and the batch has `<key>_dim_is_pad`. 0: the row's own.
+  std::int64_t padded_width = 0;
+  // Whether this robot lacks the stream: it takes no rows, and its window is zeros, which
+  // transforms take as they are, all padding.
+  bool is_missing = false;
 };
 
 /// Streams that are concatenated under one key, as in the loader: vectors of one output type, with
@@ -58,9 +68,11 @@ struct LiveGroup {
 struct LiveOptions {
   std::int64_t robots = 1;  // R
 
-  // Empty with a PolicySpec, which has its groups and transforms.
+  // Empty with a PolicySpec, which has its groups, transforms and index.
   std::vector<LiveGroup> concat;
   std::vector<BatchTransform> transforms;  // applied to a query's batch, in order
+  // The data set's index in a mixture, which batches have as `dataset_index`; none: they have none.
+  std::optional<std::int64_t> dataset_index;
 
   // Default capacities. A buffer holds the rows of its window's reach at the stream's rate times
   // (1 + `margin`), the rows of `pause_ns`, and 8; a ring holds the rows of `pause_ns`, and 8, or
@@ -87,7 +99,8 @@ struct LiveOptions {
   int cuda_slots = 0;
 };
 
-/// An array in the output of a query: values, `<name>_is_pad` (bool) or `<name>_age` (int64 ns).
+/// An array in the output of a query: values, `<key>_is_pad` (bool) or `<key>_age` (int64 ns); of a
+/// policy trained on a mixture also `<key>_dim_is_pad` (bool, [R,D]) and `dataset_index` (int64).
 struct LiveArray {
   std::string key;
   DataType dtype = DataType::kFloat32;
@@ -98,9 +111,10 @@ struct LiveArray {
 /// A key of a batch: a stream, or a group. Streams that a policy predicts have keys too.
 struct LiveKey {
   std::string name;
-  std::int64_t number = -1;           // the index in `LiveAligner::keys()`
-  std::vector<std::int64_t> shape;    // of a row of the batch
-  std::vector<std::int64_t> aligned;  // of a row before transforms, as `undo` writes it
+  std::int64_t number = -1;         // the index in `LiveAligner::keys()`
+  std::vector<std::int64_t> shape;  // of a row of the batch
+  // Of a row before transforms, without padded elements and missing streams, as `undo` writes it.
+  std::vector<std::int64_t> aligned;
 };
 
 /// The result of a call. Functions that return it do not throw; only `wait_on_cuda` waits.
@@ -110,13 +124,15 @@ enum class [[nodiscard]] LiveStatus : std::int32_t {
   kUnknownStream,  // no stream has this number
   kUnknownKey,     // undo: the key is not one of `keys()`
   kUnknownRobot,   // no robot has this number
-  kTakesNoRows,    // push: the stream reaches into the future, and no stream is relative to it
+  kTakesNoRows,    // push: the stream reaches into the future, and no stream is relative to it; or
+                   // the robot lacks it
   kWrongSize,      // push: not a row's size, or number of elements; undo: a negative number of rows
   kBadPointer,     // null, or an output that is not aligned to 8 bytes
   kNoRows,         // query at a stream's newest row, undo of a relative key: a robot had no row of
                    // the stream; the output is written
   kNoQuery,        // undo: of a relative key, with the ticket of no query
-  kNotInvertible,  // undo: of images, and of types that alignment does not compute with
+  kNotInvertible,  // undo: of images, of types that alignment does not compute with, and of streams
+                   // that the robot lacks
   kBusy,           // query_on_cuda: all slots are being copied; nothing is written
   kNoDevice,       // ..._on_cuda: built without CUDA, or with cuda_slots 0
   kDeviceError,    // ..._on_cuda: a CUDA call failed; nothing is written
@@ -254,9 +270,10 @@ class ROBOCACHE_API LiveAligner {
   const LiveKey* find_key(std::string_view name) const noexcept;
 
   /// The arrays that a query writes, one after another: the values of all windows, in the order of
-  /// the streams (a group at its first stream), then all masks and ages. An age in ns is the step's
-  /// time minus that of the newest row that the value is computed from, negative where that row is
-  /// later; by row, the anchor's time minus the row's. Without a row it is 0.
+  /// the streams (a group at its first stream), then `<key>_dim_is_pad` and `dataset_index`, then
+  /// all masks and ages. An age in ns is the step's time minus that of the newest row that the
+  /// value is computed from, negative where that row is later; by row, the anchor's time minus the
+  /// row's. Without a row it is 0.
   const std::vector<LiveArray>& outputs() const noexcept;
   /// The array with this key, valid as long as the aligner lives; null if there is none.
   const LiveArray* find_output(std::string_view key) const noexcept;

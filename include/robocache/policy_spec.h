@@ -31,6 +31,10 @@ struct PolicySpec {
   std::vector<LiveGroup> concat;
 
   std::vector<BatchTransform> transforms;  // the batches' transforms, in order
+
+  // The index of the streams' data set in the mixture that the policy was trained on, which batches
+  // have as `dataset_index`; none: they have none.
+  std::optional<std::int64_t> dataset_index;
 };
 
 /// Parses a spec from JSON. `name` names the text in error messages.

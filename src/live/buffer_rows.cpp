@@ -123,6 +123,7 @@ const LiveStream* find_stream(const std::vector<LiveStream>& streams, const std:
 }
 
 bool takes_rows(const LiveStream& stream, const std::vector<LiveStream>& streams) {
+  if (stream.is_missing) return false;
   return is_live(stream) ||
          std::any_of(streams.begin(), streams.end(),
                      [&](const LiveStream& each) { return each.relative_to == stream.name; });

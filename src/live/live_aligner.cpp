@@ -10,6 +10,7 @@
 
 #include "core/check.h"
 #include "live/buffer_rows.h"
+#include "live/constant_outputs.h"
 #include "live/kept_queries.h"
 #include "live/live_batch.h"
 #include "live/live_source.h"
@@ -28,9 +29,11 @@ struct LiveAligner::Contents {
   Contents(const std::vector<LiveStream>& given, const LiveOptions& wanted)
       : options(wanted),
         streams(sized_streams(given, wanted)),
-        batch(plan_live_batch(streams, wanted.concat, wanted.transforms)),
-        layout(lay_out(streams, batch.keys, wanted.robots)),
+        batch(plan_live_batch(streams, wanted.concat, wanted.transforms,
+                              wanted.dataset_index.has_value())),
+        layout(lay_out(streams, batch.keys, wanted.robots, wanted.dataset_index.has_value())),
         chain(streams, batch, layout, wanted),
+        constants(streams, layout, chain, wanted.dataset_index),
         sources(make_sources()),
         ordered(streams, wanted.robots),
         windows(streams, layout, chain, sources, wanted),
@@ -38,7 +41,7 @@ struct LiveAligner::Contents {
         queries(wanted.kept_queries, wanted.robots, references.size()) {
     for (const LiveStream& stream : streams) inverses.emplace_back(stream);
     for (const BatchKey& key : batch.keys) {
-      keys.push_back({key.name, static_cast<std::int64_t>(keys.size()), key.shape, key.row});
+      keys.push_back({key.name, static_cast<std::int64_t>(keys.size()), key.shape, key.unpadded});
     }
     for (std::size_t key = 0; key < keys.size(); ++key) {
       std::vector<std::size_t>& of_key = references_of.emplace_back();
@@ -55,6 +58,7 @@ struct LiveAligner::Contents {
 
   void make(std::int64_t robot, std::int64_t now_ns, std::byte* out) {
     windows.make(queries.slot(), robot, now_ns, out);
+    constants.write(robot, out);
     chain.apply(queries.slot(), robot, out);
   }
 
@@ -102,8 +106,11 @@ struct LiveAligner::Contents {
     }
     const auto key = static_cast<std::size_t>(of.number);
     const std::vector<std::size_t>& members = batch.keys[key].streams;
+    if (batch.keys[key].is_missing()) return LiveStatus::kNotInvertible;
     for (const std::size_t stream : members) {
-      if (!inverses[stream].exists()) return LiveStatus::kNotInvertible;
+      if (!streams[stream].is_missing && !inverses[stream].exists()) {
+        return LiveStatus::kNotInvertible;
+      }
     }
     if (rows < 0) return LiveStatus::kWrongSize;
     if (rows > 0 && (values == nullptr || out == nullptr)) return LiveStatus::kBadPointer;
@@ -129,15 +136,18 @@ struct LiveAligner::Contents {
     return status;
   }
 
-  /// Applies the streams' inverses to an aligned row; returns the output position of the next row.
+  /// Applies the streams' inverses to an aligned row, without padded elements and missing streams;
+  /// returns the output position of the next row.
   template <typename Given, typename Number>
   Number* undo_streams(const std::vector<std::size_t>& members, std::int64_t reference_row,
                        const Given* aligned, Number* out) const {
     for (const std::size_t stream : members) {
-      inverses[stream].apply(windows.reference_of(static_cast<std::int64_t>(stream)), reference_row,
-                             aligned, out);
-      aligned += inverses[stream].channels();
-      out += inverses[stream].channels();
+      if (!streams[stream].is_missing) {
+        inverses[stream].apply(windows.reference_of(static_cast<std::int64_t>(stream)),
+                               reference_row, aligned, out);
+        out += inverses[stream].channels();
+      }
+      aligned += width_of(streams[stream]);
     }
     return out;
   }
@@ -160,7 +170,11 @@ struct LiveAligner::Contents {
       }
     }
     for (const std::size_t of : chain.references_of(key)) {
-      found.insert(batch.keys[of].streams.begin(), batch.keys[of].streams.end());
+      for (const std::size_t stream : batch.keys[of].streams) {
+        // Missing streams of a group are zeros in training too.
+        const bool counts = !streams[stream].is_missing || batch.keys[of].is_missing();
+        if (counts) found.insert(stream);
+      }
     }
     return found;
   }
@@ -197,6 +211,7 @@ struct LiveAligner::Contents {
   const LiveBatch batch;
   const OutputLayout layout;
   TransformChain chain;
+  const ConstantOutputs constants;
   LiveSources sources;
   OrderedRows ordered;
   LiveWindows windows;

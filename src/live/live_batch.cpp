@@ -244,9 +244,9 @@ class Planner {
 
 LiveBatch plan_live_batch(const std::vector<LiveStream>& streams,
                           const std::vector<LiveGroup>& groups,
-                          const std::vector<BatchTransform>& transforms,
+                          const std::vector<BatchTransform>& transforms, bool has_dataset_index,
                           const std::string& prefix) {
-  LiveBatch plan{batch_keys(streams, groups, prefix), {}};
+  LiveBatch plan{batch_keys(streams, groups, has_dataset_index, prefix), {}};
   Planner planner(streams, &plan.keys);
   for (std::size_t i = 0; i < transforms.size(); ++i) {
     planner.add(transforms[i], prefix + "transforms[" + std::to_string(i) + "]");

@@ -51,7 +51,7 @@ struct LiveBatch {
 /// future, or to a row that is not the anchor's.
 LiveBatch plan_live_batch(const std::vector<LiveStream>& streams,
                           const std::vector<LiveGroup>& groups,
-                          const std::vector<BatchTransform>& transforms,
+                          const std::vector<BatchTransform>& transforms, bool has_dataset_index,
                           const std::string& prefix = "");
 
 }  // namespace robocache

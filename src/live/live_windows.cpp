@@ -50,6 +50,7 @@ LiveWindows::LiveWindows(const std::vector<LiveStream>& streams, const OutputLay
       reference_of_(streams.size()) {
   for (const WindowPlace& place : layout.windows) {
     const auto stream = static_cast<std::size_t>(place.stream);
+    if (streams[stream].is_missing) continue;
     Window& window = add_window(streams[stream], sources[stream].get());
     window.place = &place;
     window.values = chain.window_of(stream);
@@ -59,7 +60,7 @@ LiveWindows::LiveWindows(const std::vector<LiveStream>& streams, const OutputLay
   }
   made_ = windows_.size();
   for (const LiveStream& stream : streams) {
-    if (!is_live(stream)) add_window(stream, nullptr);
+    if (!is_live(stream) && !stream.is_missing) add_window(stream, nullptr);
   }
   for (const auto& window : windows_) relate(*window);
   plan();
@@ -257,6 +258,7 @@ void LiveWindows::make(std::int64_t slot, std::int64_t robot, std::int64_t now_n
 
 bool LiveWindows::has_rows(std::size_t stream, std::int64_t robot, std::int64_t now_ns) const {
   const std::int64_t latency = is_by_row(streams_[stream]) ? 0 : streams_[stream].latency_ns;
+  if (sources_[stream] == nullptr) return false;  // the robot lacks it
   return sources_[stream]->buffer.rows_not_after(robot, earlier(now_ns, latency)) > 0;
 }
 

@@ -16,13 +16,21 @@ class Builder {
           std::int64_t robots)
       : streams_(streams), keys_(keys), robots_(robots) {}
 
-  OutputLayout build() {
+  OutputLayout build(bool has_dataset_index) {
     for (std::size_t i = 0; i < streams_.size(); ++i) {
       if (is_live(streams_[i])) {
         layout_.windows.push_back({static_cast<std::int64_t>(i), 0, 0, 0, 0});
       }
     }
     for (const BatchKey& key : keys_) add_values(key);
+    for (const LiveStream& stream : streams_) {
+      const std::int64_t width = stream.padded_width;
+      layout_.dim_is_pad.push_back(
+          width > 0 ? add(key_of(stream) + "_dim_is_pad", DataType::kBool, {robots_, width}) : -1);
+    }
+    if (has_dataset_index) {
+      layout_.dataset_index = add("dataset_index", DataType::kInt64, {robots_});
+    }
     for (WindowPlace& window : layout_.windows) {
       window.is_pad = add_of_steps(window, "_is_pad", DataType::kBool);
     }
@@ -45,7 +53,7 @@ class Builder {
       WindowPlace& place = place_of(member);
       place.row_stride = key.row_elements();
       place.values = offset;
-      offset += elements_of(streams_[member]) * size_of(key.type);
+      offset += width_of(streams_[member]) * size_of(key.type);
     }
   }
 
@@ -57,7 +65,7 @@ class Builder {
 
   std::int64_t add_of_steps(const WindowPlace& window, const char* ending, DataType type) {
     const LiveStream& stream = streams_[static_cast<std::size_t>(window.stream)];
-    return add(stream.name + ending, type, leading_shape(stream));
+    return add(key_of(stream) + ending, type, leading_shape(stream));
   }
 
   std::int64_t add(const std::string& key, DataType type, const std::vector<std::int64_t>& shape) {
@@ -91,8 +99,8 @@ const WindowPlace& OutputLayout::window_of(std::size_t stream) const {
 }
 
 OutputLayout lay_out(const std::vector<LiveStream>& streams, const std::vector<BatchKey>& keys,
-                     std::int64_t robots) {
-  return Builder(streams, keys, robots).build();
+                     std::int64_t robots, bool has_dataset_index) {
+  return Builder(streams, keys, robots).build(has_dataset_index);
 }
 
 }  // namespace robocache

@@ -25,6 +25,9 @@ struct OutputLayout {
   std::vector<LiveArray> arrays;
   std::vector<WindowPlace> windows;  // of the live streams, in their order
   std::vector<std::int64_t> values;  // per key: offset of the first robot's, in bytes; -1: not live
+  // Per stream: the offset of `<key>_dim_is_pad`, -1: none; and that of `dataset_index`, -1: none.
+  std::vector<std::int64_t> dim_is_pad;
+  std::int64_t dataset_index = -1;
   std::size_t bytes = 0;
 
   /// The position of a live stream's window.
@@ -33,6 +36,6 @@ struct OutputLayout {
 
 /// Lays out the arrays of `keys`. `streams` are validated, and `keys` refer to them.
 OutputLayout lay_out(const std::vector<LiveStream>& streams, const std::vector<BatchKey>& keys,
-                     std::int64_t robots);
+                     std::int64_t robots, bool has_dataset_index);
 
 }  // namespace robocache

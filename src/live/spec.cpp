@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "core/check.h"
+#include "live/buffer_rows.h"
 #include "live/live_batch.h"
 #include "live/spec_transforms.h"
 #include "robocache/policy_spec.h"
@@ -28,6 +29,35 @@ std::vector<LiveGroup> read_concat(const Value& value) {
   return groups;
 }
 
+/// Reads the data set of a mixture: `dataset_index`, and what sets its streams apart.
+void read_mixture(const Value& mixture, PolicySpec* spec) {
+  check_members(mixture, {"dataset_index", "keys", "padded_widths", "missing"}, kPolicySpecVersion);
+  const Value index = mixture.member("dataset_index");
+  if (!index.nullable().is_null()) {
+    spec->dataset_index = index.integer(std::numeric_limits<std::int64_t>::max());
+  }
+  const auto stream_of = [&](const Value& value, const std::string& name) -> LiveStream& {
+    const LiveStream* const found = find_stream(spec->streams, name);
+    if (found == nullptr) value.refuse("one of the streams' names");
+    return spec->streams[static_cast<std::size_t>(found - spec->streams.data())];
+  };
+  const Value keys = mixture.member("keys");
+  for (const auto& member : keys.object()) {
+    const Value key = keys.entry(member);
+    stream_of(key, member.first).key = store::stream_name(key);
+  }
+  const Value widths = mixture.member("padded_widths");
+  for (const auto& member : widths.object()) {
+    const Value width = widths.entry(member);
+    LiveStream& stream = stream_of(width, member.first);
+    stream.padded_width = width.integer(kMaxRowElements);
+    if (stream.padded_width == 0) width.refuse("1 or more");
+  }
+  for (const Value& name : mixture.member("missing").items()) {
+    stream_of(name, name.text()).is_missing = true;
+  }
+}
+
 PolicySpec read_spec(const Value& root) {
   const Value version_field = root.member("robocache_policy_spec");
   const std::int64_t version = version_field.integer(std::numeric_limits<std::int64_t>::max());
@@ -35,10 +65,16 @@ PolicySpec read_spec(const Value& root) {
     version_field.refuse("version 1 to " + std::to_string(kPolicySpecVersion) +
                          ", which this library reads (it may be of a newer one)");
   }
-  check_members(root,
-                {"robocache_policy_spec", "library", "anchor", "rate", "with_age", "streams",
-                 "concat", "transforms"},
-                static_cast<int>(version));
+  std::vector<std::string> known{"robocache_policy_spec",
+                                 "library",
+                                 "anchor",
+                                 "rate",
+                                 "with_age",
+                                 "streams",
+                                 "concat",
+                                 "transforms"};
+  if (version > 1) known.emplace_back("mixture");
+  check_members(root, known, static_cast<int>(version));
   PolicySpec spec;
   spec.library = root.member("library").text();
   spec.rate = store::optional_rate(root.member("rate").nullable());
@@ -57,10 +93,13 @@ PolicySpec read_spec(const Value& root) {
   spec.anchor = anchor.nullable().optional_text().value_or("");
   if (anchor.is_null() == !spec.rate) anchor.refuse("a stream, or null with a rate");
   spec.concat = read_concat(root.member("concat"));
+  const Value mixture = root.member("mixture");  // optional
+  if (!mixture.is_null()) read_mixture(mixture, &spec);
   for (const Value& transform : root.member("transforms").items()) {
     spec.transforms.push_back(read_transform(transform, static_cast<int>(version)));
   }
-  plan_live_batch(spec.streams, spec.concat, spec.transforms, root.name());
+  plan_live_batch(spec.streams, spec.concat, spec.transforms, spec.dataset_index.has_value(),
+                  root.name());
   return spec;
 }
 
@@ -74,6 +113,11 @@ LiveOptions options_of(const PolicySpec& spec, LiveOptions options) {
   };
   take("concat", &options.concat, spec.concat);
   take("transforms", &options.transforms, spec.transforms);
+  if (options.dataset_index) {
+    throw_value_error("dataset_index", "none beside the spec's",
+                      std::to_string(*options.dataset_index));
+  }
+  options.dataset_index = spec.dataset_index;
   return options;
 }
 

@@ -50,7 +50,7 @@ std::byte* TransformChain::window_of(std::size_t stream) const {
       if (member == stream) {
         return is_made(i) ? works_[i].made.get() + columns * size_of(keys_[i].type) : nullptr;
       }
-      columns += elements_of(streams_[member]);
+      columns += width_of(streams_[member]);
     }
   }
   return nullptr;

@@ -327,10 +327,15 @@ class LiveAligner:
         if status == LiveStatus.TAKES_NO_ROWS:
             raise ValueError(
                 f"stream: expected one whose rows windows are made of, got {stream.spec.name!r}, "
-                "whose window reaches into the future (undo takes what a policy gives in its place)"
+                + self._why_no_rows(stream, " (undo takes what a policy gives in its place)")
             )
         if status == LiveStatus.UNKNOWN_ROBOT:
             raise ValueError(f"robot: expected 0 to {self.robots - 1}, got {robot}")
+
+    def _why_no_rows(self, stream: PushStream, hint: str = "") -> str:
+        if self.spec.lacks(stream.spec):
+            return "which this robot lacks (batches have zeros for it, all padded)"
+        return f"whose window reaches into the future{hint}"
 
     # ---- query -----------------------------------------------------------------------------------
 
@@ -358,8 +363,8 @@ class LiveAligner:
             stream = to.number
             if not to.takes_rows:
                 raise ValueError(
-                    f"now: expected a stream that has rows at control time, got {now!r}, whose "
-                    "window reaches into the future"
+                    f"now: expected a stream that has rows at control time, got {now!r}, "
+                    f"{self._why_no_rows(to)}"
                 )
         elif isinstance(now, (np.ndarray, Tensor)) and now.ndim:
             times = integers("now", now, self.robots)  # kept alive while the library reads them
@@ -512,6 +517,7 @@ class LiveAligner:
         return number
 
     def __repr__(self) -> str:
-        keys = listed([k for k, *_ in self._places if not k.endswith(("_is_pad", "_age"))])
+        values = [k for k, *_ in self._places if not k.endswith(("_is_pad", "_age"))]
+        keys = listed([key for key in values if key in self._aligner.keys])
         robots = "" if self.robots == 1 else f"{self.robots} robots on "
         return f"LiveAligner({robots}{self.device}: {keys})"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -19,7 +19,8 @@ from robocache.core.progress import Update, progress_bar
 from robocache.live.aligner import LiveAligner
 from robocache.loader.loader import Extras, Loader, make_loader
 from robocache.loader.memory.file_rows import find_rows
-from robocache.loader.policy_spec import PolicySpec
+from robocache.loader.mixture.part_batch import as_in_mixture, own_streams
+from robocache.loader.policy_spec import MixtureSpec, PolicySpec
 from robocache.loader.window_spec import WindowSpec
 from robocache.store.episode_store import EpisodeStore
 from robocache.store.rows import StreamRows
@@ -147,7 +148,7 @@ def replay_store(
             "rank": 0,
             "world_size": 1,
         },
-        Extras(spec=spec, is_quiet=True),
+        Extras(spec=spec if spec.mixture is None else own_streams(spec), is_quiet=True),
     )
     with progress_bar("replaying", progress) as update:
         return _Run(store, spec, loader).replay(update)
@@ -173,9 +174,27 @@ def _live_part(spec: PolicySpec) -> PolicySpec:
     names = {stream.name for stream in streams}
     # The streams of a `concat` key have the same steps: all of them are included, or none.
     concat = {key: members for key, members in spec.concat.items() if names.issuperset(members)}
-    keys = names.difference(*concat.values()) | set(concat)
+    alone = [s for s in streams if not any(s.name in members for members in concat.values())]
+    keys = {spec.key_of(stream) for stream in alone} | set(concat)
     kept = [f for f in spec.transforms if not keys.isdisjoint(transforms.from_dict(f).keys)]
-    return replace(spec, streams=streams, concat=concat, transforms=kept, with_age=True)
+    return replace(
+        spec,
+        streams=streams,
+        concat=concat,
+        transforms=kept,
+        with_age=True,
+        mixture=spec.mixture and _with_streams(spec.mixture, names),
+    )
+
+
+def _with_streams(mixture: MixtureSpec, names: Collection[str]) -> MixtureSpec:
+    """A mixture's part with some of its streams."""
+    return replace(
+        mixture,
+        keys={name: key for name, key in mixture.keys.items() if name in names},
+        padded_widths={n: width for n, width in mixture.padded_widths.items() if n in names},
+        missing=tuple(name for name in mixture.missing if name in names),
+    )
 
 
 def _has_sum(stream: WindowSpec) -> bool:
@@ -258,6 +277,7 @@ class _Run:
         self.anchors = anchors.reshape(-1)
         self.episodes = plan.episodes[:, 0].numpy()
         names = [stream.name for stream in spec.streams]
+        self.pushed = [stream for stream in spec.streams if not spec.lacks(stream)]
         self.bits = dict.fromkeys(names, 0)
         self.padded = dict.fromkeys(names, 0)
         self.ages: dict[str, list[NDArray[np.int64]]] = {name: [] for name in names}
@@ -266,7 +286,11 @@ class _Run:
         self.transforms = list(map(transforms.from_dict, spec.transforms))
         # The streams that each key concatenates; only the first for a key that transforms change.
         changed = {key for transform in self.transforms for key in transform.keys}
-        alone = {n: [n] for n in names if not any(n in of for of in spec.concat.values())}
+        alone = {
+            spec.key_of(stream): [stream.name]
+            for stream in spec.streams
+            if not any(stream.name in of for of in spec.concat.values())
+        }
         groups = {key: list(of)[: 1 if key in changed else None] for key, of in spec.concat.items()}
         self.parts: dict[str, list[str]] = alone | groups
 
@@ -278,7 +302,7 @@ class _Run:
             aligner.reset()
             streams = [
                 _Arrivals(stream, *find_rows(self.store, stream.name, np.array([index])).pieces)
-                for stream in self.spec.streams
+                for stream in self.pushed
             ]
             for stream in streams:
                 self.latencies[stream.name].append(stream.latencies)
@@ -286,6 +310,8 @@ class _Run:
                 end = min(begin + _BLOCK, int(bounds[episode + 1]))
                 live = self._query(aligner, streams, begin, end)
                 batch = self.loader.gather(range(begin, end))
+                if self.spec.mixture is not None:
+                    batch = as_in_mixture(self.spec, self.spec.mixture, batch)
                 with config.config(backend="cpu"):
                     for transform in self.transforms:
                         batch = transform(batch)
@@ -294,9 +320,9 @@ class _Run:
         return self._result(aligner)
 
     def _make_aligner(self) -> LiveAligner:
-        unknown = {stream.name: _FEW_ROWS for stream in self.spec.streams if stream.rate is None}
+        unknown = {stream.name: _FEW_ROWS for stream in self.pushed if stream.rate is None}
         # The first step of a sum adds up all of an episode's rows.
-        sums = {s.name: self.store.streams[s.name].rows for s in self.spec.streams if _has_sum(s)}
+        sums = {s.name: self.store.streams[s.name].rows for s in self.pushed if _has_sum(s)}
         return LiveAligner(self.spec, buffer_rows=unknown | sums, ring_rows=unknown)
 
     def _query(
@@ -318,15 +344,16 @@ class _Run:
             if len(names) == 1:
                 self.bits[names[0]] += differing_bits(values, expected)
                 continue
-            widths = [self.spec.stream(name).elements for name in names]
+            widths = [self.spec.width_of(self.spec.stream(name)) for name in names]
             parts = zip(values.split(widths, -1), expected.split(widths, -1), strict=True)
             for name, (part, of_batch) in zip(names, parts, strict=True):
                 self.bits[name] += differing_bits(part, of_batch)
         for stream in self.spec.streams:
-            name = stream.name
-            mask, ages = live[f"{name}_is_pad"], live[f"{name}_age"]
-            self.bits[name] += differing_bits(mask, batch[f"{name}_is_pad"])
-            self.bits[name] += differing_bits(ages, batch[f"{name}_age"])
+            name, key = stream.name, self.spec.key_of(stream)
+            mask, ages = live[f"{key}_is_pad"], live[f"{key}_age"]
+            for part in ("is_pad", "age", "dim_is_pad"):
+                if (of_key := f"{key}_{part}") in live:
+                    self.bits[name] += differing_bits(live[of_key], batch[of_key])
             self.padded[name] += int(mask.sum())
             last, is_pad = (x.reshape(len(mask), -1)[:, -1] for x in (ages, mask))
             self.ages[name].append(last[~is_pad | (last != 0)].numpy())  # before rows it is 0
@@ -337,7 +364,7 @@ class _Run:
         streams = {}
         for stream in self.spec.streams:
             name = stream.name
-            of_stream = stats[name]
+            of_stream = stats.get(name)  # None: the robot lacks it
             streams[name] = StreamReplay(
                 windows=count,
                 differing_bits=self.bits[name],
@@ -346,9 +373,11 @@ class _Run:
                 age_ms=_quantiles(self.ages[name], 1e-6),
                 latency_ms=_quantiles(self.latencies[name], 1e-6),
                 by_arrival=stream.timeline == "time",
-                rows=of_stream.pushed,
-                given_up=of_stream.dropped_full + of_stream.too_late + of_stream.future,
-                short_windows=of_stream.short_windows,
+                rows=of_stream.pushed if of_stream else 0,
+                given_up=of_stream.dropped_full + of_stream.too_late + of_stream.future
+                if of_stream
+                else 0,
+                short_windows=of_stream.short_windows if of_stream else 0,
             )
         took = _quantiles([np.array(self.took, np.int64)], 1e-3)
         return Replay(streams, len(self.episodes), count, took)

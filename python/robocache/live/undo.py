@@ -47,7 +47,7 @@ class PolicyOutput:
             raise TypeError(f"{key}: expected floats, got {tensor.dtype}")
         self._device, self._dtype = tensor.device, tensor.dtype
         self._is_array = isinstance(action, np.ndarray)
-        first = spec.stream(spec.concat.get(key, (key,))[0])
+        first = spec.streams_of(key)[0]
         self._has_step = first.has_axis or robots == 1 or tensor.dim() != len(shape) + 1
         if not self._has_step:  # batches of this key have no axis of steps
             tensor = tensor[:, None]
@@ -97,6 +97,8 @@ def check_undo(
     if status == LiveStatus.OK:
         return
     if status == LiveStatus.NOT_INVERTIBLE:
+        if all(map(spec.lacks, spec.streams_of(key))):
+            raise ValueError(f"key: expected one that this robot has, got {key}")
         raise ValueError(
             f"key: expected values of floats or numbers that are computed with, got {key}"
         )

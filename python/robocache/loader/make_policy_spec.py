@@ -9,15 +9,16 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
 from robocache.core.version import UNKNOWN, package_version
 from robocache.loader.contents import Contents
 from robocache.loader.memory.file_rows import FileRows, find_rows
-from robocache.loader.policy_spec import PolicySpec
+from robocache.loader.policy_spec import MixtureSpec, PolicySpec
 from robocache.loader.window_spec import WindowSpec
 from robocache.normalization.formulas import Normalization
+from robocache.store.episode_store import EpisodeStore
 from robocache.store.library import policy_spec_windows
-from robocache.store.stream_info import StreamInfo
 
 _SECOND = 1_000_000_000
 
@@ -37,11 +38,9 @@ def make_policy_spec(contents: Contents, training_only: Sequence[Callable[..., A
             "spec: expected a loader with batches of its own, got one whose batches are as "
             "another library has them (rc.Loader(loader.store, ...) makes one of the same data)"
         )
-    windows = [_described(w, contents.store.streams[w.name]) for w in windows]
-    chosen = contents.plan.episodes[:, 0].cpu().numpy()
-    return _make_spec(
-        windows,
-        {w.name: _busiest_rate(find_rows(contents.store, w.name, chosen)) for w in windows},
+    return make_spec(
+        describe(contents.store, windows),
+        find_rates(contents.store, windows, contents.plan.episodes),
         contents.anchor,
         contents.rate,
         contents.concat,
@@ -52,7 +51,30 @@ def make_policy_spec(contents: Contents, training_only: Sequence[Callable[..., A
     )
 
 
-def _make_spec(
+def describe(store: EpisodeStore, windows: Sequence[WindowSpec]) -> list[WindowSpec]:
+    """The windows with what the store's manifest says about their rows."""
+    infos = [store.streams[window.name] for window in windows]
+    return [
+        replace(window, channels=info.channels, units=info.units, nominal_rate=info.rate)
+        for window, info in zip(windows, infos, strict=True)
+    ]
+
+
+def find_rates(
+    store: EpisodeStore, windows: Sequence[WindowSpec], episodes: Tensor
+) -> dict[str, float | None]:
+    """The rate of each window's stream, for the sizes of buffers.
+
+    Args:
+        store: The store.
+        windows: Of its streams.
+        episodes: Rows of a plan's table of episodes.
+    """
+    chosen = episodes[:, 0].cpu().numpy()
+    return {w.name: _busiest_rate(find_rows(store, w.name, chosen)) for w in windows}
+
+
+def make_spec(
     windows: Sequence[WindowSpec],
     rates: Mapping[str, float | None],
     anchor: str | None,
@@ -62,12 +84,13 @@ def _make_spec(
     modes: Mapping[str, str | None],
     transforms: Sequence[Callable[..., Any]],
     training_only: Sequence[Callable[..., Any]],
+    mixture: MixtureSpec | None = None,
 ) -> PolicySpec:
-    """The spec of a loader.
+    """The spec of a loader, or of a mixture's part.
 
     Args:
         windows: Its windows.
-        rates: Of each stream, as :func:`_busiest_rate` gives it.
+        rates: Of each stream, as :func:`find_rates` gives it; others are None.
         anchor: The stream whose rows are anchors; None: they have a rate.
         rate: That rate, in Hz.
         concat: Streams of each key that has several.
@@ -75,6 +98,7 @@ def _make_spec(
         modes: The mode of each normalized stream; None: it is normalized by a Normalizer.
         transforms: What is done to a batch.
         training_only: Those of them that the robot goes without.
+        mixture: How the batches of a mixture differ from the part's rows.
 
     Raises:
         TypeError, ValueError: Something that the robot could not do.
@@ -98,7 +122,7 @@ def _make_spec(
         )
     spec = PolicySpec(
         streams=tuple(
-            _stream(window, rates[window.name], modes.get(window.name)) for window in windows
+            _stream(window, rates.get(window.name), modes.get(window.name)) for window in windows
         ),
         anchor=anchor,
         rate=rate,
@@ -106,14 +130,10 @@ def _make_spec(
         with_age=with_age,
         transforms=_transforms(transforms, training_only),
         library=package_version() or UNKNOWN,
+        mixture=mixture,
     )
     policy_spec_windows(spec.to_json().encode(), "spec")
     return spec
-
-
-def _described(window: WindowSpec, info: StreamInfo) -> WindowSpec:
-    """A window with what the store's manifest says about the rows."""
-    return replace(window, channels=info.channels, units=info.units, nominal_rate=info.rate)
 
 
 def _stream(window: WindowSpec, rate: float | None, mode: str | None) -> WindowSpec:

@@ -62,8 +62,13 @@ def parse_spec(store: EpisodeStore, spec: PolicySpec) -> ParsedWindows:
 
     Raises:
         ValueError: `spec: streams[<i>]: expected ..., got ...`: the store lacks a stream, or has it
-            with other rows.
+            with other rows; or the spec is that of a mixture's part.
     """
+    if spec.mixture is not None:
+        raise ValueError(
+            "spec: expected one of a loader of one store, got one of a mixture's part (make "
+            "rc.Loader.mixture again)"
+        )
     specs, relative, modes = [], {}, {}
     for i, window in enumerate(spec.streams):
         _check_stream(store, i, window)
@@ -77,7 +82,9 @@ def parse_spec(store: EpisodeStore, spec: PolicySpec) -> ParsedWindows:
         if reference is not None:
             channels = [None if column < 0 else column for column in reference.columns]
             relative[window.name] = Relative(reference.stream, channels=channels)
-        specs.append(replace(window, rate=info.rate, normalization=scale, normalize=None))
+        # Without what describes the rows to people: a loader's windows have no such fields.
+        window = replace(window, channels=None, units=None, nominal_rate=None, normalize=None)
+        specs.append(replace(window, rate=info.rate, normalization=scale))
     return ParsedWindows(specs, relative, modes, frozenset(), spec.anchor, spec.rate)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from robocache.core.display import cut, listed, method_text
+from robocache.core.display import ShortRepr, cut, listed, method_text
 from robocache.core.tables import html_table, offsets_text
 from robocache.loader.window_spec import WindowSpec
 from robocache.store.files import naming, new_file, sync_folder
@@ -21,11 +21,28 @@ VERSION = 2  # version 1 is read, too
 _PROBLEMS = {FileNotFoundError: "no such file", IsADirectoryError: "a folder"}
 
 
+@dataclass(frozen=True, repr=False)
+class MixtureSpec(ShortRepr):
+    """How the batches of a mixture differ from the rows of one of its data sets, the robot's."""
+
+    dataset_index: int | None = None
+    """The data set's index, which batches have as `dataset_index`; None: they have no such key, or
+    a stream of that name."""
+    keys: Mapping[str, str] = field(default_factory=dict)
+    """Keys of the batch, by the names of streams; other streams have their names as keys."""
+    padded_widths: Mapping[str, int] = field(default_factory=dict)
+    """Elements of a row of the batch, by the names of streams whose vectors differ in width between
+    data sets: zeros follow the row's own elements, and batches have ``<key>_dim_is_pad``."""
+    missing: Sequence[str] = ()
+    """Streams that the robot lacks, and other data sets have: zeros, all padded."""
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class PolicySpec:
-    """Everything that a policy's batches were made by; ``loader.spec()`` gives it.
+    """Everything that a policy's batches were made by.
 
-    ``spec.save(path)`` writes a file of JSON, which ``PolicySpec.load`` and C++'s
+    ``loader.spec()`` gives it, and ``mixture.spec(part)`` for the robot of one data set of a
+    mixture. ``spec.save(path)`` writes a file of JSON, which ``PolicySpec.load`` and C++'s
     ``robocache::read_policy_spec`` read: the robot needs that alone, and no store.
     docs/policy_spec.schema.json is its schema.
 
@@ -48,13 +65,17 @@ class PolicySpec:
     """Transforms of the batches, in order, as `to_dict` of each returns them."""
     library: str = ""
     """The version of the library that wrote it."""
+    mixture: MixtureSpec | None = None
+    """The part of a mixture that it describes; None: the policy was trained on one data set."""
 
     def takes_rows(self, stream: WindowSpec) -> bool:
         """Whether the robot pushes rows of one of its streams.
 
         It does of windows that do not reach past the anchor, and of streams that others are
-        relative to.
+        relative to; not of streams that it lacks.
         """
+        if self.lacks(stream):
+            return False
         return not stream.reaches_ahead or any(
             other.relative_to is not None and other.relative_to.stream == stream.name
             for other in self.streams
@@ -71,6 +92,26 @@ class PolicySpec:
                 return stream
         names = ", ".join(stream.name for stream in self.streams)
         raise ValueError(f"stream: expected one of the spec's ({names}), got {name!r}")
+
+    def lacks(self, stream: WindowSpec) -> bool:
+        """Whether the robot lacks a stream that other data sets of the mixture have."""
+        return self.mixture is not None and stream.name in self.mixture.missing
+
+    def key_of(self, stream: WindowSpec) -> str:
+        """The key of a stream in the batch, and of its mask."""
+        keys = {} if self.mixture is None else self.mixture.keys
+        return keys.get(stream.name, stream.name)
+
+    def width_of(self, stream: WindowSpec) -> int:
+        """The elements of a stream's row in the batch."""
+        widths = {} if self.mixture is None else self.mixture.padded_widths
+        return widths.get(stream.name, stream.elements)
+
+    def streams_of(self, key: str) -> list[WindowSpec]:
+        """The streams of a key of the batch: several of a `concat` key."""
+        if key in self.concat:
+            return [self.stream(name) for name in self.concat[key]]
+        return [stream for stream in self.streams if self.key_of(stream) == key]
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes it to a file, whole or not at all.
@@ -135,6 +176,7 @@ class PolicySpec:
             with_age=fields["with_age"],
             transforms=tuple(fields["transforms"]),
             library=fields["library"],
+            mixture=_mixture(fields.get("mixture")),
         )
         return spec
 
@@ -148,6 +190,7 @@ class PolicySpec:
             "streams": [stream.to_fields() for stream in self.streams],
             "concat": {key: list(names) for key, names in self.concat.items()},
             "transforms": [dict(transform) for transform in self.transforms],
+            "mixture": self.mixture and _mixture_fields(self.mixture),
         }
 
     def __eq__(self, other: object) -> bool:
@@ -159,6 +202,12 @@ class PolicySpec:
     def _anchor_text(self) -> str:
         return f"{self.rate:g} Hz" if self.anchor is None else f"rows of {cut(self.anchor)}"
 
+    def _stream_text(self, stream: WindowSpec) -> str:
+        key = self.key_of(stream)
+        if self.lacks(stream):
+            return f"{cut(key)} (missing)"
+        return cut(stream.name) if key == stream.name else f"{cut(stream.name)} as {cut(key)}"
+
     def __repr__(self) -> str:
         names = listed([stream.name for stream in self.streams])
         return f"PolicySpec({len(self.streams)} streams at {self._anchor_text()}: {names})"
@@ -167,7 +216,7 @@ class PolicySpec:
         header = ("stream", "row", "Hz", "offsets", "method", "normalize", "relative to", "output")
         rows = [
             [
-                cut(stream.name),
+                self._stream_text(stream),
                 f"{stream.dtype}{list(stream.shape) or ''}".replace(" ", ""),
                 "" if stream.rate is None else f"{stream.rate:.4g}",
                 offsets_text(stream.offsets, stream.timeline == "rows", stream.has_axis),
@@ -184,12 +233,28 @@ class PolicySpec:
         return html_table(header, rows, (0, 1, 3, 4, 5, 6, 7), caption)
 
 
+def _mixture_fields(mixture: MixtureSpec) -> dict[str, Any]:
+    return {
+        "dataset_index": mixture.dataset_index,
+        "keys": dict(mixture.keys),
+        "padded_widths": dict(mixture.padded_widths),
+        "missing": list(mixture.missing),
+    }
+
+
+def _mixture(fields: Mapping[str, Any] | None) -> MixtureSpec | None:
+    """The record of fields that the library has validated."""
+    if fields is None:
+        return None
+    return MixtureSpec(**{**fields, "missing": tuple(fields["missing"])})
+
+
 def relative_to(spec: PolicySpec, key: str) -> str:
     """The names of what a key's values are relative to, for messages."""
     names = [
         stream.relative_to.stream
-        for stream in spec.streams
-        if stream.name in spec.concat.get(key, (key,)) and stream.relative_to is not None
+        for stream in spec.streams_of(key)
+        if stream.relative_to is not None
     ]
     for fields in spec.transforms:
         if fields["type"] != "normalize" and fields["key"] == key:

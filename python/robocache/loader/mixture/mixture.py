@@ -16,8 +16,10 @@ from robocache.loader.batch_source import BatchSource
 from robocache.loader.contents import Contents
 from robocache.loader.device import on_device
 from robocache.loader.engine import Engine
+from robocache.loader.make_policy_spec import find_rates, make_spec
 from robocache.loader.memory.tiers import own_tier
 from robocache.loader.mixture import parts as _parts
+from robocache.loader.mixture.part_spec import PartWindows, part_windows
 from robocache.loader.mixture.parts import Part, Stream
 from robocache.loader.outputs import (
     DATASET,
@@ -30,6 +32,7 @@ from robocache.loader.outputs import (
 )
 from robocache.loader.plan import BatchPlan
 from robocache.loader.plan import Mixture as Mixing
+from robocache.loader.policy_spec import PolicySpec
 from robocache.loader.recipe import Recipe, snapshot_arguments
 from robocache.loader.sampling.identity import join
 from robocache.loader.sampling.sampler import find_ranks, make_order
@@ -157,6 +160,12 @@ class Mixture(BatchSource):
             )
         ]
         """The loaders that it draws from; ``dataset_index`` is an index into them."""
+        # Windows for `spec`, and not the loaders' contents, whose tables would stay in memory.
+        self._part_windows = [
+            PartWindows.of(contained, new, part.first_episode)
+            for contained, new, part in zip(contents, names_of, parts, strict=True)
+        ]
+        self._agreed, self._groups, self._with_age = agreed, groups, with_age
 
     def normalizer(self) -> NoReturn:
         """Refuses: each part has a normalization of its own.
@@ -169,14 +178,49 @@ class Mixture(BatchSource):
             "got a mixture"
         )
 
-    def spec(self, *, training_only: Sequence[Callable[..., Any]] = ()) -> NoReturn:
-        """Refuses: each of its loaders has a spec, for a robot like that loader's.
+    def spec(
+        self, part: int | None = None, *, training_only: Sequence[Callable[..., Any]] = ()
+    ) -> PolicySpec:
+        """The policy spec for a robot like that of one of its loaders.
+
+        The robot pushes rows under the names that the loader's store has, and its batches have the
+        mixture's keys, widths and masks, with the normalization of that loader.
+
+        Reads the times of the store's rows, for their rates.
+
+        Args:
+            part: The loader's index, that of `parts` and of ``dataset_index``; None: the only one.
+            training_only: As in :meth:`Loader.spec`.
 
         Raises:
-            ValueError: Always.
+            TypeError, ValueError: No loader has this index; or as :meth:`Loader.spec`.
+
+        Example:
+            >>> mixture.spec(0).save("policy_spec.json")
         """
-        raise ValueError(
-            "spec: expected a loader of one store (each of a mixture's has a spec), got a mixture"
+        count = len(self.parts)
+        if part is None and count > 1:
+            raise ValueError(
+                f"part: expected 0 to {count - 1}, the index of the loader whose robot it is for, "
+                "got None"
+            )
+        number = check_integer("part", 0 if part is None else part, 0, count - 1)
+        own = self._part_windows[number]
+        windows, groups, mixture = part_windows(
+            number, self._part_windows, self._agreed, self._groups
+        )
+        episodes = self._plan.episodes[own.first_episode :][: own.episodes]
+        return make_spec(
+            windows,
+            find_rates(own.store, own.windows, episodes),
+            own.anchor,
+            own.rate,
+            groups,
+            self._with_age,
+            own.modes,
+            self._transforms,
+            training_only,
+            mixture,
         )
 
     def __repr__(self) -> str:
