@@ -27,7 +27,7 @@ def make_policy_spec(contents: Contents, training_only: Sequence[Callable[..., A
     """The policy spec of a loader, as :meth:`Loader.spec` describes it.
 
     Raises:
-        TypeError, ValueError: Something that the robot could not do.
+        TypeError, ValueError: The robot could not compute a window or a transform.
     """
     windows: Sequence[WindowSpec] = contents.windows
     finish: Any = contents.finish
@@ -101,25 +101,9 @@ def make_spec(
         mixture: How the batches of a mixture differ from the part's rows.
 
     Raises:
-        TypeError, ValueError: Something that the robot could not do.
+        TypeError, ValueError: The robot could not compute a window or a transform.
     """
-    by_all_rows = {
-        of.stream for of in (w.relative_to for w in windows) if of is not None and not of.causal
-    }
-    for window in windows:
-        is_made_live = not window.reaches_ahead
-        is_anothers = window.name in by_all_rows
-        if window.by_rows or not ((is_made_live and not window.causal) or is_anothers):
-            continue
-        why = (
-            "whose window does not reach past the anchor"
-            if is_made_live
-            else "which others are relative to"
-        )
-        raise ValueError(
-            f"causal[{window.name!r}]: expected True, {why}, for a spec: trained on rows that had "
-            "not arrived, a policy sees others on the robot; got False"
-        )
+    _check_causal(windows)
     spec = PolicySpec(
         streams=tuple(
             _stream(window, rates.get(window.name), modes.get(window.name)) for window in windows
@@ -134,6 +118,31 @@ def make_spec(
     )
     policy_spec_windows(spec.to_json().encode(), "spec")
     return spec
+
+
+def _check_causal(windows: Sequence[WindowSpec]) -> None:
+    """Checks that windows which the robot computes, and references, read arrived rows only.
+
+    Raises:
+        ValueError: `causal[<stream>]: expected True, ..., got False`.
+    """
+    by_all_rows = {
+        of.stream for of in (w.relative_to for w in windows) if of is not None and not of.causal
+    }
+    for window in windows:
+        is_live = not window.reaches_ahead
+        is_reference = window.name in by_all_rows
+        if window.by_rows or not ((is_live and not window.causal) or is_reference):
+            continue
+        why = (
+            "whose window does not reach past the anchor"
+            if is_live
+            else "which others are relative to"
+        )
+        raise ValueError(
+            f"causal[{window.name!r}]: expected True, {why}, for a spec: trained on rows that had "
+            "not arrived, a policy sees others on the robot; got False"
+        )
 
 
 def _stream(window: WindowSpec, rate: float | None, mode: str | None) -> WindowSpec:
@@ -163,7 +172,7 @@ def _transforms(
             raise ValueError(
                 f"training_only[{i}]: expected one of the loader's transforms, got {left_out!r}"
             )
-    found = []
+    serialized = []
     for i, transform in enumerate(transforms):
         if any(transform is left_out for left_out in training_only):
             continue
@@ -174,22 +183,22 @@ def _transforms(
                 "(rc.transforms has them), or to be named in training_only, got "
                 f"{transform!r}"
             )
-        found.append(to_dict())
-    return tuple(found)
+        serialized.append(to_dict())
+    return tuple(serialized)
 
 
 def _busiest_rate(rows: FileRows) -> float | None:
-    """The most rows in a second that recordings have, or the nominal rate where that is more.
+    """The largest number of rows in a second of an episode, or the nominal rate if it is larger.
 
-    Of episodes shorter than a second their mean rate counts. None: no episode has two rows.
+    An episode shorter than a second counts with its mean rate. None: no episode has two rows.
     """
-    found = [] if rows.info.rate is None else [rows.info.rate]
+    rates = [] if rows.info.rate is None else [rows.info.rate]
     times, offsets = rows.times(), rows.offsets
     for begin, end in itertools.pairwise(offsets):
         of_episode = times[begin:end]
         if len(of_episode) > 1 and of_episode[-1] > of_episode[0]:
-            found.append(_busiest_second(of_episode))
-    return max(found, default=None)
+            rates.append(_busiest_second(of_episode))
+    return max(rates, default=None)
 
 
 def _busiest_second(times: NDArray[np.int64]) -> float:

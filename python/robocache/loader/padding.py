@@ -1,7 +1,7 @@
 """Reports on padding before a loader loads rows: warnings, and an error.
 
-Shares are of the samples that :mod:`looked_at` computes. Why a step is padded is found by relaxing
-one rule after the other: what is valid without `max_gap_s` is padded for a gap, and so on.
+Fractions are of the samples that :mod:`padding_samples` computes. :func:`_reasons` relaxes one rule
+after the other: a step that is valid without `max_gap_s` is padded because of a gap, and so on.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robocache.loader.memory.file_rows import FileRows
-from robocache.loader.padding_samples import LookedAt, Seen, in_chunks, spread_evenly
+from robocache.loader.padding_samples import ExaminedSamples, StepMasks, in_chunks, spread_evenly
 from robocache.loader.summary import LoaderSummary, period_of, summarize
 from robocache.loader.window_spec import WindowSpec
 
@@ -52,8 +52,8 @@ class _Windows(NamedTuple):
     anchors: NDArray[Any]  # [A] of anchors.ANCHOR: all samples
     episodes: NDArray[np.int64]  # [E,4]
 
-    def look_at(self, anchors: NDArray[Any], keys: Sequence[str]) -> LookedAt:
-        return LookedAt({key: self.rows[key] for key in keys}, anchors, self.episodes)
+    def samples_at(self, anchors: NDArray[Any], keys: Sequence[str]) -> ExaminedSamples:
+        return ExaminedSamples({key: self.rows[key] for key in keys}, anchors, self.episodes)
 
 
 def examine(
@@ -64,36 +64,36 @@ def examine(
     is_checked: bool,
     warns: bool,
 ) -> LoaderSummary:
-    """Looks at some samples, and warns of what would surprise users.
+    """Computes the masks of some samples; warns of mostly padded keys and of silences.
 
     Args:
-        windows: Those of the loader.
+        windows: The loader's windows.
         rows: All rows of the chosen episodes, by key.
         anchors: [A] of `anchors.ANCHOR`: all samples.
         episodes: The table [E,4] of the chosen episodes.
         is_checked: Whether a window that is never valid is an error.
-        warns: Whether there are warnings.
+        warns: Whether to warn.
 
     Raises:
         ValueError: A window is not valid at any sample, and not for lack of rows in the episodes
             or for offsets past them, which are warnings.
     """
     of = _Windows({window.name: window for window in windows}, rows, anchors, episodes)
-    looked = of.look_at(spread_evenly(anchors, len(episodes)), list(of.windows))
-    seen = looked.see(windows)
+    samples = of.samples_at(spread_evenly(anchors, len(episodes)), list(of.windows))
+    masks = samples.compute_masks(windows)
     summary = LoaderSummary(
-        tuple(summarize(w, rows[w.name], looked.rows[w.name], seen[w.name]) for w in windows),
+        tuple(summarize(w, rows[w.name], samples.rows[w.name], masks[w.name]) for w in windows),
         len(anchors),
-        len(looked),
+        len(samples),
     )
     for window in windows if is_checked else ():
-        if not seen[window.name].is_pad.all():
+        if not masks[window.name].is_pad.all():
             continue
-        found = _reasons(looked, window, seen[window.name])
+        found = _reasons(samples, window, masks[window.name])
         if found[0].is_fault and _is_never_valid(of, window):
             _refuse(window, found, len(anchors))
     if warns:
-        for text in (_padding_text(looked, windows, seen), _silence_text(looked, of, seen)):
+        for text in (_padding_text(samples, windows, masks), _silence_text(samples, of, masks)):
             if text is not None:
                 warnings.warn(f"Loader: {text}", UserWarning, stacklevel=_callers_level())
     return summary
@@ -111,12 +111,12 @@ def _callers_level() -> int:
 # ---- why -----------------------------------------------------------------------------------------
 
 
-def _reasons(looked: LookedAt, window: WindowSpec, seen: Seen) -> list[Reason]:
+def _reasons(samples: ExaminedSamples, window: WindowSpec, masks: StepMasks) -> list[Reason]:
     """Why steps of a window are padded, the largest share first."""
-    left, found = seen.is_pad, []
+    left, found = masks.is_pad, []
 
     def explain(explained: NDArray[np.bool_], text: str, hint: str, is_fault: bool = True) -> None:
-        """Takes some steps out of those that are left."""
+        """Adds a reason for the explained steps, and removes them from `left`."""
         nonlocal left
         share = float((left & explained).mean())
         if share > 0:
@@ -127,27 +127,28 @@ def _reasons(looked: LookedAt, window: WindowSpec, seen: Seen) -> list[Reason]:
     if window.relative_to is not None:
         text = f"have no valid {window.relative_to.stream!r} to subtract"
         window = _alone(window)
-        relaxed = looked.see([window])[key].is_pad
+        relaxed = samples.compute_masks([window])[key].is_pad
         explain(~relaxed, text, "its own padding says why", is_fault=False)
     if window.max_gap_ns is not None:
         gap = window.max_gap_ns * 1e-9
         window = replace(window, max_gap_ns=None)
         text = f"are farther from their rows than max_gap_s={gap:g} allows"
-        explain(~looked.see([window])[key].is_pad, text, "a larger max_gap_s pads less")
-    if looked.rows[key].has_valid:
-        relaxed = looked.see([window], with_valid=False)[key].is_pad
+        explain(~samples.compute_masks([window])[key].is_pad, text, "a larger max_gap_s pads less")
+    if samples.rows[key].has_valid:
+        relaxed = samples.compute_masks([window], with_valid=False)[key].is_pad
         text = "are made of rows that are marked as not valid"
         explain(~relaxed, text, "`robocache info` on the store counts such rows")
-    episode = looked.anchors["episode"]
-    counts = np.diff(looked.rows[key].offsets)[episode]
+    episode = samples.anchors["episode"]
+    counts = np.diff(samples.rows[key].offsets)[episode]
     no_rows = np.broadcast_to((counts == 0)[:, None], left.shape)
     text = "are in episodes without rows of it"
     hint = "episodes= or predicate= leaves such episodes out"
     explain(no_rows, text, hint, is_fault=False)
     if window.causal:
-        relaxed = looked.see([replace(window, latency_ns=0)], with_received=False)[key].is_pad
-        explain(~relaxed, *_arrival_texts(looked.rows[key], window))
-    before, after, away = _outside(looked, window, counts)
+        at_once = replace(window, latency_ns=0)
+        relaxed = samples.compute_masks([at_once], with_received=False)[key].is_pad
+        explain(~relaxed, *_arrival_texts(samples.rows[key], window))
+    before, after, away = _outside(samples, window, counts)
     by = f" ({_seconds(away)} away by the median)" if away > 0 else ""
     other = away > _CLOCKS_APART_NS
     if other:
@@ -184,7 +185,7 @@ def _arrival_texts(rows: FileRows, window: WindowSpec) -> tuple[str, str]:
 
 
 def _outside(
-    looked: LookedAt, window: WindowSpec, counts: NDArray[np.int64]
+    samples: ExaminedSamples, window: WindowSpec, counts: NDArray[np.int64]
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_], float]:
     """Which steps [A,K] lie before the first row and after the last; by the median, how far in ns.
 
@@ -192,17 +193,17 @@ def _outside(
     """
     steps = np.array(window.offsets)
     if window.by_rows:
-        target = looked.anchors["frame"].astype(np.int64)[:, None] + steps
+        target = samples.anchors["frame"].astype(np.int64)[:, None] + steps
         return target < 0, target >= counts[:, None], 0.0
-    rows = looked.rows[window.name]
-    times, episode = rows.times(), looked.anchors["episode"]
+    rows = samples.rows[window.name]
+    times, episode = rows.times(), samples.anchors["episode"]
     if not len(times):
-        nowhere = np.zeros((len(looked), len(steps)), np.bool_)
+        nowhere = np.zeros((len(samples), len(steps)), np.bool_)
         return nowhere, nowhere, 0.0
     last = np.maximum(rows.offsets[episode + 1] - 1, 0)
     first = np.minimum(rows.offsets[episode], len(times) - 1)
     # As floats: times of two clocks may be farther apart than int64 goes.
-    target = looked.anchors["time_ns"].astype(np.float64)[:, None] + steps
+    target = samples.anchors["time_ns"].astype(np.float64)[:, None] + steps
     early, late = times[first][:, None] - target, target - times[last][:, None]
     before, after = early > 0, late > 0
     away = np.maximum(early, late)[(before | after) & (counts > 0)[:, None]]
@@ -223,17 +224,17 @@ def _words(found: Sequence[Reason]) -> str:
 
 
 def _padding_text(
-    looked: LookedAt, windows: Sequence[WindowSpec], seen: Mapping[str, Seen]
+    samples: ExaminedSamples, windows: Sequence[WindowSpec], masks: Mapping[str, StepMasks]
 ) -> str | None:
     """The warning about keys that are mostly padded; None if there are none."""
-    shares = {key: float(of_key.is_pad.mean()) for key, of_key in seen.items()}
+    shares = {key: float(of_key.is_pad.mean()) for key, of_key in masks.items()}
     padded = [window for window in windows if shares[window.name] > MOST_PADDED]
     padded.sort(key=lambda window: -shares[window.name])
     if not padded:
         return None
     lines = []
     for window in padded[:_MOST_LINES]:
-        found = _reasons(looked, window, seen[window.name])
+        found = _reasons(samples, window, masks[window.name])
         lines.append(
             f"{window.name}: {shares[window.name]:.0%} of its steps are padded: {_words(found)} "
             f"({found[0].hint})"
@@ -250,13 +251,13 @@ def _listed(what: str, lines: list[str], count: int, end: str) -> str:
 
 
 def _is_never_valid(of: _Windows, window: WindowSpec) -> bool:
-    """Whether a window is padded at all samples, each of which is looked at until one is not."""
+    """Whether a window is padded at all samples, computed chunk by chunk until one is valid."""
     windows = [window]
     if window.relative_to is not None:
         windows.append(of.windows[window.relative_to.stream])
     keys = [each.name for each in windows]
     return all(
-        of.look_at(anchors, keys).see(windows)[window.name].is_pad.all()
+        of.samples_at(anchors, keys).compute_masks(windows)[window.name].is_pad.all()
         for anchors in in_chunks(windows, of.anchors)
     )
 
@@ -271,29 +272,31 @@ def _refuse(window: WindowSpec, found: Sequence[Reason], samples: int) -> None:
 # ---- silences ------------------------------------------------------------------------------------
 
 
-def _silence_text(looked: LookedAt, of: _Windows, seen: Mapping[str, Seen]) -> str | None:
+def _silence_text(
+    samples: ExaminedSamples, of: _Windows, masks: Mapping[str, StepMasks]
+) -> str | None:
     """The warning about silences without a `max_gap_s`; None if there are none."""
     limits = {
         window.name: limit
         for window in of.windows.values()
         if not window.by_rows and window.max_gap_ns is None
-        for limit in [_limit(window, of.rows[window.name], looked.rows[window.name])]
+        for limit in [_limit(window, of.rows[window.name], samples.rows[window.name])]
         if limit is not None
     }
-    longest = {key: _longest(looked.rows[key], seen[key]) for key in limits}
+    longest = {key: _longest(samples.rows[key], masks[key]) for key in limits}
     suspects = [key for key, limit in limits.items() if longest[key] > limit]
     if not suspects:
         return None
     alone = [_alone(of.windows[key]) for key in suspects]
-    without = looked.see(alone)
-    bounded = looked.see([replace(w, max_gap_ns=limits[w.name]) for w in alone])
+    without = samples.compute_masks(alone)
+    bounded = samples.compute_masks([replace(w, max_gap_ns=limits[w.name]) for w in alone])
     shares = {key: float((bounded[key].is_pad & ~without[key].is_pad).mean()) for key in suspects}
     silent = sorted((k for k in suspects if shares[k] > MOST_SILENT), key=lambda k: -shares[k])
     if not silent:
         return None
     lines = []
     for key in silent[:_MOST_LINES]:
-        rate = 1e9 / period_of(of.rows[key], looked.rows[key])
+        rate = 1e9 / period_of(of.rows[key], samples.rows[key])
         lines.append(
             f"{key}: {shares[key]:.0%} of its steps, with silences of up to "
             f"{_seconds(longest[key])} in rows of {rate:.4g} Hz ("
@@ -306,23 +309,23 @@ def _silence_text(looked: LookedAt, of: _Windows, seen: Mapping[str, Seen]) -> s
     return _listed(what, lines, len(silent), "a max_gap_s above the silences keeps the values")
 
 
-def _limit(window: WindowSpec, rows: FileRows, looked_at: FileRows) -> int | None:
+def _limit(window: WindowSpec, rows: FileRows, sampled: FileRows) -> int | None:
     """The oldest that a row is without a silence, in ns; None: the stream has no rate.
 
     These are some periods, and in a causal window the time that a row takes to arrive.
     """
-    period = period_of(rows, looked_at)
+    period = period_of(rows, sampled)
     if rows.rows < _FEW_ROWS or not period > 0:
         return None
     delay = float(window.latency_ns) if window.causal else 0.0
-    if window.causal and looked_at.has_received and looked_at.rows > 0:
-        late = (looked_at.received() - looked_at.times()).astype(np.float64)
+    if window.causal and sampled.has_received and sampled.rows > 0:
+        late = (sampled.received() - sampled.times()).astype(np.float64)
         delay = max(delay, float(np.median(late)))
     return round(MOST_PERIODS * period + delay)
 
 
-def _longest(rows: FileRows, seen: Seen) -> float:
+def _longest(rows: FileRows, masks: StepMasks) -> float:
     """The longest time between neighbors, or from a row to a step that holds it, in ns."""
     steps = np.diff(rows.times())[rows.neighbors(rows.rows)]
-    held = 0 if seen.age_ns is None else int(seen.age_ns[~seen.is_pad].max(initial=0))
+    held = 0 if masks.age_ns is None else int(masks.age_ns[~masks.is_pad].max(initial=0))
     return max(float(steps.max(initial=0)), float(held))

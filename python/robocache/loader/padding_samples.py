@@ -29,14 +29,14 @@ _CPU = torch.device("cpu")
 _MOST_TARGETS = 1 << 22  # of a plan's call
 
 
-class Seen(NamedTuple):
+class StepMasks(NamedTuple):
     """A window at A samples, K steps each."""
 
     is_pad: NDArray[np.bool_]  # [A,K]
     age_ns: NDArray[np.int64] | None  # [A,K]; None: times of rows that are counted do not ascend
 
 
-class LookedAt:
+class ExaminedSamples:
     """Some samples, and the rows of their episodes but for values, which masks do not depend on.
 
     Args:
@@ -57,9 +57,9 @@ class LookedAt:
     def __len__(self) -> int:
         return len(self.anchors)
 
-    def see(
+    def compute_masks(
         self, windows: Sequence[WindowSpec], *, with_valid: bool = True, with_received: bool = True
-    ) -> dict[str, Seen]:
+    ) -> dict[str, StepMasks]:
         """Masks and ages as the loader's batches have them, by key.
 
         Args:
@@ -88,7 +88,7 @@ class LookedAt:
         plan = BatchPlan(specs, data, anchors, torch.from_numpy(self.episodes), order)
         indices = np.arange(len(self))
         outputs = (WindowOutput * len(specs))()
-        seen, kept = {}, []
+        masks, kept = {}, []
         for window, spec, of, output in zip(windows, specs, data, outputs, strict=True):
             shape = (len(self), len(window.offsets))
             width = spec.elements
@@ -99,9 +99,9 @@ class LookedAt:
             output.values, output.row_stride = made.ctypes.data, width
             output.is_pad = is_pad.ctypes.data
             output.age_ns = None if ages is None else ages.ctypes.data
-            seen[window.name] = Seen(is_pad, ages)
+            masks[window.name] = StepMasks(is_pad, ages)
         plan.gather(indices.ctypes.data, len(self), ctypes.addressof(outputs), 0, 0)
-        return seen
+        return masks
 
     def _narrow(self, window: WindowSpec) -> tuple[WindowSpec, torch.Tensor]:
         """A window of the same masks and ages, of one column for each method, and its values.

@@ -27,8 +27,7 @@ class Recipe(NamedTuple):
 def snapshot_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Copies of arguments, which later changes of the caller's lists and mappings do not reach.
 
-    Stores and functions are referred to and not copied. `arguments` may be the ``locals()`` of a
-    constructor.
+    Stores and functions are referred to and not copied.
     """
 
     def copied(name: str, value: Any) -> Any:
@@ -39,8 +38,4 @@ def snapshot_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
             return Episodes(**{part: copied(part, x) for part, x in parts.items()})
         return copy.deepcopy(value)
 
-    return {
-        name: copied(name, value)
-        for name, value in arguments.items()
-        if name not in ("self", "__class__")
-    }
+    return {name: copied(name, value) for name, value in arguments.items()}

@@ -11,7 +11,7 @@ import numpy as np
 from robocache.core.display import cut, method_text
 from robocache.core.tables import html_table, offsets_text, text_table
 from robocache.loader.memory.file_rows import FileRows
-from robocache.loader.padding_samples import Seen
+from robocache.loader.padding_samples import StepMasks
 from robocache.loader.window_spec import WindowSpec
 
 _MOST_LINES = 20  # of `repr`
@@ -98,22 +98,24 @@ class LoaderSummary:
         return html_table(*self._table(), f"{title}; {self.caption}" if title else self.caption)
 
 
-def summarize(window: WindowSpec, rows: FileRows, looked_at: FileRows, seen: Seen) -> StreamSummary:
+def summarize(
+    window: WindowSpec, rows: FileRows, sampled: FileRows, masks: StepMasks
+) -> StreamSummary:
     """The summary of one window of a loader.
 
     Args:
         window: The window.
         rows: All rows of its stream in the chosen episodes.
-        looked_at: Those of the episodes that the loader looked at.
-        seen: The window at the samples that the loader looked at.
+        sampled: Those of the episodes that the loader looked at.
+        masks: The window at the samples that the loader looked at.
     """
-    ages = np.empty(0) if seen.age_ns is None else seen.age_ns[~seen.is_pad] * 1e-6
+    ages = np.empty(0) if masks.age_ns is None else masks.age_ns[~masks.is_pad] * 1e-6
     return StreamSummary(
         key=window.name,
-        rate_hz=_rate(window, rows, looked_at),
+        rate_hz=_rate(window, rows, sampled),
         offsets=offsets_text(window.offsets, window.by_rows, window.has_axis),
         method=_method_text(window),
-        padded=float(seen.is_pad.mean()),
+        padded=float(masks.is_pad.mean()),
         age_median_ms=float(np.median(ages)) if len(ages) else None,
         age_max_ms=float(ages.max()) if len(ages) else None,
     )
@@ -131,19 +133,19 @@ def mixture_summary(
     return LoaderSummary(streams, samples, sum(part.looked_at for part in parts))
 
 
-def period_of(rows: FileRows, looked_at: FileRows) -> float:
+def period_of(rows: FileRows, sampled: FileRows) -> float:
     """The time between rows in ns: the median; or the mean, where most rows repeat a stamp.
 
     NaN: there are too few rows to tell.
     """
     if rows.typical_period != 0:  # NaN too
         return rows.typical_period
-    steps = np.diff(looked_at.times())[looked_at.neighbors(looked_at.rows)]
+    steps = np.diff(sampled.times())[sampled.neighbors(sampled.rows)]
     return float(steps.mean()) if len(steps) else math.nan
 
 
-def _rate(window: WindowSpec, rows: FileRows, looked_at: FileRows) -> float | None:
-    period = math.nan if window.by_rows else period_of(rows, looked_at)
+def _rate(window: WindowSpec, rows: FileRows, sampled: FileRows) -> float | None:
+    period = math.nan if window.by_rows else period_of(rows, sampled)
     return 1e9 / period if period > 0 else rows.info.rate
 
 

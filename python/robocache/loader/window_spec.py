@@ -141,20 +141,20 @@ class WindowSpec(ShortRepr):
 
     def to_fields(self) -> dict[str, Any]:
         """Its fields as JSON holds them; numbers come back from it exactly."""
-        found = {field.name: getattr(self, field.name) for field in fields(self)}
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
         scale, relative = self.normalization, self.relative_to
-        found["shape"], found["offsets"] = list(self.shape), list(self.offsets)
-        found["channels"] = self.channels and list(self.channels)
+        values["shape"], values["offsets"] = list(self.shape), list(self.offsets)
+        values["channels"] = self.channels and list(self.channels)
         if not isinstance(self.method, str):
-            found["method"] = [list(run) for run in self.method]
+            values["method"] = [list(run) for run in self.method]
         if scale is not None:
-            found["normalization"] = {
+            values["normalization"] = {
                 name: np.asarray(numbers, np.float64).tolist()
                 for name, numbers in scale._asdict().items()
             }
         if relative is not None:
-            found["relative_to"] = relative._asdict() | {"columns": list(relative.columns)}
-        return found
+            values["relative_to"] = relative._asdict() | {"columns": list(relative.columns)}
+        return values
 
     def to_json(self) -> str:
         """A JSON object of its fields."""

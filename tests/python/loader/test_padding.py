@@ -403,18 +403,18 @@ def test_a_stream_that_ends_early_is_silent_from_then_on(tmp_path: Path) -> None
 
 
 def test_values_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A window of large images is looked at through one column."""
-    from robocache.loader import padding_samples as looked_at
+    """A window of large images is examined through one column."""
+    from robocache.loader import padding_samples
 
     made: list[int] = []
-    plan = looked_at.BatchPlan
+    plan = padding_samples.BatchPlan
 
     def counted(specs: Any, data: Any, *rest: Any) -> Any:
         made.extend(of.values.size(1) for of in data)
         assert all(of.values.stride(0) == 0 for of in data)
         return plan(specs, data, *rest)
 
-    monkeypatch.setattr(looked_at, "BatchPlan", counted)
+    monkeypatch.setattr(padding_samples, "BatchPlan", counted)
     pictures = np.zeros((60, 48, 64, 3), np.uint8)
     store = write(tmp_path / "s", {"camera": {"times": times(30), "values": pictures}})
     loader, _ = make(store, {"camera": [-0.1, 0.0]}, channels_first=True, dtype=torch.float16)
