@@ -123,6 +123,7 @@ class ExaminedSamples:
             dtype=dtypes.STORED_NAMES[dtype],
             out_dtype=dtypes.STORED_NAMES[dtype],
             shape=(len(methods),),
+            channels=None,
             # By rows, methods have no effect on masks, and a slerp needs its four channels.
             method=tuple(("previous" if window.by_rows else method, 1) for method in methods),
             channels_first=False,

@@ -101,6 +101,8 @@ def test_it_has_what_the_store_says_about_rows(tmp_path: Path) -> None:
     force = again.stream("force")
     assert (force.channels, force.units, force.nominal_rate) == (None, None, None)
     VALIDATOR.validate(json.loads(spec.to_json()))
+    assert rc.Loader.from_spec(tmp_path / "s", spec, 1, device="cpu").spec() == spec
+    assert rc.replay_store(tmp_path / "s", spec).differing_bits == 0
 
 
 def test_what_the_store_says_about_rows_may_be_missing(spec: rc.PolicySpec) -> None:
