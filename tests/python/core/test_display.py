@@ -112,6 +112,8 @@ def make_objects(folder: Path) -> dict[str, Any]:
         "aligner": aligner,
         "live stats": aligner.stats(),
         "one live stats": aligner.stats()["wide"],
+        "channel order": aligner.channel_order("wide", spec.stream("wide").channels),
+        "ragged rows": rc.RaggedArray.from_rows([np.zeros((i, 3)) for i in range(300)]),
         "aligned": aligned,
         "aligned stream": aligned[EVIL],
         "replay": replay,
