@@ -66,7 +66,10 @@ def compute_stats(
         raise TypeError(f"loader: expected a rc.Loader, got {type(loader).__name__}")
     contents = loader._contents
     if contents is None:
-        raise ValueError("loader: expected one of one store (each of a mixture's), got a mixture")
+        raise ValueError(
+            "loader: expected a loader of one store, got a mixture (each of its loaders has "
+            "statistics)"
+        )
     if normalized := batch_scales(contents.windows, contents.concat, contents.modes):
         raise ValueError(
             "loader: expected one without normalize (statistics describe values before it), got "

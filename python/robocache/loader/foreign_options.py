@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import inspect
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from torch.utils.data._utils.fetch import _IterableDatasetFetcher
@@ -72,13 +72,44 @@ ADVICE = {
 }  # fmt: skip
 """By option, what to use in its place."""
 
+_OF_LOADERS = "it is an option of each of the loaders: rc.Loader(..., %s=...)"
 
-def refuse_foreign(loader: Callable[..., Any], options: Iterable[str]) -> None:
+MIXTURE_ADVICE = ADVICE | {
+    **{
+        name: _OF_LOADERS % name
+        for name in (
+            "windows", "delta_timestamps", "anchor", "episodes", "normalize", "statistics",
+            "with_age", "device",
+        )
+    },
+    "store": "loaders= has a loader of each store",
+    "shuffle": "samples are drawn at random: weights= and seed= decide which",
+    "sampler": "samples are drawn at random: weights= and seed= decide which",
+    "batch_sampler": "samples are drawn at random: weights= and seed= decide which",
+    "budget": "all streams of a mixture live on its device",
+    "prefetch_factor": "all streams of a mixture live on its device",
+    "streaming": "all streams of a mixture live on its device",
+    "pin_memory": "batches are made on the loaders' device",
+    "pin_memory_device": "batches are made on the loaders' device",
+    "dataset": "loaders are the first argument",
+    "root": "loaders are the first argument",
+}  # fmt: skip
+"""By option, what to use in place of an option of ``rc.Loader.mixture``."""
+
+
+def refuse_foreign(
+    loader: Callable[..., Any],
+    options: Iterable[str],
+    called: str = "rc.Loader",
+    advice: Mapping[str, str] = ADVICE,
+) -> None:
     """Refuses options that a loader does not have.
 
     Args:
-        loader: Its class.
+        loader: Its class, or the function that makes it.
         options: Names that a caller used.
+        called: The name of `loader` in the message.
+        advice: By option, what to use in its place.
 
     Raises:
         TypeError: The loader lacks one; the message names what to use in its place.
@@ -87,11 +118,11 @@ def refuse_foreign(loader: Callable[..., Any], options: Iterable[str]) -> None:
     for name in options:
         if name in known:
             continue
-        hint = ADVICE.get(name)
+        hint = advice.get(name)
         if hint is None:
             close = difflib.get_close_matches(name, known, 1)
-            hint = f"did you mean {close[0]}=?" if close else "help(rc.Loader) lists all"
-        raise TypeError(f"{name}: expected an option of rc.Loader, got {name!r} ({hint})")
+            hint = f"did you mean {close[0]}=?" if close else f"help({called}) lists all"
+        raise TypeError(f"{name}: expected an option of {called}, got {name!r} ({hint})")
 
 
 def refuse_decided(by: str, options: Iterable[str], decided: Iterable[str]) -> None:

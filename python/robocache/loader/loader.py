@@ -21,7 +21,7 @@ from robocache.loader.foreign_options import refuse_foreign
 from robocache.loader.make_policy_spec import make_policy_spec
 from robocache.loader.memory.file_rows import find_rows
 from robocache.loader.memory.tiers import BatchOptions, Budget
-from robocache.loader.mixture.mixture import mix_loaders
+from robocache.loader.mixture.mixture import mixture as _mixture
 from robocache.loader.outputs import Batch, check_concat, check_names
 from robocache.loader.padding import examine
 from robocache.loader.parsing import parse_options, parse_spec
@@ -372,7 +372,7 @@ class Loader(BatchSource):
 
     # ---- other constructors ----------------------------------------------------------------------
 
-    mixture = staticmethod(mix_loaders)
+    mixture = staticmethod(_mixture)
 
     @staticmethod
     def from_lerobot(

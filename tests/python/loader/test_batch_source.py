@@ -50,16 +50,14 @@ def test_a_pickle_has_the_recipe_and_the_state(store: rc.EpisodeStore) -> None:
 def test_a_mixture_refuses_what_a_loader_of_one_store_does(store: rc.EpisodeStore) -> None:
     mixture = rc.Loader.mixture([loader(store)], [1], 12, 4)
     messages = {
-        "loader: expected one of one store (those of a mixture have a normalization each), got a "
-        "mixture": [mixture.normalizer, lambda: rc.Normalizer.from_loader(mixture)],
-        "loader: expected one of one store (each of a mixture's), got a mixture": [
+        "loader: expected a loader of one store, got a mixture (each of its loaders has a "
+        "normalizer)": [mixture.normalizer, lambda: rc.Normalizer.from_loader(mixture)],
+        "loader: expected a loader of one store, got a mixture (each of its loaders has "
+        "statistics)": [
             lambda: rc.compute_stats(mixture)  # type: ignore[arg-type]
         ],
-        "spec: expected a loader of one store (each of a mixture's has a spec), got a mixture": [
-            mixture.spec
-        ],
-        "loaders[0]: expected a loader of one store (those of a mixture can be mixed with it), got "
-        "a mixture": [lambda: rc.Loader.mixture([mixture], [1], 12, 4)],
+        "loaders[0]: expected a loader of one store, got a mixture (its loaders can be mixed with "
+        "the others)": [lambda: rc.Loader.mixture([mixture], [1], 12, 4)],
     }
     for message, calls in messages.items():
         for call in calls:

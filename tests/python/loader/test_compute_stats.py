@@ -179,7 +179,8 @@ def test_errors_of_compute_stats(store: rc.EpisodeStore) -> None:
         (two, {}, ValueError,
          "loader: expected one of all samples (rank=0, world_size=1), got one of 2 ranks"),
         (rc.Loader.mixture([make(store)], [1], 8, 4), {}, ValueError,
-         "loader: expected one of one store (each of a mixture's), got a mixture"),
+         "loader: expected a loader of one store, got a mixture (each of its loaders has "
+         "statistics)"),
         (make(store), {"batches": 0}, ValueError, "batches: expected 1 or more, got 0"),
     ):  # fmt: skip
         with pytest.raises(kind) as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from loader_options import keyed_loader
 from loader_stores import MS, write_humanoid, write_store
 
 import robocache as rc
+from robocache.loader.foreign_options import ADVICE, MIXTURE_ADVICE
 
 
 @pytest.fixture(scope="module")
@@ -38,15 +40,17 @@ CASES: list[tuple[dict[str, Any], dict[str, Any], dict[str, Any], type[Exception
     ({"with_age": True}, {}, {}, ValueError,
      "loaders[1]: expected with_age=True like loaders[0], got False"),
     ({}, {"transforms": [transform]}, {}, ValueError,
-     "loaders[1]: expected no transforms (the mixture takes some), got one with them"),
+     "loaders[1]: expected a loader without transforms, got one with them (Loader.mixture has "
+     "transforms=)"),
     ({"concat": {"obs": ["state"]}}, {}, {}, ValueError,
-     "loaders[0]: expected no concat (the mixture takes some), got one with them"),
+     "loaders[0]: expected a loader without concat, got one with them (Loader.mixture has "
+     "concat=)"),
     ({}, {"budget": {"ram": "1GB"}}, {}, ValueError,
-     "loaders[1]: expected no budget (all streams of a mixture live on its device), got one with "
-     "it"),
+     "loaders[1]: expected a loader without budget, got one with it (all streams of a mixture live "
+     "on its device)"),
     ({}, {"finish": dict}, {}, ValueError,
-     "loaders[1]: expected a loader with batches of its own (rc.Loader(loader.store, ...) makes "
-     "one of the same data set), got one with those of another library"),
+     "loaders[1]: expected a loader with batches of its own, got one with those of another library "
+     "(rc.Loader(loader.store, ...) makes one of the same data set)"),
     # ---- weights and samples
     ({}, {}, {"weights": 1}, TypeError, "weights: expected a list of numbers, got 1"),
     ({}, {}, {"weights": "12"}, TypeError, "weights: expected a list of numbers, got '12'"),
@@ -151,10 +155,97 @@ def test_a_mixture_of_mixtures(stores: Any) -> None:
     mixture = rc.Loader.mixture([loader], [1], 10, 4)
     with pytest.raises(
         ValueError,
-        match=r"^loaders\[1\]: expected a loader of one store \(those of a mixture can be mixed "
-        r"with it\), got a mixture$",
+        match=r"^loaders\[1\]: expected a loader of one store, got a mixture \(its loaders can be "
+        r"mixed with the others\)$",
     ):
         rc.Loader.mixture([loader, mixture], [1, 1], 10, 4)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "Loader.mixture() missing 1 required positional argument: 'batch_size'"),
+        ({"batch_size": 4, "shuffle": True},
+         "shuffle: expected an option of rc.Loader.mixture, got 'shuffle' (samples are drawn at "
+         "random: weights= and seed= decide which)"),
+        ({"batch_size": 4, "device": "cpu"},
+         "device: expected an option of rc.Loader.mixture, got 'device' (it is an option of each "
+         "of the loaders: rc.Loader(..., device=...))"),
+        ({"batch_size": 4, "num_workers": 2},
+         "num_workers: expected an option of rc.Loader.mixture, got 'num_workers' (a launch on the "
+         "device makes a whole batch, and no worker processes are needed)"),
+        ({"batch_size": 4, "key": [{}]},
+         "key: expected an option of rc.Loader.mixture, got 'key' (did you mean keys=?)"),
+        ({"batch_size": 4, "flavor": 1},
+         "flavor: expected an option of rc.Loader.mixture, got 'flavor' (help(rc.Loader.mixture) "
+         "lists all)"),
+    ],
+)  # fmt: skip
+def test_options_that_mixtures_lack(stores: Any, options: dict[str, Any], message: str) -> None:
+    """Messages name the function that the user called."""
+    loader = rc.Loader(stores[0], 4, {"action": None}, device="cpu")
+    with pytest.raises(TypeError, match=f"^{re.escape(message)}$"):
+        rc.Loader.mixture([loader], [1], 10, **options)
+
+
+def test_every_option_of_loaders_has_advice() -> None:
+    own = set(inspect.signature(rc.Loader.mixture).parameters)
+    for name in (*inspect.signature(rc.Loader).parameters, *ADVICE):
+        assert name in own or name in MIXTURE_ADVICE, name
+    assert not own & set(MIXTURE_ADVICE)
+
+
+@pytest.mark.parametrize("name", ["store", "normalization", "relative"])
+def test_attributes_of_one_store(stores: Any, name: str) -> None:
+    mixture = rc.Loader.mixture(
+        [rc.Loader(stores[0], 4, {"action": None}, device="cpu")], [1], 10, 4
+    )
+    message = (
+        f"{name}: expected a loader of one store, got a mixture (mixture.parts[i].{name} is that "
+        "of its loader i)"
+    )
+    with pytest.raises(AttributeError, match=f"^{re.escape(message)}$"):
+        getattr(mixture, name)
+    assert not hasattr(mixture, name)
+    with pytest.raises(AttributeError, match=r"^'Mixture' object has no attribute 'stores'$"):
+        mixture.stores  # noqa: B018
+
+
+def split(store: rc.EpisodeStore, ranks: int, count: int) -> Any:
+    """A mixture of `count` loaders of a split store, and of one of the whole store."""
+    own = {"rank": 0, "world_size": ranks}
+    loaders = [
+        rc.Loader(store, 4, {"action": None}, device="cpu",
+                  episodes=rc.Episodes(replicate=False), **own)
+        for _ in range(count)
+    ] + [rc.Loader(store, 4, {"action": None}, device="cpu")]  # fmt: skip
+    return rc.Loader.mixture(loaders, [1] * len(loaders), 10, 4, **own)
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_split_stores_go_on_with_as_many_ranks(stores: Any, count: int) -> None:
+    state = split(stores[0], 2, count).state_dict()
+    split(stores[0], 2, count).load_state_dict(state)
+    message = (
+        "(the state was saved with another value of world_size (with rc.Episodes(replicate=False) "
+        "a mixture goes on with the same number of ranks only))"
+    )
+    with pytest.raises(ValueError, match=f"{re.escape(message)}$"):
+        split(stores[0], 1, count).load_state_dict(state)
+
+
+def test_split_stores_have_the_ranks_of_the_mixture(stores: Any) -> None:
+    loader = rc.Loader(
+        stores[0], 4, {"action": None}, device="cpu", rank=1, world_size=2,
+        episodes=rc.Episodes(replicate=False),
+    )  # fmt: skip
+    message = (
+        "loaders[0]: expected a store that is split like the mixture's rank 0 of 1, got one of "
+        "rank 1 of 2 (with rc.Episodes(replicate=False), give the loader and the mixture the same "
+        "rank= and world_size=)"
+    )
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        rc.Loader.mixture([loader], [1], 10, 4)
 
 
 def test_loaders_on_several_devices(stores: Any) -> None:

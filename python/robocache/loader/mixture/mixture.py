@@ -16,6 +16,7 @@ from robocache.loader.batch_source import BatchSource
 from robocache.loader.contents import Contents
 from robocache.loader.device import on_device
 from robocache.loader.engine import Engine
+from robocache.loader.foreign_options import MIXTURE_ADVICE, refuse_foreign
 from robocache.loader.make_policy_spec import find_rates, make_spec
 from robocache.loader.memory.tiers import own_tier
 from robocache.loader.mixture import parts as _parts
@@ -167,6 +168,14 @@ class Mixture(BatchSource):
         ]
         self._agreed, self._groups, self._with_age = agreed, groups, with_age
 
+    def __getattr__(self, name: str) -> NoReturn:
+        if name in ("store", "normalization", "relative"):
+            raise AttributeError(
+                f"{name}: expected a loader of one store, got a mixture (mixture.parts[i].{name} "
+                "is that of its loader i)"
+            )
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
     def normalizer(self) -> NoReturn:
         """Refuses: each part has a normalization of its own.
 
@@ -174,8 +183,8 @@ class Mixture(BatchSource):
             ValueError: Always.
         """
         raise ValueError(
-            "loader: expected one of one store (those of a mixture have a normalization each), "
-            "got a mixture"
+            "loader: expected a loader of one store, got a mixture (each of its loaders has a "
+            "normalizer)"
         )
 
     def spec(
@@ -233,7 +242,7 @@ class Mixture(BatchSource):
         )
 
 
-def mix_loaders(
+def mixture(
     loaders: Sequence[BatchSource],
     weights: Sequence[float],
     samples: int,
@@ -248,6 +257,7 @@ def mix_loaders(
     reuse_buffers: bool = False,
     transforms: Sequence[Callable[[Batch, torch.Generator], Batch]] = (),
     name: str | None = None,
+    **foreign: NoReturn,
 ) -> Mixture:
     """A loader whose batches mix the samples of several loaders, in one launch each.
 
@@ -266,7 +276,8 @@ def mix_loaders(
     If a loader lacks a key, its samples have zeros for it, all padded, in every dimension.
 
     ``index`` and :meth:`Loader.gather` number the samples of the first loader, then those of the
-    second, and so on. A state resumes with the same loaders, weights and `samples`.
+    second, and so on. A state resumes with the same loaders, weights and `samples`, on any number
+    of ranks; with a loader of ``rc.Episodes(replicate=False)``, on the same number.
 
     Args:
         loaders: One loader per dataset, on one device and with one `with_age`; without budget, and
@@ -286,6 +297,7 @@ def mix_loaders(
         reuse_buffers: Whether a batch is overwritten by the next one of its size.
         transforms: Functions of a batch and a generator.
         name: None: the names of the loaders, joined by +.
+        foreign: Options that it lacks, which it refuses, naming what to use.
 
     Raises:
         ValueError: Loaders, keys or weights that do not fit each other; more than 64 windows.
@@ -297,6 +309,8 @@ def mix_loaders(
         ...     is_pad = batch["action_is_pad"][..., None] | batch["action_dim_is_pad"][:, None]
         ...     loss = (policy(batch) - batch["action"]).square()[~is_pad].mean()
     """
+    if foreign:
+        refuse_foreign(mixture, foreign, "rc.Loader.mixture", MIXTURE_ADVICE)
     return Mixture(
         loaders,
         weights,
@@ -312,6 +326,9 @@ def mix_loaders(
         transforms=transforms,
         name=name,
     )
+
+
+mixture.__qualname__ = "Loader.mixture"  # as Python's messages of missing arguments call it
 
 
 def _mix_rebuilt(recipes: Sequence[Recipe], **arguments: Any) -> Mixture:
@@ -339,18 +356,23 @@ def _check_loaders(loaders: Any) -> list[Contents]:
 
         contents = loader._contents
         if contents is None:
-            refuse("a loader of one store (those of a mixture can be mixed with it)", "a mixture")
+            refuse("a loader of one store", "a mixture (its loaders can be mixed with the others)")
         if contents.finish is not None:
             refuse(
-                "a loader with batches of its own (rc.Loader(loader.store, ...) makes one of the "
+                "a loader with batches of its own",
+                "one with those of another library (rc.Loader(loader.store, ...) makes one of the "
                 "same data set)",
-                "one with those of another library",
             )
         for option in ("transforms", "concat"):
             if getattr(contents, option):
-                refuse(f"no {option} (the mixture takes some)", "one with them")
+                refuse(
+                    f"a loader without {option}", f"one with them (Loader.mixture has {option}=)"
+                )
         if contents.has_budget:
-            refuse("no budget (all streams of a mixture live on its device)", "one with it")
+            refuse(
+                "a loader without budget",
+                "one with it (all streams of a mixture live on its device)",
+            )
         if loader.device != loaders[0].device:
             refuse(f"device {loaders[0].device} like loaders[0]", loader.device)
         found.append(contents)
@@ -369,7 +391,9 @@ def _check_shares(contents: Sequence[Contents], rank: int, ranks: int) -> None:
         if order.shares > 1 and (order.share, order.shares) != (rank, ranks):
             raise ValueError(
                 f"loaders[{i}]: expected a store that is split like the mixture's rank {rank} of "
-                f"{ranks}, got one of rank {order.share} of {order.shares}"
+                f"{ranks}, got one of rank {order.share} of {order.shares} (with "
+                "rc.Episodes(replicate=False), give the loader and the mixture the same rank= and "
+                "world_size=)"
             )
 
 

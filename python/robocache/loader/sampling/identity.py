@@ -49,8 +49,10 @@ class SampleIdentity:
     """63 bits of the anchors, the chosen episodes and the shards that hold them."""
     first_fingerprint: int
     """The fingerprint in states of version 1: of all shards of the store."""
+    ranks: int
+    """The ranks that a store is split over; 1: none is."""
     options: Sequence[Part]
-    """The options that choose samples."""
+    """The options that choose samples, the ranks first."""
     shards: Sequence[Shards]
     """The shards of each store."""
 
@@ -112,19 +114,20 @@ def identify(
         prints.append(_integer(digest.digest()))
     if ranks > 1:
         prints = [derived_seed(each, ranks) for each in prints]
-    options: dict[str, object] = {"anchor": anchor}
+    by_ranks = "world_size (rc.Episodes(replicate=False) splits the store over ranks)"
+    options: dict[str, object] = {by_ranks: ranks, "anchor": anchor}
     for name in ("tasks", "subset", "split", "split_seed", "time_ranges"):
         options[f"rc.Episodes({name}=)"] = getattr(episodes, name)
     options["rc.Episodes(indices=)"] = _plain(episodes.indices)
     options["rc.Episodes(predicate=)"] = episodes.predicate is not None
     for name in ("drop_n_first_frames", "drop_n_last_frames"):
         options[f"rc.Episodes({name}=)"] = int(getattr(episodes, name))
-    options["world_size (rc.Episodes(replicate=False) splits the store over ranks)"] = ranks
     firsts = [0, *np.cumsum(counts).tolist()]
     of_chosen, of_all = prints
     return SampleIdentity(
         of_chosen,
         of_all,
+        ranks,
         _parts(options),
         [
             Shards(
@@ -146,12 +149,18 @@ def join(
         thresholds: Of its weights.
         samples: Of an epoch.
     """
-    options = _parts({"weights": list(thresholds), "samples": samples})
+    ranks = max(part.ranks for part in parts)
+    by_ranks = (
+        "world_size (with rc.Episodes(replicate=False) a mixture goes on with the same number of "
+        "ranks only)"
+    )
+    options = _parts({by_ranks: ranks, "weights": list(thresholds), "samples": samples})
     shards = []
     for i, part in enumerate(parts):
         first = (i + 1) * _PLACES
         options += [
-            Part(f"{of.name} of loaders[{i}]", of.check, first + of.place) for of in part.options
+            Part(f"{of.name} of loaders[{i}]", of.check, first + of.place)
+            for of in part.options[1:]
         ]
         shards += [
             store._replace(parts=[of._replace(place=first + of.place) for of in store.parts])
@@ -165,6 +174,7 @@ def join(
     return SampleIdentity(
         of_all([part.fingerprint for part in parts]),
         of_all([part.first_fingerprint for part in parts]),
+        ranks,
         options,
         shards,
     )
