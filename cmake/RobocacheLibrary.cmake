@@ -45,6 +45,7 @@ add_library(
   src/live/pinned_slots.cpp
   src/live/row_buffer.cpp
   src/live/row_transform.cpp
+  src/live/selection.cpp
   src/live/spec.cpp
   src/live/spec_transforms.cpp
   src/live/transform_chain.cpp

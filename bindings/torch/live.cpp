@@ -16,6 +16,7 @@
 
 using robocache::LiveAligner;
 using robocache::LiveNow;
+using robocache::LiveSelection;
 using robocache::c_api::status_of;
 
 // The client declares structures of the same layout to ctypes.
@@ -191,22 +192,39 @@ ROBOCACHE_C_API std::int64_t robocache_live_push_many(
   return taken;
 }
 
+/// Selects keys of the batches by their names. The client that makes a selection must close it.
+ROBOCACHE_C_API int robocache_live_select(const LiveAligner* aligner, const char* const* keys,
+                                          std::int64_t count, LiveSelection** selection) {
+  return status_of([&] {
+    *selection = new LiveSelection(aligner->select(std::vector<std::string>(keys, keys + count)));
+  });
+}
+
+ROBOCACHE_C_API void robocache_live_close_selection(LiveSelection* selection) { delete selection; }
+
 /// Queries all robots. `stream`: -1, or the stream whose newest row is now; else `times_ns`,
-/// [robots], or if that is null `time_ns`.
+/// [robots], or if that is null `time_ns`. `selection`: null for all keys.
 ROBOCACHE_C_API std::int32_t robocache_live_query(LiveAligner* aligner, std::int64_t stream,
                                                   const std::int64_t* times_ns,
                                                   std::int64_t time_ns, void* out,
+                                                  const LiveSelection* selection,
                                                   RobocacheLiveTicket* ticket) {
-  return take_ticket(aligner->query(now_of(stream, times_ns, time_ns), out), ticket);
+  const LiveNow now = now_of(stream, times_ns, time_ns);
+  return take_ticket(
+      selection == nullptr ? aligner->query(now, out) : aligner->query(now, out, *selection),
+      ticket);
 }
 
 ROBOCACHE_C_API std::int32_t robocache_live_query_on_cuda(LiveAligner* aligner, std::int64_t stream,
                                                           const std::int64_t* times_ns,
                                                           std::int64_t time_ns, void* device_out,
                                                           void* cuda_stream,
+                                                          const LiveSelection* selection,
                                                           RobocacheLiveTicket* ticket) {
-  return take_ticket(aligner->query_on_cuda(now_of(stream, times_ns, time_ns), device_out,
-                                            static_cast<CUstream_st*>(cuda_stream)),
+  const LiveNow now = now_of(stream, times_ns, time_ns);
+  auto* const to = static_cast<CUstream_st*>(cuda_stream);
+  return take_ticket(selection == nullptr ? aligner->query_on_cuda(now, device_out, to)
+                                          : aligner->query_on_cuda(now, device_out, to, *selection),
                      ticket);
 }
 

@@ -12,6 +12,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "robocache/align.h"
@@ -122,7 +123,7 @@ enum class [[nodiscard]] LiveStatus : std::int32_t {
   kOk,
   kRingIsFull,     // push: queries are behind; the row is dropped, and counted
   kUnknownStream,  // no stream has this number
-  kUnknownKey,     // undo: the key is not one of `keys()`
+  kUnknownKey,  // undo: the key is not one of `keys()`; query: the selection is of another aligner
   kUnknownRobot,   // no robot has this number
   kTakesNoRows,    // push: the stream reaches into the future, and no stream is relative to it; or
                    // the robot lacks it
@@ -212,6 +213,23 @@ class LiveNow {
   Kind kind_;
   std::int64_t number_;  // the time, or the stream's number
   const std::int64_t* times_ns_;
+};
+
+struct Selection;
+
+/// Some keys of a batch, for queries of these keys alone; see `LiveAligner::select`. Copies share
+/// their contents.
+class ROBOCACHE_API LiveSelection {
+ public:
+  /// The keys that a query of the selection writes, in the order of the batch.
+  const std::vector<std::string>& keys() const noexcept;
+
+ private:
+  friend class LiveAligner;
+  explicit LiveSelection(std::shared_ptr<const Selection> selection)
+      : selection_(std::move(selection)) {}
+
+  std::shared_ptr<const Selection> selection_;
 };
 
 /// Aligns sensor rows at control time, with the code that makes the loader's batches on a CPU: rows
@@ -323,9 +341,21 @@ class ROBOCACHE_API LiveAligner {
   /// transforms take as they are, all padding.
   LiveResult query(const LiveNow& now, void* out) noexcept;
 
+  /// Selects keys for queries of these alone, such as joints between two images: names of
+  /// `keys()` that have an output. A selection includes the keys that transforms refer to, so that
+  /// `undo` knows the references of its queries. Throws ValueError; allocates.
+  LiveSelection select(const std::vector<std::string>& keys) const;
+
+  /// Same as `query`, for some keys: writes their arrays, at the same places of `out`, and no other
+  /// bytes. The rows of other streams stay in their rings until a query takes them.
+  LiveResult query(const LiveNow& now, void* out, const LiveSelection& selection) noexcept;
+
   /// Writes a query's output to device memory: computes it in a pinned buffer and enqueues one copy
   /// on `stream`, then returns. The device of construction must be current.
   LiveResult query_on_cuda(const LiveNow& now, void* device_out, CUstream_st* stream) noexcept;
+  /// Same, for some keys: one copy for each run of adjacent arrays.
+  LiveResult query_on_cuda(const LiveNow& now, void* device_out, CUstream_st* stream,
+                           const LiveSelection& selection) noexcept;
 
   /// Waits for the copy, on whichever stream, that occupies the buffer of the next
   /// `query_on_cuda`, which then does not return kBusy.
@@ -393,6 +423,10 @@ class ROBOCACHE_API LiveAligner {
   LiveStatus push_in_order(const ChannelOrder& order, std::int64_t time_ns, const void* values,
                            std::size_t count, DataType type, std::int64_t robot,
                            bool is_valid) noexcept;
+
+  LiveResult query_selected(const LiveNow& now, void* out, const Selection& selection) noexcept;
+  LiveResult query_selected_on_cuda(const LiveNow& now, void* device_out, CUstream_st* stream,
+                                    const Selection& selection) noexcept;
 
   struct Contents;
   std::unique_ptr<Contents> contents_;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "live/output_layout.h"
+#include "live/selection.h"
 #include "live/transform_chain.h"
 #include "robocache/live.h"
 
@@ -21,12 +22,14 @@ class ConstantOutputs {
   ConstantOutputs(const std::vector<LiveStream>& streams, const OutputLayout& layout,
                   const TransformChain& chain, std::optional<std::int64_t> dataset_index);
 
-  /// Writes a robot's constants to an output, before the transforms.
-  void write(std::int64_t robot, std::byte* out) const;
+  /// Writes a robot's constants of the selected streams to an output, before the transforms, and
+  /// the data set's index.
+  void write(const Selection& selection, std::int64_t robot, std::byte* out) const;
 
  private:
   /// Bytes that are written once or at every step.
   struct Constant {
+    std::int64_t stream;      // -1: of every query
     std::int64_t offset;      // of the first robot's, in bytes
     std::int64_t step_bytes;  // from step to step
     std::int64_t steps;       // of a robot

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <set>
 #include <utility>
@@ -19,6 +20,7 @@
 #include "live/ordered_rows.h"
 #include "live/output_layout.h"
 #include "live/pinned_slots.h"
+#include "live/selection.h"
 #include "live/transform_chain.h"
 #include "live/undo.h"
 #include "window/windows.h"
@@ -37,6 +39,7 @@ struct LiveAligner::Contents {
         sources(make_sources()),
         ordered(streams, wanted.robots),
         windows(streams, layout, chain, sources, wanted),
+        all_keys(select_all(streams, batch, layout)),
         references(all_references()),
         queries(wanted.kept_queries, wanted.robots, references.size()) {
     for (const LiveStream& stream : streams) inverses.emplace_back(stream);
@@ -53,13 +56,13 @@ struct LiveAligner::Contents {
     if (options.cuda_slots > 0) slots.emplace(options.cuda_slots, layout.bytes);
     // Warms up: the first query of the caller then runs with warm caches and touched pages.
     const AlignedBytes out = make_aligned(layout.bytes);
-    for (std::int64_t r = 0; r < options.robots; ++r) make(r, 0, out.get());
+    for (std::int64_t r = 0; r < options.robots; ++r) make(all_keys, r, 0, out.get());
   }
 
-  void make(std::int64_t robot, std::int64_t now_ns, std::byte* out) {
-    windows.make(queries.slot(), robot, now_ns, out);
-    constants.write(robot, out);
-    chain.apply(queries.slot(), robot, out);
+  void make(const Selection& selection, std::int64_t robot, std::int64_t now_ns, std::byte* out) {
+    windows.make(selection, queries.slot(), robot, now_ns, out);
+    constants.write(selection, robot, out);
+    chain.apply(selection, queries.slot(), robot, out);
   }
 
   /// Records a query of a robot, for `undo`.
@@ -215,6 +218,7 @@ struct LiveAligner::Contents {
   LiveSources sources;
   OrderedRows ordered;
   LiveWindows windows;
+  const Selection all_keys;
   const std::vector<std::size_t> references;  // the streams that keys are relative to
   KeptQueries queries;
   std::vector<LiveKey> keys;
@@ -337,8 +341,29 @@ LiveStatus LiveAligner::push_in_order(const ChannelOrder& order, std::int64_t ti
   return push(stream, time_ns, row, ring.row_bytes(), robot, is_valid);
 }
 
+LiveSelection LiveAligner::select(const std::vector<std::string>& keys) const {
+  return LiveSelection(std::make_shared<const Selection>(
+      select_keys(contents_->streams, contents_->batch, contents_->layout, keys)));
+}
+
+const std::vector<std::string>& LiveSelection::keys() const noexcept { return selection_->names; }
+
 LiveResult LiveAligner::query(const LiveNow& now, void* out) noexcept {
+  return query_selected(now, out, contents_->all_keys);
+}
+
+LiveResult LiveAligner::query(const LiveNow& now, void* out,
+                              const LiveSelection& selection) noexcept {
+  return query_selected(now, out, *selection.selection_);
+}
+
+LiveResult LiveAligner::query_selected(const LiveNow& now, void* out,
+                                       const Selection& selection) noexcept {
   Contents& all = *contents_;
+  if (selection.keys.size() != all.batch.keys.size() ||
+      selection.streams.size() != all.streams.size()) {
+    return {LiveStatus::kUnknownKey, {}};
+  }
   const bool is_missing = out == nullptr && all.layout.bytes > 0;
   if (is_missing || reinterpret_cast<std::uintptr_t>(out) % alignof(std::int64_t) != 0) {
     return {LiveStatus::kBadPointer, {}};
@@ -364,10 +389,11 @@ LiveResult LiveAligner::query(const LiveNow& now, void* out) noexcept {
       taken_at = has_rows ? time : INT64_MAX;  // no row yet defines the future
       if (!has_rows) status = LiveStatus::kNoRows;
     }
-    for (const auto& source : all.sources) {
-      if (source != nullptr) source->drain(r, taken_at, all.options.max_future_ns);
+    for (std::size_t i = 0; i < all.sources.size(); ++i) {
+      if (selection.sources[i] == 0) continue;
+      all.sources[i]->drain(r, taken_at, all.options.max_future_ns);
     }
-    all.make(r, time, static_cast<std::byte*>(out));
+    all.make(selection, r, time, static_cast<std::byte*>(out));
     all.keep(r, time);
   }
   return {status, all.queries.ticket()};
@@ -375,14 +401,26 @@ LiveResult LiveAligner::query(const LiveNow& now, void* out) noexcept {
 
 LiveResult LiveAligner::query_on_cuda(const LiveNow& now, void* device_out,
                                       CUstream_st* stream) noexcept {
+  return query_selected_on_cuda(now, device_out, stream, contents_->all_keys);
+}
+
+LiveResult LiveAligner::query_on_cuda(const LiveNow& now, void* device_out, CUstream_st* stream,
+                                      const LiveSelection& selection) noexcept {
+  return query_selected_on_cuda(now, device_out, stream, *selection.selection_);
+}
+
+LiveResult LiveAligner::query_selected_on_cuda(const LiveNow& now, void* device_out,
+                                               CUstream_st* stream,
+                                               const Selection& selection) noexcept {
   Contents& all = *contents_;
   if (!all.slots) return {LiveStatus::kNoDevice, {}};
   if (device_out == nullptr) return {LiveStatus::kBadPointer, {}};
   std::byte* const slot = all.slots->free_slot();
   if (slot == nullptr) return {LiveStatus::kBusy, {}};
-  const LiveResult result = query(now, slot);
+  const LiveResult result = query_selected(now, slot, selection);
   if (result.ticket.sequence == 0) return result;
-  if (!all.slots->copy_to(device_out, stream)) return {LiveStatus::kDeviceError, {}};
+  if (!all.slots->copy_to(device_out, selection.ranges, stream))
+    return {LiveStatus::kDeviceError, {}};
   return result;
 }
 

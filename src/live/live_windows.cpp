@@ -250,10 +250,27 @@ void LiveWindows::point_to_reference(std::size_t number, std::int64_t robot, std
   window.reference_offsets[1] = begin + count;
 }
 
-void LiveWindows::make(std::int64_t slot, std::int64_t robot, std::int64_t now_ns, std::byte* out) {
-  for (std::size_t i = 0; i < made_; ++i) point_to(i, slot, robot, now_ns, out);
+bool LiveWindows::is_selected(const Selection& selection, std::size_t number) const {
+  const Window& window = *windows_[number];
+  return window.reference != nullptr ||
+         selection.streams[static_cast<std::size_t>(window.stream - streams_.data())] != 0;
+}
+
+void LiveWindows::make(const Selection& selection, std::int64_t slot, std::int64_t robot,
+                       std::int64_t now_ns, std::byte* out) {
   anchor_[1] = now_ns;
-  make_batch_on_cpu(call_.call, in_this_thread());
+  // One call for each run of selected windows.
+  for (std::size_t i = 0; i < made_; ++i) {
+    const std::size_t begin = i;
+    for (; i < made_ && is_selected(selection, i); ++i) point_to(i, slot, robot, now_ns, out);
+    if (i == begin) continue;
+    BatchCall call = call_.call;
+    call.windows += begin;
+    call.runs += begin;
+    if (call.relatives != nullptr) call.relatives += begin;
+    call.count = static_cast<std::int64_t>(i - begin);
+    make_batch_on_cpu(call, in_this_thread());
+  }
 }
 
 bool LiveWindows::has_rows(std::size_t stream, std::int64_t robot, std::int64_t now_ns) const {

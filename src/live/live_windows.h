@@ -11,6 +11,7 @@
 #include "live/live_source.h"
 #include "live/memory.h"
 #include "live/output_layout.h"
+#include "live/selection.h"
 #include "live/transform_chain.h"
 #include "loader/prepare.h"
 #include "robocache/live.h"
@@ -33,9 +34,10 @@ class LiveWindows {
   LiveWindows(const LiveWindows&) = delete;
   LiveWindows& operator=(const LiveWindows&) = delete;
 
-  /// Writes a robot's windows to an output, or to the input of their transforms. `slot`: of the
-  /// query, in `KeptQueries`.
-  void make(std::int64_t slot, std::int64_t robot, std::int64_t now_ns, std::byte* out);
+  /// Writes a robot's windows of the selected streams to an output, or to the input of their
+  /// transforms; and the references of `undo`. `slot`: of the query, in `KeptQueries`.
+  void make(const Selection& selection, std::int64_t slot, std::int64_t robot, std::int64_t now_ns,
+            std::byte* out);
 
   /// Whether a live stream has a row that a robot's windows at a time can see. Call it between
   /// queries.
@@ -78,6 +80,7 @@ class LiveWindows {
   WindowStream planned(Window& window) const;
   ConstTensorView scale(Window& window, int which, const std::vector<double>& numbers) const;
   void plan();
+  bool is_selected(const Selection& selection, std::size_t number) const;
   void point_to_reference(std::size_t number, std::int64_t robot, std::int64_t now_ns);
   void point_to(std::size_t number, std::int64_t slot, std::int64_t robot, std::int64_t now_ns,
                 std::byte* out);

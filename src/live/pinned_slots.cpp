@@ -76,10 +76,16 @@ bool PinnedSlots::wait() noexcept {
   return false;
 }
 
-bool PinnedSlots::copy_to(void* device_out, CUstream_st* stream) noexcept {
+bool PinnedSlots::copy_to(void* device_out, const std::vector<Selection::Range>& ranges,
+                          CUstream_st* stream) noexcept {
   Slots& slots = *slots_;
-  const cudaError_t copied = cudaMemcpyAsync(device_out, slots.buffers[slots.turn], slots.bytes,
-                                             cudaMemcpyHostToDevice, stream);
+  cudaError_t copied = cudaSuccess;
+  for (const Selection::Range& range : ranges) {
+    if (copied != cudaSuccess) break;
+    copied = cudaMemcpyAsync(static_cast<std::byte*>(device_out) + range.begin,
+                             slots.buffers[slots.turn] + range.begin, range.bytes,
+                             cudaMemcpyHostToDevice, stream);
+  }
   const cudaError_t recorded =
       copied == cudaSuccess ? cudaEventRecord(slots.events[slots.turn], stream) : copied;
   slots.turn = slots.turn + 1 == slots.buffers.size() ? 0 : slots.turn + 1;
@@ -98,7 +104,9 @@ PinnedSlots::PinnedSlots(int count, std::size_t) {
 }
 std::byte* PinnedSlots::free_slot() noexcept { return nullptr; }
 bool PinnedSlots::wait() noexcept { return false; }
-bool PinnedSlots::copy_to(void*, CUstream_st*) noexcept { return false; }
+bool PinnedSlots::copy_to(void*, const std::vector<Selection::Range>&, CUstream_st*) noexcept {
+  return false;
+}
 
 #endif
 

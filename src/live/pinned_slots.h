@@ -3,7 +3,9 @@
 
 #include <cstddef>
 #include <memory>
+#include <vector>
 
+#include "live/selection.h"
 #include "robocache/execution.h"
 
 namespace robocache {
@@ -24,8 +26,9 @@ class PinnedSlots {
   /// Waits until that copy is complete; false on a CUDA error.
   bool wait() noexcept;
 
-  /// Enqueues the copy of the buffer that `free_slot` returned last; false on a CUDA error.
-  bool copy_to(void* device_out, CUstream_st* stream) noexcept;
+  /// Enqueues copies of parts of the buffer that `free_slot` returned last; false on a CUDA error.
+  bool copy_to(void* device_out, const std::vector<Selection::Range>& ranges,
+               CUstream_st* stream) noexcept;
 
  private:
   struct Slots;

@@ -85,7 +85,8 @@ PolicySpec read_spec(const Value& root) {
     streams.refuse("1 to " + std::to_string(kMaxStreams) + " streams");
   }
   for (const Value& item : items) {
-    spec.streams.emplace_back(LiveStream{read_window(item, static_cast<int>(version))});
+    WindowSpec& window = spec.streams.emplace_back();
+    window = read_window(item, static_cast<int>(version));
   }
   check_windows(windows_of(spec.streams), {root.name(), static_cast<int>(version)},
                 WindowUse::kPolicy);

@@ -56,17 +56,19 @@ std::byte* TransformChain::window_of(std::size_t stream) const {
   return nullptr;
 }
 
-void TransformChain::apply(std::int64_t slot, std::int64_t robot, std::byte* out) {
+void TransformChain::apply(const Selection& selection, std::int64_t slot, std::int64_t robot,
+                           std::byte* out) {
   const std::int64_t row = slot * robots_ + robot;
+  const auto is_changed = [&](std::size_t key) { return is_made(key) && selection.keys[key] != 0; };
   for (std::size_t i = 0; i < keys_.size(); ++i) {
-    if (!is_made(i)) continue;
+    if (!is_changed(i)) continue;
     load_numbers(keys_[i].type, works_[i].made.get(), steps_of(i) * keys_[i].row_elements(),
                  works_[i].now.data());
   }
   for (Link& link : links_) {
     const KeyTransform& plan = *link.plan;
     if (plan.reference) keep_reference(link, *plan.reference, row, robot, out);
-    if (!is_made(plan.key)) continue;
+    if (!is_changed(plan.key)) continue;
     begin(link, row, keys_[plan.key].type);
     Work& work = works_[plan.key];
     for (std::int64_t k = 0; k < steps_of(plan.key); ++k) {
@@ -77,7 +79,7 @@ void TransformChain::apply(std::int64_t slot, std::int64_t robot, std::byte* out
     pad(link, row, robot, out);
   }
   for (std::size_t i = 0; i < keys_.size(); ++i) {
-    if (!is_made(i)) continue;
+    if (!is_changed(i)) continue;
     const std::int64_t count = steps_of(i) * keys_[i].shape_elements();
     store_numbers(keys_[i].type, works_[i].now.data(), count,
                   out + layout_.values[i] + robot * count * size_of(keys_[i].type));

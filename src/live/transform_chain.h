@@ -11,6 +11,7 @@
 #include "live/memory.h"
 #include "live/output_layout.h"
 #include "live/row_transform.h"
+#include "live/selection.h"
 #include "robocache/live.h"
 
 namespace robocache {
@@ -30,8 +31,9 @@ class TransformChain {
   /// The address for a stream's window; null: in the output.
   std::byte* window_of(std::size_t stream) const;
 
-  /// Transforms a robot's windows, which have just been computed, into an output.
-  void apply(std::int64_t slot, std::int64_t robot, std::byte* out);
+  /// Transforms a robot's windows of the selected keys, which have just been computed, into an
+  /// output.
+  void apply(const Selection& selection, std::int64_t slot, std::int64_t robot, std::byte* out);
 
   /// Whether a key has any transform.
   bool changes(std::size_t key) const;

@@ -7,6 +7,7 @@ import os
 import threading
 import warnings
 from collections.abc import Mapping, Sequence
+from ctypes import c_void_p
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,6 @@ from robocache.live.arguments import (
     PushStream,
     Values,
     as_array,
-    contiguous_strides,
     integers,
     nanoseconds,
     parse_time,
@@ -30,6 +30,7 @@ from robocache.live.arguments import (
 from robocache.live.batch import LiveBatch, LiveTicket
 from robocache.live.channel_order import ChannelOrder, find_order
 from robocache.live.library import STATS, Aligner, LiveStatus
+from robocache.live.outputs import Outputs
 from robocache.live.stats import LiveStats
 from robocache.live.undo import PolicyOutput, check_undo, ticket_of
 from robocache.loader import device as _device
@@ -129,17 +130,7 @@ class LiveAligner:
             )
         self._index = self.device.index if is_cuda else None
         self._lock = threading.Lock()  # held by query, undo, reset and now_ns
-        # In the output all values come first, then a mask and an age of each stream.
-        streams = sum(not stream.reaches_ahead for stream in spec.streams)
-        values = len(self._aligner.outputs) - 2 * streams
-        self._places = [
-            (o.key, o.dtype, o.shape, contiguous_strides(o.shape), o.offset // o.dtype.itemsize)
-            for i, o in enumerate(self._aligner.outputs)
-            if spec.with_age or i < values or not o.key.endswith("_age")
-        ]
-        self._words = -(-self._aligner.output_bytes // 8)
-        self._dtypes = {place[1] for place in self._places}
-        self._reused = self._allocate() if reuse_buffers else None
+        self._outputs = Outputs(self._aligner, spec, self.device, reuse_buffers)
 
     def _rows(self, name: str, rows: Mapping[str, int] | None) -> list[int]:
         """The option's number of rows of each stream; 0 for the library's default."""
@@ -339,12 +330,16 @@ class LiveAligner:
 
     # ---- query -----------------------------------------------------------------------------------
 
-    def query(self, now: int | str | NDArray[np.int64]) -> LiveBatch:
-        """Computes all windows from the rows pushed so far.
+    def query(
+        self, now: int | str | NDArray[np.int64], keys: Sequence[str] | None = None
+    ) -> LiveBatch:
+        """Computes windows from the rows pushed so far.
 
         Args:
             now: The anchor time in ns; or one for each robot, [R]; or the name of a stream, whose
                 newest row's timestamp is the anchor time.
+            keys: The keys to compute, such as joints between two images; None: all. Rows of other
+                streams stay in their rings until a query takes them.
 
         Returns:
             A batch of R samples as the loader returns it: the values of each stream or `concat`
@@ -354,7 +349,7 @@ class LiveAligner:
             `ticket` identifies the query, for :meth:`undo`.
 
         Raises:
-            ValueError, TypeError: An unknown stream, or an invalid time.
+            ValueError, TypeError: An unknown stream or key, or an invalid time.
             RuntimeError: A CUDA call fails.
         """
         times, address, stream, time_ns = None, None, -1, 0
@@ -371,38 +366,40 @@ class LiveAligner:
             address = times.ctypes.data
         else:
             time_ns = parse_time(now, "now")
-        storage, batch = self._reused or self._allocate()
+        selection = None if keys is None else self._outputs.select(keys)
+        pointer = None if selection is None else selection.pointer
+        storage, tensors = self._outputs.tensors()
         out = storage.data_ptr()
         with self._lock:
             if self._index is None:
-                status = self._aligner.query(stream, address, time_ns, out)
+                status = self._aligner.query(stream, address, time_ns, out, pointer)
             else:
                 with torch.cuda.device(self._index):
-                    status = self._query_on_cuda(stream, address, time_ns, out)
+                    status = self._query_on_cuda(stream, address, time_ns, out, pointer)
             ticket = LiveTicket(*self._aligner.ticket())
         if status not in (LiveStatus.OK, LiveStatus.NO_ROWS):  # without rows all is padded
             raise RuntimeError(f"query: expected to be made, got {LiveStatus(status).name}")
-        result = LiveBatch(batch)
-        result.ticket = ticket
-        return result
+        if selection is not None:
+            tensors = {name: tensors[name] for name in selection.names}
+        batch = LiveBatch(tensors)
+        batch.ticket = ticket
+        return batch
 
-    def _query_on_cuda(self, stream: int, times: int | None, time_ns: int, out: int) -> int:
+    def _query_on_cuda(
+        self,
+        stream: int,
+        times: int | None,
+        time_ns: int,
+        out: int,
+        selection: c_void_p | None,
+    ) -> int:
         assert self._index is not None
         raw = torch_private.cuda_stream(self._index)
-        status = self._aligner.query_on_cuda(stream, times, time_ns, out, raw)
+        status = self._aligner.query_on_cuda(stream, times, time_ns, out, raw, selection)
         if status == LiveStatus.BUSY:  # _SLOTS copies are in flight
             self._aligner.wait_on_cuda()  # on any CUDA stream
-            status = self._aligner.query_on_cuda(stream, times, time_ns, out, raw)
+            status = self._aligner.query_on_cuda(stream, times, time_ns, out, raw, selection)
         return status
-
-    def _allocate(self) -> tuple[Tensor, dict[str, Tensor]]:
-        # A short path: most of the time of a small query is spent here.
-        storage = torch.empty(self._words, dtype=torch.int64, device=self.device)
-        typed = {dtype: storage.view(dtype) for dtype in self._dtypes}
-        return storage, {
-            key: typed[dtype].as_strided(shape, strides, offset)
-            for key, dtype, shape, strides, offset in self._places
-        }
 
     def now_ns(self, robot: int = 0) -> int:
         """The anchor time of a robot's last query, in ns; 0 before the first.
@@ -517,7 +514,6 @@ class LiveAligner:
         return number
 
     def __repr__(self) -> str:
-        values = [k for k, *_ in self._places if not k.endswith(("_is_pad", "_age"))]
-        keys = listed([key for key in values if key in self._aligner.keys])
+        keys = listed([key for key in self._outputs.names if key in self._aligner.keys])
         robots = "" if self.robots == 1 else f"{self.robots} robots on "
         return f"LiveAligner({robots}{self.device}: {keys})"

@@ -126,13 +126,15 @@ def _load() -> ctypes.CDLL:
             [c_void_p, c_int64, c_int64, c_void_p, c_void_p, c_int64, c_int64, c_void_p, c_void_p],
         ),
         "channel_order": (c_int, [c_void_p, c_int64, POINTER(c_char_p), c_int64, c_void_p]),
+        "select": (c_int, [c_void_p, POINTER(c_char_p), c_int64, POINTER(c_void_p)]),
+        "close_selection": (None, [c_void_p]),
         "query": (
             c_int32,
-            [c_void_p, c_int64, c_void_p, c_int64, c_void_p, POINTER(_Ticket)],
+            [c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_void_p, POINTER(_Ticket)],
         ),
         "query_on_cuda": (
             c_int32,
-            [c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_void_p, POINTER(_Ticket)],
+            [c_void_p, c_int64, c_void_p, c_int64, *[c_void_p] * 3, POINTER(_Ticket)],
         ),
         "wait_on_cuda": (c_int32, [c_void_p]),
         "now": (c_int64, [c_void_p, c_int64]),
@@ -265,17 +267,41 @@ class Aligner:
             _library.raise_failure(status, library.robocache_error())
         return indices
 
-    def query(self, stream: int, times: int | None, time_ns: int, out: int) -> int:
-        """Writes all windows to an address; returns a LiveStatus."""
-        status: int = self._query(self._pointer, stream, times, time_ns, out, self._ticket_pointer)
+    def select(self, keys: Sequence[str]) -> c_void_p:
+        """A selection of keys, for queries; it is freed with the aligner.
+
+        Raises:
+            ValueError: The library's error.
+        """
+        library, selection = _load(), c_void_p()
+        encoded = (c_char_p * len(keys))(*(key.encode(errors="replace") for key in keys))
+        status = library.robocache_live_select(self._pointer, encoded, len(keys), byref(selection))
+        if status:
+            _library.raise_failure(status, library.robocache_error())
+        weakref.finalize(self, library.robocache_live_close_selection, selection).atexit = False
+        return selection
+
+    def query(
+        self, stream: int, times: int | None, time_ns: int, out: int, selection: c_void_p | None
+    ) -> int:
+        """Writes windows to an address, of all keys or a selection; returns a LiveStatus."""
+        status: int = self._query(
+            self._pointer, stream, times, time_ns, out, selection, self._ticket_pointer
+        )
         return status
 
     def query_on_cuda(
-        self, stream: int, times: int | None, time_ns: int, out: int, cuda_stream: int
+        self,
+        stream: int,
+        times: int | None,
+        time_ns: int,
+        out: int,
+        cuda_stream: int,
+        selection: c_void_p | None,
     ) -> int:
-        """Writes all windows to an address on the GPU; returns a LiveStatus."""
+        """Writes windows to an address on the GPU; returns a LiveStatus."""
         status: int = self._query_on_cuda(
-            self._pointer, stream, times, time_ns, out, cuda_stream, self._ticket_pointer
+            self._pointer, stream, times, time_ns, out, cuda_stream, selection, self._ticket_pointer
         )
         return status
 

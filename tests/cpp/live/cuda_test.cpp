@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <thread>
 #include <vector>
@@ -62,6 +63,45 @@ TEST(LiveCuda, WritesWhatTheHostGets) {
     }
     expect_success(cudaStreamDestroy(stream));
   }
+}
+
+TEST(LiveCuda, CopiesTheSelectedKeysAlone) {
+  if (!cuda_problem(0).empty()) GTEST_SKIP() << "there is " << cuda_problem(0);
+  std::vector<LiveStream> streams(3);
+  const char* const names[] = {"joints", "force", "gaze"};
+  for (std::size_t i = 0; i < 3; ++i) {
+    streams[i].name = names[i];
+    streams[i].rate = 1000;
+    streams[i].offsets = {0};
+  }
+  LiveOptions options;
+  options.cuda_slots = 1;
+  LiveAligner aligner(streams, options);
+  const LiveSelection selection = aligner.select({"force"});
+  const DeviceMemory memory = device_memory(aligner.output_bytes());
+  cudaStream_t stream = nullptr;
+  expect_success(cudaStreamCreate(&stream));
+  const auto newest = [&](const char* key) {
+    expect_success(cudaStreamSynchronize(stream));
+    const Bytes got = from_device(memory.get(), aligner.output_bytes());
+    float value = 0;
+    std::memcpy(&value, got.data() + aligner.find_output(key)->offset, sizeof value);
+    return value;
+  };
+  for (const std::int64_t n : {1, 2}) {
+    const auto value = static_cast<float>(n);
+    for (std::int64_t i = 0; i < 3; ++i) {
+      ASSERT_EQ(aligner.push<float>(i, n, &value, 1), LiveStatus::kOk);
+    }
+    const LiveResult result =
+        n == 1 ? aligner.query_on_cuda(LiveNow::at(n), memory.get(), stream)
+               : aligner.query_on_cuda(LiveNow::at(n), memory.get(), stream, selection);
+    ASSERT_EQ(result, LiveStatus::kOk);
+    EXPECT_EQ(newest("joints"), 1);
+    EXPECT_EQ(newest("force"), value);
+    EXPECT_EQ(newest("gaze"), 1);
+  }
+  expect_success(cudaStreamDestroy(stream));
 }
 
 TEST(LiveCuda, IsBusyWhileEverySlotIsCopied) {

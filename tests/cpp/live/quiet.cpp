@@ -138,11 +138,13 @@ struct Robot {
   robocache::ChannelOrder order;
   long pushes = 0, queries = 0;
   LiveTicket first, last;
+  robocache::LiveSelection some;
 
   Robot()
       : aligner(streams(), options()),
         out(aligner.output_bytes()),
-        order(aligner.channel_order(0, {"d", "more", "c", "b", "a"})) {}
+        order(aligner.channel_order(0, {"d", "more", "c", "b", "a"})),
+        some(aligner.select({"pose", "image", "relative"})) {}
 
   /// Some hundred rows of each stream, some late, repeated, early, far in the future, of a wrong
   /// size, too many; a query now and then. Whether every status was as it should be.
