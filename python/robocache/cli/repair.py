@@ -74,7 +74,7 @@ def print_report(report: Repair) -> None:
     """Prints a line for each mark, and the totals."""
     console = out()
     if not report.marks:
-        say(console, f"{report.path}: no valid rows to mark")
+        say(console, f"{report.path}: nothing to mark: {_nothing(report)}")
         return
     cells = [
         [str(mark.episode), mark.stream, mark.reason, f"{mark.count:,}", ranges(mark.rows)]
@@ -90,6 +90,14 @@ def print_report(report: Repair) -> None:
     if report.is_dry_run:
         done = "would be marked as not valid (a dry run: nothing was changed)"
     say(console, f"{report.path}: {count} {of} {done}")
+
+
+def _nothing(report: Repair) -> str:
+    if not report.kinds:
+        return "the named rows are marked as not valid already"
+    *others, last = report.kinds
+    kinds = f"{', '.join(others)} or {last}" if others else last
+    return f"the checks found no valid rows that are {kinds} (robocache check lists all findings)"
 
 
 def ranges(rows: Sequence[tuple[int, int]]) -> str:

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from robocache.conversion.disk_space import announce, image_bytes
 from robocache.conversion.one_episode import propose_one_episode
 from robocache.conversion.pools import Inline, Pool, Processes, RayTasks, run_in_order
-from robocache.conversion.sources import Found, PathLike, find_each, find_takes
+from robocache.conversion.sources import Found, PathLike, check_sources, find_each, find_takes
 from robocache.conversion.worker import (
     Listing,
     Made,
@@ -27,6 +27,7 @@ from robocache.conversion.worker import (
     state_of_parts,
 )
 from robocache.core.display import ShortRepr, byte_count, counted
+from robocache.core.paths import check_path
 from robocache.core.progress import Update, progress_bar
 from robocache.readers import ReadOptions, RecordingError
 from robocache.readers.limits import MEMORY_LIMIT
@@ -174,7 +175,8 @@ def convert(
         topics=None if topics is None else tuple(topics), stamp=stamp,
         time_column=time_column, time_unit=time_unit, memory_limit=memory_limit,
     )  # fmt: skip
-    given = [sources] if isinstance(sources, (str, os.PathLike)) else list(sources)
+    given = check_sources(sources)
+    check_path("destination", destination, "the folder of the store")
     found = find_takes(given) if one_episode else [(path, ()) for path in find_each(given)]
     strict = strict or (one_episode and len(found) == 1)
     report = Conversion(Path(destination), recordings=sum(len(parts) or 1 for _, parts in found))

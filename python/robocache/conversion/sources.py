@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from robocache.core.paths import absolute_path
+from robocache.core.paths import absolute_path, check_path
 from robocache.readers import RecordingError, find_reader, find_recordings
 from robocache.readers.merged_recording import merged_name
 from robocache.store.manifest import is_store
@@ -14,6 +14,24 @@ from robocache.store.manifest import is_store
 PathLike = str | os.PathLike[str]
 Found = tuple[str, tuple[str, ...]]
 """A path and (), or the name of a take and the paths of its recordings."""
+
+
+def check_sources(sources: object) -> list[PathLike]:
+    """The sources of a conversion as a list.
+
+    Raises:
+        TypeError: `sources: expected ..., got ...`.
+    """
+    if isinstance(sources, (str, os.PathLike)):
+        return [sources]
+    if not isinstance(sources, Iterable) or isinstance(sources, bytes):
+        raise TypeError(
+            f"sources: expected a file or folder, or a list of them, got {type(sources).__name__}"
+        )
+    given = list(sources)
+    for i, source in enumerate(given):
+        check_path(f"sources[{i}]", source, "a file or folder")
+    return given
 
 
 def find_each(sources: Sequence[PathLike]) -> list[str]:

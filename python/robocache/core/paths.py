@@ -1,4 +1,4 @@
-"""Absolute paths, for modules that compare or print paths without resolving links."""
+"""Paths: absolute ones, without resolving links, and the check of their type."""
 
 from __future__ import annotations
 
@@ -11,3 +11,9 @@ def absolute_path(path: str | os.PathLike[str]) -> str:
     `Path.absolute` keeps ``..``, and `Path.resolve` follows links.
     """
     return os.path.abspath(os.fspath(path))  # noqa: PTH100 - see above
+
+
+def check_path(name: str, value: object, what: str = "a path") -> None:
+    """Raises TypeError for a value that is neither a str nor an `os.PathLike`."""
+    if not isinstance(value, (str, os.PathLike)):
+        raise TypeError(f"{name}: expected {what}, got {type(value).__name__}")

@@ -15,9 +15,9 @@ from robocache.core import call_counts, torch_private
 from robocache.core.display import listed
 from robocache.loader import device as _device
 from robocache.loader.contents import Contents
+from robocache.loader.data_loader import refuse_data_loader
 from robocache.loader.dataset import Dataset
 from robocache.loader.engine import Engine
-from robocache.loader.foreign_options import refuse_data_loader
 from robocache.loader.outputs import Batch
 from robocache.loader.recipe import Recipe
 from robocache.loader.sampling.identity import SampleIdentity

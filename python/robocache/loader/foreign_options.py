@@ -1,17 +1,17 @@
-"""Options of LeRobot's and torch's loaders that a Loader has not: each error names what it has."""
+"""Options that a constructor lacks: each error names the option to use in its place."""
 
 from __future__ import annotations
 
 import difflib
+import functools
 import inspect
-import sys
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
-from torch.utils.data._utils.fetch import _IterableDatasetFetcher
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+_T = TypeVar("_T")
 
-# The first calls `iter` of a data set, the second starts its generator.
-_FETCHER_CODE = (_IterableDatasetFetcher.__init__.__code__, _IterableDatasetFetcher.fetch.__code__)
 _ORDER = "shuffle= and seed= decide the order of samples, episodes= which"
 _WORKERS = "a launch on the device makes a whole batch, and no worker processes are needed"
 _PREFETCH = "a budget= that leaves rows outside the GPU makes batches ahead by itself"
@@ -19,7 +19,30 @@ _ON_DEVICE = "batches are made on device="
 _VIDEO = "videos are decoded once, when the data set is converted to a store"
 _WINDOW = "it is an option of a window: windows={'state': rc.Window([0.0], %s=...)}"
 _EPISODES = "it is an option of rc.Episodes: episodes=rc.Episodes(%s=...)"
+_LOADER = "it is an option of rc.Loader"
 _LOCAL = "the data set is a folder here: hf download --repo-type dataset downloads one"
+
+WINDOW_OPTIONS = (
+    "offsets_ns", "timeline", "method", "outside", "max_gap_s", "tolerance_s", "mean_window_s",
+    "latency_s", "causal", "relative_to", "dtype", "channels_first",
+)  # fmt: skip
+"""Options of rc.Window that rc.Loader lacks."""
+EPISODES_OPTIONS = (
+    "tasks", "subset", "predicate", "split", "split_seed", "time_ranges", "drop_n_first_frames",
+    "drop_n_last_frames", "replicate",
+)  # fmt: skip
+"""Options of rc.Episodes that rc.Loader lacks."""
+LOADER_OPTIONS = (
+    "store", "batch_size", "windows", "anchor", "episodes", "shuffle", "seed", "drop_last",
+    "statistics", "concat", "with_age", "device", "budget", "rank", "world_size", "reuse_buffers",
+    "transforms", "name",
+)  # fmt: skip
+"""Options of rc.Loader that rc.Window and rc.Episodes lack."""
+SPEC_OPTIONS = (
+    "windows", "delta_timestamps", "anchor", "normalize", "statistics", "concat", "with_age",
+    "transforms",
+)  # fmt: skip
+"""Options of rc.Loader that rc.Loader.from_spec lacks."""
 
 ADVICE = {
     # of torch.utils.data.DataLoader
@@ -48,23 +71,10 @@ ADVICE = {
     "video_backend": _VIDEO,
     "batch_encoding_size": "the loader records nothing",
     "vcodec": "the loader records nothing",
-    "tolerance_s": _WINDOW % "tolerance_s",
     "streaming": "budget= keeps what has no room on the device in the store's files",
     # of rc.Window and rc.Episodes
-    **{
-        name: _WINDOW % name
-        for name in (
-            "offsets_ns", "timeline", "method", "outside", "max_gap_s", "mean_window_s",
-            "latency_s", "causal", "relative_to", "dtype", "channels_first",
-        )
-    },
-    **{
-        name: _EPISODES % name
-        for name in (
-            "tasks", "subset", "predicate", "split", "split_seed", "time_ranges",
-            "drop_n_first_frames", "drop_n_last_frames", "replicate",
-        )
-    },
+    **{name: _WINDOW % name for name in WINDOW_OPTIONS},
+    **{name: _EPISODES % name for name in EPISODES_OPTIONS},
     "images": "rc.Window(channels_first=True) gives floats [C,H,W]",
     "relative": "rc.Window(relative_to='state') subtracts another stream's value",
     "delta_ns": "rc.Window(offsets_ns=[...]) has nanoseconds",
@@ -96,33 +106,84 @@ MIXTURE_ADVICE = ADVICE | {
 }  # fmt: skip
 """By option, what to use in place of an option of ``rc.Loader.mixture``."""
 
+_OF_OTHERS = dict.fromkeys(LOADER_OPTIONS, _LOADER)
+ADVICE_OF: Mapping[str, Mapping[str, str]] = {
+    "rc.Loader": ADVICE,
+    "rc.Window": {
+        **_OF_OTHERS,
+        **dict.fromkeys(EPISODES_OPTIONS, "it is an option of rc.Episodes"),
+        "delta_timestamps": "offsets= has seconds",
+        "delta_ns": "offsets_ns= has nanoseconds",
+        "rate": "offsets= has seconds; anchor= of rc.Loader takes a rate in Hz",
+    },
+    "rc.Episodes": {
+        **_OF_OTHERS,
+        **dict.fromkeys(WINDOW_OPTIONS, "it is an option of rc.Window"),
+        "episodes": "indices= chooses episodes by their indices",
+        "seed": "split_seed= decides what split= draws; seed= of rc.Loader the order",
+        "filter": "predicate= takes a function of an rc.Episode",
+    },
+    "rc.Loader.from_spec": {
+        **ADVICE,
+        **dict.fromkeys(SPEC_OPTIONS, "the spec decides it"),
+    },
+    "rc.Loader.mixture": MIXTURE_ADVICE,
+}  # fmt: skip
+"""By the name of a class or function, and by option, what to use in its place."""
+
 
 def refuse_foreign(
-    loader: Callable[..., Any],
-    options: Iterable[str],
-    called: str = "rc.Loader",
-    advice: Mapping[str, str] = ADVICE,
+    loader: Callable[..., Any], options: Iterable[str], name: str = "rc.Loader"
 ) -> None:
-    """Refuses options that a loader does not have.
+    """Refuses options that a constructor does not have.
 
     Args:
-        loader: Its class, or the function that makes it.
+        loader: The class or function.
         options: Names that a caller used.
-        called: The name of `loader` in the message.
-        advice: By option, what to use in its place.
+        name: The public name of the class or function, in the message.
 
     Raises:
-        TypeError: The loader lacks one; the message names what to use in its place.
+        TypeError: It lacks one; the message names what to use in its place.
     """
-    known = [key for key in inspect.signature(loader).parameters if key != "foreign"]
-    for name in options:
-        if name in known:
+    known = [key for key in inspect.signature(loader).parameters if key != "self"]
+    for option in options:
+        if option in known:
             continue
-        hint = advice.get(name)
+        hint = ADVICE_OF.get(name, {}).get(option)
         if hint is None:
-            close = difflib.get_close_matches(name, known, 1)
-            hint = f"did you mean {close[0]}=?" if close else f"help({called}) lists all"
-        raise TypeError(f"{name}: expected an option of {called}, got {name!r} ({hint})")
+            close = difflib.get_close_matches(option, known, 1)
+            hint = f"did you mean {close[0]}=?" if close else f"help({name}) lists all"
+        raise TypeError(f"{option}: expected an option of {name}, got {option!r} ({hint})")
+
+
+def with_hints(name: str) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
+    """A decorator of a function: unknown options are refused as :func:`refuse_foreign` does."""
+
+    def decorate(function: Callable[_P, _R]) -> Callable[_P, _R]:
+        if function.__name__ != "__init__":
+            function.__qualname__ = name.removeprefix("rc.")  # of Python's messages on arguments
+        known = frozenset(inspect.signature(function).parameters)
+
+        @functools.wraps(function)
+        def checked(*arguments: _P.args, **options: _P.kwargs) -> _R:
+            if not known.issuperset(options):
+                refuse_foreign(function, options, name)
+            return function(*arguments, **options)
+
+        return checked
+
+    return decorate
+
+
+def class_with_hints(name: str) -> Callable[[type[_T]], type[_T]]:
+    """A decorator of a class: :func:`with_hints` for its constructor."""
+
+    def decorate(kind: type[_T]) -> type[_T]:
+        constructor: Any = kind.__init__
+        type.__setattr__(kind, "__init__", with_hints(name)(constructor))
+        return kind
+
+    return decorate
 
 
 def refuse_decided(by: str, options: Iterable[str], decided: Iterable[str]) -> None:
@@ -139,24 +200,3 @@ def refuse_decided(by: str, options: Iterable[str], decided: Iterable[str]) -> N
     for name in decided:
         if name in options:
             raise TypeError(f"{name}: expected none ({by} decides it), got one")
-
-
-def refuse_data_loader() -> None:
-    """Refuses to be iterated over by a torch DataLoader that puts batches together.
-
-    Such a DataLoader would take batches for samples and give `[8, 8, ...]`. The
-    only call that it makes of a data set is `iter`, so this searches the callers for its fetcher.
-
-    Raises:
-        ValueError: A caller is such a DataLoader.
-    """
-    frame = sys._getframe(1)
-    while frame is not None:
-        # The locals of other frames stay untouched: a look at them keeps what they hold alive.
-        if frame.f_code in _FETCHER_CODE and frame.f_locals["self"].auto_collation:
-            raise ValueError(
-                "batch_size: expected None of a DataLoader around a Loader, whose items are whole "
-                "batches, got a size (DataLoader(loader, batch_size=None), or iterate over the "
-                "loader itself; rc.Loader(batch_size=) is how many samples a batch has)"
-            )
-        frame = frame.f_back  # type: ignore[assignment]

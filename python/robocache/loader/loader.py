@@ -6,7 +6,7 @@ import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import torch
 
@@ -17,7 +17,7 @@ from robocache.loader import plan_inputs as _inputs
 from robocache.loader.batch_source import BatchSource
 from robocache.loader.contents import Contents
 from robocache.loader.engine import make_engine
-from robocache.loader.foreign_options import refuse_foreign
+from robocache.loader.foreign_options import refuse_foreign, with_hints
 from robocache.loader.make_policy_spec import make_policy_spec
 from robocache.loader.memory.file_rows import find_rows
 from robocache.loader.memory.tiers import BatchOptions, Budget
@@ -144,6 +144,7 @@ class Loader(BatchSource):
         ...     loss = policy(batch["state"], batch["action"], batch["action_is_pad"])
     """
 
+    @with_hints("rc.Loader")
     def __init__(
         self,
         store: EpisodeStore | str | os.PathLike[str],
@@ -167,14 +168,12 @@ class Loader(BatchSource):
         reuse_buffers: bool = False,
         transforms: Sequence[Callable[[Batch, torch.Generator], Batch]] = (),
         name: str | None = None,
-        **foreign: NoReturn,
     ) -> None:
-        arguments = {k: v for k, v in locals().items() if k not in ("self", "foreign")}
-        if foreign:
-            refuse_foreign(Loader, foreign)
+        arguments = {k: v for k, v in locals().items() if k != "self"}
         self._build(arguments, Extras())
 
     @classmethod
+    @with_hints("rc.Loader.from_spec")
     def from_spec(
         cls,
         store: EpisodeStore | str | os.PathLike[str],
@@ -433,7 +432,7 @@ def make_loader(
     """
     parameters = inspect.signature(Loader).parameters
     refuse_foreign(Loader, arguments)
-    defaults = {name: p.default for name, p in parameters.items() if name != "foreign"}
+    defaults = {name: p.default for name, p in parameters.items()}
     of_spec: dict[str, Any] = {}
     if (spec := extras.spec) is not None:
         transforms = tuple(map(from_dict, spec.transforms))

@@ -11,6 +11,7 @@ import torch
 from robocache.core.display import ShortRepr, cut, method_text, short
 from robocache.core.names import Method, Outside
 from robocache.core.tables import html_table, offsets_text, text_table
+from robocache.loader.foreign_options import class_with_hints
 from robocache.normalization.formulas import NormalizationMode
 
 Timeline: TypeAlias = Literal["time", "rows"]
@@ -20,6 +21,7 @@ _HEADER = ("option", "value")
 _OF_STORE = "as the store declares"
 
 
+@class_with_hints("rc.Relative")
 @dataclass(frozen=True, repr=False)
 class Relative(ShortRepr):
     """The stream that a window is relative to: its value at the anchor is subtracted.
@@ -41,6 +43,7 @@ class Relative(ShortRepr):
     """[D]: the other stream's element for each; None in place of a number: not relative."""
 
 
+@class_with_hints("rc.Window")
 @dataclass(frozen=True, repr=False)
 class Window:
     """A window of one stream: a sample's values at K offsets from its anchor.

@@ -148,7 +148,8 @@ def marks_by_times(
             if name not in found:
                 continue
             # Rounded as `check` and `view` print them: a row at 0.3 s is at 300,000,000 ns.
-            since = (_times(store, name, episode) - found.start_ns) / 1e9
+            # Unsigned: an episode may last longer than int64 counts.
+            since = (_times(store, name, episode) - found.start_ns).view(np.uint64) / 1e9
             rows = [
                 (int(np.searchsorted(since, first)), int(np.searchsorted(since, last)))
                 for first, last in sorted(seconds)

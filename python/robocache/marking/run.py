@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from robocache.core.display import ShortRepr
+from robocache.core.paths import check_path
 from robocache.core.progress import Update, progress_bar
 from robocache.doctor.examine import examine
 from robocache.marking.choice import (
@@ -38,6 +39,8 @@ class Repair(ShortRepr):
     files: int = 0
     """Number of rewritten files of the store."""
     is_dry_run: bool = False
+    kinds: tuple[str, ...] = ()
+    """The kinds of findings whose rows it marks; none: rows that the caller named."""
 
     @property
     def rows(self) -> dict[str, int]:
@@ -111,6 +114,7 @@ def repair(
         {'joints': 28}
         >>> rc.repair("robot.store", streams=["joints"], episodes=[3], rows=[(120, 148)])
     """
+    check_path("store", store, "the folder of an episode store")
     path = Path(store)
     EpisodeStore(path)  # refuses a recording with a hint to convert it
     by_hand = rows is not None or times is not None
@@ -134,7 +138,8 @@ def repair(
                 if finding.kind == "checksum":
                     raise StoreError(finding.text)
             marks = marks_of_findings(found, kinds, names, indices)
-        report = Repair(path, new_marks(opened_store, marks), is_dry_run=dry_run)
+        new = new_marks(opened_store, marks)
+        report = Repair(path, new, is_dry_run=dry_run, kinds=() if by_hand else kinds)
         if report.marks and writer is not None:
             with progress_bar("writing bytes", progress) as update:
                 report.files = mark_rows(writer, report.marks, update)

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robocache.core.display import ByName, byte_count, counted, cut, listed
+from robocache.core.paths import absolute_path, check_path
 from robocache.core.tables import MOST_ROWS, html_table
 from robocache.store.dtypes import STORAGE
 from robocache.store.errors import StoreError
@@ -173,9 +174,10 @@ class EpisodeStore(Sequence[Episode]):
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
+        check_path("path", path, "the folder of an episode store")
         self.path = os.fspath(path)
         """The store's folder, as the caller passed it."""
-        self._folder = os.path.abspath(self.path)  # noqa: PTH100 - resolve() follows links
+        self._folder = absolute_path(path)
         try:
             self._store = OpenStore(self.path)
         except StoreError:

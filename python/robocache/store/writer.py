@@ -17,6 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 
+from robocache.core.paths import absolute_path, check_path
 from robocache.store.episode import EpisodeWriter
 from robocache.store.errors import StoreError
 from robocache.store.files import (
@@ -77,8 +78,9 @@ class StoreWriter:
     ) -> None:
         if shard_bytes < 1:
             raise ValueError(f"shard_bytes: expected 1 or more, got {shard_bytes}")
+        check_path("path", path, "the folder of an episode store")
         # Absolute: the program may change its working directory before the next commit.
-        self.path = Path(os.path.abspath(path))  # noqa: PTH100 - resolve() follows links
+        self.path = Path(absolute_path(path))
         self._shard_bytes = shard_bytes
         if self.path.exists() and not self.path.is_dir():
             raise StoreError(f"{self.path}: expected a folder, got a file")

@@ -344,3 +344,23 @@ def test_one_writer_at_a_time(recordings: Path, tmp_path: Path) -> None:
         done = robocache("convert", recordings, tmp_path / "s")
     assert done.returncode == 2
     assert f"expected no other writer, got one: process {os.getpid()}" in done.stderr
+
+
+def test_paths_of_another_type(tmp_path: Path) -> None:
+    def message(call: Any, *arguments: Any) -> str:
+        with pytest.raises(TypeError, match=r": expected .*, got ") as caught:
+            call(*arguments)
+        return str(caught.value)
+
+    several = "sources: expected a file or folder, or a list of them, got "
+    assert message(rc.convert, None, tmp_path / "store") == several + "NoneType"
+    assert message(rc.convert, 3, tmp_path / "store") == several + "int"
+    assert message(rc.convert, b"a.csv", tmp_path / "store") == several + "bytes"
+    one = "sources[1]: expected a file or folder, got NoneType"
+    assert message(rc.convert, ["a.csv", None], tmp_path / "store") == one
+    folder = "destination: expected the folder of the store, got NoneType"
+    assert message(rc.convert, "a.csv", None) == folder
+    assert not (tmp_path / "store").exists()
+    store = "expected the folder of an episode store, got NoneType"
+    assert message(rc.EpisodeStore, None) == message(rc.StoreWriter, None) == f"path: {store}"
+    assert message(rc.repair, None) == f"store: {store}"

@@ -202,7 +202,7 @@ def test_options_of_a_loader(make: Make, option: str) -> None:
 
 def test_every_option_of_a_loader_is_tried() -> None:
     """The others are parameters of the constructors themselves."""
-    options = set(inspect.signature(rc.Loader).parameters) - {"foreign"}
+    options = set(inspect.signature(rc.Loader).parameters)
     assert options - set(TRIED) == {"store", "batch_size", "episodes"}
 
 

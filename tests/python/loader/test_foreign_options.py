@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import inspect
+import pickle
 import re
 import weakref
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +19,14 @@ from loader_stores import write_store
 from torch.utils.data import DataLoader, IterableDataset
 
 import robocache as rc
-from robocache.loader.foreign_options import ADVICE, refuse_foreign
+from robocache.loader.foreign_options import (
+    ADVICE,
+    EPISODES_OPTIONS,
+    LOADER_OPTIONS,
+    SPEC_OPTIONS,
+    WINDOW_OPTIONS,
+    refuse_foreign,
+)
 
 # The parameters of LeRobotDataset.__init__ in LeRobot 0.3.3 and 0.4.4.
 LEROBOT = (
@@ -156,6 +166,57 @@ def test_images_are_an_option_of_from_lerobot_alone(store: rc.EpisodeStore) -> N
 
 def test_options_that_a_loader_has() -> None:
     refuse_foreign(rc.Loader, ["seed", "device", "budget"])
+
+
+MISSPELLED: list[tuple[Any, str, str, str]] = [
+    (rc.Window, "rc.Window", "max_gap", "did you mean max_gap_s=?"),
+    (rc.Window, "rc.Window", "batch_size", "it is an option of rc.Loader"),
+    (rc.Window, "rc.Window", "subset", "it is an option of rc.Episodes"),
+    (rc.Window, "rc.Window", "delta_timestamps", "offsets= has seconds"),
+    (rc.Window, "rc.Window", "zzz", "help(rc.Window) lists all"),
+    (rc.Relative, "rc.Relative", "chanels", "did you mean channels=?"),
+    (rc.Episodes, "rc.Episodes", "task", "did you mean tasks=?"),
+    (rc.Episodes, "rc.Episodes", "shuffle", "it is an option of rc.Loader"),
+    (rc.Episodes, "rc.Episodes", "causal", "it is an option of rc.Window"),
+    (rc.Episodes, "rc.Episodes", "seed",
+     "split_seed= decides what split= draws; seed= of rc.Loader the order"),
+    (rc.Loader, "rc.Loader", "bach_size", "did you mean batch_size=?"),
+    (rc.Loader.mixture, "rc.Loader.mixture", "weigths", "did you mean weights=?"),
+    (rc.Loader.mixture, "rc.Loader.mixture", "shuffle",
+     "samples are drawn at random: weights= and seed= decide which"),
+    (rc.Loader.mixture, "rc.Loader.mixture", "windows",
+     "it is an option of each of the loaders: rc.Loader(..., windows=...)"),
+    (rc.Loader.from_spec, "rc.Loader.from_spec", "sed", "did you mean seed=?"),
+    (rc.Loader.from_spec, "rc.Loader.from_spec", "normalize", "the spec decides it"),
+    (rc.Loader.from_spec, "rc.Loader.from_spec", "split",
+     "it is an option of rc.Episodes: episodes=rc.Episodes(split=...)"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("constructor", "name", "option", "hint"), MISSPELLED)
+def test_misspelled_options(constructor: Any, name: str, option: str, hint: str) -> None:
+    message = f"{option}: expected an option of {name}, got {option!r} ({hint})"
+    with pytest.raises(TypeError, match=f"^{re.escape(message)}$"):
+        constructor(**{option: 1})
+
+
+def test_hints_know_all_options() -> None:
+    def names(constructor: Any) -> set[str]:
+        return set(inspect.signature(constructor).parameters)
+
+    loader, window, episodes = names(rc.Loader), names(rc.Window), names(rc.Episodes)
+    assert set(LOADER_OPTIONS) >= loader - window - episodes - set(SPEC_OPTIONS)
+    assert set(LOADER_OPTIONS) | set(SPEC_OPTIONS) <= loader
+    assert set(SPEC_OPTIONS) == loader - names(rc.Loader.from_spec)
+    assert set(WINDOW_OPTIONS) == window - loader - {"offsets"}
+    assert set(EPISODES_OPTIONS) == episodes - loader - {"indices"}
+
+
+def test_records_with_hints_are_records(store: rc.EpisodeStore) -> None:
+    window = rc.Window([0.0], max_gap_s=0.5)
+    assert replace(window, causal=False) == rc.Window([0.0], max_gap_s=0.5, causal=False)
+    assert pickle.loads(pickle.dumps(window)) == copy.deepcopy(window) == window
+    assert list(inspect.signature(rc.Episodes).parameters)[:2] == ["indices", "tasks"]
 
 
 # ---- indices -------------------------------------------------------------------------------------

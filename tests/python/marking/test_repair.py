@@ -334,11 +334,18 @@ def test_the_command(
     assert run(capsys, monkeypatch, "repair", path, "--finding", "stuck,not_finite,spike") == (
         0, f"{table}{count} marked as not valid, 2 files written anew\n", "",
     )  # fmt: skip
-    done = f"{path}: no valid rows to mark\n"
+    done = (
+        f"{path}: nothing to mark: the checks found no valid rows that are not_finite, spike or "
+        "stuck (robocache check lists all findings)\n"
+    )
     assert run(capsys, monkeypatch, "repair", path) == (0, done, "")
+    done = done.replace("not_finite, spike or stuck", "stuck")
+    assert run(capsys, monkeypatch, "repair", path, "--finding", "stuck") == (0, done, "")
     hand = ("repair", path, "--stream", "force", "--episode", "0", "--rows", ":2", "--rows", "9:10")
     code, said, _ = run(capsys, monkeypatch, *hand, "--rows", "20:21", "--rows", "30:31")
     assert code == 0 and "      0  force   by hand     5  0:2, 9:10, 20:21 and 1 more\n" in said
+    done = f"{path}: nothing to mark: the named rows are marked as not valid already\n"
+    assert run(capsys, monkeypatch, *hand) == (0, done, "")
     found = json.loads(
         run(capsys, monkeypatch, "repair", path, "--episode", "-1", "--time", "3.985:", "--json")[1]
     )

@@ -16,7 +16,7 @@ from robocache.loader.batch_source import BatchSource
 from robocache.loader.contents import Contents
 from robocache.loader.device import on_device
 from robocache.loader.engine import Engine
-from robocache.loader.foreign_options import MIXTURE_ADVICE, refuse_foreign
+from robocache.loader.foreign_options import with_hints
 from robocache.loader.make_policy_spec import find_rates, make_spec
 from robocache.loader.memory.tiers import own_tier
 from robocache.loader.mixture import parts as _parts
@@ -242,6 +242,7 @@ class Mixture(BatchSource):
         )
 
 
+@with_hints("rc.Loader.mixture")
 def mixture(
     loaders: Sequence[BatchSource],
     weights: Sequence[float],
@@ -257,7 +258,6 @@ def mixture(
     reuse_buffers: bool = False,
     transforms: Sequence[Callable[[Batch, torch.Generator], Batch]] = (),
     name: str | None = None,
-    **foreign: NoReturn,
 ) -> Mixture:
     """A loader whose batches mix the samples of several loaders, in one launch each.
 
@@ -297,7 +297,6 @@ def mixture(
         reuse_buffers: Whether a batch is overwritten by the next one of its size.
         transforms: Functions of a batch and a generator.
         name: None: the names of the loaders, joined by +.
-        foreign: Options that it lacks, which it refuses, naming what to use.
 
     Raises:
         ValueError: Loaders, keys or weights that do not fit each other; more than 64 windows.
@@ -309,8 +308,6 @@ def mixture(
         ...     is_pad = batch["action_is_pad"][..., None] | batch["action_dim_is_pad"][:, None]
         ...     loss = (policy(batch) - batch["action"]).square()[~is_pad].mean()
     """
-    if foreign:
-        refuse_foreign(mixture, foreign, "rc.Loader.mixture", MIXTURE_ADVICE)
     return Mixture(
         loaders,
         weights,
@@ -326,9 +323,6 @@ def mixture(
         transforms=transforms,
         name=name,
     )
-
-
-mixture.__qualname__ = "Loader.mixture"  # as Python's messages of missing arguments call it
 
 
 def _mix_rebuilt(recipes: Sequence[Recipe], **arguments: Any) -> Mixture:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from robocache.core.checks import check_bool, check_integer, to_float
 from robocache.core.display import cut, short
 from robocache.core.tables import html_table, text_table
+from robocache.loader.foreign_options import class_with_hints
 from robocache.store.episode_store import EpisodeStore
 from robocache.store.rows import Episode
 
@@ -22,6 +23,7 @@ Ranges: TypeAlias = Sequence[tuple[float, float]]
 _HEADER = ("option", "value")
 
 
+@class_with_hints("rc.Episodes")
 @dataclass(frozen=True, repr=False)
 class Episodes:
     """The episodes of a store that a :class:`Loader` draws from, and the anchors in them.
