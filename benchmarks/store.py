@@ -34,12 +34,12 @@ MS = 1_000_000
 MEMORY_PROGRAM = """
 import sys
 import robocache as rc
-from robocache.store import _library
+from robocache.store import library
 
 def resident():
     return int(open("/proc/self/statm").read().split()[1]) * 4096
 
-_library.load()
+library.load()
 before = resident()
 store = rc.EpisodeStore(sys.argv[1])
 print(resident() - before)
