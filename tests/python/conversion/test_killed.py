@@ -18,7 +18,7 @@ import pytest
 from conversions import MS, START, content, files, robocache, spoil, write_recording
 
 import robocache as rc
-from robocache.conversion.pools import Inline, Pool, Processes, run_in_order
+from robocache.conversion.pools import Inline, Pool, Processes, WorkerDiedError, run_in_order
 
 # ---- kills ---------------------------------------------------------------------------------------
 
@@ -163,6 +163,24 @@ def test_a_worker_that_dies(tmp_path: Path) -> None:
     finally:
         pool.close()
     assert results == [1, 4, 4, 9, 16, None, 25, 36]
+
+
+def test_a_lost_task_is_submitted_again(tmp_path: Path) -> None:
+    """The death of another task's worker ends the pool; a finished task keeps its result."""
+    pool = Processes(1)
+    try:
+        finished = pool.submit(square_or_die, (2, str(tmp_path)))
+        assert pool.result(finished) == 4
+        dies = pool.submit(square_or_die, (-2, str(tmp_path)))
+        lost = pool.submit(square_or_die, (3, str(tmp_path)))
+        for handle in (dies, lost):
+            with pytest.raises(WorkerDiedError):
+                pool.result(handle)
+        renewed = pool.renewed(lost, square_or_die, (3, str(tmp_path)))
+        assert pool.result(renewed) == 9
+        assert pool.renewed(finished, square_or_die, (2, str(tmp_path))) is finished
+    finally:
+        pool.close()
 
 
 def test_a_task_that_runs_again_does_so_by_itself(tmp_path: Path) -> None:

@@ -68,8 +68,8 @@ class Recorder:
         self._real: dict[str, Any] = {}
 
     def __enter__(self) -> Recorder:
-        for name in ("open", "write", "pwrite", "fsync", "rename", "unlink", "mkdir", "rmdir",
-                     "link", "close", "ftruncate"):  # fmt: skip
+        for name in ("open", "write", "pwrite", "fsync", "rename", "replace", "unlink", "mkdir",
+                     "rmdir", "link", "close", "ftruncate"):  # fmt: skip
             self._real[name] = getattr(os, name)
             self._put(name, getattr(self, f"_{name}_", None) or self._refuse(name))
         return self
@@ -201,6 +201,8 @@ class Recorder:
         self._real["rename"](source, target, **options)
         if self._is_ours(source):
             self._change(f"rename to {os.path.basename(target)}", source, target, None)
+
+    _replace_ = _rename_
 
     def _unlink_(self, path: Any, **options: Any) -> None:
         self._real["unlink"](path, **options)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,11 +13,13 @@ import pytest
 from power_loss import Folder, Recorder, Tree, states, write_tree
 
 import robocache as rc
+from robocache.loader.policy_spec import PolicySpec
 from robocache.store import files
+from robocache.store.marks import Mark, mark_rows
 
 APPENDED = 3  # every so many states are appended to
 Record = Callable[[int], None]
-"""Notes that the store has so many episodes from here on."""
+"""Notes the number of episodes and marks that the store has from here on."""
 
 
 def add(writer: rc.StoreWriter | rc.ShardWriter, i: int) -> None:
@@ -76,6 +79,15 @@ def merged(root: Path, record: Record) -> None:
     record(2)
 
 
+def marked(root: Path, record: Record) -> None:
+    """A shard that is replaced by one with flags."""
+    path = root / "new" / "store"
+    new_store(root, record)
+    with rc.StoreWriter(path, append=True) as writer:
+        mark_rows(writer, [Mark(1, "x", ((0, 1),), "by hand")])
+        record(3)
+
+
 def copied(root: Path, record: Record) -> None:
     """A merge where shards can't be linked."""
 
@@ -115,13 +127,14 @@ def losses(root: Path, write: Callable[[Path, Record], None]) -> dict[str, int]:
 
 
 def check(tree: Tree, folder: Path, committed: int, when: str) -> None:
-    """The store has every episode that was committed."""
+    """The store has every episode and every mark that was committed."""
     write_tree(tree, folder)
     path = folder / "new" / "store"
     if (path / "manifest.json").exists():
         store = rc.EpisodeStore(path)
         store.verify()
-        assert len(store) >= committed, f"{when}: {len(store)} episodes of {committed}"
+        done = len(store) + sum(episode["x"].valid is not None for episode in store)
+        assert done >= committed, f"{when}: {done} commits of {committed}"
         for i, episode in enumerate(store):
             assert episode.source == str(i) and (episode["x"].values == i).all(), when
     else:
@@ -138,11 +151,36 @@ def append_to(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "write", [new_store, empty_folder, appended, shards_of_workers, merged, copied]
+    "write", [new_store, empty_folder, appended, shards_of_workers, merged, copied, marked]
 )
 def test_power_loss_after_every_call(tmp_path: Path, write) -> None:
     found = losses(tmp_path, write)
     assert found["calls"] > 20 and found["states"] > 20, found
+
+
+def test_a_policy_spec_is_the_old_or_the_new(tmp_path: Path) -> None:
+    """After every call of `save`; the new one once it returns."""
+    old = PolicySpec.load(Path(__file__).parents[2] / "golden" / "policy_spec_v1.json")
+    new = replace(old, library="another")
+    folder = tmp_path / "new"
+    with Recorder(tmp_path) as recorder:
+        folder.mkdir()
+        files.sync_folder(folder / "..")
+        for spec in (old, new):
+            spec.save(folder / "spec.json")
+            recorder.mark("saved")
+    disk, saved, seen = Folder(), 0, set()
+    for name, call in recorder.calls:
+        call(disk)
+        saved += name == "mark saved"
+        for tree in states(disk):
+            inner = tree.get("new", {})
+            text = inner.get("spec.json", b"") if isinstance(inner, dict) else b""
+            assert isinstance(text, bytes)
+            done = [b"", old.to_json().encode(), new.to_json().encode()].index(text)
+            assert saved <= done, f"after {name}"
+            seen.add((saved, done))
+    assert seen == {(0, 0), (0, 1), (1, 1), (1, 2), (2, 2)}
 
 
 def close(file: files.NewFile) -> None:
