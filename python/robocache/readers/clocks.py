@@ -144,7 +144,7 @@ class Survey:
         self._first_unstamped: int | None = None
 
     def add(self, topic: str, stamp: int, received: int, in_message: bool) -> None:
-        """Counts a message with a stamp; a stamp of zero was never set.
+        """Counts a message with a stamp; a stamp of zero in a message was never set.
 
         Args:
             topic: Its topic.
@@ -153,7 +153,7 @@ class Survey:
             in_message: Whether the message contains the stamp; else it is the time of sending.
         """
         self._receive(received)
-        if stamp == 0:
+        if stamp == 0 and in_message:
             self.add_unstamped(received)
             return
         if topic not in self._topics:

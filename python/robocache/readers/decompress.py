@@ -7,6 +7,7 @@ import gzip
 import importlib.util
 import io
 import lzma
+import struct
 import zlib
 from collections.abc import Callable, Iterator
 from typing import IO, Any, cast
@@ -118,7 +119,7 @@ def refuse_growth(where: str, data: bytes, limit: int) -> None:
     """Raises for compressed data that decompress to more than `limits` allow.
 
     It precedes libraries that decompress without a limit. The first bytes of the data identify the
-    compression; data of other kinds and damaged data pass.
+    compression (zstd, bz2, xz, lzma, gzip, zlib, Blosc); data of other kinds and damaged data pass.
 
     Args:
         where: For errors: the file and the part.
@@ -144,6 +145,8 @@ def refuse_growth(where: str, data: bytes, limit: int) -> None:
             parts = _parts(cast(IO[bytes], gzip.GzipFile(fileobj=io.BytesIO(data))))
         elif data.startswith(b"\x78") and len(data) * MAX_EXPANSION > limit:
             parts = inflated_parts(data)
+        elif is_blosc(data):
+            grown, parts = int.from_bytes(data[4:8], "little"), iter(())
         else:
             return
         for part in parts:
@@ -153,6 +156,11 @@ def refuse_growth(where: str, data: bytes, limit: int) -> None:
     except (ValueError, OSError, EOFError, lzma.LZMAError, zlib.error):
         pass  # the library reports what is damaged
     check_resident(where, grown, len(data), limit)
+
+
+def is_blosc(data: bytes) -> bool:
+    """Whether data begin with the header of a Blosc buffer, which states its size in 4 bytes."""
+    return len(data) >= 16 and data[0] in (1, 2) and data[12:16] == struct.pack("<I", len(data))
 
 
 def _parts(file: IO[bytes]) -> Iterator[bytes]:

@@ -130,6 +130,7 @@ class ReplayBuffer(Recording):
         """
         where = f"{self.path}, array {name}"
         refuse_pickle(self.path, name, array)
+        refuse_nesting(self.path, name, array)
         stored, limit = self._stored[name], self.options.memory_limit
         check_rows(where, array.shape, array.nbytes, stored, limit)
         check_resident(where, math.prod(array.chunks) * array.dtype.itemsize, stored, limit)
@@ -158,13 +159,12 @@ class ReplayBuffer(Recording):
 
     def _read_ends(self, array: Any) -> NDArray[np.int64]:
         self._check(ENDS, array)
-        ends = np.asarray(array[...])
-        if ends.ndim != 1 or ends.dtype.kind not in "iu":
+        if array.ndim != 1 or array.dtype.kind not in "iu":  # objects would be decoded to look
             raise RecordingError(
                 f"{self.path}: expected a row of integers in {ENDS}, "
-                f"got {ends.dtype} {list(ends.shape)}"
+                f"got {array.dtype} {list(array.shape)}"
             )
-        ends = ends.astype(np.int64)
+        ends = np.asarray(array[...]).astype(np.int64)
         if (np.diff(ends, prepend=0) < 0).any():
             raise RecordingError(f"{self.path}: expected ascending rows in {ENDS}, got others")
         return ends
@@ -270,11 +270,43 @@ def refuse_pickle(path: Path, name: str, array: Any) -> None:
         )
 
 
+_FILTERS = frozenset(
+    [
+        "adler32", "astype", "bitround", "bytes", "categorize", "crc32", "crc32c", "delta",
+        "endian", "fixedscaleoffset", "fletcher32", "jenkins_lookup3", "packbits", "quantize",
+        "shuffle", "transpose",
+    ]
+)  # fmt: skip
+"""Codecs that do not decompress: their results are at most eight times as large."""
+
+
+def refuse_nesting(path: Path, name: str, array: Any) -> None:
+    """Refuses an array that is compressed twice: `_bounded` measures the outer compression alone.
+
+    Raises:
+        RecordingError: If it is.
+    """
+    names = [each for each in map(_codec_name, _codecs(array)) if each not in _FILTERS]
+    if len(names) > 1:
+        raise RecordingError(
+            f"{path}, array {name}: expected one compression, got {' and '.join(names)}"
+        )
+
+
+def _codec_name(codec: Any) -> str:
+    """The name of a codec in lower case: ``zlib``, also for zarr's ``numcodecs.zlib``."""
+    given = getattr(codec, "codec_id", None) or getattr(codec, "codec_name", None)
+    name = str(given or type(codec).__name__.removesuffix("Codec"))
+    return name.rpartition(".")[2].lower()
+
+
 def _codecs(array: Any) -> list[Any]:
     """The codecs that decode an array's chunks, of zarr's formats 2 and 3."""
     metadata = getattr(array, "metadata", array)
     found = [getattr(metadata, "compressor", None), *(getattr(metadata, "filters", None) or ())]
-    return [codec for codec in (*found, *getattr(metadata, "codecs", ())) if codec is not None]
+    for codec in getattr(metadata, "codecs", ()):
+        found += getattr(codec, "codecs", [codec])  # those within shards
+    return [codec for codec in found if codec is not None]
 
 
 def _is_image(array: Any) -> bool:

@@ -32,9 +32,13 @@ class TopicClock:
     """Selects the times of a topic's messages, stamps or times of receipt, and notes anomalies.
 
     A topic has stamps, taken when its values were measured, or only the times at which its messages
-    were received. A stamp of zero was never set: if all stamps are zero, the times of receipt are
-    used; if some are, those messages have no time. If the recording has several clocks, `shift` is
-    added to the stamps.
+    were received. A stamp of zero in a message was never set: if all stamps are zero, the times of
+    receipt are used; if some are, those messages have no time. A file's time of sending is a time
+    also where it is zero, as at the start of a simulation. If the recording has several clocks,
+    `shift` is added to the stamps.
+
+    Attributes:
+        is_in_message: Whether the messages contain the stamps; else the file has times of sending.
     """
 
     def __init__(
@@ -43,6 +47,7 @@ class TopicClock:
         self.topic = topic
         self.has_stamps = has_stamps
         self.shift = shift
+        self.is_in_message = True
         self.messages = 0
         self._is_by_receipt = is_by_receipt
         self._zeros = 0
@@ -56,7 +61,7 @@ class TopicClock:
     def tick(self, stamp: int, received: int) -> None:
         """Counts a message; `stamp` is the time of receipt for a message without a stamp."""
         self.messages += 1
-        if stamp == 0:
+        if stamp == 0 and self.is_in_message:
             self._zeros += 1
         if self._previous is not None:
             if stamp < self._previous:
@@ -74,6 +79,10 @@ class TopicClock:
         if self._uses_received is None:
             self._uses_received = self._zeros == self.messages > 0
         return self._uses_received
+
+    def is_set(self, stamps: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which of the stamps are times: all but zeros in messages."""
+        return stamps != 0 if self.is_in_message else np.ones(len(stamps), np.bool_)
 
     def note(self, notes: Counter[str]) -> None:
         """Adds notes on anomalies of the times, at the end of an episode."""
@@ -115,7 +124,7 @@ class TopicClock:
     def _note_other_clock(self, notes: Counter[str]) -> None:
         """Adds a note if stamps, even shifted, are of another clock than the times of receipt."""
         stamps = np.array(self._stamps, np.int64)
-        is_set = stamps != 0
+        is_set = self.is_set(stamps)
         offset = offset_of(stamps[is_set] + self.shift, np.array(self._received, np.int64)[is_set])
         if offset is not None and abs(offset.median) > OTHER_CLOCK_NS:
             notes[
@@ -234,7 +243,7 @@ class StreamBuffer:
             received = np.maximum(received, times)
         is_usable = np.ones(len(times), np.bool_)
         if self.clock.has_stamps and not by_received:
-            is_usable = stamps != 0
+            is_usable = self.clock.is_set(stamps)
         if self._emitted_until is not None:
             too_late = is_usable & (times < self._emitted_until)
             self._too_late += int(np.count_nonzero(too_late))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import bz2
 import io
 import json
 import sqlite3
@@ -15,11 +14,20 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hostile_zarr import (
+    MIB,
+    zarr3_chunk_in_chunk,
+    zarr_blosc,
+    zarr_bz2,
+    zarr_chunk_in_chunk,
+    zarr_objects,
+    zarr_shape,
+    zarr_zlib,
+    zarr_zstd,
+    zeros_in_zstd,
+)
 from lerobot_sets import write_v2, write_v3
 from message_files import START, Messages, write
-
-MIB = 1 << 20
-
 
 # ---- NumPy ---------------------------------------------------------------------------------------
 
@@ -129,46 +137,6 @@ def _hdf5_deflated(path: Path, size: int, data: bytes) -> Path:
     return path
 
 
-def zarr_array(path: Path, name: str, shape: list[int], chunks: list[int], **changes: Any) -> Path:
-    folder = path / name
-    folder.mkdir(parents=True)
-    for group in (path, folder.parent):
-        (group / ".zgroup").write_text('{"zarr_format": 2}')
-    about = {
-        "zarr_format": 2, "shape": shape, "chunks": chunks, "dtype": "<i8", "order": "C",
-        "compressor": None, "filters": None, "fill_value": 0, **changes,
-    }  # fmt: skip
-    (folder / ".zarray").write_text(json.dumps(about))
-    return folder
-
-
-def zarr_shape(path: Path) -> Path:
-    pytest.importorskip("zarr", reason="zarr needs zarr")
-    (zarr_array(path, "meta/episode_ends", [1], [1]) / "0").write_bytes(struct.pack("<q", 10**12))
-    zarr_array(path, "data/x", [10**12, 7], [10**12, 7])
-    return path
-
-
-def zarr_chunk(path: Path, codec: str, data: bytes) -> Path:
-    """An array of 8 bytes whose chunk becomes 400 MiB."""
-    pytest.importorskip("zarr", reason="zarr needs zarr")
-    (zarr_array(path, "meta/episode_ends", [1], [1]) / "0").write_bytes(struct.pack("<q", 1))
-    (zarr_array(path, "data/x", [1], [1], compressor={"id": codec}) / "0").write_bytes(data)
-    return path
-
-
-def zarr_bz2(path: Path) -> Path:
-    return zarr_chunk(path, "bz2", bz2.compress(b"\0" * (400 * MIB)))
-
-
-def zarr_zstd(path: Path) -> Path:
-    return zarr_chunk(path, "zstd", zeros_in_zstd(400 * MIB))
-
-
-def zarr_zlib(path: Path) -> Path:
-    return zarr_chunk(path, "zlib", zlib.compress(b"\0" * (400 * MIB)))
-
-
 # ---- RLDS and LeRobot ----------------------------------------------------------------------------
 
 
@@ -253,13 +221,6 @@ def mcap(path: Path, kind: str, encoding: str, definition: str, message: bytes) 
     return path
 
 
-def zeros_in_zstd(count: int) -> bytes:
-    zstandard = pytest.importorskip("zstandard", reason="MCAP needs zstandard")
-    stream = zstandard.ZstdCompressor(level=1).compressobj()
-    parts = [stream.compress(b"\0" * MIB) for _ in range(count // MIB)]
-    return b"".join([*parts, stream.flush()])
-
-
 def mcap_chunk(path: Path, compression: str, data: bytes, size: int) -> Path:
     """A file without index whose one chunk states a size."""
     name = compression.encode()
@@ -336,6 +297,51 @@ def ros2_file(path: Path) -> Path:
     (database,) = found.glob("*.zstd")
     database.write_bytes(zeros_in_zstd(1024 * MIB))
     return found
+
+
+def ros2_changed(path: Path, *statements: str) -> Path:
+    """A bag of one message whose database was changed."""
+    robot = Messages(2)
+    found = write(path, "db3", robot, [("/t", "geometry_msgs/msg/Twist", START, robot.twist(1.0))])
+    (database,) = found.glob("*.db3")
+    with sqlite3.connect(database) as connection:
+        for statement in statements:
+            connection.execute(statement)
+    connection.close()
+    return found
+
+
+def ros2_generated(path: Path) -> Path:
+    """A message of 1 GB that SQLite computes."""
+    return ros2_changed(
+        path,
+        "ALTER TABLE messages RENAME TO old",
+        "CREATE TABLE messages(id INTEGER PRIMARY KEY, topic_id INTEGER, timestamp INTEGER, "
+        "data BLOB GENERATED ALWAYS AS (zeroblob(1000000000)) VIRTUAL)",
+        "INSERT INTO messages(id, topic_id, timestamp) SELECT id, topic_id, timestamp FROM old",
+    )
+
+
+ENDLESS = "WITH RECURSIVE c(id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM c) SELECT id"
+
+
+def ros2_view(path: Path) -> Path:
+    """Definitions of messages without end."""
+    return ros2_changed(
+        path,
+        "DROP TABLE message_definitions",
+        f"CREATE VIEW message_definitions AS {ENDLESS}, 'a' AS topic_type, 'ros2msg' AS encoding, "
+        "hex(zeroblob(1000)) AS encoded_message_definition, '' AS type_description_hash FROM c",
+    )
+
+
+def ros2_view_of_messages(path: Path) -> Path:
+    """Messages without end."""
+    return ros2_changed(
+        path,
+        "ALTER TABLE messages RENAME TO old",
+        f"CREATE VIEW messages AS {ENDLESS}, 1 AS topic_id, id AS timestamp, x'00' AS data FROM c",
+    )
 
 
 SEPARATOR = "=" * 80 + "\n"
@@ -430,6 +436,13 @@ HOSTILE: dict[str, tuple[Callable[[Path], Path], str]] = {
     "bz2.zarr": (zarr_bz2, "chunk data/x/0: expected at most 16,777,216 bytes at once for "),
     "zstd.zarr": (zarr_zstd, "chunk data/x/0: expected at most "),
     "zlib.zarr": (zarr_zlib, "chunk data/x/0: expected at most "),
+    "nested.zarr": (
+        zarr_chunk_in_chunk,
+        "array data/x: expected one compression, got bz2 and zlib",
+    ),
+    "nested3.zarr": (zarr3_chunk_in_chunk, "data/x: expected one compression, got gzip and gzip"),
+    "blosc.zarr": (zarr_blosc, "chunk data/x/0: expected at most 16,777,216 bytes at once for "),
+    "objects.zarr": (zarr_objects, "expected a row of integers in meta/episode_ends, got "),
     "rlds_lengths": (rlds_lengths, "as dataset_info.json says, got 1"),
     "rlds_tensor": (rlds_inflating_tensor, "numbers of x in episode 0, got ValueError: more or "),
     "lerobot_episodes": (lerobot_episodes, "row group 0: expected at most "),
@@ -442,6 +455,9 @@ HOSTILE: dict[str, tuple[Callable[[Path], Path], str]] = {
     "bz2.bag": (bag_bz2, "bz2 data of more than 10 bytes"),
     "ros2_message": (ros2_message, "zstd data of more than "),
     "ros2_file": (ros2_file, ".zstd: expected at most 268,435,456 bytes in all for "),
+    "ros2_generated": (ros2_generated, "got data, which is generated"),
+    "ros2_view": (ros2_view, "expected a table message_definitions in recording_db3.db3, got a vi"),
+    "ros2_messages": (ros2_view_of_messages, "expected a table messages in recording_db3.db3, got"),
     "nested.mcap": (ros_nested, "expected at most 10,000 fields, got 1,000,000,000,000"),
     "array.mcap": (ros_array, "expected at most 10,000 fields, got 4,000,000,00"),
     "strings.mcap": (ros_strings, "expected at most 10,000 fields, got 4,000,000,00"),

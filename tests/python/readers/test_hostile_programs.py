@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hostile_files import idl, mcap, npy, zarr_array
+from hostile_files import idl, mcap, npy
+from hostile_zarr import zarr_array
 from recordings import message_of
 
 from robocache.readers import ReadOptions, RecordingError, images, open_recording

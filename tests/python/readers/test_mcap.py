@@ -106,6 +106,33 @@ def test_when_it_was_sent(tmp_path: Path) -> None:
     assert rows.received is None
 
 
+@pytest.mark.parametrize("is_json", [False, True])
+def test_a_recording_that_starts_at_zero(tmp_path: Path, is_json: bool) -> None:
+    """Zero is a time of sending, as of a simulation: only a stamp in a message may be unset."""
+    robot = Messages(2)
+    twist = "geometry_msgs/msg/Twist"
+    channel = ("state", "jsonschema", b"{}", "json") if is_json else ros_channel(robot, twist)
+    messages = []
+    for i in range(4):
+        data = bytes(robot.store.serialize_cdr(robot.twist(i), twist))
+        messages.append(("/cmd", i * MS, i * MS, b'{"x": 1.5}' if is_json else data))
+    path = write_mcap(tmp_path / "a.mcap", {"/cmd": channel}, messages)
+    streams, recording = read(path)
+    for rows in streams.values():
+        assert rows.times.tolist() == [0, MS, 2 * MS, 3 * MS]
+        assert rows.received is not None and rows.received.tolist() == rows.times.tolist()
+    assert len(streams) == (1 if is_json else 2) and not recording.notes
+
+
+def test_stamps_of_zero_in_json(tmp_path: Path) -> None:
+    """They are unset, as those in a header."""
+    second = START // 10**9
+    messages = [{"stamp": {"sec": sec, "nsec": 0}, "x": 1.0} for sec in (0, second, second + 1)]
+    streams, recording = read(json_file(tmp_path / "a.mcap", messages))
+    assert streams["/state"].times.tolist() == [START, START + 10**9]
+    assert recording.notes["messages of /state stamped zero, left out"] == 1
+
+
 def test_definitions_in_idl(tmp_path: Path) -> None:
     idl = "module my_msgs { module msg { struct Own { double x; float y[3]; }; }; };"
     robot = Messages(2)
@@ -232,6 +259,30 @@ def test_json_that_is_none(tmp_path: Path) -> None:
     assert f"{path}: expected json in topic /a, got " in error_of(path)
     path = json_file(tmp_path / "b.mcap", [{"x": 1}, {"x": 10**400}])
     assert f"{path}: expected state in topic /state, got " in error_of(path)
+
+
+@pytest.mark.parametrize("number", [2**63, 2**64, -(2**80), 10**300])
+def test_integers_of_more_than_64_bits(tmp_path: Path, number: int) -> None:
+    """In a list as by themselves: the nearest float64."""
+    messages = [{"x": number, "list": [1, number], "grid": [[number], [2.5]]}]
+    streams, _ = read(json_file(tmp_path / "a.mcap", messages))
+    assert streams["/state"].values.tolist() == [[float(number)]]
+    assert streams["/state/list"].values.tolist() == [[1.0, float(number)]]
+    assert streams["/state/grid"].values.tolist() == [[[float(number)], [2.5]]]
+
+
+def test_lists_of_integers_past_float64(tmp_path: Path) -> None:
+    for number, message in enumerate([{"x": [1, 10**400]}, {"x": [[10**400]]}]):
+        path = json_file(tmp_path / f"{number}.mcap", [{"x": [0, 0]}, message])
+        assert error_of(path) == (
+            f"{path}: expected state in topic /state, got int too large to convert to float"
+        )
+
+
+def test_lists_that_are_no_numbers(tmp_path: Path) -> None:
+    messages = [{"x": 1.0, "a": [1, None], "b": ["1"], "c": [{}], "d": [2**70, "1"]}]
+    streams, _ = read(json_file(tmp_path / "a.mcap", messages))
+    assert set(streams) == {"/state"}
 
 
 def test_what_is_not_read(tmp_path: Path) -> None:

@@ -109,6 +109,34 @@ def test_a_database_that_was_not_closed(tmp_path: Path) -> None:
     assert "PRAGMA wal_checkpoint" in error_of(file)
 
 
+def test_tables_that_sqlite_computes(tmp_path: Path) -> None:
+    """Refused by name, in a folder and alone; triggers run on writing only."""
+    for number, (kind, expected) in enumerate(
+        [
+            ("VIEW topics AS SELECT * FROM old", "a table topics in {}, got a view"),
+            (
+                "TABLE topics(id INTEGER PRIMARY KEY, name TEXT, type AS (name) STORED)",
+                "stored columns in table topics of {}, got type, which is generated",
+            ),
+            ("VIRTUAL TABLE topics USING rtree(id, a, b)", "a table topics in {}, got a virtual t"),
+        ]
+    ):
+        path = bag_of(tmp_path / str(number), "db3", 2)
+        file = data_file(path)
+        with sqlite3.connect(file) as connection:
+            connection.execute("ALTER TABLE topics RENAME TO old")
+            connection.execute(f"CREATE {kind}")
+        connection.close()
+        for bag in (path, file):
+            assert error_of(bag).startswith(f"{bag}: expected {expected.format(file.name)}")
+    path = bag_of(tmp_path / "triggers", "db3", 2)
+    before = read(path)[0]
+    with sqlite3.connect(data_file(path)) as connection:
+        connection.execute("CREATE TRIGGER t INSERT ON messages BEGIN DELETE FROM messages; END")
+    connection.close()
+    assert read(path)[0].keys() == before.keys()
+
+
 def test_a_database_alone(tmp_path: Path) -> None:
     """As a recorder leaves it that was killed before it wrote metadata.yaml."""
     path = bag_of(tmp_path, "db3", 5)

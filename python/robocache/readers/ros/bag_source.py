@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from robocache.readers.errors import RecordingError, head, reading
 from robocache.readers.limits import check_resident, check_total, max_resident
 from robocache.readers.recording import Method
 from robocache.readers.ros.mcap_chunks import Chunk, check_chunks, chunks_of
+from robocache.readers.ros.sqlite_tables import checked_reader, connect
 
 ROS1_MAGIC = b"#ROSBAG V"
 SQLITE_MAGIC = b"SQLite format 3\0"
@@ -221,8 +223,10 @@ def open_ros2(path: Path, limit: int) -> Source:
             )
     if path.is_dir():
         reader = require("rosbags.rosbag2", "ROS 2 bags", "ros").Reader(path)
+        folder = reader.storage
+        folder.STORAGE_PLUGINS = {**folder.STORAGE_PLUGINS, "sqlite3": checked_reader(path)}
     else:
-        reader = require("rosbags.rosbag2.storage_sqlite3", "ROS 2 bags", "ros").Sqlite3Reader(path)
+        reader = checked_reader(path)(path)
     return RosbagsSource(path, ROS2, reader, "cdr", limit)
 
 
@@ -242,13 +246,8 @@ def is_ros2(path: Path) -> bool:
     if not head(path).startswith(SQLITE_MAGIC):
         return False
     try:
-        # immutable: else SQLite creates files beside a database in write-ahead mode
-        uri = f"{path.resolve().as_uri()}?immutable=1"
-        database = sqlite3.connect(uri, uri=True)
-        try:
+        with closing(connect(path)) as database:
             names = {row[0] for row in database.execute("SELECT name FROM sqlite_master")}
-        finally:
-            database.close()
     except sqlite3.Error:
         # A damaged database is recognized by its name.
         return path.suffix == ".db3"

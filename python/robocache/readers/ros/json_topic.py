@@ -54,7 +54,10 @@ class JsonTopic:
             return 0
         stamp = received
         if self._clock.has_stamps:
-            stamp = sent if (stamped := json_stamp(message)) is None else stamped
+            stamped = json_stamp(message)
+            stamp = sent if stamped is None else stamped
+            if not self._planned:
+                self._clock.is_in_message = stamped is not None
         self._clock.tick(stamp, received)
         if not self._planned:
             self._plan(message, ())
@@ -138,7 +141,11 @@ def _row(value: Any, fields: tuple[str, ...], flags: bool) -> list[float] | None
 
 
 def _numbers(value: Any) -> Any:
-    """A nested list of numbers as float64, or of flags as bool; None for other values."""
+    """A nested list of numbers as float64, or of flags as bool; None for other values.
+
+    Raises:
+        OverflowError: For an integer that is too large for float64.
+    """
     if not isinstance(value, list):
         return None
     try:
@@ -147,6 +154,8 @@ def _numbers(value: Any) -> Any:
         return None
     if array.dtype == np.bool_:
         return array
+    if array.dtype == object and all(type(number) in (int, float) for number in array.flat):
+        return array.astype(np.float64)  # integers of more than 64 bits
     return array.astype(np.float64) if array.dtype.kind in "iuf" else None
 
 

@@ -212,6 +212,7 @@ class MessageRecording(Recording):
         # An MCAP file also records the time of sending, which is closer to the measurement.
         has_stamps = stamp is not None or (by_stamp and self._source.knows_sending)
         clock = buffer.clock(name, has_stamps)
+        clock.is_in_message = stamp is not None
         if kind in _IMAGES:
             decode = functools.partial(self._decode_image, channel)
             # A raw image that keeps its size needs no decoding.
