@@ -48,6 +48,7 @@ add_library(
   src/live/selection.cpp
   src/live/spec.cpp
   src/live/spec_transforms.cpp
+  src/live/stream_status.cpp
   src/live/transform_chain.cpp
   src/live/undo.cpp
   src/loader/batch.cpp

@@ -29,6 +29,7 @@ struct RobocacheLiveRows {
 
 struct RobocacheLiveOptions {
   std::int64_t robots;
+  std::int64_t query_every_ns;
   std::int64_t max_future_ns;
   std::int64_t kept_queries;
   std::int64_t cuda_slots;
@@ -58,7 +59,7 @@ struct RobocacheLiveTicket {
 
 /// The fields of robocache::LiveStats.
 struct RobocacheLiveStats {
-  std::int64_t pushed, dropped_full, refused, taken, clock_back, late, too_late, repeated, early,
+  std::int64_t pushed, overwritten, refused, taken, clock_back, late, too_late, repeated, early,
       future, outdated, forgotten, held, newest_ns, short_windows;
 };
 
@@ -111,6 +112,7 @@ ROBOCACHE_C_API int robocache_live_open(const char* text, std::int64_t bytes, co
     }
     robocache::LiveOptions live;
     live.robots = options->robots;
+    live.query_every_ns = options->query_every_ns;
     live.max_future_ns = options->max_future_ns;
     live.kept_queries = options->kept_queries;
     live.cuda_slots = static_cast<int>(options->cuda_slots);
@@ -175,21 +177,25 @@ ROBOCACHE_C_API int robocache_live_channel_order(const LiveAligner* aligner, std
 }
 
 /// Pushes `count` contiguous rows of `bytes` bytes each. `robots`: the robot of each row, or null:
-/// all rows belong to `robot`. `valid`: the mask of the rows, or null: all are valid. Rows that a
-/// full ring has no space for are dropped; returns the number of rows pushed.
-ROBOCACHE_C_API std::int64_t robocache_live_push_many(
+/// all rows belong to `robot`. `valid`: the mask of the rows, or null: all are valid. Stops at the
+/// first row that is refused, and returns its status.
+ROBOCACHE_C_API std::int32_t robocache_live_push_many(
     LiveAligner* aligner, std::int64_t stream, std::int64_t count, const std::int64_t* times_ns,
     const void* values, std::int64_t bytes, std::int64_t robot, const std::int64_t* robots,
     const bool* valid) {
   const auto* row = static_cast<const std::byte*>(values);
-  std::int64_t taken = 0;
   for (std::int64_t i = 0; i < count; ++i, row += bytes) {
     const robocache::LiveStatus status =
         aligner->push(stream, times_ns[i], row, static_cast<std::size_t>(bytes),
                       robots == nullptr ? robot : robots[i], valid == nullptr || valid[i]);
-    taken += status == robocache::LiveStatus::kOk ? 1 : 0;
+    if (status != robocache::LiveStatus::kOk) return number_of(status);
   }
-  return taken;
+  return number_of(robocache::LiveStatus::kOk);
+}
+
+/// Whether every stream of a robot has a row. `robot`: -1 for all robots.
+ROBOCACHE_C_API std::int32_t robocache_live_ready(const LiveAligner* aligner, std::int64_t robot) {
+  return (robot < 0 ? aligner->ready() : aligner->ready(robot)) ? 1 : 0;
 }
 
 /// Selects keys of the batches by their names. The client that makes a selection must close it.
@@ -232,6 +238,12 @@ ROBOCACHE_C_API std::int32_t robocache_live_wait_on_cuda(LiveAligner* aligner) {
   return number_of(aligner->wait_on_cuda());
 }
 
+/// The status of a stream in a robot's last query.
+ROBOCACHE_C_API std::int32_t robocache_live_status(const LiveAligner* aligner, std::int64_t stream,
+                                                   std::int64_t robot) {
+  return number_of(aligner->status(stream, robot));
+}
+
 ROBOCACHE_C_API std::int64_t robocache_live_now(const LiveAligner* aligner, std::int64_t robot) {
   return aligner->now_ns(robot);
 }
@@ -264,8 +276,8 @@ ROBOCACHE_C_API void robocache_live_reset(LiveAligner* aligner, std::int64_t rob
 ROBOCACHE_C_API void robocache_live_stats(const LiveAligner* aligner, std::int64_t stream,
                                           std::int64_t robot, RobocacheLiveStats* stats) {
   const robocache::LiveStats of = aligner->stats(stream, robot);
-  *stats = {of.pushed,   of.dropped_full, of.refused,  of.taken,     of.clock_back,
-            of.late,     of.too_late,     of.repeated, of.early,     of.future,
-            of.outdated, of.forgotten,    of.held,     of.newest_ns, of.short_windows};
+  *stats = {of.pushed,   of.overwritten, of.refused,  of.taken,     of.clock_back,
+            of.late,     of.too_late,    of.repeated, of.early,     of.future,
+            of.outdated, of.forgotten,   of.held,     of.newest_ns, of.short_windows};
 }
 }

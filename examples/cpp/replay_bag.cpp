@@ -36,7 +36,7 @@ constexpr std::string_view kUsage =
     R"(usage: replay_bag STORE [--spec FILE] [--episode N] [--rate HZ] [--speed X]
 
 Pushes an episode's rows through producer threads at their times of arrival, queries windows at the
-rate of a controller, and prints the newest values, their ages, query times and dropped rows.
+rate of a controller, and prints the newest values, their ages, query times and lost rows.
 
   --spec FILE   the windows of a policy, as loader.spec().save(FILE) wrote them; the default is
                 three steps of every stream
@@ -228,8 +228,8 @@ void print_counts(const LiveAligner& aligner, std::vector<double>& queries_us) {
   std::printf("%zu queries: %.1f us (P50), %.1f (P99), %.1f (P99.9)\n", queries_us.size(),
               quantile(500), quantile(990), quantile(999));
   const int width = name_width(aligner);
-  std::printf("  %-*s %9s %8s %8s %8s %8s %8s\n", width, "rows of", "pushed", "dropped", "late",
-              "too late", "repeated", "future");
+  std::printf("  %-*s %9s %11s %8s %8s %8s %8s %13s\n", width, "rows of", "pushed", "overwritten",
+              "late", "too late", "repeated", "future", "short windows");
   for (std::size_t i = 0; i < aligner.streams().size(); ++i) {
     const robocache::LiveStats stats = aligner.stats(static_cast<std::int64_t>(i));
     const auto print = [](std::int64_t count, int columns) {
@@ -237,10 +237,11 @@ void print_counts(const LiveAligner& aligner, std::vector<double>& queries_us) {
     };
     std::printf("  %-*s", width, aligner.streams()[i].name.c_str());
     print(stats.pushed, 9);
-    for (const std::int64_t count :
-         {stats.dropped_full, stats.late, stats.too_late, stats.repeated, stats.future}) {
+    print(stats.overwritten, 11);
+    for (const std::int64_t count : {stats.late, stats.too_late, stats.repeated, stats.future}) {
       print(count, 8);
     }
+    print(stats.short_windows, 13);
     std::printf("\n");
   }
 }
@@ -259,7 +260,9 @@ void replay(const Arguments& arguments) {
   } else {
     spec = robocache::read_policy_spec(arguments.spec);
   }
-  LiveAligner aligner(spec);
+  robocache::LiveOptions options;
+  options.query_every_ns = std::max(options.query_every_ns, period_ns);
+  LiveAligner aligner(spec, options);
   std::vector<Rows> recorded;
   for (const LiveStream& stream : aligner.streams()) {
     const auto found = store.find_stream(stream.name);

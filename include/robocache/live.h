@@ -43,7 +43,8 @@ struct PolicySpec;  // robocache/policy_spec.h
 /// effect. `rate` determines the memory, unless the sizes below are set. `causal` is ignored.
 struct LiveStream : WindowSpec {
   // Capacity in rows of the buffer that windows read, and of the ring between pushes and queries:
-  // each 1 or more, or 0 for the default that `LiveOptions` describes.
+  // each 1 or more, or 0 for the default that `LiveOptions` describes. A full buffer discards its
+  // oldest row, a full ring overwrites it.
   std::int64_t buffer_rows = 0;
   std::int64_t ring_rows = 0;
 
@@ -76,17 +77,22 @@ struct LiveOptions {
   std::optional<std::int64_t> dataset_index;
 
   // Default capacities. A buffer holds the rows of its window's reach at the stream's rate times
-  // (1 + `margin`), the rows of `pause_ns`, and 8; a ring holds the rows of `pause_ns`, and 8, or
-  // without a rate as many as its buffer. `pause_ns` bounds how late a query may be, and how far
-  // now may lie behind a stream's newest row, as it does where now is the newest row of a camera
-  // whose images arrive late.
+  // (1 + `margin`), the rows of `pause_ns`, and 8. A ring holds the rows of `query_every_ns`, and
+  // 8, but no more than its buffer has, or would have by default: the buffer would discard the
+  // others. Without a rate it holds as many as its buffer. `query_every_ns`: the longest time
+  // between two queries; one second covers policies that predict a chunk of actions. `pause_ns`
+  // bounds how far now may lie behind a stream's newest row, as it does where now is the newest row
+  // of a camera whose images arrive late. The default capacities of all streams of a robot may take
+  // 1 GiB together; the fields of LiveStream may set larger ones.
   double margin = 0.5;
   std::int64_t pause_ns = 250'000'000;
+  std::int64_t query_every_ns = 1'000'000'000;
 
   // A query discards a row stamped later than its now by more than this, as an error of the sensor.
   // Where now is a stream's newest row, it discards a row of that stream stamped later than its
   // other rows by more than this, unless the row before it was such a row too: then the stream had
-  // stopped.
+  // stopped. Where two rows in succession are stamped further than this from the query that takes
+  // them, before or after, the query's status is kTwoClocks.
   std::int64_t max_future_ns = 10'000'000'000;
 
   // The number of last queries whose references `LiveAligner::undo` knows, for policies that answer
@@ -119,9 +125,19 @@ struct LiveKey {
 };
 
 /// The result of a call. Functions that return it do not throw; only `wait_on_cuda` waits.
+///
+/// kRowsLost to kTwoClocks are statuses of a stream's window in a query, which is written all the
+/// same; a query returns the gravest one of all streams and robots, the last in this order.
 enum class [[nodiscard]] LiveStatus : std::int32_t {
   kOk,
-  kRingIsFull,     // push: queries are behind; the row is dropped, and counted
+  kRowsLost,   // the window reaches back to rows that the ring has overwritten or the buffer
+               // discarded: queries are too rare, or the buffer is too small
+  kStale,      // the newest row that the window may read is more than max_gap_ns older than now
+  kNoRows,     // no row that the window may read: none has arrived, or all are later than now; its
+               // values are zeros, before transforms. undo: so it is for a relative stream's
+               // reference
+  kTwoClocks,  // the last rows are stamped more than max_future_ns from now: by another clock
+
   kUnknownStream,  // no stream has this number
   kUnknownKey,  // undo: the key is not one of `keys()`; query: the selection is of another aligner
   kUnknownRobot,   // no robot has this number
@@ -129,9 +145,7 @@ enum class [[nodiscard]] LiveStatus : std::int32_t {
                    // the robot lacks it
   kWrongSize,      // push: not a row's size, or number of elements; undo: a negative number of rows
   kBadPointer,     // null, or an output that is not aligned to 8 bytes
-  kNoRows,         // query at a stream's newest row, undo of a relative key: a robot had no row of
-                   // the stream; the output is written
-  kNoQuery,        // undo: of a relative key, with the ticket of no query
+  kNoQuery,        // undo: of a relative key, with the ticket of no query; status: before a query
   kNotInvertible,  // undo: of images, of types that alignment does not compute with, and of streams
                    // that the robot lacks
   kBusy,           // query_on_cuda: all slots are being copied; nothing is written
@@ -144,8 +158,11 @@ enum class [[nodiscard]] LiveStatus : std::int32_t {
             // was in valid samples of training; the output is written
 };
 
-/// The name of a status, without its k: "RingIsFull".
+/// The name of a status, without its k: "RowsLost".
 ROBOCACHE_API const char* name_of(LiveStatus status);
+
+/// Whether a query with this status wrote its output.
+constexpr bool has_output(LiveStatus status) { return status <= LiveStatus::kTwoClocks; }
 
 /// Identifies a query. A policy's output is relative to the query whose batch it was computed from,
 /// which need not be the last one.
@@ -163,11 +180,11 @@ struct [[nodiscard]] LiveResult {
 };
 
 /// Counters of one robot's stream since construction. Every pushed row is in the ring, in the
-/// buffer, or counted in one of `too_late`, `future`, `outdated` and `forgotten`.
+/// buffer, or counted in one of `overwritten`, `too_late`, `future`, `outdated` and `forgotten`.
 struct LiveStats {
-  std::int64_t pushed = 0;        // rows that the ring took
-  std::int64_t dropped_full = 0;  // rows dropped because the ring was full
-  std::int64_t refused = 0;       // rows of a wrong size or type
+  std::int64_t pushed = 0;       // rows put in the ring
+  std::int64_t overwritten = 0;  // oldest rows in a full ring, replaced before a query took them
+  std::int64_t refused = 0;      // rows of a wrong size or type
 
   // Counted by queries, as they take rows out of the ring.
   std::int64_t taken = 0;
@@ -185,8 +202,8 @@ struct LiveStats {
   std::int64_t held = 0;               // rows in the buffer
   std::int64_t newest_ns = INT64_MIN;  // the latest stamp in the buffer; INT64_MIN: it is empty
 
-  // Queries whose window reached before the oldest row in the buffer after rows had been discarded:
-  // the buffer is too small for the rate.
+  // Queries whose window reached back to rows that had been overwritten or discarded: of status
+  // kRowsLost, or a graver one.
   std::int64_t short_windows = 0;
 };
 
@@ -199,7 +216,7 @@ class LiveNow {
   static constexpr LiveNow each(const std::int64_t* times_ns) { return {Kind::kEach, 0, times_ns}; }
   /// The stamp of each robot's newest row of a stream, without the rows that `max_future_ns`
   /// discards. The windows of a robot without a row of the stream are zeros, which transforms take
-  /// as they are, all padding.
+  /// as they are, all padding, and their status is kNoRows.
   static constexpr LiveNow newest_of(std::int64_t stream) {
     return {Kind::kNewest, stream, nullptr};
   }
@@ -248,22 +265,23 @@ class ROBOCACHE_API LiveSelection {
 ///     const LiveResult result = aligner.query(LiveNow::at(now_ns), out.data());
 ///
 /// Threads: each stream of each robot may have one thread that calls `push`. One more thread may
-/// call `query`, `query_on_cuda`, `wait_on_cuda`, `undo` and `reset`. Any thread may call `stats`,
-/// `misdirected` and the functions that describe the aligner. All of them may run concurrently.
+/// call `query`, `query_on_cuda`, `wait_on_cuda`, `undo` and `reset`. Any thread may call `ready`,
+/// `status`, `stats`, `misdirected` and the functions that describe the aligner. All of them may
+/// run concurrently.
 ///
-/// After construction, `push`, `query`, `undo`, `reset` and `stats` allocate nothing, take no lock,
-/// make no system call and throw nothing; `push` is wait-free. (The functions `..._on_cuda` call
-/// CUDA.)
+/// After construction, `push`, `query`, `undo`, `reset`, `ready`, `status` and `stats` allocate
+/// nothing, take no lock, make no system call and throw nothing; `push` is wait-free. (The
+/// functions `..._on_cuda` call CUDA.)
 class ROBOCACHE_API LiveAligner {
  public:
   /// Allocates all memory: for each robot and stream, `2 * buffer_rows` rows for the buffer; and
-  /// for the ring, `ring_rows` rounded up to a power of two, each with 16 more bytes and rounded up
-  /// to 64.
+  /// for the ring, `ring_rows` + 2 rows, each with 16 more bytes and rounded up to 64.
   ///
   /// Throws ValueError and TypeError, which name the stream and the option, also for windows that
-  /// reach farther back than the buffer at the stream's rate, and for transforms that do not fit
-  /// the rows or refer to a step other than the one at offset 0. Throws DeviceError for cuda_slots
-  /// without CUDA, and std::bad_alloc if there is not enough memory.
+  /// reach farther back than the buffer at the stream's rate, for default capacities of more than
+  /// 1 GiB, and for transforms that do not fit the rows or refer to a step other than the one at
+  /// offset 0. Throws DeviceError for cuda_slots without CUDA, and std::bad_alloc if there is not
+  /// enough memory.
   LiveAligner(const std::vector<LiveStream>& streams, const LiveOptions& options);
 
   /// Takes streams, groups and transforms from a policy spec. Throws as above, and ValueError where
@@ -298,8 +316,8 @@ class ROBOCACHE_API LiveAligner {
   /// The size of the output of a query, in bytes.
   std::size_t output_bytes() const noexcept;
 
-  /// Pushes a row of a stream. `bytes`: the size of the row, which is validated. `is_valid`:
-  /// whether the row is real, as in a store's `valid`.
+  /// Pushes a row of a stream; in a full ring it replaces the oldest row. `bytes`: the size of the
+  /// row, which is validated. `is_valid`: whether the row is real, as in a store's `valid`.
   LiveStatus push(std::int64_t stream, std::int64_t time_ns, const void* values, std::size_t bytes,
                   std::int64_t robot = 0, bool is_valid = true) noexcept;
 
@@ -336,9 +354,15 @@ class ROBOCACHE_API LiveAligner {
     return push_in_order(order, time_ns, values, count, element_type<T>(), robot, is_valid);
   }
 
+  /// Whether every stream that takes rows has been pushed one, of all robots or of one, since
+  /// construction or the last `reset`. False for an unknown robot.
+  bool ready() const noexcept;
+  bool ready(std::int64_t robot) const noexcept;
+
   /// Takes the rows that have been pushed so far, and writes every window to `out`:
-  /// `output_bytes()` bytes, aligned to 8. Before a stream's first row its window is zeros, which
-  /// transforms take as they are, all padding.
+  /// `output_bytes()` bytes, aligned to 8. Returns the gravest status of all streams that take
+  /// rows. Before a stream's first row its window is zeros, which transforms take as they are, all
+  /// padding, and its status is kNoRows.
   LiveResult query(const LiveNow& now, void* out) noexcept;
 
   /// Selects keys for queries of these alone, such as joints between two images: names of
@@ -347,7 +371,8 @@ class ROBOCACHE_API LiveAligner {
   LiveSelection select(const std::vector<std::string>& keys) const;
 
   /// Same as `query`, for some keys: writes their arrays, at the same places of `out`, and no other
-  /// bytes. The rows of other streams stay in their rings until a query takes them.
+  /// bytes. The rows of other streams stay in their rings until a query takes them, and the status
+  /// is of the selected streams.
   LiveResult query(const LiveNow& now, void* out, const LiveSelection& selection) noexcept;
 
   /// Writes a query's output to device memory: computes it in a pinned buffer and enqueues one copy
@@ -356,6 +381,10 @@ class ROBOCACHE_API LiveAligner {
   /// Same, for some keys: one copy for each run of adjacent arrays.
   LiveResult query_on_cuda(const LiveNow& now, void* device_out, CUstream_st* stream,
                            const LiveSelection& selection) noexcept;
+
+  /// The status of a stream in the last query that took its rows, kOk to kTwoClocks; kNoQuery
+  /// before it and after `reset`; kTakesNoRows, kUnknownStream and kUnknownRobot as in `push`.
+  LiveStatus status(std::int64_t stream, std::int64_t robot = 0) const noexcept;
 
   /// Waits for the copy, on whichever stream, that occupies the buffer of the next
   /// `query_on_cuda`, which then does not return kBusy.

@@ -6,6 +6,8 @@
 #include <string>
 
 #include "core/check.h"
+#include "live/memory.h"
+#include "live/row_ring.h"
 #include "loader/plan.h"
 #include "window/check_windows.h"
 #include "window/windows.h"
@@ -15,7 +17,8 @@ namespace {
 
 constexpr std::int64_t kSpareRows = 8;  // beyond those that the rate implies: rates are nominal
 constexpr std::int64_t kMaxRows = kMaxEpisodeRows / 2;
-constexpr double kMaxBytes = 1e15;
+constexpr double kMaxBytes = 1e15;            // of a stream, all robots: sizes then fit 64 bits
+constexpr double kMaxDefaultBytes = 1 << 30;  // of a robot, for default capacities
 constexpr std::int64_t kMaxRobots = 1 << 20;
 constexpr std::int64_t kMaxKeptQueries = 1 << 16;
 constexpr int kMaxCudaSlots = 64;
@@ -46,6 +49,8 @@ void check_options(const LiveOptions& options) {
   expect(options.margin >= 0 && std::isfinite(options.margin), "margin", "a number of 0 or more",
          text_of(options.margin));
   expect(options.pause_ns >= 0, "pause_ns", "0 or more", std::to_string(options.pause_ns));
+  expect(options.query_every_ns >= 0, "query_every_ns", "0 or more",
+         std::to_string(options.query_every_ns));
   expect(options.max_future_ns >= 0, "max_future_ns", "0 or more",
          std::to_string(options.max_future_ns));
   expect(options.kept_queries >= 1 && options.kept_queries <= kMaxKeptQueries, "kept_queries",
@@ -61,6 +66,15 @@ std::int64_t checked_rows(double rows, const std::string& option, const std::str
                     text_of(rows) + reason);
 }
 
+/// The bytes that a robot's buffer and ring of these rows take.
+double bytes_of(const LiveStream& stream, std::int64_t buffer_rows, std::int64_t ring_rows) {
+  const auto row = static_cast<std::size_t>(elements_of(stream) * size_of(stream.dtype));
+  const auto slot = static_cast<double>(round_up(sizeof(RowRing::Header) + row, kCacheLine));
+  return 2 * static_cast<double>(buffer_rows) * static_cast<double>(row) +
+         static_cast<double>(ring_rows) * slot;
+}
+
+/// Sets the default capacities of a stream, and checks those that the user set.
 void set_rows(LiveStream& stream, const std::vector<LiveStream>& streams,
               const LiveOptions& options) {
   const auto name = [&](const char* option) { return option + ("['" + stream.name + "']"); };
@@ -82,27 +96,58 @@ void set_rows(LiveStream& stream, const std::vector<LiveStream>& streams,
     throw_value_error(name("buffer_rows"), "a number of rows where the stream has no rate", "0");
   }
   const double needed = has_reach(stream) ? rows_in_reach(stream) : 0;
-  const double paused = std::ceil(stream.rate * static_cast<double>(options.pause_ns) / 1e9);
+  const auto rows_in = [&](std::int64_t ns) {
+    return std::ceil(stream.rate * static_cast<double>(ns) / 1e9) + kSpareRows;
+  };
+  const double usual = std::ceil(needed * (1 + options.margin)) + rows_in(options.pause_ns);
   if (stream.buffer_rows == 0) {
     checked_rows(needed, name("offsets"), " rows of their reach");
-    const double reckoned = std::ceil(needed * (1 + options.margin)) + paused + kSpareRows;
-    stream.buffer_rows = checked_rows(reckoned, name("buffer_rows"), " of reach, margin and pause");
+    stream.buffer_rows = checked_rows(usual, name("buffer_rows"), " of reach, margin and pause");
   } else if (needed > static_cast<double>(stream.buffer_rows)) {
     throw_value_error(name("buffer_rows"), "at least the " + text_of(needed) + " rows of its reach",
                       std::to_string(stream.buffer_rows));
   }
   if (stream.ring_rows == 0) {
-    stream.ring_rows = stream.rate > 0 ? checked_rows(paused + kSpareRows, "pause_ns",
-                                                      " rows of " + quoted(stream.name))
-                                       : stream.buffer_rows;
+    // A ring of more rows than a buffer would keep those that the buffer discards.
+    const double most = std::max(usual, static_cast<double>(stream.buffer_rows));
+    stream.ring_rows = stream.rate > 0
+                           ? checked_rows(std::min(rows_in(options.query_every_ns), most),
+                                          name("ring_rows"), " of query_every_ns")
+                           : stream.buffer_rows;
   }
-  const double bytes = static_cast<double>(stream.ring_rows + 2 * stream.buffer_rows) *
-                       static_cast<double>(options.robots) *
-                       static_cast<double>(elements_of(stream) * size_of(stream.dtype));
+  const double bytes =
+      bytes_of(stream, stream.buffer_rows, stream.ring_rows) * static_cast<double>(options.robots);
   if (bytes > kMaxBytes) {
     throw_value_error(name("buffer_rows"), "less than " + text_of(kMaxBytes) + " bytes",
                       text_of(bytes) + " of all robots");
   }
+}
+
+/// Throws an error where the default capacities of all streams take too much memory; it names the
+/// stream that takes most. `streams`: as the user set them; `sized`: with all capacities.
+void check_default_bytes(const std::vector<LiveStream>& streams,
+                         const std::vector<LiveStream>& sized) {
+  double bytes = 0;
+  double most = 0;
+  std::size_t largest = 0;
+  for (std::size_t i = 0; i < streams.size(); ++i) {
+    const double of_stream =
+        bytes_of(sized[i], streams[i].buffer_rows == 0 ? sized[i].buffer_rows : 0,
+                 streams[i].ring_rows == 0 ? sized[i].ring_rows : 0);
+    bytes += of_stream;
+    if (of_stream > most) largest = i;
+    most = std::max(most, of_stream);
+  }
+  if (bytes <= kMaxDefaultBytes) return;
+  const LiveStream& stream = sized[largest];
+  throw_value_error(
+      "buffer_rows['" + stream.name + "']",
+      "default capacities of at most " + text_of(kMaxDefaultBytes) + " bytes for a robot's streams",
+      text_of(bytes) + ", of which " + text_of(most) + " for " +
+          std::to_string(stream.buffer_rows) + " rows in the buffer and " +
+          std::to_string(stream.ring_rows) + " in the ring at the rate of " + text_of(stream.rate) +
+          " Hz (correct the rate and the offsets, or set "
+          "buffer_rows and ring_rows)");
 }
 
 }  // namespace
@@ -134,12 +179,15 @@ std::int64_t kept_rows(const LiveStream& stream) {
   return static_cast<std::int64_t>(has_reach(stream) ? rows_in_reach(stream) : half);
 }
 
-std::vector<LiveStream> sized_streams(std::vector<LiveStream> streams, const LiveOptions& options) {
+std::vector<LiveStream> sized_streams(const std::vector<LiveStream>& streams,
+                                      const LiveOptions& options) {
   check_options(options);
   if (streams.empty()) throw_value_error("streams", "one or more", "none");
   check_windows(windows_of(streams), WindowNames{}, WindowUse::kPlan);
-  for (LiveStream& stream : streams) set_rows(stream, streams, options);
-  return streams;
+  std::vector<LiveStream> sized = streams;
+  for (LiveStream& stream : sized) set_rows(stream, streams, options);
+  check_default_bytes(streams, sized);
+  return sized;
 }
 
 }  // namespace robocache

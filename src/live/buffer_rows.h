@@ -31,6 +31,7 @@ std::int64_t kept_rows(const LiveStream& stream);
 /// rows.
 ///
 /// Throws ValueError or TypeError for options, sizes and windows that do not fit.
-std::vector<LiveStream> sized_streams(std::vector<LiveStream> streams, const LiveOptions& options);
+std::vector<LiveStream> sized_streams(const std::vector<LiveStream>& streams,
+                                      const LiveOptions& options);
 
 }  // namespace robocache

@@ -1,6 +1,7 @@
 // Entry points of the LiveAligner.
 #include "robocache/live.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -21,6 +22,7 @@
 #include "live/output_layout.h"
 #include "live/pinned_slots.h"
 #include "live/selection.h"
+#include "live/stream_status.h"
 #include "live/transform_chain.h"
 #include "live/undo.h"
 #include "window/windows.h"
@@ -40,6 +42,7 @@ struct LiveAligner::Contents {
         ordered(streams, wanted.robots),
         windows(streams, layout, chain, sources, wanted),
         all_keys(select_all(streams, batch, layout)),
+        statuses(streams, sources, wanted.robots),
         references(all_references()),
         queries(wanted.kept_queries, wanted.robots, references.size()) {
     for (const LiveStream& stream : streams) inverses.emplace_back(stream);
@@ -98,6 +101,7 @@ struct LiveAligner::Contents {
     for (const auto& each : sources) {
       if (each != nullptr) each->forget(robot);
     }
+    statuses.forget(robot);
     queries.forget(robot);
   }
 
@@ -219,6 +223,7 @@ struct LiveAligner::Contents {
   OrderedRows ordered;
   LiveWindows windows;
   const Selection all_keys;
+  StreamStatuses statuses;
   const std::vector<std::size_t> references;  // the streams that keys are relative to
   KeptQueries queries;
   std::vector<LiveKey> keys;
@@ -304,7 +309,23 @@ LiveStatus LiveAligner::push(std::int64_t stream, std::int64_t time_ns, const vo
     ring.refuse();
     return LiveStatus::kWrongSize;
   }
-  return ring.push(time_ns, values, is_valid) ? LiveStatus::kOk : LiveStatus::kRingIsFull;
+  ring.push(time_ns, values, is_valid);
+  return LiveStatus::kOk;
+}
+
+bool LiveAligner::ready() const noexcept {
+  for (std::int64_t r = 0; r < contents_->options.robots; ++r) {
+    if (!ready(r)) return false;
+  }
+  return true;
+}
+
+bool LiveAligner::ready(std::int64_t robot) const noexcept {
+  if (!contents_->has_robot(robot)) return false;
+  for (const auto& source : contents_->sources) {
+    if (source != nullptr && !source->ring(robot).has_been_pushed()) return false;
+  }
+  return true;
 }
 
 ChannelOrder LiveAligner::channel_order(std::int64_t stream,
@@ -387,13 +408,13 @@ LiveResult LiveAligner::query_selected(const LiveNow& now, void* out,
       const bool has_rows = clock->buffer.count(r) > 0;
       time = has_rows ? clock->buffer.newest_time(r) : INT64_MIN;
       taken_at = has_rows ? time : INT64_MAX;  // no row yet defines the future
-      if (!has_rows) status = LiveStatus::kNoRows;
     }
     for (std::size_t i = 0; i < all.sources.size(); ++i) {
       if (selection.sources[i] == 0) continue;
       all.sources[i]->drain(r, taken_at, all.options.max_future_ns);
     }
     all.make(selection, r, time, static_cast<std::byte*>(out));
+    status = std::max(status, all.statuses.update(r, time, selection.sources));
     all.keep(r, time);
   }
   return {status, all.queries.ticket()};
@@ -418,7 +439,7 @@ LiveResult LiveAligner::query_selected_on_cuda(const LiveNow& now, void* device_
   std::byte* const slot = all.slots->free_slot();
   if (slot == nullptr) return {LiveStatus::kBusy, {}};
   const LiveResult result = query_selected(now, slot, selection);
-  if (result.ticket.sequence == 0) return result;
+  if (!has_output(result)) return result;
   if (!all.slots->copy_to(device_out, selection.ranges, stream))
     return {LiveStatus::kDeviceError, {}};
   return result;
@@ -427,6 +448,14 @@ LiveResult LiveAligner::query_selected_on_cuda(const LiveNow& now, void* device_
 LiveStatus LiveAligner::wait_on_cuda() noexcept {
   if (!contents_->slots) return LiveStatus::kNoDevice;
   return contents_->slots->wait() ? LiveStatus::kOk : LiveStatus::kDeviceError;
+}
+
+LiveStatus LiveAligner::status(std::int64_t stream, std::int64_t robot) const noexcept {
+  if (contents_->source(stream) == nullptr) {
+    return contents_->has_stream(stream) ? LiveStatus::kTakesNoRows : LiveStatus::kUnknownStream;
+  }
+  if (!contents_->has_robot(robot)) return LiveStatus::kUnknownRobot;
+  return contents_->statuses.status(stream, robot);
 }
 
 std::int64_t LiveAligner::now_ns(std::int64_t robot) const noexcept {
@@ -459,7 +488,7 @@ LiveStats LiveAligner::stats(std::int64_t stream, std::int64_t robot) const noex
   if (source == nullptr || !contents_->has_robot(robot)) return stats;
   const RowRing& ring = source->ring(robot);
   stats.pushed = ring.pushed();
-  stats.dropped_full = ring.dropped();
+  stats.overwritten = ring.overwritten();
   stats.refused = ring.refused();
   const RowBuffer::Counters& counters = std::as_const(source->buffer).counters(robot);
   stats.taken = counters.taken.get();
@@ -485,8 +514,14 @@ const char* name_of(LiveStatus status) {
   switch (status) {
     case LiveStatus::kOk:
       return "Ok";
-    case LiveStatus::kRingIsFull:
-      return "RingIsFull";
+    case LiveStatus::kRowsLost:
+      return "RowsLost";
+    case LiveStatus::kStale:
+      return "Stale";
+    case LiveStatus::kNoRows:
+      return "NoRows";
+    case LiveStatus::kTwoClocks:
+      return "TwoClocks";
     case LiveStatus::kUnknownStream:
       return "UnknownStream";
     case LiveStatus::kUnknownKey:
@@ -499,8 +534,6 @@ const char* name_of(LiveStatus status) {
       return "WrongSize";
     case LiveStatus::kBadPointer:
       return "BadPointer";
-    case LiveStatus::kNoRows:
-      return "NoRows";
     case LiveStatus::kNoQuery:
       return "NoQuery";
     case LiveStatus::kNotInvertible:

@@ -7,6 +7,7 @@
 
 #include "align/plan.h"
 #include "live/buffer_rows.h"
+#include "live/durations.h"
 #include "loader/backends.h"
 #include "window/windows.h"
 
@@ -19,24 +20,6 @@ void run_inline(void*, std::int64_t count, std::int64_t, ParallelBody body, void
 
 /// Runs in the calling thread: waking other threads would cost system calls.
 ExecutionContext in_this_thread() { return on_cpu(run_inline); }
-
-/// a - b, saturated to the range of int64; b is 0 or more.
-std::int64_t earlier(std::int64_t a, std::int64_t b) {
-  const auto difference =
-      static_cast<std::int64_t>(static_cast<std::uint64_t>(a) - static_cast<std::uint64_t>(b));
-  return difference <= a ? difference : INT64_MIN;
-}
-
-/// How far before now a window reads: ns, or rows of a window by row.
-std::int64_t reach_of(const LiveStream& stream) {
-  if (has_method(stream, Method::kSum)) return INT64_MAX;
-  const std::int64_t offset = earliest_offset(stream);
-  const std::int64_t back = offset == INT64_MIN ? INT64_MAX : -offset;
-  if (is_by_row(stream)) return back;
-  const std::int64_t half = stream.mean_window_ns.value_or(0) / 2;
-  const std::int64_t reach = back > INT64_MAX - half ? INT64_MAX : back + half;
-  return std::max(reach, stream.latency_ns);  // to the newest row that latency does not hide
-}
 
 }  // namespace
 
@@ -73,7 +56,6 @@ LiveWindows::Window& LiveWindows::add_window(const LiveStream& stream, LiveSourc
   window.name = stream.name;
   window.source = source;
   window.is_by_row = is_by_row(stream);
-  window.reach = reach_of(stream);
   window.asked = stream.offsets;
   return window;
 }
@@ -202,7 +184,7 @@ void LiveWindows::plan() {
 void LiveWindows::point_to(std::size_t number, std::int64_t slot, std::int64_t robot,
                            std::int64_t now_ns, std::byte* out) {
   Window& window = *windows_[number];
-  RowBuffer& rows = window.source->buffer;
+  const RowBuffer& rows = window.source->buffer;
   StreamPlan& align = call_.windows[number].align;
   const std::int64_t begin = rows.begin(robot);
   std::int64_t count = rows.count(robot);
@@ -229,17 +211,13 @@ void LiveWindows::point_to(std::size_t number, std::int64_t slot, std::int64_t r
                   : out + place.values + steps * align.out_target_stride * size_of(align.out_type);
   align.out_valid = reinterpret_cast<bool*>(out + place.is_pad) + steps;
   align.out_age = reinterpret_cast<std::int64_t*>(out + place.age) + steps;
-  if (!rows.has_given_up(robot)) return;
-  const bool is_short = window.is_by_row ? count - 1 < window.reach
-                                         : rows.times()[begin] > earlier(now_ns, window.reach);
-  if (is_short) rows.counters(robot).short_windows.add(1);
 }
 
 /// Points the plan to a robot's rows of a window's reference.
 void LiveWindows::point_to_reference(std::size_t number, std::int64_t robot, std::int64_t now_ns) {
   Window& window = *windows_[number];
   const Window& reference = *windows_[static_cast<std::size_t>(window.relative_to)];
-  RowBuffer& rows = reference.source->buffer;
+  const RowBuffer& rows = reference.source->buffer;
   const std::int64_t begin = rows.begin(robot);
   window.reference_offsets[0] = begin;
   window.reference_offsets[1] = begin + rows.count(robot);

@@ -60,7 +60,6 @@ class LiveWindows {
     std::string name;    // in the plan
     LiveSource* source;  // its rows; null: the window is validated, and never computed
     bool is_by_row;
-    std::int64_t reach;                // before now: ns, or rows; INT64_MAX: back to the first row
     std::vector<std::int64_t> steps;   // of the plan; by row, counted from the robot's first row
     std::vector<std::int64_t> asked;   // the offsets of the spec
     std::int64_t offsets[2] = {0, 0};  // row offsets of the robot's rows in memory

@@ -29,6 +29,7 @@ void RowBuffer::insert(std::int64_t robot, std::int64_t time_ns, std::int64_t no
   note_arrival(rows, time_ns);
   if (rows.count == capacity_ && must_give_up_newest(robot, time_ns, now_ns)) {
     counters.future.add(1);
+    lose(rows, std::max(time_ns, newest_time(robot)));
     if (time_ns >= newest_time(robot)) return;
     --rows.count;
   }
@@ -37,6 +38,7 @@ void RowBuffer::insert(std::int64_t robot, std::int64_t time_ns, std::int64_t no
     index = rows_not_after(robot, time_ns);
     if (index == 0 && rows.count == capacity_) {
       counters.too_late.add(1);
+      rows.has_given_up = true;
       return;
     }
     counters.late.add(1);
@@ -49,7 +51,23 @@ void RowBuffer::insert(std::int64_t robot, std::int64_t time_ns, std::int64_t no
   ++rows.count;
   for (std::int64_t i = rows.count - 1; i > index; --i) move_up(robot, i);
   write(robot, index, time_ns, is_valid, values);
+  if (rows.is_missing) rows.complete_since = std::max(rows.complete_since, time_ns);
+  rows.is_missing = false;
   publish(rows, robot);
+}
+
+bool RowBuffer::is_complete_since(std::int64_t robot, std::int64_t time_ns) const {
+  const Robot& rows = at(robot);
+  const bool has_oldest = !rows.has_given_up || (rows.count > 0 && time_at(robot, 0) <= time_ns);
+  return has_oldest && !rows.is_missing && rows.complete_since <= time_ns;
+}
+
+std::int64_t RowBuffer::complete_rows(std::int64_t robot, std::int64_t until_ns) const {
+  const Robot& rows = at(robot);
+  if (rows.is_missing) return 0;
+  const std::int64_t since = rows.complete_since;
+  const std::int64_t before = since == INT64_MIN ? 0 : rows_not_after(robot, since - 1);
+  return std::max<std::int64_t>(rows_not_after(robot, until_ns) - before, 0);
 }
 
 void RowBuffer::refuse_future(std::int64_t robot, std::int64_t time_ns) {
@@ -62,7 +80,8 @@ void RowBuffer::forget(std::int64_t robot) {
   rows.counters.forgotten.add(rows.count);
   rows.first = rows.count = 0;
   rows.last_arrived = INT64_MIN;
-  rows.has_given_up = false;
+  rows.has_given_up = rows.is_missing = false;
+  rows.complete_since = INT64_MIN;
   publish(rows, robot);
 }
 
@@ -84,6 +103,12 @@ void RowBuffer::give_up_oldest(Robot& robot) {
   --robot.count;
   robot.has_given_up = true;
   robot.counters.outdated.add(1);
+}
+
+/// Records that a row stamped `time_ns` is lost.
+void RowBuffer::lose(Robot& robot, std::int64_t time_ns) {
+  const std::int64_t after = time_ns < INT64_MAX ? time_ns + 1 : INT64_MAX;
+  robot.complete_since = std::max(robot.complete_since, after);
 }
 
 /// Writes row `index`, counted from the oldest, to both of its places.

@@ -39,9 +39,22 @@ class RowBuffer {
   /// The index of a robot's first row in these arrays.
   std::int64_t begin(std::int64_t robot) const { return first_row(robot) + at(robot).first; }
   std::int64_t count(std::int64_t robot) const { return at(robot).count; }
+  std::int64_t time_at(std::int64_t robot, std::int64_t index) const {
+    return times_[static_cast<std::size_t>(begin(robot) + index)];
+  }
   std::int64_t newest_time(std::int64_t robot) const { return time_at(robot, count(robot) - 1); }
-  /// Whether the oldest row has been dropped for newer ones since the last `forget`.
-  bool has_given_up(std::int64_t robot) const { return at(robot).has_given_up; }
+
+  /// Whether no row stamped at or after a time has been lost since the last `forget`: neither
+  /// dropped for other rows nor overwritten in the ring. Overwritten rows have unknown stamps, and
+  /// count as earlier than the row that arrived after them.
+  bool is_complete_since(std::int64_t robot, std::int64_t time_ns) const;
+  /// Whether any row has been lost so.
+  bool has_lost_rows(std::int64_t robot) const {
+    const Robot& rows = at(robot);
+    return rows.has_given_up || rows.is_missing || rows.complete_since != INT64_MIN;
+  }
+  /// The number of rows up to a time after the last one that was lost.
+  std::int64_t complete_rows(std::int64_t robot, std::int64_t until_ns) const;
 
   /// The number of a robot's rows that are stamped at or before a time.
   std::int64_t rows_not_after(std::int64_t robot, std::int64_t time_ns) const;
@@ -54,6 +67,9 @@ class RowBuffer {
   /// is one of the `kept` rows.
   void insert(std::int64_t robot, std::int64_t time_ns, std::int64_t now_ns, bool is_valid,
               const std::byte* values);
+
+  /// Records that rows were overwritten in the ring before the row that is inserted next.
+  void miss_rows(std::int64_t robot) { at(robot).is_missing = true; }
 
   /// Counts a row that was taken from its ring and refused: it is stamped too far in the future.
   void refuse_future(std::int64_t robot, std::int64_t time_ns);
@@ -74,7 +90,10 @@ class RowBuffer {
     std::int64_t first = 0;  // the oldest row's place in the ring
     std::int64_t count = 0;
     std::int64_t last_arrived = INT64_MIN;  // the stamp of the row that arrived last
+    // Rows were lost: those before the oldest one; those before a time; those that arrived last.
     bool has_given_up = false;
+    std::int64_t complete_since = INT64_MIN;
+    bool is_missing = false;
     Counters counters;
   };
 
@@ -82,13 +101,11 @@ class RowBuffer {
   const Robot& at(std::int64_t robot) const { return robots_[static_cast<std::size_t>(robot)]; }
   std::int64_t robots() const { return static_cast<std::int64_t>(robots_.size()); }
   std::int64_t first_row(std::int64_t robot) const { return 2 * capacity_ * robot; }
-  std::int64_t time_at(std::int64_t robot, std::int64_t index) const {
-    return times_[static_cast<std::size_t>(begin(robot) + index)];
-  }
 
   void note_arrival(Robot& robot, std::int64_t time_ns);
   bool must_give_up_newest(std::int64_t robot, std::int64_t time_ns, std::int64_t now_ns) const;
   void give_up_oldest(Robot& robot);
+  static void lose(Robot& robot, std::int64_t time_ns);
   void write(std::int64_t robot, std::int64_t index, std::int64_t time_ns, bool is_valid,
              const std::byte* values);
   void move_up(std::int64_t robot, std::int64_t index);

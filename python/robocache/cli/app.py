@@ -450,18 +450,27 @@ def replay(
     episodes: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="At most N episodes, evenly spaced.")
     ] = None,
+    query_every: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SECONDS",
+            min=0,
+            help="The time between the policy's queries, at least; the default queries at every "
+            "anchor.",
+        ),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Replays a store's recordings through the LiveAligner, row by row in order of arrival.
 
-    Queries the LiveAligner at every anchor and compares its windows bit by bit with the loader's
-    causal windows: values, masks, ages.
+    Queries the LiveAligner at anchors, as often as the policy would, and compares its windows bit
+    by bit with the loader's causal windows: values, masks, ages.
 
     The exit code is 0 if no bit differs, and 1 if one does.
     """
     from robocache.cli.replay import run
 
-    if not run(store, spec, episodes, json):
+    if not run(store, spec, episodes, query_every, json):
         raise typer.Exit(EXIT_FOUND)
 
 

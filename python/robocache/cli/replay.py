@@ -13,17 +13,21 @@ from robocache.store.episode_store import EpisodeStore
 
 HEADER = (
     "stream", "windows", "differing bits", "padded", "age, ms: p50", "p99", "latency, ms: p50",
-    "p99", "rows", "given up", "short windows",
+    "p99", "rows", "overwritten", "given up", "short windows",
 )  # fmt: skip
 
 
-def run(path: Path, spec: Path, episodes: int | None, as_json: bool) -> bool:
+def run(
+    path: Path, spec: Path, episodes: int | None, query_every_s: float | None, as_json: bool
+) -> bool:
     """Replays a store and prints the report; returns whether no bit differs."""
     store = EpisodeStore(path)
     chosen = None
     if episodes is not None and episodes < len(store):
         chosen = np.linspace(0, len(store) - 1, episodes).round().astype(int).tolist()
-    report = replay_store(store, spec, episodes=chosen, progress=not as_json)
+    report = replay_store(
+        store, spec, episodes=chosen, query_every_s=query_every_s, progress=not as_json
+    )
     if as_json:
         print_json({"path": str(path), "spec": str(spec), **report.as_json()})
     else:
@@ -43,6 +47,7 @@ def print_replay(path: Path, found: Replay) -> None:
             *_numbers(stream.age_ms),
             *_numbers(stream.latency_ms),
             f"{stream.rows:,}",
+            f"{stream.overwritten:,}",
             f"{stream.given_up:,}",
             f"{stream.short_windows:,}",
         ]
@@ -57,6 +62,15 @@ def print_replay(path: Path, found: Replay) -> None:
         style="green" if found.differing_bits == 0 else "bold red",
     )
 
+    short = {name: stream.short_windows for name, stream in found.streams.items()}
+    lacking = [f"{name} ({count:,})" for name, count in short.items() if count]
+    if lacking:
+        note = (
+            "windows that reach back to rows that were overwritten or dropped: "
+            f"{', '.join(lacking)} (on the robot, query more often, or state query_every_s, "
+            "ring_rows or buffer_rows)"
+        )
+        say(console, note, style="bold red")
     late = [
         name
         for name, stream in found.streams.items()

@@ -32,6 +32,7 @@ from robocache.live.channel_order import ChannelOrder, find_order
 from robocache.live.library import STATS, Aligner, LiveStatus
 from robocache.live.outputs import Outputs
 from robocache.live.stats import LiveStats
+from robocache.live.status import describe
 from robocache.live.undo import PolicyOutput, check_undo, ticket_of
 from robocache.loader import device as _device
 from robocache.loader.policy_spec import PolicySpec
@@ -52,7 +53,8 @@ class LiveAligner:
     All methods may be called by any thread. Pushes of one stream wait for one another; so do
     :meth:`query`, :meth:`undo`, :meth:`reset` and :meth:`now_ns`, but pushes and these methods
     never wait for each other. With `reuse_buffers` a query overwrites earlier batches, so that one
-    thread should query. :meth:`stats` counts the rows that arrive late, repeated or from the
+    thread should query. :meth:`ready` says when all streams have rows, :meth:`status` what the last
+    query's windows lack; :meth:`stats` counts the rows that arrive late, repeated or from the
     future, and those that are dropped. See docs/live.md.
 
     Args:
@@ -63,17 +65,20 @@ class LiveAligner:
         buffer_rows: The number of rows kept for windows, by stream. Other streams keep the rows
             that their windows reach back for at the spec's rate, half as many again, and those of
             a quarter of a second.
-        ring_rows: The number of rows that may be pushed between two queries, by stream; rows beyond
-            it are dropped, the first with a ``UserWarning``. Other streams have room for a quarter
-            of a second.
+        ring_rows: The number of rows kept between two queries, by stream; further rows replace the
+            oldest ones. Other streams have room for the rows of `query_every_s`, and 8, but for no
+            more than `buffer_rows`.
+        query_every_s: The longest time between two queries, in seconds.
         max_future_s: A row stamped later than a query by more than this many seconds is taken for
-            an error: it is dropped and counted.
+            an error: it is dropped and counted. Where successive rows are stamped this far from
+            queries, earlier or later, their status is "two_clocks".
         reuse_buffers: Whether each query writes to the same tensors, instead of new ones.
         kept_queries: The number of last queries that :meth:`undo` knows, for policies that answer
             while later queries are made: at 50 Hz, 64 are those of 1.28 s.
 
     Raises:
-        ValueError, TypeError: An invalid spec, or an option that contradicts it.
+        ValueError, TypeError: An invalid spec, or an option that contradicts it; default capacities
+            of more than 1 GiB for a robot, which a rate or offsets that are too high ask for.
         RuntimeError: `device` is a CUDA device, and CUDA is not available.
 
     Example:
@@ -91,6 +96,7 @@ class LiveAligner:
         device: torch.device | str = "cpu",
         buffer_rows: Mapping[str, int] | None = None,
         ring_rows: Mapping[str, int] | None = None,
+        query_every_s: float = 1.0,
         max_future_s: float = 10.0,
         reuse_buffers: bool = False,
         kept_queries: int = 64,
@@ -123,6 +129,7 @@ class LiveAligner:
                 spec.to_json().encode(),
                 name,
                 self.robots,
+                nanoseconds("query_every_s", query_every_s),
                 nanoseconds("max_future_s", max_future_s),
                 self.kept_queries,
                 list(rows),
@@ -179,8 +186,8 @@ class LiveAligner:
         *,
         valid: bool = True,
         order: ChannelOrder | None = None,
-    ) -> bool:
-        """Adds a row to a stream.
+    ) -> None:
+        """Adds a row to a stream. In a full ring it replaces the oldest row, which is counted.
 
         Args:
             stream: The stream's name.
@@ -190,10 +197,6 @@ class LiveAligner:
             valid: Whether the row is valid; steps computed from rows that are not are padded.
             order: The order of `values`, one for each of its names, by :meth:`channel_order`;
                 None: the stream's order and shape.
-
-        Returns:
-            Whether the ring had room for the row. False: the row was dropped and counted, because
-            queries come too rarely. The first dropped row of a stream causes a ``UserWarning``.
 
         Raises:
             ValueError: An unknown stream or robot, a stream whose window reaches into the future,
@@ -228,14 +231,8 @@ class LiveAligner:
             status = self._aligner.push(
                 to.number, time_ns, row.ctypes.data, to.size, robot, bool(valid)
             )
-        if status == LiveStatus.OK:
-            return True
-        if status == LiveStatus.RING_IS_FULL:
-            if not to.has_warned:
-                self._warn_full(to)
-            return False
-        self._refuse_push(status, to, robot)
-        raise RuntimeError(f"push: {LiveStatus(status).name}")
+        if status != LiveStatus.OK:
+            self._refuse_push(status, to, robot)
 
     def push_many(
         self,
@@ -246,7 +243,7 @@ class LiveAligner:
         *,
         valid: NDArray[np.bool_] | Tensor | None = None,
         order: ChannelOrder | None = None,
-    ) -> int:
+    ) -> None:
         """Adds N rows to a stream, in order: several of one robot, or rows of several robots.
 
         Args:
@@ -256,10 +253,6 @@ class LiveAligner:
             robot: The index of the robot; or the index for each row, [N] integers.
             valid: Which rows are valid, [N] bool; None: all.
             order: The order of rows [N, names], by :meth:`channel_order`; None: the stream's.
-
-        Returns:
-            The number of rows that the ring had room for; the others were dropped and counted. The
-            first dropped row of a stream causes a ``UserWarning``.
 
         Raises:
             ValueError, TypeError: As :meth:`push`.
@@ -288,7 +281,7 @@ class LiveAligner:
                 got = f"{mask.dtype} {list(mask.shape)}"
                 raise ValueError(f"{stream}: valid: expected bool [N={len(times)}], got {got}")
         with to.lock:
-            taken = self._aligner.push_many(
+            status = self._aligner.push_many(
                 to.number,
                 len(times),
                 times.ctypes.data,
@@ -298,21 +291,8 @@ class LiveAligner:
                 None if robots is None else robots.ctypes.data,
                 None if mask is None else mask.ctypes.data,
             )
-        if taken < len(times) and not to.has_warned:
-            self._warn_full(to)
-        return taken
-
-    def _warn_full(self, stream: PushStream) -> None:
-        """Warns of a stream's full ring, the first time; :meth:`stats` counts all dropped rows."""
-        stream.has_warned = True
-        name, ring = stream.spec.name, self._aligner.rows[stream.number][1]
-        warnings.warn(
-            f"LiveAligner: {name}: the ring is full: more than {ring} rows were pushed since the "
-            f"last query, and newer ones are dropped (query more often, or set "
-            f"ring_rows={{{name!r}: {2 * ring}}}; stats()[{name!r}].dropped_full counts them)",
-            UserWarning,
-            stacklevel=3,  # the caller of push or push_many
-        )
+        if status != LiveStatus.OK:
+            self._refuse_push(status, to, int(robot) if robots is None else 0)
 
     def _refuse_push(self, status: int, stream: PushStream, robot: int) -> None:
         if status == LiveStatus.TAKES_NO_ROWS:
@@ -322,6 +302,7 @@ class LiveAligner:
             )
         if status == LiveStatus.UNKNOWN_ROBOT:
             raise ValueError(f"robot: expected 0 to {self.robots - 1}, got {robot}")
+        raise RuntimeError(f"push: {LiveStatus(status).name}")
 
     def _why_no_rows(self, stream: PushStream, hint: str = "") -> str:
         if self.spec.lacks(stream.spec):
@@ -330,10 +311,25 @@ class LiveAligner:
 
     # ---- query -----------------------------------------------------------------------------------
 
+    def ready(self, robot: int | None = None) -> bool:
+        """Whether every stream has been pushed a row since construction or :meth:`reset`.
+
+        Args:
+            robot: The index of the robot; None: all robots.
+
+        Raises:
+            ValueError: The index is not that of a robot.
+        """
+        return self._aligner.ready(-1 if robot is None else self._robot(robot))
+
     def query(
         self, now: int | str | NDArray[np.int64], keys: Sequence[str] | None = None
     ) -> LiveBatch:
         """Computes windows from the rows pushed so far.
+
+        :meth:`status` says which streams had no rows, old rows, or rows of another clock. The first
+        query of a stream that lacks rows that were lost causes a ``UserWarning``, and so does the
+        first one that finds another clock.
 
         Args:
             now: The anchor time in ns; or one for each robot, [R]; or the name of a stream, whose
@@ -377,13 +373,50 @@ class LiveAligner:
                 with torch.cuda.device(self._index):
                     status = self._query_on_cuda(stream, address, time_ns, out, pointer)
             ticket = LiveTicket(*self._aligner.ticket())
-        if status not in (LiveStatus.OK, LiveStatus.NO_ROWS):  # without rows all is padded
+        if status > LiveStatus.TWO_CLOCKS:
             raise RuntimeError(f"query: expected to be made, got {LiveStatus(status).name}")
+        if status != LiveStatus.OK:
+            self._warn_of_streams()
         if selection is not None:
             tensors = {name: tensors[name] for name in selection.names}
         batch = LiveBatch(tensors)
         batch.ticket = ticket
         return batch
+
+    def _warn_of_streams(self) -> None:
+        """Warns of streams that lost rows, and of their clocks: the first time for each."""
+        for name, status in self.status().items():
+            stream = self._streams[name]
+            if status not in ("rows_lost", "two_clocks") or status in stream.warned:
+                continue
+            stream.warned.add(status)
+            rows = self._aligner.rows[stream.number]
+            problem = describe(name, status, rows, self.stats()[name].overwritten > 0)
+            # The caller of query
+            warnings.warn(f"LiveAligner: {name}: {problem}", UserWarning, stacklevel=3)
+
+    def status(self, robot: int | None = None) -> dict[str, str]:
+        """The status of each stream to which rows are pushed, in the last query.
+
+        One of ``"ok"``; ``"rows_lost"``: the window reaches back to rows that were overwritten in
+        the ring or dropped from the buffer; ``"stale"``: the newest row is older than ``max_gap_s``
+        of the stream; ``"no_rows"``: no row has arrived, or all are later than now; and
+        ``"two_clocks"``: successive rows are stamped more than `max_future_s` from now. Before the
+        first query, and after :meth:`reset`, ``"no_query"``.
+
+        Args:
+            robot: The index of the robot; None: the gravest status of all robots.
+
+        Raises:
+            ValueError: The index is not that of a robot.
+        """
+        robots = range(self.robots) if robot is None else [self._robot(robot)]
+        found = {}
+        for key, stream in self._streams.items():
+            if stream.takes_rows:
+                gravest = max(self._aligner.status(stream.number, one) for one in robots)
+                found[key] = LiveStatus(gravest).name.lower()
+        return found
 
     def _query_on_cuda(
         self,

@@ -35,7 +35,7 @@ class PushStream:
         # Held while pushing: a ring accepts rows of one thread at a time.
         self.lock = threading.Lock()
         self.ordered = np.empty(spec.elements if spec.channels else 0, self.dtype)  # under `lock`
-        self.has_warned = False  # of a full ring
+        self.warned: set[str] = set()  # the statuses that the user was warned of
 
 
 def rows_of(name: str, stream: WindowSpec, values: Values, shape: tuple[int, ...]) -> NDArray[Any]:

@@ -23,22 +23,24 @@ class LiveStatus(enum.IntEnum):
     """The status of a call: robocache::LiveStatus."""
 
     OK = 0
-    RING_IS_FULL = 1
-    UNKNOWN_STREAM = 2
-    UNKNOWN_KEY = 3
-    UNKNOWN_ROBOT = 4
-    TAKES_NO_ROWS = 5
-    WRONG_SIZE = 6
-    BAD_POINTER = 7
-    NO_ROWS = 8
-    NO_QUERY = 9
-    NOT_INVERTIBLE = 10
-    BUSY = 11
-    NO_DEVICE = 12
-    DEVICE_ERROR = 13
-    WRONG_TYPE = 14
-    UNKNOWN_TICKET = 15
-    PADDED = 16
+    ROWS_LOST = 1
+    STALE = 2
+    NO_ROWS = 3
+    TWO_CLOCKS = 4  # the last status of a query that wrote its output
+    UNKNOWN_STREAM = 5
+    UNKNOWN_KEY = 6
+    UNKNOWN_ROBOT = 7
+    TAKES_NO_ROWS = 8
+    WRONG_SIZE = 9
+    BAD_POINTER = 10
+    NO_QUERY = 11
+    NOT_INVERTIBLE = 12
+    BUSY = 13
+    NO_DEVICE = 14
+    DEVICE_ERROR = 15
+    WRONG_TYPE = 16
+    UNKNOWN_TICKET = 17
+    PADDED = 18
 
 
 class _Rows(ctypes.Structure):
@@ -48,6 +50,7 @@ class _Rows(ctypes.Structure):
 class _Options(ctypes.Structure):
     _fields_ = (
         ("robots", c_int64),
+        ("query_every_ns", c_int64),
         ("max_future_ns", c_int64),
         ("kept_queries", c_int64),
         ("cuda_slots", c_int64),
@@ -79,7 +82,7 @@ class _Ticket(ctypes.Structure):
 
 
 STATS = (
-    "pushed", "dropped_full", "refused", "taken", "clock_back", "late", "too_late", "repeated",
+    "pushed", "overwritten", "refused", "taken", "clock_back", "late", "too_late", "repeated",
     "early", "future", "outdated", "forgotten", "held", "newest_ns", "short_windows",
 )  # fmt: skip
 
@@ -122,7 +125,7 @@ def _load() -> ctypes.CDLL:
         "key": (None, [c_void_p, c_int64, POINTER(_Key)]),
         "push": (c_int32, [c_void_p, c_int64, c_int64, c_void_p, c_int64, c_int64, c_int32]),
         "push_many": (
-            c_int64,
+            c_int32,
             [c_void_p, c_int64, c_int64, c_void_p, c_void_p, c_int64, c_int64, c_void_p, c_void_p],
         ),
         "channel_order": (c_int, [c_void_p, c_int64, POINTER(c_char_p), c_int64, c_void_p]),
@@ -137,6 +140,8 @@ def _load() -> ctypes.CDLL:
             [c_void_p, c_int64, c_void_p, c_int64, *[c_void_p] * 3, POINTER(_Ticket)],
         ),
         "wait_on_cuda": (c_int32, [c_void_p]),
+        "ready": (c_int32, [c_void_p, c_int64]),
+        "status": (c_int32, [c_void_p, c_int64, c_int64]),
         "now": (c_int64, [c_void_p, c_int64]),
         "undo": (c_int32, [c_void_p, c_int64, c_int64, c_void_p, c_int64, c_void_p, c_int32]),
         "reset": (None, [c_void_p, c_int64]),
@@ -160,6 +165,7 @@ class Aligner:
         text: A policy spec, as JSON.
         name: The name of the spec in errors.
         robots: The number of robots.
+        query_every_ns: The longest time between two queries.
         max_future_ns: A row stamped later than a query by more than this is dropped.
         kept_queries: The number of last queries whose answers `undo` inverts.
         rows: The capacity (buffer, ring) of each stream of the spec, in rows; 0: the default.
@@ -174,6 +180,7 @@ class Aligner:
         text: bytes,
         name: str,
         robots: int,
+        query_every_ns: int,
         max_future_ns: int,
         kept_queries: int,
         rows: Sequence[tuple[int, int]],
@@ -185,7 +192,7 @@ class Aligner:
             text,
             len(text),
             name.encode(errors="replace"),
-            byref(_Options(robots, max_future_ns, kept_queries, cuda_slots)),
+            byref(_Options(robots, query_every_ns, max_future_ns, kept_queries, cuda_slots)),
             (_Rows * len(rows))(*(_Rows(*of_stream) for of_stream in rows)),
             byref(pointer),
         )
@@ -245,11 +252,11 @@ class Aligner:
         robots: int | None,
         valid: int | None,
     ) -> int:
-        """Pushes rows; returns the number of rows that the ring had room for."""
-        taken: int = _load().robocache_live_push_many(
+        """Pushes rows up to the first one that is refused; returns its LiveStatus."""
+        status: int = _load().robocache_live_push_many(
             self._pointer, stream, count, times, values, row_size, robot, robots, valid
         )
-        return taken
+        return status
 
     def channel_order(self, stream: int, names: Sequence[str], channels: int) -> NDArray[np.int64]:
         """The index among a message's names of each of a stream's channels, [D].
@@ -312,6 +319,15 @@ class Aligner:
     def wait_on_cuda(self) -> int:
         """Waits until a slot is free for a copy to the GPU; returns a LiveStatus."""
         status: int = _load().robocache_live_wait_on_cuda(self._pointer)
+        return status
+
+    def ready(self, robot: int) -> bool:
+        """Whether every stream of a robot has been pushed a row; -1: of all robots."""
+        return bool(_load().robocache_live_ready(self._pointer, robot))
+
+    def status(self, stream: int, robot: int) -> int:
+        """The LiveStatus of a stream in a robot's last query."""
+        status: int = _load().robocache_live_status(self._pointer, stream, robot)
         return status
 
     def now_ns(self, robot: int) -> int:

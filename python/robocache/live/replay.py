@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+import warnings
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -17,6 +18,7 @@ from robocache.core import config
 from robocache.core.display import ShortRepr
 from robocache.core.progress import Update, progress_bar
 from robocache.live.aligner import LiveAligner
+from robocache.live.arguments import nanoseconds
 from robocache.loader.loader import Extras, Loader, make_loader
 from robocache.loader.memory.file_rows import find_rows
 from robocache.loader.mixture.part_batch import as_in_mixture, own_streams
@@ -67,11 +69,12 @@ class StreamReplay:
     arrived at its time, so their rows are pushed at that time."""
     rows: int
     """The number of rows that were pushed."""
+    overwritten: int
+    """The number of rows that newer ones replaced in the ring, before a query took them."""
     given_up: int
-    """The number of rows that the aligner dropped: the ring was full, or they were too late or
-    from the future."""
+    """The number of rows that the aligner dropped: they were too late, or from the future."""
     short_windows: int
-    """The number of windows that reached before the oldest row of the buffer."""
+    """The number of windows that reached back to rows that had been overwritten or dropped."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -83,7 +86,7 @@ class Replay(ShortRepr):
     episodes: int
     """The number of replayed episodes."""
     anchors: int
-    """The number of queries."""
+    """The number of queries, each at an anchor."""
     query_us: Quantiles
     """The duration of a query in Python, in microseconds."""
 
@@ -102,15 +105,16 @@ def replay_store(
     spec: PolicySpec | str | os.PathLike[str],
     *,
     episodes: Sequence[int] | slice | None = None,
+    query_every_s: float | None = None,
     progress: bool | Update = True,
 ) -> Replay:
     """Replays a store's recordings through a LiveAligner, and compares it with the loader.
 
     Pushes each episode's rows in order of arrival: at the recorded ``received`` time, but no
-    earlier than the stream's latency after their time. Queries the aligner at each anchor, after
-    pushing all rows that had arrived by then. Compares the batch bit by bit with the loader's
-    causal windows on a CPU: values, masks and ages, of padded steps too, after the spec's
-    transforms.
+    earlier than the stream's latency after their time. Queries the aligner at each anchor, or as
+    rarely as `query_every_s` says, and at no other time: the rings overwrite what they would
+    overwrite on the robot. Compares the batch bit by bit with the loader's causal windows on a CPU:
+    values, masks and ages, of padded steps too, after the spec's transforms.
 
     Not covered: training ignores arrival times in windows by rows, and the replay pushes their rows
     at their times (``by_arrival``). If such a stream arrives late (``latency_ms``), the robot sees
@@ -120,12 +124,16 @@ def replay_store(
         store: The recordings.
         spec: The spec of the policy's training, or the path of its file.
         episodes: Indices of episodes, or a slice; None: all.
+        query_every_s: The time between the policy's queries, in seconds, as LiveAligner takes it:
+            the aligner is queried at the first anchor of an episode, and then at the first one
+            that is at least this much later than the last. None: at all anchors, by an aligner
+            with its default.
         progress: Whether to show a progress bar on a terminal or in a notebook; or a function,
             called with the number of completed anchors and the number of all.
 
     Raises:
         ValueError: The store lacks a stream of the spec, its stream differs from the spec's, or the
-            loader refuses the store.
+            loader refuses the store; a `query_every_s` that is negative.
         StoreError: The store is invalid.
 
     Example:
@@ -150,8 +158,9 @@ def replay_store(
         },
         Extras(spec=spec if spec.mixture is None else own_streams(spec), is_quiet=True),
     )
-    with progress_bar("replaying", progress) as update:
-        return _Run(store, spec, loader).replay(update)
+    with progress_bar("replaying", progress) as update, warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "LiveAligner: ", UserWarning)  # the report has it
+        return _Run(store, spec, loader, query_every_s).replay(update)
 
 
 def _live_part(spec: PolicySpec) -> PolicySpec:
@@ -242,36 +251,26 @@ class _Arrivals:
         self.done = end
 
 
-def _push_all(
-    aligner: LiveAligner, streams: Sequence[_Arrivals], room: Mapping[str, int], now_ns: int
-) -> None:
-    """Pushes the rows of all streams that had arrived by a time, merged by arrival.
-
-    If more rows arrived than a ring has room for, queries at the arrival of the last row that fits,
-    which empties all rings. Query times never descend.
-
-    Args:
-        aligner: Takes the rows.
-        streams: The rows of an episode.
-        room: Rows that each stream's ring has room for.
-        now_ns: The time.
-    """
-    while True:
-        full = [s for s in streams if s.arrived_by(now_ns) - s.done > room[s.name]]
-        until = min((int(s.arrivals[s.done + room[s.name] - 1]) for s in full), default=now_ns)
-        for stream in streams:
-            end = min(stream.arrived_by(until), stream.done + room[stream.name])
-            stream.push_until(aligner, end)
-        if not full:
-            return
-        aligner.query(until)
+def _spaced(times: NDArray[np.int64], every_ns: int) -> NDArray[np.int64]:
+    """Indices of ascending times: the first, and each that is `every_ns` or more after the last."""
+    if every_ns <= 0:
+        return np.arange(len(times))
+    chosen = []
+    index = 0
+    while index < len(times):
+        chosen.append(index)
+        index = int(np.searchsorted(times, times[index] + every_ns))
+    return np.array(chosen, np.int64)
 
 
 class _Run:
     """The state of a replay."""
 
-    def __init__(self, store: EpisodeStore, spec: PolicySpec, loader: Loader) -> None:
+    def __init__(
+        self, store: EpisodeStore, spec: PolicySpec, loader: Loader, query_every_s: float | None
+    ) -> None:
         self.store, self.spec, self.loader = store, spec, loader
+        self.query_every_s = query_every_s
         plan = loader._plan
         anchors = plan.anchors.numpy().view([("episode", "<i4"), ("frame", "<i4"), ("time", "<i8")])
         self.anchors = anchors.reshape(-1)
@@ -296,6 +295,9 @@ class _Run:
 
     def replay(self, update: Update) -> Replay:
         """Replays all episodes."""
+        every_ns = 0
+        if self.query_every_s is not None:
+            every_ns = nanoseconds("query_every_s", self.query_every_s)
         aligner = self._make_aligner()
         bounds = np.searchsorted(self.anchors["episode"], np.arange(len(self.episodes) + 1))
         for episode, index in enumerate(self.episodes):
@@ -306,33 +308,41 @@ class _Run:
             ]
             for stream in streams:
                 self.latencies[stream.name].append(stream.latencies)
-            for begin in range(bounds[episode], bounds[episode + 1], _BLOCK):
-                end = min(begin + _BLOCK, int(bounds[episode + 1]))
-                live = self._query(aligner, streams, begin, end)
-                batch = self.loader.gather(range(begin, end))
+            first, last = int(bounds[episode]), int(bounds[episode + 1])
+            anchors = first + _spaced(self.anchors["time"][first:last], every_ns)
+            for begin in range(0, len(anchors), _BLOCK):
+                block = anchors[begin : begin + _BLOCK]
+                live = self._query(aligner, streams, block)
+                batch = self.loader.gather(block)
                 if self.spec.mixture is not None:
                     batch = as_in_mixture(self.spec, self.spec.mixture, batch)
                 with config.config(backend="cpu"):
                     for transform in self.transforms:
                         batch = transform(batch)
                 self._compare(live, batch)
-                update(end, len(self.anchors))
+                is_last = begin + _BLOCK >= len(anchors)
+                update(last if is_last else int(block[-1]) + 1, len(self.anchors))
         return self._result(aligner)
 
     def _make_aligner(self) -> LiveAligner:
         unknown = {stream.name: _FEW_ROWS for stream in self.pushed if stream.rate is None}
-        # The first step of a sum adds up all of an episode's rows.
+        # The first step of a sum adds up all of an episode's rows, also those before its anchors.
         sums = {s.name: self.store.streams[s.name].rows for s in self.pushed if _has_sum(s)}
-        return LiveAligner(self.spec, buffer_rows=unknown | sums, ring_rows=unknown)
+        rows = unknown | sums
+        if self.query_every_s is None:
+            return LiveAligner(self.spec, buffer_rows=rows, ring_rows=rows)
+        return LiveAligner(
+            self.spec, buffer_rows=rows, ring_rows=rows, query_every_s=self.query_every_s
+        )
 
     def _query(
-        self, aligner: LiveAligner, streams: Sequence[_Arrivals], begin: int, end: int
+        self, aligner: LiveAligner, streams: Sequence[_Arrivals], anchors: NDArray[np.int64]
     ) -> dict[str, Tensor]:
-        """The aligner's batches at the anchors from `begin` to `end`."""
-        room = {name: ring for name, (_, ring) in aligner.rows.items()}
+        """The aligner's batches at anchors of an episode."""
         batches = []
-        for now in self.anchors["time"][begin:end].tolist():
-            _push_all(aligner, streams, room, now)
+        for now in self.anchors["time"][anchors].tolist():
+            for stream in streams:
+                stream.push_until(aligner, stream.arrived_by(now))
             start = time.perf_counter_ns()
             batches.append(aligner.query(now))
             self.took.append(time.perf_counter_ns() - start)
@@ -374,9 +384,8 @@ class _Run:
                 latency_ms=_quantiles(self.latencies[name], 1e-6),
                 by_arrival=stream.timeline == "time",
                 rows=of_stream.pushed if of_stream else 0,
-                given_up=of_stream.dropped_full + of_stream.too_late + of_stream.future
-                if of_stream
-                else 0,
+                overwritten=of_stream.overwritten if of_stream else 0,
+                given_up=of_stream.too_late + of_stream.future if of_stream else 0,
                 short_windows=of_stream.short_windows if of_stream else 0,
             )
         took = _quantiles([np.array(self.took, np.int64)], 1e-3)

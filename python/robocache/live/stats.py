@@ -9,14 +9,14 @@ from dataclasses import dataclass
 class LiveStats:
     """Counters of a stream since the construction of the aligner.
 
-    Every pushed row is in the ring or in the buffer, or is counted as `too_late`, `future`,
-    `outdated` or `forgotten`.
+    Every pushed row is in the ring or in the buffer, or is counted as `overwritten`, `too_late`,
+    `future`, `outdated` or `forgotten`.
     """
 
     pushed: int
     """Rows that were put in the ring."""
-    dropped_full: int
-    """Rows dropped because the ring was full: queries came too rarely."""
+    overwritten: int
+    """Oldest rows of a full ring, which newer ones replaced before a query took them."""
     refused: int
     """Rows of a wrong size."""
     taken: int
@@ -42,5 +42,5 @@ class LiveStats:
     newest_ns: int | None
     """The latest timestamp in the buffer, in ns; None: the buffer is empty."""
     short_windows: int
-    """Queries whose window reached before the oldest row of the buffer, after older rows were
-    dropped: the buffer is too small."""
+    """Queries whose window reached back to rows that had been overwritten or dropped: queries came
+    too rarely, or the buffer is too small."""

@@ -172,13 +172,37 @@ TEST(LiveErrors, Buffers) {
       [](Call& call) { call.state().offsets = {INT64_MIN, 0}; });
   expect(
       "ValueError buffer_rows['state']: expected less than 1000000000000000 bytes, got "
-      "6755399428472832 of all robots",
+      "40532396570836992 of all robots",
       [](Call& call) {
         call.options.robots = 1 << 20;
         call.state().buffer_rows = call.state().ring_rows = (1 << 29) - 1;
         call.state().shape = {};
         call.action().reference_columns = {0, 0};
       });
+}
+
+TEST(LiveErrors, DefaultCapacities) {
+  const auto set_rate = [](Call& call) { call.state().rate = 1e8; };
+  expect(
+      "ValueError buffer_rows['state']: expected default capacities of at most 1073741824 bytes "
+      "for a robot's streams, got 2240009480, of which 2240000800 for 28000010 rows in the buffer "
+      "and 28000010 in the ring at the rate of 100000000 Hz (correct the rate and the offsets, or "
+      "set buffer_rows and ring_rows)",
+      set_rate);
+  // Capacities that the user sets have no limit: a buffer of its least rows, and a ring.
+  Call call;
+  set_rate(call);
+  call.state().buffer_rows = 2'000'001;
+  call.state().ring_rows = 5;
+  EXPECT_EQ(error_of([&] { LiveAligner(call.streams, call.options); }), "no error");
+  // Streams add up.
+  Call images;
+  images.streams = {images.image(), images.image()};
+  for (LiveStream& image : images.streams) image.shape = {2160, 3840, 3};
+  images.streams[1].name = "other";
+  EXPECT_EQ(
+      error_of([&] { LiveAligner(images.streams, images.options); }).substr(0, 88),
+      "ValueError buffer_rows['image']: expected default capacities of at most 1073741824 bytes");
 }
 
 TEST(LiveErrors, References) {
@@ -255,6 +279,8 @@ TEST(LiveErrors, Options) {
          [](Call& call) { call.options.margin = -0.5; });
   expect("ValueError pause_ns: expected 0 or more, got -1",
          [](Call& call) { call.options.pause_ns = -1; });
+  expect("ValueError query_every_ns: expected 0 or more, got -1",
+         [](Call& call) { call.options.query_every_ns = -1; });
   expect("ValueError max_future_ns: expected 0 or more, got -1",
          [](Call& call) { call.options.max_future_ns = -1; });
   expect("ValueError cuda_slots: expected 0 to 64, got 65",

@@ -35,6 +35,10 @@ std::string replay(const LiveProblem& problem) {
       for (std::int64_t r = 0; r < problem.options.robots; ++r) {
         const std::string counts = difference_of(aligner.stats(i, r), reference.stats(i, r));
         if (!counts.empty()) return counts + "of stream " + std::to_string(i) + where;
+        const LiveStatus status = aligner.status(i, r);
+        if (status == reference.status(i, r)) continue;
+        return name_of(status) + (" of stream " + std::to_string(i)) + where + ", expected " +
+               name_of(reference.status(i, r));
       }
     }
   }

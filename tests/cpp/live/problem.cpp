@@ -198,6 +198,7 @@ LiveProblem random_live_problem(std::uint64_t seed, const LiveWanted& wanted) {
     stream.ring_rows = 200;
     stream.buffer_rows = 200;
     if (random.one_in(2)) stream.buffer_rows = 1 + random.below(14);
+    if (random.one_in(3)) stream.ring_rows = 1 + random.below(9);
     if (stream.timeline == Timeline::kRows) {
       for (std::int64_t& step : stream.offsets) {
         if (step < -180) step = -3;

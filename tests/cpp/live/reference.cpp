@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <sstream>
 
 #include "align/problem.h"
@@ -35,8 +36,9 @@ void LiveReference::push(const LiveRow& row) {
   Held& to = held(row.stream, row.robot);
   const LiveStream& stream = streams_[static_cast<std::size_t>(row.stream)];
   if (static_cast<std::int64_t>(to.pending.size()) == stream.ring_rows) {
-    ++to.stats.dropped_full;
-    return;
+    ++to.stats.overwritten;
+    to.pending.erase(to.pending.begin());
+    to.has_missed = true;
   }
   ++to.stats.pushed;
   to.pending.push_back(row);
@@ -56,6 +58,8 @@ void LiveReference::take(std::int64_t stream, std::int64_t robot, std::int64_t n
     ++stats.taken;
     if (row.time_ns < to.last_arrived) ++stats.clock_back;
     to.last_arrived = row.time_ns;
+    const __int128 ahead = __int128{row.time_ns} - now_ns;
+    to.are_distant.push_back(ahead > options_.max_future_ns || -ahead > options_.max_future_ns);
     if (row.time_ns > now_ns) {
       if (__int128{row.time_ns} - now_ns > options_.max_future_ns) {
         ++stats.future;
@@ -70,6 +74,7 @@ void LiveReference::take(std::int64_t stream, std::int64_t robot, std::int64_t n
       });
       if (seen + (row.time_ns <= now_ns ? 1 : 0) <= kept) {
         ++stats.future;
+        to.lost.push_back(std::max(row.time_ns, to.rows.back().time_ns) + 1);
         if (row.time_ns >= to.rows.back().time_ns) continue;
         to.rows.pop_back();
         is_full = false;
@@ -77,6 +82,7 @@ void LiveReference::take(std::int64_t stream, std::int64_t robot, std::int64_t n
     }
     if (is_full && row.time_ns < to.rows.front().time_ns) {
       ++stats.too_late;
+      to.has_given_up = true;
       continue;
     }
     if (!to.rows.empty() && row.time_ns < to.rows.back().time_ns) ++stats.late;
@@ -84,6 +90,8 @@ void LiveReference::take(std::int64_t stream, std::int64_t robot, std::int64_t n
                     [&](const LiveRow& other) { return other.time_ns == row.time_ns; })) {
       ++stats.repeated;
     }
+    if (to.has_missed) to.lost.push_back(row.time_ns);
+    to.has_missed = false;
     to.rows.push_back(row);
     std::stable_sort(to.rows.begin(), to.rows.end(),
                      [](const LiveRow& a, const LiveRow& b) { return a.time_ns < b.time_ns; });
@@ -98,22 +106,52 @@ void LiveReference::take(std::int64_t stream, std::int64_t robot, std::int64_t n
   stats.newest_ns = to.rows.empty() ? INT64_MIN : to.rows.back().time_ns;
 }
 
-void LiveReference::count_short(std::int64_t stream, std::int64_t robot, std::int64_t now_ns) {
+/// Whether a window reads where rows are no more.
+bool LiveReference::is_short(std::int64_t stream, std::int64_t robot, std::int64_t now_ns) {
   Held& of = held(stream, robot);
   const LiveStream& options = streams_[static_cast<std::size_t>(stream)];
-  if (!of.has_given_up || reaches_ahead(options)) return;
-  const __int128 step = *std::min_element(options.offsets.begin(), options.offsets.end());
+  if (of.has_missed) return true;
+  if (!of.has_given_up && of.lost.empty()) return false;
+  const __int128 step =  // a stream that is only a reference is read at now
+      reaches_ahead(options) ? 0
+                             : std::min<std::int64_t>(0, *std::min_element(options.offsets.begin(),
+                                                                           options.offsets.end()));
+  const std::int64_t since =
+      of.lost.empty() ? INT64_MIN : *std::max_element(of.lost.begin(), of.lost.end());
   if (options.timeline == Timeline::kRows) {
-    const auto seen = std::count_if(of.rows.begin(), of.rows.end(),
-                                    [&](const LiveRow& row) { return row.time_ns <= now_ns; });
-    if (seen - 1 + step < 0) ++of.stats.short_windows;
-    return;
+    const auto seen = std::count_if(of.rows.begin(), of.rows.end(), [&](const LiveRow& row) {
+      return row.time_ns <= now_ns && row.time_ns >= since;
+    });
+    return seen - 1 + step < 0;
   }
+  if (has_method(options, Method::kSum)) return true;
   const __int128 from = std::min<__int128>(now_ns + step - options.mean_window_ns.value_or(0) / 2,
                                            __int128{now_ns} - options.latency_ns);
-  if (has_method(options, Method::kSum) || of.rows.front().time_ns > from) {
-    ++of.stats.short_windows;
+  return since > from || (of.has_given_up && of.rows.front().time_ns > from);
+}
+
+LiveStatus LiveReference::judge(std::int64_t stream, std::int64_t robot, std::int64_t now_ns) {
+  Held& of = held(stream, robot);
+  const LiveStream& options = streams_[static_cast<std::size_t>(stream)];
+  const bool lacks_rows = is_short(stream, robot, now_ns);
+  if (lacks_rows) ++of.stats.short_windows;
+  const std::vector<bool>& distant = of.are_distant;
+  if (distant.size() > 1 && distant.back() && distant[distant.size() - 2]) {
+    return LiveStatus::kTwoClocks;
   }
+  const std::int64_t latency = options.timeline == Timeline::kRows ? 0 : options.latency_ns;
+  std::optional<__int128> age;
+  for (const LiveRow& row : of.rows) {  // in order of time
+    const __int128 ns = __int128{now_ns} - row.time_ns;
+    if (ns >= latency) age = ns;
+  }
+  if (!age) return LiveStatus::kNoRows;
+  if (options.max_gap_ns && *age > *options.max_gap_ns) return LiveStatus::kStale;
+  return lacks_rows ? LiveStatus::kRowsLost : LiveStatus::kOk;
+}
+
+LiveStatus LiveReference::status(std::int64_t stream, std::int64_t robot) const {
+  return held_[static_cast<std::size_t>(stream * options_.robots + robot)].status;
 }
 
 namespace {
@@ -196,7 +234,7 @@ Bytes LiveReference::query(const LiveAligner& aligner, const std::vector<std::in
     for (std::int64_t r = 0; r < options_.robots; ++r) {
       const std::int64_t now = now_ns[static_cast<std::size_t>(r)];
       take(static_cast<std::int64_t>(i), r, now);
-      count_short(static_cast<std::int64_t>(i), r, now);
+      held(static_cast<std::int64_t>(i), r).status = judge(static_cast<std::int64_t>(i), r, now);
     }
   }
   for (std::size_t i = 0; i < streams_.size(); ++i) {
@@ -264,7 +302,7 @@ Bytes LiveReference::query(const LiveAligner& aligner, const std::vector<std::in
 Bytes answer(LiveAligner& aligner, const LiveNow& now) {
   Bytes out(aligner.output_bytes(), LiveReference::kGap);
   const LiveStatus status = aligner.query(now, out.data());
-  if (status != LiveStatus::kOk) return {};
+  if (!has_output(status)) return {};
   return out;
 }
 
@@ -291,7 +329,7 @@ std::string difference_of(const LiveStats& got, const LiveStats& expected) {
     text << name << ": expected " << expected.*count << ", got " << got.*count << "; ";
   };
   compare("pushed", &LiveStats::pushed);
-  compare("dropped_full", &LiveStats::dropped_full);
+  compare("overwritten", &LiveStats::overwritten);
   compare("refused", &LiveStats::refused);
   compare("taken", &LiveStats::taken);
   compare("clock_back", &LiveStats::clock_back);

@@ -21,6 +21,8 @@ class LiveReference {
   Bytes query(const LiveAligner& aligner, const std::vector<std::int64_t>& now_ns);
 
   const LiveStats& stats(std::int64_t stream, std::int64_t robot) const;
+  /// The status of a stream in the last query.
+  LiveStatus status(std::int64_t stream, std::int64_t robot) const;
 
   static constexpr unsigned char kGap = 0xA5;
 
@@ -29,11 +31,16 @@ class LiveReference {
     std::vector<LiveRow> pending, rows;
     std::int64_t last_arrived = INT64_MIN;
     bool has_given_up = false;
+    bool has_missed = false;         // since the last row that was put into its place
+    std::vector<std::int64_t> lost;  // rows are complete from these times on
+    std::vector<bool> are_distant;   // of each row that came, from the query that took it
     LiveStats stats;
+    LiveStatus status = LiveStatus::kNoQuery;
   };
 
   void take(std::int64_t stream, std::int64_t robot, std::int64_t now_ns);
-  void count_short(std::int64_t stream, std::int64_t robot, std::int64_t now_ns);
+  bool is_short(std::int64_t stream, std::int64_t robot, std::int64_t now_ns);
+  LiveStatus judge(std::int64_t stream, std::int64_t robot, std::int64_t now_ns);
   std::vector<LiveRow> seen(std::size_t stream, std::int64_t robot, std::int64_t now_ns);
   Held& held(std::int64_t stream, std::int64_t robot);
 
@@ -42,7 +49,8 @@ class LiveReference {
   std::vector<Held> held_;  // [streams,R]
 };
 
-/// The answer of an aligner to a query; bytes between the arrays are kGap.
+/// The answer of an aligner to a query, empty where its status says that nothing is written; bytes
+/// between the arrays are kGap.
 Bytes answer(LiveAligner& aligner, const LiveNow& now);
 
 /// Which array of an output differs, and where; "" if none does.

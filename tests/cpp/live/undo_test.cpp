@@ -39,9 +39,9 @@ struct Robots {
   void push(std::int64_t time_ms, float value, std::int64_t robot = 0, bool is_valid = true) {
     ASSERT_EQ(aligner.push<float>(0, time_ms * kMs, &value, 1, robot, is_valid), LiveStatus::kOk);
   }
-  LiveTicket query(std::int64_t time_ms) {
+  LiveTicket query(std::int64_t time_ms, LiveStatus status = LiveStatus::kOk) {
     const LiveResult made = aligner.query(LiveNow::at(time_ms * kMs), out.data());
-    EXPECT_EQ(made, LiveStatus::kOk);
+    EXPECT_EQ(made, status);
     return made.ticket;
   }
   /// The action of 0 of each robot, as it is absolute; `status` is that of the call.
@@ -128,11 +128,11 @@ TEST(LiveUndo, PaddedReferencesAreFlagged) {
   std::vector<LiveStream> given = streams();
   given[0].max_gap_ns = 5 * kMs;
   Robots robot({}, given);
-  const LiveTicket empty = robot.query(0);
+  const LiveTicket empty = robot.query(0, LiveStatus::kNoRows);
   robot.push(10, 1);
   const LiveTicket fresh = robot.query(12);
   const LiveTicket held = robot.query(15);
-  const LiveTicket stale = robot.query(16);
+  const LiveTicket stale = robot.query(16, LiveStatus::kStale);
   robot.push(20, 2, 0, false);
   const LiveTicket invalid = robot.query(20);
   robot.push(21, 3);
@@ -154,12 +154,12 @@ TEST(LiveUndo, TransformsAreInvertedByTheirOwnQueries) {
   LiveOptions options;
   options.transforms = {DeltaTransform{"action", "state", DeltaDirection::kToDelta, {}}};
   Robots robot(options, given);
-  const LiveTicket empty = robot.query(0);
+  const LiveTicket empty = robot.query(0, LiveStatus::kNoRows);
   robot.push(10, 4);
   const LiveTicket first = robot.query(10);
   robot.push(11, 9);
   const LiveTicket second = robot.query(11);
-  const LiveTicket stale = robot.query(17);
+  const LiveTicket stale = robot.query(17, LiveStatus::kStale);
   EXPECT_EQ(robot.undo(empty, LiveStatus::kNoRows), Values{0});
   EXPECT_EQ(robot.undo(first, LiveStatus::kOk), Values{4});
   EXPECT_EQ(robot.undo(second, LiveStatus::kOk), Values{9});

@@ -31,4 +31,4 @@ SPEC = rc.PolicySpec([make_stream("joints"), ACTION], anchor="joints")
 
 def push_ramp(aligner: rc.LiveAligner, rows: int = 5, robot: int = 0) -> None:
     for i in range(rows):
-        assert aligner.push("joints", i * 10 * MS, [i, -i], robot)
+        aligner.push("joints", i * 10 * MS, [i, -i], robot)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -18,51 +17,19 @@ import robocache as rc
 
 def test_what_is_counted() -> None:
     aligner = rc.LiveAligner(SPEC, buffer_rows={"joints": 4}, ring_rows={"joints": 4})
-    with pytest.warns(UserWarning, match="^LiveAligner: joints: the ring is full"):
-        pushed = [aligner.push("joints", i * 10 * MS, [i, i]) for i in range(6)]
-    assert pushed == [True] * 4 + [False] * 2
-    aligner.query(30 * MS)
-    for time in (30 * MS, 5 * MS, 100 * MS, 10**15):
+    for i in range(6):
+        aligner.push("joints", i * 10 * MS, [i, i])
+    aligner.query(50 * MS)
+    for time in (50 * MS, 5 * MS, 100 * MS, 10**15):
         aligner.push("joints", time, [0, 0])
-    aligner.query(40 * MS)
+    aligner.query(60 * MS)
     stats = aligner.stats()["joints"]
-    assert (stats.pushed, stats.dropped_full, stats.taken) == (8, 2, 8)
+    assert (stats.pushed, stats.overwritten, stats.taken) == (10, 2, 8)
     assert (stats.repeated, stats.future, stats.early, stats.clock_back) == (1, 1, 1, 1)
     assert stats.too_late + stats.late == 1
     assert stats.taken == stats.held + stats.outdated + stats.too_late + stats.future
     assert aligner.rows == {"joints": (4, 4)}
     assert rc.LiveAligner(SPEC).stats()["joints"].newest_ns is None
-
-
-@pytest.mark.parametrize("is_batched", [False, True])
-def test_a_full_ring_warns_once_a_stream(is_batched: bool) -> None:
-    both = replace(SPEC, streams=[make_stream("joints"), make_stream("force")], anchor="force")
-    aligner = rc.LiveAligner(both, ring_rows={"joints": 4, "force": 16})
-
-    def push(stream: str, rows: int) -> None:
-        times = np.arange(rows) * MS
-        if is_batched:
-            aligner.push_many(stream, times, np.zeros((rows, 2), np.float32))
-            return
-        for time in times.tolist():
-            aligner.push(stream, time, [0.0, 0.0])
-
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        for _ in range(2):
-            push("joints", 9)
-        push("force", 16)
-        assert len(caught) == 1
-        push("force", 1)
-    first, second = caught
-    assert (first.category, first.filename) == (UserWarning, __file__)
-    assert str(first.message) == (
-        "LiveAligner: joints: the ring is full: more than 4 rows were pushed since the last query, "
-        "and newer ones are dropped (query more often, or set ring_rows={'joints': 8}; "
-        "stats()['joints'].dropped_full counts them)"
-    )
-    assert str(second.message).startswith("LiveAligner: force: the ring is full: more than 16 rows")
-    assert aligner.stats()["joints"].dropped_full == 14
 
 
 def expect(error: type[Exception], message: str, call: Callable[[], Any]) -> None:
@@ -180,6 +147,7 @@ def test_options_that_do_not_fit() -> None:
     expect(TypeError, "robots: expected an int, got float", make(robots=1.0))
     message = "buffer_rows: expected a stream of the spec (joints, action), got 'arm'"
     expect(ValueError, message, make(buffer_rows={"arm": 1}))
+    expect(ValueError, "query_every_s: expected 0 to 2^33 s, got -1", make(query_every_s=-1))
     message = "ring_rows['joints']: expected 1 to 2147483648, got 0"
     expect(ValueError, message, make(ring_rows={"joints": 0}))
     expect(TypeError, "ring_rows: expected rows by stream, got int", make(ring_rows=3))
@@ -192,6 +160,14 @@ def test_options_that_do_not_fit() -> None:
     ages = replace(SPEC, streams=[make_stream("joints"), make_stream("joints_age")])
     message = "spec: streams: expected keys of the output that differ, got 'joints_age' twice"
     expect(ValueError, message, make(ages))
+    fast = replace(SPEC, streams=[make_stream("joints", rate=1e8), ACTION])
+    message = (
+        "buffer_rows['joints']: expected default capacities of at most 1073741824 bytes for a "
+        "robot's streams, got 2240000800, of which 2240000800 for 28000010 rows in the buffer and "
+        "28000010 in the ring at the rate of 100000000 Hz (correct the rate and the offsets, or "
+        "set buffer_rows and ring_rows)"
+    )
+    expect(ValueError, message, make(fast))
     with pytest.raises(FileNotFoundError, match=r"^/nowhere/policy_spec.json: expected a policy"):
         rc.LiveAligner("/nowhere/policy_spec.json")
     if not torch.cuda.is_available():

@@ -269,7 +269,7 @@ def test_a_missing_key_in_the_name_of_a_stream(simple: Any, tmp_path: Path) -> N
     assert "state as proprio" in spec._repr_html_()
     assert "state (missing)" in spec._repr_html_()
     aligner = rc.LiveAligner(spec)
-    assert aligner.push("state", 0, [1, 2, 3])
+    aligner.push("state", 0, [1, 2, 3])
     batch = aligner.query(0)
     assert batch["proprio"].tolist() == [[[1, 2, 3]]]
     assert batch["state"].tolist() == [[[0] * 5]]

@@ -30,7 +30,7 @@ STEPS = [-0.1, -0.05, 0.0]
 def expect_the_same(store: Any, loader: rc.Loader, episodes: Any = None) -> rc.Replay:
     found = rc.replay_store(store, loader.spec(), episodes=episodes)
     assert {name: s.differing_bits for name, s in found.streams.items() if s.differing_bits} == {}
-    assert all(stream.given_up == 0 for stream in found.streams.values())
+    assert all(stream.given_up == stream.short_windows == 0 for stream in found.streams.values())
     return found
 
 
@@ -158,14 +158,52 @@ def test_what_is_not_covered_is_named(tmp_path: Path, capsys: Any) -> None:
 
 
 def test_anchors_far_apart(tmp_path: Path) -> None:
-    """More rows arrive between two anchors than a ring has room for."""
+    """More rows arrive between two anchors than a ring has room for: it keeps the newest."""
     store = write_humanoid(tmp_path / "s")
     loader = keyed_loader(store, 4, {"qpos": [-0.1, 0.0]}, anchor=1.5, device="cpu")
     expect_the_same(store, loader)
 
 
+def write_noise(folder: Path) -> Path:
+    """Ten seconds of joints at 1 kHz and of actions at 50 Hz."""
+    with rc.StoreWriter(folder) as writer, writer.episode() as episode:
+        values = np.random.default_rng(0).normal(size=(10_000, 1)).astype(np.float32)
+        episode.add("joints", np.arange(10_000) * 1_000_000, values)
+        episode.add("action", np.arange(500) * 20_000_000, values[:500])
+    return folder
+
+
+def test_a_policy_that_asks_rarely(tmp_path: Path, capsys: Any) -> None:
+    """The replay queries where the policy does; what its rings lose then is reported."""
+    store = write_noise(tmp_path / "s")
+
+    def replay(offsets: list[float], query_every_s: float | None) -> rc.Replay:
+        loader = rc.Loader(store, 4, {"joints": offsets}, anchor="action", device="cpu")
+        return rc.replay_store(store, loader.spec(), query_every_s=query_every_s)
+
+    every = replay([-0.02, 0.0], None)
+    assert (every.anchors, every.streams["joints"].overwritten) == (500, 0)
+    once = replay([-0.02, 0.0], 1)
+    assert (once.anchors, once.differing_bits) == (10, 0)
+    joints = once.streams["joints"]
+    assert joints.age_ms == Quantiles(0.0, 0.0)
+    assert joints.overwritten > 5000 and joints.short_windows == 0
+    assert replay([-3.0, 0.0], 2.5).differing_bits == 0
+
+    # A robot that asks more rarely than its aligner was told.
+    loader = rc.Loader(store, 4, {"joints": [-2.0, 0.0]}, anchor=0.4, device="cpu")
+    rare = rc.replay_store(store, loader.spec())
+    assert rare.anchors == 4 and rare.differing_bits > 0
+    assert rare.streams["joints"].short_windows == 3
+    print_replay(store, rare)
+    note = capsys.readouterr().out.splitlines()[-1]
+    assert note.startswith("windows that reach back to rows that were overwritten or dropped: jo")
+    with pytest.raises(ValueError, match=r"^query_every_s: expected 0 to 2\^33 s, got -1$"):
+        replay([0.0], -1)
+
+
 def test_streams_that_begin_long_before_the_anchors(tmp_path: Path) -> None:
-    """Rings are emptied on the way to the first anchor, by queries in the order of time."""
+    """No query empties the rings on the way to the first anchor."""
     with rc.StoreWriter(tmp_path / "s") as writer, writer.episode() as episode:
         times = 6_000_000_000 + np.arange(60) * 50_000_000
         episode.add("anchor", times, np.arange(60, dtype=np.float32)[:, None])
@@ -300,6 +338,10 @@ def test_the_command(
     printed = capsys.readouterr().out
     assert "stream  windows  differing bits" in printed
     assert "5 episodes, 361 anchors, 0 differing bits; a query takes" in printed
+
+    assert call(monkeypatch, "replay", store.path, "--spec", spec, "--query-every", 0.5) == 0
+    printed = capsys.readouterr().out
+    assert "5 episodes, 5 anchors" in printed or "anchors, 0 differing bits" in printed
 
     arguments = ("replay", store.path, "--spec", spec, "--episodes", 2, "--json")
     assert call(monkeypatch, *arguments) == 0
