@@ -15,7 +15,7 @@ from robocache.loader.window_spec import WindowSpec
 from robocache.store.files import naming, new_file, sync_folder
 from robocache.store.library import policy_spec_windows
 
-VERSION = 2  # version 1 is read, too
+VERSION = 2  # the newest, which is written; the library reads older ones, too
 
 # How messages word why a file can't be read; the system's words for the rest.
 _PROBLEMS = {FileNotFoundError: "no such file", IsADirectoryError: "a folder"}

@@ -132,21 +132,18 @@ class Window:
     def _rows(self) -> list[tuple[str, str]]:
         method: Any = self.method
         relative = self.relative_to
-        values = {
+        values = {field.name: getattr(self, field.name) for field in fields(self)} | {
             "offsets": self._offsets_text(),
             "timeline": self.timeline or _OF_STORE,
             "method": _OF_STORE if method is None else _text(method, method_text),
-            "outside": self.outside,
             "max_gap_s": "no limit" if self.max_gap_s is None else self.max_gap_s,
             "tolerance_s": "default" if self.tolerance_s is None else self.tolerance_s,
             "mean_window_s": "none" if self.mean_window_s is None else self.mean_window_s,
-            "latency_s": self.latency_s,
-            "causal": self.causal,
             "normalize": self.normalize or "none",
             "relative_to": "none" if relative is None else short(relative),
             "dtype": "the stream's" if self.dtype is None else self.dtype,
-            "channels_first": self.channels_first,
         }
+        del values["offsets_ns"]  # offsets has them
         return [(name, cut(str(value))) for name, value in values.items()]
 
     def _offsets_text(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ import torch
 
 from robocache.align import options as _options
 from robocache.core import dtypes
-from robocache.core.checks import nanoseconds_of, number_text, to_float
+from robocache.core.checks import check_bool, nanoseconds_of, number_text, to_float
 from robocache.loader.stream_normalization import spread
 from robocache.loader.window import Window
 from robocache.loader.window_spec import Layout, WindowSpec
@@ -142,9 +142,9 @@ def make_spec(
     by_rows = timeline == "rows"
     if by_rows:
         _refuse_of_times(key, window)
-    if type(window.causal) is not bool:
-        got = type(window.causal).__name__
-        raise TypeError(f"causal[{key!r}]: expected a bool, got {got}")
+    for option in fields(window):
+        if isinstance(option.default, bool):
+            check_bool(f"{option.name}[{key!r}]", getattr(window, option.name))
     tolerance_ns = _duration(
         "tolerance_s", key, TOLERANCE_S if window.tolerance_s is None else window.tolerance_s
     )
@@ -314,9 +314,6 @@ def _output(
 ) -> tuple[bool, torch.dtype, Normalization | None]:
     """Whether colors come first, the type of the output, and the scale that it needs."""
     key, dtype, wanted = info.name, dtypes.BY_STORED_NAME[info.type_name], window.dtype
-    if type(window.channels_first) is not bool:
-        got = type(window.channels_first).__name__
-        raise TypeError(f"channels_first[{key!r}]: expected a bool, got {got}")
     if window.channels_first and not is_image(info):
         raise ValueError(
             f"channels_first[{key!r}]: expected uint8 rows [H,W,C] of at most {MAX_COLORS} "

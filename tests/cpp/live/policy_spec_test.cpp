@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "support/error_of.h"
+#include "window/fields.h"
 
 namespace robocache::testing {
 namespace {
@@ -163,7 +164,8 @@ TEST(PolicySpec, WindowsComeBackFromJson) {
             "ValueError text: windows[0].dtype: expected BOOL, U8, I8, U16, I16, U32, I32, U64, "
             "I64, F16, BF16, F32 or F64, got none");
   EXPECT_EQ(error_of([&] { parse_windows(R"({"windows": [{"color": 1}]})", "text"); }),
-            "ValueError text: windows[0].\"color\": expected no such field in version 2, got 1");
+            "ValueError text: windows[0].\"color\": expected no such field in version " +
+                std::to_string(kPolicySpecVersion) + ", got 1");
   EXPECT_EQ(
       error_of([&] { parse_windows(R"({"windows": [{"name": "x", "name": "y"}]})", "text"); }),
       "ValueError text: expected each name once in an object, got \"name\" twice");

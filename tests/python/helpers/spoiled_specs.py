@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from robocache.loader.policy_spec import VERSION
+
 
 def put(*path: str | int, value: Any) -> Callable[[Any], None]:
     def spoil(fields: Any) -> None:
@@ -37,18 +39,18 @@ def normalized(subtract: Any, multiply: Any) -> dict[str, Any]:
 
 SPOILED: list[tuple[Callable[[Any], None], str]] = [
     (
-        put("robocache_policy_spec", value=3),
-        "robocache_policy_spec: expected version 1 to 2, which this library reads (it may be of a "
-        "newer one), got 3",
+        put("robocache_policy_spec", value=VERSION + 1),
+        f"robocache_policy_spec: expected version 1 to {VERSION}, which this library reads (it may "
+        f"be of a newer one), got {VERSION + 1}",
     ),
     (
         drop("robocache_policy_spec"),
         "robocache_policy_spec: expected a whole number from 0 to 9223372036854775807, got none",
     ),
-    (put("more", value=1), '"more": expected no such field in version 2, got 1'),
+    (put("more", value=1), f'"more": expected no such field in version {VERSION}, got 1'),
     (
         put("streams", 0, "color", value="red"),
-        'streams[0]."color": expected no such field in version 2, got "red"',
+        f'streams[0]."color": expected no such field in version {VERSION}, got "red"',
     ),
     (drop("streams", 0, "offsets"), "streams[0].offsets: expected a list, got none"),
     *(

@@ -19,6 +19,7 @@ from loader_stores import write_store
 from spoiled_specs import BEYOND_A_SCHEMA, SPOILED
 
 import robocache as rc
+from robocache.loader.policy_spec import VERSION
 
 DOCS = Path(__file__).parents[3] / "docs"
 VALIDATOR = Draft202012Validator(json.loads((DOCS / "policy_spec.schema.json").read_text()))
@@ -233,7 +234,10 @@ def test_transforms(store: rc.EpisodeStore) -> None:
         ({"type": "nonsense"}, ".type: expected one of convert_rotation, relative_pose, "),
         ({"key": "pose"}, ".type: expected one of convert_rotation, relative_pose, "),
         ({"type": "convert_rotation", "key": "pose"}, ".source: expected quaternion_xyzw, "),
-        (TRANSFORMS[0].to_dict() | {"by": 1}, '."by": expected no such field in version 2, got 1'),
+        (
+            TRANSFORMS[0].to_dict() | {"by": 1},
+            f'."by": expected no such field in version {VERSION}, got 1',
+        ),
         (TRANSFORMS[0].to_dict() | {"at": -1}, ".at: expected a whole number from 0 to "),
         (TRANSFORMS[0].to_dict() | {"source": "euler"}, ".source: expected quaternion_xyzw, "),
         (TRANSFORMS[1].to_dict() | {"key": 3}, ".key: expected a text, got 3"),

@@ -17,6 +17,7 @@ from robocache.align import options
 from robocache.core import library
 from robocache.core.names import METHODS, Outside
 from robocache.loader import plan
+from robocache.loader.policy_spec import VERSION
 from robocache.loader.window_spec import RelativeTo, WindowSpec
 from robocache.store.library import window_fields
 
@@ -37,7 +38,17 @@ def test_the_schema_is_the_librarys_table() -> None:
     """Where it differs: put the printed definition in docs/policy_spec.schema.json."""
     schema = window_fields()["schema"]
     assert SCHEMA["$defs"]["stream"] == schema, json.dumps(schema, indent=2)
+    assert SCHEMA["properties"]["robocache_policy_spec"]["const"] == VERSION
+    assert SCHEMA["title"] == f"RoboCache policy spec, version {VERSION}"
     Draft202012Validator.check_schema(SCHEMA)
+
+
+def test_fields_of_specs_are_documented() -> None:
+    page = (ROOT / "docs" / "live.md").read_text("utf-8")
+    table = page[page.index("## The policy spec") : page.index("## Pushing rows")]
+    assert f"| `robocache_policy_spec` | {VERSION}, " in table
+    for field in fields(WindowSpec):
+        assert f"`{field.name}`" in table, field.name
 
 
 def test_one_list_of_methods() -> None:
@@ -92,7 +103,7 @@ def test_version_1_is_read() -> None:
     assert camera.channels_first and camera.normalize is None
     assert action.relative_to == RelativeTo("state", (0, 1, 2, -1, -1))
     written = json.loads(spec.to_json())
-    assert written["robocache_policy_spec"] == 2
+    assert written["robocache_policy_spec"] == VERSION
     Draft202012Validator(SCHEMA).validate(written)
     assert rc.PolicySpec.from_json(spec.to_json()) == spec
     rc.LiveAligner(spec)
