@@ -60,7 +60,7 @@ struct RobocacheLiveTicket {
 /// The fields of robocache::LiveStats.
 struct RobocacheLiveStats {
   std::int64_t pushed, overwritten, refused, taken, clock_back, late, too_late, repeated, early,
-      future, outdated, forgotten, held, newest_ns, short_windows;
+      future, outdated, forgotten, held, newest_ns, short_windows, period_ns, wrong_rate;
 };
 
 }  // extern "C"
@@ -276,8 +276,9 @@ ROBOCACHE_C_API void robocache_live_reset(LiveAligner* aligner, std::int64_t rob
 ROBOCACHE_C_API void robocache_live_stats(const LiveAligner* aligner, std::int64_t stream,
                                           std::int64_t robot, RobocacheLiveStats* stats) {
   const robocache::LiveStats of = aligner->stats(stream, robot);
-  *stats = {of.pushed,   of.overwritten, of.refused,  of.taken,     of.clock_back,
-            of.late,     of.too_late,    of.repeated, of.early,     of.future,
-            of.outdated, of.forgotten,   of.held,     of.newest_ns, of.short_windows};
+  *stats = {of.pushed,    of.overwritten, of.refused,  of.taken,     of.clock_back,
+            of.late,      of.too_late,    of.repeated, of.early,     of.future,
+            of.outdated,  of.forgotten,   of.held,     of.newest_ns, of.short_windows,
+            of.period_ns, of.wrong_rate};
 }
 }

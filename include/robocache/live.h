@@ -126,10 +126,12 @@ struct LiveKey {
 
 /// The result of a call. Functions that return it do not throw; only `wait_on_cuda` waits.
 ///
-/// kRowsLost to kTwoClocks are statuses of a stream's window in a query, which is written all the
+/// kWrongRate to kTwoClocks are statuses of a stream's window in a query, which is written all the
 /// same; a query returns the gravest one of all streams and robots, the last in this order.
 enum class [[nodiscard]] LiveStatus : std::int32_t {
   kOk,
+  kWrongRate,  // by rows: recent rows do not come at the nominal rate of training, which windows
+               // by rows assume
   kRowsLost,   // the window reaches back to rows that the ring has overwritten or the buffer
                // discarded: queries are too rare, or the buffer is too small
   kStale,      // the newest row that the window may read is more than max_gap_ns older than now
@@ -205,6 +207,12 @@ struct LiveStats {
   // Queries whose window reached back to rows that had been overwritten or discarded: of status
   // kRowsLost, or a graver one.
   std::int64_t short_windows = 0;
+
+  // By rows, with a nominal rate: the mean time between recent rows in the last query, -1 where
+  // they are fewer than 9; and the queries in which it differed from the nominal one by more than
+  // 15%. Recent are the 33 newest rows, or those of the window where they are more.
+  std::int64_t period_ns = -1;
+  std::int64_t wrong_rate = 0;
 };
 
 /// The time of a query.

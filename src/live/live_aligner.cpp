@@ -503,6 +503,8 @@ LiveStats LiveAligner::stats(std::int64_t stream, std::int64_t robot) const noex
   stats.held = counters.held.get();
   stats.newest_ns = counters.newest.get();
   stats.short_windows = counters.short_windows.get();
+  stats.period_ns = counters.period.get();
+  stats.wrong_rate = counters.wrong_rate.get();
   return stats;
 }
 
@@ -514,6 +516,8 @@ const char* name_of(LiveStatus status) {
   switch (status) {
     case LiveStatus::kOk:
       return "Ok";
+    case LiveStatus::kWrongRate:
+      return "WrongRate";
     case LiveStatus::kRowsLost:
       return "RowsLost";
     case LiveStatus::kStale:

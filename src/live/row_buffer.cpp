@@ -14,7 +14,10 @@ RowBuffer::RowBuffer(std::int64_t capacity, std::int64_t kept, std::size_t row_b
       times_(static_cast<std::size_t>(rows_in_memory())),
       valid_(std::make_unique<bool[]>(static_cast<std::size_t>(rows_in_memory()))),
       values_(make_aligned(static_cast<std::size_t>(rows_in_memory()) * row_bytes)) {
-  for (Robot& robot : robots_) robot.counters.newest.set(INT64_MIN);
+  for (Robot& robot : robots_) {
+    robot.counters.newest.set(INT64_MIN);
+    robot.counters.period.set(-1);
+  }
 }
 
 std::int64_t RowBuffer::rows_not_after(std::int64_t robot, std::int64_t time_ns) const {

@@ -80,7 +80,7 @@ class RowBuffer {
   /// The counters that queries increment, of one robot.
   struct Counters {
     Counter taken, clock_back, late, too_late, repeated, early, future, outdated, forgotten, held,
-        newest, short_windows;
+        newest, short_windows, period, wrong_rate;
   };
   Counters& counters(std::int64_t robot) { return at(robot).counters; }
   const Counters& counters(std::int64_t robot) const { return at(robot).counters; }

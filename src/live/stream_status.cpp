@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "live/durations.h"
+#include "live/row_rate.h"
 #include "window/windows.h"
 
 namespace robocache {
@@ -57,6 +58,7 @@ LiveStatus StreamStatuses::status_at(std::size_t stream, std::int64_t robot,
   LiveSource& source = *sources_[stream];
   const bool is_short = lacks_rows(stream, robot, now_ns);
   if (is_short) source.buffer.counters(robot).short_windows.add(1);
+  const bool is_nominal = has_nominal_rate(stream, robot, now_ns);
   if (source.has_another_clock(robot)) return LiveStatus::kTwoClocks;
   const std::int64_t latency = is_by_row(window) ? 0 : window.latency_ns;
   const std::int64_t rows = source.buffer.rows_not_after(robot, earlier(now_ns, latency));
@@ -65,7 +67,22 @@ LiveStatus StreamStatuses::status_at(std::size_t stream, std::int64_t robot,
     const std::int64_t newest = source.buffer.time_at(robot, rows - 1);
     if (is_past(now_ns, newest, *window.max_gap_ns)) return LiveStatus::kStale;
   }
-  return is_short ? LiveStatus::kRowsLost : LiveStatus::kOk;
+  if (is_short) return LiveStatus::kRowsLost;
+  return is_nominal ? LiveStatus::kOk : LiveStatus::kWrongRate;
+}
+
+/// Measures the rate of a stream by rows, and compares it with the nominal one.
+bool StreamStatuses::has_nominal_rate(std::size_t stream, std::int64_t robot,
+                                      std::int64_t now_ns) const {
+  const LiveStream& window = streams_[stream];
+  if (!is_by_row(window) || window.nominal_rate == 0) return true;
+  RowBuffer& buffer = sources_[stream]->buffer;
+  const std::int64_t period =
+      mean_period_ns(buffer, robot, now_ns, buffer.complete_rows(robot, now_ns), reaches_[stream]);
+  buffer.counters(robot).period.set(period);
+  const bool is_nominal = is_nominal_period(period, window.nominal_rate);
+  if (!is_nominal) buffer.counters(robot).wrong_rate.add(1);
+  return is_nominal;
 }
 
 /// Whether a window reads, at `now_ns`, where rows have been lost.

@@ -32,6 +32,7 @@ class StreamStatuses {
 
  private:
   LiveStatus status_at(std::size_t stream, std::int64_t robot, std::int64_t now_ns) const;
+  bool has_nominal_rate(std::size_t stream, std::int64_t robot, std::int64_t now_ns) const;
   bool lacks_rows(std::size_t stream, std::int64_t robot, std::int64_t now_ns) const;
   std::size_t place(std::int64_t stream, std::int64_t robot) const {
     return static_cast<std::size_t>(stream * robots_ + robot);

@@ -32,7 +32,7 @@ from robocache.live.channel_order import ChannelOrder, find_order
 from robocache.live.library import STATS, Aligner, LiveStatus
 from robocache.live.outputs import Outputs
 from robocache.live.stats import LiveStats
-from robocache.live.status import describe
+from robocache.live.status import WARNED, describe
 from robocache.live.undo import PolicyOutput, check_undo, ticket_of
 from robocache.loader import device as _device
 from robocache.loader.policy_spec import PolicySpec
@@ -384,25 +384,27 @@ class LiveAligner:
         return batch
 
     def _warn_of_streams(self) -> None:
-        """Warns of streams that lost rows, and of their clocks: the first time for each."""
+        """Warns of lost rows, clocks and rates: the first time for each stream."""
         for name, status in self.status().items():
             stream = self._streams[name]
-            if status not in ("rows_lost", "two_clocks") or status in stream.warned:
+            if status not in WARNED or status in stream.warned:
                 continue
             stream.warned.add(status)
             rows = self._aligner.rows[stream.number]
-            problem = describe(name, status, rows, self.stats()[name].overwritten > 0)
+            robot = next(r for r in range(self.robots) if self.status(r)[name] == status)
+            problem = describe(stream.spec, status, rows, self.stats(robot)[name])
             # The caller of query
             warnings.warn(f"LiveAligner: {name}: {problem}", UserWarning, stacklevel=3)
 
     def status(self, robot: int | None = None) -> dict[str, str]:
         """The status of each stream to which rows are pushed, in the last query.
 
-        One of ``"ok"``; ``"rows_lost"``: the window reaches back to rows that were overwritten in
-        the ring or dropped from the buffer; ``"stale"``: the newest row is older than ``max_gap_s``
-        of the stream; ``"no_rows"``: no row has arrived, or all are later than now; and
-        ``"two_clocks"``: successive rows are stamped more than `max_future_s` from now. Before the
-        first query, and after :meth:`reset`, ``"no_query"``.
+        One of ``"ok"``; ``"wrong_rate"``: recent rows of a stream by rows do not come at the
+        nominal rate of training; ``"rows_lost"``: the window reaches back to rows that were
+        overwritten in the ring or dropped from the buffer; ``"stale"``: the newest row is older
+        than ``max_gap_s`` of the stream; ``"no_rows"``: no row has arrived, or all are later than
+        now; and ``"two_clocks"``: successive rows are stamped more than `max_future_s` from now.
+        Before the first query, and after :meth:`reset`, ``"no_query"``.
 
         Args:
             robot: The index of the robot; None: the gravest status of all robots.
@@ -525,7 +527,14 @@ class LiveAligner:
             each = [self._aligner.stats(stream.number, one) for one in robots]
             sums: dict[str, Any] = {name: sum(of[name] for of in each) for name in STATS}
             newest = max(of["newest_ns"] for of in each)
-            counters[key] = LiveStats(**sums | {"newest_ns": None if newest == _NEVER else newest})
+            period = max(of["period_ns"] for of in each)
+            counters[key] = LiveStats(
+                **sums
+                | {
+                    "newest_ns": None if newest == _NEVER else newest,
+                    "period_ns": None if period < 0 else period,
+                }
+            )
         return ByName(counters)
 
     @property

@@ -23,24 +23,25 @@ class LiveStatus(enum.IntEnum):
     """The status of a call: robocache::LiveStatus."""
 
     OK = 0
-    ROWS_LOST = 1
-    STALE = 2
-    NO_ROWS = 3
-    TWO_CLOCKS = 4  # the last status of a query that wrote its output
-    UNKNOWN_STREAM = 5
-    UNKNOWN_KEY = 6
-    UNKNOWN_ROBOT = 7
-    TAKES_NO_ROWS = 8
-    WRONG_SIZE = 9
-    BAD_POINTER = 10
-    NO_QUERY = 11
-    NOT_INVERTIBLE = 12
-    BUSY = 13
-    NO_DEVICE = 14
-    DEVICE_ERROR = 15
-    WRONG_TYPE = 16
-    UNKNOWN_TICKET = 17
-    PADDED = 18
+    WRONG_RATE = 1
+    ROWS_LOST = 2
+    STALE = 3
+    NO_ROWS = 4
+    TWO_CLOCKS = 5  # the last status of a query that wrote its output
+    UNKNOWN_STREAM = 6
+    UNKNOWN_KEY = 7
+    UNKNOWN_ROBOT = 8
+    TAKES_NO_ROWS = 9
+    WRONG_SIZE = 10
+    BAD_POINTER = 11
+    NO_QUERY = 12
+    NOT_INVERTIBLE = 13
+    BUSY = 14
+    NO_DEVICE = 15
+    DEVICE_ERROR = 16
+    WRONG_TYPE = 17
+    UNKNOWN_TICKET = 18
+    PADDED = 19
 
 
 class _Rows(ctypes.Structure):
@@ -84,6 +85,7 @@ class _Ticket(ctypes.Structure):
 STATS = (
     "pushed", "overwritten", "refused", "taken", "clock_back", "late", "too_late", "repeated",
     "early", "future", "outdated", "forgotten", "held", "newest_ns", "short_windows",
+    "period_ns", "wrong_rate",
 )  # fmt: skip
 
 

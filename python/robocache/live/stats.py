@@ -44,3 +44,8 @@ class LiveStats:
     short_windows: int
     """Queries whose window reached back to rows that had been overwritten or dropped: queries came
     too rarely, or the buffer is too small."""
+    period_ns: int | None
+    """Streams by rows with a nominal rate: the mean time between recent rows in the last query, in
+    ns; of several robots the longest. None: fewer than 9 rows."""
+    wrong_rate: int
+    """Queries in which that time differed from that of the nominal rate by more than 15%."""

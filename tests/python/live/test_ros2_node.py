@@ -160,8 +160,20 @@ def test_the_timer_runs_the_policy(ros: Any) -> None:
 def test_without_a_policy_nothing_is_commanded(ros: Any) -> None:
     node = make_node()
     push_all(node)
+    node.now_ns = 5 * MS
+    node.timers[0][1]()
+    assert node.publishers_made[0].sent == [] and node.logger.warnings == []
+
+
+def test_nothing_is_commanded_while_a_sensor_is_silent(ros: Any) -> None:
+    node = make_node(policy="my_policy:load")
+    node.callbacks[Image, "/camera/image_raw"](image("rgb8"))
+    node.now_ns = 5 * MS
     node.timers[0][1]()
     assert node.publishers_made[0].sent == []
+    assert node.logger.warnings == [
+        "no command: /joint_states/position: no_rows, /joint_states/velocity: no_rows"
+    ]
 
 
 def test_main_ends_as_it_is_interrupted(ros: Any) -> None:

@@ -135,19 +135,31 @@ std::string PolicyLoop::push_image(std::size_t route, std::int64_t stamp_ns,
 }
 
 PolicyLoop::Step PolicyLoop::step(std::int64_t now_ns) {
-  Step step;
   const robocache::LiveResult queried =
       aligner_.query(robocache::LiveNow::at(now_ns), windows_.data());
-  step.status = queried.status;
-  if (step.status != LiveStatus::kOk) return step;
+  if (queried.status != LiveStatus::kOk) return {{}, problem_of_streams()};
   const std::vector<float> actions = run_policy(aligner_, windows_.data());
-  if (actions.empty()) return step;
+  if (actions.empty()) return {};
   std::int64_t channels = 1;
   for (const std::int64_t size : action_->aligned) channels *= size;
-  step.command.resize(static_cast<std::size_t>(channels));
-  step.status = aligner_.undo(queried.ticket, *action_, actions.data(), 1, step.command.data());
-  if (step.status != LiveStatus::kOk) step.command.clear();
-  return step;
+  std::vector<float> command(static_cast<std::size_t>(channels));
+  const LiveStatus undone =
+      aligner_.undo(queried.ticket, *action_, actions.data(), 1, command.data());
+  if (undone != LiveStatus::kOk) {
+    return {{}, std::string("no command: undo: ") + robocache::name_of(undone)};
+  }
+  return {std::move(command), ""};
+}
+
+std::string PolicyLoop::problem_of_streams() const {
+  std::string problems;
+  for (const Route& route : routes_) {
+    const LiveStatus status = aligner_.status(route.stream);
+    if (status == LiveStatus::kOk) continue;
+    problems += problems.empty() ? "no command: " : ", ";
+    problems += stream_of(route).name + ": " + robocache::name_of(status);
+  }
+  return problems;
 }
 
 }  // namespace robocache_policy

@@ -92,9 +92,7 @@ void PolicyNode::on_image(std::size_t route, const sensor_msgs::msg::Image& mess
 
 void PolicyNode::on_timer() {
   const PolicyLoop::Step step = loop_.step(now().nanoseconds());
-  if (step.status != robocache::LiveStatus::kOk) {
-    warn(std::string("query: ") + robocache::name_of(step.status));
-  }
+  warn(step.problem);
   if (step.command.empty()) return;
   std_msgs::msg::Float64MultiArray command;
   command.data.assign(step.command.begin(), step.command.end());

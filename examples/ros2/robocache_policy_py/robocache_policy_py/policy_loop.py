@@ -144,21 +144,26 @@ class PolicyLoop:
             return f"{route.topic}: {error}"
         return None
 
-    def step(self, now_ns: int) -> NDArray[Any] | None:
+    def step(self, now_ns: int) -> tuple[NDArray[Any] | None, str | None]:
         """Queries the windows and runs the policy.
 
         Args:
             now_ns: The time, of the clock of the messages' stamps.
 
         Returns:
-            The first of the actions, [D], in the robot's units; None without a policy.
+            The first of the actions, [D], in the robot's units; None without a policy, and where a
+            stream has a problem. And that problem, or None.
         """
         batch = self.aligner.query(now_ns)
+        statuses = self.aligner.status().items()
+        problems = [f"{stream}: {status}" for stream, status in statuses if status != "ok"]
+        if problems:
+            return None, f"no command: {', '.join(problems)}"
         if self._policy is None:
-            return None
+            return None, None
         actions = self.aligner.undo(self._action, self._policy(batch), batch)
         first: NDArray[Any] = np.asarray(actions)[0, 0]
-        return first
+        return first, None
 
 
 def load_policy(name: str) -> Policy:

@@ -80,7 +80,8 @@ class PolicyNode(Node):  # type: ignore[misc]  # rclpy has no types
         self._warn(problem)
 
     def _on_timer(self) -> None:
-        command = self.loop.step(self.get_clock().now().nanoseconds)
+        command, problem = self.loop.step(self.get_clock().now().nanoseconds)
+        self._warn(problem)
         if command is not None:
             self._commands.publish(Float64MultiArray(data=command.tolist()))
 

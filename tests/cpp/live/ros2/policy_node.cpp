@@ -159,6 +159,17 @@ TEST_F(Ros2Node, CommandsNothingWithoutAPolicy) {
   EXPECT_TRUE(rclcpp::world().published.empty());
 }
 
+TEST_F(Ros2Node, CommandsNothingWhileASensorIsSilent) {
+  has_policy = true;
+  PolicyNode node;
+  deliver("/camera/image_raw", image("rgb8", 9));
+  rclcpp::world().now_ns = 5'000'000;
+  rclcpp::world().timers[0].second();
+  EXPECT_TRUE(rclcpp::world().published.empty());
+  EXPECT_EQ(rclcpp::world().warnings, (Names{"no command: /joint_states/position: NoRows, "
+                                             "/joint_states/velocity: NoRows"}));
+}
+
 /// The bytes of an array after a query of a loop.
 std::vector<unsigned char> bytes_of(PolicyLoop& loop, const std::string& key, std::size_t bytes) {
   auto& aligner = const_cast<robocache::LiveAligner&>(loop.aligner());

@@ -56,8 +56,8 @@ class PolicyLoop {
 
   /// The result of a step.
   struct Step {
-    robocache::LiveStatus status = robocache::LiveStatus::kOk;
     std::vector<float> command;  // the first action, [D] in the robot's units; empty: none
+    std::string problem;         // why there is no command; empty: none, or a dry run
   };
   /// Queries the windows at a time of the clock of the messages' stamps, and runs the policy.
   Step step(std::int64_t now_ns);
@@ -68,6 +68,7 @@ class PolicyLoop {
     std::optional<robocache::ChannelOrder> order;
     std::string problem;
   };
+  std::string problem_of_streams() const;
   const robocache::LiveStream& stream_of(const Route& route) const;
   std::string push_unnamed(const Route& route, std::int64_t stamp_ns,
                            const std::vector<double>& values);
