@@ -63,6 +63,7 @@ TEST(LiveRate, NineRowsAreTheFewest) {
   // A window of more rows than 33 is measured as a whole.
   LiveStream wide = by_rows();
   wide.offsets = {-99, 0};
+  wide.ring_rows = 100;
   LiveAligner aligner({wide}, {});
   EXPECT_EQ(status_of(aligner, 20 * kMs, 60), LiveStatus::kOk);
   EXPECT_EQ(status_of(aligner, 10 * kMs, 40, 1200 * kMs), LiveStatus::kWrongRate);
