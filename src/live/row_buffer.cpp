@@ -51,8 +51,7 @@ void RowBuffer::insert(std::int64_t robot, std::int64_t time_ns, std::int64_t no
     give_up_oldest(rows);
     --index;
   }
-  ++rows.count;
-  for (std::int64_t i = rows.count - 1; i > index; --i) move_up(robot, i);
+  make_room(robot, index);
   write(robot, index, time_ns, is_valid, values);
   if (rows.is_missing) rows.complete_since = std::max(rows.complete_since, time_ns);
   rows.is_missing = false;
@@ -127,10 +126,24 @@ void RowBuffer::write(std::int64_t robot, std::int64_t index, std::int64_t time_
   }
 }
 
-/// Copies row `index` - 1 to row `index`.
-void RowBuffer::move_up(std::int64_t robot, std::int64_t index) {
-  const auto before = static_cast<std::size_t>(begin(robot) + index - 1);
-  write(robot, index, times_[before], valid_[before], values_.get() + before * row_bytes_);
+/// Makes room for a row `index`: moves the newer rows up or the older ones down, whichever are
+/// fewer. A row that is a little late moves few newer rows; after a clock has jumped back, the rows
+/// by the new clock are few and older than the others.
+void RowBuffer::make_room(std::int64_t robot, std::int64_t index) {
+  Robot& rows = at(robot);
+  const std::int64_t newer = rows.count - index;
+  ++rows.count;
+  if (newer <= index) {
+    for (std::int64_t i = rows.count - 1; i > index; --i) copy_row(robot, i - 1, i);
+    return;
+  }
+  rows.first = rows.first == 0 ? capacity_ - 1 : rows.first - 1;
+  for (std::int64_t i = 0; i < index; ++i) copy_row(robot, i + 1, i);
+}
+
+void RowBuffer::copy_row(std::int64_t robot, std::int64_t from, std::int64_t to) {
+  const auto row = static_cast<std::size_t>(begin(robot) + from);
+  write(robot, to, times_[row], valid_[row], values_.get() + row * row_bytes_);
 }
 
 void RowBuffer::publish(Robot& robot, std::int64_t number) {

@@ -22,7 +22,8 @@ namespace robocache {
 ///     C = 4, rows 5 to 8     [8 5 6 7 | 8 5 6 7]
 ///                               ^first: 5 6 7 8
 ///
-/// Appending writes two rows and moves none: no query pays for compacting the buffer.
+/// Appending writes two rows and moves none: no query pays for compacting the buffer. A late row
+/// moves the newer rows or the older ones, whichever are fewer.
 class RowBuffer {
  public:
   /// Allocates `capacity` rows per robot. `kept`, 1 to `capacity`: the number of rows stamped at or
@@ -108,7 +109,8 @@ class RowBuffer {
   static void lose(Robot& robot, std::int64_t time_ns);
   void write(std::int64_t robot, std::int64_t index, std::int64_t time_ns, bool is_valid,
              const std::byte* values);
-  void move_up(std::int64_t robot, std::int64_t index);
+  void make_room(std::int64_t robot, std::int64_t index);
+  void copy_row(std::int64_t robot, std::int64_t from, std::int64_t to);
   void publish(Robot& robot, std::int64_t number);
 
   std::int64_t capacity_;
