@@ -298,6 +298,26 @@ def test_several_robots_and_reused_buffers(simple: Any) -> None:
     assert repr(aligner) == "LiveAligner(3 robots on cpu: state, grip, base)"
 
 
+@pytest.mark.parametrize(
+    ("keys", "arrays"),
+    [
+        (["state"], ["state", "state_is_pad", "state_dim_is_pad", "dataset_index"]),
+        (["base", "grip"], ["base", "base_is_pad", "grip", "grip_is_pad", "dataset_index"]),
+    ],
+)
+def test_queries_of_some_keys(simple: Any, keys: list[str], arrays: list[str]) -> None:
+    aligner = rc.LiveAligner(both(simple).spec(0), reuse_buffers=True)
+    aligner.push("state", 0, [1.0, 2.0, 3.0])
+    aligner.push("grip", 0, [4.0])
+    expected = {key: values.clone() for key, values in aligner.query(0).items()}
+    for values in aligner.query(0).values():
+        values.fill_(1)
+    batch = aligner.query(0, keys)
+    assert sorted(batch) == sorted(arrays)
+    for key, values in batch.items():
+        assert_same_bits(values, expected[key], key)
+
+
 # ---- errors --------------------------------------------------------------------------------------
 
 
