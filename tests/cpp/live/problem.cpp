@@ -204,6 +204,8 @@ LiveProblem random_live_problem(std::uint64_t seed, const LiveWanted& wanted) {
         if (step < -180) step = -3;
       }
       stream.buffer_rows = std::max<std::int64_t>(stream.buffer_rows, 13);
+      const double period = static_cast<double>(tick * random.pick<std::int64_t>({1, 2, 3}));
+      if (random.one_in(2)) stream.nominal_rate = 1e9 / period;
     }
     const std::int64_t jitter = random.pick<std::int64_t>({0, 0, 2, 9});
     for (std::int64_t r = 0; r < problem.options.robots; ++r) {

@@ -83,7 +83,9 @@ TEST(LiveRate, AMissingRowAndJitterAreNotReported) {
 }
 
 TEST(LiveRate, CountersHaveThePeriodAndTheQueries) {
-  LiveAligner aligner({by_rows()}, {});
+  LiveStream deep = by_rows();
+  deep.buffer_rows = 200;
+  LiveAligner aligner({deep}, {});
   EXPECT_EQ(aligner.stats(0).period_ns, -1);
   EXPECT_EQ(status_of(aligner, 10 * kMs), LiveStatus::kWrongRate);
   EXPECT_EQ(aligner.stats(0).period_ns, 10 * kMs);

@@ -130,11 +130,39 @@ bool LiveReference::is_short(std::int64_t stream, std::int64_t robot, std::int64
   return since > from || (of.has_given_up && of.rows.front().time_ns > from);
 }
 
+/// Whether recent rows of a stream by rows are more or less apart than at its nominal rate.
+bool LiveReference::is_off_rate(std::int64_t stream, std::int64_t robot, std::int64_t now_ns) {
+  Held& of = held(stream, robot);
+  const LiveStream& options = streams_[static_cast<std::size_t>(stream)];
+  if (options.timeline != Timeline::kRows || options.nominal_rate == 0) return false;
+  std::vector<__int128> times;
+  for (const LiveRow& row : of.rows) {  // in order of time
+    const bool is_lost =
+        !of.lost.empty() && row.time_ns < *std::max_element(of.lost.begin(), of.lost.end());
+    if (row.time_ns <= now_ns && !is_lost && !of.has_missed) times.push_back(row.time_ns);
+  }
+  const std::int64_t first = *std::min_element(options.offsets.begin(), options.offsets.end());
+  const std::int64_t window = reaches_ahead(options) ? 1 : 1 - std::min<std::int64_t>(first, 0);
+  const auto most = static_cast<std::size_t>(std::max<std::int64_t>(window, 33));
+  if (times.size() > most) {
+    times.erase(times.begin(), times.end() - static_cast<std::ptrdiff_t>(most));
+  }
+  of.stats.period_ns = -1;
+  if (times.size() < 9) return false;
+  of.stats.period_ns = static_cast<std::int64_t>((times.back() - times.front()) /
+                                                 static_cast<__int128>(times.size() - 1));
+  const double nominal = 1e9 / options.nominal_rate;
+  const auto period = static_cast<double>(of.stats.period_ns);
+  return period > 1.15 * nominal || period < nominal / 1.15;
+}
+
 LiveStatus LiveReference::judge(std::int64_t stream, std::int64_t robot, std::int64_t now_ns) {
   Held& of = held(stream, robot);
   const LiveStream& options = streams_[static_cast<std::size_t>(stream)];
   const bool lacks_rows = is_short(stream, robot, now_ns);
   if (lacks_rows) ++of.stats.short_windows;
+  const bool is_off = is_off_rate(stream, robot, now_ns);
+  if (is_off) ++of.stats.wrong_rate;
   const std::vector<bool>& distant = of.are_distant;
   if (distant.size() > 1 && distant.back() && distant[distant.size() - 2]) {
     return LiveStatus::kTwoClocks;
@@ -147,7 +175,8 @@ LiveStatus LiveReference::judge(std::int64_t stream, std::int64_t robot, std::in
   }
   if (!age) return LiveStatus::kNoRows;
   if (options.max_gap_ns && *age > *options.max_gap_ns) return LiveStatus::kStale;
-  return lacks_rows ? LiveStatus::kRowsLost : LiveStatus::kOk;
+  if (lacks_rows) return LiveStatus::kRowsLost;
+  return is_off ? LiveStatus::kWrongRate : LiveStatus::kOk;
 }
 
 LiveStatus LiveReference::status(std::int64_t stream, std::int64_t robot) const {
@@ -343,6 +372,8 @@ std::string difference_of(const LiveStats& got, const LiveStats& expected) {
   compare("held", &LiveStats::held);
   compare("newest_ns", &LiveStats::newest_ns);
   compare("short_windows", &LiveStats::short_windows);
+  compare("period_ns", &LiveStats::period_ns);
+  compare("wrong_rate", &LiveStats::wrong_rate);
   return text.str();
 }
 
