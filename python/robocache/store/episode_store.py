@@ -185,8 +185,7 @@ class EpisodeStore(Sequence[Episode]):
             raise
         manifest = parse_manifest(self._store.manifest())
         self._shards = manifest.shards
-        rows = [self._store.count_rows(i) for i in range(len(manifest.streams))]
-        streams = stream_infos(manifest, rows)
+        streams = stream_infos(manifest, self._store)
         self.streams = StreamTable(streams)
         """Metadata of each stream, by name."""
         self.tasks: tuple[str, ...] = manifest.tasks

@@ -128,8 +128,7 @@ class _Shards:
     def __init__(self, folder: Path) -> None:
         self._store = OpenStore(str(folder))
         manifest = parse_manifest(self._store.manifest())
-        rows = [self._store.count_rows(i) for i in range(len(manifest.streams))]
-        self._streams = stream_infos(manifest, rows)
+        self._streams = stream_infos(manifest, self._store)
         self._numbers = {name: number for number, name in enumerate(self._streams)}
         self.entries = manifest.shards
 

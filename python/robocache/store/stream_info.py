@@ -14,6 +14,7 @@ from robocache.core.display import ByName, ShortRepr, cut, method_text, short
 from robocache.core.names import MethodName
 from robocache.core.tables import html_table, text_table
 from robocache.store.dtypes import STORAGE
+from robocache.store.library import OpenStore
 from robocache.store.manifest import Manifest
 
 MAX_COLORS = 4
@@ -153,11 +154,11 @@ def is_image(info: StreamInfo) -> bool:
     return info.type_name == "U8" and is_raster and not info.is_ragged
 
 
-def stream_infos(manifest: Manifest, rows: list[int]) -> dict[str, StreamInfo]:
-    """The streams of a manifest by name, in its order; `rows` has the row count of each."""
+def stream_infos(manifest: Manifest, store: OpenStore) -> dict[str, StreamInfo]:
+    """The streams of a store and its manifest by name, in the manifest's order."""
     summaries = {} if manifest.statistics is None else manifest.statistics.streams
     infos = {}
-    for stream, count in zip(manifest.streams, rows, strict=True):
+    for number, stream in enumerate(manifest.streams):
         metadata = stream.metadata
         infos[stream.name] = StreamInfo(
             name=stream.name,
@@ -169,7 +170,7 @@ def stream_infos(manifest: Manifest, rows: list[int]) -> dict[str, StreamInfo]:
             rate=metadata.rate,
             timeline=metadata.timeline or "time",
             source=metadata.source,
-            rows=count,
+            rows=store.count_rows(number),
             statistics=summary_of(summaries[stream.name]) if stream.name in summaries else None,
             is_ragged=stream.is_ragged,
         )
