@@ -13,12 +13,27 @@ namespace {
 constexpr std::size_t kQuoted = 80;
 // The limit of nesting; a manifest has 6 levels.
 constexpr std::size_t kDeepest = 16;
+// Bytes that messages print of a text that is not JSON.
+constexpr std::size_t kFound = 16;
+
+/// Describes where a text stops being JSON. `position`: of the first wrong byte, from 1; past the
+/// end where the text ends within a value.
+std::string found_at(std::string_view text, std::size_t position) {
+  const std::string bytes = std::to_string(text.size()) + (text.size() == 1 ? " byte" : " bytes");
+  if (text.find_first_not_of(" \t\r\n") == std::string_view::npos) {
+    return (text.empty() ? "nothing (" : "white space alone (") + bytes + ")";
+  }
+  if (position > text.size()) return "one that ends early, after " + bytes;
+  const std::size_t first = position > 0 ? position - 1 : 0;
+  return quote(text.substr(first, kFound)) + " at byte " + std::to_string(first + 1);
+}
 
 /// Builds values from the events of the library's parser, whose SAX interface it implements: unlike
 /// the library's builder, it rejects duplicate names and limits the depth.
 class Builder {
  public:
-  Builder(Json* root, const std::string& name) : root_(root), name_(name) {}
+  Builder(Json* root, std::string_view text, const std::string& name)
+      : root_(root), text_(text), name_(name) {}
 
   bool null() { return add(nullptr); }
   bool boolean(bool value) { return add(value); }
@@ -47,7 +62,7 @@ class Builder {
     if (dynamic_cast<const Json::out_of_range*>(&error) != nullptr) {
       throw_store_error(name_, "JSON", "a number out of range");
     }
-    throw_store_error(name_, "JSON", "something else at byte " + std::to_string(position));
+    throw_store_error(name_, "JSON", found_at(text_, position));
   }
 
  private:
@@ -82,6 +97,7 @@ class Builder {
   }
 
   Json* root_;
+  std::string_view text_;
   const std::string& name_;
   std::vector<Json*> open_;  // the objects and lists around the current value, outermost first
   Json* member_ = nullptr;   // the open object's member that was named last
@@ -110,7 +126,7 @@ std::string quote(std::string_view text) { return shortened(dumped(std::string(t
 
 Json parse_object(std::string_view text, const std::string& name) {
   Json json;
-  Builder builder(&json, name);
+  Builder builder(&json, text, name);
   Json::sax_parse(text.begin(), text.end(), &builder);
   if (!json.is_object()) throw_store_error(name, "a JSON object", shortened(dumped(json)));
   return json;

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from robocache.core import torch_private
 from robocache.core.checks import check_bool, check_integer
-from robocache.core.display import ByName, listed
+from robocache.core.display import listed
 from robocache.live.arguments import (
     PushStream,
     Values,
@@ -31,7 +31,7 @@ from robocache.live.batch import LiveBatch, LiveTicket
 from robocache.live.channel_order import ChannelOrder, find_order
 from robocache.live.library import STATS, Aligner, LiveStatus
 from robocache.live.outputs import Outputs
-from robocache.live.stats import LiveStats
+from robocache.live.stats import LiveStats, StatsByStream
 from robocache.live.status import WARNED, describe
 from robocache.live.undo import PolicyOutput, check_undo, ticket_of
 from robocache.loader import device as _device
@@ -516,6 +516,8 @@ class LiveAligner:
     def stats(self, robot: int | None = None) -> Mapping[str, LiveStats]:
         """The counters of each stream to which rows are pushed, of one robot or the sum over all.
 
+        ``print`` shows them as a table.
+
         Raises:
             ValueError: The index is not that of a robot.
         """
@@ -535,7 +537,7 @@ class LiveAligner:
                     "period_ns": None if period < 0 else period,
                 }
             )
-        return ByName(counters)
+        return StatsByStream(counters)
 
     @property
     def rows(self) -> dict[str, tuple[int, int]]:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+
+from robocache.core.display import ByName, counted, cut
+from robocache.core.tables import text_table
+
+_BLOCK = 6  # streams side by side in a table: a line of names fits a screen
 
 
 @dataclass(frozen=True)
@@ -49,3 +54,30 @@ class LiveStats:
     ns; of several robots the longest. None: fewer than 9 rows."""
     wrong_rate: int
     """Queries in which that time differed from that of the nominal rate by more than 15%."""
+
+
+class StatsByStream(ByName[LiveStats]):
+    """The counters of each stream: ``print`` shows a table, a column for each stream."""
+
+    def _blocks(self) -> list[str]:
+        """Tables of a few streams each."""
+        names, tables = list(self), []
+        for begin in range(0, len(names), _BLOCK):
+            block = names[begin : begin + _BLOCK]
+            rows = []
+            for field in fields(LiveStats):
+                values = [getattr(self[name], field.name) for name in block]
+                # Counts have separators, and a time is written as programs take it.
+                form = "" if field.name.endswith("_ns") else ","
+                rows.append([field.name, *["none" if x is None else f"{x:{form}}" for x in values]])
+            tables.append(text_table(["", *[cut(name, 24) for name in block]], rows, (0,)))
+        return tables
+
+    def __str__(self) -> str:
+        return "\n\n".join(self._blocks()) or super().__repr__()
+
+    def __repr__(self) -> str:
+        more = len(self) - _BLOCK
+        if more <= 0:
+            return str(self)
+        return f"{self._blocks()[0]}\nand {counted(more, 'more stream')} (print shows all)"

@@ -221,7 +221,16 @@ TEST(PolicySpec, FilesAreRead) {
                 "BF16, F32 or F64, got \"F31\"");
   std::ofstream(path) << "";
   EXPECT_EQ(error_of([&] { read_policy_spec(path); }),
-            "ValueError " + path + ": expected JSON, got something else at byte 1");
+            "ValueError " + path + ": expected JSON, got nothing (0 bytes)");
+  std::ofstream(path) << " \n";
+  EXPECT_EQ(error_of([&] { read_policy_spec(path); }),
+            "ValueError " + path + ": expected JSON, got white space alone (2 bytes)");
+  std::ofstream(path) << spec_text().substr(0, 200);
+  EXPECT_EQ(error_of([&] { read_policy_spec(path); }),
+            "ValueError " + path + ": expected JSON, got one that ends early, after 200 bytes");
+  std::ofstream(path) << "streams: [joints]";
+  EXPECT_EQ(error_of([&] { read_policy_spec(path); }),
+            "ValueError " + path + ": expected JSON, got \"streams: [joints\" at byte 1");
   ASSERT_EQ(std::remove(path.c_str()), 0);
   EXPECT_EQ(
       error_of([&] { read_policy_spec(path); }),

@@ -162,7 +162,7 @@ SPOILED: list[tuple[Callable[[Any], None], str]] = [
     ),
     (
         put("streams", 0, "normalization", "multiply", 3, value=math.inf),
-        "expected JSON, got something else at byte",
+        'expected JSON, got "Infinity',
     ),
     (
         put("streams", 0, "normalization", "subtract", value=[1.0, 2.0]),
@@ -260,7 +260,7 @@ BEYOND_A_SCHEMA = [
         words in message
         for words in (
             "null with a rate", "each name once", "1 or ", "2^31", "several offsets", "the anchor",
-            '"rows"', "that sum", "are copied", '"mean"', "got something", "or F64, got "
+            '"rows"', "that sum", "are copied", '"mean"', '"Infinity', "or F64, got "
             '"I32"', "channels_first", "relative_to", "concat[", "2^26",
             "lists of one length", "that differ", "as beside it", "as to subtract", "fits the end",
             "or 7 names",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,31 @@ def test_what_is_counted() -> None:
     assert stats.taken == stats.held + stats.outdated + stats.too_late + stats.future
     assert aligner.rows == {"joints": (4, 4)}
     assert rc.LiveAligner(SPEC).stats()["joints"].newest_ns is None
+
+
+def test_counters_are_a_table() -> None:
+    spec = replace(SPEC, streams=[make_stream("joints"), make_stream("force"), ACTION])
+    aligner = rc.LiveAligner(spec, robots=2)
+    for robot in range(2):
+        for i in range(600):
+            aligner.push("joints", i * MS, [i, i], robot)
+            if i % 10 == 0:
+                aligner.query(i * MS)
+    lines = str(aligner.stats()).splitlines()
+    assert lines[0].split() == ["joints", "force"]
+    assert lines[1].split() == ["pushed", "1,200", "0"]
+    assert len({len(line) for line in lines[1:]}) == 1 and lines[0].endswith("force")
+    assert [line.split()[0] for line in lines[1:]] == [f.name for f in fields(rc.LiveStats)]
+    newest = next(line for line in lines if line.startswith("newest_ns"))
+    assert newest.split() == ["newest_ns", "590000000", "none"]
+    assert repr(aligner.stats()) == str(aligner.stats())
+    assert list(aligner.stats(1)) == ["joints", "force"]
+    many = rc.PolicySpec([make_stream(f"s{i}") for i in range(8)], anchor="s0")
+    stats = rc.LiveAligner(many).stats()
+    assert str(stats).count("pushed") == 2 and "s7" in str(stats)
+    assert repr(stats).endswith("\nand 2 more streams (print shows all)")
+    assert len(repr(stats).splitlines()) < 25 and "s7" not in repr(stats)
+    assert str(rc.LiveAligner(rc.PolicySpec([ACTION], anchor="action")).stats()) == "{}"
 
 
 def expect(error: type[Exception], message: str, call: Callable[[], Any]) -> None:

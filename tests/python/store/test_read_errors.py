@@ -135,8 +135,10 @@ NO_CHECKSUM = (
         (b'{"a":1,"crc32":"01234567"}\n',
          "ST/manifest.json: expected crc32 01234567, as it says at its end, got a702fc6e: the file "
          "was altered"),
-        (sealed(b'{"a":'), "ST/manifest.json: expected JSON, got something else at byte 6"),
-        (sealed(b'{"a":"\xff"'), "ST/manifest.json: expected JSON, got something else at byte 7"),
+        (sealed(b'{"a":'),
+         'ST/manifest.json: expected JSON, got ",\\"crc32\\":\\"6ab07f" at byte 6'),
+        (sealed(b'{"a":"\xff"'),
+         'ST/manifest.json: expected JSON, got "\ufffd\\",\\"crc32\\":\\"5688" at byte 7'),
         (sealed(b'{"a":1e999'), "ST/manifest.json: expected JSON, got a number out of range"),
         (sealed(b'{"a":1,"a":2'),
          'ST/manifest.json: expected each name once in an object, got "a" twice'),

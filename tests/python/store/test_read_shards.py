@@ -173,14 +173,14 @@ def raw(header: object, data: bytes = b"", length: int | None = None) -> bytes:
 # (the file, the message without its name)
 # fmt: off
 FILES: list[tuple[bytes, str]] = [
-    (b"\0" * 8, "header: expected JSON, got something else at byte 1"),
+    (b"\0" * 8, "header: expected JSON, got nothing (0 bytes)"),
     (raw({}, length=9), "expected a safetensors header of at most 8 bytes, got 9"),
     (raw({}, length=2**64 - 1),
      "expected a safetensors header of at most 8 bytes, got 18446744073709551615"),
     (b"\x89PNG\r\n\x1a\n" * 9, "expected a safetensors header of at most 64 bytes, got "
      "727905341920923785"),
     (raw(b"[]"), "header: expected a JSON object, got []"),
-    (raw(b'{"a":'), "header: expected JSON, got something else at byte 9"),
+    (raw(b'{"a":'), "header: expected JSON, got one that ends early, after 8 bytes"),
     (raw(b'{"a":1,"a":2}'), 'header: expected each name once in an object, got "a" twice'),
     (raw({}), 'expected a tensor "episode/start_ns", got none of that name'),
     (raw({"__metadata__": {"a": "b"}}),
