@@ -1,11 +1,14 @@
 """Mutation testing: changes one expression of a module at a time, and runs the tests that matter.
 
-    python tools/mutants.py            all modules of TESTS
+    python tools/mutants.py                                all modules of TESTS
     python tools/mutants.py store/lock.py --most 20 --seed 1
+    python tools/mutants.py --write                        updates tests/mutants.csv
 
-Prints a line for each mutant, `killed by TEST` or `SURVIVED`; the exit code is the number of those
-that survived. A mutant runs in a copy of this process, which has pytest and NumPy imported: most
-take less than a second.
+Prints a line for each mutant: the test that kills it, the reason why no test can (from
+tests/mutants.csv), or SURVIVED; the exit code is the number of those that survived. The sample
+depends on the seed and on the text of each mutant, not on the rest of the module. Only bodies of
+functions are changed: a mutant runs in a copy of this process, which has imported the package and
+the tests, and replaces the code of one function there. Most take less than a second.
 """
 
 from __future__ import annotations
@@ -13,45 +16,111 @@ from __future__ import annotations
 import argparse
 import ast
 import copy
-import importlib.abc
-import importlib.machinery
+import csv
+import gc
+import hashlib
+import importlib
 import os
-import random
+import resource
 import signal
 import sys
 import tempfile
-from collections.abc import Iterator
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import redirect_stdout, suppress
+from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, FunctionType
 
 import hypothesis  # noqa: F401 - these before the fork, since every mutant's tests need them
 import numpy  # noqa: F401
 import pytest
-import torch  # noqa: F401
+import torch
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "python" / "robocache"
-SECONDS = 100  # of a mutant's tests; one that hangs is killed by that
+RECORD = ROOT / "tests" / "mutants.csv"
+COLUMNS = ("module", "function", "before", "after", "killed by")
+EQUIVALENT = "equivalent: "  # begins the last column, of a mutant that no test can kill
+CPU_SECONDS = 120  # of a mutant's tests: one that never ends is killed by that
+IDLE_SECONDS = 30  # without work, and without a process that waits for a CPU: one that hangs
 
-_STORE = ["store/test_hostile.py", "store/test_commits.py", "store/test_write.py"]
+_COMMITS = ["store/test_commits.py", "store/test_write.py"]
+_LOADER = ["loader/test_loader.py", "loader/test_windows.py", "loader/test_errors.py"]
 TESTS: dict[str, list[str]] = {
-    "conversion/pools.py": ["conversion/test_pools.py"],
-    "conversion/run.py": ["conversion/test_pools.py"],
-    "loader/sampling/sampler.py": ["loader/test_order.py"],
+    "conversion/disk_space.py": ["conversion/test_convert.py"],
+    "conversion/one_episode.py": ["conversion/test_one_episode.py"],
+    "conversion/pools.py": ["conversion/test_pools.py", "conversion/test_killed.py"],
+    "conversion/run.py": ["conversion/test_pools.py", "conversion/test_convert.py"],
+    "conversion/sources.py": ["conversion/test_convert.py", "conversion/test_one_episode.py"],
+    "conversion/worker.py": ["conversion/test_convert.py", "conversion/test_one_episode.py"],
+    "loader/batch_source.py": ["loader/test_batch_source.py", *_LOADER],
+    "loader/compute_stats.py": ["loader/test_compute_stats.py"],
+    "loader/contents.py": _LOADER,
+    "loader/dataset.py": _LOADER,
+    "loader/device.py": _LOADER,
+    "loader/engine.py": _LOADER,
+    "loader/foreign_options.py": ["loader/test_foreign_options.py"],
+    "loader/indices.py": _LOADER,
+    "loader/jax_batch.py": ["loader/test_jax.py"],
+    "loader/loader.py": _LOADER,
+    "loader/make_policy_spec.py": ["live/test_policy_spec.py", "live/test_replay.py"],
+    "loader/memory/disk_windows.py": ["loader/test_tiers.py"],
+    "loader/memory/file_rows.py": ["loader/test_tiers.py"],
+    "loader/memory/prefetch.py": ["loader/test_prefetch.py", "loader/test_tiers.py"],
+    "loader/memory/resident_streams.py": ["loader/test_tiers.py", "loader/test_loader.py"],
+    "loader/memory/row_checks.py": ["loader/test_row_errors.py"],
+    "loader/memory/tiers.py": ["loader/test_tiers.py"],
+    "loader/metrics.py": ["core/test_metrics.py", *_LOADER],
+    "loader/mixture/mixture.py": ["loader/test_mixture.py", "loader/test_mixture_errors.py"],
+    "loader/mixture/parts.py": ["loader/test_mixture.py", "loader/test_mixture_errors.py"],
+    "loader/outputs.py": _LOADER,
+    "loader/padding.py": ["loader/test_padding.py"],
+    "loader/padding_samples.py": ["loader/test_padding.py"],
+    "loader/parsing.py": _LOADER,
+    "loader/plan.py": _LOADER,
+    "loader/plan_inputs.py": _LOADER,
+    "loader/policy_spec.py": ["loader/test_window_spec.py", "live/test_policy_spec.py"],
+    "loader/prometheus.py": ["core/test_prometheus.py"],
+    "loader/recipe.py": ["loader/test_processes.py", *_LOADER],
+    "loader/relative.py": ["loader/test_relative.py"],
+    "loader/sampling/anchors.py": ["loader/test_anchors.py"],
+    "loader/sampling/episodes.py": ["loader/test_anchors.py", "loader/test_errors.py"],
+    "loader/sampling/rank_sharding.py": ["loader/test_rank_sharding.py"],
+    "loader/sampling/sampler.py": ["loader/test_order.py", "loader/test_mixture_order.py"],
+    "loader/sampling/sampler_state.py": ["loader/test_order.py", "loader/test_errors.py"],
+    "loader/stats.py": ["loader/test_stats.py"],
+    "loader/stream_normalization.py": ["loader/test_stats.py", "loader/test_modes.py"],
+    "loader/summary.py": _LOADER,
+    "loader/window.py": ["loader/test_window_options.py", "loader/test_window_spec.py"],
+    "loader/window_spec.py": ["loader/test_window_spec.py"],
+    "loader/windows.py": ["loader/test_windows.py", "loader/test_window_options.py"],
+    "store/dtypes.py": ["store/test_write.py", "store/test_marks.py"],
+    "store/episode.py": _COMMITS,
+    "store/episode_store.py": ["store/test_read_errors.py", "core/test_display.py"],
     "store/files.py": ["store/test_hostile.py", "store/test_power_loss.py"],
-    "store/lock.py": ["store/test_hostile.py"],
-    "store/manifest.py": ["store/test_hostile.py", "store/test_write.py", "store/test_commits.py"],
+    "store/history.py": ["store/test_marks.py"],
+    "store/library.py": ["store/test_read.py", "loader/test_window_spec.py"],
+    "store/lock.py": ["store/test_hostile.py", "store/test_crash.py"],
+    "store/manifest.py": ["store/test_hostile.py", *_COMMITS],
+    "store/manifest_update.py": [*_COMMITS, "store/test_merge.py"],
+    "store/marks.py": ["store/test_marks.py"],
     "store/merge.py": ["store/test_merge.py", "store/test_hostile.py"],
-    "store/shard.py": _STORE,
+    "store/rewrite.py": ["store/test_marks.py", "store/test_power_loss.py"],
+    "store/rows.py": ["store/test_read.py", "store/test_write.py"],
+    "store/shard.py": [*_COMMITS, "store/test_hostile.py"],
     "store/shard_header.py": ["store/test_hostile.py"],
-    "store/source_state.py": ["store/test_hostile.py"],
-    "store/spool.py": ["store/test_commits.py", "store/test_write.py"],
-    "store/streams.py": ["store/test_write.py", "store/test_commits.py", "store/test_merge.py"],
+    "store/source_state.py": ["store/test_source_state.py"],
+    "store/spool.py": _COMMITS,
+    "store/statistics.py": ["statistics/test_statistics.py", *_COMMITS],
+    "store/stream_info.py": ["store/test_read.py", "store/test_write.py"],
+    "store/streams.py": [*_COMMITS, "store/test_merge.py"],
     "store/verification.py": ["store/test_read_errors.py"],
-    "store/writer.py": [*_STORE, "store/test_power_loss.py"],
+    "store/writer.py": [*_COMMITS, "store/test_hostile.py", "store/test_power_loss.py"],
 }
 """The tests of each module, those that fail first before the others."""
-SLOW = "larger_than_memory or shard_header_of_hostile"
+SLOW = "larger_than_memory or killed_at or kill_at or large"
 """Tests that take many seconds, and are left out."""
 
 COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
@@ -65,6 +134,21 @@ ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
 
 
 # ---- mutants -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One change of a module.
+
+    Attributes:
+        number: Position among the module's mutants.
+        line: Line of the change.
+        key: Module, function, text before and text after, as the record names them.
+    """
+
+    number: int
+    line: int
+    key: tuple[str, str, str, str]
 
 
 def mutated(node: ast.AST) -> ast.AST | None:
@@ -92,37 +176,58 @@ def mutated(node: ast.AST) -> ast.AST | None:
 
 
 def _is_type(node: ast.BinOp) -> bool:
-    """Whether it is a union of types, which is not evaluated."""
+    """Whether it is a union of types, which nobody evaluates."""
     return isinstance(node.op, ast.BitOr) and any(
         isinstance(side, ast.Constant) and side.value is None for side in (node.left, node.right)
     )
 
 
-class _Replace(ast.NodeTransformer):
-    """Replaces the nth node of a tree that can be changed, outside of annotations and docs."""
+class _Mutate(ast.NodeTransformer):
+    """Lists the nodes of functions that can be changed, and changes one of them.
 
-    def __init__(self, number: int) -> None:
-        self.left = number
-        self.line = 0
-        self.before = self.after = ""
+    Annotations, decorators and default values of arguments stay as they are.
+
+    Attributes:
+        mutants: The possible changes.
+        changed: The outermost function of the change, once it is done.
+    """
+
+    def __init__(self, module: str, number: int = -1) -> None:
+        self.mutants: list[Mutant] = []
+        self.changed: ast.FunctionDef | ast.AsyncFunctionDef | None = None
+        self._module = module
+        self._number = number
+        self._scopes: list[ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef] = []
+        self._seen: Counter[tuple[str, str, str]] = Counter()
 
     def visit(self, node: ast.AST) -> ast.AST:
-        changed = mutated(node)
+        functions = [each for each in self._scopes if not isinstance(each, ast.ClassDef)]
+        changed = mutated(node) if functions else None
         if changed is not None:
-            if self.left == 0:
-                self.line = getattr(node, "lineno", 0)
-                self.before, self.after = _text(node), _text(changed)
-                self.left -= 1
+            number = len(self.mutants)
+            line = getattr(node, "lineno", 0)
+            self.mutants.append(Mutant(number, line, self._key(node, changed)))
+            if number == self._number:
+                self.changed = functions[0]
                 return changed
-            self.left -= 1
         if isinstance(node, ast.AnnAssign):  # its value alone
             if node.value is not None:
                 node.value = self.visit(node.value)  # type: ignore[assignment]
             return node
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            self._scopes.append(node)
             node.body = [self.visit(each) for each in node.body]  # type: ignore[misc]
+            self._scopes.pop()
             return node
         return self.generic_visit(node)
+
+    def _key(self, node: ast.AST, changed: ast.AST) -> tuple[str, str, str, str]:
+        function, before = ".".join(scope.name for scope in self._scopes), _text(node)
+        after = "(left out)" if isinstance(changed, ast.Pass) else _text(changed)
+        self._seen[function, before, after] += 1
+        if (count := self._seen[function, before, after]) > 1:
+            before += f" [{count}]"  # the same text once more
+        return self._module, function, before, after
 
 
 def _text(node: ast.AST) -> str:
@@ -130,37 +235,80 @@ def _text(node: ast.AST) -> str:
     return text if len(text) <= 60 else f"{text[:59]}…"
 
 
-def mutants(source: str) -> Iterator[tuple[int, str, str, ast.Module]]:
-    """Line, text before and after, and the whole module, of each mutant of a module."""
-    number = 0
-    while True:
-        replace = _Replace(number)
-        tree = replace.visit(ast.parse(source))
-        if replace.left >= 0:
-            return
-        yield replace.line, replace.before, replace.after, ast.fix_missing_locations(tree)
-        number += 1
+def sample(module: str, most: int, seed: int) -> list[Mutant]:
+    """Chooses mutants of a module by a hash of their text, in the order of lines."""
+    listing = _Mutate(module)
+    listing.visit(ast.parse((PACKAGE / module).read_text()))
+
+    def rank(mutant: Mutant) -> bytes:
+        return hashlib.sha256(f"{seed} {mutant.key}".encode()).digest()
+
+    return sorted(sorted(listing.mutants, key=rank)[:most], key=lambda mutant: mutant.number)
+
+
+class Changed:
+    """A module with one change.
+
+    Attributes:
+        name: The module's name.
+        source: The module's text.
+    """
+
+    def __init__(self, module: str, mutant: Mutant) -> None:
+        self.name = name_of(module)
+        mutate = _Mutate(module, mutant.number)
+        tree = ast.fix_missing_locations(mutate.visit(ast.parse((PACKAGE / module).read_text())))
+        function = mutate.changed
+        assert isinstance(tree, ast.Module) and function is not None
+        self.source = ast.unparse(tree)
+        first = min([function.lineno, *(each.lineno for each in function.decorator_list)])
+        self._place = (function.name, first)
+        self._code = next(
+            code
+            for code in _codes(compile(tree, module, "exec"))
+            if (code.co_name, code.co_firstlineno) == self._place
+        )
+
+    def apply(self) -> None:
+        """Replaces the code of the function in this process."""
+        file = sys.modules[self.name].__file__
+        changed = 0
+        for each in gc.get_objects():
+            if isinstance(each, FunctionType):
+                code = each.__code__
+                if (code.co_filename, code.co_name, code.co_firstlineno) == (file, *self._place):
+                    each.__code__ = self._code
+                    changed += 1
+        assert changed, f"no function {self._place} in {file}"
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _codes(constant)
+
+
+def name_of(module: str) -> str:
+    return "robocache." + module.removesuffix(".py").replace("/", ".")
 
 
 # ---- runs ----------------------------------------------------------------------------------------
 
+FINDER = '''
+"""Imports one module of robocache from another file."""
+import importlib.util
+import sys
 
-class _Loader(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Imports one module of the package from a tree, in place of its file."""
 
-    def __init__(self, name: str, path: Path, tree: ast.Module) -> None:
-        self._name, self._path, self._tree = name, path, tree
+class Finder:
+    def find_spec(self, name, path, target=None):
+        return importlib.util.spec_from_file_location(name, {file!r}) if name == {name!r} else None
 
-    def find_spec(
-        self, name: str, path: object, target: object = None
-    ) -> importlib.machinery.ModuleSpec | None:
-        if name != self._name:
-            return None
-        return importlib.machinery.ModuleSpec(name, self, origin=str(self._path))
 
-    def exec_module(self, module: ModuleType) -> None:
-        module.__file__ = str(self._path)
-        exec(compile(self._tree, self._path, "exec"), module.__dict__)
+sys.meta_path.insert(0, Finder())
+'''
+"""A `sitecustomize`, which Python runs as it starts: processes that tests start have it too."""
 
 
 class _First:
@@ -174,54 +322,134 @@ class _First:
             self._file.write_text(report.nodeid.removeprefix("tests/python/"))
 
 
-def killer(module: str, tree: ast.Module, tests: list[str]) -> str:
+def collect(tests: Iterable[str]) -> None:
+    """Imports tests in this process, of which each mutant has a copy."""
+    torch.set_num_threads(1)  # a copy of a process lacks its threads
+    with open(os.devnull, "w") as null, redirect_stdout(null):  # noqa: PTH123
+        code = pytest.main(["--collect-only", "-q", *_OPTIONS, *_paths(tests)])
+    if code:
+        raise SystemExit(f"the tests can't be collected: {code}")
+
+
+_OPTIONS = ["-p", "no:cacheprovider"]
+
+
+def _paths(tests: Iterable[str]) -> list[str]:
+    return [str(ROOT / "tests" / "python" / test) for test in tests]
+
+
+def killer(changed: Changed, tests: list[str]) -> str:
     """The test that fails with a mutant; "" if none does."""
     with tempfile.TemporaryDirectory() as folder:
         note = Path(folder) / "first"
         child = os.fork()
         if child == 0:
-            _run(module, tree, tests, note, Path(folder))
-        _, status = os.waitpid(child, 0)
+            _run(changed, tests, note, Path(folder))
+        status, hangs = _wait(child)
+        with suppress(ProcessLookupError):
+            os.killpg(child, signal.SIGKILL)  # processes that its tests left
         if note.exists():
             return note.read_text()
+        if hangs:
+            return "a test that hangs"
         if os.WIFSIGNALED(status):
-            return f"no test, it took more than {SECONDS} s or crashed"
-        return "" if os.WEXITSTATUS(status) == 0 else "collection"
+            return f"a crash, or more than {CPU_SECONDS} s"
+        return "" if os.WEXITSTATUS(status) == 0 else "the import of the tests"
 
 
-def _run(module: str, tree: ast.Module, tests: list[str], note: Path, folder: Path) -> None:
+def _wait(group: int) -> tuple[int, bool]:
+    """Waits for the first process of a group: its status, and whether it hung and was killed."""
+    last, since = 0, time.monotonic()
+    while True:
+        ended, status = os.waitpid(group, os.WNOHANG)
+        if ended:
+            return status, False
+        ticks, is_ready = _work_of(group)
+        if ticks != last or is_ready:
+            last, since = ticks, time.monotonic()
+        if time.monotonic() - since > IDLE_SECONDS:
+            os.killpg(group, signal.SIGKILL)
+            return os.waitpid(group, 0)[1], True
+        time.sleep(0.5)
+
+
+def _work_of(group: int) -> tuple[int, bool]:
+    """CPU time of a group of processes, and whether one of them runs or waits for a CPU or disk."""
+    ticks, is_ready = 0, False
+    for file in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            state, _, its_group, *rest = file.read_text().rpartition(")")[2].split()
+            if int(its_group) == group:
+                ticks += int(rest[8]) + int(rest[9])
+                is_ready |= state in "RD"
+    return ticks, is_ready
+
+
+def _run(changed: Changed, tests: list[str], note: Path, folder: Path) -> None:
     """Runs tests with a mutant, and ends this process."""
-    signal.alarm(SECONDS)
-    null = os.open(os.devnull, os.O_RDWR)
-    for stream in (0, 1, 2):
-        os.dup2(null, stream)
-    name = "robocache." + module.removesuffix(".py").replace("/", ".")
-    sys.meta_path.insert(0, _Loader(name, PACKAGE / module, tree))
-    paths = [str(ROOT / "tests" / "python" / test) for test in tests]
-    options = ["-x", "-q", "-p", "no:cacheprovider", "--basetemp", str(folder / "t")]
     code = 1
     try:
-        code = int(pytest.main([*paths, *options, "-k", f"not ({SLOW})"], [_First(note)]))
+        os.setpgid(0, 0)
+        resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
+        null = os.open(os.devnull, os.O_RDWR)
+        for stream in (0, 1, 2):
+            os.dup2(null, stream)
+        file = folder / "mutant.py"
+        file.write_text(changed.source)
+        (folder / "sitecustomize.py").write_text(FINDER.format(file=str(file), name=changed.name))
+        path = [str(folder), os.environ.get("PYTHONPATH", "")]
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, path))
+        changed.apply()
+        options = ["-x", "-q", *_OPTIONS, "--basetemp", str(folder / "t"), "-k", f"not ({SLOW})"]
+        code = int(pytest.main([*_paths(tests), *options], [_First(note)]))
     finally:
         os._exit(code)
+
+
+# ---- the record ----------------------------------------------------------------------------------
+
+
+def read_record() -> dict[tuple[str, ...], str]:
+    """The last column of the record, by the other columns."""
+    if not RECORD.exists():
+        return {}
+    with RECORD.open(newline="") as file:
+        return {tuple(row[:-1]): row[-1] for row in list(csv.reader(file))[1:]}
+
+
+def write_record(record: dict[tuple[str, ...], str]) -> None:
+    """Replaces the record; its rows are in order."""
+    with RECORD.open("w", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(COLUMNS)
+        writer.writerows([*key, verdict] for key, verdict in sorted(record.items()))
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Mutation testing of RoboCache's Python.")
     parser.add_argument("modules", nargs="*", default=list(TESTS), metavar="MODULE")
-    parser.add_argument("--most", type=int, default=10, help="mutants of each module")
+    parser.add_argument("--most", type=int, default=2, help="mutants of each module")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--write", action="store_true", help="update tests/mutants.csv")
     given = parser.parse_args()
     os.chdir(ROOT)
+    collect(dict.fromkeys(test for module in given.modules for test in TESTS[module]))
+    for module in given.modules:
+        importlib.import_module(name_of(module))
     survived = 0
     for module in given.modules:
-        found = list(mutants((PACKAGE / module).read_text()))
-        chosen = random.Random(given.seed).sample(found, min(given.most, len(found)))
-        for line, before, after, tree in sorted(chosen, key=lambda mutant: mutant[:3]):
-            name = killer(module, tree, TESTS[module])
-            survived += not name
-            verdict = f"killed by {name}" if name else "SURVIVED"
-            print(f"{module}:{line}: {before}  ->  {after}: {verdict}", flush=True)
+        known = read_record()
+        verdicts = {key: known[key] for key in known if key[0] != module}
+        for mutant in sample(module, given.most, given.seed):
+            verdict = known.get(mutant.key, "")
+            if not verdict.startswith(EQUIVALENT):
+                verdict = killer(Changed(module, mutant), TESTS[module]) or "SURVIVED"
+            survived += verdict == "SURVIVED"
+            verdicts[mutant.key] = verdict
+            where = f"{module}:{mutant.line}: {mutant.key[1]}"
+            print(f"{where}: {mutant.key[2]}  ->  {mutant.key[3]}: {verdict}", flush=True)
+        if given.write:
+            write_record(verdicts)
     print(f"{survived} survived")
     return min(survived, 100)
 

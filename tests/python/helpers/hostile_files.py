@@ -14,6 +14,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hostile_tables import (
+    csv_duplicates,
+    parquet_dictionary,
+    parquet_page_size,
+    parquet_page_values,
+    parquet_repeated,
+)
 from hostile_zarr import (
     MIB,
     zarr3_chunk_in_chunk,
@@ -190,15 +197,6 @@ def lerobot_episodes(path: Path) -> Path:
     (file,) = write_v3(path, [2]).glob("meta/episodes/*/*.parquet")
     table = pq.read_table(file).take(np.zeros(MIB, np.int64))
     pq.write_table(table, file, row_group_size=MIB, compression="zstd")
-    return path
-
-
-def parquet_repeated(path: Path) -> Path:
-    """4 million rows of one number, in a few kB."""
-    pa = pytest.importorskip("pyarrow", reason="Parquet needs pyarrow")
-    pq = pytest.importorskip("pyarrow.parquet", reason="Parquet needs pyarrow")
-    table = pa.table({"t": np.zeros(4 * MIB), "x": np.ones(4 * MIB)})
-    pq.write_table(table, path, row_group_size=4 * MIB, compression="zstd")
     return path
 
 
@@ -448,6 +446,10 @@ HOSTILE: dict[str, tuple[Callable[[Path], Path], str]] = {
     "lerobot_episodes": (lerobot_episodes, "row group 0: expected at most "),
     "lerobot": (lerobot_template, "info.json: expected a path made of "),
     "repeated.parquet": (parquet_repeated, "row group 0: expected at most "),
+    "values.parquet": (parquet_page_values, "row group 0: expected at most 16,777,216 bytes at "),
+    "size.parquet": (parquet_page_size, "row group 0: expected at most 16,777,216 bytes at once "),
+    "dictionary.parquet": (parquet_dictionary, "row group 0: expected at most 16,777,216 bytes "),
+    "duplicates.csv": (csv_duplicates, "expected columns of different names, got x twice"),
     "stated.mcap": (mcap_stated, "chunk"),
     "zstd.mcap": (mcap_zstd, "expected 1,000 bytes, got zstd data of more than 1,000 bytes"),
     "lz4.mcap": (mcap_lz4, "expected 1,000 bytes, got "),

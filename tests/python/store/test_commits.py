@@ -348,3 +348,12 @@ def test_a_writer_that_fails_before_any_commit_leaves_nothing(tmp_path: Path) ->
             episode.add("x", TIMES, VALUES)
         raise ZeroDivisionError
     assert len(read_store(tmp_path / "store")) == 1, "finished episodes are kept"
+
+
+def test_a_shard_that_was_closed(tmp_path: Path) -> None:
+    with rc.StoreWriter(tmp_path / "s"), rc.ShardWriter(tmp_path / "s") as shard:
+        with shard.episode() as episode:
+            episode.add("x", [0], np.zeros((1, 2), np.float32))
+        shard.close()
+        with pytest.raises(ValueError, match=r"^shard: expected one that is open, got one that "):
+            shard.close()

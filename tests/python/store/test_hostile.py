@@ -73,6 +73,14 @@ def test_a_lock_that_is_no_lock(tmp_path: Path, make, got: str, is_store: bool) 
     assert not is_store or len(read_store(path)) == 1
 
 
+def test_the_lock_is_a_file_like_others(tmp_path: Path) -> None:
+    """Readable and writable as the user's mask allows, and not executable."""
+    with rc.StoreWriter(tmp_path / "s"):
+        mode = (tmp_path / "s" / ".lock").stat().st_mode & 0o777
+    (tmp_path / "other").touch()
+    assert mode == (tmp_path / "other").stat().st_mode & 0o777
+
+
 def test_locks_of_other_writers_are_taken_over(tmp_path: Path) -> None:
     """An empty file, one of an older version, one of a writer that was killed."""
     for text in (b"", b"process 12 on a-host\n", b"process 12 on a-host".ljust(511) + b"\n"):

@@ -73,6 +73,20 @@ def test_new_marks(tmp_path: Path) -> None:
     assert [mark.count for mark in found] == [6, 2, 2, 4]
 
 
+def test_several_ranges_of_one_mark(tmp_path: Path) -> None:
+    store = rc.EpisodeStore(write_store(tmp_path / "s"))
+    ranges = ((0, 2), (5, 6), (9, 12))
+    assert new_marks(store, [Mark(1, "arm", ranges, "spike")]) == [Mark(1, "arm", ranges, "spike")]
+
+
+def test_a_marking_of_two_shards_is_one(tmp_path: Path) -> None:
+    """Also where the shards have other numbers of its rows."""
+    path = write_store(tmp_path / "s", shard_bytes=1)
+    mark(path, Mark(0, "arm", ((0, 3),), "spike"), Mark(1, "arm", ((0, 4),), "spike"))
+    (found,) = read_markings(path)
+    assert (found.rows, found.episodes) == (7, 2)
+
+
 @pytest.mark.parametrize("shard_bytes", [1, 3000, 1 << 20], ids=["each", "some", "one"])
 def test_marked(tmp_path: Path, shard_bytes: int) -> None:
     """Flags alone differ, in the files as other programs read them; others are the same files."""

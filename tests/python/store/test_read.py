@@ -14,6 +14,8 @@ import pytest
 from stores import NAMES, HandEpisode, HandStore, safetensors
 
 import robocache as rc
+from robocache.store.library import Rows
+from robocache.store.rows import merged
 
 MS = 10**6
 
@@ -339,3 +341,14 @@ def test_needs_no_torch(folder: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stdout == "False\n", done.stderr
+
+
+def test_places_that_are_adjacent_are_one() -> None:
+    """Times of 8 bytes: two parts side by side, none, one after a gap, and one of another shard."""
+    places = [(0, 2, 4, 100), (0, 3, 5, 116), (0, 0, 0, 140), (0, 1, 7, 148), (1, 1, 1, 156)]
+    parts = [
+        Rows(shard=shard, rows=rows, items=items, times=times)
+        for shard, rows, items, times in places
+    ]
+    found = [(part.shard, part.rows, part.items, part.times) for part in merged(parts)]
+    assert found == [(0, 5, 9, 100), (0, 1, 7, 148), (1, 1, 1, 156)]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from robocache.core.extras import require
 from robocache.readers.errors import RecordingError, reading
-from robocache.readers.limits import check_resident, check_streams, check_total
+from robocache.readers.tables.parquet_sizes import check_row_groups
 
 EXACT = 2**53
 """float64 represents each integer up to this absolute value exactly."""
@@ -128,27 +128,5 @@ def open_parquet(path: Path, what: str, limit: int) -> Any:
     pq = require("pyarrow.parquet", "Parquet", "parquet")
     with reading(path, what):
         file = pq.ParquetFile(path)
-    _check_row_groups(path, file.metadata, limit)
+        check_row_groups(path, file, limit)
     return file
-
-
-_WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8}
-"""Bytes of a value of each numeric type of Parquet; columns of other types state their size."""
-
-
-def _check_row_groups(path: Path, metadata: Any, limit: int) -> None:
-    """Raises for a Parquet file that its encodings expand to more memory than `limits` allow."""
-    check_streams(path, metadata.num_columns)
-    stored = path.stat().st_size
-    total = 0
-    for number in range(metadata.num_row_groups):
-        group = metadata.row_group(number)
-        size = packed = 0
-        for index in range(group.num_columns):
-            column = group.column(index)
-            width = _WIDTHS.get(column.physical_type, 0)
-            size += max(column.num_values * width, column.total_uncompressed_size)
-            packed += column.total_compressed_size
-        check_resident(f"{path}, row group {number}", size, min(packed, stored), limit)
-        total += size
-    check_total(f"{path}, all row groups", total, stored, limit)
