@@ -90,23 +90,18 @@ struct BasicTensorView {
     }
   }
 
+  /// Converts a writable view to a read-only one.
+  template <typename D = Data, typename = std::enable_if_t<std::is_const_v<D>>>
+  BasicTensorView(const BasicTensorView<std::remove_const_t<D>>& writable)
+      : data(writable.data), dtype(writable.dtype), device(writable.device), rank(writable.rank) {
+    for (int axis = 0; axis < rank; ++axis) {
+      shape[axis] = writable.shape[axis];
+      strides[axis] = writable.strides[axis];
+    }
+  }
+
   /// Whether the optional argument is present. An array without elements is.
   bool present() const { return rank > 0 || data != nullptr; }
-
-  /// Converts a writable view to a read-only one.
-  template <typename D = Data, typename = std::enable_if_t<!std::is_const_v<D>>>
-  operator BasicTensorView<const void>() const {
-    BasicTensorView<const void> view;
-    view.data = data;
-    view.dtype = dtype;
-    view.device = device;
-    view.rank = rank;
-    for (int axis = 0; axis < rank; ++axis) {
-      view.shape[axis] = shape[axis];
-      view.strides[axis] = strides[axis];
-    }
-    return view;
-  }
 };
 
 using TensorView = BasicTensorView<void>;
