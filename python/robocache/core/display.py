@@ -23,8 +23,9 @@ _LETTERS = 120  # of an item
 
 
 def counted(count: int, what: str) -> str:
-    """N of something, as people say it: ``1 episode``, ``2,000 episodes``."""
-    return f"{count:,} {what}{'s' * (count != 1)}"
+    """N of something, as people say it: ``1 episode``, ``2,000 episodes``, ``3 batches``."""
+    plural = "es" if what.endswith("ch") else "s"
+    return f"{count:,} {what}{plural if count != 1 else ''}"
 
 
 def streams_of_rows(rows: Mapping[str, int]) -> str:

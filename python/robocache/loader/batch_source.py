@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.utils.data import IterableDataset, get_worker_info
 
 from robocache.core import call_counts, torch_private
-from robocache.core.display import listed
+from robocache.core.display import counted, listed
 from robocache.loader import device as _device
 from robocache.loader.contents import Contents
 from robocache.loader.data_loader import refuse_data_loader
@@ -321,8 +321,8 @@ class BatchSource(IterableDataset[Batch]):
         return f"{kind}: {self._words()}\n{self._summary}"
 
     def _words(self) -> str:
-        batches = f"{len(self)} batches of {self._order.batch_size} on {self.device}"
-        return f"{len(self.dataset)} samples, {batches}"
+        batches = f"{counted(len(self), 'batch')} of {self._order.batch_size} on {self.device}"
+        return f"{counted(len(self.dataset), 'sample')}, {batches}"
 
     def _repr_html_(self) -> str:
         kind = repr(self).partition("(")[0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
+from robocache.core.display import counted
 from robocache.loader.outputs import Batch
 
 
@@ -45,7 +46,7 @@ class Dataset:
         return map(self.__getitem__, range(self._count))
 
     def __repr__(self) -> str:
-        return f"<{self._count} samples of {self._loader!r}>"
+        return f"<{counted(self._count, 'sample')} of {self._loader!r}>"
 
 
 def _only(batch: dict[str, Any]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from robocache.core import dtypes
 from robocache.core.checks import check_integer
-from robocache.core.display import byte_count
+from robocache.core.display import byte_count, counted
 from robocache.loader.device import on_device
 from robocache.loader.memory import resident_streams, row_checks
 from robocache.loader.memory.file_rows import FileRows, find_rows
@@ -94,8 +94,9 @@ def find_anchors(
         found = _anchors.in_ranges(found, time_ranges, episodes, starts, len(store))
     if not len(found):
         of = f"rows of {anchor.info.name}" if anchor is not None else f"ticks of {rate:g} Hz"
+        of += f" in {counted(len(episodes), 'episode')}"
         raise ValueError(
-            f"anchor: expected at least 1 anchor, got none: {of} in {len(episodes)} episodes, "
+            f"anchor: expected at least 1 anchor, got none: {of}, "
             f"less what drop_n_first_frames, drop_n_last_frames and time_ranges leave out"
         )
     return found

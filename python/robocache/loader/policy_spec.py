@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from robocache.core.display import ShortRepr, cut, listed, method_text
+from robocache.core.display import ShortRepr, counted, cut, listed, method_text
 from robocache.core.tables import html_table, offsets_text
 from robocache.loader.window_spec import WindowSpec
 from robocache.store.files import naming, new_file, sync_folder
@@ -210,7 +210,8 @@ class PolicySpec:
 
     def __repr__(self) -> str:
         names = listed([stream.name for stream in self.streams])
-        return f"PolicySpec({len(self.streams)} streams at {self._anchor_text()}: {names})"
+        streams = counted(len(self.streams), "stream")
+        return f"PolicySpec({streams} at {self._anchor_text()}: {names})"
 
     def _repr_html_(self) -> str:
         header = ("stream", "row", "Hz", "offsets", "method", "normalize", "relative to", "output")

@@ -64,7 +64,7 @@ class Episodes(Sequence[Episode]):
         return map(self._store._episode, self._indices)
 
     def __repr__(self) -> str:
-        return f"<{len(self)} episodes of {self._store.path!r}>"
+        return f"<{counted(len(self), 'episode')} of {self._store.path!r}>"
 
     def _repr_html_(self) -> str:
         header = ("episode", "rows", "s", "task", "subsets", "source")
@@ -308,7 +308,8 @@ class EpisodeStore(Sequence[Episode]):
 
     def __repr__(self) -> str:
         streams = listed([str(info) for info in self.streams.values()])
-        return f"EpisodeStore({self.path!r}: {len(self)} episodes of {streams or 'no streams'})"
+        episodes = counted(len(self), "episode")
+        return f"EpisodeStore({self.path!r}: {episodes} of {streams or 'no streams'})"
 
     def __str__(self) -> str:
         return f"{self._words()}\n{self.streams}"

@@ -15,6 +15,8 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from robocache.core.display import counted
+
 
 class RaggedArray(Sequence[NDArray[Any]]):
     """Rows of different lengths: `rows[i]` is an array [n, *item_shape] with its own n.
@@ -135,7 +137,8 @@ class RaggedArray(Sequence[NDArray[Any]]):
 
     def __repr__(self) -> str:
         shape = ", ".join(["*", *map(str, self.item_shape)])
-        return f"RaggedArray({len(self)} rows of {self.dtype}[{shape}], {len(self.items)} items)"
+        size = counted(len(self), "row"), counted(len(self.items), "item")
+        return f"RaggedArray({size[0]} of {self.dtype}[{shape}], {size[1]})"
 
 
 def of_checked_offsets(items: NDArray[Any], offsets: NDArray[np.int64]) -> RaggedArray:

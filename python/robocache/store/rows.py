@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from robocache.core.display import cut, listed, method_text, short
+from robocache.core.display import counted, cut, listed, method_text, short
 from robocache.core.names import MethodName
 from robocache.core.tables import html_table
 from robocache.store.dtypes import STORAGE
@@ -244,7 +244,7 @@ class Episode:
 
     def _words(self, *more: str) -> str:
         task = [] if self.task is None else [f"task {short(self.task)}"]
-        words = [f"{self.length} rows", f"{self.duration_s:.3f} s", *task, *more]
+        words = [counted(self.length, "row"), f"{self.duration_s:.3f} s", *task, *more]
         source = f"; from {short(self.source)}" if self.source else ""
         return f"{self.index}: {', '.join(words)}{source}"
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from robocache.core.display import cut, listed, method_text
+from robocache.core.display import counted, cut, listed, method_text
 from robocache.core.extras import require
 from robocache.core.tables import html_table
 from robocache.doctor.finding import Times
@@ -70,7 +70,7 @@ class Aligned(Mapping[str, AlignedStream]):
         return f"Aligned({self._words()}: {listed(self._streams)})"
 
     def _words(self) -> str:
-        return f"{len(self.times):,} rows at {self.rate:g} Hz, {self.seconds[-1]:.3f} s"
+        return f"{counted(len(self.times), 'row')} at {self.rate:g} Hz, {self.seconds[-1]:.3f} s"
 
     def _repr_html_(self) -> str:
         rows = [
@@ -175,7 +175,7 @@ class Aligned(Mapping[str, AlignedStream]):
         check_picture("path", path)
         from robocache.view.aligned import draw_aligned
 
-        size = f"{len(self.times):,} rows at {self.rate:g} Hz, {self.seconds[-1]:.4g} s"
+        size = f"{counted(len(self.times), 'row')} at {self.rate:g} Hz, {self.seconds[-1]:.4g} s"
         pairs = [stream.series(name, self.times) for name, stream in self._streams.items()]
         return draw_aligned(pairs, size if title is None else f"{title}: {size}", path)
 

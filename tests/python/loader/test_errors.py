@@ -244,7 +244,7 @@ CASES: list[tuple[dict[str, Any], type[Exception], str]] = [
      "anchor: expected at least 1 anchor, got none: rows of joints in 3 episodes, less what "
      "drop_n_first_frames, drop_n_last_frames and time_ranges leave out"),
     ({"windows": {"camera": [0]}, "episodes": [2]}, ValueError,
-     "anchor: expected at least 1 anchor, got none: rows of camera in 1 episodes, less what "
+     "anchor: expected at least 1 anchor, got none: rows of camera in 1 episode, less what "
      "drop_n_first_frames, drop_n_last_frames and time_ranges leave out"),
     ({**JOINTS, "episodes": rc.Episodes(time_ranges=[(2.0, 1.0)])}, ValueError,
      "time_ranges: expected an end that is not before its begin, got (2.0, 1.0)"),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from privileges import unprivileged
 from spoiled_stores import INTEGER, SHARD, problem, small_store
@@ -371,3 +373,25 @@ def test_statistics_file(store: HandStore) -> None:
     file.unlink()
     store.write_manifest(manifest | {"tasks": ["pick", "place", "wave"]})
     opened.verify()
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "channels"),
+    [((3,), np.int32, 3), ((), np.uint8, 1), ((4, 5, 3), np.uint8, 3), ((40, 50), np.int16, 1)],
+)
+def test_counts_of_integers(
+    tmp_path: Path, shape: tuple[int, ...], dtype: Any, channels: int
+) -> None:
+    """The statistics of integers count the elements of valid rows, images those of each color."""
+    valid = np.arange(9) % 3 != 0
+    with rc.StoreWriter(tmp_path) as writer, writer.episode() as episode:
+        episode.add("x", range(9), np.ones((9, *shape), dtype), valid=valid)
+    rc.EpisodeStore(tmp_path).verify()
+    count = 6 * int(np.prod(shape)) // channels
+    manifest = json.loads((tmp_path / "manifest.json").read_text())
+    del manifest["crc32"]
+    assert manifest["statistics"]["streams"]["x"]["count"] == [count] * channels
+    manifest["statistics"]["streams"]["x"]["count"] = [count - 1] * channels
+    HandStore(tmp_path).write_manifest(manifest)
+    with pytest.raises(rc.StoreError, match=rf"expected {count}, as the rows .* got {count - 1}"):
+        rc.EpisodeStore(tmp_path).verify()

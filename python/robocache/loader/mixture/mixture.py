@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from robocache.core.checks import check_bool, check_functions, check_integer, check_text
-from robocache.core.display import ShortRepr, listed
+from robocache.core.display import ShortRepr, counted, listed
 from robocache.loader.batch_source import BatchSource
 from robocache.loader.contents import Contents
 from robocache.loader.device import on_device
@@ -236,9 +236,11 @@ class Mixture(BatchSource):
         return f"Loader.mixture({self._words()}: {listed(self._outputs.keys)})"
 
     def _words(self) -> str:
+        loaders, batches = counted(len(self.parts), "loader"), counted(len(self), "batch")
+        samples = counted(self._order.samples, "sample")
         return (
-            f"{len(self.parts)} loaders, {self._order.samples} samples an epoch of "
-            f"{len(self.dataset)}, {len(self)} batches of {self._order.batch_size} on {self.device}"
+            f"{loaders}, {samples} an epoch of {len(self.dataset):,}, {batches} of "
+            f"{self._order.batch_size} on {self.device}"
         )
 
 
