@@ -362,7 +362,7 @@ std::string check_metadata(const LoaderProblem& problem, std::int64_t index, std
   const Anchor anchor = problem.anchor(index);
   const std::int64_t row = 4 * std::int64_t{anchor.episode};
   const std::int64_t start = problem.episodes.get_int(row + 2);
-  const auto since_start = static_cast<std::int64_t>(Int128{anchor.time_ns} - start);
+  const Int128 since_start = Int128{anchor.time_ns} - start;
   const struct {
     const char* name;
     const Tensor& got;
