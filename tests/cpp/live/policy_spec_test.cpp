@@ -2,6 +2,7 @@
 #include "robocache/policy_spec.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -209,7 +210,8 @@ TEST(PolicySpec, OptionsHaveNeitherGroupsNorTransforms) {
 }
 
 TEST(PolicySpec, FilesAreRead) {
-  const std::string path = ::testing::TempDir() + "policy_spec_test.json";
+  const std::string path =
+      ::testing::TempDir() + "policy_spec_" + std::to_string(::getpid()) + ".json";
   std::ofstream(path) << spec_text();
   EXPECT_EQ(read_policy_spec(path).streams.size(), 2U);
   std::string text = spec_text();

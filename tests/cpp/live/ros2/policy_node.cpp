@@ -2,9 +2,11 @@
 #include "robocache_policy/policy_node.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <set>
@@ -50,6 +52,11 @@ std::string joints_text(const std::string& name, const std::string& rest) {
                                rest);
 }
 
+/// The file of this process's spec: ctest runs tests in processes of their own, several at once.
+std::string spec_path() {
+  return ::testing::TempDir() + "policy_node_" + std::to_string(::getpid()) + ".json";
+}
+
 std::string spec_file(bool has_names = true) {
   const std::string now = R"("offsets": [0], "causal": true, "normalization": null)";
   std::string text =
@@ -68,9 +75,8 @@ std::string spec_file(bool has_names = true) {
     text.erase(at, names.size());
     at = text.find(names);
   }
-  const std::string path = ::testing::TempDir() + "policy_node_spec.json";
-  std::ofstream(path) << text;
-  return path;
+  std::ofstream(spec_path()) << text;
+  return spec_path();
 }
 
 class Ros2Node : public ::testing::Test {
@@ -81,6 +87,8 @@ class Ros2Node : public ::testing::Test {
     set("spec", spec_file());
     set("topics", Names{"camera:=/camera/image_raw"});
   }
+
+  void TearDown() override { std::remove(spec_path().c_str()); }
 
   template <typename Value>
   static void set(const std::string& name, const Value& value) {
