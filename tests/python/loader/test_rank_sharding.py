@@ -227,8 +227,8 @@ def test_mixtures_of_shares(store: rc.EpisodeStore) -> None:
     with pytest.raises(
         ValueError,
         match=r"^loaders\[0\]: expected a store that is split like the mixture's rank 0 of 1, got "
-        r"one of rank 1 of 2 \(with rc.Episodes\(replicate=False\), give the loader and the mixture "
-        r"the same rank= and world_size=\)$",
+        r"one of rank 1 of 2 \(with rc.Episodes\(replicate=False\), give the loader and the "
+        r"mixture the same rank= and world_size=\)$",
     ):
         mix(store, 1, 2, mixed_as=(0, 1))
 
