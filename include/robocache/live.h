@@ -120,7 +120,7 @@ struct LiveKey {
   std::string name;
   std::int64_t number = -1;         // the index in `LiveAligner::keys()`
   std::vector<std::int64_t> shape;  // of a row of the batch
-  // Of a row before transforms, without padded elements and missing streams, as `undo` writes it.
+  // The row before transforms, without padded elements and missing streams, as `undo` writes it.
   std::vector<std::int64_t> aligned;
 };
 
