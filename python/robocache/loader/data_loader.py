@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from types import FrameType
 
 from torch.utils.data._utils.fetch import _IterableDatasetFetcher
 
@@ -19,7 +20,7 @@ def refuse_data_loader() -> None:
     Raises:
         ValueError: A caller is such a DataLoader.
     """
-    frame = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         # The locals of other frames stay untouched: a look at them keeps what they hold alive.
         if frame.f_code in _FETCHER_CODE and frame.f_locals["self"].auto_collation:
@@ -28,4 +29,4 @@ def refuse_data_loader() -> None:
                 "batches, got a size (DataLoader(loader, batch_size=None), or iterate over the "
                 "loader itself; rc.Loader(batch_size=) is how many samples a batch has)"
             )
-        frame = frame.f_back  # type: ignore[assignment]
+        frame = frame.f_back

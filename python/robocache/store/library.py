@@ -9,6 +9,7 @@ import os
 import weakref
 from collections.abc import Mapping, Sequence
 from ctypes import POINTER, byref, c_char_p, c_int, c_int64, c_uint32, c_void_p
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -234,7 +235,7 @@ def _open(path: str) -> _Handle:
 def _manifest_state(path: str) -> tuple[int, ...] | None:
     """Identity of the manifest's file on disk; None if the file is missing."""
     try:
-        status = os.stat(os.path.join(path, "manifest.json"))  # noqa: PTH116, PTH118
+        status = Path(path, "manifest.json").stat()
     except OSError:
         return None
     return status.st_ino, status.st_mtime_ns, status.st_size
