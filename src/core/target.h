@@ -24,3 +24,12 @@
 #define ROBOCACHE_CONSTEXPR __attribute__((always_inline)) constexpr
 #define ROBOCACHE_HOST_DEVICE_INLINE inline __attribute__((always_inline))
 #endif
+
+// Unrolls the next loop on the device, whose registers can't be indexed at run time.
+#if defined(__CUDACC__)
+#define ROBOCACHE_UNROLL _Pragma("unroll")
+#define ROBOCACHE_NO_UNROLL _Pragma("unroll 1")
+#else
+#define ROBOCACHE_UNROLL
+#define ROBOCACHE_NO_UNROLL
+#endif

@@ -1,0 +1,299 @@
+// JPEG frames of cameras: parsing, an index for parallel decoding, decoding on CPU and CUDA to the
+// same bytes, and encoding.
+//
+// The CPU decodes with libjpeg-turbo and its default settings: the accurate integer DCT (islow) and
+// smooth ("fancy") upsampling of chroma. CUDA decodes with kernels of this library to the same
+// bytes. Their threads start in the middle of a frame, at entries of an index that `index_jpeg`
+// computes once per frame and a store keeps:
+//
+//     JpegHeader header;
+//     JpegIndex index;
+//     if (parse_jpeg(bytes, size, header) == JpegStatus::kOk &&
+//         index_jpeg(bytes, size, header, 1, index) == JpegStatus::kOk) ...
+//
+// Functions of single frames return a status and throw nothing but std::bad_alloc, so that callers
+// can process frames in parallel and count the damaged ones.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "robocache/execution.h"
+#include "robocache/export.h"
+#include "robocache/tensor_view.h"
+
+namespace robocache {
+
+/// The largest width and height of a frame that can be indexed.
+inline constexpr std::int32_t kMaxJpegSide = 4096;
+
+/// The outcome for one frame. `describe` returns its text.
+enum class JpegStatus : std::uint8_t {
+  kOk,
+  kDamaged,  // decoded; libjpeg-turbo repaired the data, as of a truncated frame
+  // Frames that have no image.
+  kNotJpeg,
+  kTruncatedHeader,
+  kInvalidHeader,
+  kUndecodable,  // libjpeg-turbo reports an error
+  // Valid frames that the CPU decodes, and that must be encoded again for an index.
+  kProgressive,
+  kArithmetic,
+  kLossless,
+  kDepth,          // not 8 bits per sample
+  kComponents,     // neither 1 nor 3 components: CMYK
+  kColorSpace,     // 3 components that are not YCbCr
+  kSampling,       // not 4:4:4, 4:2:2, 4:4:0 or 4:2:0
+  kMultipleScans,  // baseline, with more than one scan
+  kTooLarge,       // wider or higher than kMaxJpegSide
+  // Damage that an index cannot represent.
+  kHuffmanTables,  // many codes are not assigned
+  kMarkers,        // restart markers or fill bytes that are out of place
+  kValues,         // DC values outside the range of 8-bit frames
+  // Disagreement of a frame and its index, or of a frame and the batch.
+  kIndexMismatch,
+  kLayoutMismatch,
+  kBadFrame,  // a frame's record points outside the batch's arrays
+};
+
+/// The status as a phrase that follows "expected baseline JPEG, got ": "a progressive JPEG".
+ROBOCACHE_API const char* describe(JpegStatus status);
+
+/// Whether libjpeg-turbo can decode a frame with this status.
+constexpr bool has_image(JpegStatus status) {
+  return status < JpegStatus::kNotJpeg || status >= JpegStatus::kProgressive;
+}
+
+/// Chroma sampling. MCUs (minimum coded units) are 8x8, 8x8, 16x8, 8x16 and 16x16 pixels.
+enum class JpegSampling : std::uint8_t { kGray, k444, k422, k440, k420 };
+
+/// The size of a component's quantization table and of a Huffman table as files have them.
+inline constexpr int kJpegBlockSize = 64;
+
+struct JpegQuantization {
+  std::uint16_t steps[kJpegBlockSize] = {};  // in natural (row-major) order
+};
+
+struct JpegHuffman {
+  std::uint8_t counts[16] = {};    // the number of codes of length 1 to 16
+  std::uint8_t symbols[256] = {};  // in the order of the codes
+};
+
+/// The contents of a baseline JPEG's header. Unless `parse_jpeg` returns kOk, members after the
+/// reason are not set.
+struct JpegHeader {
+  std::int32_t width = 0;
+  std::int32_t height = 0;
+  std::int32_t components = 0;   // 1 or 3
+  std::int32_t orientation = 1;  // of EXIF: 1 to 8; 1 is upright
+  JpegSampling sampling = JpegSampling::kGray;
+  std::uint16_t restart_interval = 0;  // MCUs between restart markers; 0: none
+  std::size_t scan_begin = 0;          // the first byte of entropy-coded data
+  JpegQuantization quantization[3];    // of each component
+  JpegHuffman dc[3], ac[3];            // of each component
+};
+
+/// Parses a header up to the first scan. The bytes may be anything.
+ROBOCACHE_API JpegStatus parse_jpeg(const void* bytes, std::size_t size, JpegHeader& header);
+
+/// The index of a frame: where threads can start to decode, and with which DC predictions.
+///
+/// Positions are bits of the frame's *plain scan*: its entropy-coded data without stuffing (the
+/// zero byte after each 0xFF) and without restart markers, so that neither needs to be detected
+/// where it is decoded. An entry is 8 bytes, at every `every`-th MCU; 32 entries follow a common
+/// base:
+///
+///     bits   0..17   position minus base        31..41   DC prediction of luma
+///           18..30   start of chroma            42..52   of Cb
+///                    minus position             53..63   of Cr
+///
+/// Where `every` is above 1, and in gray frames, bits 0 to 30 are the position minus the base.
+///
+/// An entry of ones marks an MCU after the end of a truncated scan, which is gray.
+struct JpegIndex {
+  std::vector<std::uint64_t> entries;  // a base, 32 entries, a base, ...
+  std::uint32_t scan_bits = 0;         // the size of the plain scan
+  std::int32_t every = 1;
+};
+
+/// The number of 8-byte elements of an index, bases included.
+ROBOCACHE_API std::int64_t jpeg_index_size(std::int32_t width, std::int32_t height,
+                                           JpegSampling sampling, std::int32_t every);
+
+/// Computes the index of a frame by one pass over its scan. Returns kOk; kDamaged for a truncated
+/// frame, whose index gives the image that libjpeg-turbo gives, with gray in place of missing MCUs;
+/// or the reason why the frame cannot be indexed. `every`: MCUs per entry, 1 to 65535.
+ROBOCACHE_API JpegStatus index_jpeg(const void* bytes, std::size_t size, const JpegHeader& header,
+                                    std::int32_t every, JpegIndex& index);
+
+/// Verifies that `entries` and `scan_bits` are those that `index_jpeg` computes for these bytes.
+/// Returns the status of `index_jpeg`, or kIndexMismatch.
+ROBOCACHE_API JpegStatus verify_jpeg_index(const void* bytes, std::size_t size,
+                                           std::int32_t every, const std::uint64_t* entries,
+                                           std::int64_t entry_count, std::uint32_t scan_bits);
+
+/// The number of 32-bit words that `extract_jpeg_scan` writes for a plain scan of so many bits: the
+/// bits and at least 64 zeros, in whole units of 16 bytes.
+constexpr std::int64_t jpeg_scan_words(std::uint32_t scan_bits) {
+  return (static_cast<std::int64_t>(scan_bits) / 32 + 3 + 3) / 4 * 4;
+}
+
+/// Writes the plain scan of an indexed frame as 32-bit words, the first bit highest. Returns the
+/// number of bits, or -1 if more than `scan_bits` are needed.
+ROBOCACHE_API std::int64_t extract_jpeg_scan(const void* bytes, std::size_t size,
+                                             const JpegHeader& header, std::uint32_t scan_bits,
+                                             std::uint32_t* words);
+
+/// The quantization and Huffman tables of frames as kernels read them, about 10 KB. Frames with
+/// equal tables share them. A multiple of 4 words.
+ROBOCACHE_API JpegStatus make_jpeg_tables(const JpegHeader& header,
+                                          std::vector<std::uint32_t>& words);
+
+/// The most words that `make_jpeg_tables` returns.
+inline constexpr std::int32_t kMaxJpegTableWords = 8192;
+
+/// A rectangle of a frame. Zero width or height: the whole frame.
+struct JpegCrop {
+  std::int32_t x = 0, y = 0, width = 0, height = 0;
+};
+
+/// Decodes frames with libjpeg-turbo. One thread at a time uses a decoder; it keeps its memory
+/// between frames.
+class ROBOCACHE_API JpegDecoder {
+ public:
+  JpegDecoder();  // throws std::bad_alloc
+  ~JpegDecoder();
+  JpegDecoder(const JpegDecoder&) = delete;
+  JpegDecoder& operator=(const JpegDecoder&) = delete;
+
+  /// Reads the size of a frame of any kind that libjpeg-turbo decodes.
+  JpegStatus read_size(const void* bytes, std::size_t size, std::int32_t& width,
+                       std::int32_t& height) noexcept;
+
+  /// Decodes a frame, or a rectangle of it, into rows of `channels` bytes per pixel: 3 for RGB, 1
+  /// for luma. The bytes are those of the whole image, cropped; rows below the rectangle are not
+  /// decoded, and of those above it only the entropy code is.
+  ///
+  /// `width` and `height` are the expected size of the whole frame. `row_stride` is in bytes.
+  /// Unless the result is kOk or kDamaged, `out` is filled with zeros.
+  JpegStatus decode(const void* bytes, std::size_t size, std::int32_t width, std::int32_t height,
+                    std::int32_t channels, const JpegCrop& crop, std::uint8_t* out,
+                    std::ptrdiff_t row_stride) noexcept;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/// Options of JpegEncoder.
+struct JpegEncoding {
+  std::int32_t quality = 95;                     // 1 to 100
+  JpegSampling sampling = JpegSampling::k420;    // k420, k422, k444, or kGray of gray frames
+  std::int32_t restart_interval = 0;             // in MCUs
+  bool optimize_huffman = false;                 // tables for each frame: smaller, slower
+};
+
+/// Encodes frames with libjpeg-turbo. One thread at a time uses an encoder.
+class ROBOCACHE_API JpegEncoder {
+ public:
+  explicit JpegEncoder(const JpegEncoding& options = {});  // throws ValueError
+  ~JpegEncoder();
+  JpegEncoder(const JpegEncoder&) = delete;
+  JpegEncoder& operator=(const JpegEncoder&) = delete;
+
+  /// Encodes rows of `channels` bytes per pixel, 3 or 1, as a baseline JPEG. Returns kOk,
+  /// kTooLarge, or kUndecodable if memory runs out.
+  JpegStatus encode(const std::uint8_t* pixels, std::int32_t width, std::int32_t height,
+                    std::int32_t channels, std::ptrdiff_t row_stride,
+                    std::vector<std::uint8_t>& bytes) noexcept;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/// The version of libjpeg-turbo that this library was built with: "2.1.5".
+ROBOCACHE_API const char* jpeg_library_version();
+
+/// The properties that all frames of a CUDA call share.
+struct JpegLayout {
+  std::int32_t width = 0;
+  std::int32_t height = 0;
+  JpegSampling sampling = JpegSampling::k420;
+  std::int32_t every = 1;  // MCUs per entry of the index
+};
+
+/// A frame of a CUDA call, in device memory. Positions count elements of the arrays of JpegFrames.
+struct JpegFrame {
+  std::uint64_t scan = 0;       // its first word in `scans`, a multiple of 4
+  std::uint64_t index = 0;      // its first element in `indices`
+  std::uint32_t tables = 0;     // its first word in `tables`, a multiple of 4
+  std::uint32_t scan_bits = 0;  // of JpegIndex
+  std::uint16_t width = 0;      // must be those of the layout
+  std::uint16_t height = 0;
+  std::uint16_t restart_interval = 0;
+  std::uint16_t every = 1;
+  JpegSampling sampling = JpegSampling::kGray;
+  std::uint8_t reserved[7] = {};
+};
+static_assert(sizeof(JpegFrame) == 40, "part of the interface of kernels and stores");
+
+/// The encoded frames of a CUDA call: arrays in memory that the GPU reads. Scans, indices and frame
+/// records may hold anything: kernels stay within the arrays, and report frames that are not valid.
+struct JpegFrames {
+  const std::uint32_t* scans = nullptr;  // `extract_jpeg_scan`; aligned to 16 bytes
+  std::int64_t scan_words = 0;
+  const std::uint64_t* indices = nullptr;  // `index_jpeg`
+  std::int64_t index_size = 0;
+  const std::uint32_t* tables = nullptr;  // `make_jpeg_tables`; aligned to 16 bytes
+  std::int64_t table_words = 0;
+  const JpegFrame* frames = nullptr;
+  std::int64_t frame_count = 0;
+  /// The frames to decode, [N]; a negative number is no frame: zeros, kOk. Null: the first N.
+  const std::int64_t* rows = nullptr;
+  std::int32_t largest_tables = kMaxJpegTableWords;  // words of the largest tables in use
+};
+
+/// The conversion of decoded bytes: (x - subtract) * multiply, computed in float64 and rounded to
+/// `dtype`, as the loader converts images. Compute it once per stream with
+/// `make_jpeg_conversion`.
+struct JpegConversion {
+  DataType dtype = DataType::kUInt8;  // uint8, float16, bfloat16 or float32
+  bool channels_first = false;
+  std::int32_t channels = 3;  // 3: RGB; 1: luma
+  // Set by make_jpeg_conversion.
+  bool is_identity = true;   // the bytes themselves
+  bool is_linear = false;    // fma(x, scale, bias) in float32 gives the same elements
+  float scale[3] = {};
+  float bias[3] = {};
+  std::uint32_t table[3][256] = {};  // the bits of the element of each byte
+};
+
+/// Fills a conversion. `subtract` and `multiply`: one number per channel, or null. Throws TypeError
+/// or ValueError.
+ROBOCACHE_API JpegConversion make_jpeg_conversion(DataType dtype, bool channels_first,
+                                                  std::int32_t channels, const double* subtract,
+                                                  const double* multiply);
+
+/// The size of the workspace of `decode_jpeg_frames` for `count` frames.
+ROBOCACHE_API std::size_t decode_jpeg_frames_workspace_bytes(const JpegLayout& layout,
+                                                             std::int64_t count);
+
+/// Decodes frames on a CUDA stream, to the bytes that JpegDecoder gives. It enqueues two kernels,
+/// allocates nothing and does not wait, so that it can be captured in a CUDA graph.
+///
+/// `out`: [N,H,W,C], or [N,C,H,W] with channels first; contiguous, of the conversion's type.
+/// `status`: [N] uint8, a JpegStatus per frame: kOk, kIndexMismatch, kLayoutMismatch or kBadFrame.
+/// A frame whose status is not kOk is all zeros. A frame is kOk only if its threads have shown that
+/// decoding from its first bit to its last passes through every entry; so the image is the one that
+/// a sequential decoder makes of this scan.
+///
+/// Throws ValueError or TypeError before it enqueues anything, and DeviceError if a launch fails.
+ROBOCACHE_API void decode_jpeg_frames(const JpegFrames& frames, const JpegLayout& layout,
+                                      const JpegConversion& conversion, const TensorView& out,
+                                      const TensorView& status, const Workspace& workspace,
+                                      const ExecutionContext& context);
+
+}  // namespace robocache

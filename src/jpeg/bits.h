@@ -1,0 +1,131 @@
+// Reading a plain scan, and decoding its Huffman codes: on host and device.
+#pragma once
+
+#include <cstdint>
+
+#include "core/target.h"
+
+namespace robocache::ROBOCACHE_TARGET {
+
+/// The upper word of `high:low`, shifted left by the low 5 bits of `shift`.
+ROBOCACHE_HOST_DEVICE std::uint32_t shift_left(std::uint32_t high, std::uint32_t low,
+                                               std::uint32_t shift) {
+#if defined(__CUDA_ARCH__)
+  return __funnelshift_l(low, high, shift);
+#else
+  const std::uint64_t both = static_cast<std::uint64_t>(high) << 32 | low;
+  return static_cast<std::uint32_t>(both << (shift & 31) >> 32);
+#endif
+}
+
+/// Reads bits of a plain scan of 32-bit words, whose last word is read again past the end.
+class BitReader {
+ public:
+  /// `last`: the index of the last word.
+  ROBOCACHE_HOST_DEVICE BitReader(const std::uint32_t* words, std::uint32_t last, std::uint32_t bit)
+      : words_(words), last_(last) {
+    seek(bit);
+  }
+
+  ROBOCACHE_HOST_DEVICE void seek(std::uint32_t bit) {
+    next_ = bit >> 5;
+    used_ = bit & 31;
+    first_ = load();
+    second_ = load();
+    third_ = load();
+  }
+
+  /// The next 32 bits.
+  ROBOCACHE_HOST_DEVICE std::uint32_t peek() const { return shift_left(first_, second_, used_); }
+
+  /// The position of the next bit.
+  ROBOCACHE_HOST_DEVICE std::uint32_t position() const { return (next_ - 3) * 32 + used_; }
+
+  /// Skips at most 32 bits.
+  ROBOCACHE_HOST_DEVICE void skip(std::uint32_t count) {
+    used_ += count;
+#if defined(__CUDA_ARCH__)
+    // Without a branch: lanes of a warp reach new words at different times. The third word is
+    // loaded long before it is needed, so that no lane waits for the load.
+    const bool is_past = used_ >= 32;
+    first_ = is_past ? second_ : first_;
+    second_ = is_past ? third_ : second_;
+    used_ &= 31;
+    const std::uint32_t* const address = words_ + (next_ < last_ ? next_ : last_);
+    asm volatile(
+        "{ .reg .pred past;\n"
+        "  setp.ne.u32 past, %2, 0;\n"
+        "  @past ld.global.nc.u32 %0, [%1]; }"
+        : "+r"(third_)
+        : "l"(address), "r"(static_cast<std::uint32_t>(is_past)));
+    next_ += is_past;
+#else
+    if (used_ < 32) return;
+    used_ -= 32;
+    first_ = second_;
+    second_ = third_;
+    third_ = load();
+#endif
+  }
+
+ private:
+  ROBOCACHE_HOST_DEVICE std::uint32_t load() {
+    const std::uint32_t word = words_[next_ < last_ ? next_ : last_];
+    ++next_;
+    return word;
+  }
+
+  const std::uint32_t* words_;
+  std::uint32_t last_;
+  std::uint32_t next_;   // the index of the word after `third_`
+  std::uint32_t first_;  // three consecutive words
+  std::uint32_t second_;
+  std::uint32_t third_;
+  std::uint32_t used_;  // the bits of `first_` that have been read
+};
+
+/// The lookup table of a Huffman table, within an array of elements.
+///
+/// Codes in canonical order ascend with their length. The 16 bits that begin with a code are
+/// therefore divided into three ranges: below `medium`, codes have at most 9 bits and are looked up
+/// by 9; below `long_`, at most 13, looked up by 13; the rest are looked up by 16.
+struct HuffmanLookup {
+  std::uint32_t medium, long_;
+  std::uint32_t short_base, medium_base, long_base;
+
+  ROBOCACHE_HOST_DEVICE std::uint32_t index(std::uint32_t peeked) const {
+    const std::uint32_t code = peeked >> 16;
+    std::uint32_t index = (code >> 7) + short_base;
+    if (code >= medium) index = (code >> 3) + medium_base;
+    if (code >= long_) index = code + long_base;
+    return index;
+  }
+};
+
+// An element of a lookup table describes a symbol: the length of its code in byte 0, of its
+// magnitude in byte 1, of both in byte 2, and in byte 3 how many coefficients it advances, 64 at
+// the end of a block. libjpeg-turbo reads an unassigned code as 17 bits and as the symbol 0.
+ROBOCACHE_HOST_DEVICE std::uint32_t bits_of_symbol(std::uint32_t element) {
+#if defined(__CUDA_ARCH__)
+  return __byte_perm(element, 0, 0x4442);
+#else
+  return element >> 16 & 0xff;
+#endif
+}
+ROBOCACHE_HOST_DEVICE std::uint32_t advance_of_symbol(std::uint32_t element) {
+  return element >> 24;
+}
+
+/// The value of a symbol times `factor`. Magnitudes below half their range are negative (ITU T.81,
+/// F.2.2.1).
+ROBOCACHE_HOST_DEVICE std::int32_t value_of_symbol(std::uint32_t peeked, std::uint32_t element,
+                                                   std::int32_t factor) {
+  std::uint32_t magnitude = shift_left(peeked, 0, element);
+  if (static_cast<std::int32_t>(magnitude) >= 0) {
+    magnitude = ~magnitude;
+    factor = -factor;
+  }
+  return static_cast<std::int32_t>(shift_left(0, magnitude, element >> 8)) * factor;
+}
+
+}  // namespace robocache::ROBOCACHE_TARGET

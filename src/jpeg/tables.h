@@ -1,0 +1,47 @@
+// The layout of a frame's tables in memory, which kernels copy to shared memory.
+//
+//     word 0            the size in words
+//     words 1 to 3      of each component: the first word of its places
+//     words 4 to 33     of each component: HuffmanLookup of DC, of AC; bases count words from here
+//     from word 36      places and lookup elements
+//
+// A place is the destination of coefficient k: the offset of its bytes in a block that is stored by
+// columns, kColumnPitch bytes apart, in the lower half; the quantization step in the upper half. A
+// damaged block may advance k up to 126: libjpeg-turbo writes what lies past the end to the last
+// coefficient.
+#pragma once
+
+#include <cstdint>
+
+#include "core/target.h"
+#include "jpeg/bits.h"
+
+namespace robocache {
+
+inline constexpr int kJpegPlaces = 128;
+inline constexpr int kJpegPlacesAt = 1;
+inline constexpr int kJpegLookupsAt = 4;
+inline constexpr int kJpegLookupWords = 5;
+inline constexpr int kJpegTablesBegin = 36;
+
+/// The distance between columns of a block's coefficients, in bytes: those of the 32 lanes of a
+/// warp are interleaved, 16 bytes each.
+inline constexpr int kColumnPitch = 512;
+inline constexpr int kLanePitch = 16;
+
+}  // namespace robocache
+
+namespace robocache::ROBOCACHE_TARGET {
+
+ROBOCACHE_HOST_DEVICE HuffmanLookup lookup_of(const std::uint32_t* tables, int component,
+                                              bool is_ac) {
+  const std::uint32_t* const words =
+      tables + kJpegLookupsAt + (2 * component + (is_ac ? 1 : 0)) * kJpegLookupWords;
+  return {words[0], words[1], words[2], words[3], words[4]};
+}
+
+ROBOCACHE_HOST_DEVICE const std::uint32_t* places_of(const std::uint32_t* tables, int component) {
+  return tables + tables[kJpegPlacesAt + component];
+}
+
+}  // namespace robocache::ROBOCACHE_TARGET

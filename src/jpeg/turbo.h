@@ -1,0 +1,36 @@
+// Error handling of libjpeg-turbo, which reports errors by a jump.
+#pragma once
+
+#include <csetjmp>
+#include <cstdio>  // jpeglib.h uses FILE
+
+extern "C" {
+#include <jpeglib.h>
+}
+
+#if !defined(LIBJPEG_TURBO_VERSION_NUMBER) || LIBJPEG_TURBO_VERSION_NUMBER < 2001000
+#error "robocache needs libjpeg-turbo 2.1 or newer: its bytes are those that the CUDA kernels give"
+#endif
+
+namespace robocache {
+
+/// An error manager that jumps back to the caller, counts warnings and prints nothing.
+///
+///     if (setjmp(errors.jump) != 0) return ...;  // an error
+///
+/// No object with a destructor may be constructed between setjmp and calls of libjpeg-turbo.
+struct TurboErrors {
+  jpeg_error_mgr base;
+  std::jmp_buf jump;
+
+  jpeg_error_mgr* reset() {
+    jpeg_std_error(&base);
+    base.error_exit = [](j_common_ptr info) {
+      std::longjmp(reinterpret_cast<TurboErrors*>(info->err)->jump, 1);
+    };
+    base.output_message = [](j_common_ptr) {};
+    return &base;
+  }
+};
+
+}  // namespace robocache
