@@ -28,7 +28,7 @@ ROBOCACHE_HOST_DEVICE JpegStart start_of(const TaskFrame& frame, std::int32_t en
                       frame.index[jpeg_entry_element(entry)], has_chroma);
 }
 
-/// What is left to do after the last MCU of an entry: to compare with the next one.
+/// Where a task has ended.
 struct TaskEnd {
   std::uint32_t bit;     // the position after the last block
   std::int32_t dc[3];    // predictions
@@ -79,92 +79,53 @@ ROBOCACHE_HOST_DEVICE void write_gray_block(std::uint8_t* to, std::int32_t pitch
   for (int y = 0; y < 8; ++y) store_samples(to + y * pitch, 0x8080808080808080u);
 }
 
-/// Whether `start`, of an entry at a given MCU, is what a sequential decoder has reached there.
-ROBOCACHE_HOST_DEVICE bool fits_next(const TaskFrame& frame, std::int32_t mcu, TaskEnd end,
-                                     const JpegStart& start, bool check_luma, bool check_chroma) {
-  if (frame.restart_interval > 0 && mcu % frame.restart_interval == 0) {
+/// Whether `next`, the start of the entry after a task, is what the task has reached. A task of luma
+/// does not know where chroma ends, and compares its prediction only.
+ROBOCACHE_HOST_DEVICE bool fits_next(const TaskFrame& frame, std::int32_t next_mcu, TaskEnd end,
+                                     const JpegStart& next, bool has_luma, bool has_chroma,
+                                     bool has_end) {
+  if (frame.restart_interval > 0 && next_mcu % frame.restart_interval == 0) {
     end.bit = (end.bit + 7) & ~7u;
     end.dc[0] = end.dc[1] = end.dc[2] = 0;
   }
-  if (start.is_gray) return end.bit > frame.bits;
-  bool fits = end.bit <= frame.bits;
-  if (check_luma) fits = fits && start.dc[0] == end.dc[0];
-  if (check_chroma) fits = fits && start.dc[1] == end.dc[1] && start.dc[2] == end.dc[2];
-  return fits && start.bit == end.bit;
+  if (next.is_gray) return !has_end || end.bit > frame.bits;
+  bool fits = !has_end || (end.bit <= frame.bits && next.bit == end.bit);
+  if (has_luma) fits = fits && next.dc[0] == end.dc[0];
+  if (has_chroma) fits = fits && next.dc[1] == end.dc[1] && next.dc[2] == end.dc[2];
+  return fits;
 }
 
-/// The luma or the chroma of an MCU that has an entry. Returns whether the frame fits its index
-/// here.
-template <bool kIsChroma>
-ROBOCACHE_HOST_DEVICE bool run_part(const JpegPlan& plan, const TaskFrame& frame, std::int32_t mcu,
+/// Runs task `i` of JpegPlan::tasks, with `block` zeros before and after: all MCUs of an entry, or
+/// the luma or the chroma of its one MCU. Returns whether the frame fits its index here: whether a
+/// sequential decoder that is where the entry says would next be where the next entry says.
+ROBOCACHE_HOST_DEVICE bool run_task(const JpegPlan& plan, const TaskFrame& frame, std::int32_t i,
                                     unsigned char* block) {
-  const JpegStart start = start_of(frame, mcu, true);
-  const int first = kIsChroma ? plan.luma_blocks() : 0;
-  const int count = kIsChroma ? 2 : plan.luma_blocks();
-  const bool is_last = mcu + 1 == plan.mcus();
-  std::int32_t pitch;
-  if (start.is_gray) {
-    for (int b = 0; b < count; ++b) {
-      std::uint8_t* const to = block_samples(plan, frame, mcu, first + b, pitch);
-      write_gray_block(to, pitch);
-    }
-    return mcu > 0 && (is_last || start_of(frame, mcu + 1, true).is_gray);
-  }
-  bool fits = start.bit <= frame.bits;
-  if (mcu == 0) fits = fits && start.bit == 0 && (start.dc[0] | start.dc[1] | start.dc[2]) == 0;
-  BitReader reader(frame.words, frame.last_word, kIsChroma ? start.chroma_bit : start.bit);
-  TaskEnd end = {0, {start.dc[0], start.dc[1], start.dc[2]}};
-  if (kIsChroma) {
-    for (int c = 1; c < 3; ++c) {
-      std::uint8_t* const to = block_samples(plan, frame, mcu, first + c - 1, pitch);
-      std::int32_t prediction = c == 1 ? end.dc[1] : end.dc[2];
-      run_block(reader, frame, lookup_of(frame.tables, c, false), lookup_of(frame.tables, c, true),
-                places_of(frame.tables, c), prediction, block, to, pitch);
-      (c == 1 ? end.dc[1] : end.dc[2]) = prediction;
-    }
-  } else {
-    const HuffmanLookup dc = lookup_of(frame.tables, 0, false);
-    const HuffmanLookup ac = lookup_of(frame.tables, 0, true);
-    const std::uint32_t* const places = places_of(frame.tables, 0);
-    for (int b = 0; b < count; ++b) {
-      std::uint8_t* const to = block_samples(plan, frame, mcu, b, pitch);
-      run_block(reader, frame, dc, ac, places, end.dc[0], block, to, pitch);
-    }
-  }
-  end.bit = reader.position();
-  if (!kIsChroma) fits = fits && end.bit == start.chroma_bit;
-  if (is_last) return fits;
-  const JpegStart next = start_of(frame, mcu + 1, true);
-  if (kIsChroma) return fits && fits_next(frame, mcu + 1, end, next, false, true);
-  // Where chroma ends is not known here: only the prediction can be compared.
-  const bool is_restart =
-      frame.restart_interval > 0 && (mcu + 1) % frame.restart_interval == 0;
-  return fits && (next.is_gray || next.dc[0] == (is_restart ? 0 : end.dc[0]));
-}
-
-/// All MCUs of an entry.
-ROBOCACHE_HOST_DEVICE bool run_entry(const JpegPlan& plan, const TaskFrame& frame,
-                                     std::int32_t entry, unsigned char* block) {
-  const JpegStart start = start_of(frame, entry, false);
-  const std::int32_t first = entry * plan.every;
-  const std::int32_t mcus = plan.mcus();
-  const std::int32_t last = first + plan.every < mcus ? first + plan.every : mcus;
+  const bool is_chroma = plan.is_split && i >= plan.entries;
+  const std::int32_t entry = is_chroma ? i - plan.entries : i;
+  const JpegStart start = start_of(frame, entry, plan.is_split);
   const int luma_blocks = plan.luma_blocks();
+  const int first_block = is_chroma ? luma_blocks : 0;
+  const int last_block = plan.is_split && !is_chroma ? luma_blocks
+                                                     : luma_blocks + plan.chroma_blocks;
+  const std::int32_t first = entry * plan.every;
+  const std::int32_t after = first + plan.every;
+  const std::int32_t last = after < plan.mcus() ? after : plan.mcus();
   bool fits = start.is_gray || start.bit <= frame.bits;
   if (first == 0) {
-    fits = fits && !start.is_gray && start.bit == 0 &&
-           (start.dc[0] | start.dc[1] | start.dc[2]) == 0;
+    fits = fits && start.bit == 0 && (start.dc[0] | start.dc[1] | start.dc[2]) == 0;
   }
-  BitReader reader(frame.words, frame.last_word, start.is_gray ? 0 : start.bit);
-  TaskEnd end = {start.bit, {start.dc[0], start.dc[1], start.dc[2]}};
   bool is_past = start.is_gray;
+  BitReader reader(frame.words, frame.last_word,
+                   is_past ? 0 : is_chroma ? start.chroma_bit : start.bit);
+  TaskEnd end = {0, {start.dc[0], start.dc[1], start.dc[2]}};
+  ROBOCACHE_NO_UNROLL
   for (std::int32_t mcu = first; mcu < last; ++mcu) {
     if (mcu > first && frame.restart_interval > 0 && mcu % frame.restart_interval == 0) {
       reader.seek((reader.position() + 7) & ~7u);
       end.dc[0] = end.dc[1] = end.dc[2] = 0;
     }
     ROBOCACHE_NO_UNROLL
-    for (int b = 0; b < luma_blocks + plan.chroma_blocks; ++b) {
+    for (int b = first_block; b < last_block; ++b) {
       std::int32_t pitch;
       std::uint8_t* const to = block_samples(plan, frame, mcu, b, pitch);
       if (is_past) {
@@ -175,23 +136,20 @@ ROBOCACHE_HOST_DEVICE bool run_entry(const JpegPlan& plan, const TaskFrame& fram
       std::int32_t prediction = c == 0 ? end.dc[0] : c == 1 ? end.dc[1] : end.dc[2];
       run_block(reader, frame, lookup_of(frame.tables, c, false), lookup_of(frame.tables, c, true),
                 places_of(frame.tables, c), prediction, block, to, pitch);
-      (c == 0 ? end.dc[0] : c == 1 ? end.dc[1] : end.dc[2]) = prediction;
+      end.dc[0] = c == 0 ? prediction : end.dc[0];
+      end.dc[1] = c == 1 ? prediction : end.dc[1];
+      end.dc[2] = c == 2 ? prediction : end.dc[2];
     }
     is_past = is_past || reader.position() > frame.bits;
   }
-  if (last == mcus) return fits;
-  const JpegStart next = start_of(frame, entry + 1, false);
-  if (start.is_gray) return fits && next.is_gray;
   end.bit = reader.position();
-  return fits && fits_next(frame, last, end, next, true, plan.chroma_blocks > 0);
-}
-
-/// Runs task `i` of JpegPlan::tasks, with `block` zeros before and after.
-ROBOCACHE_HOST_DEVICE bool run_task(const JpegPlan& plan, const TaskFrame& frame, std::int32_t i,
-                                    unsigned char* block) {
-  if (!plan.is_split) return run_entry(plan, frame, i, block);
-  return i < plan.entries ? run_part<false>(plan, frame, i, block)
-                          : run_part<true>(plan, frame, i - plan.entries, block);
+  const bool is_luma = plan.is_split && !is_chroma;
+  if (is_luma && !start.is_gray) fits = fits && end.bit == start.chroma_bit;
+  if (last == plan.mcus()) return fits;
+  const JpegStart next = start_of(frame, entry + 1, plan.is_split);
+  if (start.is_gray) return fits && next.is_gray;
+  return fits && fits_next(frame, last, end, next, !is_chroma, !is_luma && plan.chroma_blocks > 0,
+                           !is_luma);
 }
 
 }  // namespace robocache::ROBOCACHE_TARGET

@@ -1,0 +1,31 @@
+// The CUDA backend behind `frames.cpp`: it receives validated calls only.
+#pragma once
+
+#include <cstdint>
+
+#include "jpeg/plan.h"
+#include "robocache/jpeg.h"
+
+namespace robocache {
+
+/// Threads of a block that decodes tasks of one frame.
+inline constexpr std::int32_t kJpegTaskThreads = 128;
+
+/// A validated call of decode_jpeg_frames.
+struct JpegCall {
+  JpegFrames frames;
+  JpegLayout layout;
+  JpegPlan plan;
+  std::int64_t count;
+  std::int32_t blocks_per_frame;  // blocks of kJpegTaskThreads tasks
+  std::uint8_t* samples;          // workspace: the planes of each frame
+  std::uint8_t* block_status;     // workspace: a JpegStatus per block
+  void* out;
+  std::uint8_t* status;
+};
+
+// In a build without CUDA, this is not called.
+void decode_jpeg_frames_on_cuda(const JpegCall& call, const JpegConversion& conversion,
+                                CUstream_st* stream);
+
+}  // namespace robocache

@@ -1,0 +1,321 @@
+// color_kernel: from planes of samples to the pixels that the caller asked for.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#include "core/early_launch.cuh"
+#include "core/number.h"
+#include "jpeg/backends.h"
+#include "jpeg/color.h"
+
+namespace robocache::cuda {
+
+/// The status of a block of samples_kernel whose row is negative: the image is zeros, and valid.
+inline constexpr std::uint8_t kNoFrame = 255;
+
+inline constexpr int kColorThreads = 128;
+inline constexpr int kColorRows = 8;  // of a thread's strip
+
+/// How a kernel writes groups.
+enum class Writer {
+  kStagedBytes,  // RGB bytes whose rows are whole pieces of 16 bytes
+  kPlanes,       // float16 or bfloat16, channels first, by fma
+  kElements,     // any element by a table, one at a time
+};
+
+struct ColorLaunch {
+  JpegPlan plan;
+  const std::uint8_t* samples;
+  const std::uint8_t* block_status;
+  std::uint8_t* status;
+  void* out;
+  std::int32_t blocks_per_frame;  // of samples_kernel
+  std::int32_t color_blocks;      // of this kernel, per frame
+  std::int32_t groups;            // per row
+  std::int32_t items;             // strips of groups, per frame
+  std::uint32_t per_line;         // 2^32 / (bytes of a row) + 1
+  std::int32_t channels;
+  std::int32_t element_bytes;
+  bool channels_first;
+  bool is_bfloat16;
+  bool is_identity;
+  float scale[3], bias[3];
+};
+
+/// Only kernels that use the table receive it.
+struct ColorTable {
+  std::uint32_t table[3][256];
+};
+
+/// The first status of a frame's blocks that is not kOk.
+__device__ inline std::uint8_t frame_status(const ColorLaunch& launch, std::int64_t frame) {
+  const std::uint8_t* const blocks = launch.block_status + frame * launch.blocks_per_frame;
+  const int lane = static_cast<int>(threadIdx.x % 32);
+  std::uint32_t worst = 0;
+  for (int i = lane; i < launch.blocks_per_frame; i += 32) worst = max(worst, std::uint32_t{blocks[i]});
+  return static_cast<std::uint8_t>(__reduce_max_sync(~0u, worst));
+}
+
+/// Byte `i` of words, as a float.
+template <int kCount>
+__device__ float byte_as_float(const std::uint32_t (&words)[kCount], int i) {
+  // The low bits of 2^23 are units.
+  const std::uint32_t bits =
+      __byte_perm(words[i / 4], 0x4B000000, 0x7440u | static_cast<std::uint32_t>(i & 3));
+  return __uint_as_float(bits) - 8388608.0f;
+}
+
+/// Writes the elements of one channel of a group by fma.
+__device__ inline void write_plane(const ColorLaunch& launch, const std::uint32_t (&rgb)[6],
+                                   int channel, std::uint16_t* to) {
+  std::uint32_t pairs[4];
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    float x[2];
+#pragma unroll
+    for (int k = 0; k < 2; ++k) {
+      x[k] = __fmaf_rn(byte_as_float(rgb, 3 * (2 * i + k) + channel), launch.scale[channel],
+                       launch.bias[channel]);
+    }
+    if (launch.is_bfloat16) {
+      const __nv_bfloat162 pair = __floats2bfloat162_rn(x[0], x[1]);
+      pairs[i] = reinterpret_cast<const std::uint32_t&>(pair);
+    } else {
+      const __half2 pair = __floats2half2_rn(x[0], x[1]);
+      pairs[i] = reinterpret_cast<const std::uint32_t&>(pair);
+    }
+  }
+  *reinterpret_cast<uint4*>(to) = make_uint4(pairs[0], pairs[1], pairs[2], pairs[3]);
+}
+
+/// Writes the groups of one thread.
+template <Writer kWriter>
+class GroupWriter {
+ public:
+  __device__ GroupWriter(const ColorLaunch& launch, const std::uint32_t* table,
+                         unsigned char* stage, std::int64_t frame, std::int32_t warp_item,
+                         std::int32_t x, bool is_active)
+      : launch_(launch),
+        table_(table),
+        stage_(stage),
+        frame_(frame),
+        warp_item_(warp_item),
+        x_(x),
+        is_active_(is_active) {}
+
+  /// Row `y`, which is row `in_strip` of the thread's strip. All lanes of a warp call this
+  /// together.
+  __device__ void put(std::int32_t y, int in_strip, const std::uint32_t (&luma)[2],
+                      const std::uint32_t (&rgb)[6]) const {
+    if constexpr (kWriter == Writer::kStagedBytes) {
+      put_staged(in_strip, rgb);
+    } else {
+      if (!is_active_ || y >= launch_.plan.height) return;
+      if constexpr (kWriter == Writer::kPlanes) {
+        const std::int64_t pixels =
+            static_cast<std::int64_t>(launch_.plan.width) * launch_.plan.height;
+        auto* const to = static_cast<std::uint16_t*>(launch_.out) + 3 * frame_ * pixels +
+                         static_cast<std::int64_t>(y) * launch_.plan.width + x_;
+#pragma unroll
+        for (int c = 0; c < 3; ++c) write_plane(launch_, rgb, c, to + c * pixels);
+      } else {
+        put_elements(y, luma, rgb);
+      }
+    }
+  }
+
+ private:
+  /// 24 bytes per lane to shared memory; from there, pieces of 16 to consecutive addresses. The
+  /// groups of a warp are consecutive in a row, and may go on in the next strip's.
+  __device__ void put_staged(int in_strip, const std::uint32_t (&rgb)[6]) const {
+    const int lane = static_cast<int>(threadIdx.x % 32);
+    auto* const mine = reinterpret_cast<uint2*>(stage_ + lane * 24);
+    mine[0] = make_uint2(rgb[0], rgb[1]);
+    mine[1] = make_uint2(rgb[2], rgb[3]);
+    mine[2] = make_uint2(rgb[4], rgb[5]);
+    __syncwarp();
+    const std::int32_t line_bytes = launch_.plan.width * 3;
+    const std::int32_t strip = warp_item_ / launch_.groups;
+    const std::int32_t begin = (warp_item_ - strip * launch_.groups) * 24;
+    const std::int32_t end = (launch_.items - warp_item_) * 24;
+#pragma unroll
+    for (int k = 0; k < 2; ++k) {
+      const std::int32_t offset = (lane + 32 * k) * 16;
+      if (offset >= 32 * 24 || offset >= end) continue;
+      const auto at = static_cast<std::uint32_t>(begin + offset);
+      const auto lines = static_cast<std::int32_t>(__umulhi(at, launch_.per_line));
+      const std::int32_t y = (strip + lines) * kColorRows + in_strip;
+      if (y >= launch_.plan.height) continue;
+      const std::int64_t to = (frame_ * launch_.plan.height + y) * line_bytes +
+                              (static_cast<std::int32_t>(at) - lines * line_bytes);
+      *reinterpret_cast<uint4*>(static_cast<std::uint8_t*>(launch_.out) + to) =
+          *reinterpret_cast<const uint4*>(stage_ + offset);
+    }
+    __syncwarp();
+  }
+
+  __device__ void put_elements(std::int32_t y, const std::uint32_t (&luma)[2],
+                               const std::uint32_t (&rgb)[6]) const {
+    const JpegPlan& plan = launch_.plan;
+    const std::int64_t pixels = static_cast<std::int64_t>(plan.width) * plan.height;
+    const std::int64_t first = frame_ * pixels * launch_.channels;
+    const std::int64_t pixel = static_cast<std::int64_t>(y) * plan.width + x_;
+    const int count = min(kGroup, plan.width - x_);
+#pragma unroll
+    for (int i = 0; i < kGroup; ++i) {
+#pragma unroll
+      for (int c = 0; c < 3; ++c) {
+        if (i >= count || c >= launch_.channels) continue;
+        const std::uint32_t word = launch_.channels == 1 ? luma[i / 4] >> 8 * (i % 4)
+                                                         : rgb[(3 * i + c) / 4] >>
+                                                               8 * ((3 * i + c) % 4);
+        const std::int64_t at = launch_.channels_first
+                                    ? first + c * pixels + pixel + i
+                                    : first + (pixel + i) * launch_.channels + c;
+        const std::uint32_t bits = table_[c * 256 + (word & 0xff)];
+        switch (launch_.element_bytes) {
+          case 1:
+            static_cast<std::uint8_t*>(launch_.out)[at] = static_cast<std::uint8_t>(bits);
+            break;
+          case 2:
+            static_cast<std::uint16_t*>(launch_.out)[at] = static_cast<std::uint16_t>(bits);
+            break;
+          default:
+            static_cast<std::uint32_t*>(launch_.out)[at] = bits;
+        }
+      }
+    }
+  }
+
+  const ColorLaunch& launch_;
+  const std::uint32_t* table_;
+  unsigned char* stage_;
+  std::int64_t frame_;
+  std::int32_t warp_item_;
+  std::int32_t x_;
+  bool is_active_;
+};
+
+/// Zeros in place of a frame that is not decoded, by all blocks of its part of the grid.
+__device__ inline void clear_frame(const ColorLaunch& launch, std::int64_t frame,
+                                   std::int32_t block) {
+  const std::int64_t bytes = static_cast<std::int64_t>(launch.plan.width) * launch.plan.height *
+                             launch.channels * launch.element_bytes;
+  auto* const to = static_cast<std::uint8_t*>(launch.out) + frame * bytes;
+  const std::int64_t step = static_cast<std::int64_t>(launch.color_blocks) * kColorThreads;
+  for (std::int64_t i = block * kColorThreads + threadIdx.x; i < bytes; i += step) to[i] = 0;
+}
+
+template <JpegSampling kSampling, Writer kWriter>
+__global__ void __launch_bounds__(kColorThreads)
+    color_kernel(const __grid_constant__ ColorLaunch launch,
+                 const __grid_constant__ ColorTable table) {
+  __shared__ uint4 stages[kColorThreads / 32][48];
+  __shared__ std::uint32_t elements[kWriter == Writer::kElements ? 3 * 256 : 1];
+  wait_for_stream();
+  const std::int64_t frame = blockIdx.x / launch.color_blocks;
+  const auto block = static_cast<std::int32_t>(blockIdx.x - frame * launch.color_blocks);
+  const std::uint8_t status = frame_status(launch, frame);
+  if (block == 0 && threadIdx.x == 0) launch.status[frame] = status == kNoFrame ? 0 : status;
+  if (status != 0) return clear_frame(launch, frame, block);
+  if constexpr (kWriter == Writer::kElements) {
+    for (int i = static_cast<int>(threadIdx.x); i < 3 * 256; i += kColorThreads) {
+      elements[i] = (&table.table[0][0])[i];
+    }
+    __syncthreads();
+  }
+  const JpegPlan& plan = launch.plan;
+  const auto warp_item =
+      static_cast<std::int32_t>(block * kColorThreads + (threadIdx.x & ~31u));
+  if (warp_item >= launch.items) return;
+  const std::int32_t item = warp_item + static_cast<std::int32_t>(threadIdx.x % 32);
+  const std::int32_t clamped = min(item, launch.items - 1);
+  const std::int32_t strip = clamped / launch.groups;
+  const std::int32_t x = (clamped - strip * launch.groups) * kGroup;
+  const std::int32_t y = strip * kColorRows;
+  const SamplePlanes planes = planes_at(plan, launch.samples + frame * plan.plane_bytes());
+  const GroupWriter<kWriter> writer(launch, elements,
+                                    reinterpret_cast<unsigned char*>(stages[threadIdx.x / 32]),
+                                    frame, warp_item, x, item < launch.items);
+  const auto put = [&](std::int32_t row, const std::uint32_t (&luma)[2],
+                       const std::uint32_t (&rgb)[6]) { writer.put(row, row - y, luma, rgb); };
+  switch (kSampling) {
+    case JpegSampling::k420:
+      return color_strip<2, 2>(plan, planes, x, y, kColorRows, put);
+    case JpegSampling::k422:
+      return color_strip<2, 1>(plan, planes, x, y, kColorRows, put);
+    case JpegSampling::k440:
+      return color_strip<1, 2>(plan, planes, x, y, kColorRows, put);
+    case JpegSampling::k444:
+      return color_strip<1, 1>(plan, planes, x, y, kColorRows, put);
+    case JpegSampling::kGray:
+      return gray_strip(plan, planes, x, y, kColorRows, put);
+  }
+}
+
+template <Writer kWriter>
+void launch_color_as(const JpegCall& call, JpegSampling sampling, const ColorLaunch& launch,
+                     const ColorTable& table, cudaStream_t stream) {
+  const auto blocks = static_cast<unsigned>(call.count * launch.color_blocks);
+  const auto start = [&](auto kernel) {
+    launch_early("decode_jpeg_frames", kernel, blocks, kColorThreads, 0, stream, launch, table);
+  };
+  switch (sampling) {
+    case JpegSampling::k420:
+      return start(color_kernel<JpegSampling::k420, kWriter>);
+    case JpegSampling::k422:
+      return start(color_kernel<JpegSampling::k422, kWriter>);
+    case JpegSampling::k440:
+      return start(color_kernel<JpegSampling::k440, kWriter>);
+    case JpegSampling::k444:
+      return start(color_kernel<JpegSampling::k444, kWriter>);
+    case JpegSampling::kGray:
+      return start(color_kernel<JpegSampling::kGray, kWriter>);
+  }
+}
+
+inline void launch_color(const JpegCall& call, const JpegConversion& conversion,
+                         cudaStream_t stream) {
+  ColorLaunch launch{};
+  launch.plan = call.plan;
+  launch.samples = call.samples;
+  launch.block_status = call.block_status;
+  launch.status = call.status;
+  launch.out = call.out;
+  launch.blocks_per_frame = call.blocks_per_frame;
+  launch.groups = (call.plan.width + kGroup - 1) / kGroup;
+  launch.items = (call.plan.height + kColorRows - 1) / kColorRows * launch.groups;
+  launch.color_blocks = (launch.items + kColorThreads - 1) / kColorThreads;
+  launch.per_line = 0xffffffffu / static_cast<std::uint32_t>(3 * call.plan.width) + 1;
+  launch.channels = conversion.channels;
+  launch.element_bytes = static_cast<std::int32_t>(size_of(conversion.dtype));
+  launch.channels_first = conversion.channels_first;
+  launch.is_bfloat16 = conversion.dtype == DataType::kBFloat16;
+  launch.is_identity = conversion.is_identity;
+  ColorTable table{};
+  for (int c = 0; c < 3; ++c) {
+    launch.scale[c] = conversion.scale[c];
+    launch.bias[c] = conversion.bias[c];
+    for (int x = 0; x < 256; ++x) table.table[c][x] = conversion.table[c][x];
+  }
+  // Luma alone is read as of a gray frame.
+  const JpegSampling sampling =
+      conversion.channels == 1 ? JpegSampling::kGray : call.layout.sampling;
+  const bool is_aligned = reinterpret_cast<std::uintptr_t>(call.out) % 16 == 0;
+  const bool is_rgb = conversion.channels == 3;
+  if (is_rgb && is_aligned && conversion.is_identity && !conversion.channels_first &&
+      call.plan.width % 16 == 0) {
+    launch_color_as<Writer::kStagedBytes>(call, sampling, launch, table, stream);
+  } else if (is_rgb && is_aligned && conversion.is_linear && conversion.channels_first &&
+             call.plan.width % kGroup == 0) {
+    launch_color_as<Writer::kPlanes>(call, sampling, launch, table, stream);
+  } else {
+    launch_color_as<Writer::kElements>(call, sampling, launch, table, stream);
+  }
+}
+
+}  // namespace robocache::cuda

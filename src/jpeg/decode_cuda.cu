@@ -1,0 +1,152 @@
+// The CUDA decoder: two kernels.
+//
+//     scan, index, tables --samples_kernel--> planes of samples --color_kernel--> pixels
+//
+// samples_kernel: a thread runs a task of a frame (task.h), with its block's coefficients in shared
+// memory; they never leave it. color_kernel: a thread makes a group of eight columns of some rows.
+// The planes stay in L2 for batches of common size.
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "core/cuda_error.h"
+#include "core/early_launch.cuh"
+#include "jpeg/backends.h"
+#include "jpeg/color_out.cuh"
+#include "jpeg/task.h"
+
+namespace robocache {
+namespace cuda {
+namespace {
+
+// A block with fewer threads copies the tables for fewer tasks; one with more leaves threads idle
+// at the end of small frames. Registers are limited so that the coefficients and tables of five
+// blocks, which shared memory holds, run on an SM.
+constexpr int kTaskThreads = kJpegTaskThreads;
+constexpr int kTaskBlocksPerSm = 5;
+constexpr int kWarp = 32;
+constexpr int kCoefficientBytes = kWarp * 128;  // of a warp: a block per lane
+
+/// A frame's arrays, if its record is valid.
+__device__ JpegStatus locate_frame(const JpegCall& call, std::int64_t n, TaskFrame& frame) {
+  const JpegFrames& frames = call.frames;
+  const std::int64_t row = frames.rows == nullptr ? n : frames.rows[n];
+  if (row >= frames.frame_count) return JpegStatus::kBadFrame;
+  const JpegFrame record = frames.frames[row];
+  const bool fits = record.width == call.plan.width && record.height == call.plan.height &&
+                    record.sampling == call.layout.sampling && record.every == call.plan.every;
+  if (!fits) return JpegStatus::kLayoutMismatch;
+  const auto within = [](std::uint64_t begin, std::int64_t size, std::int64_t whole) {
+    return size <= whole && begin <= static_cast<std::uint64_t>(whole - size);
+  };
+  // As jpeg_scan_words: the bits and at least two words of zeros.
+  const std::int64_t words = (static_cast<std::int64_t>(record.scan_bits) / 32 + 6) / 4 * 4;
+  const bool is_inside =
+      within(record.scan, words, frames.scan_words) &&
+      within(record.index, jpeg_entry_element(call.plan.entries - 1) + 1, frames.index_size) &&
+      within(record.tables, kJpegTablesBegin, frames.table_words) && record.tables % 4 == 0;
+  if (!is_inside) return JpegStatus::kBadFrame;
+  frame.tables = frames.tables + record.tables;
+  const std::uint32_t table_words = frame.tables[0];
+  const bool has_tables =
+      table_words >= kJpegTablesBegin && table_words % 4 == 0 &&
+      table_words <= static_cast<std::uint32_t>(frames.largest_tables) &&
+      within(record.tables, table_words, frames.table_words);
+  if (!has_tables) return JpegStatus::kBadFrame;
+  frame.words = frames.scans + record.scan;
+  frame.last_word = static_cast<std::uint32_t>(words) - 1;
+  frame.bits = record.scan_bits;
+  frame.index = frames.indices + record.index;
+  frame.restart_interval = record.restart_interval;
+  frame.samples = call.samples + n * call.plan.plane_bytes();
+  return JpegStatus::kOk;
+}
+
+/// Copies 16 bytes per step, with all threads of the block.
+__device__ void copy_tables(std::uint32_t* to, const std::uint32_t* from) {
+  const auto pieces = static_cast<int>(from[0] / 4);
+  for (int i = static_cast<int>(threadIdx.x); i < pieces; i += kTaskThreads) {
+    reinterpret_cast<uint4*>(to)[i] = reinterpret_cast<const uint4*>(from)[i];
+  }
+}
+
+/// The plan of a kernel for 4:2:0 with an entry per MCU: what it knows is a constant to the
+/// compiler.
+template <bool kIs420>
+__device__ JpegPlan specialize(JpegPlan plan) {
+  if (kIs420) {
+    plan.luma_h = plan.luma_v = plan.chroma_blocks = 2;
+    plan.every = 1;
+    plan.is_split = true;
+  }
+  return plan;
+}
+
+template <bool kIs420>
+__global__ void __launch_bounds__(kTaskThreads, kTaskBlocksPerSm)
+    samples_kernel(const __grid_constant__ JpegCall call) {
+  extern __shared__ uint4 shared[];
+  wait_for_stream();
+  const JpegPlan plan = specialize<kIs420>(call.plan);
+  auto* const coefficients = reinterpret_cast<unsigned char*>(shared);
+  auto* const tables =
+      reinterpret_cast<std::uint32_t*>(coefficients + kTaskThreads / kWarp * kCoefficientBytes);
+  const std::int64_t n = blockIdx.x / call.blocks_per_frame;
+  const auto part = static_cast<std::int32_t>(blockIdx.x - n * call.blocks_per_frame);
+  const std::int64_t row = call.frames.rows == nullptr ? n : call.frames.rows[n];
+  if (row < 0) {  // no frame
+    if (threadIdx.x == 0) call.block_status[blockIdx.x] = kNoFrame;
+    return;
+  }
+  TaskFrame frame{};
+  const JpegStatus status = locate_frame(call, n, frame);
+  if (status != JpegStatus::kOk) {
+    if (threadIdx.x == 0) call.block_status[blockIdx.x] = static_cast<std::uint8_t>(status);
+    return;
+  }
+  copy_tables(tables, frame.tables);
+  frame.tables = tables;
+  for (int i = 0; i < 8; ++i) shared[i * kTaskThreads + threadIdx.x] = make_uint4(0, 0, 0, 0);
+  __syncthreads();
+  const std::int32_t task = part * kTaskThreads + static_cast<std::int32_t>(threadIdx.x);
+  bool fits = true;
+  if (task < plan.tasks()) {
+    fits = run_task(plan, frame, task,
+                    coefficients + threadIdx.x / kWarp * kCoefficientBytes +
+                        threadIdx.x % kWarp * kLanePitch);
+  }
+  const bool all_fit = __syncthreads_and(fits) != 0;
+  if (threadIdx.x == 0) {
+    call.block_status[blockIdx.x] =
+        static_cast<std::uint8_t>(all_fit ? JpegStatus::kOk : JpegStatus::kIndexMismatch);
+  }
+}
+
+template <bool kIs420>
+void launch_samples(const JpegCall& call, cudaStream_t stream) {
+  const std::size_t shared = kTaskThreads / kWarp * kCoefficientBytes +
+                             static_cast<std::size_t>(call.frames.largest_tables + 3) / 4 * 16;
+  check_cuda(cudaFuncSetAttribute(samples_kernel<kIs420>,
+                                  cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                  static_cast<int>(shared)),
+             "decode_jpeg_frames");
+  const auto blocks = static_cast<unsigned>(call.count * call.blocks_per_frame);
+  launch_early("decode_jpeg_frames", samples_kernel<kIs420>, blocks, kTaskThreads, shared, stream,
+               call);
+}
+
+}  // namespace
+}  // namespace cuda
+
+void decode_jpeg_frames_on_cuda(const JpegCall& call, const JpegConversion& conversion,
+                                CUstream_st* stream) {
+  if (call.plan.is_split && call.layout.sampling == JpegSampling::k420) {
+    cuda::launch_samples<true>(call, stream);
+  } else {
+    cuda::launch_samples<false>(call, stream);
+  }
+  cuda::launch_color(call, conversion, stream);
+}
+
+}  // namespace robocache

@@ -1,0 +1,39 @@
+// Frames decoded by decode_jpeg_frames on a GPU.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "jpeg/frames.h"
+#include "robocache/jpeg.h"
+
+namespace robocache::testing {
+
+/// Why no GPU can be used; empty if one can.
+std::string jpeg_device_problem();
+
+/// Frames of one layout in host memory, as a store would hold them.
+struct Batch {
+  JpegLayout layout;
+  std::vector<std::uint32_t> scans, tables;
+  std::vector<std::uint64_t> indices;
+  std::vector<JpegFrame> frames;
+  std::vector<std::int64_t> rows;  // empty: all frames
+  std::int32_t largest_tables = 1;
+};
+
+/// Appends a frame; false if it has no index.
+bool append_frame(Batch& batch, const Bytes& bytes);
+
+struct DeviceDecoded {
+  Bytes out;  // the elements' bytes, of all frames
+  Bytes status;
+};
+
+/// Decodes a batch, by a call or by the replay of a graph that has captured it.
+DeviceDecoded decode_on_device(const Batch& batch, const JpegConversion& conversion,
+                               bool captured = false);
+
+}  // namespace robocache::testing
