@@ -8,8 +8,8 @@
 
 namespace robocache {
 
-/// Threads of a block that decodes tasks of one frame.
-inline constexpr std::int32_t kJpegTaskThreads = 128;
+/// The most tasks of one frame that a block of samples_kernel runs.
+inline constexpr std::int32_t kMaxBlockTasks = 512;
 
 /// A validated call of decode_jpeg_frames.
 struct JpegCall {
@@ -17,7 +17,8 @@ struct JpegCall {
   JpegLayout layout;
   JpegPlan plan;
   std::int64_t count;
-  std::int32_t blocks_per_frame;  // blocks of kJpegTaskThreads tasks
+  std::int32_t blocks_per_frame;  // of samples_kernel
+  std::int32_t block_tasks;       // the most tasks of a block
   std::uint8_t* samples;          // workspace: the planes of each frame
   std::uint8_t* block_status;     // workspace: a JpegStatus per block
   void* out;

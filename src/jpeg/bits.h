@@ -86,19 +86,15 @@ class BitReader {
 
 /// The lookup table of a Huffman table, within an array of elements.
 ///
-/// Codes in canonical order ascend with their length. The 16 bits that begin with a code are
-/// therefore divided into three ranges: below `medium`, codes have at most 9 bits and are looked up
-/// by 9; below `long_`, at most 13, looked up by 13; the rest are looked up by 16.
+/// Codes in canonical order ascend with their length. So the 16 bits that begin with a code tell by
+/// one comparison whether it has at most 9 bits, and is looked up by 9, or is looked up by 16.
 struct HuffmanLookup {
-  std::uint32_t medium, long_;
-  std::uint32_t short_base, medium_base, long_base;
+  std::uint32_t first_long;  // the least 16 bits that begin with a longer code
+  std::uint32_t short_base, long_base;
 
   ROBOCACHE_HOST_DEVICE std::uint32_t index(std::uint32_t peeked) const {
     const std::uint32_t code = peeked >> 16;
-    std::uint32_t index = (code >> 7) + short_base;
-    if (code >= medium) index = (code >> 3) + medium_base;
-    if (code >= long_) index = code + long_base;
-    return index;
+    return code < first_long ? (peeked >> 23) + short_base : code + long_base;
   }
 };
 
@@ -120,12 +116,12 @@ ROBOCACHE_HOST_DEVICE std::uint32_t advance_of_symbol(std::uint32_t element) {
 /// F.2.2.1).
 ROBOCACHE_HOST_DEVICE std::int32_t value_of_symbol(std::uint32_t peeked, std::uint32_t element,
                                                    std::int32_t factor) {
-  std::uint32_t magnitude = shift_left(peeked, 0, element);
-  if (static_cast<std::int32_t>(magnitude) >= 0) {
-    magnitude = ~magnitude;
-    factor = -factor;
-  }
-  return static_cast<std::int32_t>(shift_left(0, magnitude, element >> 8)) * factor;
+  const std::uint32_t magnitude = shift_left(peeked, 0, element);
+  const bool is_negative = static_cast<std::int32_t>(magnitude) >= 0;
+  const auto sign = static_cast<std::uint32_t>(static_cast<std::int32_t>(magnitude) >> 31);
+  const std::uint32_t absolute = ~(magnitude ^ sign);
+  return static_cast<std::int32_t>(shift_left(0, absolute, element >> 8)) *
+         (is_negative ? -factor : factor);
 }
 
 }  // namespace robocache::ROBOCACHE_TARGET

@@ -22,7 +22,7 @@ ROBOCACHE_HOST_DEVICE std::uint32_t decode_block(Reader& reader, const std::uint
                                                  std::int32_t& prediction, unsigned char* block) {
   std::uint32_t sum = 0;
   const auto put = [&](std::uint32_t place, std::int32_t value) {
-    *reinterpret_cast<Coefficient*>(block + (place & 0xffff)) = static_cast<std::int16_t>(value);
+    *reinterpret_cast<Coefficient*>(block + (place >> 16)) = static_cast<std::int16_t>(value);
 #if defined(__CUDA_ARCH__)
     sum = __sad(value, 0, sum);
 #else
@@ -33,7 +33,7 @@ ROBOCACHE_HOST_DEVICE std::uint32_t decode_block(Reader& reader, const std::uint
   std::uint32_t element = tables[dc.index(peeked)];
   // libjpeg-turbo keeps 32 bits, and 16 of them in a block.
   prediction = static_cast<std::int16_t>(prediction + value_of_symbol(peeked, element, 1));
-  put(places[0], prediction * static_cast<std::int32_t>(places[0] >> 16));
+  put(places[0], prediction * static_cast<std::int32_t>(places[0] & 0xffff));
   reader.skip(bits_of_symbol(element));
   std::uint32_t k = 0;
   do {
@@ -42,7 +42,7 @@ ROBOCACHE_HOST_DEVICE std::uint32_t decode_block(Reader& reader, const std::uint
     k += advance_of_symbol(element);
     // Symbols without a value write 0 to a coefficient that is 0.
     const std::uint32_t place = places[k];
-    put(place, value_of_symbol(peeked, element, static_cast<std::int32_t>(place >> 16)));
+    put(place, value_of_symbol(peeked, element, static_cast<std::int32_t>(place & 0xffff)));
     reader.skip(bits_of_symbol(element));
   } while (k < 63);
   return sum;
@@ -180,7 +180,7 @@ ROBOCACHE_HOST_DEVICE void transform_block(unsigned char* block, const Put& put)
 /// vectors of 16 bits. The block is transformed in place, for few registers: blocks that need this
 /// are rare.
 template <typename Put>
-ROBOCACHE_HOST_DEVICE_CALLED void transform_large_block(unsigned char* block, const Put& put) {
+ROBOCACHE_HOST_DEVICE_CALLED void transform_large_block(unsigned char* block, Put put) {
   const auto at = [&](int x, int y) {
     return reinterpret_cast<Coefficient*>(block + x * kColumnPitch) + y;
   };

@@ -14,7 +14,6 @@
 namespace robocache::ROBOCACHE_TARGET {
 
 inline constexpr int kGroup = 8;
-inline constexpr std::uint32_t kPairMask = 0x00ff00ff;
 inline constexpr std::uint32_t kPairOnes = 0x00010001;
 
 /// The planes of a frame, each row padded to whole MCUs.
@@ -87,28 +86,28 @@ ROBOCACHE_HOST_DEVICE ChromaRow load_chroma(const JpegPlan& plan, const SamplePl
   const auto pair = [&](std::int32_t i) {
     return cb[i] | static_cast<std::uint32_t>(cr[i]) << 16;
   };
-  loaded.pairs[0] = column > 0 ? pair(-1) : loaded.pairs[1];
   const std::int32_t last = plan.chroma_width - 1 - column;
-  if (last >= 4) {
-    loaded.pairs[5] = pair(4);
-  } else {
-    const std::uint32_t edge = pair(last);
+  loaded.pairs[0] = pair(column > 0 ? -1 : 0);
+  loaded.pairs[5] = pair(last < 4 ? last : 4);
+  if (plan.chroma_width % 4 != 0 && last < 3) {
     ROBOCACHE_UNROLL
-    for (int i = 1; i < 6; ++i) {
-      if (i > last) loaded.pairs[i] = edge;
+    for (int i = 1; i < 5; ++i) {
+      if (i > last) loaded.pairs[i] = loaded.pairs[5];
     }
   }
   return loaded;
 }
 
-/// Pairs of a group with 128 subtracted from each of Cb and Cr, as signed bytes.
+/// The chroma of a group's pixels: in byte 1 of a word Cb, in byte 3 Cr, each with 128 subtracted,
+/// as signed bytes. Bytes 0 and 2 hold fractions.
 struct GroupChroma {
   std::uint32_t pairs[kGroup];
 };
 
-ROBOCACHE_HOST_DEVICE std::uint32_t center_pair(std::uint32_t pair) {
-  return (pair & kPairMask) ^ (kPairOnes * 128);
-}
+/// Sums of samples are scaled to 16 bits, so that their whole parts are bytes: weights add up to
+/// 256. Adding 128 to a byte subtracts 128 from it as a signed one; a carry from Cb falls into the
+/// fraction of Cr, whose last bits are 0.
+inline constexpr std::uint32_t kCenter = kPairOnes * 0x8000;
 
 /// The chroma of a group from its nearest row of samples, and from the second nearest one, which
 /// is above the nearest or below it.
@@ -118,31 +117,33 @@ ROBOCACHE_HOST_DEVICE GroupChroma upsample(const JpegPlan& plan, const ChromaRow
   GroupChroma made;
   if (kH == 2 && plan.chroma_width <= 2) {  // libjpeg-turbo repeats samples of narrow frames
     ROBOCACHE_UNROLL
-    for (int i = 0; i < kGroup; ++i) made.pairs[i] = center_pair(near.pairs[i / 2 + 1]);
+    for (int i = 0; i < kGroup; ++i) made.pairs[i] = near.pairs[i / 2 + 1] * 256 + kCenter;
     return made;
   }
   if (kH == 1) {
-    const std::uint32_t bias = kPairOnes * (is_below ? 2 : 1);
+    const std::uint32_t bias = kPairOnes * (is_below ? 2 : 1) * 64 + kCenter;
     ROBOCACHE_UNROLL
     for (int i = 0; i < kGroup; ++i) {
-      made.pairs[i] = center_pair(
-          kV == 1 ? near.pairs[i] : (near.pairs[i] * 3 + far.pairs[i] + bias) >> 2);
+      made.pairs[i] = kV == 1 ? near.pairs[i] * 256 + kCenter
+                              : near.pairs[i] * 192 + (far.pairs[i] * 64 + bias);
     }
     return made;
   }
-  constexpr int kShift = kV == 1 ? 2 : 4;
-  constexpr std::uint32_t kLeft = kPairOnes * (kV == 1 ? 1 : 8);
-  constexpr std::uint32_t kRight = kPairOnes * (kV == 1 ? 2 : 7);
+  // Of the weights 3 and 1, in units of a quarter or, of two dimensions, a sixteenth.
+  constexpr std::uint32_t kUnit = kV == 1 ? 64 : 16;
+  constexpr std::uint32_t kLeft = kPairOnes * (kV == 1 ? 1 : 8) * kUnit + kCenter;
+  constexpr std::uint32_t kRight = kPairOnes * (kV == 1 ? 2 : 7) * kUnit + kCenter;
   std::uint32_t sums[6];
   ROBOCACHE_UNROLL
   for (int i = 0; i < 6; ++i) {
-    sums[i] = kV == 1 ? near.pairs[i] : near.pairs[i] * 3 + far.pairs[i];
+    sums[i] = kV == 1 ? near.pairs[i] * kUnit
+                      : near.pairs[i] * (3 * kUnit) + far.pairs[i] * kUnit;
   }
   ROBOCACHE_UNROLL
   for (int i = 0; i < 4; ++i) {
     const std::uint32_t sum = sums[i + 1] * 3;
-    made.pairs[2 * i] = center_pair((sum + sums[i] + kLeft) >> kShift);
-    made.pairs[2 * i + 1] = center_pair((sum + sums[i + 2] + kRight) >> kShift);
+    made.pairs[2 * i] = sum + sums[i] + kLeft;
+    made.pairs[2 * i + 1] = sum + sums[i + 2] + kRight;
   }
   return made;
 }
@@ -169,8 +170,8 @@ ROBOCACHE_HOST_DEVICE void to_rgb(const std::uint32_t (&luma)[2], const GroupChr
     // The sample as a number of 16 fractional bits, and a half: bytes 0x00, 0x80, the sample, 0x00.
     const auto y = static_cast<std::int32_t>(
         choose_bytes(luma[i / 4], kHalf, 0x4054u | static_cast<std::uint32_t>(i & 3) << 8));
-    const std::int32_t cb = signed_byte<0>(chroma.pairs[i]);
-    const std::int32_t cr = signed_byte<2>(chroma.pairs[i]);
+    const std::int32_t cb = signed_byte<1>(chroma.pairs[i]);
+    const std::int32_t cr = signed_byte<3>(chroma.pairs[i]);
     bytes[3 * i] = (y + cr * 91881) >> 16;
     bytes[3 * i + 1] = (y - cb * 22554 - cr * 46802) >> 16;
     bytes[3 * i + 2] = (y + cb * 116130) >> 16;
@@ -198,6 +199,7 @@ ROBOCACHE_HOST_DEVICE void color_strip(const JpegPlan& plan, const SamplePlanes&
     above = load(y / 2 - 1);
     here = load(y / 2);
   }
+  ROBOCACHE_UNROLL
   for (int i = 0; i < rows / kV; ++i, y += kV) {
     if (kV == 2) {
       below = load(y / 2 + 1);

@@ -92,90 +92,51 @@ __device__ inline void write_plane(const ColorLaunch& launch, const std::uint32_
   *reinterpret_cast<uint4*>(to) = make_uint4(pairs[0], pairs[1], pairs[2], pairs[3]);
 }
 
-/// Writes the groups of one thread.
+/// Writes the groups of one thread, row after row from the first of its strip.
 template <Writer kWriter>
 class GroupWriter {
  public:
-  __device__ GroupWriter(const ColorLaunch& launch, const std::uint32_t* table,
-                         unsigned char* stage, std::int64_t frame, std::int32_t warp_item,
-                         std::int32_t x, bool is_active)
-      : launch_(launch),
-        table_(table),
-        stage_(stage),
-        frame_(frame),
-        warp_item_(warp_item),
-        x_(x),
-        is_active_(is_active) {}
+  __device__ GroupWriter(const ColorLaunch& launch, std::int64_t frame, std::int32_t /*warp_item*/,
+                         std::int32_t x, std::int32_t y, bool is_active,
+                         const std::uint32_t* table, unsigned char* /*stage*/)
+      : launch_(launch), table_(table), frame_(frame), x_(x), y_(y), is_active_(is_active) {
+    const std::int64_t pixels = static_cast<std::int64_t>(launch.plan.width) * launch.plan.height;
+    to_ = static_cast<std::uint16_t*>(launch.out) + 3 * frame * pixels +
+          static_cast<std::int64_t>(y) * launch.plan.width + x;
+    plane_ = pixels;
+  }
 
-  /// Row `y`, which is row `in_strip` of the thread's strip. All lanes of a warp call this
-  /// together.
-  __device__ void put(std::int32_t y, int in_strip, const std::uint32_t (&luma)[2],
-                      const std::uint32_t (&rgb)[6]) const {
-    if constexpr (kWriter == Writer::kStagedBytes) {
-      put_staged(in_strip, rgb);
-    } else {
-      if (!is_active_ || y >= launch_.plan.height) return;
+  /// Writes the next row. All lanes of a warp call this together.
+  __device__ void put(const std::uint32_t (&luma)[2], const std::uint32_t (&rgb)[6]) {
+    if (is_active_ && y_ < launch_.plan.height) {
       if constexpr (kWriter == Writer::kPlanes) {
-        const std::int64_t pixels =
-            static_cast<std::int64_t>(launch_.plan.width) * launch_.plan.height;
-        auto* const to = static_cast<std::uint16_t*>(launch_.out) + 3 * frame_ * pixels +
-                         static_cast<std::int64_t>(y) * launch_.plan.width + x_;
 #pragma unroll
-        for (int c = 0; c < 3; ++c) write_plane(launch_, rgb, c, to + c * pixels);
+        for (int c = 0; c < 3; ++c) write_plane(launch_, rgb, c, to_ + c * plane_);
       } else {
-        put_elements(y, luma, rgb);
+        put_elements(luma, rgb);
       }
     }
+    to_ += launch_.plan.width;
+    ++y_;
   }
 
  private:
-  /// 24 bytes per lane to shared memory; from there, pieces of 16 to consecutive addresses. The
-  /// groups of a warp are consecutive in a row, and may go on in the next strip's.
-  __device__ void put_staged(int in_strip, const std::uint32_t (&rgb)[6]) const {
-    const int lane = static_cast<int>(threadIdx.x % 32);
-    auto* const mine = reinterpret_cast<uint2*>(stage_ + lane * 24);
-    mine[0] = make_uint2(rgb[0], rgb[1]);
-    mine[1] = make_uint2(rgb[2], rgb[3]);
-    mine[2] = make_uint2(rgb[4], rgb[5]);
-    __syncwarp();
-    const std::int32_t line_bytes = launch_.plan.width * 3;
-    const std::int32_t strip = warp_item_ / launch_.groups;
-    const std::int32_t begin = (warp_item_ - strip * launch_.groups) * 24;
-    const std::int32_t end = (launch_.items - warp_item_) * 24;
-#pragma unroll
-    for (int k = 0; k < 2; ++k) {
-      const std::int32_t offset = (lane + 32 * k) * 16;
-      if (offset >= 32 * 24 || offset >= end) continue;
-      const auto at = static_cast<std::uint32_t>(begin + offset);
-      const auto lines = static_cast<std::int32_t>(__umulhi(at, launch_.per_line));
-      const std::int32_t y = (strip + lines) * kColorRows + in_strip;
-      if (y >= launch_.plan.height) continue;
-      const std::int64_t to = (frame_ * launch_.plan.height + y) * line_bytes +
-                              (static_cast<std::int32_t>(at) - lines * line_bytes);
-      *reinterpret_cast<uint4*>(static_cast<std::uint8_t*>(launch_.out) + to) =
-          *reinterpret_cast<const uint4*>(stage_ + offset);
-    }
-    __syncwarp();
-  }
-
-  __device__ void put_elements(std::int32_t y, const std::uint32_t (&luma)[2],
+  __device__ void put_elements(const std::uint32_t (&luma)[2],
                                const std::uint32_t (&rgb)[6]) const {
     const JpegPlan& plan = launch_.plan;
-    const std::int64_t pixels = static_cast<std::int64_t>(plan.width) * plan.height;
-    const std::int64_t first = frame_ * pixels * launch_.channels;
-    const std::int64_t pixel = static_cast<std::int64_t>(y) * plan.width + x_;
+    const std::int64_t first = frame_ * plane_ * launch_.channels;
+    const std::int64_t pixel = static_cast<std::int64_t>(y_) * plan.width + x_;
     const int count = min(kGroup, plan.width - x_);
 #pragma unroll
     for (int i = 0; i < kGroup; ++i) {
 #pragma unroll
       for (int c = 0; c < 3; ++c) {
         if (i >= count || c >= launch_.channels) continue;
+        const int byte = 3 * i + c;
         const std::uint32_t word = launch_.channels == 1 ? luma[i / 4] >> 8 * (i % 4)
-                                                         : rgb[(3 * i + c) / 4] >>
-                                                               8 * ((3 * i + c) % 4);
-        const std::int64_t at = launch_.channels_first
-                                    ? first + c * pixels + pixel + i
-                                    : first + (pixel + i) * launch_.channels + c;
+                                                         : rgb[byte / 4] >> 8 * (byte % 4);
+        const std::int64_t at = launch_.channels_first ? first + c * plane_ + pixel + i
+                                                       : first + (pixel + i) * launch_.channels + c;
         const std::uint32_t bits = table_[c * 256 + (word & 0xff)];
         switch (launch_.element_bytes) {
           case 1:
@@ -193,11 +154,65 @@ class GroupWriter {
 
   const ColorLaunch& launch_;
   const std::uint32_t* table_;
-  unsigned char* stage_;
   std::int64_t frame_;
-  std::int32_t warp_item_;
-  std::int32_t x_;
+  std::int32_t x_, y_;
   bool is_active_;
+  std::uint16_t* to_;  // kPlanes: of the next row
+  std::int64_t plane_;
+};
+
+/// Writes 24 bytes per lane to shared memory, and from there pieces of 16 to consecutive addresses.
+/// The groups of a warp are consecutive in a row, and may go on in the next strip's.
+template <>
+class GroupWriter<Writer::kStagedBytes> {
+ public:
+  __device__ GroupWriter(const ColorLaunch& launch, std::int64_t frame, std::int32_t warp_item,
+                         std::int32_t /*x*/, std::int32_t /*y*/, bool /*is_active*/,
+                         const std::uint32_t* /*table*/, unsigned char* stage)
+      : line_bytes_(launch.plan.width * 3),
+        stage_(stage + threadIdx.x % 32 * 24),
+        piece_(stage + threadIdx.x % 32 * 16) {
+    const std::int32_t strip = warp_item / launch.groups;
+    const std::int32_t begin = (warp_item - strip * launch.groups) * 24;
+    const std::int32_t end = (launch.items - warp_item) * 24;
+#pragma unroll
+    for (int k = 0; k < 2; ++k) {
+      const auto offset = static_cast<std::int32_t>((threadIdx.x % 32 + 32 * k) * 16);
+      const auto at = static_cast<std::uint32_t>(begin + offset);
+      const auto lines = static_cast<std::int32_t>(__umulhi(at, launch.per_line));
+      const std::int32_t y = (strip + lines) * kColorRows;
+      const bool is_piece = offset < 32 * 24 && offset < end;
+      rows_[k] = is_piece ? launch.plan.height - y : 0;
+      to_[k] = static_cast<std::uint8_t*>(launch.out) +
+               (frame * launch.plan.height + y) * line_bytes_ +
+               (static_cast<std::int32_t>(at) - lines * line_bytes_);
+    }
+  }
+
+  __device__ void put(const std::uint32_t (&)[2], const std::uint32_t (&rgb)[6]) {
+    auto* const mine = reinterpret_cast<uint2*>(stage_);
+    mine[0] = make_uint2(rgb[0], rgb[1]);
+    mine[1] = make_uint2(rgb[2], rgb[3]);
+    mine[2] = make_uint2(rgb[4], rgb[5]);
+    __syncwarp();
+#pragma unroll
+    for (int k = 0; k < 2; ++k) {
+      if (row_ < rows_[k]) {
+        *reinterpret_cast<uint4*>(to_[k]) = *reinterpret_cast<const uint4*>(piece_ + k * 512);
+      }
+      to_[k] += line_bytes_;
+    }
+    ++row_;
+    __syncwarp();
+  }
+
+ private:
+  std::int32_t line_bytes_;
+  unsigned char* stage_;        // where this lane puts its group
+  const unsigned char* piece_;  // its first piece
+  std::int32_t rows_[2];        // rows of its pieces' strips that are within the frame
+  std::uint8_t* to_[2];         // where its pieces go
+  std::int32_t row_ = 0;
 };
 
 /// Zeros in place of a frame that is not decoded, by all blocks of its part of the grid.
@@ -238,11 +253,10 @@ __global__ void __launch_bounds__(kColorThreads)
   const std::int32_t x = (clamped - strip * launch.groups) * kGroup;
   const std::int32_t y = strip * kColorRows;
   const SamplePlanes planes = planes_at(plan, launch.samples + frame * plan.plane_bytes());
-  const GroupWriter<kWriter> writer(launch, elements,
-                                    reinterpret_cast<unsigned char*>(stages[threadIdx.x / 32]),
-                                    frame, warp_item, x, item < launch.items);
-  const auto put = [&](std::int32_t row, const std::uint32_t (&luma)[2],
-                       const std::uint32_t (&rgb)[6]) { writer.put(row, row - y, luma, rgb); };
+  GroupWriter<kWriter> writer(launch, frame, warp_item, x, y, item < launch.items, elements,
+                              reinterpret_cast<unsigned char*>(stages[threadIdx.x / 32]));
+  const auto put = [&](std::int32_t, const std::uint32_t (&luma)[2],
+                       const std::uint32_t (&rgb)[6]) { writer.put(luma, rgb); };
   switch (kSampling) {
     case JpegSampling::k420:
       return color_strip<2, 2>(plan, planes, x, y, kColorRows, put);

@@ -20,10 +20,9 @@ namespace robocache {
 namespace cuda {
 namespace {
 
-// A block with fewer threads copies the tables for fewer tasks; one with more leaves threads idle
-// at the end of small frames. Registers are limited so that the coefficients and tables of five
-// blocks, which shared memory holds, run on an SM.
-constexpr int kTaskThreads = kJpegTaskThreads;
+// A block has tasks of one frame, and its tables in shared memory. Registers are limited so that
+// five blocks run on an SM, which also has the shared memory for them.
+constexpr int kTaskThreads = 128;
 constexpr int kTaskBlocksPerSm = 5;
 constexpr int kWarp = 32;
 constexpr int kCoefficientBytes = kWarp * 128;  // of a warp: a block per lane
@@ -83,10 +82,84 @@ __device__ JpegPlan specialize(JpegPlan plan) {
   return plan;
 }
 
+/// Sorts tasks by length, the longest first. A warp takes as long as its longest task, since its
+/// lanes decode symbols in step; so tasks of similar length should be its lanes.
+class TaskOrder {
+ public:
+  /// Sorts `count` tasks from `first` on, with all threads of the block. Tasks of equal length are
+  /// in any order: no result depends on it.
+  __device__ void sort(const JpegPlan& plan, const TaskFrame& frame, std::int32_t first,
+                       std::int32_t count) {
+    const int thread = static_cast<int>(threadIdx.x);
+    for (int i = thread; i < kLengths; i += kTaskThreads) begins_[i] = 0;
+    if (thread == 0) next_ = 0;
+    __syncthreads();
+    constexpr int kEach = kMaxBlockTasks / kTaskThreads;
+    int lengths[kEach];
+#pragma unroll
+    for (int k = 0; k < kEach; ++k) {
+      const std::int32_t i = thread + k * kTaskThreads;
+      if (i >= count) break;
+      const std::uint32_t bits = bits_of_task(plan, frame, first + i);
+      lengths[k] = kLengths - 1 - static_cast<int>(min(bits / kBitsPerLength, kLengths - 1u));
+      atomicAdd(&begins_[lengths[k]], 1);
+    }
+    __syncthreads();
+    if (thread < kWarp) sum_lengths(thread);
+    __syncthreads();
+#pragma unroll
+    for (int k = 0; k < kEach; ++k) {
+      const std::int32_t i = thread + k * kTaskThreads;
+      if (i >= count) break;
+      order_[atomicAdd(&begins_[lengths[k]], 1)] = static_cast<std::uint16_t>(i);
+    }
+    __syncthreads();
+  }
+
+  /// The position of the first of the next 32 tasks, for a warp.
+  __device__ std::int32_t take() {
+    int taken = 0;
+    if (threadIdx.x % kWarp == 0) taken = atomicAdd(&next_, kWarp);
+    return __shfl_sync(~0u, taken, 0);
+  }
+
+  __device__ std::int32_t task(std::int32_t position) const { return order_[position]; }
+
+ private:
+  static constexpr int kLengths = 128;
+  static constexpr std::uint32_t kBitsPerLength = 16;
+
+  /// Replaces counts by the positions at which they begin.
+  __device__ void sum_lengths(int lane) {
+    constexpr int kEach = kLengths / kWarp;
+    int counts[kEach];
+    int sum = 0;
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) {
+      counts[i] = sum;
+      sum += begins_[lane * kEach + i];
+    }
+    int before = sum;
+#pragma unroll
+    for (int step = 1; step < kWarp; step *= 2) {
+      const int other = __shfl_up_sync(~0u, before, step);
+      if (lane >= step) before += other;
+    }
+    before -= sum;
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) begins_[lane * kEach + i] = before + counts[i];
+  }
+
+  int begins_[kLengths];
+  int next_;
+  std::uint16_t order_[kMaxBlockTasks];
+};
+
 template <bool kIs420>
 __global__ void __launch_bounds__(kTaskThreads, kTaskBlocksPerSm)
     samples_kernel(const __grid_constant__ JpegCall call) {
   extern __shared__ uint4 shared[];
+  __shared__ TaskOrder order;
   wait_for_stream();
   const JpegPlan plan = specialize<kIs420>(call.plan);
   auto* const coefficients = reinterpret_cast<unsigned char*>(shared);
@@ -108,13 +181,17 @@ __global__ void __launch_bounds__(kTaskThreads, kTaskBlocksPerSm)
   copy_tables(tables, frame.tables);
   frame.tables = tables;
   for (int i = 0; i < 8; ++i) shared[i * kTaskThreads + threadIdx.x] = make_uint4(0, 0, 0, 0);
-  __syncthreads();
-  const std::int32_t task = part * kTaskThreads + static_cast<std::int32_t>(threadIdx.x);
+  const std::int32_t first = part * call.block_tasks;
+  const std::int32_t count = min(call.block_tasks, plan.tasks() - first);
+  order.sort(plan, frame, first, count);
+  unsigned char* const block = coefficients + threadIdx.x / kWarp * kCoefficientBytes +
+                               threadIdx.x % kWarp * kLanePitch;
   bool fits = true;
-  if (task < plan.tasks()) {
-    fits = run_task(plan, frame, task,
-                    coefficients + threadIdx.x / kWarp * kCoefficientBytes +
-                        threadIdx.x % kWarp * kLanePitch);
+#pragma unroll 1
+  for (std::int32_t begin = order.take(); begin < count; begin = order.take()) {
+    const auto i = begin + static_cast<std::int32_t>(threadIdx.x % kWarp);
+    if (i < count) fits = run_task(plan, frame, first + order.task(i), block) && fits;
+    __syncwarp();
   }
   const bool all_fit = __syncthreads_and(fits) != 0;
   if (threadIdx.x == 0) {

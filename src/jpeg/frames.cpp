@@ -1,4 +1,5 @@
 // Calls of decode_jpeg_frames: validation, and the conversion of bytes.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <string>
@@ -33,8 +34,23 @@ JpegPlan check_layout(const JpegLayout& layout) {
   return make_jpeg_plan(layout);
 }
 
+/// The most blocks of samples_kernel per frame, each with tasks for four warps or more.
 std::int32_t blocks_per_frame(const JpegPlan& plan) {
-  return (plan.tasks() + kJpegTaskThreads - 1) / kJpegTaskThreads;
+  constexpr std::int32_t kFewestTasks = 128;
+  return (plan.tasks() + kFewestTasks - 1) / kFewestTasks;
+}
+
+/// Divides the tasks of frames among blocks: as many tasks as possible per block, since tasks of
+/// similar length are run together, but enough blocks for a large GPU.
+void divide_tasks(JpegCall& call) {
+  constexpr std::int64_t kEnoughBlocks = 512;
+  const std::int32_t tasks = call.plan.tasks();
+  const auto most = static_cast<std::int64_t>(call.blocks_per_frame);
+  const std::int64_t fewest = (tasks + kMaxBlockTasks - 1) / kMaxBlockTasks;
+  const std::int64_t wanted = (kEnoughBlocks + call.count - 1) / call.count;
+  const auto blocks = std::clamp(wanted, fewest, std::max(most, fewest));
+  call.blocks_per_frame = static_cast<std::int32_t>(blocks);
+  call.block_tasks = static_cast<std::int32_t>((tasks + blocks - 1) / blocks);
 }
 
 /// The arrays of a workspace.
@@ -156,6 +172,7 @@ void decode_jpeg_frames(const JpegFrames& frames, const JpegLayout& layout,
            "," + std::to_string(expected[2]) + "]";
   });
   call.count = out.shape[0];
+  if (call.count == 0) return;
   status_argument.expect_shape(
       status.rank == 1 && status.shape[0] == call.count && is_contiguous(status_view),
       [&] { return "contiguous [N=" + std::to_string(call.count) + "]"; });
@@ -170,6 +187,7 @@ void decode_jpeg_frames(const JpegFrames& frames, const JpegLayout& layout,
   }
   constexpr std::int64_t kMaxBlocks = 0x7fffffff;
   call.blocks_per_frame = blocks_per_frame(call.plan);
+  divide_tasks(call);
   const std::int64_t groups =
       (static_cast<std::int64_t>(call.plan.luma_pitch) / 8) * call.plan.luma_rows;
   if (call.count * groups > kMaxBlocks * 32) {
@@ -184,7 +202,6 @@ void decode_jpeg_frames(const JpegFrames& frames, const JpegLayout& layout,
   call.block_status = scratch.block_status;
   call.out = out.data;
   call.status = static_cast<std::uint8_t*>(status.data);
-  if (call.count == 0) return;
 #if defined(ROBOCACHE_HAS_CUDA)
   decode_jpeg_frames_on_cuda(call, conversion, context.stream);
 #else

@@ -11,7 +11,7 @@ namespace robocache {
 namespace {
 
 constexpr std::uint32_t kAllCodes = 1u << 16;
-constexpr std::uint32_t kShortBits = 9, kMediumBits = 13;
+constexpr std::uint32_t kShortBits = 9;
 constexpr std::uint32_t kUnassignedBits = 17;
 constexpr std::uint32_t kBlockEnd = 64;
 
@@ -28,60 +28,44 @@ std::uint32_t element_of_symbol(std::uint32_t length, std::uint32_t symbol, bool
   return element_of(length, magnitude, is_end ? kBlockEnd : run + 1);
 }
 
-/// The range of codes that are looked up by `bits`, from `begin` on.
-struct Range {
-  std::uint32_t begin, end, bits;
-
-  std::uint32_t size() const { return (end - begin) >> (16 - bits); }
-};
-
-/// The ranges of a table (HuffmanLookup): a longer code ends each but the last.
-void divide_codes(const JpegHuffman& table, Range (&ranges)[3]) {
+/// The least 16 bits that begin with a code of more than kShortBits.
+std::uint32_t first_long_code(const JpegHuffman& table) {
   std::uint32_t code = 0;
-  std::uint32_t first_longer[2] = {kAllCodes, kAllCodes};  // than kShortBits, than kMediumBits
+  std::uint32_t long_codes = 0;
   for (std::uint32_t length = 1; length <= 16; ++length) {
-    if (table.counts[length - 1] > 0) {
-      if (length > kShortBits) first_longer[0] = std::min(first_longer[0], code);
-      if (length > kMediumBits) first_longer[1] = std::min(first_longer[1], code);
-    }
-    code += static_cast<std::uint32_t>(table.counts[length - 1]) << (16 - length);
+    const std::uint32_t count = table.counts[length - 1];
+    if (length <= kShortBits) code += count << (16 - length);
+    if (length > kShortBits) long_codes += count;
   }
-  ranges[0] = {0, first_longer[0], kShortBits};
-  ranges[1] = {first_longer[0], first_longer[1], kMediumBits};
-  ranges[2] = {first_longer[1], kAllCodes, 16};
+  return long_codes > 0 ? code : kAllCodes;
 }
 
 /// Appends the elements of a table. False if they are too many.
 bool append_lookup(const JpegHuffman& table, bool is_ac, std::vector<std::uint32_t>& words,
                    std::uint32_t (&lookup)[kJpegLookupWords]) {
-  Range ranges[3];
-  divide_codes(table, ranges);
-  const std::size_t begin = words.size();
-  std::size_t size = 0;
-  std::uint32_t bases[3];
-  for (int i = 0; i < 3; ++i) {
-    bases[i] = static_cast<std::uint32_t>(begin + size) -
-               (ranges[i].begin >> (16 - ranges[i].bits));  // wraps around, and back
-    size += ranges[i].size();
-  }
-  if (begin + size > static_cast<std::size_t>(kMaxJpegTableWords)) return false;
-  words.resize(begin + size, element_of(kUnassignedBits, 0, is_ac ? kBlockEnd : 1));
+  const std::uint32_t first_long = first_long_code(table);
+  const auto short_base = static_cast<std::uint32_t>(words.size());
+  const std::uint32_t long_begin = short_base + (first_long >> (16 - kShortBits));
+  const std::uint32_t size = (first_long >> (16 - kShortBits)) + (kAllCodes - first_long);
+  if (words.size() + size > static_cast<std::size_t>(kMaxJpegTableWords)) return false;
+  words.resize(words.size() + size, element_of(kUnassignedBits, 0, is_ac ? kBlockEnd : 1));
   std::uint32_t code = 0;
   int symbol = 0;
   for (std::uint32_t length = 1; length <= 16; ++length) {
+    const bool is_long = length > kShortBits;
+    const std::uint32_t shift = is_long ? 0 : 16 - kShortBits;
+    const std::uint32_t base = is_long ? long_begin - first_long : short_base;
     for (int i = 0; i < table.counts[length - 1]; ++i, ++symbol) {
       const std::uint32_t end = code + (kAllCodes >> length);
       const std::uint32_t element = element_of_symbol(length, table.symbols[symbol], is_ac);
-      const int range = code >= ranges[2].begin ? 2 : code >= ranges[1].begin ? 1 : 0;
-      const std::uint32_t shift = 16 - ranges[range].bits;
-      std::fill(words.begin() + static_cast<std::uint32_t>(bases[range] + (code >> shift)),
-                words.begin() + static_cast<std::uint32_t>(bases[range] + (end >> shift)), element);
+      std::fill(words.begin() + static_cast<std::uint32_t>(base + (code >> shift)),
+                words.begin() + static_cast<std::uint32_t>(base + (end >> shift)), element);
       code = end;
     }
   }
-  const std::uint32_t made[kJpegLookupWords] = {ranges[1].begin, ranges[2].begin, bases[0],
-                                                bases[1], bases[2]};
-  std::copy(std::begin(made), std::end(made), lookup);
+  lookup[0] = first_long;
+  lookup[1] = short_base;
+  lookup[2] = long_begin - first_long;  // may wrap around; adding a code wraps back
   return true;
 }
 
@@ -105,8 +89,8 @@ JpegStatus make_jpeg_tables(const JpegHeader& header, std::vector<std::uint32_t>
       places_at[c] = static_cast<std::uint32_t>(words.size());
       for (int k = 0; k < kJpegPlaces; ++k) {
         const std::uint32_t place = kNaturalOrder[std::min(k, kJpegBlockSize - 1)];
-        words.push_back((place % 8 * kColumnPitch + place / 8 * 2) |
-                        static_cast<std::uint32_t>(header.quantization[c].steps[place]) << 16);
+        words.push_back((place % 8 * kColumnPitch + place / 8 * 2) << 16 |
+                        header.quantization[c].steps[place]);
       }
     } else {
       places_at[c] = places_at[same_steps];

@@ -2,11 +2,11 @@
 //
 //     word 0            the size in words
 //     words 1 to 3      of each component: the first word of its places
-//     words 4 to 33     of each component: HuffmanLookup of DC, of AC; bases count words from here
-//     from word 36      places and lookup elements
+//     words 4 to 21     of each component: HuffmanLookup of DC, of AC; bases count from word 0
+//     from word 24      places and lookup elements
 //
-// A place is the destination of coefficient k: the offset of its bytes in a block that is stored by
-// columns, kColumnPitch bytes apart, in the lower half; the quantization step in the upper half. A
+// A place is the destination of coefficient k: the quantization step in the lower half; in the upper
+// half, the offset of its bytes in a block that is stored by columns, kColumnPitch bytes apart. A
 // damaged block may advance k up to 126: libjpeg-turbo writes what lies past the end to the last
 // coefficient.
 #pragma once
@@ -21,8 +21,8 @@ namespace robocache {
 inline constexpr int kJpegPlaces = 128;
 inline constexpr int kJpegPlacesAt = 1;
 inline constexpr int kJpegLookupsAt = 4;
-inline constexpr int kJpegLookupWords = 5;
-inline constexpr int kJpegTablesBegin = 36;
+inline constexpr int kJpegLookupWords = 3;
+inline constexpr int kJpegTablesBegin = 24;
 
 /// The distance between columns of a block's coefficients, in bytes: those of the 32 lanes of a
 /// warp are interleaved, 16 bytes each.
@@ -37,7 +37,7 @@ ROBOCACHE_HOST_DEVICE HuffmanLookup lookup_of(const std::uint32_t* tables, int c
                                               bool is_ac) {
   const std::uint32_t* const words =
       tables + kJpegLookupsAt + (2 * component + (is_ac ? 1 : 0)) * kJpegLookupWords;
-  return {words[0], words[1], words[2], words[3], words[4]};
+  return {words[0], words[1], words[2]};
 }
 
 ROBOCACHE_HOST_DEVICE const std::uint32_t* places_of(const std::uint32_t* tables, int component) {

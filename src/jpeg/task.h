@@ -34,21 +34,26 @@ struct TaskEnd {
   std::int32_t dc[3];    // predictions
 };
 
-/// Where the samples of block `b` of an MCU go.
-ROBOCACHE_HOST_DEVICE std::uint8_t* block_samples(const JpegPlan& plan, const TaskFrame& frame,
-                                                  std::int32_t mcu, int b, std::int32_t& pitch) {
+/// A component's tables, and where the blocks of an MCU go.
+struct TaskComponent {
+  HuffmanLookup dc, ac;
+  const std::uint32_t* places;
+  std::uint8_t* to;    // the first block
+  std::int32_t pitch;
+};
+
+ROBOCACHE_HOST_DEVICE TaskComponent component_at(const JpegPlan& plan, const TaskFrame& frame,
+                                                 std::int32_t mcu, int c) {
   const std::int32_t row = mcu / plan.mcu_columns;
   const std::int32_t column = mcu - row * plan.mcu_columns;
-  const int luma_blocks = plan.luma_blocks();
-  if (b < luma_blocks) {
-    pitch = plan.luma_pitch;
-    const int v = plan.luma_h == 2 ? b >> 1 : b;
-    const int h = plan.luma_h == 2 ? b & 1 : 0;
-    return frame.samples + (row * plan.luma_v + v) * 8 * pitch + (column * plan.luma_h + h) * 8;
-  }
-  pitch = plan.chroma_pitch;
-  return frame.samples + plan.luma_bytes() + (b - luma_blocks) * plan.chroma_bytes() +
-         row * 8 * pitch + column * 8;
+  const std::int32_t pitch = c == 0 ? plan.luma_pitch : plan.chroma_pitch;
+  const std::int32_t at = c == 0 ? (row * plan.luma_v * pitch + column * plan.luma_h) * 8
+                                 : (row * pitch + column) * 8;
+  std::uint8_t* const plane =
+      c == 0 ? frame.samples
+             : frame.samples + plan.luma_bytes() + (c - 1) * plan.chroma_bytes();
+  return {lookup_of(frame.tables, c, false), lookup_of(frame.tables, c, true),
+          places_of(frame.tables, c), plane + at, pitch};
 }
 
 ROBOCACHE_HOST_DEVICE void store_samples(std::uint8_t* to, std::uint64_t samples) {
@@ -62,12 +67,14 @@ ROBOCACHE_HOST_DEVICE void store_samples(std::uint8_t* to, std::uint64_t samples
 /// Decodes a block of zeros at `block`, and writes its samples; `block` is zeros again.
 template <typename Reader>
 ROBOCACHE_HOST_DEVICE void run_block(Reader& reader, const TaskFrame& frame,
-                                     const HuffmanLookup& dc, const HuffmanLookup& ac,
-                                     const std::uint32_t* places, std::int32_t& prediction,
-                                     unsigned char* block, std::uint8_t* to, std::int32_t pitch) {
-  const std::uint32_t sum =
-      decode_block(reader, frame.tables, dc, ac, places, prediction, block);
-  const auto put = [&](int y, std::uint64_t samples) { store_samples(to + y * pitch, samples); };
+                                     const TaskComponent& component, std::int32_t& prediction,
+                                     unsigned char* block, std::uint8_t* to) {
+  const std::uint32_t sum = decode_block(reader, frame.tables, component.dc, component.ac,
+                                         component.places, prediction, block);
+  const std::int32_t pitch = component.pitch;
+  const auto put = [to, pitch](int y, std::uint64_t samples) {
+    store_samples(to + y * pitch, samples);
+  };
   if (sum <= kLargestPlainSum) {
     transform_block(block, put);
   } else {
@@ -93,6 +100,20 @@ ROBOCACHE_HOST_DEVICE bool fits_next(const TaskFrame& frame, std::int32_t next_m
   if (has_luma) fits = fits && next.dc[0] == end.dc[0];
   if (has_chroma) fits = fits && next.dc[1] == end.dc[1] && next.dc[2] == end.dc[2];
   return fits;
+}
+
+/// About how many bits task `i` has, for tasks of similar length to be run side by side.
+ROBOCACHE_HOST_DEVICE std::uint32_t bits_of_task(const JpegPlan& plan, const TaskFrame& frame,
+                                                 std::int32_t i) {
+  const bool is_chroma = plan.is_split && i >= plan.entries;
+  const std::int32_t entry = is_chroma ? i - plan.entries : i;
+  const JpegStart start = start_of(frame, entry, plan.is_split);
+  if (start.is_gray) return 0;
+  if (plan.is_split && !is_chroma) return start.chroma_bit - start.bit;
+  const std::uint32_t end = entry + 1 < plan.entries
+                                ? start_of(frame, entry + 1, plan.is_split).bit
+                                : frame.bits;
+  return end - (is_chroma ? start.chroma_bit : start.bit);
 }
 
 /// Runs task `i` of JpegPlan::tasks, with `block` zeros before and after: all MCUs of an entry, or
@@ -124,18 +145,22 @@ ROBOCACHE_HOST_DEVICE bool run_task(const JpegPlan& plan, const TaskFrame& frame
       reader.seek((reader.position() + 7) & ~7u);
       end.dc[0] = end.dc[1] = end.dc[2] = 0;
     }
+    TaskComponent component{};
     ROBOCACHE_NO_UNROLL
     for (int b = first_block; b < last_block; ++b) {
-      std::int32_t pitch;
-      std::uint8_t* const to = block_samples(plan, frame, mcu, b, pitch);
+      const int c = b < luma_blocks ? 0 : b - luma_blocks + 1;
+      if (b == first_block || c > 0) component = component_at(plan, frame, mcu, c);
+      std::uint8_t* to = component.to;
+      if (c == 0 && b > 0) {  // beside the first block, or below
+        const int below = plan.luma_h == 2 ? b >> 1 : b;
+        to += (below * component.pitch + (plan.luma_h == 2 ? b & 1 : 0)) * 8;
+      }
       if (is_past) {
-        write_gray_block(to, pitch);
+        write_gray_block(to, component.pitch);
         continue;
       }
-      const int c = b < luma_blocks ? 0 : b - luma_blocks + 1;
       std::int32_t prediction = c == 0 ? end.dc[0] : c == 1 ? end.dc[1] : end.dc[2];
-      run_block(reader, frame, lookup_of(frame.tables, c, false), lookup_of(frame.tables, c, true),
-                places_of(frame.tables, c), prediction, block, to, pitch);
+      run_block(reader, frame, component, prediction, block, to);
       end.dc[0] = c == 0 ? prediction : end.dc[0];
       end.dc[1] = c == 1 ? prediction : end.dc[1];
       end.dc[2] = c == 2 ? prediction : end.dc[2];
