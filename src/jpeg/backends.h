@@ -19,7 +19,7 @@ struct JpegCall {
   std::int64_t count;
   std::int32_t blocks_per_frame;  // of samples_kernel
   std::int32_t block_tasks;       // the most tasks of a block
-  std::uint8_t* samples;          // workspace: the planes of each frame
+  std::uint8_t* samples;          // workspace: JpegPlan::sample_bytes of each frame
   std::uint8_t* block_status;     // workspace: a JpegStatus per block
   void* out;
   std::uint8_t* status;

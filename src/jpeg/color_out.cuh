@@ -1,4 +1,4 @@
-// color_kernel: from planes of samples to the pixels that the caller asked for.
+// color_kernel: from samples to the pixels that the caller asked for.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -18,7 +18,6 @@ namespace robocache::cuda {
 inline constexpr std::uint8_t kNoFrame = 255;
 
 inline constexpr int kColorThreads = 128;
-inline constexpr int kColorRows = 8;  // of a thread's strip
 
 /// How a kernel writes groups.
 enum class Writer {
@@ -180,7 +179,7 @@ class GroupWriter<Writer::kStagedBytes> {
       const auto offset = static_cast<std::int32_t>((threadIdx.x % 32 + 32 * k) * 16);
       const auto at = static_cast<std::uint32_t>(begin + offset);
       const auto lines = static_cast<std::int32_t>(__umulhi(at, launch.per_line));
-      const std::int32_t y = (strip + lines) * kColorRows;
+      const std::int32_t y = (strip + lines) * kStripRows;
       const bool is_piece = offset < 32 * 24 && offset < end;
       rows_[k] = is_piece ? launch.plan.height - y : 0;
       to_[k] = static_cast<std::uint8_t*>(launch.out) +
@@ -251,23 +250,24 @@ __global__ void __launch_bounds__(kColorThreads)
   const std::int32_t clamped = min(item, launch.items - 1);
   const std::int32_t strip = clamped / launch.groups;
   const std::int32_t x = (clamped - strip * launch.groups) * kGroup;
-  const std::int32_t y = strip * kColorRows;
-  const SamplePlanes planes = planes_at(plan, launch.samples + frame * plan.plane_bytes());
+  const std::int32_t y = strip * kStripRows;
+  const std::uint8_t* const samples = launch.samples + frame * plan.sample_bytes();
   GroupWriter<kWriter> writer(launch, frame, warp_item, x, y, item < launch.items, elements,
                               reinterpret_cast<unsigned char*>(stages[threadIdx.x / 32]));
-  const auto put = [&](std::int32_t, const std::uint32_t (&luma)[2],
-                       const std::uint32_t (&rgb)[6]) { writer.put(luma, rgb); };
+  const auto put = [&](const std::uint32_t (&luma)[2], const std::uint32_t (&rgb)[6]) {
+    writer.put(luma, rgb);
+  };
   switch (kSampling) {
     case JpegSampling::k420:
-      return color_strip<2, 2>(plan, planes, x, y, kColorRows, put);
+      return color_strip<2, 2>(plan, samples, x, y, put);
     case JpegSampling::k422:
-      return color_strip<2, 1>(plan, planes, x, y, kColorRows, put);
+      return color_strip<2, 1>(plan, samples, x, y, put);
     case JpegSampling::k440:
-      return color_strip<1, 2>(plan, planes, x, y, kColorRows, put);
+      return color_strip<1, 2>(plan, samples, x, y, put);
     case JpegSampling::k444:
-      return color_strip<1, 1>(plan, planes, x, y, kColorRows, put);
+      return color_strip<1, 1>(plan, samples, x, y, put);
     case JpegSampling::kGray:
-      return gray_strip(plan, planes, x, y, kColorRows, put);
+      return gray_strip(plan, samples, x, y, put);
   }
 }
 
@@ -302,7 +302,7 @@ inline void launch_color(const JpegCall& call, const JpegConversion& conversion,
   launch.out = call.out;
   launch.blocks_per_frame = call.blocks_per_frame;
   launch.groups = (call.plan.width + kGroup - 1) / kGroup;
-  launch.items = (call.plan.height + kColorRows - 1) / kColorRows * launch.groups;
+  launch.items = (call.plan.height + kStripRows - 1) / kStripRows * launch.groups;
   launch.color_blocks = (launch.items + kColorThreads - 1) / kColorThreads;
   launch.per_line = 0xffffffffu / static_cast<std::uint32_t>(3 * call.plan.width) + 1;
   launch.channels = conversion.channels;

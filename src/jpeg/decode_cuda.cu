@@ -1,10 +1,10 @@
 // The CUDA decoder: two kernels.
 //
-//     scan, index, tables --samples_kernel--> planes of samples --color_kernel--> pixels
+//     scan, index, tables --samples_kernel--> samples --color_kernel--> pixels
 //
 // samples_kernel: a thread runs a task of a frame (task.h), with its block's coefficients in shared
-// memory; they never leave it. color_kernel: a thread makes a group of eight columns of some rows.
-// The planes stay in L2 for batches of common size.
+// memory; they never leave it. color_kernel: a thread makes a strip of eight columns and rows.
+// The samples stay in L2 for batches of common size.
 #include <cuda_runtime.h>
 
 #include <cstddef>
@@ -58,7 +58,7 @@ __device__ JpegStatus locate_frame(const JpegCall& call, std::int64_t n, TaskFra
   frame.bits = record.scan_bits;
   frame.index = frames.indices + record.index;
   frame.restart_interval = record.restart_interval;
-  frame.samples = call.samples + n * call.plan.plane_bytes();
+  frame.samples = call.samples + n * call.plan.sample_bytes();
   return JpegStatus::kOk;
 }
 

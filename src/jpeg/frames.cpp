@@ -61,7 +61,7 @@ struct Scratch {
 
 Scratch cut_workspace(WorkspaceCutter& cutter, const JpegPlan& plan, std::int64_t count) {
   Scratch scratch;
-  scratch.samples = cutter.cut<std::uint8_t>(plan.plane_bytes() * count);
+  scratch.samples = cutter.cut<std::uint8_t>(plan.sample_bytes() * count);
   scratch.block_status = cutter.cut<std::uint8_t>(blocks_per_frame(plan) * count);
   return scratch;
 }
@@ -188,9 +188,7 @@ void decode_jpeg_frames(const JpegFrames& frames, const JpegLayout& layout,
   constexpr std::int64_t kMaxBlocks = 0x7fffffff;
   call.blocks_per_frame = blocks_per_frame(call.plan);
   divide_tasks(call);
-  const std::int64_t groups =
-      (static_cast<std::int64_t>(call.plan.luma_pitch) / 8) * call.plan.luma_rows;
-  if (call.count * groups > kMaxBlocks * 32) {
+  if (call.count * call.plan.mcus() * kMaxJpegBlocks > kMaxBlocks) {
     throw_value_error("out", "fewer frames in one call", std::to_string(call.count));
   }
   WorkspaceCutter measure(nullptr, context.device);

@@ -1,5 +1,5 @@
 // The task of one thread: the MCUs of an index entry, or the luma or the chroma of its one MCU, from
-// the plain scan to planes of samples: on host and device.
+// the plain scan to samples: on host and device.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct TaskFrame {
   const std::uint64_t* index;
   const std::uint32_t* tables;
   std::int32_t restart_interval;
-  std::uint8_t* samples;  // the planes
+  std::uint8_t* samples;  // aligned to 16 bytes
 };
 
 ROBOCACHE_HOST_DEVICE JpegStart start_of(const TaskFrame& frame, std::int32_t entry,
@@ -34,35 +34,21 @@ struct TaskEnd {
   std::int32_t dc[3];    // predictions
 };
 
-/// A component's tables, and where the blocks of an MCU go.
+/// A component's tables.
 struct TaskComponent {
   HuffmanLookup dc, ac;
   const std::uint32_t* places;
-  std::uint8_t* to;    // the first block
-  std::int32_t pitch;
 };
 
-ROBOCACHE_HOST_DEVICE TaskComponent component_at(const JpegPlan& plan, const TaskFrame& frame,
-                                                 std::int32_t mcu, int c) {
-  const std::int32_t row = mcu / plan.mcu_columns;
-  const std::int32_t column = mcu - row * plan.mcu_columns;
-  const std::int32_t pitch = c == 0 ? plan.luma_pitch : plan.chroma_pitch;
-  const std::int32_t at = c == 0 ? (row * plan.luma_v * pitch + column * plan.luma_h) * 8
-                                 : (row * pitch + column) * 8;
-  std::uint8_t* const plane =
-      c == 0 ? frame.samples
-             : frame.samples + plan.luma_bytes() + (c - 1) * plan.chroma_bytes();
+ROBOCACHE_HOST_DEVICE TaskComponent component_of(const TaskFrame& frame, int c) {
   return {lookup_of(frame.tables, c, false), lookup_of(frame.tables, c, true),
-          places_of(frame.tables, c), plane + at, pitch};
+          places_of(frame.tables, c)};
 }
 
-ROBOCACHE_HOST_DEVICE void store_samples(std::uint8_t* to, std::uint64_t samples) {
-#if defined(__CUDA_ARCH__)
-  *reinterpret_cast<std::uint64_t*>(to) = samples;
-#else
-  __builtin_memcpy(to, &samples, sizeof(samples));
-#endif
-}
+/// Two rows of a block.
+struct alignas(16) SampleRows {
+  std::uint64_t rows[2];
+};
 
 /// Decodes a block of zeros at `block`, and writes its samples; `block` is zeros again.
 template <typename Reader>
@@ -71,19 +57,22 @@ ROBOCACHE_HOST_DEVICE void run_block(Reader& reader, const TaskFrame& frame,
                                      unsigned char* block, std::uint8_t* to) {
   const std::uint32_t sum = decode_block(reader, frame.tables, component.dc, component.ac,
                                          component.places, prediction, block);
-  const std::int32_t pitch = component.pitch;
-  const auto put = [to, pitch](int y, std::uint64_t samples) {
-    store_samples(to + y * pitch, samples);
+  SampleRows pair;
+  const auto put = [to, &pair](int y, std::uint64_t samples) {
+    pair.rows[y % 2] = samples;
+    if (y % 2 == 1) reinterpret_cast<SampleRows*>(to)[y / 2] = pair;
   };
   if (sum <= kLargestPlainSum) {
     transform_block(block, put);
   } else {
-    transform_large_block(block, put);
+    transform_large_block(block, [to](int y, std::uint64_t samples) {
+      reinterpret_cast<std::uint64_t*>(to)[y] = samples;
+    });
   }
 }
 
-ROBOCACHE_HOST_DEVICE void write_gray_block(std::uint8_t* to, std::int32_t pitch) {
-  for (int y = 0; y < 8; ++y) store_samples(to + y * pitch, 0x8080808080808080u);
+ROBOCACHE_HOST_DEVICE void write_gray_block(std::uint8_t* to) {
+  for (int y = 0; y < 8; ++y) reinterpret_cast<std::uint64_t*>(to)[y] = 0x8080808080808080u;
 }
 
 /// Whether `next`, the start of the entry after a task, is what the task has reached. A task of luma
@@ -149,14 +138,11 @@ ROBOCACHE_HOST_DEVICE bool run_task(const JpegPlan& plan, const TaskFrame& frame
     ROBOCACHE_NO_UNROLL
     for (int b = first_block; b < last_block; ++b) {
       const int c = b < luma_blocks ? 0 : b - luma_blocks + 1;
-      if (b == first_block || c > 0) component = component_at(plan, frame, mcu, c);
-      std::uint8_t* to = component.to;
-      if (c == 0 && b > 0) {  // beside the first block, or below
-        const int below = plan.luma_h == 2 ? b >> 1 : b;
-        to += (below * component.pitch + (plan.luma_h == 2 ? b & 1 : 0)) * 8;
-      }
+      if (b == first_block || c > 0) component = component_of(frame, c);
+      std::uint8_t* const to =
+          frame.samples + (mcu * (luma_blocks + plan.chroma_blocks) + b) * kJpegBlockSize;
       if (is_past) {
-        write_gray_block(to, component.pitch);
+        write_gray_block(to);
         continue;
       }
       std::int32_t prediction = c == 0 ? end.dc[0] : c == 1 ? end.dc[1] : end.dc[2];

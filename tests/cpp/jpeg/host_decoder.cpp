@@ -15,29 +15,29 @@ namespace target = ROBOCACHE_TARGET;
 template <typename Put>
 void color_frame(const JpegPlan& plan, JpegSampling sampling, const std::uint8_t* samples,
                  int channels, const Put& put) {
-  const target::SamplePlanes planes = target::planes_at(plan, samples);
-  constexpr int kRows = 8;
-  for (std::int32_t y = 0; y < plan.height; y += kRows) {
+  for (std::int32_t y = 0; y < plan.height; y += target::kStripRows) {
     for (std::int32_t x = 0; x < plan.width; x += target::kGroup) {
-      if (sampling == JpegSampling::kGray || channels == 1) {
-        target::gray_strip(plan, planes, x, y, kRows, [&](auto row, auto& luma, auto& rgb) {
-          put(x, row, luma, rgb);
-        });
+      std::int32_t row = y;
+      const auto put_group = [&](auto& luma, auto& rgb) { put(x, row++, luma, rgb); };
+      if (channels == 1) {
+        target::gray_strip(plan, samples, x, y, put_group);
         continue;
       }
-      const auto put_group = [&](auto row, auto& luma, auto& rgb) { put(x, row, luma, rgb); };
       switch (sampling) {
         case JpegSampling::k420:
-          target::color_strip<2, 2>(plan, planes, x, y, kRows, put_group);
+          target::color_strip<2, 2>(plan, samples, x, y, put_group);
           break;
         case JpegSampling::k422:
-          target::color_strip<2, 1>(plan, planes, x, y, kRows, put_group);
+          target::color_strip<2, 1>(plan, samples, x, y, put_group);
           break;
         case JpegSampling::k440:
-          target::color_strip<1, 2>(plan, planes, x, y, kRows, put_group);
+          target::color_strip<1, 2>(plan, samples, x, y, put_group);
           break;
-        default:
-          target::color_strip<1, 1>(plan, planes, x, y, kRows, put_group);
+        case JpegSampling::k444:
+          target::color_strip<1, 1>(plan, samples, x, y, put_group);
+          break;
+        case JpegSampling::kGray:
+          target::gray_strip(plan, samples, x, y, put_group);
       }
     }
   }
@@ -50,9 +50,9 @@ bool run_tasks_on_host(const JpegHeader& header, const JpegIndex& index,
                        const std::vector<std::uint32_t>& tables, int channels, Bytes& pixels) {
   const JpegPlan plan =
       make_jpeg_plan({header.width, header.height, header.sampling, index.every});
-  const auto size = static_cast<std::size_t>(plan.plane_bytes());
+  const auto size = static_cast<std::size_t>(plan.sample_bytes());
   // Exactly as large as needed: a sanitizer sees one byte too far.
-  const std::unique_ptr<std::uint8_t[]> samples(new std::uint8_t[size]);
+  const std::unique_ptr<std::uint8_t[]> samples(new std::uint8_t[size]);  // aligned to 16
   std::memset(samples.get(), 0xA5, size);
   target::TaskFrame frame = {};
   frame.words = words.data();
