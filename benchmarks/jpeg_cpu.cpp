@@ -71,11 +71,11 @@ int measure_cpu(const Files& files) {
   for (int round = 0; round < 3; ++round) {
     const double plain = measure(threads, files.size(), [&] {
       auto errors = std::make_shared<jpeg_error_mgr>();
-      auto info = std::shared_ptr<jpeg_decompress_struct>(
-          new jpeg_decompress_struct{}, [errors](jpeg_decompress_struct* done) {
-            jpeg_destroy_decompress(done);
-            delete done;
-          });
+      auto info = std::shared_ptr<jpeg_decompress_struct>(new jpeg_decompress_struct{},
+                                                          [errors](jpeg_decompress_struct* done) {
+                                                            jpeg_destroy_decompress(done);
+                                                            delete done;
+                                                          });
       info->err = jpeg_std_error(errors.get());
       jpeg_create_decompress(info.get());
       auto out = std::make_shared<std::vector<std::uint8_t>>(bytes);

@@ -116,9 +116,8 @@ double measure_batches(const Pool& pool, int batch, const JpegConversion& conver
   const std::int64_t pixels =
       std::int64_t{pool.layout.width} * pool.layout.height * conversion.channels;
   const std::int64_t batches = pool.count / batch;
-  auto* const out =
-      static_cast<char*>(allocate(static_cast<std::size_t>(pool.count * pixels *
-                                                           size_of(conversion.dtype))));
+  auto* const out = static_cast<char*>(
+      allocate(static_cast<std::size_t>(pool.count * pixels * size_of(conversion.dtype))));
   auto* const status = static_cast<std::uint8_t*>(allocate(static_cast<std::size_t>(pool.count)));
   Workspace workspace;
   workspace.bytes = decode_jpeg_frames_workspace_bytes(pool.layout, batch);
@@ -138,8 +137,7 @@ double measure_batches(const Pool& pool, int batch, const JpegConversion& conver
                          {batch, layout.height, layout.width, conversion.channels},
                          DeviceType::kCuda);
     decode_jpeg_frames(frames, layout, conversion, view,
-                       TensorView(status + i * batch, DataType::kUInt8, {batch},
-                                  DeviceType::kCuda),
+                       TensorView(status + i * batch, DataType::kUInt8, {batch}, DeviceType::kCuda),
                        workspace, on_cuda(stream));
   };
   cudaGraph_t graph = nullptr;
@@ -260,19 +258,19 @@ int measure_cuda(const Files& files, const std::vector<int>& batches, const std:
               files.size(), pool.scan_bytes, pool.index_bytes);
   const double mean[3] = {0.485 * 255, 0.456 * 255, 0.406 * 255};
   const double factor[3] = {1 / (0.229 * 255), 1 / (0.224 * 255), 1 / (0.225 * 255)};
-  const JpegConversion bytes =
-      make_jpeg_conversion(DataType::kUInt8, false, 3, nullptr, nullptr);
+  const JpegConversion bytes = make_jpeg_conversion(DataType::kUInt8, false, 3, nullptr, nullptr);
   const JpegConversion normalized =
       make_jpeg_conversion(DataType::kBFloat16, true, 3, mean, factor);
   for (const int batch : batches) {
-    const double moved = pool.scan_bytes + pool.index_bytes +
-                         3.0 * pool.layout.width * pool.layout.height;
+    const double moved =
+        pool.scan_bytes + pool.index_bytes + 3.0 * pool.layout.width * pool.layout.height;
     const double floor = 1e6 * batch * moved / bandwidth;
     const double rgb = measure_batches(pool, batch, bytes, stream);
     const double half = measure_batches(pool, batch, normalized, stream);
-    std::printf("  batch %4d: RGB bytes %6.1f us (%.2f M frames/s; floor %.1f us, %.0f %%), "
-                "bf16 [C,H,W] %6.1f us (%.2f)\n",
-                batch, rgb, batch / rgb, floor, 100 * floor / rgb, half, half / rgb);
+    std::printf(
+        "  batch %4d: RGB bytes %6.1f us (%.2f M frames/s; floor %.1f us, %.0f %%), "
+        "bf16 [C,H,W] %6.1f us (%.2f)\n",
+        batch, rgb, batch / rgb, floor, 100 * floor / rgb, half, half / rgb);
     std::fflush(stdout);
   }
   if (!nvjpeg.empty()) measure_nvjpeg(nvjpeg, files, pool.layout, batches.back(), stream);

@@ -5,6 +5,7 @@ configure_file("${CMAKE_CURRENT_LIST_DIR}/version.h.in"
 
 # First, and the longest before the others: on few cores nothing then waits for them at the end.
 set(robocache_cuda_sources
+    src/jpeg/decode_cuda.cu
     src/loader/batch_cuda.cu
     src/align/align_cuda.cu
     src/align/align_wide_cuda.cu
@@ -33,6 +34,12 @@ add_library(
   src/align/align_cpu.cpp
   src/align/checks.cpp
   src/align/planner.cpp
+  src/jpeg/decoder.cpp
+  src/jpeg/encoder.cpp
+  src/jpeg/frames.cpp
+  src/jpeg/index.cpp
+  src/jpeg/parse.cpp
+  src/jpeg/tables.cpp
   src/live/batch_keys.cpp
   src/live/buffer_rows.cpp
   src/live/constant_outputs.cpp
@@ -94,6 +101,15 @@ find_package(Threads REQUIRED)
 include(RobocacheJson)
 target_link_libraries(robocache PRIVATE $<BUILD_INTERFACE:robocache_flags> Threads::Threads
                                         $<BUILD_INTERFACE:nlohmann_json::nlohmann_json>)
+# libjpeg-turbo. Libraries that Python loads link to a copy of their own instead of the system's.
+include(RobocacheJpeg)
+target_include_directories(robocache SYSTEM PRIVATE ${JPEG_INCLUDE_DIRS})
+if(BUILD_SHARED_LIBS)
+  target_link_libraries(robocache PRIVATE JPEG::JPEG)
+else()
+  target_link_libraries(
+    robocache INTERFACE $<$<NOT:$<BOOL:$<TARGET_PROPERTY:ROBOCACHE_BUNDLED_JPEG>>>:JPEG::JPEG>)
+endif()
 if(BUILD_SHARED_LIBS)
   target_compile_definitions(robocache PUBLIC ROBOCACHE_SHARED)
 endif()
@@ -114,8 +130,8 @@ set_source_files_properties(src/voxel/voxelize_cpu_kernels.cpp
                             PROPERTIES COMPILE_OPTIONS -fno-trapping-math)
 # Files that other instruction sets do not speed up are compiled for the baseline alone.
 set_source_files_properties(
-  src/live/ordered_rows.cpp src/live/row_transform.cpp src/live/transform_chain.cpp
-  src/transform/transform_cpu_kernels.cpp
+  src/jpeg/frames.cpp src/jpeg/index.cpp src/jpeg/tables.cpp src/live/ordered_rows.cpp
+  src/live/row_transform.cpp src/live/transform_chain.cpp src/transform/transform_cpu_kernels.cpp
   PROPERTIES COMPILE_DEFINITIONS ROBOCACHE_CPU_TARGET=baseline)
 foreach(target IN LISTS robocache_cpu_targets)
   add_library(robocache_cpu_${target} OBJECT src/align/align_cpu_kernels.cpp

@@ -13,6 +13,7 @@ package() {
     venv) echo python3-venv ;;
     gtest) echo libgtest-dev ;;
     json) echo nlohmann-json3-dev ;;
+    jpeg) echo libjpeg-dev ;; # of both, it is libjpeg-turbo
     python-headers) echo python3-dev ;; # torch.compile
     libusb) echo libusb-1.0-0 ;;        # Open3D, which tests compare with, links to it
   esac
@@ -23,12 +24,13 @@ has() {
     venv) "$python" -c 'import ensurepip, venv' ;;
     gtest) compiles gtest/gtest.h ;;
     json) compiles nlohmann/json.hpp ;;
+    jpeg) compiles cstdio "#include <jpeglib.h>" ;;
     python-headers)
       "$python" -c 'import os, sysconfig as s; os.stat(s.get_path("include") + "/Python.h")' ;;
     libusb) "$python" -c 'import ctypes; ctypes.CDLL("libusb-1.0.so.0")' ;;
   esac &>/dev/null
 }
-compiles() { c++ -std=c++20 -fsyntax-only -x c++ - <<<"#include <$1>"; }
+compiles() { c++ -std=c++20 -fsyntax-only -x c++ - <<<"#include <$1>"$'\n'"${2:-}"; }
 
 "$python" -c 'import sys; sys.exit(sys.version_info < (3, 10))' || {
   echo "robocache: expected Python 3.10 or newer, got $python (make PYTHON=... names another)"

@@ -130,9 +130,9 @@ ROBOCACHE_API JpegStatus index_jpeg(const void* bytes, std::size_t size, const J
 
 /// Verifies that `entries` and `scan_bits` are those that `index_jpeg` computes for these bytes.
 /// Returns the status of `index_jpeg`, or kIndexMismatch.
-ROBOCACHE_API JpegStatus verify_jpeg_index(const void* bytes, std::size_t size,
-                                           std::int32_t every, const std::uint64_t* entries,
-                                           std::int64_t entry_count, std::uint32_t scan_bits);
+ROBOCACHE_API JpegStatus verify_jpeg_index(const void* bytes, std::size_t size, std::int32_t every,
+                                           const std::uint64_t* entries, std::int64_t entry_count,
+                                           std::uint32_t scan_bits);
 
 /// The number of 32-bit words that `extract_jpeg_scan` writes for a plain scan of so many bits: the
 /// bits and at least 64 zeros, in whole units of 16 bytes.
@@ -189,10 +189,10 @@ class ROBOCACHE_API JpegDecoder {
 
 /// Options of JpegEncoder.
 struct JpegEncoding {
-  std::int32_t quality = 95;                     // 1 to 100
-  JpegSampling sampling = JpegSampling::k420;    // k420, k422, k444, or kGray of gray frames
-  std::int32_t restart_interval = 0;             // in MCUs
-  bool optimize_huffman = false;                 // tables for each frame: smaller, slower
+  std::int32_t quality = 95;                   // 1 to 100
+  JpegSampling sampling = JpegSampling::k420;  // k420, k422, k444, or kGray of gray frames
+  std::int32_t restart_interval = 0;           // in MCUs
+  bool optimize_huffman = false;               // tables for each frame: smaller, slower
 };
 
 /// Encodes frames with libjpeg-turbo. One thread at a time uses an encoder.
@@ -264,8 +264,8 @@ struct JpegConversion {
   bool channels_first = false;
   std::int32_t channels = 3;  // 3: RGB; 1: luma
   // Set by make_jpeg_conversion.
-  bool is_identity = true;   // the bytes themselves
-  bool is_linear = false;    // fma(x, scale, bias) in float32 gives the same elements
+  bool is_identity = true;  // the bytes themselves
+  bool is_linear = false;   // fma(x, scale, bias) in float32 gives the same elements
   float scale[3] = {};
   float bias[3] = {};
   std::uint32_t table[3][256] = {};  // the bits of the element of each byte

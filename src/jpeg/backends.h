@@ -8,8 +8,10 @@
 
 namespace robocache {
 
-/// The most tasks of one frame that a block of samples_kernel runs.
-inline constexpr std::int32_t kMaxBlockTasks = 512;
+/// The most index entries of one frame, and the most that suffice for few frames, whose tasks a
+/// block of samples_kernel runs. More share the copy of the frame's tables.
+inline constexpr std::int32_t kMaxBlockEntries = 128;
+inline constexpr std::int32_t kMinBlockEntries = 64;
 
 /// A validated call of decode_jpeg_frames.
 struct JpegCall {
@@ -18,8 +20,8 @@ struct JpegCall {
   JpegPlan plan;
   std::int64_t count;
   std::int32_t blocks_per_frame;  // of samples_kernel
-  std::int32_t block_tasks;       // the most tasks of a block
-  std::uint8_t* samples;          // workspace: JpegPlan::sample_bytes of each frame
+  std::int32_t block_entries;     // index entries of a block
+  std::uint8_t* samples;          // workspace: JpegPlan::plane_bytes of each frame
   std::uint8_t* block_status;     // workspace: a JpegStatus per block
   void* out;
   std::uint8_t* status;

@@ -18,17 +18,23 @@ ROBOCACHE_HOST_DEVICE std::uint32_t shift_left(std::uint32_t high, std::uint32_t
 #endif
 }
 
-/// Reads bits of a plain scan of 32-bit words, whose last word is read again past the end.
+/// A range of the words of a plain scan. Reads outside give the last word, so that no position leads
+/// to an access out of bounds.
+struct ScanWords {
+  const std::uint32_t* words;
+  std::uint32_t first;  // the number of words[0] within the scan
+  std::uint32_t last;   // the index of the last word
+};
+
+/// Reads bits of a plain scan.
 class BitReader {
  public:
-  /// `last`: the index of the last word.
-  ROBOCACHE_HOST_DEVICE BitReader(const std::uint32_t* words, std::uint32_t last, std::uint32_t bit)
-      : words_(words), last_(last) {
+  ROBOCACHE_HOST_DEVICE BitReader(const ScanWords& scan, std::uint32_t bit) : scan_(scan) {
     seek(bit);
   }
 
   ROBOCACHE_HOST_DEVICE void seek(std::uint32_t bit) {
-    next_ = bit >> 5;
+    next_ = (bit >> 5) - scan_.first;
     used_ = bit & 31;
     first_ = load();
     second_ = load();
@@ -39,7 +45,9 @@ class BitReader {
   ROBOCACHE_HOST_DEVICE std::uint32_t peek() const { return shift_left(first_, second_, used_); }
 
   /// The position of the next bit.
-  ROBOCACHE_HOST_DEVICE std::uint32_t position() const { return (next_ - 3) * 32 + used_; }
+  ROBOCACHE_HOST_DEVICE std::uint32_t position() const {
+    return (next_ - 3 + scan_.first) * 32 + used_;
+  }
 
   /// Skips at most 32 bits.
   ROBOCACHE_HOST_DEVICE void skip(std::uint32_t count) {
@@ -51,11 +59,11 @@ class BitReader {
     first_ = is_past ? second_ : first_;
     second_ = is_past ? third_ : second_;
     used_ &= 31;
-    const std::uint32_t* const address = words_ + (next_ < last_ ? next_ : last_);
+    const std::uint32_t* const address = scan_.words + (next_ < scan_.last ? next_ : scan_.last);
     asm volatile(
         "{ .reg .pred past;\n"
         "  setp.ne.u32 past, %2, 0;\n"
-        "  @past ld.global.nc.u32 %0, [%1]; }"
+        "  @past ld.u32 %0, [%1]; }"
         : "+r"(third_)
         : "l"(address), "r"(static_cast<std::uint32_t>(is_past)));
     next_ += is_past;
@@ -70,13 +78,12 @@ class BitReader {
 
  private:
   ROBOCACHE_HOST_DEVICE std::uint32_t load() {
-    const std::uint32_t word = words_[next_ < last_ ? next_ : last_];
+    const std::uint32_t word = scan_.words[next_ < scan_.last ? next_ : scan_.last];
     ++next_;
     return word;
   }
 
-  const std::uint32_t* words_;
-  std::uint32_t last_;
+  ScanWords scan_;
   std::uint32_t next_;   // the index of the word after `third_`
   std::uint32_t first_;  // three consecutive words
   std::uint32_t second_;

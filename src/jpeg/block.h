@@ -169,7 +169,7 @@ ROBOCACHE_HOST_DEVICE void transform_block(unsigned char* block, const Put& put)
     unpack_column(*column, a);
     *column = {};
     transform_8<std::int32_t>(a, 1 << (kFirstPassShift - 1));
-  ROBOCACHE_UNROLL
+    ROBOCACHE_UNROLL
     for (int y = 0; y < 8; ++y) rows[y][x] = a[y] >> kFirstPassShift;
   }
   ROBOCACHE_UNROLL

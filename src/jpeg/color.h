@@ -1,4 +1,4 @@
-// From samples to pixels: libjpeg-turbo's smooth ("fancy") upsampling of chroma, and its
+// From planes of samples to pixels: libjpeg-turbo's smooth ("fancy") upsampling of chroma, and its
 // conversion from YCbCr to RGB: on host and device.
 //
 // Eight neighboring pixels of a row, from a column x that 8 divides, are a group. Cb and Cr are
@@ -15,6 +15,18 @@ namespace robocache::ROBOCACHE_TARGET {
 
 inline constexpr int kGroup = 8;
 inline constexpr std::uint32_t kPairOnes = 0x00010001;
+
+/// The planes of a frame, each row padded to whole MCUs.
+struct SamplePlanes {
+  const std::uint8_t* luma;
+  const std::uint8_t* cb;
+  const std::uint8_t* cr;
+};
+
+ROBOCACHE_HOST_DEVICE SamplePlanes planes_at(const JpegPlan& plan, const std::uint8_t* samples) {
+  const std::uint8_t* const cb = samples + plan.luma_bytes();
+  return {samples, cb, cb + plan.chroma_bytes()};
+}
 
 /// Bytes of `a` (0 to 3) and `b` (4 to 7), which the nibbles of `selector` choose.
 ROBOCACHE_HOST_DEVICE std::uint32_t choose_bytes(std::uint32_t a, std::uint32_t b,
@@ -52,38 +64,33 @@ ROBOCACHE_HOST_DEVICE void spread_pairs(std::uint32_t cb, std::uint32_t cr, std:
 }
 
 /// The chroma samples that a group of pixels needs, of one row. With kH = 2, of the columns from
-/// x / 2 - 1 to x / 2 + 4, clamped to the frame; else of the group's own.
+/// x / 2 - 1 to x / 2 + 4, clamped to the plane; else of the group's own.
 struct ChromaRow {
   std::uint32_t pairs[kGroup];
 };
 
-/// Where a group's chroma samples are in a row of Cb; those of Cr are a block later.
-struct ChromaColumns {
-  const std::uint8_t* own;
-  std::int32_t left, right;  // of the neighbors, relative to `own`
-  std::int32_t last;         // the frame's last column, relative to the group's first
-};
-
 template <int kH>
-ROBOCACHE_HOST_DEVICE ChromaRow load_chroma(const ChromaColumns& columns, std::int32_t offset) {
+ROBOCACHE_HOST_DEVICE ChromaRow load_chroma(const JpegPlan& plan, const SamplePlanes& planes,
+                                            std::int32_t row, std::int32_t x) {
   ChromaRow loaded;
-  const std::uint8_t* const cb = columns.own + offset;
-  const std::uint8_t* const cr = cb + kJpegBlockSize;
+  const std::int32_t column = x / kH;
+  const std::int32_t at = row * plan.chroma_pitch + column;
+  const std::uint8_t* const cb = planes.cb + at;
+  const std::uint8_t* const cr = planes.cr + at;
   if (kH == 1) {
     spread_pairs(load_word(cb), load_word(cr), loaded.pairs);
     spread_pairs(load_word(cb + 4), load_word(cr + 4), loaded.pairs + 4);
     return loaded;
   }
   spread_pairs(load_word(cb), load_word(cr), loaded.pairs + 1);
-  const auto pair = [&](std::int32_t i) {
-    return cb[i] | static_cast<std::uint32_t>(cr[i]) << 16;
-  };
-  loaded.pairs[0] = pair(columns.left);
-  loaded.pairs[5] = pair(columns.right);
-  if (columns.last < 3) {
+  const auto pair = [&](std::int32_t i) { return cb[i] | static_cast<std::uint32_t>(cr[i]) << 16; };
+  const std::int32_t last = plan.chroma_width - 1 - column;
+  loaded.pairs[0] = pair(column > 0 ? -1 : 0);
+  loaded.pairs[5] = pair(last < 4 ? last : 4);
+  if (plan.chroma_width % 4 != 0 && last < 3) {
     ROBOCACHE_UNROLL
     for (int i = 1; i < 5; ++i) {
-      if (i > columns.last) loaded.pairs[i] = loaded.pairs[5];
+      if (i > last) loaded.pairs[i] = loaded.pairs[5];
     }
   }
   return loaded;
@@ -127,8 +134,7 @@ ROBOCACHE_HOST_DEVICE GroupChroma upsample(const JpegPlan& plan, const ChromaRow
   std::uint32_t sums[6];
   ROBOCACHE_UNROLL
   for (int i = 0; i < 6; ++i) {
-    sums[i] = kV == 1 ? near.pairs[i] * kUnit
-                      : near.pairs[i] * (3 * kUnit) + far.pairs[i] * kUnit;
+    sums[i] = kV == 1 ? near.pairs[i] * kUnit : near.pairs[i] * (3 * kUnit) + far.pairs[i] * kUnit;
   }
   ROBOCACHE_UNROLL
   for (int i = 0; i < 4; ++i) {
@@ -173,85 +179,38 @@ ROBOCACHE_HOST_DEVICE void to_rgb(const std::uint32_t (&luma)[2], const GroupChr
   }
 }
 
-/// The rows of a strip: those of a block.
-inline constexpr int kStripRows = 8;
-
-/// The luma samples of the strip at (x, y).
-template <int kH, int kV>
-ROBOCACHE_HOST_DEVICE const std::uint8_t* luma_of_strip(const JpegPlan& plan,
-                                                        const std::uint8_t* samples,
-                                                        std::int32_t x, std::int32_t y) {
-  const std::int32_t column = x / 8;
-  const std::int32_t row = y / 8;
-  const std::int32_t mcu = row / kV * plan.mcu_columns + column / kH;
-  return samples + mcu * plan.mcu_bytes() + (row % kV * kH + column % kH) * kJpegBlockSize;
-}
-
-struct LumaRow {
-  std::uint32_t words[2];
-};
-
-ROBOCACHE_HOST_DEVICE LumaRow load_luma(const std::uint8_t* block, int row) {
-  LumaRow loaded;
-#if defined(__CUDA_ARCH__)
-  const auto both = reinterpret_cast<const uint2*>(block)[row];
-  loaded.words[0] = both.x;
-  loaded.words[1] = both.y;
-#else
-  __builtin_memcpy(&loaded, block + 8 * row, sizeof(loaded));
-#endif
-  return loaded;
-}
-
-/// Makes the eight groups at (x, y), whose coordinates 8 divides. `put(luma, rgb)` receives, row by
-/// row, two words of luma and six of RGB, also for rows and columns past the frame.
+/// Makes the groups of column `x` in `rows` rows from `y` on, a multiple of kV, within the padded
+/// planes. `put(y, luma, rgb)` receives the two words of luma and the six of RGB.
 template <int kH, int kV, typename Put>
-ROBOCACHE_HOST_DEVICE void color_strip(const JpegPlan& plan, const std::uint8_t* samples,
-                                       std::int32_t x, std::int32_t y, const Put& put) {
-  const std::int32_t mcu_bytes = plan.mcu_bytes();
-  const std::int32_t mcu_column = x / (8 * kH);
-  const std::int32_t mcu_row = y / (8 * kV);
-  const std::int32_t half = kH == 2 ? x / 8 % 2 : 0;
-  const std::int32_t first_row = kV == 2 ? y / 8 % 2 * 4 : 0;  // of the chroma blocks
-  ChromaColumns columns;
-  columns.own = samples + (mcu_row * plan.mcu_columns + mcu_column) * mcu_bytes +
-                kH * kV * kJpegBlockSize + half * 4;
-  columns.left = columns.right = columns.last = 0;
-  if (kH == 2) {
-    const std::int32_t last = plan.chroma_width - 1 - x / 2;
-    columns.left = half == 1 ? -1 : x > 0 ? 7 - mcu_bytes : 0;
-    columns.right = last < 4 ? last : half == 0 ? 4 : mcu_bytes - 4;
-    columns.last = last;
-  }
+ROBOCACHE_HOST_DEVICE void color_strip(const JpegPlan& plan, const SamplePlanes& planes,
+                                       std::int32_t x, std::int32_t y, int rows, const Put& put) {
+  const auto last = plan.chroma_height - 1;
+  const auto load = [&](std::int32_t row) {
+    const std::int32_t above = row < last ? row : last;
+    return load_chroma<kH>(plan, planes, above > 0 ? above : 0, x);
+  };
   ChromaRow above{};
   ChromaRow here{};
   ChromaRow below{};
   if (kV == 2) {
-    const std::int32_t band = plan.mcu_columns * mcu_bytes;
-    here = load_chroma<kH>(columns, first_row * 8);
-    above = y == 0 ? here
-                   : load_chroma<kH>(columns, first_row == 4 ? 3 * 8 : 7 * 8 - band);
+    above = load(y / 2 - 1);
+    here = load(y / 2);
   }
-  const std::uint8_t* const luma_block = luma_of_strip<kH, kV>(plan, samples, x, y);
   ROBOCACHE_UNROLL
-  for (int i = 0; i < kStripRows / kV; ++i) {
+  for (int i = 0; i < rows / kV; ++i, y += kV) {
     if (kV == 2) {
-      const bool is_next_band = i == 3 && first_row == 4;
-      below = here;
-      if (y / 2 + i + 1 < plan.chroma_height) {
-        below = load_chroma<kH>(columns, is_next_band ? plan.mcu_columns * mcu_bytes
-                                                      : (first_row + i + 1) * 8);
-      }
+      below = load(y / 2 + 1);
     } else {
-      here = load_chroma<kH>(columns, i * 8);
+      here = load(y);
     }
     ROBOCACHE_UNROLL
     for (int v = 0; v < kV; ++v) {
       const GroupChroma chroma = upsample<kH, kV>(plan, here, v == 0 ? above : below, v == 1);
-      const LumaRow luma = load_luma(luma_block, i * kV + v);
+      const std::uint8_t* const at = planes.luma + (y + v) * plan.luma_pitch + x;
+      const std::uint32_t luma[2] = {load_word(at), load_word(at + 4)};
       std::uint32_t rgb[6];
-      to_rgb(luma.words, chroma, rgb);
-      put(luma.words, rgb);
+      to_rgb(luma, chroma, rgb);
+      put(y + v, luma, rgb);
     }
     above = here;
     here = below;
@@ -260,25 +219,19 @@ ROBOCACHE_HOST_DEVICE void color_strip(const JpegPlan& plan, const std::uint8_t*
 
 /// As color_strip, for gray frames and where only luma is wanted.
 template <typename Put>
-ROBOCACHE_HOST_DEVICE void gray_strip(const JpegPlan& plan, const std::uint8_t* samples,
-                                      std::int32_t x, std::int32_t y, const Put& put) {
-  const std::uint8_t* const block =
-      plan.luma_h == 2
-          ? (plan.luma_v == 2 ? luma_of_strip<2, 2>(plan, samples, x, y)
-                              : luma_of_strip<2, 1>(plan, samples, x, y))
-          : (plan.luma_v == 2 ? luma_of_strip<1, 2>(plan, samples, x, y)
-                              : luma_of_strip<1, 1>(plan, samples, x, y));
-  ROBOCACHE_UNROLL
-  for (int i = 0; i < kStripRows; ++i) {
-    const LumaRow luma = load_luma(block, i);
+ROBOCACHE_HOST_DEVICE void gray_strip(const JpegPlan& plan, const SamplePlanes& planes,
+                                      std::int32_t x, std::int32_t y, int rows, const Put& put) {
+  for (int i = 0; i < rows; ++i, ++y) {
+    const std::uint8_t* const at = planes.luma + y * plan.luma_pitch + x;
+    const std::uint32_t luma[2] = {load_word(at), load_word(at + 4)};
     std::uint32_t rgb[6];
     ROBOCACHE_UNROLL
     for (int half = 0; half < 2; ++half) {
-      rgb[3 * half] = choose_bytes(luma.words[half], 0, 0x1000);
-      rgb[3 * half + 1] = choose_bytes(luma.words[half], 0, 0x2211);
-      rgb[3 * half + 2] = choose_bytes(luma.words[half], 0, 0x3332);
+      rgb[3 * half] = choose_bytes(luma[half], 0, 0x1000);
+      rgb[3 * half + 1] = choose_bytes(luma[half], 0, 0x2211);
+      rgb[3 * half + 2] = choose_bytes(luma[half], 0, 0x3332);
     }
-    put(luma.words, rgb);
+    put(y, luma, rgb);
   }
 }
 

@@ -1,4 +1,4 @@
-// color_kernel: from samples to the pixels that the caller asked for.
+// color_kernel: from planes of samples to the pixels that the caller asked for.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -18,6 +18,7 @@ namespace robocache::cuda {
 inline constexpr std::uint8_t kNoFrame = 255;
 
 inline constexpr int kColorThreads = 128;
+inline constexpr int kColorRows = 8;  // of a thread's strip
 
 /// How a kernel writes groups.
 enum class Writer {
@@ -55,7 +56,8 @@ __device__ inline std::uint8_t frame_status(const ColorLaunch& launch, std::int6
   const std::uint8_t* const blocks = launch.block_status + frame * launch.blocks_per_frame;
   const int lane = static_cast<int>(threadIdx.x % 32);
   std::uint32_t worst = 0;
-  for (int i = lane; i < launch.blocks_per_frame; i += 32) worst = max(worst, std::uint32_t{blocks[i]});
+  for (int i = lane; i < launch.blocks_per_frame; i += 32)
+    worst = max(worst, std::uint32_t{blocks[i]});
   return static_cast<std::uint8_t>(__reduce_max_sync(~0u, worst));
 }
 
@@ -96,8 +98,8 @@ template <Writer kWriter>
 class GroupWriter {
  public:
   __device__ GroupWriter(const ColorLaunch& launch, std::int64_t frame, std::int32_t /*warp_item*/,
-                         std::int32_t x, std::int32_t y, bool is_active,
-                         const std::uint32_t* table, unsigned char* /*stage*/)
+                         std::int32_t x, std::int32_t y, bool is_active, const std::uint32_t* table,
+                         unsigned char* /*stage*/)
       : launch_(launch), table_(table), frame_(frame), x_(x), y_(y), is_active_(is_active) {
     const std::int64_t pixels = static_cast<std::int64_t>(launch.plan.width) * launch.plan.height;
     to_ = static_cast<std::uint16_t*>(launch.out) + 3 * frame * pixels +
@@ -132,8 +134,8 @@ class GroupWriter {
       for (int c = 0; c < 3; ++c) {
         if (i >= count || c >= launch_.channels) continue;
         const int byte = 3 * i + c;
-        const std::uint32_t word = launch_.channels == 1 ? luma[i / 4] >> 8 * (i % 4)
-                                                         : rgb[byte / 4] >> 8 * (byte % 4);
+        const std::uint32_t word =
+            launch_.channels == 1 ? luma[i / 4] >> 8 * (i % 4) : rgb[byte / 4] >> 8 * (byte % 4);
         const std::int64_t at = launch_.channels_first ? first + c * plane_ + pixel + i
                                                        : first + (pixel + i) * launch_.channels + c;
         const std::uint32_t bits = table_[c * 256 + (word & 0xff)];
@@ -179,7 +181,7 @@ class GroupWriter<Writer::kStagedBytes> {
       const auto offset = static_cast<std::int32_t>((threadIdx.x % 32 + 32 * k) * 16);
       const auto at = static_cast<std::uint32_t>(begin + offset);
       const auto lines = static_cast<std::int32_t>(__umulhi(at, launch.per_line));
-      const std::int32_t y = (strip + lines) * kStripRows;
+      const std::int32_t y = (strip + lines) * kColorRows;
       const bool is_piece = offset < 32 * 24 && offset < end;
       rows_[k] = is_piece ? launch.plan.height - y : 0;
       to_[k] = static_cast<std::uint8_t*>(launch.out) +
@@ -243,31 +245,29 @@ __global__ void __launch_bounds__(kColorThreads)
     __syncthreads();
   }
   const JpegPlan& plan = launch.plan;
-  const auto warp_item =
-      static_cast<std::int32_t>(block * kColorThreads + (threadIdx.x & ~31u));
+  const auto warp_item = static_cast<std::int32_t>(block * kColorThreads + (threadIdx.x & ~31u));
   if (warp_item >= launch.items) return;
   const std::int32_t item = warp_item + static_cast<std::int32_t>(threadIdx.x % 32);
   const std::int32_t clamped = min(item, launch.items - 1);
   const std::int32_t strip = clamped / launch.groups;
   const std::int32_t x = (clamped - strip * launch.groups) * kGroup;
-  const std::int32_t y = strip * kStripRows;
-  const std::uint8_t* const samples = launch.samples + frame * plan.sample_bytes();
+  const std::int32_t y = strip * kColorRows;
+  const SamplePlanes planes = planes_at(plan, launch.samples + frame * plan.plane_bytes());
   GroupWriter<kWriter> writer(launch, frame, warp_item, x, y, item < launch.items, elements,
                               reinterpret_cast<unsigned char*>(stages[threadIdx.x / 32]));
-  const auto put = [&](const std::uint32_t (&luma)[2], const std::uint32_t (&rgb)[6]) {
-    writer.put(luma, rgb);
-  };
+  const auto put = [&](std::int32_t, const std::uint32_t (&luma)[2],
+                       const std::uint32_t (&rgb)[6]) { writer.put(luma, rgb); };
   switch (kSampling) {
     case JpegSampling::k420:
-      return color_strip<2, 2>(plan, samples, x, y, put);
+      return color_strip<2, 2>(plan, planes, x, y, kColorRows, put);
     case JpegSampling::k422:
-      return color_strip<2, 1>(plan, samples, x, y, put);
+      return color_strip<2, 1>(plan, planes, x, y, kColorRows, put);
     case JpegSampling::k440:
-      return color_strip<1, 2>(plan, samples, x, y, put);
+      return color_strip<1, 2>(plan, planes, x, y, kColorRows, put);
     case JpegSampling::k444:
-      return color_strip<1, 1>(plan, samples, x, y, put);
+      return color_strip<1, 1>(plan, planes, x, y, kColorRows, put);
     case JpegSampling::kGray:
-      return gray_strip(plan, samples, x, y, put);
+      return gray_strip(plan, planes, x, y, kColorRows, put);
   }
 }
 
@@ -302,7 +302,7 @@ inline void launch_color(const JpegCall& call, const JpegConversion& conversion,
   launch.out = call.out;
   launch.blocks_per_frame = call.blocks_per_frame;
   launch.groups = (call.plan.width + kGroup - 1) / kGroup;
-  launch.items = (call.plan.height + kStripRows - 1) / kStripRows * launch.groups;
+  launch.items = (call.plan.height + kColorRows - 1) / kColorRows * launch.groups;
   launch.color_blocks = (launch.items + kColorThreads - 1) / kColorThreads;
   launch.per_line = 0xffffffffu / static_cast<std::uint32_t>(3 * call.plan.width) + 1;
   launch.channels = conversion.channels;

@@ -48,17 +48,15 @@ __device__ JpegStatus locate_frame(const JpegCall& call, std::int64_t n, TaskFra
   if (!is_inside) return JpegStatus::kBadFrame;
   frame.tables = frames.tables + record.tables;
   const std::uint32_t table_words = frame.tables[0];
-  const bool has_tables =
-      table_words >= kJpegTablesBegin && table_words % 4 == 0 &&
-      table_words <= static_cast<std::uint32_t>(frames.largest_tables) &&
-      within(record.tables, table_words, frames.table_words);
+  const bool has_tables = table_words >= kJpegTablesBegin && table_words % 4 == 0 &&
+                          table_words <= static_cast<std::uint32_t>(frames.largest_tables) &&
+                          within(record.tables, table_words, frames.table_words);
   if (!has_tables) return JpegStatus::kBadFrame;
-  frame.words = frames.scans + record.scan;
-  frame.last_word = static_cast<std::uint32_t>(words) - 1;
+  frame.scan = {frames.scans + record.scan, 0, static_cast<std::uint32_t>(words) - 1};
   frame.bits = record.scan_bits;
   frame.index = frames.indices + record.index;
   frame.restart_interval = record.restart_interval;
-  frame.samples = call.samples + n * call.plan.sample_bytes();
+  frame.samples = call.samples + n * call.plan.plane_bytes();
   return JpegStatus::kOk;
 }
 
@@ -68,6 +66,34 @@ __device__ void copy_tables(std::uint32_t* to, const std::uint32_t* from) {
   for (int i = static_cast<int>(threadIdx.x); i < pieces; i += kTaskThreads) {
     reinterpret_cast<uint4*>(to)[i] = reinterpret_cast<const uint4*>(from)[i];
   }
+}
+
+/// The most words of a scan that a block keeps in shared memory.
+constexpr int kStagedWords = 2048;
+
+/// Copies the words that the tasks of `entries` entries read to shared memory, with all threads of
+/// the block. There a load takes less time than a lane needs to use up a word; from global memory,
+/// each step of a warp would wait for a load of one of its lanes. Ranges that do not fit, or are not
+/// ranges, stay where they are.
+///
+/// Tasks that read outside the range fail: if every task ends where the next one starts, all of them
+/// read between the first start and the last end.
+__device__ void stage_scan(const JpegPlan& plan, TaskFrame& frame, std::int32_t first,
+                           std::int32_t entries, std::uint32_t* staged) {
+  constexpr std::uint32_t kAhead = 3;  // a reader loads as many words at a position
+  const JpegStart begin = start_of(frame, first, plan.is_split);
+  if (begin.is_gray) return;
+  std::uint32_t last = frame.scan.last;
+  if (first + entries < plan.entries) {
+    const JpegStart end = start_of(frame, first + entries, plan.is_split);
+    if (!end.is_gray) last = min(last, end.bit / 32 + kAhead);
+  }
+  const std::uint32_t first_word = begin.bit / 32;
+  if (last < first_word || last - first_word >= kStagedWords) return;
+  const std::uint32_t* const from = frame.scan.words + first_word;
+  const auto words = static_cast<int>(last - first_word + 1);
+  for (int i = static_cast<int>(threadIdx.x); i < words; i += kTaskThreads) staged[i] = from[i];
+  frame.scan = {staged, first_word, last - first_word};
 }
 
 /// The plan of a kernel for 4:2:0 with an entry per MCU: what it knows is a constant to the
@@ -82,84 +108,10 @@ __device__ JpegPlan specialize(JpegPlan plan) {
   return plan;
 }
 
-/// Sorts tasks by length, the longest first. A warp takes as long as its longest task, since its
-/// lanes decode symbols in step; so tasks of similar length should be its lanes.
-class TaskOrder {
- public:
-  /// Sorts `count` tasks from `first` on, with all threads of the block. Tasks of equal length are
-  /// in any order: no result depends on it.
-  __device__ void sort(const JpegPlan& plan, const TaskFrame& frame, std::int32_t first,
-                       std::int32_t count) {
-    const int thread = static_cast<int>(threadIdx.x);
-    for (int i = thread; i < kLengths; i += kTaskThreads) begins_[i] = 0;
-    if (thread == 0) next_ = 0;
-    __syncthreads();
-    constexpr int kEach = kMaxBlockTasks / kTaskThreads;
-    int lengths[kEach];
-#pragma unroll
-    for (int k = 0; k < kEach; ++k) {
-      const std::int32_t i = thread + k * kTaskThreads;
-      if (i >= count) break;
-      const std::uint32_t bits = bits_of_task(plan, frame, first + i);
-      lengths[k] = kLengths - 1 - static_cast<int>(min(bits / kBitsPerLength, kLengths - 1u));
-      atomicAdd(&begins_[lengths[k]], 1);
-    }
-    __syncthreads();
-    if (thread < kWarp) sum_lengths(thread);
-    __syncthreads();
-#pragma unroll
-    for (int k = 0; k < kEach; ++k) {
-      const std::int32_t i = thread + k * kTaskThreads;
-      if (i >= count) break;
-      order_[atomicAdd(&begins_[lengths[k]], 1)] = static_cast<std::uint16_t>(i);
-    }
-    __syncthreads();
-  }
-
-  /// The position of the first of the next 32 tasks, for a warp.
-  __device__ std::int32_t take() {
-    int taken = 0;
-    if (threadIdx.x % kWarp == 0) taken = atomicAdd(&next_, kWarp);
-    return __shfl_sync(~0u, taken, 0);
-  }
-
-  __device__ std::int32_t task(std::int32_t position) const { return order_[position]; }
-
- private:
-  static constexpr int kLengths = 128;
-  static constexpr std::uint32_t kBitsPerLength = 16;
-
-  /// Replaces counts by the positions at which they begin.
-  __device__ void sum_lengths(int lane) {
-    constexpr int kEach = kLengths / kWarp;
-    int counts[kEach];
-    int sum = 0;
-#pragma unroll
-    for (int i = 0; i < kEach; ++i) {
-      counts[i] = sum;
-      sum += begins_[lane * kEach + i];
-    }
-    int before = sum;
-#pragma unroll
-    for (int step = 1; step < kWarp; step *= 2) {
-      const int other = __shfl_up_sync(~0u, before, step);
-      if (lane >= step) before += other;
-    }
-    before -= sum;
-#pragma unroll
-    for (int i = 0; i < kEach; ++i) begins_[lane * kEach + i] = before + counts[i];
-  }
-
-  int begins_[kLengths];
-  int next_;
-  std::uint16_t order_[kMaxBlockTasks];
-};
-
 template <bool kIs420>
 __global__ void __launch_bounds__(kTaskThreads, kTaskBlocksPerSm)
     samples_kernel(const __grid_constant__ JpegCall call) {
   extern __shared__ uint4 shared[];
-  __shared__ TaskOrder order;
   wait_for_stream();
   const JpegPlan plan = specialize<kIs420>(call.plan);
   auto* const coefficients = reinterpret_cast<unsigned char*>(shared);
@@ -178,19 +130,26 @@ __global__ void __launch_bounds__(kTaskThreads, kTaskBlocksPerSm)
     if (threadIdx.x == 0) call.block_status[blockIdx.x] = static_cast<std::uint8_t>(status);
     return;
   }
+  const std::int32_t first = part * call.block_entries;
+  const std::int32_t entries = min(call.block_entries, plan.entries - first);
+  stage_scan(plan, frame, first, entries, tables + (call.frames.largest_tables + 3) / 4 * 4);
   copy_tables(tables, frame.tables);
   frame.tables = tables;
   for (int i = 0; i < 8; ++i) shared[i * kTaskThreads + threadIdx.x] = make_uint4(0, 0, 0, 0);
-  const std::int32_t first = part * call.block_tasks;
-  const std::int32_t count = min(call.block_tasks, plan.tasks() - first);
-  order.sort(plan, frame, first, count);
-  unsigned char* const block = coefficients + threadIdx.x / kWarp * kCoefficientBytes +
-                               threadIdx.x % kWarp * kLanePitch;
+  __syncthreads();
+  unsigned char* const block =
+      coefficients + threadIdx.x / kWarp * kCoefficientBytes + threadIdx.x % kWarp * kLanePitch;
+  // Luma of the block's entries, then their chroma, so that a warp is all luma or all chroma.
+  const std::int32_t padded = (entries + kWarp - 1) / kWarp * kWarp;
+  const std::int32_t end = plan.is_split ? 2 * padded : padded;
   bool fits = true;
 #pragma unroll 1
-  for (std::int32_t begin = order.take(); begin < count; begin = order.take()) {
-    const auto i = begin + static_cast<std::int32_t>(threadIdx.x % kWarp);
-    if (i < count) fits = run_task(plan, frame, first + order.task(i), block) && fits;
+  for (auto i = static_cast<std::int32_t>(threadIdx.x); i < end; i += kTaskThreads) {
+    const bool is_chroma = i >= padded;
+    const std::int32_t entry = is_chroma ? i - padded : i;
+    if (entry < entries) {
+      fits = run_task(plan, frame, first + entry + (is_chroma ? plan.entries : 0), block) && fits;
+    }
     __syncwarp();
   }
   const bool all_fit = __syncthreads_and(fits) != 0;
@@ -203,11 +162,12 @@ __global__ void __launch_bounds__(kTaskThreads, kTaskBlocksPerSm)
 template <bool kIs420>
 void launch_samples(const JpegCall& call, cudaStream_t stream) {
   const std::size_t shared = kTaskThreads / kWarp * kCoefficientBytes +
-                             static_cast<std::size_t>(call.frames.largest_tables + 3) / 4 * 16;
-  check_cuda(cudaFuncSetAttribute(samples_kernel<kIs420>,
-                                  cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                  static_cast<int>(shared)),
-             "decode_jpeg_frames");
+                             static_cast<std::size_t>(call.frames.largest_tables + 3) / 4 * 16 +
+                             kStagedWords * sizeof(std::uint32_t);
+  check_cuda(
+      cudaFuncSetAttribute(samples_kernel<kIs420>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                           static_cast<int>(shared)),
+      "decode_jpeg_frames");
   const auto blocks = static_cast<unsigned>(call.count * call.blocks_per_frame);
   launch_early("decode_jpeg_frames", samples_kernel<kIs420>, blocks, kTaskThreads, shared, stream,
                call);

@@ -61,8 +61,8 @@ struct JpegDecoder::State {
       for (std::int32_t i = 0; i < most; ++i) {
         pointers[i] = is_direct ? out + (row + i) * row_stride : rows.data() + i * width;
       }
-      const auto read =
-          static_cast<std::int32_t>(jpeg_read_scanlines(&info, pointers, static_cast<JDIMENSION>(most)));
+      const auto read = static_cast<std::int32_t>(
+          jpeg_read_scanlines(&info, pointers, static_cast<JDIMENSION>(most)));
       if (out != nullptr && !is_direct) {
         for (std::int32_t i = 0; i < read; ++i) {
           std::memcpy(out + (row + i) * row_stride, pointers[i] + span.begin * pixel,
@@ -121,8 +121,8 @@ JpegStatus JpegDecoder::decode(const void* bytes, std::size_t size, std::int32_t
   const bool is_whole = crop.width <= 0 || crop.height <= 0;
   const Span columns = is_whole ? Span{0, width} : Span{crop.x, crop.x + crop.width};
   const Span lines = is_whole ? Span{0, height} : Span{crop.y, crop.y + crop.height};
-  const auto row_bytes = static_cast<std::size_t>(columns.end - columns.begin) *
-                         static_cast<std::size_t>(channels);
+  const auto row_bytes =
+      static_cast<std::size_t>(columns.end - columns.begin) * static_cast<std::size_t>(channels);
   const auto clear = [&] {
     for (std::int32_t y = 0; y < lines.end - lines.begin; ++y) {
       std::memset(out + y * row_stride, 0, row_bytes);

@@ -34,23 +34,16 @@ JpegPlan check_layout(const JpegLayout& layout) {
   return make_jpeg_plan(layout);
 }
 
-/// The most blocks of samples_kernel per frame, each with tasks for four warps or more.
-std::int32_t blocks_per_frame(const JpegPlan& plan) {
-  constexpr std::int32_t kFewestTasks = 128;
-  return (plan.tasks() + kFewestTasks - 1) / kFewestTasks;
-}
+std::int32_t divide_up(std::int32_t count, std::int32_t by) { return (count + by - 1) / by; }
 
-/// Divides the tasks of frames among blocks: as many tasks as possible per block, since tasks of
-/// similar length are run together, but enough blocks for a large GPU.
-void divide_tasks(JpegCall& call) {
-  constexpr std::int64_t kEnoughBlocks = 512;
-  const std::int32_t tasks = call.plan.tasks();
-  const auto most = static_cast<std::int64_t>(call.blocks_per_frame);
-  const std::int64_t fewest = (tasks + kMaxBlockTasks - 1) / kMaxBlockTasks;
-  const std::int64_t wanted = (kEnoughBlocks + call.count - 1) / call.count;
-  const auto blocks = std::clamp(wanted, fewest, std::max(most, fewest));
-  call.blocks_per_frame = static_cast<std::int32_t>(blocks);
-  call.block_tasks = static_cast<std::int32_t>((tasks + blocks - 1) / blocks);
+/// The blocks of samples_kernel per frame: few, but enough for all multiprocessors of a large GPU
+/// to have two.
+std::int32_t blocks_per_frame(const JpegPlan& plan, std::int64_t count) {
+  constexpr std::int64_t kEnoughBlocks = 264;
+  const std::int32_t fewest = divide_up(plan.entries, kMaxBlockEntries);
+  const std::int32_t most = divide_up(plan.entries, kMinBlockEntries);
+  const std::int64_t wanted = (kEnoughBlocks + count - 1) / std::max<std::int64_t>(count, 1);
+  return static_cast<std::int32_t>(std::clamp<std::int64_t>(wanted, fewest, most));
 }
 
 /// The arrays of a workspace.
@@ -61,8 +54,8 @@ struct Scratch {
 
 Scratch cut_workspace(WorkspaceCutter& cutter, const JpegPlan& plan, std::int64_t count) {
   Scratch scratch;
-  scratch.samples = cutter.cut<std::uint8_t>(plan.sample_bytes() * count);
-  scratch.block_status = cutter.cut<std::uint8_t>(blocks_per_frame(plan) * count);
+  scratch.samples = cutter.cut<std::uint8_t>(plan.plane_bytes() * count);
+  scratch.block_status = cutter.cut<std::uint8_t>(blocks_per_frame(plan, count) * count);
   return scratch;
 }
 
@@ -132,8 +125,8 @@ JpegConversion make_jpeg_conversion(DataType dtype, bool channels_first, std::in
     const double s = subtract == nullptr ? 0 : subtract[c];
     const double m = multiply == nullptr ? 1 : multiply[c];
     for (int x = 0; x < 256; ++x) made.table[c][x] = element_bits(dtype, (x - s) * m);
-    made.is_linear = made.is_linear &&
-                     find_linear(dtype, made.table[c], m, -s * m, made.scale[c], made.bias[c]);
+    made.is_linear =
+        made.is_linear && find_linear(dtype, made.table[c], m, -s * m, made.scale[c], made.bias[c]);
   }
   return made;
 }
@@ -186,8 +179,8 @@ void decode_jpeg_frames(const JpegFrames& frames, const JpegLayout& layout,
     throw_value_error("frames.tables", "an address aligned to 16 bytes", "another");
   }
   constexpr std::int64_t kMaxBlocks = 0x7fffffff;
-  call.blocks_per_frame = blocks_per_frame(call.plan);
-  divide_tasks(call);
+  call.blocks_per_frame = blocks_per_frame(call.plan, call.count);
+  call.block_entries = divide_up(call.plan.entries, call.blocks_per_frame);
   if (call.count * call.plan.mcus() * kMaxJpegBlocks > kMaxBlocks) {
     throw_value_error("out", "fewer frames in one call", std::to_string(call.count));
   }

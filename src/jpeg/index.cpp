@@ -89,10 +89,9 @@ bool strip_scan(const std::uint8_t* bytes, std::size_t size, bool has_restarts, 
   if (size > kMaxScanBits / 8) return false;
   scan.words.assign(size / 4 + 4, 0);
   Stripper stripper(bytes, size, has_restarts);
-  const std::size_t count =
-      stripper.copy(reinterpret_cast<std::uint8_t*>(scan.words.data()), size, [&](std::size_t at) {
-        scan.segments.push_back(static_cast<std::uint32_t>(at) * 8);
-      });
+  const std::size_t count = stripper.copy(
+      reinterpret_cast<std::uint8_t*>(scan.words.data()), size,
+      [&](std::size_t at) { scan.segments.push_back(static_cast<std::uint32_t>(at) * 8); });
   order_words(scan.words.data(), count / 4 + 1);
   scan.bits = static_cast<std::uint32_t>(count) * 8;
   scan.ended_by = stripper.ended_by();
@@ -111,7 +110,7 @@ class Walk {
         tables_(tables.data()),
         scan_(scan),
         index_(index),
-        reader_(scan.words.data(), static_cast<std::uint32_t>(scan.words.size()) - 1, 0),
+        reader_({scan.words.data(), 0, static_cast<std::uint32_t>(scan.words.size()) - 1}, 0),
         available_(scan.bits) {
     const int components = plan.chroma_blocks > 0 ? 3 : 1;
     for (int c = 0; c < components; ++c) {
@@ -122,8 +121,7 @@ class Walk {
 
   JpegStatus run() {
     index_.entries.clear();
-    index_.entries.reserve(
-        static_cast<std::size_t>(jpeg_entry_element(plan_.entries - 1)) + 1);
+    index_.entries.reserve(static_cast<std::size_t>(jpeg_entry_element(plan_.entries - 1)) + 1);
     for (std::int32_t mcu = 0; mcu < plan_.mcus(); ++mcu) {
       if (restart_interval_ > 0 && mcu > 0 && mcu % restart_interval_ == 0 && !restart()) {
         return JpegStatus::kMarkers;
@@ -144,8 +142,7 @@ class Walk {
   /// a restart marker.
   bool must_resynchronize() const {
     if (scan_.ended_by == kFilledZero) return true;
-    return restart_interval_ > 0 && scan_.ended_by != kEndOfFile &&
-           scan_.ended_by != kEndOfImage;
+    return restart_interval_ > 0 && scan_.ended_by != kEndOfFile && scan_.ended_by != kEndOfImage;
   }
 
   /// Begins a segment; false unless the preceding one ended where its marker is.
@@ -161,7 +158,7 @@ class Walk {
     is_truncated_ = true;
     if (is_past_) return true;
     available_ = std::min(available_, round_up_to_byte(reader_.position()));
-    reader_ = target::BitReader(kZeros, 3, 0);
+    reader_ = target::BitReader({kZeros, 0, 3}, 0);
     origin_ = available_;
     return !must_resynchronize();
   }
@@ -223,9 +220,9 @@ class Walk {
   JpegIndex& index_;
   target::HuffmanLookup dc_[3] = {}, ac_[3] = {};
   target::BitReader reader_;
-  std::uint32_t origin_ = 0;     // the position of the reader's bit 0
-  std::uint32_t available_;      // bits of data
-  bool is_past_ = false;         // an MCU has read more bits than there are
+  std::uint32_t origin_ = 0;  // the position of the reader's bit 0
+  std::uint32_t available_;   // bits of data
+  bool is_past_ = false;      // an MCU has read more bits than there are
   bool is_truncated_ = false;
   bool leaves_segment_ = false;  // an MCU reaches into the next segment
   std::size_t next_segment_ = 0;

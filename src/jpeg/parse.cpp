@@ -196,7 +196,8 @@ class Parser {
         return segment.failed() || segment.left() > 0 ? JpegStatus::kInvalidHeader
                                                       : JpegStatus::kOk;
       case 0xe0:
-        has_jfif_ = has_jfif_ || (segment.left() >= 14 && std::memcmp(segment.here(), "JFIF", 5) == 0);
+        has_jfif_ =
+            has_jfif_ || (segment.left() >= 14 && std::memcmp(segment.here(), "JFIF", 5) == 0);
         return JpegStatus::kOk;
       case 0xe1:
         if (const auto value = parse_orientation(segment.here(), segment.left()); value != 0) {

@@ -1,4 +1,4 @@
-// The geometry of a frame's MCUs, blocks, samples and index entries.
+// The geometry of a frame's MCUs, blocks, planes of samples and index entries.
 #pragma once
 
 #include <cstdint>
@@ -25,6 +25,8 @@ struct JpegPlan {
   std::int32_t luma_h, luma_v;  // blocks of luma in an MCU: 1 or 2 by 1 or 2
   std::int32_t chroma_blocks;   // 0 or 2
   std::int32_t mcu_columns, mcu_rows;
+  std::int32_t luma_pitch, luma_rows;      // of the padded plane: whole MCUs
+  std::int32_t chroma_pitch, chroma_rows;  // of each chroma plane
   std::int32_t chroma_width, chroma_height;
   std::int32_t every, entries;
   bool is_split;  // luma and chroma of an entry are separate tasks
@@ -32,14 +34,14 @@ struct JpegPlan {
   ROBOCACHE_CONSTEXPR std::int32_t mcus() const { return mcu_columns * mcu_rows; }
   ROBOCACHE_CONSTEXPR std::int32_t luma_blocks() const { return luma_h * luma_v; }
   ROBOCACHE_CONSTEXPR std::int32_t tasks() const { return is_split ? 2 * entries : entries; }
-  ROBOCACHE_CONSTEXPR std::int32_t mcu_bytes() const {
-    return (luma_blocks() + chroma_blocks) * kJpegBlockSize;
+  ROBOCACHE_CONSTEXPR std::int64_t luma_bytes() const {
+    return static_cast<std::int64_t>(luma_pitch) * luma_rows;
   }
-  /// The samples of a frame: MCU by MCU, luma, Cb, Cr, each block row by row. So a block is 64
-  /// consecutive bytes, whichever thread writes it when.
-  ROBOCACHE_CONSTEXPR std::int64_t sample_bytes() const {
-    return static_cast<std::int64_t>(mcu_bytes()) * mcus();
+  ROBOCACHE_CONSTEXPR std::int64_t chroma_bytes() const {
+    return static_cast<std::int64_t>(chroma_pitch) * chroma_rows;
   }
+  /// The planes of a frame; a multiple of 64.
+  ROBOCACHE_CONSTEXPR std::int64_t plane_bytes() const { return luma_bytes() + 2 * chroma_bytes(); }
 };
 
 /// Requires sizes from 1 to kMaxJpegSide and `every` from 1 on.
@@ -54,7 +56,11 @@ inline JpegPlan make_jpeg_plan(const JpegLayout& layout) {
   const auto divide = [](std::int32_t size, std::int32_t by) { return (size + by - 1) / by; };
   plan.mcu_columns = divide(layout.width, 8 * plan.luma_h);
   plan.mcu_rows = divide(layout.height, 8 * plan.luma_v);
+  plan.luma_pitch = plan.mcu_columns * 8 * plan.luma_h;
+  plan.luma_rows = plan.mcu_rows * 8 * plan.luma_v;
   if (plan.chroma_blocks > 0) {
+    plan.chroma_pitch = plan.mcu_columns * 8;
+    plan.chroma_rows = plan.mcu_rows * 8;
     plan.chroma_width = divide(layout.width, plan.luma_h);
     plan.chroma_height = divide(layout.height, plan.luma_v);
   }

@@ -1,5 +1,5 @@
 // The task of one thread: the MCUs of an index entry, or the luma or the chroma of its one MCU, from
-// the plain scan to samples: on host and device.
+// the plain scan to planes of samples: on host and device.
 #pragma once
 
 #include <cstdint>
@@ -13,42 +13,54 @@ namespace robocache::ROBOCACHE_TARGET {
 
 /// A frame as threads read it: its record is validated.
 struct TaskFrame {
-  const std::uint32_t* words;  // the plain scan
-  std::uint32_t last_word;
-  std::uint32_t bits;
+  ScanWords scan;      // the words that the tasks at hand need
+  std::uint32_t bits;  // of the whole scan
   const std::uint64_t* index;
   const std::uint32_t* tables;
   std::int32_t restart_interval;
-  std::uint8_t* samples;  // aligned to 16 bytes
+  std::uint8_t* samples;  // the planes
 };
 
 ROBOCACHE_HOST_DEVICE JpegStart start_of(const TaskFrame& frame, std::int32_t entry,
                                          bool has_chroma) {
-  return unpack_entry(frame.index[jpeg_base_element(entry)],
-                      frame.index[jpeg_entry_element(entry)], has_chroma);
+  return unpack_entry(frame.index[jpeg_base_element(entry)], frame.index[jpeg_entry_element(entry)],
+                      has_chroma);
 }
 
 /// Where a task has ended.
 struct TaskEnd {
-  std::uint32_t bit;     // the position after the last block
-  std::int32_t dc[3];    // predictions
+  std::uint32_t bit;   // the position after the last block
+  std::int32_t dc[3];  // predictions
 };
 
-/// A component's tables.
+/// A component's tables, and where the blocks of an MCU go.
 struct TaskComponent {
   HuffmanLookup dc, ac;
   const std::uint32_t* places;
+  std::uint8_t* to;  // the first block
+  std::int32_t pitch;
 };
 
-ROBOCACHE_HOST_DEVICE TaskComponent component_of(const TaskFrame& frame, int c) {
+ROBOCACHE_HOST_DEVICE TaskComponent component_at(const JpegPlan& plan, const TaskFrame& frame,
+                                                 std::int32_t mcu, int c) {
+  const std::int32_t row = mcu / plan.mcu_columns;
+  const std::int32_t column = mcu - row * plan.mcu_columns;
+  const std::int32_t pitch = c == 0 ? plan.luma_pitch : plan.chroma_pitch;
+  const std::int32_t at =
+      c == 0 ? (row * plan.luma_v * pitch + column * plan.luma_h) * 8 : (row * pitch + column) * 8;
+  std::uint8_t* const plane =
+      c == 0 ? frame.samples : frame.samples + plan.luma_bytes() + (c - 1) * plan.chroma_bytes();
   return {lookup_of(frame.tables, c, false), lookup_of(frame.tables, c, true),
-          places_of(frame.tables, c)};
+          places_of(frame.tables, c), plane + at, pitch};
 }
 
-/// Two rows of a block.
-struct alignas(16) SampleRows {
-  std::uint64_t rows[2];
-};
+ROBOCACHE_HOST_DEVICE void store_samples(std::uint8_t* to, std::uint64_t samples) {
+#if defined(__CUDA_ARCH__)
+  *reinterpret_cast<std::uint64_t*>(to) = samples;
+#else
+  __builtin_memcpy(to, &samples, sizeof(samples));
+#endif
+}
 
 /// Decodes a block of zeros at `block`, and writes its samples; `block` is zeros again.
 template <typename Reader>
@@ -57,22 +69,19 @@ ROBOCACHE_HOST_DEVICE void run_block(Reader& reader, const TaskFrame& frame,
                                      unsigned char* block, std::uint8_t* to) {
   const std::uint32_t sum = decode_block(reader, frame.tables, component.dc, component.ac,
                                          component.places, prediction, block);
-  SampleRows pair;
-  const auto put = [to, &pair](int y, std::uint64_t samples) {
-    pair.rows[y % 2] = samples;
-    if (y % 2 == 1) reinterpret_cast<SampleRows*>(to)[y / 2] = pair;
+  const std::int32_t pitch = component.pitch;
+  const auto put = [to, pitch](int y, std::uint64_t samples) {
+    store_samples(to + y * pitch, samples);
   };
   if (sum <= kLargestPlainSum) {
     transform_block(block, put);
   } else {
-    transform_large_block(block, [to](int y, std::uint64_t samples) {
-      reinterpret_cast<std::uint64_t*>(to)[y] = samples;
-    });
+    transform_large_block(block, put);
   }
 }
 
-ROBOCACHE_HOST_DEVICE void write_gray_block(std::uint8_t* to) {
-  for (int y = 0; y < 8; ++y) reinterpret_cast<std::uint64_t*>(to)[y] = 0x8080808080808080u;
+ROBOCACHE_HOST_DEVICE void write_gray_block(std::uint8_t* to, std::int32_t pitch) {
+  for (int y = 0; y < 8; ++y) store_samples(to + y * pitch, 0x8080808080808080u);
 }
 
 /// Whether `next`, the start of the entry after a task, is what the task has reached. A task of luma
@@ -91,20 +100,6 @@ ROBOCACHE_HOST_DEVICE bool fits_next(const TaskFrame& frame, std::int32_t next_m
   return fits;
 }
 
-/// About how many bits task `i` has, for tasks of similar length to be run side by side.
-ROBOCACHE_HOST_DEVICE std::uint32_t bits_of_task(const JpegPlan& plan, const TaskFrame& frame,
-                                                 std::int32_t i) {
-  const bool is_chroma = plan.is_split && i >= plan.entries;
-  const std::int32_t entry = is_chroma ? i - plan.entries : i;
-  const JpegStart start = start_of(frame, entry, plan.is_split);
-  if (start.is_gray) return 0;
-  if (plan.is_split && !is_chroma) return start.chroma_bit - start.bit;
-  const std::uint32_t end = entry + 1 < plan.entries
-                                ? start_of(frame, entry + 1, plan.is_split).bit
-                                : frame.bits;
-  return end - (is_chroma ? start.chroma_bit : start.bit);
-}
-
 /// Runs task `i` of JpegPlan::tasks, with `block` zeros before and after: all MCUs of an entry, or
 /// the luma or the chroma of its one MCU. Returns whether the frame fits its index here: whether a
 /// sequential decoder that is where the entry says would next be where the next entry says.
@@ -115,8 +110,8 @@ ROBOCACHE_HOST_DEVICE bool run_task(const JpegPlan& plan, const TaskFrame& frame
   const JpegStart start = start_of(frame, entry, plan.is_split);
   const int luma_blocks = plan.luma_blocks();
   const int first_block = is_chroma ? luma_blocks : 0;
-  const int last_block = plan.is_split && !is_chroma ? luma_blocks
-                                                     : luma_blocks + plan.chroma_blocks;
+  const int last_block =
+      plan.is_split && !is_chroma ? luma_blocks : luma_blocks + plan.chroma_blocks;
   const std::int32_t first = entry * plan.every;
   const std::int32_t after = first + plan.every;
   const std::int32_t last = after < plan.mcus() ? after : plan.mcus();
@@ -125,8 +120,7 @@ ROBOCACHE_HOST_DEVICE bool run_task(const JpegPlan& plan, const TaskFrame& frame
     fits = fits && start.bit == 0 && (start.dc[0] | start.dc[1] | start.dc[2]) == 0;
   }
   bool is_past = start.is_gray;
-  BitReader reader(frame.words, frame.last_word,
-                   is_past ? 0 : is_chroma ? start.chroma_bit : start.bit);
+  BitReader reader(frame.scan, is_past ? 0 : is_chroma ? start.chroma_bit : start.bit);
   TaskEnd end = {0, {start.dc[0], start.dc[1], start.dc[2]}};
   ROBOCACHE_NO_UNROLL
   for (std::int32_t mcu = first; mcu < last; ++mcu) {
@@ -138,11 +132,14 @@ ROBOCACHE_HOST_DEVICE bool run_task(const JpegPlan& plan, const TaskFrame& frame
     ROBOCACHE_NO_UNROLL
     for (int b = first_block; b < last_block; ++b) {
       const int c = b < luma_blocks ? 0 : b - luma_blocks + 1;
-      if (b == first_block || c > 0) component = component_of(frame, c);
-      std::uint8_t* const to =
-          frame.samples + (mcu * (luma_blocks + plan.chroma_blocks) + b) * kJpegBlockSize;
+      if (b == first_block || c > 0) component = component_at(plan, frame, mcu, c);
+      std::uint8_t* to = component.to;
+      if (c == 0 && b > 0) {  // beside the first block, or below
+        const int below = plan.luma_h == 2 ? b >> 1 : b;
+        to += (below * component.pitch + (plan.luma_h == 2 ? b & 1 : 0)) * 8;
+      }
       if (is_past) {
-        write_gray_block(to);
+        write_gray_block(to, component.pitch);
         continue;
       }
       std::int32_t prediction = c == 0 ? end.dc[0] : c == 1 ? end.dc[1] : end.dc[2];

@@ -18,6 +18,7 @@ NOTICES = {
     "CUDA runtime": "NVIDIA Corporation",
     "CCCL": "Duane Merrill",
     "nlohmann/json": "Niels Lohmann",
+    "libjpeg-turbo": "the Independent JPEG Group",
 }
 """Whom the notices name for each library that the wheel contains."""
 SOURCE = re.compile(rb"(?<=\0)(?:/|\.\./)[\w.+/-]+\.(?:c|cc|cpp|cu|cuh|h|hpp|inl)\b")
@@ -39,7 +40,9 @@ def problems_of_library(path: Path) -> list[str]:
         "lazy binding: relocations are writable (-z now)": re.search(r"\(FLAGS_1?\).*NOW", dynamic),
         "an executable stack": stack and "E" not in stack[1],
         "relocations in code": "TEXTREL" not in dynamic,
-        "a search path of the machine that built it": not re.search("RPATH|RUNPATH", dynamic),
+        "a search path of the machine that built it": not re.search(
+            r"(?:RPATH|RUNPATH).*\[(?!\$ORIGIN\])", dynamic
+        ),
         "no stack protector": "__stack_chk_fail" in symbols,
         "no fortified function (_FORTIFY_SOURCE)": re.search(r"__\w+_chk\b", symbols),
         f"paths of sources: {', '.join(paths)}": not paths,
@@ -52,10 +55,15 @@ def problems_of_wheel(wheel: Path) -> list[str]:
     with zipfile.ZipFile(wheel) as archive, tempfile.TemporaryDirectory() as folder:
         names = archive.namelist()
         libraries = [name for name in names if name.endswith(".so")]
+        bundled = [name for name in libraries if name.endswith("/librobocache_jpeg.so")]
         for name in libraries:
-            found += problems_of_library(Path(archive.extract(name, folder)))
-        if len(libraries) != 2:
-            found.append(f"expected 2 libraries, got {libraries}")
+            library = Path(archive.extract(name, folder))
+            if name not in bundled:  # a distribution has built it
+                found += problems_of_library(library)
+            if "libjpeg.so" in output("readelf", "--wide", "--dynamic", library):
+                found.append(f"{library.name}: needs libjpeg.so of the system")
+        if len(libraries) != 3 or len(bundled) != 1:
+            found.append(f"expected 2 libraries and librobocache_jpeg.so, got {libraries}")
         notices = [name for name in names if name.endswith("licenses/THIRD_PARTY_NOTICES.txt")]
         text = archive.read(notices[0]).decode() if notices else ""
         for library, holder in NOTICES.items():

@@ -74,7 +74,8 @@ TEST_F(JpegCuda, GivesTheBytesOfLibjpegTurbo) {
 }
 
 TEST_F(JpegCuda, TakesLargeFrames) {
-  for (const auto& [width, height] : {std::pair{4096, 4096}, {4095, 17}, {13, 4096}, {1920, 1080}}) {
+  for (const auto& [width, height] :
+       {std::pair{4096, 4096}, {4095, 17}, {13, 4096}, {1920, 1080}}) {
     for (const JpegSampling sampling : {JpegSampling::kGray, JpegSampling::k444, JpegSampling::k422,
                                         JpegSampling::k440, JpegSampling::k420}) {
       FrameOptions options{width, height, Content::kScene, {}};
@@ -113,8 +114,7 @@ TEST_F(JpegCuda, ConvertsAsTheLoader) {
       for (std::int64_t p = 0; p < count; ++p) {
         for (int c = 0; c < channels; ++c) {
           const double x = bytes.pixels[p * channels + c];
-          const double expected =
-              rounded(is_scaled ? (x - subtract[c]) * multiply[c] : x, dtype);
+          const double expected = rounded(is_scaled ? (x - subtract[c]) * multiply[c] : x, dtype);
           const std::int64_t at = channels_first ? c * count + p : p * channels + c;
           ASSERT_EQ(load_number(pixels.data(), dtype, at), expected)
               << "seed " << seed << ", pixel " << p << ", channel " << c << ": " << problem.text;
@@ -204,8 +204,8 @@ TEST_F(JpegCuda, AgreesWithTheHostAboutDamage) {
     ASSERT_EQ(parse_jpeg(problem.files[0].data(), problem.files[0].size(), header),
               JpegStatus::kOk);
     JpegIndex index;
-    index_jpeg(problem.files[0].data(), problem.files[0].size(), header,
-               problem.batch.layout.every, index);
+    index_jpeg(problem.files[0].data(), problem.files[0].size(), header, problem.batch.layout.every,
+               index);
     problem.batch.frames.resize(1);
     auto& scans = problem.batch.scans;
     scans.resize(static_cast<std::size_t>(jpeg_scan_words(index.scan_bits)));

@@ -38,8 +38,7 @@ bool append_frame(Batch& batch, const Bytes& bytes) {
   batch.indices.insert(batch.indices.end(), index.entries.begin(), index.entries.end());
   batch.tables.insert(batch.tables.end(), tables.begin(), tables.end());
   batch.frames.push_back(frame);
-  batch.largest_tables =
-      std::max(batch.largest_tables, static_cast<std::int32_t>(tables.size()));
+  batch.largest_tables = std::max(batch.largest_tables, static_cast<std::int32_t>(tables.size()));
   return true;
 }
 

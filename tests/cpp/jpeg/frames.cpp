@@ -99,9 +99,9 @@ FrameOptions random_frame_options(Random& random) {
       random.pick({Content::kGradient, Content::kNoise, Content::kText, Content::kScene});
   options.encoding.quality = static_cast<std::int32_t>(
       random.one_in(4) ? random.pick({1, 2, 3, 10, 98, 99, 100}) : 1 + random.below(100));
-  options.encoding.sampling = random.pick({JpegSampling::kGray, JpegSampling::k444,
-                                           JpegSampling::k422, JpegSampling::k440,
-                                           JpegSampling::k420, JpegSampling::k420});
+  options.encoding.sampling =
+      random.pick({JpegSampling::kGray, JpegSampling::k444, JpegSampling::k422, JpegSampling::k440,
+                   JpegSampling::k420, JpegSampling::k420});
   if (random.one_in(3)) {
     options.encoding.restart_interval = static_cast<std::int32_t>(1 + random.below(9));
   }

@@ -15,29 +15,28 @@ namespace target = ROBOCACHE_TARGET;
 template <typename Put>
 void color_frame(const JpegPlan& plan, JpegSampling sampling, const std::uint8_t* samples,
                  int channels, const Put& put) {
-  for (std::int32_t y = 0; y < plan.height; y += target::kStripRows) {
+  const target::SamplePlanes planes = target::planes_at(plan, samples);
+  constexpr int kRows = 8;
+  for (std::int32_t y = 0; y < plan.height; y += kRows) {
     for (std::int32_t x = 0; x < plan.width; x += target::kGroup) {
-      std::int32_t row = y;
-      const auto put_group = [&](auto& luma, auto& rgb) { put(x, row++, luma, rgb); };
-      if (channels == 1) {
-        target::gray_strip(plan, samples, x, y, put_group);
+      if (sampling == JpegSampling::kGray || channels == 1) {
+        target::gray_strip(plan, planes, x, y, kRows,
+                           [&](auto row, auto& luma, auto& rgb) { put(x, row, luma, rgb); });
         continue;
       }
+      const auto put_group = [&](auto row, auto& luma, auto& rgb) { put(x, row, luma, rgb); };
       switch (sampling) {
         case JpegSampling::k420:
-          target::color_strip<2, 2>(plan, samples, x, y, put_group);
+          target::color_strip<2, 2>(plan, planes, x, y, kRows, put_group);
           break;
         case JpegSampling::k422:
-          target::color_strip<2, 1>(plan, samples, x, y, put_group);
+          target::color_strip<2, 1>(plan, planes, x, y, kRows, put_group);
           break;
         case JpegSampling::k440:
-          target::color_strip<1, 2>(plan, samples, x, y, put_group);
+          target::color_strip<1, 2>(plan, planes, x, y, kRows, put_group);
           break;
-        case JpegSampling::k444:
-          target::color_strip<1, 1>(plan, samples, x, y, put_group);
-          break;
-        case JpegSampling::kGray:
-          target::gray_strip(plan, samples, x, y, put_group);
+        default:
+          target::color_strip<1, 1>(plan, planes, x, y, kRows, put_group);
       }
     }
   }
@@ -48,15 +47,13 @@ void color_frame(const JpegPlan& plan, JpegSampling sampling, const std::uint8_t
 bool run_tasks_on_host(const JpegHeader& header, const JpegIndex& index,
                        const std::vector<std::uint32_t>& words,
                        const std::vector<std::uint32_t>& tables, int channels, Bytes& pixels) {
-  const JpegPlan plan =
-      make_jpeg_plan({header.width, header.height, header.sampling, index.every});
-  const auto size = static_cast<std::size_t>(plan.sample_bytes());
+  const JpegPlan plan = make_jpeg_plan({header.width, header.height, header.sampling, index.every});
+  const auto size = static_cast<std::size_t>(plan.plane_bytes());
   // Exactly as large as needed: a sanitizer sees one byte too far.
-  const std::unique_ptr<std::uint8_t[]> samples(new std::uint8_t[size]);  // aligned to 16
+  const std::unique_ptr<std::uint8_t[]> samples(new std::uint8_t[size]);
   std::memset(samples.get(), 0xA5, size);
   target::TaskFrame frame = {};
-  frame.words = words.data();
-  frame.last_word = static_cast<std::uint32_t>(words.size()) - 1;
+  frame.scan = {words.data(), 0, static_cast<std::uint32_t>(words.size()) - 1};
   frame.bits = index.scan_bits;
   frame.index = index.entries.data();
   frame.tables = tables.data();
@@ -88,12 +85,13 @@ HostDecoded decode_on_host(const Bytes& bytes, std::int32_t every, int channels)
   std::vector<std::uint32_t> tables;
   make_jpeg_tables(made.header, tables);
   std::vector<std::uint32_t> words(static_cast<std::size_t>(jpeg_scan_words(index.scan_bits)));
-  const std::int64_t bits = extract_jpeg_scan(bytes.data(), bytes.size(), made.header,
-                                              index.scan_bits, words.data());
-  made.fits = bits == index.scan_bits &&
-              static_cast<std::int64_t>(index.entries.size()) ==
-                  jpeg_index_size(made.header.width, made.header.height, made.header.sampling, every);
-  made.fits = run_tasks_on_host(made.header, index, words, tables, channels, made.pixels) && made.fits;
+  const std::int64_t bits =
+      extract_jpeg_scan(bytes.data(), bytes.size(), made.header, index.scan_bits, words.data());
+  made.fits = bits == index.scan_bits && static_cast<std::int64_t>(index.entries.size()) ==
+                                             jpeg_index_size(made.header.width, made.header.height,
+                                                             made.header.sampling, every);
+  made.fits =
+      run_tasks_on_host(made.header, index, words, tables, channels, made.pixels) && made.fits;
   return made;
 }
 
