@@ -43,7 +43,8 @@ std::int32_t blocks_per_frame(const JpegPlan& plan, std::int64_t count) {
   const std::int32_t fewest = divide_up(plan.entries, kMaxBlockEntries);
   const std::int32_t most = divide_up(plan.entries, kMinBlockEntries);
   const std::int64_t wanted = (kEnoughBlocks + count - 1) / std::max<std::int64_t>(count, 1);
-  return static_cast<std::int32_t>(std::clamp<std::int64_t>(wanted, fewest, most));
+  const auto blocks = static_cast<std::int32_t>(std::clamp<std::int64_t>(wanted, fewest, most));
+  return divide_up(plan.entries, divide_up(plan.entries, blocks));  // none without entries
 }
 
 /// The arrays of a workspace.

@@ -1,0 +1,165 @@
+// Headers, indices, tables and arguments: what is accepted, and the reason for what is not.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "jpeg/frames.h"
+#include "support/error_of.h"
+
+namespace robocache::testing {
+namespace {
+
+JpegStatus parse(const Bytes& file) {
+  JpegHeader header;
+  return parse_jpeg(file.data(), file.size(), header);
+}
+
+Bytes frame() { return make_frame({40, 30, Content::kScene, {}}, 1); }
+
+/// The position of a marker's first byte.
+std::size_t find_marker(const Bytes& file, std::uint8_t marker) {
+  std::size_t at = 2;
+  while (file[at + 1] != marker) at += 2 + (file[at + 2] << 8 | file[at + 3]);
+  return at;
+}
+
+Bytes with_byte(std::uint8_t marker, std::size_t offset, std::uint8_t value) {
+  Bytes file = frame();
+  file[find_marker(file, marker) + offset] = value;
+  return file;
+}
+
+TEST(JpegParse, ReadsAHeader) {
+  FrameOptions options{41, 29, Content::kScene, {}};
+  options.encoding.sampling = JpegSampling::k422;
+  options.encoding.restart_interval = 5;
+  const Bytes file = make_frame(options, 1);
+  JpegHeader header;
+  ASSERT_EQ(parse_jpeg(file.data(), file.size(), header), JpegStatus::kOk);
+  EXPECT_EQ(header.width, 41);
+  EXPECT_EQ(header.height, 29);
+  EXPECT_EQ(header.components, 3);
+  EXPECT_EQ(header.orientation, 1);
+  EXPECT_EQ(header.sampling, JpegSampling::k422);
+  EXPECT_EQ(header.restart_interval, 5);
+  EXPECT_EQ(header.scan_begin, find_marker(file, 0xda) + 14);
+}
+
+TEST(JpegParse, ReadsTheOrientation) {
+  const std::string exif = std::string("\xff\xe1\x00\x22", 4) + std::string("Exif\0\0", 6) +
+                           std::string("MM\0\x2a\0\0\0\x08", 8) + std::string("\0\x01", 2) +
+                           std::string("\x01\x12\0\x03\0\0\0\x01\0\x06\0\0", 12) +
+                           std::string("\0\0\0\0", 4);
+  Bytes file = frame();
+  file.insert(file.begin() + 2, exif.begin(), exif.end());
+  JpegHeader header;
+  ASSERT_EQ(parse_jpeg(file.data(), file.size(), header), JpegStatus::kOk);
+  EXPECT_EQ(header.orientation, 6);
+}
+
+TEST(JpegParse, SaysWhyAFileIsNotBaseline) {
+  const auto frame_marker = [](std::uint8_t marker) { return with_byte(0xc0, 1, marker); };
+  EXPECT_EQ(parse({}), JpegStatus::kNotJpeg);
+  EXPECT_EQ(parse({0x89, 'P', 'N', 'G'}), JpegStatus::kNotJpeg);
+  EXPECT_EQ(parse({0xff, 0xd8}), JpegStatus::kTruncatedHeader);
+  EXPECT_EQ(parse(frame_marker(0xc2)), JpegStatus::kProgressive);
+  EXPECT_EQ(parse(frame_marker(0xc3)), JpegStatus::kLossless);
+  EXPECT_EQ(parse(frame_marker(0xc9)), JpegStatus::kArithmetic);
+  EXPECT_EQ(parse(with_byte(0xc0, 4, 12)), JpegStatus::kDepth);
+  EXPECT_EQ(parse(with_byte(0xc0, 9, 4)), JpegStatus::kComponents);
+  EXPECT_EQ(parse(with_byte(0xc0, 11, 0x41)), JpegStatus::kSampling);
+  EXPECT_EQ(parse(with_byte(0xc0, 7, 0x20)), JpegStatus::kTooLarge);
+  EXPECT_EQ(parse(with_byte(0xc0, 12, 9)), JpegStatus::kInvalidHeader);
+  EXPECT_EQ(parse(with_byte(0xda, 4, 1)), JpegStatus::kInvalidHeader);
+  EXPECT_EQ(std::string(describe(JpegStatus::kProgressive)), "a progressive JPEG");
+  Bytes truncated = frame();
+  truncated.resize(find_marker(truncated, 0xda) + 3);
+  EXPECT_EQ(parse(truncated), JpegStatus::kTruncatedHeader);
+}
+
+TEST(JpegIndex, IsVerified) {
+  const Bytes file = frame();
+  JpegHeader header;
+  JpegIndex index;
+  ASSERT_EQ(parse_jpeg(file.data(), file.size(), header), JpegStatus::kOk);
+  for (const std::int32_t every : {1, 2, 5, 1000}) {
+    ASSERT_EQ(index_jpeg(file.data(), file.size(), header, every, index), JpegStatus::kOk);
+    const auto count = static_cast<std::int64_t>(index.entries.size());
+    EXPECT_EQ(count, jpeg_index_size(40, 30, JpegSampling::k420, every));
+    const auto verify = [&](std::int64_t entries, std::uint32_t bits) {
+      return verify_jpeg_index(file.data(), file.size(), every, index.entries.data(), entries,
+                               bits);
+    };
+    EXPECT_EQ(verify(count, index.scan_bits), JpegStatus::kOk);
+    EXPECT_EQ(verify(count - 1, index.scan_bits), JpegStatus::kIndexMismatch);
+    EXPECT_EQ(verify(count, index.scan_bits + 8), JpegStatus::kIndexMismatch);
+    index.entries.back() ^= 1;
+    EXPECT_EQ(verify(count, index.scan_bits), JpegStatus::kIndexMismatch);
+  }
+}
+
+TEST(JpegIndex, RefusesMisplacedMarkers) {
+  FrameOptions options{64, 64, Content::kScene, {}};
+  options.encoding.restart_interval = 2;
+  Bytes file = make_frame(options, 1);
+  JpegHeader header;
+  JpegIndex index;
+  ASSERT_EQ(parse_jpeg(file.data(), file.size(), header), JpegStatus::kOk);
+  const auto begin = file.begin() + static_cast<std::ptrdiff_t>(header.scan_begin);
+  const std::uint8_t marker[] = {0xff, 0xd0};
+  const auto found = std::search(begin, file.end(), std::begin(marker), std::end(marker));
+  ASSERT_NE(found, file.end());
+  found[1] = 0xd3;
+  EXPECT_EQ(index_jpeg(file.data(), file.size(), header, 1, index), JpegStatus::kMarkers);
+}
+
+TEST(JpegTables, FitTheirLimit) {
+  for (const Content content : {Content::kNoise, Content::kText, Content::kScene}) {
+    for (const std::int32_t quality : {1, 50, 100}) {
+      FrameOptions options{256, 256, content, {}};
+      options.encoding.quality = quality;
+      options.encoding.optimize_huffman = true;
+      const Bytes file = make_frame(options, 1);
+      JpegHeader header;
+      std::vector<std::uint32_t> words;
+      ASSERT_EQ(parse_jpeg(file.data(), file.size(), header), JpegStatus::kOk);
+      EXPECT_EQ(make_jpeg_tables(header, words), JpegStatus::kOk) << options.text();
+      EXPECT_LE(words.size(), static_cast<std::size_t>(kMaxJpegTableWords)) << options.text();
+    }
+  }
+}
+
+TEST(JpegErrors, NameTheArgument) {
+  EXPECT_EQ(error_of([] { JpegEncoder encoder({0, JpegSampling::k420, 0, false}); }),
+            "ValueError quality: expected 1 to 100, got 0");
+  EXPECT_EQ(error_of([] { JpegEncoder encoder({95, JpegSampling::k420, -1, false}); }),
+            "ValueError restart_interval: expected 0 to 65535, got -1");
+  EXPECT_EQ(error_of([] { make_jpeg_conversion(DataType::kInt32, false, 3, nullptr, nullptr); }),
+            "TypeError dtype: expected uint8, float16, bfloat16 or float32, got int32");
+  EXPECT_EQ(error_of([] { make_jpeg_conversion(DataType::kUInt8, false, 2, nullptr, nullptr); }),
+            "ValueError channels: expected 1 or 3, got 2");
+  EXPECT_EQ(error_of([] { decode_jpeg_frames_workspace_bytes({0, 8, JpegSampling::k420, 1}, 1); }),
+            "ValueError layout.width: expected 1 to 4096, got 0");
+  EXPECT_EQ(error_of([] {
+              decode_jpeg_frames({}, {8, 8, JpegSampling::k420, 1}, {}, {}, {}, {}, on_cpu());
+            }),
+            "ValueError context: expected CUDA (JpegDecoder decodes on the CPU), got the CPU");
+  const auto call = [](const JpegLayout& layout, const TensorView& out, const TensorView& status) {
+    return error_of([&] { decode_jpeg_frames({}, layout, {}, out, status, {}, on_cuda(nullptr)); });
+  };
+  const JpegLayout layout{8, 16, JpegSampling::k420, 1};
+  std::uint8_t memory[8 * 16 * 3];
+  const TensorView out(memory, DataType::kUInt8, {1, 16, 8, 3}, DeviceType::kCuda);
+  const TensorView status(memory, DataType::kUInt8, {1}, DeviceType::kCuda);
+  EXPECT_EQ(call(layout, {memory, DataType::kUInt8, {1, 8, 16, 3}, DeviceType::kCuda}, status),
+            "ValueError out: expected contiguous [N,16,8,3], got [1,8,16,3]");
+  EXPECT_EQ(call(layout, {memory, DataType::kFloat32, {1, 16, 8, 3}, DeviceType::kCuda}, status),
+            "TypeError out: expected uint8, got float32");
+  EXPECT_EQ(call(layout, out, {memory, DataType::kUInt8, {2}, DeviceType::kCuda}),
+            "ValueError status: expected contiguous [N=1], got [2]");
+  EXPECT_EQ(call(layout, out, status),
+            "ValueError workspace: expected 768 bytes aligned to 256, got none");
+}
+
+}  // namespace
+}  // namespace robocache::testing
