@@ -4,8 +4,8 @@
 //
 // --frames: files of one size and sampling; without it, generated frames of 224x224 at quality 90.
 //
-// cuda: the time of a batch, by the replay of a CUDA graph over a pool of frames, each at an address
-// of its own, into as many outputs: more bytes than L2 holds. The floor is the time of the bytes
+// cuda: the time of a batch, by the replay of a CUDA graph over a pool of frames, each at its own
+// address, into as many outputs: more bytes than L2 holds. The floor is the time of the bytes
 // that must move, of scans, index entries and pixels, at the bandwidth of a copy in the same run.
 // --nvjpeg names libnvjpeg.so, which is measured beside it: the wall time of nvjpegDecodeBatched
 // from host memory, by each of its backends.

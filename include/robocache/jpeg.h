@@ -111,6 +111,10 @@ ROBOCACHE_API JpegStatus parse_jpeg(const void* bytes, std::size_t size, JpegHea
 ///
 /// Where `every` is above 1, and in gray frames, bits 0 to 30 are the position minus the base.
 ///
+/// Entries at every MCU are 13 % of a frame of 224x224 at quality 90 (1,624 of 12,499 bytes), 23 %
+/// at 640x480; those of every other MCU half of that, and so on. With one at every MCU, two threads
+/// decode it. The plain scan need not be stored: extracting it is a copy.
+///
 /// An entry of ones marks an MCU after the end of a truncated scan, which is gray.
 struct JpegIndex {
   std::vector<std::uint64_t> entries;  // a base, 32 entries, a base, ...
@@ -146,7 +150,7 @@ ROBOCACHE_API std::int64_t extract_jpeg_scan(const void* bytes, std::size_t size
                                              const JpegHeader& header, std::uint32_t scan_bits,
                                              std::uint32_t* words);
 
-/// The quantization and Huffman tables of frames as kernels read them, about 10 KB. Frames with
+/// The quantization and Huffman tables of frames as kernels read them, about 12 KB. Frames with
 /// equal tables share them. A multiple of 4 words.
 ROBOCACHE_API JpegStatus make_jpeg_tables(const JpegHeader& header,
                                           std::vector<std::uint32_t>& words);

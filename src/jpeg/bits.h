@@ -18,8 +18,8 @@ ROBOCACHE_HOST_DEVICE std::uint32_t shift_left(std::uint32_t high, std::uint32_t
 #endif
 }
 
-/// A range of the words of a plain scan. Reads outside give the last word, so that no position leads
-/// to an access out of bounds.
+/// A range of the words of a plain scan. Reads outside give the last word: no position leads to an
+/// access out of bounds.
 struct ScanWords {
   const std::uint32_t* words;
   std::uint32_t first;  // the number of words[0] within the scan

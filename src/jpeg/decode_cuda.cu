@@ -73,11 +73,11 @@ constexpr int kStagedWords = 2048;
 
 /// Copies the words that the tasks of `entries` entries read to shared memory, with all threads of
 /// the block. There a load takes less time than a lane needs to use up a word; from global memory,
-/// each step of a warp would wait for a load of one of its lanes. Ranges that do not fit, or are not
-/// ranges, stay where they are.
+/// each step of a warp would wait for a load of one of its lanes. Ranges that do not fit, or are
+/// not ranges, stay where they are.
 ///
-/// Tasks that read outside the range fail: if every task ends where the next one starts, all of them
-/// read between the first start and the last end.
+/// Tasks that read outside the range fail: if every task ends where the next one starts, all of
+/// them read between the first start and the last end.
 __device__ void stage_scan(const JpegPlan& plan, TaskFrame& frame, std::int32_t first,
                            std::int32_t entries, std::uint32_t* staged) {
   constexpr std::uint32_t kAhead = 3;  // a reader loads as many words at a position

@@ -5,10 +5,10 @@
 //     words 4 to 21     of each component: HuffmanLookup of DC, of AC; bases count from word 0
 //     from word 24      places and lookup elements
 //
-// A place is the destination of coefficient k: the quantization step in the lower half; in the upper
-// half, the offset of its bytes in a block that is stored by columns, kColumnPitch bytes apart. A
-// damaged block may advance k up to 126: libjpeg-turbo writes what lies past the end to the last
-// coefficient.
+// A place is the destination of coefficient k: the quantization step in the lower half; in the
+// upper half, the offset of its bytes in a block that is stored by columns, kColumnPitch bytes
+// apart. A damaged block may advance k up to 126: libjpeg-turbo writes what lies past the end to
+// the last coefficient.
 #pragma once
 
 #include <cstdint>

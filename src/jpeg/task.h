@@ -1,5 +1,5 @@
-// The task of one thread: the MCUs of an index entry, or the luma or the chroma of its one MCU, from
-// the plain scan to planes of samples: on host and device.
+// The task of one thread: the MCUs of an index entry, or the luma or the chroma of its one MCU,
+// from the plain scan to planes of samples: on host and device.
 #pragma once
 
 #include <cstdint>
@@ -84,8 +84,8 @@ ROBOCACHE_HOST_DEVICE void write_gray_block(std::uint8_t* to, std::int32_t pitch
   for (int y = 0; y < 8; ++y) store_samples(to + y * pitch, 0x8080808080808080u);
 }
 
-/// Whether `next`, the start of the entry after a task, is what the task has reached. A task of luma
-/// does not know where chroma ends, and compares its prediction only.
+/// Whether `next`, the start of the entry after a task, is what the task has reached. A task of
+/// luma does not know where chroma ends, and compares its prediction only.
 ROBOCACHE_HOST_DEVICE bool fits_next(const TaskFrame& frame, std::int32_t next_mcu, TaskEnd end,
                                      const JpegStart& next, bool has_luma, bool has_chroma,
                                      bool has_end) {

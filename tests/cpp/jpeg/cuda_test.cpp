@@ -1,5 +1,5 @@
-// The CUDA decoder beside libjpeg-turbo. tests/cpp/jpeg/decode_test.cpp runs the code of its threads
-// on the host.
+// The CUDA decoder beside libjpeg-turbo. tests/cpp/jpeg/decode_test.cpp runs the code of its
+// threads on the host.
 #include <gtest/gtest.h>
 
 #include <cstring>

@@ -33,6 +33,9 @@ void check_voxelization();
 void check_no_clouds();
 void check_bad_offsets();
 
+// gpu_check_jpeg.cpp
+void check_jpeg();
+
 // gpu_check_loader.cpp
 void check_loader();
 void check_bad_loader_input();
