@@ -158,13 +158,15 @@ ROBOCACHE_HOST_DEVICE void unpack_column(const Column& column, std::int32_t (&a)
   }
 }
 
+ROBOCACHE_HOST_DEVICE int column_offset(int x) { return x * kColumnPitch; }
+
 /// Transforms the block at `block`, and clears it. `put(y, samples)` receives the rows.
 template <typename Put>
 ROBOCACHE_HOST_DEVICE void transform_block(unsigned char* block, const Put& put) {
   std::int32_t rows[8][8];
   ROBOCACHE_UNROLL
   for (int x = 0; x < 8; ++x) {
-    auto* const column = reinterpret_cast<Column*>(block + x * kColumnPitch);
+    auto* const column = reinterpret_cast<Column*>(block + column_offset(x));
     std::int32_t a[8];
     unpack_column(*column, a);
     *column = {};
@@ -182,7 +184,7 @@ ROBOCACHE_HOST_DEVICE void transform_block(unsigned char* block, const Put& put)
 template <typename Put>
 ROBOCACHE_HOST_DEVICE_CALLED void transform_large_block(unsigned char* block, Put put) {
   const auto at = [&](int x, int y) {
-    return reinterpret_cast<Coefficient*>(block + x * kColumnPitch) + y;
+    return reinterpret_cast<Coefficient*>(block + column_offset(x)) + y;
   };
   bool is_flat = true;  // no coefficient in the rows from 1 on: these shift the DC row, which wraps
   for (int x = 0; x < 8; ++x) {

@@ -28,7 +28,7 @@ constexpr int kWarp = 32;
 constexpr int kCoefficientBytes = kWarp * 128;  // of a warp: a block per lane
 
 /// A frame's arrays, if its record is valid.
-__device__ JpegStatus locate_frame(const JpegCall& call, std::int64_t n, TaskFrame& frame) {
+__device__ inline JpegStatus locate_frame(const JpegCall& call, std::int64_t n, TaskFrame& frame) {
   const JpegFrames& frames = call.frames;
   const std::int64_t row = frames.rows == nullptr ? n : frames.rows[n];
   if (row >= frames.frame_count) return JpegStatus::kBadFrame;
@@ -61,7 +61,7 @@ __device__ JpegStatus locate_frame(const JpegCall& call, std::int64_t n, TaskFra
 }
 
 /// Copies 16 bytes per step, with all threads of the block.
-__device__ void copy_tables(std::uint32_t* to, const std::uint32_t* from) {
+__device__ inline void copy_tables(std::uint32_t* to, const std::uint32_t* from) {
   const auto pieces = static_cast<int>(from[0] / 4);
   for (int i = static_cast<int>(threadIdx.x); i < pieces; i += kTaskThreads) {
     reinterpret_cast<uint4*>(to)[i] = reinterpret_cast<const uint4*>(from)[i];
@@ -78,8 +78,8 @@ constexpr int kStagedWords = 2048;
 ///
 /// Tasks that read outside the range fail: if every task ends where the next one starts, all of
 /// them read between the first start and the last end.
-__device__ void stage_scan(const JpegPlan& plan, TaskFrame& frame, std::int32_t first,
-                           std::int32_t entries, std::uint32_t* staged) {
+__device__ inline void stage_scan(const JpegPlan& plan, TaskFrame& frame, std::int32_t first,
+                                  std::int32_t entries, std::uint32_t* staged) {
   constexpr std::uint32_t kAhead = 3;  // a reader loads as many words at a position
   const JpegStart begin = start_of(frame, first, plan.is_split);
   if (begin.is_gray) return;

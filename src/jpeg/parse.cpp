@@ -252,7 +252,7 @@ class Parser {
     if (header_.width > kMaxJpegSide || header_.height > kMaxJpegSide) return JpegStatus::kTooLarge;
     if (count != 1 && count != 3) return JpegStatus::kComponents;
     header_.components = static_cast<std::int32_t>(count);
-    if (segment.left() != 3 * count) return JpegStatus::kInvalidHeader;
+    if (segment.left() != std::size_t{3} * count) return JpegStatus::kInvalidHeader;
     for (std::uint32_t i = 0; i < count; ++i) {
       Component& component = components_[i];
       component.id = segment.byte();

@@ -35,8 +35,8 @@ namespace robocache::ROBOCACHE_TARGET {
 
 ROBOCACHE_HOST_DEVICE HuffmanLookup lookup_of(const std::uint32_t* tables, int component,
                                               bool is_ac) {
-  const std::uint32_t* const words =
-      tables + kJpegLookupsAt + (2 * component + (is_ac ? 1 : 0)) * kJpegLookupWords;
+  const int at = kJpegLookupsAt + (2 * component + (is_ac ? 1 : 0)) * kJpegLookupWords;
+  const std::uint32_t* const words = tables + at;
   return {words[0], words[1], words[2]};
 }
 
