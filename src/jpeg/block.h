@@ -153,8 +153,9 @@ struct alignas(16) [[gnu::may_alias]] Column {
 ROBOCACHE_HOST_DEVICE void unpack_column(const Column& column, std::int32_t (&a)[8]) {
   ROBOCACHE_UNROLL
   for (int i = 0; i < 4; ++i) {
-    a[2 * i] = static_cast<std::int16_t>(column.pairs[i] & 0xffff);
-    a[2 * i + 1] = static_cast<std::int32_t>(column.pairs[i]) >> 16;
+    const int row = 2 * i;
+    a[row] = static_cast<std::int16_t>(column.pairs[i] & 0xffff);
+    a[row + 1] = static_cast<std::int32_t>(column.pairs[i]) >> 16;
   }
 }
 

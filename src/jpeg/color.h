@@ -139,8 +139,9 @@ ROBOCACHE_HOST_DEVICE GroupChroma upsample(const JpegPlan& plan, const ChromaRow
   ROBOCACHE_UNROLL
   for (int i = 0; i < 4; ++i) {
     const std::uint32_t sum = sums[i + 1] * 3;
-    made.pairs[2 * i] = sum + sums[i] + kLeft;
-    made.pairs[2 * i + 1] = sum + sums[i + 2] + kRight;
+    const int pixel = 2 * i;
+    made.pairs[pixel] = sum + sums[i] + kLeft;
+    made.pairs[pixel + 1] = sum + sums[i + 2] + kRight;
   }
   return made;
 }
@@ -169,13 +170,15 @@ ROBOCACHE_HOST_DEVICE void to_rgb(const std::uint32_t (&luma)[2], const GroupChr
         choose_bytes(luma[i / 4], kHalf, 0x4054u | static_cast<std::uint32_t>(i & 3) << 8));
     const std::int32_t cb = signed_byte<1>(chroma.pairs[i]);
     const std::int32_t cr = signed_byte<3>(chroma.pairs[i]);
-    bytes[3 * i] = (y + cr * 91881) >> 16;
-    bytes[3 * i + 1] = (y - cb * 22554 - cr * 46802) >> 16;
-    bytes[3 * i + 2] = (y + cb * 116130) >> 16;
+    const int at = 3 * i;
+    bytes[at] = (y + cr * 91881) >> 16;
+    bytes[at + 1] = (y - cb * 22554 - cr * 46802) >> 16;
+    bytes[at + 2] = (y + cb * 116130) >> 16;
   }
   ROBOCACHE_UNROLL
   for (int i = 0; i < 6; ++i) {
-    rgb[i] = pack_4(bytes[4 * i], bytes[4 * i + 1], bytes[4 * i + 2], bytes[4 * i + 3]);
+    const int at = 4 * i;
+    rgb[i] = pack_4(bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]);
   }
 }
 
@@ -206,7 +209,8 @@ ROBOCACHE_HOST_DEVICE void color_strip(const JpegPlan& plan, const SamplePlanes&
     ROBOCACHE_UNROLL
     for (int v = 0; v < kV; ++v) {
       const GroupChroma chroma = upsample<kH, kV>(plan, here, v == 0 ? above : below, v == 1);
-      const std::uint8_t* const at = planes.luma + (y + v) * plan.luma_pitch + x;
+      const std::int32_t offset = (y + v) * plan.luma_pitch + x;
+      const std::uint8_t* const at = planes.luma + offset;
       const std::uint32_t luma[2] = {load_word(at), load_word(at + 4)};
       std::uint32_t rgb[6];
       to_rgb(luma, chroma, rgb);
@@ -222,14 +226,16 @@ template <typename Put>
 ROBOCACHE_HOST_DEVICE void gray_strip(const JpegPlan& plan, const SamplePlanes& planes,
                                       std::int32_t x, std::int32_t y, int rows, const Put& put) {
   for (int i = 0; i < rows; ++i, ++y) {
-    const std::uint8_t* const at = planes.luma + y * plan.luma_pitch + x;
+    const std::int32_t offset = y * plan.luma_pitch + x;
+    const std::uint8_t* const at = planes.luma + offset;
     const std::uint32_t luma[2] = {load_word(at), load_word(at + 4)};
     std::uint32_t rgb[6];
     ROBOCACHE_UNROLL
     for (int half = 0; half < 2; ++half) {
-      rgb[3 * half] = choose_bytes(luma[half], 0, 0x1000);
-      rgb[3 * half + 1] = choose_bytes(luma[half], 0, 0x2211);
-      rgb[3 * half + 2] = choose_bytes(luma[half], 0, 0x3332);
+      const int word = 3 * half;
+      rgb[word] = choose_bytes(luma[half], 0, 0x1000);
+      rgb[word + 1] = choose_bytes(luma[half], 0, 0x2211);
+      rgb[word + 2] = choose_bytes(luma[half], 0, 0x3332);
     }
     put(y, luma, rgb);
   }

@@ -2,6 +2,7 @@
 // from the plain scan to planes of samples: on host and device.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "core/target.h"
@@ -71,7 +72,8 @@ ROBOCACHE_HOST_DEVICE void run_block(Reader& reader, const TaskFrame& frame,
                                          component.places, prediction, block);
   const std::int32_t pitch = component.pitch;
   const auto put = [to, pitch](int y, std::uint64_t samples) {
-    store_samples(to + y * pitch, samples);
+    const std::int32_t offset = y * pitch;
+    store_samples(to + offset, samples);
   };
   if (sum <= kLargestPlainSum) {
     transform_block(block, put);
@@ -81,7 +83,7 @@ ROBOCACHE_HOST_DEVICE void run_block(Reader& reader, const TaskFrame& frame,
 }
 
 ROBOCACHE_HOST_DEVICE void write_gray_block(std::uint8_t* to, std::int32_t pitch) {
-  for (int y = 0; y < 8; ++y) store_samples(to + y * pitch, 0x8080808080808080u);
+  for (int y = 0; y < 8; ++y, to += pitch) store_samples(to, 0x8080808080808080u);
 }
 
 /// Whether `next`, the start of the entry after a task, is what the task has reached. A task of
@@ -136,7 +138,8 @@ ROBOCACHE_HOST_DEVICE bool run_task(const JpegPlan& plan, const TaskFrame& frame
       std::uint8_t* to = component.to;
       if (c == 0 && b > 0) {  // beside the first block, or below
         const int below = plan.luma_h == 2 ? b >> 1 : b;
-        to += (below * component.pitch + (plan.luma_h == 2 ? b & 1 : 0)) * 8;
+        const std::int32_t offset = below * component.pitch + (plan.luma_h == 2 ? b & 1 : 0);
+        to += std::ptrdiff_t{offset} * 8;
       }
       if (is_past) {
         write_gray_block(to, component.pitch);

@@ -14,7 +14,7 @@ std::uint8_t to_byte(double x) { return static_cast<std::uint8_t>(std::clamp(x, 
 
 void add_text(Image& image, Random& random) {
   std::fill(image.rgb.begin(), image.rgb.end(), static_cast<std::uint8_t>(240));
-  const std::int64_t strokes = 1 + image.rgb.size() / 200;
+  const std::int64_t strokes = 1 + static_cast<std::int64_t>(image.rgb.size() / 200);
   for (std::int64_t i = 0; i < strokes; ++i) {
     const std::int64_t x = random.below(image.width);
     const std::int64_t y = random.below(image.height);
