@@ -70,6 +70,9 @@ bool parse_quantization(Bytes segment, Tables& tables) {
     for (const std::uint8_t place : kNaturalOrder) {
       tables.quantization[slot].steps[place] =
           static_cast<std::uint16_t>(is_wide ? segment.pair() : segment.byte());
+      // No quantizer divides by 0. libjpeg-turbo multiplies by it, but examines the coefficients
+      // before: damaged ones may then give another image.
+      if (tables.quantization[slot].steps[place] == 0) return false;
     }
     if (segment.failed()) return false;
     tables.has_quantization[slot] = true;

@@ -71,6 +71,7 @@ TEST(JpegParse, SaysWhyAFileIsNotBaseline) {
   EXPECT_EQ(parse(with_byte(0xc0, 7, 0x20)), JpegStatus::kTooLarge);
   EXPECT_EQ(parse(with_byte(0xc0, 12, 9)), JpegStatus::kInvalidHeader);
   EXPECT_EQ(parse(with_byte(0xda, 4, 1)), JpegStatus::kInvalidHeader);
+  EXPECT_EQ(parse(with_byte(0xdb, 9, 0)), JpegStatus::kInvalidHeader);  // a step of 0
   EXPECT_EQ(std::string(describe(JpegStatus::kProgressive)), "a progressive JPEG");
   Bytes truncated = frame();
   truncated.resize(find_marker(truncated, 0xda) + 3);
