@@ -150,7 +150,7 @@ ROBOCACHE_API std::int64_t extract_jpeg_scan(const void* bytes, std::size_t size
                                              const JpegHeader& header, std::uint32_t scan_bits,
                                              std::uint32_t* words);
 
-/// The quantization and Huffman tables of frames as kernels read them, about 12 KB. Frames with
+/// The quantization and Huffman tables of frames as kernels read them, about 15 KB. Frames with
 /// equal tables share them. A multiple of 4 words.
 ROBOCACHE_API JpegStatus make_jpeg_tables(const JpegHeader& header,
                                           std::vector<std::uint32_t>& words);
