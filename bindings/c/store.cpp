@@ -47,6 +47,10 @@ struct RobocacheRows {
   std::int64_t received;
   std::int64_t valid;
   std::int64_t row_offsets;
+  std::int64_t entries;
+  std::int64_t entry_count;
+  std::int64_t entry_offsets;
+  std::int64_t scan_bits;
 };
 
 }  // extern "C"
@@ -66,7 +70,11 @@ RobocacheRows place_of(const EpisodeStore& store, std::int64_t shard,
           offset(rows.times),
           offset(rows.received),
           offset(rows.valid),
-          offset(rows.row_offsets)};
+          offset(rows.row_offsets),
+          offset(rows.entries),
+          rows.entries.present() ? rows.entries.shape[0] : 0,
+          offset(rows.entry_offsets),
+          offset(rows.scan_bits)};
 }
 
 }  // namespace

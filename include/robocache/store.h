@@ -22,6 +22,12 @@ namespace robocache {
 /// timestamps; their times are computed from their rate.
 enum class Timeline : std::uint8_t { kTime, kRows };
 
+/// What the bytes of a ragged row are.
+enum class Encoding : std::uint8_t {
+  kNone,  // items of the stream's type
+  kJpeg,  // a JPEG file: baseline, 8 bits
+};
+
 /// The description of a stream in a store.
 struct StreamInfo {
   std::string name;
@@ -29,8 +35,11 @@ struct StreamInfo {
   std::vector<std::int64_t> shape;  // of one row: empty for a number, [H,W,C] for an image; of one
                                     // item of a ragged row
   bool is_ragged = false;           // rows have different numbers of items: a row is [n, shape...]
-  Method method = Method::kLinear;  // how alignment combines rows by default
-  std::vector<Run> layout;          // runs in place of `method`; their sum is the row's elements
+  Encoding encoding = Encoding::kNone;
+  std::vector<std::int64_t> decoded_shape;  // of an encoded row: [H,W,C]
+  std::int64_t mcus_per_entry = 0;          // of the index of JPEG frames: robocache/jpeg.h
+  Method method = Method::kLinear;          // how alignment combines rows by default
+  std::vector<Run> layout;  // runs in place of `method`; their sum is the row's elements
   std::optional<std::string> units;
   std::vector<std::string> channels;  // channel names, one for each element of a row, or empty
   std::optional<double> rate;         // nominal, in Hz
@@ -51,6 +60,12 @@ struct StreamRows {
   ConstTensorView received;     // when each row arrived: [N] int64 ns; absent where not recorded
   ConstTensorView valid;        // which rows are real: [N] bool; absent where all are
   ConstTensorView row_offsets;  // [N+1] int64; absent unless the stream is ragged
+  // The index of JPEG frames (robocache/jpeg.h), absent in other streams. Frame i has the entries
+  // entry_offsets[i] - entry_offsets[0] up to entry_offsets[i+1] - entry_offsets[0]; none if the
+  // frame has no index.
+  ConstTensorView entries;        // [K] uint64
+  ConstTensorView entry_offsets;  // [N+1] int64
+  ConstTensorView scan_bits;      // [N] uint32
 };
 
 /// All rows of one stream in a shard.

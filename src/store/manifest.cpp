@@ -8,6 +8,7 @@
 #include <tuple>
 #include <utility>
 
+#include "robocache/jpeg.h"
 #include "store/crc32.h"
 #include "store/json.h"
 #include "store/stream_values.h"
@@ -19,6 +20,7 @@ constexpr std::int64_t kHighest = std::numeric_limits<std::int64_t>::max();
 // Version 2 has streams of ragged rows.
 constexpr std::int64_t kVersion = 2;
 constexpr std::int64_t kVersionOfRaggedRows = 2;
+constexpr std::int64_t kMaxMcusPerEntry = 65535;
 // A safetensors file has at least the 8 bytes of its header's length.
 constexpr std::int64_t kSmallestFile = 8;
 // The number of bits of an episode's subsets.
@@ -46,6 +48,27 @@ std::string file_name(const Value& value, std::string_view prefix) {
   return name;
 }
 
+/// Reads the encoding of a stream of bytes.
+void read_encoding(const Value& value, StreamInfo& stream) {
+  constexpr std::pair<std::string_view, Encoding> kEncodings[] = {{"jpeg", Encoding::kJpeg}};
+  stream.encoding = choice(value.member("name"), kEncodings);
+  if (!stream.is_ragged || stream.dtype != DataType::kUInt8 || !stream.shape.empty()) {
+    value.refuse("null: a stream with an encoding has dtype U8 and shape [null]");
+  }
+  const Value shape = value.member("shape");
+  stream.decoded_shape = row_shape(shape).shape;
+  const std::vector<std::int64_t>& sizes = stream.decoded_shape;
+  const bool is_image = sizes.size() == 3 && sizes[0] <= kMaxJpegSide && sizes[1] <= kMaxJpegSide &&
+                        (sizes[2] == 1 || sizes[2] == 3);
+  if (!is_image) {
+    shape.refuse("[H,W,C] of at most " + std::to_string(kMaxJpegSide) +
+                 " pixels and 1 or 3 colors");
+  }
+  const Value mcus = value.member("mcus_per_entry");
+  stream.mcus_per_entry = mcus.integer(kMaxMcusPerEntry);
+  if (stream.mcus_per_entry == 0) mcus.refuse("1 or more");
+}
+
 StreamInfo read_stream(const Value& value, std::int64_t version) {
   StreamInfo stream;
   stream.name = stream_name(value.member("name"));
@@ -61,6 +84,8 @@ StreamInfo read_stream(const Value& value, std::int64_t version) {
   if (stream.is_ragged && !selects) {
     method.refuse("previous or nearest: rows of different sizes can't be combined");
   }
+  const Value encoding = value.member("encoding");
+  if (version >= kVersionOfRaggedRows && !encoding.is_null()) read_encoding(encoding, stream);
   stream.units = value.member("units").optional_text();
   const Value channels = value.member("channels");
   if (!channels.is_null()) {

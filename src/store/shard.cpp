@@ -197,12 +197,20 @@ Shard::Shard(const std::byte* file, std::size_t size, const ShardEntry& entry,
     if (tensors.has(name("valid"))) {
       place.valid = tensors.take(name("valid"), DataType::kBool, {rows});
     }
+    if (info.encoding == Encoding::kJpeg) {
+      place.entries = reinterpret_cast<const std::uint64_t*>(
+          tensors.take(name("entries"), DataType::kUInt64, {-1}, &place.entry_count));
+      place.entry_offsets =
+          tensors.take_array<std::int64_t>(name("entry_offsets"), DataType::kInt64, rows + 1);
+      place.scan_bits =
+          tensors.take_array<std::uint32_t>(name("scan_bits"), DataType::kUInt32, rows);
+    }
   }
   tensors.expect_none_left();
 }
 
 StreamRows Shard::views_of(const StreamPlace& place, const StreamInfo& info, Range rows,
-                           Range items) {
+                           Range items, Range entries) {
   const std::int64_t count = rows.end - rows.begin;
   const auto at = [&](const std::int64_t* array, std::int64_t size) {
     return vector_view(array == nullptr ? nullptr : array + rows.begin, DataType::kInt64, size);
@@ -220,31 +228,42 @@ StreamRows Shard::views_of(const StreamPlace& place, const StreamInfo& info, Ran
   view.valid = vector_view(place.valid == nullptr ? nullptr : place.valid + rows.begin,
                            DataType::kBool, count);
   view.row_offsets = at(place.row_offsets, count + 1);
+  view.entry_offsets = at(place.entry_offsets, count + 1);
+  if (place.entries != nullptr) {
+    view.entries =
+        vector_view(place.entries + entries.begin, DataType::kUInt64, entries.end - entries.begin);
+    view.scan_bits = vector_view(place.scan_bits + rows.begin, DataType::kUInt32, count);
+  }
   return view;
 }
 
 ShardStream Shard::stream(std::size_t stream, const StreamInfo& info) const {
   const StreamPlace& place = streams_[stream];
-  return {views_of(place, info, {0, place.rows}, {0, place.items}),
+  return {views_of(place, info, {0, place.rows}, {0, place.items}, {0, place.entry_count}),
           vector_view(place.offsets, DataType::kInt64, episodes_ + 1)};
 }
 
 StreamRows Shard::episode_rows(std::int64_t episode, std::size_t stream, const StreamInfo& info,
                                const std::string& path) const {
   const StreamPlace& place = streams_[stream];
-  if (place.offsets == nullptr) return views_of(place, info, {}, {});
+  if (place.offsets == nullptr) return views_of(place, info, {}, {}, {});
   const Range rows{place.offsets[episode], place.offsets[episode + 1]};
   if (!is_range(rows.begin, rows.end, place.rows)) {
     throw_range(path + ": " + quote(info.name + "/offsets"), episode, place.offsets, place.rows);
   }
-  if (place.row_offsets == nullptr) return views_of(place, info, rows, rows);
-  const std::int64_t* offsets = place.row_offsets;
-  const std::string name = path + ": " + quote(info.name + "/row_offsets");
-  check_ranges(offsets, rows.begin, rows.end, place.items, name);
-  Range items{offsets[rows.begin], offsets[rows.end]};
-  // check_ranges has validated no range of an episode without rows.
-  if (rows.begin == rows.end) items = {};
-  return views_of(place, info, rows, items);
+  // The range of a part of the rows in an array of `size` elements that `offsets` split.
+  const auto range_of = [&](const std::int64_t* offsets, std::int64_t size, const char* part) {
+    if (rows.begin == rows.end) return Range{};
+    check_ranges(offsets, rows.begin, rows.end, size, path + ": " + quote(info.name + part));
+    return Range{offsets[rows.begin], offsets[rows.end]};
+  };
+  const Range items = place.row_offsets == nullptr
+                          ? rows
+                          : range_of(place.row_offsets, place.items, "/row_offsets");
+  const Range entries = place.entry_offsets == nullptr
+                            ? Range{}
+                            : range_of(place.entry_offsets, place.entry_count, "/entry_offsets");
+  return views_of(place, info, rows, items, entries);
 }
 
 EpisodeInfo Shard::numbers(std::int64_t episode, const ShardEntry& entry,
@@ -307,6 +326,9 @@ void Shard::check_offsets(std::size_t stream, const StreamInfo& info,
   check(place.offsets, episodes_, place.rows, "/offsets");
   if (place.row_offsets != nullptr) {
     check(place.row_offsets, place.rows, place.items, "/row_offsets");
+  }
+  if (place.entry_offsets != nullptr) {
+    check(place.entry_offsets, place.rows, place.entry_count, "/entry_offsets");
   }
 }
 

@@ -54,15 +54,20 @@ class Shard {
     const std::int64_t* row_offsets = nullptr;  // null unless the stream is ragged
     std::int64_t rows = 0;
     std::int64_t items = 0;  // the first size of `values`: `rows`, unless the stream is ragged
+    // The index of JPEG frames, or null.
+    const std::uint64_t* entries = nullptr;
+    const std::int64_t* entry_offsets = nullptr;
+    const std::uint32_t* scan_bits = nullptr;
+    std::int64_t entry_count = 0;
   };
 
-  /// The views of a range of rows, which has a range of the items.
+  /// The views of a range of rows, which has ranges of the items and of the index's entries.
   struct Range {
     std::int64_t begin = 0;
     std::int64_t end = 0;
   };
   static StreamRows views_of(const StreamPlace& place, const StreamInfo& info, Range rows,
-                             Range items);
+                             Range items, Range entries);
 
   std::vector<StreamPlace> streams_;  // in the manifest's order
   std::int64_t episodes_ = 0;
